@@ -1,0 +1,1 @@
+"""A tester-learner for halfspaces that runs out of core on Dask."""

@@ -1,0 +1,1 @@
+"""Explicit constants and bounds that are checked after the fact."""

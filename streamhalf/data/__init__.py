@@ -1,0 +1,1 @@
+"""From stored arrays to checked blocks of rows."""

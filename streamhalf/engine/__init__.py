@@ -1,0 +1,1 @@
+"""Planning and running passes: serially, on threads, on a cluster."""

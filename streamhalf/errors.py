@@ -1,0 +1,25 @@
+"""Every error a user can meet: each names the field, the value, the limit and the remedy."""
+
+from __future__ import annotations
+
+
+class StreamhalfError(Exception):
+    """Base of all errors raised on purpose; `exit_code` is what the command line returns."""
+
+    exit_code = 1
+
+
+class UsageError(StreamhalfError):
+    """A parameter, flag or configuration value is wrong; nothing was read or written."""
+
+    exit_code = 2
+
+
+class MemoryBudgetError(UsageError):
+    """A pass would need more memory than the budget allows; raised before any work starts."""
+
+
+class DataError(StreamhalfError):
+    """The data are not what they should be: damaged, incomplete, of another shape or kind."""
+
+    exit_code = 3

@@ -1,0 +1,77 @@
+"""What a run tells those who watch it; nothing in the package reads an event back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from streamhalf.records import Judgement, PassRecord, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A command has opened its data; `notices` are things the user should know about them."""
+
+    command: str
+    source: str
+    n_rows: int
+    dim: int
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PassStarted:
+    """One pass over (a share of) the rows begins."""
+
+    name: str
+    n_rows: int
+    n_tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class PassProgress:
+    """So many rows of the pass under way are done."""
+
+    name: str
+    rows_done: int
+    n_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class PassEnded:
+    """A pass is complete; every row of it was counted."""
+
+    record: PassRecord
+
+
+@dataclass(frozen=True, slots=True)
+class TesterJudged:
+    """A tester has spoken."""
+
+    judgement: Judgement
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The command has its answer."""
+
+    verdict: Verdict
+
+
+Event: TypeAlias = RunStarted | PassStarted | PassProgress | PassEnded | TesterJudged | RunEnded
+Observer: TypeAlias = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """Observe nothing."""
+
+
+def fan_out(*observers: Observer) -> Observer:
+    """One observer that passes each event to all of `observers`."""
+
+    def observe(event: Event) -> None:
+        for observer in observers:
+            observer(event)
+
+    return observe

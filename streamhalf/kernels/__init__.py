@@ -1,0 +1,1 @@
+"""Arrays in, arrays out: NumPy only, no logging, no configuration."""

@@ -1,0 +1,124 @@
+"""From monomial sketches to Hermite moments.
+
+he_a(x) = prod_j he_{a_j}(x_j), normalised under N(0, I). Both changes of basis are linear, so
+they are applied once to the finished sums and never to rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.kernels.monomials import (
+    count_monomials,
+    degree_offset,
+    monomial_ranks,
+    monomial_tuples,
+)
+
+
+@cache
+def partial_pairings(degree: int) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """All ways to pick disjoint pairs out of `degree` positions, the empty way included."""
+    if degree < 2:
+        return ((),)
+    last = degree - 1
+    found = list(partial_pairings(last))
+    for partner in range(last):
+        others = [i for i in range(last) if i != partner]
+        found.extend(
+            (*((others[a], others[b]) for a, b in pairing), (partner, last))
+            for pairing in partial_pairings(degree - 2)
+        )
+    return tuple(found)
+
+
+def sketch_moments(gram: NDArray[np.float64], dim: int, degree: int) -> NDArray[np.float64]:
+    """Mean of every monomial of degree <= `degree`, read off the mean Gram matrix.
+
+    The lower half of a monomial's variables names the row, the upper half the column.
+    """
+    moments = np.empty(count_monomials(dim, degree))
+    for m in range(degree + 1):
+        tuples = monomial_tuples(dim, m)
+        start = degree_offset(dim, m)
+        rows = monomial_ranks(tuples[:, : m // 2], dim)
+        columns = monomial_ranks(tuples[:, m // 2 :], dim)
+        moments[start : start + len(tuples)] = gram[rows, columns]
+    return moments
+
+
+def wick_terms(
+    dim: int, degree: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
+    """Write every he_a with |a| = degree as a sum of monomials, one partial pairing at a time.
+
+    Yields (positions among the monomials of this degree, ranks of the monomials they get,
+    coefficients): the Hermite tensor is an alternating sum over partial pairings of equal
+    variables (Wick's formula), and dividing by sqrt(a!) normalises it.
+    """
+    tuples = monomial_tuples(dim, degree)
+    norms = np.sqrt(factorial_products(tuples))
+    for pairing in partial_pairings(degree):
+        used = set(itertools.chain.from_iterable(pairing))
+        rest = [i for i in range(degree) if i not in used]
+        equal = np.ones(len(tuples), dtype=bool)
+        for a, b in pairing:
+            equal &= tuples[:, a] == tuples[:, b]
+        positions = np.flatnonzero(equal)
+        ranks = monomial_ranks(tuples[positions][:, rest], dim)
+        yield positions, ranks, (-1) ** len(pairing) / norms[positions]
+
+
+def hermite_moments(moments: NDArray[np.float64], dim: int, degree: int) -> NDArray[np.float64]:
+    """Mean of every normalised Hermite polynomial of degree <= `degree` (entry 0 is 1)."""
+    result = np.zeros_like(moments)
+    for m in range(degree + 1):
+        start = degree_offset(dim, m)
+        for positions, ranks, coefficients in wick_terms(dim, m):
+            result[start + positions] += coefficients * moments[ranks]
+    return result
+
+
+def factorial_products(tuples: NDArray[np.int64]) -> NDArray[np.float64]:
+    """a! = prod_j a_j! of each rising tuple."""
+    result = np.ones(len(tuples))
+    run = np.ones(len(tuples))
+    for position in range(1, tuples.shape[1]):
+        same = tuples[:, position] == tuples[:, position - 1]
+        run = np.where(same, run + 1, 1)
+        result *= run
+    return result
+
+
+def gaussian_monomial_mean(variables: tuple[int, ...]) -> float:
+    """Mean of a monomial under N(0, I): the product of double factorials of even powers."""
+    powers = [variables.count(j) for j in set(variables)]
+    if any(power % 2 for power in powers):
+        return 0.0
+    return float(math.prod(math.prod(range(1, power, 2)) for power in powers))
+
+
+@cache
+def hermite_basis(dim: int, degree: int) -> NDArray[np.float64]:
+    """Matrix T with H = T m: normalised Hermite polynomials from monomials up to `degree`."""
+    p = count_monomials(dim, degree)
+    basis = np.zeros((p, p))
+    for m in range(degree + 1):
+        start = degree_offset(dim, m)
+        for positions, ranks, coefficients in wick_terms(dim, m):
+            np.add.at(basis, (start + positions, ranks), coefficients)
+    basis.setflags(write=False)
+    return basis
+
+
+def hermite_gram(gram: NDArray[np.float64], dim: int, degree: int) -> NDArray[np.float64]:
+    """Mean of H(x) H(x)^T from the mean Gram matrix of the monomials; I under N(0, I)."""
+    basis = hermite_basis(dim, degree)
+    result: NDArray[np.float64] = basis @ gram @ basis.T
+    return (result + result.T) / 2

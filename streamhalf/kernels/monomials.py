@@ -1,0 +1,113 @@
+"""Monomials of degree <= m in d variables: how they are numbered, evaluated and multiplied.
+
+A monomial of degree m is a rising tuple of variable numbers, (2, 2, 6) for x3^2·x7. All monomials
+of one degree stand in colexicographic order, degrees one after the other, so that
+
+- the rank of a tuple has a closed form (`monomial_ranks`), and
+- the monomials of degree m with largest variable j are the first monomials of degree m - 1
+  times x_j (`evaluate_monomials`): whole blocks of rows of the feature matrix, no gathers.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SUB_BATCH_NBYTES = 4 << 20
+"""Feature matrices are built and multiplied in pieces of about this size: cache, not memory."""
+
+
+def count_monomials(dim: int, degree: int) -> int:
+    """Count the monomials of degree <= `degree` in `dim` variables, the constant included."""
+    return math.comb(dim + degree, degree)
+
+
+def degree_offset(dim: int, degree: int) -> int:
+    """Rank of the first monomial of exactly this degree."""
+    return count_monomials(dim, degree - 1) if degree else 0
+
+
+@cache
+def monomial_tuples(dim: int, degree: int) -> NDArray[np.int64]:
+    """All rising tuples of exactly this degree, shape (count, degree), in rank order."""
+    if degree == 0:
+        return np.zeros((1, 0), dtype=np.int64)
+    lower = monomial_tuples(dim, degree - 1)
+    pieces = []
+    for j in range(dim):
+        head = lower[: math.comb(j + degree - 1, degree - 1)]
+        pieces.append(np.column_stack([head, np.full(len(head), j, dtype=np.int64)]))
+    tuples = np.concatenate(pieces) if pieces else np.zeros((0, degree), dtype=np.int64)
+    tuples.setflags(write=False)
+    return tuples
+
+
+def monomial_ranks(tuples: NDArray[np.int64], dim: int) -> NDArray[np.int64]:
+    """Rank of each rising tuple (rows of `tuples`) among all monomials of all degrees."""
+    n, degree = tuples.shape
+    ranks = np.full(n, degree_offset(dim, degree), dtype=np.int64)
+    for position in range(degree):
+        shifted = tuples[:, position] + position
+        term = np.ones(n, dtype=np.int64)
+        for step in range(position + 1):
+            term = term * (shifted - step) // (step + 1)
+        ranks += term
+    return ranks
+
+
+def monomial_name(variables: tuple[int, ...]) -> str:
+    """Name a monomial for people, counting features from 1: (2, 2, 6) is x3^2·x7."""
+    if not variables:
+        return "1"
+    powers = {j: variables.count(j) for j in sorted(set(variables))}
+    return "·".join(f"x{j + 1}" if m == 1 else f"x{j + 1}^{m}" for j, m in powers.items())
+
+
+def sub_batch_rows(n_features: int, itemsize: int) -> int:
+    """Rows of a feature matrix that fit the sub-batch, at least 256 and at most 4,096."""
+    rows = SUB_BATCH_NBYTES // max(1, n_features * itemsize)
+    return int(min(4096, max(256, rows)))
+
+
+def evaluate_monomials(
+    X: NDArray[np.floating[Any]], degree: int, out: NDArray[np.floating[Any]]
+) -> None:
+    """Fill `out` (monomials, rows) with every monomial of degree <= `degree` at the rows of X."""
+    dim = X.shape[1]
+    out[0] = 1
+    if degree >= 1:
+        out[1 : dim + 1] = X.T
+    variables = out[1 : dim + 1]
+    for m in range(2, degree + 1):
+        source, target = degree_offset(dim, m - 1), degree_offset(dim, m)
+        for j in range(dim):
+            width = math.comb(j + m - 1, m - 1)
+            np.multiply(
+                out[source : source + width], variables[j], out=out[target : target + width]
+            )
+            target += width
+
+
+def monomial_gram(X: NDArray[np.floating[Any]], degree: int) -> NDArray[np.float64]:
+    """Sum over rows of m(x) m(x)^T, m all monomials of degree <= `degree`: the monomial sketch.
+
+    Products stay in the input's precision inside a sub-batch and are summed in float64. Where
+    float32 overflows, the sum is taken again in float64.
+    """
+    p = count_monomials(X.shape[1], degree)
+    step = sub_batch_rows(p, X.itemsize)
+    features = np.empty((p, min(step, len(X))), dtype=X.dtype)
+    total = np.zeros((p, p), dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(X), step):
+            piece = X[start : start + step]
+            window = features[:, : len(piece)]
+            evaluate_monomials(piece, degree, window)
+            total += window @ window.T
+    if X.dtype == np.float32 and not np.isfinite(total).all():
+        return monomial_gram(X.astype(np.float64), degree)
+    return total

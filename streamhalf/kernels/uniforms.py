@@ -1,0 +1,29 @@
+"""Uniform numbers that depend on (seed, stream, global row number) and on nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_WORDS_PER_COUNTER = 4  # Philox 4x64 makes four words from one counter value
+
+
+def uniforms_at(seed: int, stream: int, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return one number in [0, 1) for each of the rising row numbers `rows`.
+
+    The counter of the generator is the row number, so a task that runs again, another chunking or
+    another cluster draws the same numbers. Only the span from the first to the last row is drawn.
+    """
+    if len(rows) == 0:
+        return np.empty(0)
+    first, last = int(rows[0]), int(rows[-1])
+    counter, skip = divmod(first, _WORDS_PER_COUNTER)
+    generator = np.random.Philox(counter=counter, key=_key(seed, stream))
+    raw = generator.random_raw(skip + last - first + 1)[skip:]
+    drawn = (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return drawn if len(drawn) == len(rows) else drawn[rows - first]
+
+
+def _key(seed: int, stream: int) -> int:
+    """Pack seed and stream into the generator's 128-bit key."""
+    return (seed % 2**64) | (stream % 2**64) << 64

@@ -1,0 +1,181 @@
+"""What a run leaves behind: frozen values that go to JSON and come back as data only."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+import types
+import typing
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from streamhalf.errors import DataError
+
+T = TypeVar("T")
+
+
+class Outcome(enum.StrEnum):
+    """The three outcomes of a tester, and the word for one that had no say."""
+
+    PASSED = "passed"
+    REJECTED = "rejected"
+    INCONCLUSIVE = "inconclusive"
+    NOT_JUDGED = "not judged"
+
+
+class Verdict(enum.StrEnum):
+    """What a run says in the end."""
+
+    ACCEPTED = "accepted"
+    PASSED = "passed"
+    REJECTED = "rejected"
+    INCONCLUSIVE = "inconclusive"
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line returns for this verdict."""
+        return {Verdict.REJECTED: 10, Verdict.INCONCLUSIVE: 11}.get(self, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One measured quantity beside what N(0, I) would give.
+
+    `deviation` is the distance that is compared with `limit`, in the tester's own unit;
+    `observed` and `expected` are in the unit of `name`.
+    """
+
+    name: str
+    observed: float
+    expected: float
+    deviation: float
+    limit: float
+    direction: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A tester's word: statistic T against tolerance `limit` and null quantile q."""
+
+    tester: str
+    outcome: Outcome
+    statistic: float
+    limit: float
+    null_quantile: float
+    n_rows: int
+    rows_needed: int | None = None
+    evidence: tuple[Evidence, ...] = ()
+    remark: str = ""
+    pass_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """What one pass read, kept and took."""
+
+    name: str
+    rows_read: int
+    bytes_read: int
+    rows_accepted: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Halfspace:
+    """sgn(normal·x + offset) on raw features; sgn(0) = +1."""
+
+    normal: tuple[float, ...]
+    offset: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DataRecord:
+    """Which data a result speaks of."""
+
+    rows: int
+    dim: int
+    fingerprint: str
+    source: str = ""
+
+
+def overall_outcome(judgements: tuple[Judgement, ...]) -> Outcome:
+    """Rejected if any tester rejects, else inconclusive if any is, else passed."""
+    outcomes = {judgement.outcome for judgement in judgements}
+    for outcome in (Outcome.REJECTED, Outcome.INCONCLUSIVE):
+        if outcome in outcomes:
+            return outcome
+    return Outcome.PASSED
+
+
+def to_json(value: Any) -> Any:
+    """Turn records into what `json.dumps` takes; a number that is not finite becomes null."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, np.ndarray):
+        return to_json(value.tolist())
+    if isinstance(value, np.generic):
+        return to_json(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    return value
+
+
+def from_json(cls: type[T], data: Any, *, where: str = "document") -> T:
+    """Rebuild a record of class `cls`; whatever does not fit is named, with its place."""
+    if not dataclasses.is_dataclass(cls):
+        raise TypeError(f"{cls} is no record")
+    if not isinstance(data, dict):
+        raise DataError(f"{where}: expected an object, got {type(data).__name__}")
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    if unknown := sorted(set(data) - set(fields)):
+        raise DataError(f"{where}: unknown key {unknown[0]!r}; expected {', '.join(fields)}")
+    hints = typing.get_type_hints(cls)
+    values: dict[str, Any] = {}
+    for name, field in fields.items():
+        if name in data:
+            values[name] = _decode(hints[name], data[name], f"{where}.{name}")
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise DataError(f"{where}: key {name!r} is missing")
+    return cls(**values)
+
+
+def _decode(hint: Any, data: Any, where: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        if data is None and type(None) in arguments:
+            return None
+        return _decode(next(arg for arg in arguments if arg is not type(None)), data, where)
+    if origin is tuple:
+        if not isinstance(data, list):
+            raise DataError(f"{where}: expected a list, got {type(data).__name__}")
+        return tuple(_decode(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(data))
+    if dataclasses.is_dataclass(hint):
+        return from_json(typing.cast("type[Any]", hint), data, where=where)
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        try:
+            return hint(data)
+        except ValueError:
+            known = ", ".join(str(member.value) for member in hint)
+            raise DataError(f"{where}: {data!r} is not one of {known}") from None
+    return _decode_plain(hint, data, where)
+
+
+def _decode_plain(hint: Any, data: Any, where: str) -> Any:
+    if hint is float and data is None:
+        return math.nan
+    if hint is float and isinstance(data, int | float) and not isinstance(data, bool):
+        return float(data)
+    if isinstance(data, hint) and isinstance(data, bool) == (hint is bool):
+        return data
+    raise DataError(f"{where}: expected {hint.__name__}, got {data!r}")

@@ -1,0 +1,1 @@
+"""Statistics, one mergeable reduction per file."""

@@ -1,0 +1,1 @@
+"""Three-outcome tests of the x-marginal, one per file."""
