@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import importlib.metadata
 import math
+import platform
 import types
 import typing
 from dataclasses import dataclass
@@ -99,6 +101,40 @@ class DataRecord:
     dim: int
     fingerprint: str
     source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What computed a result."""
+
+    streamhalf: str
+    python: str
+    numpy: str
+    dask: str
+    zarr: str
+
+    @classmethod
+    def current(cls) -> Versions:
+        """The versions at work here."""
+        names = ("streamhalf", "numpy", "dask", "zarr")
+        found = {name: importlib.metadata.version(name) for name in names}
+        return cls(python=platform.python_version(), **found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MomentTestResult:
+    """What the moment test of a data set found."""
+
+    schema: str = "streamhalf-test-1"
+    verdict: Verdict
+    tau: float
+    seed: int
+    whitened: bool
+    testers: tuple[Judgement, ...]
+    passes: tuple[PassRecord, ...]
+    data: DataRecord
+    versions: Versions
+    notices: tuple[str, ...] = ()
 
 
 def overall_outcome(judgements: tuple[Judgement, ...]) -> Outcome:

@@ -1,1 +1,1 @@
-"""What a person sees: terminal, report, notebook, dashboard."""
+"""What a person sees: terminal, report, notebook, dashboard. Nothing here computes statistics."""

@@ -1,0 +1,77 @@
+"""`RunConfig`: every parameter of a run, validated; the only home of defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from streamhalf.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """Parameters of a run.
+
+    Parameters
+    ----------
+    tau
+        Probability that true N(0, I) data are not accepted, shared over all tests of the run.
+    degree
+        Even degree k of the moment test (Algorithm 1).
+    moment_tolerance
+        Largest normalised Hermite moment that soundness allows.
+    spectral_tolerance
+        Largest operator norm of the (Hermite) second-moment matrix minus I.
+    whiten
+        Estimate mean and covariance first and test the whitened features.
+    seed
+        Seed of all randomness.
+    scheduler
+        "serial", "threads", "processes", or the address of a Dask scheduler.
+    n_workers
+        Threads or processes on this machine; None means one per core.
+    memory_limit
+        Bytes one worker process may use.
+    split_every
+        Partials combined by one task.
+    features, labels
+        Names of the two arrays in a store.
+    """
+
+    tau: float = 0.01
+    degree: int = 4
+    moment_tolerance: float = 0.1
+    spectral_tolerance: float = 0.3
+    whiten: bool = False
+    seed: int = 0
+    scheduler: str = "threads"
+    n_workers: int | None = None
+    memory_limit: int = 2 << 30
+    split_every: int = 8
+    features: str = "X"
+    labels: str = "y"
+
+    def __post_init__(self) -> None:
+        _within("tau", self.tau, 1e-12, 0.5)
+        _within("degree", self.degree, 2, 8)
+        if self.degree % 2:
+            raise UsageError(f"degree: {self.degree} is odd; use an even degree from 2 to 8")
+        _within("moment_tolerance", self.moment_tolerance, 1e-6, 1.0)
+        _within("spectral_tolerance", self.spectral_tolerance, 1e-6, 1.0)
+        _within("seed", self.seed, 0, 2**63 - 1)
+        if self.n_workers is not None:
+            _within("n_workers", self.n_workers, 1, 4096)
+        _within("memory_limit", self.memory_limit, 1 << 20, 1 << 50)
+        _within("split_every", self.split_every, 2, 256)
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The names of all parameters."""
+        return tuple(field.name for field in fields(cls))
+
+
+def _within(name: str, value: Any, low: float, high: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageError(f"{name}: {value!r} is not a number; use one from {low:g} to {high:g}")
+    if not low <= value <= high:
+        raise UsageError(f"{name}: {value!r} is out of range; use {low:g} to {high:g}")

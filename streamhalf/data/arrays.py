@@ -1,0 +1,61 @@
+"""Arrays in memory and Dask arrays as readers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.base import compute
+from numpy.typing import NDArray
+
+from streamhalf.data.block import RowRange
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayReader:
+    """Rows of NumPy arrays."""
+
+    features: NDArray[Any]
+    labels: NDArray[Any]
+
+    def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Views of the rows."""
+        window = slice(rows.start, rows.stop)
+        return self.features[window], self.labels[window]
+
+    def find_missing(self, rows: RowRange) -> str | None:
+        """Nothing can be missing in memory."""
+        return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DaskReader:
+    """Rows of Dask arrays, both chunked by the same rows, features in one piece."""
+
+    features: da.Array
+    labels: da.Array
+
+    @classmethod
+    def align(cls, features: da.Array, labels: da.Array) -> DaskReader:
+        """Bring both arrays to the rows' chunks of the features."""
+        if features.ndim == 2 and len(features.chunks[1]) > 1:
+            features = features.rechunk({1: -1})
+        if labels.ndim == 1 and features.shape[:1] == labels.shape:
+            labels = labels.rechunk((features.chunks[0],))
+        return cls(features, labels)
+
+    def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Compute the rows here and now."""
+        window = slice(rows.start, rows.stop)
+        X, y = compute(self.features[window], self.labels[window], scheduler="synchronous")
+        return np.asarray(X), np.asarray(y)
+
+    def find_missing(self, rows: RowRange) -> str | None:
+        """Unknown to a Dask array: what it computes is what there is."""
+        return None
+
+    def delayed(self) -> list[tuple[Any, Any]]:
+        """One pair of lazy (features, labels) for each chunk of rows."""
+        return list(zip(self.features.to_delayed()[:, 0], self.labels.to_delayed(), strict=True))

@@ -1,0 +1,148 @@
+"""What is in a store, how it is laid out, whether it is whole, and what would serve better."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import zarr
+
+from streamhalf.data.opening import DataLike, open_group, open_source, public_name
+from streamhalf.data.source import Source, align_blocks
+from streamhalf.data.stored import ZarrReader, stored_rows
+from streamhalf.errors import UsageError
+
+_SMALL_OBJECT, _LARGE_OBJECT = 1 << 20, 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayReport:
+    """Layout of one stored array."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    chunks: tuple[int, ...]
+    shards: tuple[int, ...] | None
+    codecs: tuple[str, ...]
+    nbytes: int
+    n_objects: int
+    n_missing: int | None
+
+    @property
+    def has_checksum(self) -> bool:
+        """Whether a flipped bit would be noticed."""
+        return any("crc32" in codec.lower() for codec in self.codecs)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """What `inspect` says."""
+
+    source: str
+    zarr_format: int
+    rows: int
+    dim: int
+    labels: str
+    fingerprint: str
+    arrays: tuple[ArrayReport, ArrayReport]
+    planted: Mapping[str, Any] | None
+    missing: tuple[str, ...]
+    advice: tuple[str, ...]
+    notices: tuple[str, ...]
+
+
+def inspect_store(
+    url: DataLike,
+    *,
+    features: str = "X",
+    labels: str = "y",
+    storage_options: Mapping[str, Any] | None = None,
+) -> StoreReport:
+    """Look at a store; reads its metadata, a listing, and a few rows."""
+    if not isinstance(url, str):
+        raise UsageError(f"store: {type(url).__name__} given; inspect takes a path or URL")
+    group = open_group(url, storage_options=storage_options)
+    source = open_source(url, features=features, labels=labels, storage_options=storage_options)
+    reader = source.reader
+    if not isinstance(reader, ZarrReader):
+        raise UsageError(f"store: {url} is not a Zarr store")
+    arrays = (_describe(reader.features), _describe(reader.labels))
+    missing = _locate(reader) if any(array.n_missing for array in arrays) else ()
+    marks = group.attrs.get("streamhalf")
+    return StoreReport(
+        source=public_name(url),
+        zarr_format=int(group.metadata.zarr_format),
+        rows=source.n_rows,
+        dim=source.dim,
+        labels=source.schema.coding.value,
+        fingerprint=source.fingerprint,
+        arrays=arrays,
+        planted=marks if isinstance(marks, Mapping) else None,
+        missing=missing,
+        advice=tuple(_advise(source, *arrays)),
+        notices=source.notices,
+    )
+
+
+def _describe(array: zarr.Array[Any]) -> ArrayReport:
+    codecs = (*array.filters, *_serializer(array), *array.compressors)
+    pieces = array.shards or array.chunks
+    n_objects = math.prod(
+        math.ceil(extent / piece) for extent, piece in zip(array.shape, pieces, strict=True)
+    )
+    per_object = math.prod(pieces) // math.prod(array.chunks)
+    try:
+        n_missing = n_objects - array.nchunks_initialized // per_object
+    except Exception:  # a storage that cannot list says nothing about what is missing
+        n_missing = None
+    return ArrayReport(
+        name=array.basename,
+        shape=array.shape,
+        dtype=str(array.dtype),
+        chunks=array.chunks,
+        shards=array.shards,
+        codecs=tuple(type(codec).__name__ for codec in codecs),
+        nbytes=array.nbytes,
+        n_objects=n_objects,
+        n_missing=n_missing,
+    )
+
+
+def _serializer(array: zarr.Array[Any]) -> tuple[Any, ...]:
+    return (array.serializer,) if array.metadata.zarr_format == 3 else ()
+
+
+def _locate(reader: ZarrReader, shown: int = 5) -> tuple[str, ...]:
+    X = reader.features
+    blocks = align_blocks(X.shape[0], stored_rows(X), X.dtype.itemsize * X.shape[1])
+    found = (reader.find_missing(rows) for rows in blocks)
+    return tuple(itertools.islice((text for text in found if text), shown))
+
+
+def _advise(source: Source, X: ArrayReport, y: ArrayReport) -> Iterator[str]:
+    pieces = X.shards or X.chunks
+    object_nbytes = pieces[0] * source.row_nbytes
+    if object_nbytes < _SMALL_OBJECT and X.n_objects > 64:
+        yield (
+            f"{X.name}: objects of {object_nbytes / 2**20:.2f} MiB are small; chunks of about "
+            f"{max(1, (16 << 20) // source.row_nbytes):,} rows read faster"
+        )
+    if object_nbytes > _LARGE_OBJECT:
+        yield (
+            f"{X.name}: objects of {object_nbytes / 2**20:,.0f} MiB are read whole by one task; "
+            "smaller chunks need less memory"
+        )
+    if not X.has_checksum:
+        yield f"{X.name}: no checksum codec; a flipped bit would go unnoticed (add crc32c)"
+    if any(
+        word in codec for codec in X.codecs for word in ("Zstd", "Blosc", "GZip", "Zlib", "LZ4")
+    ):
+        yield f"{X.name}: compression saves little on real-valued features and slows reading"
+    if X.dtype == "float64":
+        yield f"{X.name}: float64; float32 halves the bytes, and the sums are in float64 anyway"
+    if (y.shards or y.chunks)[0] > 64 * pieces[0]:
+        yield f"{y.name}: one chunk of labels spans many chunks of {X.name}; align the two"

@@ -1,0 +1,165 @@
+"""`open_source`: one door for paths, URLs, Zarr groups, xarray Datasets and arrays."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+import zarr
+
+from streamhalf.data.arrays import ArrayReader, DaskReader
+from streamhalf.data.block import RowRange
+from streamhalf.data.source import Shape, Source, align_blocks, build_source, nearest_names
+from streamhalf.data.stored import ZarrReader, one_line, stored_rows
+from streamhalf.errors import DataError, UsageError
+
+DataLike: TypeAlias = "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | Source"
+
+
+def open_source(
+    data: DataLike,
+    *,
+    features: str = "X",
+    labels: str = "y",
+    storage_options: Mapping[str, Any] | None = None,
+) -> Source:
+    """Open labelled rows and validate them once.
+
+    Parameters
+    ----------
+    data
+        Path or URL of a Zarr v2 or v3 group, a Zarr group, an xarray Dataset, or a pair
+        (features, labels) of NumPy or Dask arrays.
+    features, labels
+        Names of the two arrays in a store or Dataset.
+    storage_options
+        For URLs: what fsspec takes for this kind of storage.
+    """
+    if isinstance(data, Source):
+        return data
+    if isinstance(data, str | os.PathLike):
+        group = open_group(data, storage_options=storage_options)
+        return _from_group(group, public_name(str(data)), features, labels)
+    if isinstance(data, zarr.Group):
+        return _from_group(data, str(data.store_path), features, labels)
+    if isinstance(data, xr.Dataset):
+        return _from_dataset(data, features, labels)
+    if isinstance(data, tuple) and len(data) == 2:
+        return _from_arrays("arrays", data[0], data[1], features, labels)
+    raise UsageError(
+        f"data: {type(data).__name__} cannot be opened; expected a path or URL of a Zarr store, a "
+        "Zarr group, an xarray Dataset, or a pair (features, labels) of NumPy or Dask arrays"
+    )
+
+
+def public_name(url: str) -> str:
+    """The URL without user names, passwords and signatures."""
+    return re.sub(r"//[^/@]*@", "//", url).split("?")[0]
+
+
+def open_group(
+    url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> zarr.Group:
+    """Open a Zarr group for reading, or say in one line why it cannot be."""
+    text = os.fspath(url)
+    name = public_name(text)
+    if "://" not in text and not os.path.exists(text):
+        raise DataError(f"{name}: no such store; check the path")
+    options = dict(storage_options) if storage_options and "://" in text else None
+    try:
+        return zarr.open_group(text, mode="r", storage_options=options)
+    except ImportError as error:
+        raise UsageError(
+            f"{name}: {one_line(error)}; install streamhalf[object-storage]"
+        ) from error
+    except Exception as error:
+        raise DataError(f"{name}: not a readable Zarr group: {one_line(error)}") from error
+
+
+def _from_group(group: zarr.Group, name: str, features: str, labels: str) -> Source:
+    X, y = (_member(group, name, key) for key in (features, labels))
+    shape = Shape(
+        name=name,
+        features=features,
+        labels=labels,
+        features_shape=X.shape,
+        labels_shape=y.shape,
+        features_dtype=X.dtype,
+        labels_dtype=y.dtype,
+        features_chunk_rows=X.chunks[0] if X.ndim else 1,
+        labels_chunk_rows=y.chunks[0] if y.ndim else 1,
+    )
+    shape.validate()
+    marks = group.attrs.get("streamhalf")
+    if isinstance(marks, dict) and marks.get("complete") is False:
+        raise DataError(f"{name}: the store was never finished; write it again (--overwrite)")
+    row_nbytes = X.shape[1] * X.dtype.itemsize
+    blocks = align_blocks(X.shape[0], stored_rows(X), row_nbytes)
+    return build_source(shape, ZarrReader(X, y), blocks)
+
+
+def _member(group: zarr.Group, name: str, key: str) -> zarr.Array[Any]:
+    try:
+        member = group.get(key)
+        if isinstance(member, zarr.Array):
+            return member
+        others = dict(group.members())
+    except Exception as error:
+        raise DataError(f"{name}: cannot open its array {key!r}: {one_line(error)}") from error
+    raise DataError(f"{name}: no array named {key!r}; {nearest_names(key, others)}")
+
+
+def _from_dataset(dataset: xr.Dataset, features: str, labels: str) -> Source:
+    for key in (features, labels):
+        if key not in dataset:
+            raise DataError(
+                f"Dataset: no variable named {key!r}; {nearest_names(key, dataset.data_vars)}"
+            )
+    X, y = dataset[features], dataset[labels]
+    if y.ndim == 1 and X.ndim == 2 and y.dims[0] in X.dims:
+        X = X.transpose(y.dims[0], ...)
+    if X.chunks is None and "preferred_chunks" in X.encoding:  # still on disk: stay lazy
+        X, y = X.chunk({}), y.chunk({})
+    return _from_arrays("Dataset", X.data, y.data, features, labels)
+
+
+def _from_arrays(name: str, X: Any, y: Any, features: str, labels: str) -> Source:
+    lazy = isinstance(X, da.Array) or isinstance(y, da.Array)
+    X, y = (_as_array(array, lazy) for array in (X, y))
+    reader = DaskReader.align(X, y) if lazy else ArrayReader(X, y)
+    X, y = reader.features, reader.labels
+    if lazy and X.ndim == 2 and np.isnan(X.shape[0]):
+        raise DataError(f"{features}: chunks of unknown size; call compute_chunk_sizes() first")
+    nbytes = X.shape[1] * X.dtype.itemsize if X.ndim == 2 else 1
+    chunk_rows = max(X.chunks[0], default=1) if lazy and X.ndim else 1024
+    shape = Shape(
+        name=name,
+        features=features,
+        labels=labels,
+        features_shape=X.shape,
+        labels_shape=y.shape,
+        features_dtype=X.dtype,
+        labels_dtype=y.dtype,
+        features_chunk_rows=chunk_rows,
+        labels_chunk_rows=chunk_rows,
+    )
+    shape.validate()
+    if lazy:
+        stops = np.cumsum(X.chunks[0]).tolist()
+        pairs = zip([0, *stops[:-1]], stops, strict=True)
+        blocks = tuple(RowRange(a, b) for a, b in pairs)
+    else:
+        blocks = align_blocks(X.shape[0], chunk_rows, nbytes)
+    return build_source(shape, reader, blocks)
+
+
+def _as_array(array: Any, lazy: bool) -> Any:
+    if isinstance(array, da.Array):
+        return array
+    plain = np.asarray(array)
+    return da.from_array(plain, chunks="auto") if lazy else plain

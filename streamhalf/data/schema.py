@@ -1,0 +1,114 @@
+"""What a valid row is, and the one place where raw arrays become a checked block."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.data.block import Block, RowRange
+from streamhalf.data.whitening import Whitening
+from streamhalf.errors import DataError
+
+
+class LabelCoding(enum.StrEnum):
+    """How the two classes are written."""
+
+    SIGNS = "-1/+1"
+    BITS = "0/1"
+
+    @property
+    def values(self) -> tuple[int, int]:
+        """The stored values of -1 and +1."""
+        return (-1, 1) if self is LabelCoding.SIGNS else (0, 1)
+
+
+def find_coding(values: NDArray[Any]) -> LabelCoding | None:
+    """The coding that explains the values, or None where they hold +1 only (both would do)."""
+    found = {float(value) for value in np.unique(values)}
+    if found <= {1.0}:
+        return None
+    for coding in LabelCoding:
+        if found <= set(coding.values):
+            return coding
+    shown = ", ".join(f"{value:g}" for value in sorted(found)[:5])
+    raise DataError(
+        f"labels: values {shown} found; expected -1 and +1, or 0 and 1 (recode them to two classes)"
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowSchema:
+    """Names, dimension, coding and stored chunk sizes, for checks and for words in errors."""
+
+    features: str
+    labels: str
+    dim: int
+    coding: LabelCoding
+    features_chunk_rows: int
+    labels_chunk_rows: int
+    whitening: Whitening | None = None
+
+    def whitened(self, whitening: Whitening) -> RowSchema:
+        """The same rows, seen through a whitening."""
+        return replace(self, whitening=whitening)
+
+    def block(self, rows: RowRange, X: NDArray[Any], y: NDArray[Any]) -> Block:
+        """Check raw rows, map labels to ±1 and apply the whitening."""
+        if X.shape != (rows.n_rows, self.dim) or y.shape != (rows.n_rows,):
+            raise DataError(
+                f"{self.features}, {self.labels}: rows {rows.start} to {rows.stop - 1} came with "
+                f"shapes {X.shape} and {y.shape}; the data changed after they were opened"
+            )
+        features = np.ascontiguousarray(X, dtype=X.dtype.newbyteorder("="))
+        self._check_features(rows, features)
+        labels = self._map_labels(rows, y)
+        if self.whitening is not None:
+            features = self.whitening.apply(features)
+        return Block(features, labels, np.arange(rows.start, rows.stop, dtype=np.int64))
+
+    def read_arrays(self, item: tuple[RowRange, NDArray[Any], NDArray[Any]]) -> tuple[Block]:
+        """The block of a range whose raw rows are in memory already."""
+        return (self.block(*item),)
+
+    def _check_features(self, rows: RowRange, X: NDArray[np.floating[Any]]) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(X.sum()):  # one cheap look; only a suspicious block is searched
+                return
+        bad = np.flatnonzero(~np.isfinite(X).all(axis=1))
+        if len(bad):
+            column = int(np.flatnonzero(~np.isfinite(X[bad[0]]))[0])
+            self._complain(
+                self.features,
+                rows.start + bad,
+                self.features_chunk_rows,
+                f"NaN or infinite values (first: {X[bad[0], column]} in feature {column + 1})",
+                "remove or impute these rows",
+            )
+
+    def _map_labels(self, rows: RowRange, y: NDArray[Any]) -> NDArray[np.int8]:
+        low, high = self.coding.values
+        positive = y == high
+        bad = np.flatnonzero(~(positive | (y == low)))
+        if len(bad):
+            self._complain(
+                self.labels,
+                rows.start + bad,
+                self.labels_chunk_rows,
+                f"other values than {low} and {high} (first: {y[bad[0]]})",
+                "recode the labels to two classes",
+            )
+        return np.where(positive, np.int8(1), np.int8(-1))
+
+    @staticmethod
+    def _complain(
+        array: str, bad: NDArray[np.int64], chunk_rows: int, what: str, remedy: str
+    ) -> None:
+        shown = ", ".join(str(row) for row in bad[:3]) + (", ..." if len(bad) > 3 else "")
+        raise DataError(
+            f"{array}: row {shown} ({len(bad)} in all, chunk {bad[0] // chunk_rows}) holds {what}; "
+            f"{remedy}"
+        )

@@ -1,0 +1,207 @@
+"""`Source`: labelled rows from wherever they are, opened and validated once."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.data.block import Block, RowRange
+from streamhalf.data.schema import LabelCoding, RowSchema, find_coding
+from streamhalf.data.whitening import Whitening
+from streamhalf.errors import DataError
+
+BLOCK_NBYTES = 16 << 20
+"""Small stored chunks are read together until a block has about this size."""
+
+_PROBES, _PROBE_ROWS = 4, 64
+
+
+class Reader(Protocol):
+    """Raw rows by number; picklable."""
+
+    def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Raw features (n, d) and labels (n,)."""
+        ...
+
+    def find_missing(self, rows: RowRange) -> str | None:
+        """Say what of the range is not stored, or None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A data set: how to read it, what a row is, and how rows fall into blocks.
+
+    Parameters
+    ----------
+    name
+        What the user called it, without credentials.
+    reader
+        Reads raw rows.
+    schema
+        Checks them and turns them into blocks.
+    blocks
+        Consecutive row ranges, aligned to whole stored chunks or shards.
+    row_nbytes
+        Bytes of one row, label included, in memory.
+    fingerprint
+        Digest of shape, dtype and the values of sampled rows; the same whatever the chunking.
+    notices
+        What the user should know about the data.
+    """
+
+    name: str
+    reader: Reader
+    schema: RowSchema
+    blocks: tuple[RowRange, ...]
+    row_nbytes: int
+    fingerprint: str
+    notices: tuple[str, ...] = ()
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows the data set has."""
+        return self.blocks[-1].stop
+
+    @property
+    def dim(self) -> int:
+        """How many features a row has."""
+        return self.schema.dim
+
+    def read(self, rows: RowRange) -> Block:
+        """Read, check and transform a range of rows."""
+        X, y = self.reader.read(rows)
+        try:
+            return self.schema.block(rows, X, y)
+        except DataError:
+            if missing := self.reader.find_missing(rows):
+                raise DataError(missing) from None
+            raise
+
+    def read_each(self, ranges: tuple[RowRange, ...]) -> Iterator[Block]:
+        """Read several ranges, one after the other."""
+        return map(self.read, ranges)
+
+    def whitened(self, whitening: Whitening) -> Source:
+        """The same rows, seen through a whitening."""
+        return replace(self, schema=self.schema.whitened(whitening))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What opening found out about the two arrays before any row was read."""
+
+    name: str
+    features: str
+    labels: str
+    features_shape: tuple[int, ...]
+    labels_shape: tuple[int, ...]
+    features_dtype: np.dtype[Any]
+    labels_dtype: np.dtype[Any]
+    features_chunk_rows: int
+    labels_chunk_rows: int
+
+    def validate(self) -> None:
+        """Refuse shapes and dtypes that are not labelled rows."""
+        X, y = self.features, self.labels
+        if len(self.features_shape) != 2 or self.features_shape[1] < 1:
+            raise DataError(f"{X}: shape {self.features_shape}; expected (rows, features)")
+        if len(self.labels_shape) != 1:
+            raise DataError(f"{y}: shape {self.labels_shape}; expected (rows,)")
+        if self.features_shape[0] != self.labels_shape[0]:
+            raise DataError(
+                f"{X} has {self.features_shape[0]} rows and {y} has {self.labels_shape[0]}; "
+                "expected as many labels as rows"
+            )
+        if self.features_shape[0] == 0:
+            raise DataError(f"{X}: 0 rows; at least 1 is needed")
+        if self.features_dtype.kind != "f" or self.features_dtype.itemsize not in (4, 8):
+            raise DataError(
+                f"{X}: dtype {self.features_dtype}; expected float32 or float64 (convert it)"
+            )
+        if self.labels_dtype.kind not in "biuf":
+            raise DataError(
+                f"{y}: dtype {self.labels_dtype}; expected integers -1/+1 or 0/1, or bool"
+            )
+
+
+def build_source(shape: Shape, reader: Reader, blocks: tuple[RowRange, ...]) -> Source:
+    """Validate, look at a few rows, settle the label coding, and fingerprint."""
+    shape.validate()
+    n_rows, dim = shape.features_shape
+    samples = [(rows, *reader.read(rows)) for rows in _probe_ranges(n_rows)]
+    labels = [y for _, _, y in samples]
+    coding = _settle_coding(shape, reader, blocks, labels)
+    schema = RowSchema(
+        features=shape.features,
+        labels=shape.labels,
+        dim=dim,
+        coding=coding,
+        features_chunk_rows=shape.features_chunk_rows,
+        labels_chunk_rows=shape.labels_chunk_rows,
+    )
+    notices: tuple[str, ...] = ()
+    if coding is LabelCoding.BITS:
+        notices = (f"{shape.labels}: labels are 0/1; 0 is read as -1",)
+    source = Source(
+        name=shape.name,
+        reader=reader,
+        schema=schema,
+        blocks=blocks,
+        row_nbytes=dim * shape.features_dtype.itemsize + shape.labels_dtype.itemsize,
+        fingerprint="",
+        notices=notices,
+    )
+    return replace(source, fingerprint=_fingerprint(source, shape.features_dtype))
+
+
+def align_blocks(n_rows: int, chunk_rows: int, row_nbytes: int) -> tuple[RowRange, ...]:
+    """Cut rows into blocks of whole chunks of about `BLOCK_NBYTES` each."""
+    chunks = max(1, BLOCK_NBYTES // (chunk_rows * row_nbytes))
+    step = chunk_rows * chunks
+    return tuple(RowRange(i, min(i + step, n_rows)) for i in range(0, n_rows, step))
+
+
+def nearest_names(wanted: str, found: Iterable[Hashable]) -> str:
+    """Words for an error about a name that is not there."""
+    names = sorted(str(name) for name in found)
+    close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.5)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    return f"found: {', '.join(names) or 'nothing'}{hint}"
+
+
+def _probe_ranges(n_rows: int) -> list[RowRange]:
+    if n_rows <= _PROBES * _PROBE_ROWS:
+        return [RowRange(0, n_rows)]
+    starts = [i * (n_rows - _PROBE_ROWS) // (_PROBES - 1) for i in range(_PROBES)]
+    return [RowRange(start, start + _PROBE_ROWS) for start in starts]
+
+
+def _settle_coding(
+    shape: Shape, reader: Reader, blocks: tuple[RowRange, ...], labels: list[NDArray[Any]]
+) -> LabelCoding:
+    if shape.labels_dtype.kind == "b":
+        return LabelCoding.BITS
+    plausible = [y[np.isin(y, (-1, 0, 1))] for y in labels]  # the rest is named when it is read
+    found = find_coding(np.concatenate(plausible))
+    for rows in blocks if found is None else ():  # all ones so far: look until a row tells
+        y = reader.read(rows)[1]
+        found = find_coding(y[np.isin(y, (-1, 0, 1))])
+        if found is not None:
+            break
+    return found or LabelCoding.SIGNS
+
+
+def _fingerprint(source: Source, dtype: np.dtype[Any]) -> str:
+    digest = hashlib.sha256(f"{source.n_rows} {source.dim} {dtype.newbyteorder('=')}".encode())
+    for rows in _probe_ranges(source.n_rows):
+        block = source.read(rows)
+        digest.update(block.X.astype(block.X.dtype.newbyteorder("<")).tobytes())
+        digest.update(block.y.tobytes())
+    return digest.hexdigest()[:32]

@@ -1,0 +1,55 @@
+"""x -> W (x - mu) as a lazy transform of blocks, and the way back for a halfspace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.errors import DataError
+from streamhalf.records import Halfspace
+
+_LEAST_RELATIVE_VARIANCE = 1e-10
+"""Below this share of the largest (scaled) variance a direction counts as constant."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Whitening:
+    """Mean (d,) and symmetric matrix W = covariance^{-1/2} (d, d), both float64."""
+
+    mean: NDArray[np.float64]
+    matrix: NDArray[np.float64]
+
+    @classmethod
+    def from_moments(cls, mean: NDArray[np.float64], covariance: NDArray[np.float64]) -> Whitening:
+        """Build the map from the estimated mean and covariance of the raw features."""
+        scale = np.sqrt(np.diag(covariance))
+        if (constant := np.flatnonzero(~(scale > 0))).size:
+            raise DataError(
+                f"whitening: feature {constant[0] + 1} is constant (variance 0); remove it"
+            )
+        correlation = covariance / np.outer(scale, scale)
+        values, vectors = np.linalg.eigh(correlation)
+        if values[0] < _LEAST_RELATIVE_VARIANCE * values[-1]:
+            involved = np.argsort(-np.abs(vectors[:, 0]))[:3] + 1
+            names = ", ".join(str(j) for j in sorted(involved))
+            raise DataError(
+                f"whitening: features are linearly dependent (smallest eigenvalue of the "
+                f"correlation matrix {values[0]:.2g}, limit "
+                f"{_LEAST_RELATIVE_VARIANCE * values[-1]:.2g}); look at features {names} and "
+                "remove one"
+            )
+        inverse_root = (vectors / np.sqrt(values)) @ vectors.T
+        return cls(mean=mean, matrix=inverse_root / scale)
+
+    def apply(self, X: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """Whiten rows; centring happens in float64, because a raw mean may dwarf the spread."""
+        centred = X.astype(np.float64) - self.mean
+        return (centred @ self.matrix.T).astype(X.dtype)
+
+    def to_raw(self, normal: NDArray[np.float64]) -> Halfspace:
+        """The halfspace on raw features that equals sgn(normal·z) on whitened ones."""
+        raw = self.matrix.T @ normal
+        return Halfspace(tuple(float(a) for a in raw), float(-raw @ self.mean))

@@ -1,0 +1,114 @@
+"""Dask engines: threads in this process, or a `distributed` cluster through its client."""
+
+from __future__ import annotations
+
+import os
+import uuid
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dask.callbacks import Callback
+from dask.delayed import Delayed, delayed
+from threadpoolctl import threadpool_limits
+
+from streamhalf.engine.job import Counted, Job, OnProgress, merge
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+def _merge(context: Any, combine: Callable[[Any, Any, Any], Any], parts: list[Counted]) -> Counted:
+    return merge(context, combine, parts)
+
+
+def build_graph(job: Job) -> tuple[list[Delayed], Delayed]:
+    """Lazy leaves and lazy root of a job; names start with the job's readable name."""
+    token = uuid.uuid4().hex  # a pass that runs again must not meet results of another run
+    context = delayed(job.context, name=f"{job.name}-context-{token}", traverse=False)
+    leaf, combine = delayed(job.leaf, pure=False), delayed(_merge, pure=False)
+    leaves = [
+        leaf(context, item, dask_key_name=f"{job.name}-map-{token}-{i}")
+        for i, item in enumerate(job.items)
+    ]
+    nodes, level = leaves, 0
+    while len(nodes) > 1:
+        groups = [nodes[i : i + job.split_every] for i in range(0, len(nodes), job.split_every)]
+        nodes = [
+            group[0]
+            if len(group) == 1
+            else combine(
+                context,
+                job.combine,
+                group,
+                dask_key_name=f"{job.name}-combine-{token}-{level}-{i}",
+            )
+            for i, group in enumerate(groups)
+        ]
+        level += 1
+    return leaves, nodes[0]
+
+
+class ThreadsEngine:
+    """Dask's threaded scheduler: chunks in parallel, one BLAS thread each."""
+
+    lazy = True
+
+    def __init__(self, n_threads: int | None = None) -> None:
+        self.n_threads = n_threads or available_cpus()
+
+    def run(self, job: Job, on_progress: OnProgress) -> Counted:
+        """Run a job to its end."""
+        leaves, root = build_graph(job)
+        rows = dict(zip((leaf.key for leaf in leaves), job.rows, strict=True))
+
+        def posttask(key: Any, result: Any, dsk: Any, state: Any, worker: Any) -> None:
+            if key in rows:
+                on_progress(rows[key])
+
+        with threadpool_limits(limits=1), Callback(posttask=posttask):
+            result: Counted = root.compute(
+                scheduler="threads", num_workers=self.n_threads, optimize_graph=False
+            )
+        return result
+
+
+class ClusterEngine:
+    """A `distributed` cluster: this machine's processes or a `dask scheduler` anywhere."""
+
+    lazy = True
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    @property
+    def n_threads(self) -> int:
+        """Largest number of threads of any worker."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        return max((int(worker["nthreads"]) for worker in workers), default=1)
+
+    def run(self, job: Job, on_progress: OnProgress) -> Counted:
+        """Run a job to its end."""
+        from distributed import as_completed
+
+        leaves, root = build_graph(job)
+        with warnings.catch_warnings():
+            # arrays in memory travel with the graph: the only way a lost worker can be replaced
+            warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+            *futures, final = self.client.compute([*leaves, root], optimize_graph=False)
+        rows = dict(zip((future.key for future in futures), job.rows, strict=True))
+        done = as_completed(futures)
+        del leaves, root, futures  # a partial may go as soon as it is combined
+        for future in done:
+            if future.status == "error":
+                break
+            on_progress(rows[future.key])
+        result: Counted = final.result()
+        return result
+
+
+def available_cpus() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

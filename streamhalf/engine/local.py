@@ -1,0 +1,27 @@
+"""The serial engine: the oracle that every other engine must equal, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from threadpoolctl import threadpool_limits
+
+from streamhalf.engine.job import Counted, Job, OnProgress, fold_tree
+
+
+class SerialEngine:
+    """One task after the other, in this thread."""
+
+    n_threads = 1
+    lazy = False
+
+    def run(self, job: Job, on_progress: OnProgress) -> Counted:
+        """Run a job to its end."""
+
+        def leaves() -> Iterator[Counted]:
+            for item, rows in zip(job.items, job.rows, strict=True):
+                yield job.leaf(job.context, item)
+                on_progress(rows)
+
+        with threadpool_limits(limits=1):
+            return fold_tree(job, leaves())

@@ -1,0 +1,74 @@
+"""`open_engine`: from a word or an address to an engine, closed again at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from streamhalf.engine.cluster import ClusterEngine, ThreadsEngine, available_cpus
+from streamhalf.engine.job import Engine
+from streamhalf.engine.local import SerialEngine
+from streamhalf.errors import StreamhalfError, UsageError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_CONNECT_SECONDS = 20
+
+
+@contextlib.contextmanager
+def open_engine(scheduler: str | Client, n_workers: int | None = None) -> Iterator[Engine]:
+    """Open an engine.
+
+    Parameters
+    ----------
+    scheduler
+        "serial", "threads", "processes" (a local cluster of one-thread workers), the address or
+        the scheduler file of a running Dask scheduler, or a `distributed` client.
+    n_workers
+        Threads or processes for the local ones; None means one per core.
+    """
+    if not isinstance(scheduler, str):
+        yield ClusterEngine(scheduler)
+    elif scheduler == "serial":
+        yield SerialEngine()
+    elif scheduler == "threads":
+        yield ThreadsEngine(n_workers)
+    elif scheduler == "processes":
+        with _local_cluster(n_workers or available_cpus()) as client:
+            yield ClusterEngine(client)
+    elif "://" in scheduler or os.path.isfile(scheduler):
+        with _connect(scheduler) as client:
+            yield ClusterEngine(client)
+    else:
+        raise UsageError(
+            f"scheduler: {scheduler!r} is unknown; use serial, threads, processes, an address such "
+            "as tcp://host:8786, or an existing scheduler file"
+        )
+
+
+@contextlib.contextmanager
+def _local_cluster(n_workers: int) -> Iterator[Client]:
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def _connect(scheduler: str) -> Client:
+    from distributed import Client
+
+    try:
+        if "://" in scheduler:
+            return Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
+        return Client(scheduler_file=scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise StreamhalfError(
+            f"scheduler: cannot reach {scheduler} within {_CONNECT_SECONDS} s "
+            f"({type(error).__name__}); is `dask scheduler` running there?"
+        ) from error

@@ -1,0 +1,191 @@
+"""A pass: which rows, which reduction, and how much memory it will take, known before it runs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dask.delayed import Delayed, delayed
+
+from streamhalf.data.arrays import DaskReader
+from streamhalf.data.block import Block, RowRange
+from streamhalf.data.source import BLOCK_NBYTES, Source
+from streamhalf.engine.cluster import build_graph
+from streamhalf.engine.job import Counted, Engine, Job
+from streamhalf.errors import DataError, MemoryBudgetError
+from streamhalf.events import Observer, PassEnded, PassProgress, PassStarted
+from streamhalf.records import PassRecord
+from streamhalf.reductions.base import Reduction
+
+R = TypeVar("R")
+
+MAX_TASKS = 4096
+"""More tasks than this only burden the scheduler: blocks are dealt to tasks in runs."""
+
+_TASK_NBYTES = 4 * BLOCK_NBYTES
+_LEAST_TASKS = 64
+_BLOCK_COPIES = 4  # stored bytes, decoded rows, a transformed copy and the kernel's scratch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PassPlan:
+    """One pass over blocks of a source.
+
+    Parameters
+    ----------
+    name
+        Readable; task names and records carry it.
+    source, reduction
+        What is read and what is summed.
+    blocks
+        The row ranges to read; all of the source's by default.
+    split_every
+        Partials combined by one task.
+    """
+
+    name: str
+    source: Source
+    reduction: Reduction[Any, Any]
+    blocks: tuple[RowRange, ...]
+    split_every: int = 8
+
+    @property
+    def n_rows(self) -> int:
+        """Rows the pass reads."""
+        return sum(rows.n_rows for rows in self.blocks)
+
+    def task_nbytes(self) -> int:
+        """Projected memory of one task at its height."""
+        largest = max(rows.n_rows for rows in self.blocks) * self.source.row_nbytes
+        partial = self.reduction.partial_nbytes(self.source.dim)
+        return _BLOCK_COPIES * largest + (self.split_every + 2) * partial
+
+    def validate(self, *, n_threads: int, memory_limit: int) -> None:
+        """Refuse a pass whose workers would need more than `memory_limit` bytes."""
+        need = n_threads * self.task_nbytes()
+        if need > memory_limit:
+            raise MemoryBudgetError(
+                f"pass {self.name!r} needs about {_mib(need)} per worker ({n_threads} tasks at "
+                f"once, partials of {_mib(self.reduction.partial_nbytes(self.source.dim))}), the "
+                f"limit memory_limit is {_mib(memory_limit)}; raise it, use fewer threads per "
+                "worker, store smaller chunks, or lower the degree"
+            )
+
+    def tasks(self) -> tuple[tuple[RowRange, ...], ...]:
+        """Deal blocks to tasks in runs of neighbours, a function of the blocks alone."""
+        if isinstance(self.source.reader, DaskReader):
+            return tuple((rows,) for rows in self.blocks)
+        n_blocks = len(self.blocks)
+        block_nbytes = self.blocks[0].n_rows * self.source.row_nbytes
+        wanted = min(_TASK_NBYTES // max(1, block_nbytes), n_blocks // _LEAST_TASKS)
+        run = max(1, wanted, math.ceil(n_blocks / MAX_TASKS))
+        return tuple(self.blocks[i : i + run] for i in range(0, n_blocks, run))
+
+    def job(self, *, lazy: bool) -> Job:
+        """The pass as a job; with `lazy`, Dask-backed rows enter the graph as they are."""
+        tasks = self.tasks()
+        items: tuple[Any, ...] = tasks
+        read: Callable[[Any], Iterable[Block]] = self.source.read_each
+        if lazy and isinstance(self.source.reader, DaskReader):
+            pairs = dict(zip(self.source.blocks, self.source.reader.delayed(), strict=True))
+            items = tuple((rows, *pairs[rows]) for (rows,) in tasks)
+            read = self.source.schema.read_arrays
+        return Job(
+            name=self.name,
+            context=PassContext(read, self.reduction),
+            items=items,
+            rows=tuple(sum(rows.n_rows for rows in task) for task in tasks),
+            leaf=map_blocks,
+            combine=combine_partials,
+            split_every=self.split_every,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PassContext:
+    """What every task of a pass needs: how its item becomes blocks, and what is summed."""
+
+    read: Callable[[Any], Iterable[Block]]
+    reduction: Reduction[Any, Any]
+
+
+def map_blocks(context: PassContext, item: Any) -> Counted:
+    """Read and reduce the blocks of one task, one after the other."""
+    reduction = context.reduction
+    total: Counted | None = None
+    for block in context.read(item):
+        partial = reduction.map(block)
+        if total is not None:
+            partial = reduction.combine(total.partial, partial)
+        total = Counted(block.n_rows + (total.n_rows if total else 0), partial)
+    if total is None:
+        raise ValueError("a task without blocks")
+    return total
+
+
+def combine_partials(context: PassContext, left: Any, right: Any) -> Any:
+    """Combine two partials of the pass's reduction."""
+    return context.reduction.combine(left, right)
+
+
+def plan_pass(
+    name: str, source: Source, reduction: Reduction[Any, R], *, split_every: int = 8
+) -> PassPlan:
+    """Plan a pass over all rows."""
+    return PassPlan(name, source, reduction, source.blocks, split_every)
+
+
+def run_pass(
+    engine: Engine,
+    plan: PassPlan,
+    *,
+    memory_limit: int,
+    observer: Observer,
+    count_accepted: Callable[[Any], int] | None = None,
+) -> tuple[Any, PassRecord]:
+    """Validate, run, count the rows and finalize; returns the result and the record."""
+    plan.validate(n_threads=engine.n_threads, memory_limit=memory_limit)
+    job = plan.job(lazy=engine.lazy)
+    observer(PassStarted(plan.name, plan.n_rows, len(job.items)))
+    done = 0
+
+    def on_progress(rows: int) -> None:
+        nonlocal done
+        done += rows
+        observer(PassProgress(plan.name, done, plan.n_rows))
+
+    started = time.perf_counter()
+    counted = engine.run(job, on_progress)
+    if counted.n_rows != plan.n_rows:
+        raise DataError(
+            f"pass {plan.name!r}: {counted.n_rows} rows arrived of {plan.n_rows}; no verdict is "
+            "given on partial data"
+        )
+    result = plan.reduction.finalize(counted.partial)
+    record = PassRecord(
+        name=plan.name,
+        rows_read=counted.n_rows,
+        bytes_read=counted.n_rows * plan.source.row_nbytes,
+        rows_accepted=counted.n_rows if count_accepted is None else count_accepted(result),
+        seconds=time.perf_counter() - started,
+    )
+    observer(PassEnded(record))
+    return result, record
+
+
+def lazy_pass(plan: PassPlan) -> Delayed:
+    """The pass's result as a Dask Delayed: compute several together, visualise, persist."""
+    _, root = build_graph(plan.job(lazy=True))
+    result: Delayed = delayed(_finalize, pure=False)(plan.reduction, root)
+    return result
+
+
+def _finalize(reduction: Reduction[Any, Any], counted: Counted) -> Any:
+    return reduction.finalize(counted.partial)
+
+
+def _mib(nbytes: int) -> str:
+    return f"{nbytes / 2**20:,.0f} MiB"

@@ -1,0 +1,53 @@
+"""A run: one engine, one budget, one list of pass records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamhalf.data.block import RowRange
+from streamhalf.data.source import Source
+from streamhalf.engine.job import Engine
+from streamhalf.engine.plan import PassPlan, run_pass
+from streamhalf.events import Observer
+from streamhalf.records import PassRecord
+from streamhalf.reductions.base import Reduction
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """Runs passes one after the other and keeps their records."""
+
+    engine: Engine
+    memory_limit: int
+    split_every: int
+    observer: Observer
+    passes: list[PassRecord] = field(default_factory=list)
+
+    def reduce(
+        self,
+        name: str,
+        source: Source,
+        reduction: Reduction[Any, Any],
+        *,
+        blocks: tuple[RowRange, ...] | None = None,
+        count_accepted: Callable[[Any], int] | None = None,
+    ) -> Any:
+        """One pass over `blocks` (all by default); returns the finalized result."""
+        plan = PassPlan(
+            name=name,
+            source=source,
+            reduction=reduction,
+            blocks=source.blocks if blocks is None else blocks,
+            split_every=self.split_every,
+        )
+        result, record = run_pass(
+            self.engine,
+            plan,
+            memory_limit=self.memory_limit,
+            observer=self.observer,
+            count_accepted=count_accepted,
+        )
+        self.passes.append(record)
+        return result

@@ -1,0 +1,71 @@
+"""The Chow vector E[y x], as a coordinate-wise median of means (Algorithm 1, line 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.data.block import Block
+
+_SUB_BATCH = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChowPartial:
+    """Rows (groups,) int64 and sums of y x (groups, d) float64 of each group."""
+
+    counts: NDArray[np.int64]
+    sums: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChowResult:
+    """The Chow vector and the means of the groups it is the median of."""
+
+    n_rows: int
+    vector: NDArray[np.float64]
+    group_means: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chow:
+    """Median of means over `n_groups` groups of rows, dealt out by row number."""
+
+    n_groups: int = 15
+
+    name = "chow"
+
+    def empty(self, dim: int) -> ChowPartial:
+        """No rows."""
+        return ChowPartial(np.zeros(self.n_groups, dtype=np.int64), np.zeros((self.n_groups, dim)))
+
+    def map(self, block: Block) -> ChowPartial:
+        """Sum y x in each group: one product with a signed indicator matrix."""
+        X: NDArray[np.floating[Any]] = block.X
+        group = block.rows % self.n_groups
+        sums = np.zeros((self.n_groups, block.dim))
+        for start in range(0, block.n_rows, _SUB_BATCH):
+            window = slice(start, min(start + _SUB_BATCH, block.n_rows))
+            signed = np.zeros((self.n_groups, window.stop - start), dtype=X.dtype)
+            signed[group[window], np.arange(window.stop - start)] = block.y[window]
+            sums += signed @ X[window]
+        return ChowPartial(np.bincount(group, minlength=self.n_groups).astype(np.int64), sums)
+
+    def combine(self, left: ChowPartial, right: ChowPartial) -> ChowPartial:
+        """Add."""
+        return ChowPartial(left.counts + right.counts, left.sums + right.sums)
+
+    def finalize(self, partial: ChowPartial) -> ChowResult:
+        """Median over the groups that hold rows."""
+        held = partial.counts > 0
+        if not held.any():
+            return ChowResult(0, np.zeros(partial.sums.shape[1]), partial.sums)
+        means = partial.sums[held] / partial.counts[held, None]
+        return ChowResult(int(partial.counts.sum()), np.median(means, axis=0), means)
+
+    def partial_nbytes(self, dim: int) -> int:
+        """Groups × (d + 1) words."""
+        return 8 * self.n_groups * (dim + 1)

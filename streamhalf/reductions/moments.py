@@ -1,0 +1,109 @@
+"""Moments up to an even degree k, as the Gram matrix of the monomials of degree <= k/2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.data.block import Block
+from streamhalf.errors import DataError
+from streamhalf.kernels.hermite import hermite_gram, hermite_moments, sketch_moments
+from streamhalf.kernels.monomials import count_monomials, monomial_gram
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MomentsPartial:
+    """Rows seen (int64) and the summed Gram matrix (float64)."""
+
+    n_rows: int
+    gram: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MomentsResult:
+    """Means over all rows: the monomial sketch and what follows from it."""
+
+    n_rows: int
+    dim: int
+    degree: int
+    gram: NDArray[np.float64]
+
+    def monomials(self) -> NDArray[np.float64]:
+        """Mean of every monomial of degree <= k, in rank order."""
+        return sketch_moments(self.gram, self.dim, self.degree)
+
+    def hermite(self) -> NDArray[np.float64]:
+        """Mean of every normalised Hermite polynomial of degree <= k; under N(0, I) 1, 0, 0, ..."""
+        return hermite_moments(self.monomials(), self.dim, self.degree)
+
+    def hermite_gram(self) -> NDArray[np.float64]:
+        """Mean of H H^T, H all normalised Hermite polynomials of degree <= k/2; I under N(0, I)."""
+        return hermite_gram(self.gram, self.dim, self.degree // 2)
+
+    def second_moment(self) -> NDArray[np.float64]:
+        """Mean of [1, x][1, x]^T."""
+        return self.gram[: self.dim + 1, : self.dim + 1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """The monomial sketch of degree `degree`.
+
+    Parameters
+    ----------
+    degree
+        Even; all moments up to it are determined by the sketch.
+    directions
+        Rows of an (m, d) matrix: take the moments of these m projections instead of those of the
+        d features. This is the sketch for wide data.
+    """
+
+    degree: int = 4
+    directions: NDArray[np.float64] | None = None
+
+    @property
+    def name(self) -> str:
+        """Degree, and how many directions where sketched."""
+        suffix = "" if self.directions is None else f"-on-{len(self.directions)}-directions"
+        return f"moments-{self.degree}{suffix}"
+
+    def features(self, dim: int) -> int:
+        """Number of variables the monomials have."""
+        return dim if self.directions is None else len(self.directions)
+
+    def empty(self, dim: int) -> MomentsPartial:
+        """No rows."""
+        p = count_monomials(self.features(dim), self.degree // 2)
+        return MomentsPartial(0, np.zeros((p, p)))
+
+    def map(self, block: Block) -> MomentsPartial:
+        """Sum the Gram matrix over the block."""
+        X: NDArray[np.floating[Any]] = block.X
+        if self.directions is not None:
+            X = X @ self.directions.T.astype(X.dtype)
+        gram = monomial_gram(X, self.degree // 2)
+        if not np.isfinite(gram).all():
+            raise DataError(
+                f"features: products of degree {self.degree} overflow (largest value "
+                f"{np.abs(X).max():.3g}); rescale the features or use whitening"
+            )
+        return MomentsPartial(block.n_rows, gram)
+
+    def combine(self, left: MomentsPartial, right: MomentsPartial) -> MomentsPartial:
+        """Add."""
+        return MomentsPartial(left.n_rows + right.n_rows, left.gram + right.gram)
+
+    def finalize(self, partial: MomentsPartial) -> MomentsResult:
+        """Divide by the number of rows."""
+        p = len(partial.gram)
+        half = self.degree // 2
+        dim = next(d for d in range(p) if count_monomials(d, half) == p)
+        mean = partial.gram / max(partial.n_rows, 1)
+        return MomentsResult(partial.n_rows, dim, self.degree, mean)
+
+    def partial_nbytes(self, dim: int) -> int:
+        """p × p float64."""
+        return 8 * count_monomials(self.features(dim), self.degree // 2) ** 2

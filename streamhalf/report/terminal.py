@@ -1,0 +1,222 @@
+"""The terminal: a progress bar per pass while it runs, and the verdict in words at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.panel import Panel
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from streamhalf.data.inspection import StoreReport
+from streamhalf.events import Event, Observer, PassEnded, PassProgress, PassStarted, RunStarted
+from streamhalf.records import Judgement, MomentTestResult, Outcome, Verdict
+
+_STYLE = {
+    Outcome.PASSED: "green",
+    Outcome.REJECTED: "bold red",
+    Outcome.INCONCLUSIVE: "yellow",
+    Outcome.NOT_JUDGED: "dim",
+    Verdict.ACCEPTED: "green",
+}
+
+
+def human_count(value: float) -> str:
+    """12,345,678 as 12.3 M."""
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= size:
+            return f"{value / (1e3 if unit == 'k' else size):.3g} {unit}"
+    return f"{value:,.0f}"
+
+
+class _RateColumn(ProgressColumn):
+    """Rows per second."""
+
+    def render(self, task: Task) -> Text:
+        """The speed so far."""
+        return Text(f"{human_count(task.speed or 0)} rows/s", style="cyan")
+
+
+class _RowsColumn(ProgressColumn):
+    """Rows done of all rows."""
+
+    def render(self, task: Task) -> Text:
+        """How far the pass is."""
+        return Text(f"{human_count(task.completed)} / {human_count(task.total or 0)} rows")
+
+
+@contextmanager
+def watch(console: Console) -> Iterator[Observer]:
+    """An observer that draws bars on a terminal, and prints plain lines elsewhere."""
+    if not console.is_terminal:
+        yield lambda event: _print_plain(console, event)
+        return
+    progress = Progress(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        _RowsColumn(),
+        _RateColumn(),
+        TimeRemainingColumn(),
+        console=console,
+    )
+    tasks: dict[str, TaskID] = {}
+
+    def observe(event: Event) -> None:
+        if isinstance(event, PassStarted):
+            tasks[event.name] = progress.add_task(escape(event.name), total=event.n_rows)
+        elif isinstance(event, PassProgress):
+            progress.update(tasks[event.name], completed=event.rows_done)
+        elif isinstance(event, RunStarted):
+            _print_notices(console, event)
+
+    with progress:
+        yield observe
+
+
+def _print_plain(console: Console, event: Event) -> None:
+    if isinstance(event, RunStarted):
+        _print_notices(console, event)
+    elif isinstance(event, PassEnded):
+        record = event.record
+        rate = human_count(record.rows_read / max(record.seconds, 1e-9))
+        console.print(
+            f"pass {record.name}: {record.rows_read:,} rows in {record.seconds:.2f} s "
+            f"({rate} rows/s)",
+            highlight=False,
+            markup=False,
+        )
+
+
+def _print_notices(console: Console, event: RunStarted) -> None:
+    for notice in event.notices:
+        console.print(f"notice: {notice}", highlight=False, markup=False)
+
+
+def show_test(console: Console, result: MomentTestResult) -> None:
+    """The verdict of a moment test, its testers, and the evidence."""
+    console.print(
+        Panel(
+            escape(moment_sentence(result)),
+            title=f"[{_STYLE[Outcome(result.verdict)]}]{result.verdict.upper()}",
+            title_align="left",
+            expand=False,
+        )
+    )
+    console.print(_tester_table(result.testers))
+    for judgement in result.testers:
+        if judgement.outcome is Outcome.REJECTED:
+            console.print(_evidence_table(judgement))
+
+
+def moment_sentence(result: MomentTestResult) -> str:
+    """The verdict in words that need no statistics."""
+    rows = f"{result.data.rows:,} rows of {result.data.dim} features"
+    if result.verdict is Verdict.REJECTED:
+        worst = _worst_rejection(result.testers)
+        evidence = worst.evidence[0]
+        text = (
+            f"The features are not standard Gaussian ({rows}).\nThe mean of {evidence.name} is "
+            f"{evidence.observed:.4g}; N(0, I) has {evidence.expected:.4g}. That is "
+            f"{evidence.deviation / evidence.limit:.3g} times the allowed deviation."
+        )
+        return text if result.whitened else text + "\nIf mean or scale is the cause: try --whiten."
+    if result.verdict is Verdict.INCONCLUSIVE:
+        needed = max(judgement.rows_needed or 0 for judgement in result.testers)
+        return (
+            f"Too few rows to tell ({rows}).\nThe deviation seen could be chance; about "
+            f"{needed:,} rows settle the question."
+        )
+    return f"Nothing speaks against standard Gaussian features ({rows})."
+
+
+def _worst_rejection(judgements: tuple[Judgement, ...]) -> Judgement:
+    rejected = [judgement for judgement in judgements if judgement.outcome is Outcome.REJECTED]
+    named = [judgement for judgement in rejected if judgement.tester == "largest moment"]
+    return (named or rejected)[0]
+
+
+def _tester_table(judgements: tuple[Judgement, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("tester", "outcome"):
+        table.add_column(column)
+    for column in ("statistic", "limit", "chance alone", "rows"):
+        table.add_column(column, justify="right")
+    table.add_column("remark")
+    for judgement in judgements:
+        table.add_row(
+            escape(judgement.tester),
+            f"[{_STYLE[judgement.outcome]}]{judgement.outcome}",
+            f"{judgement.statistic:.4g}",
+            f"{judgement.limit:.4g}",
+            f"{judgement.null_quantile:.4g}",
+            f"{judgement.n_rows:,}",
+            escape(judgement.remark),
+        )
+    return table
+
+
+def _evidence_table(judgement: Judgement) -> Table:
+    table = Table(
+        box=None,
+        title=f"evidence: {escape(judgement.tester)}",
+        title_justify="left",
+        pad_edge=False,
+    )
+    table.add_column("quantity", overflow="fold")
+    for column in ("observed", "expected", "deviation", "limit"):
+        table.add_column(column, justify="right")
+    for item in judgement.evidence:
+        values = (item.observed, item.expected, item.deviation, item.limit)
+        table.add_row(escape(item.name), *(f"{value:.4g}" for value in values))
+    return table
+
+
+def show_store(console: Console, report: StoreReport) -> None:
+    """What `inspect` found."""
+    facts = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in _store_facts(report):
+        facts.add_row(f"[bold]{name}", escape(value))
+    console.print(facts)
+    for label, lines, style in (
+        ("missing", report.missing, "bold red"),
+        ("notice", report.notices, "yellow"),
+        ("advice", report.advice, "cyan"),
+    ):
+        for line in lines:
+            console.print(f"[{style}]{label}:[/] {escape(line)}", highlight=False)
+
+
+def _store_facts(report: StoreReport) -> Iterator[tuple[str, str]]:
+    yield "store", f"{report.source} (Zarr v{report.zarr_format})"
+    yield "rows", f"{report.rows:,}"
+    yield "features", f"{report.dim:,}"
+    yield "labels", report.labels
+    for array in report.arrays:
+        layout = f"chunks {array.chunks}" + (f" in shards {array.shards}" if array.shards else "")
+        whole = "unknown" if array.n_missing is None else f"{array.n_missing:,}"
+        yield (
+            array.name,
+            f"{array.dtype} {array.shape}, {layout}, {array.nbytes / 2**20:,.1f} MiB in "
+            f"{array.n_objects:,} objects, missing: {whole}, codecs: {' > '.join(array.codecs)}",
+        )
+    yield "fingerprint", report.fingerprint
+    if report.planted:
+        yield "planted", _planted_words(report.planted)
+
+
+def _planted_words(planted: Any) -> str:
+    shown = {key: value for key, value in planted.items() if not isinstance(value, list | dict)}
+    return ", ".join(f"{key} {value}" for key, value in shown.items())
