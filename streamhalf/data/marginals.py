@@ -1,0 +1,262 @@
+"""Laws of synthetic feature rows: N(0, I), and laws that break it in one known way each."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
+
+from streamhalf.kernels.localize import margins
+
+Features: TypeAlias = NDArray[np.floating[Any]]
+
+STUDENT_T_DOF = 10
+MIXTURE_SHARE = 0.01
+MIXTURE_SCALE = 2.0
+EQUICORRELATION = 0.5
+SHIFT = 0.3
+LOW_RANK_SHARE = 0.9
+HOLE_HALF_WIDTH = 0.2
+HOLE_ATOM = 3.0
+SPIKE_SHARE = 0.1
+SPIKE_HALF_WIDTH = 0.005
+
+_LOG2_CELL_ROWS = 14
+_LOG2_CELL_VALUES = 20  # wide rows: a cell stays at 8 MiB, down to 64 rows
+_LOG2_LEAST_CELL_ROWS = 6
+
+# Rounding x to float32 moves v·x by up to 2**-24 |x|: the law's gap is wider than the promised one.
+_HOLE_GAP = HOLE_HALF_WIDTH + 1e-4
+
+
+class Marginal(enum.StrEnum):
+    """Law of a feature row; v is the planted direction, and coordinates are iid unless it says so.
+
+    gaussian: N(0, I). student-t, laplace, uniform, rademacher: unit variance. gauss-hermite:
+    ±sqrt 3 with probability 1/6 each, else 0; all moments up to degree 5 are those of N(0, I).
+    mixture: a share `MIXTURE_SHARE` of Gaussian rows is scaled by `MIXTURE_SCALE`, all else equal.
+    correlated: Gaussian, correlation `EQUICORRELATION` between any two features. shifted: N(SHIFT,
+    1). low-rank: Gaussian, unit variances, a share `LOW_RANK_SHARE` of them from two factors. hole
+    and spike: see `hole_law` and `spike_law`; Gaussian and independent orthogonally to v.
+    """
+
+    GAUSSIAN = "gaussian"
+    STUDENT_T = "student-t"
+    LAPLACE = "laplace"
+    UNIFORM = "uniform"
+    RADEMACHER = "rademacher"
+    GAUSS_HERMITE = "gauss-hermite"
+    MIXTURE = "mixture"
+    CORRELATED = "correlated"
+    SHIFTED = "shifted"
+    LOW_RANK = "low-rank"
+    HOLE = "hole"
+    SPIKE = "spike"
+
+    @property
+    def min_dim(self) -> int:
+        """Smallest dimension in which the law differs from a plainer one."""
+        return 2 if self in (Marginal.CORRELATED, Marginal.LOW_RANK) else 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """Rows to be drawn together: how many, of which dtype, and the generator that is theirs."""
+
+    generator: np.random.Generator
+    n_rows: int
+    v: NDArray[np.float64]
+    dtype: np.dtype[Any]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
+        return self.n_rows, len(self.v)
+
+    def normals(self, n_columns: int) -> Features:
+        """Standard normal numbers, drawn in the cell's own precision."""
+        size = (self.n_rows, n_columns)
+        if self.dtype == np.float32:
+            return self.generator.standard_normal(size, dtype=np.float32)
+        return self.generator.standard_normal(size)
+
+    def signs(self) -> NDArray[np.int8]:
+        """One fair sign for each row."""
+        return _to_signs(self.generator.integers(0, 2, self.n_rows, dtype=np.int8))
+
+
+def cell_rows(dim: int) -> int:
+    """Rows that are drawn together: a function of the dimension alone."""
+    spare = _LOG2_CELL_VALUES - (dim - 1).bit_length()
+    return int(2 ** min(_LOG2_CELL_ROWS, max(_LOG2_LEAST_CELL_ROWS, spare)))
+
+
+def cell_generator(seed: int, stream: int, number: int) -> np.random.Generator:
+    """The generator of a cell: key (seed, stream), and a counter range of its own for each cell."""
+    counter = np.array([0, 0, number, 0], dtype=np.uint64)
+    key = np.array([seed, stream], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(counter=counter, key=key))
+
+
+def draw_features(marginal: Marginal, cell: Cell) -> Features:
+    """Draw the rows of a cell: the same cell gives the same bits."""
+    return _LAWS[marginal](cell)
+
+
+@dataclass(frozen=True, slots=True)
+class HoleLaw:
+    """With probability `atom_share` ±HOLE_ATOM, else scale·g given |scale·g| > gap, g ~ N(0,1)."""
+
+    gap: float
+    scale: float
+    atom_share: float
+
+
+@functools.cache
+def hole_law() -> HoleLaw:
+    """Solve for the law with no mass on |z| < HOLE_HALF_WIDTH and N(0,1)'s moments to degree 5.
+
+    Odd moments vanish by symmetry; scale and share are what E z² = 1 and E z⁴ = 3 leave. Given
+    |g| > a = gap/scale, E g² = 1 + a h and E g⁴ = 3 + (a³ + 3a) h with h = phi(a)/Phi(-a).
+    """
+
+    def solve_share(scale: float) -> tuple[float, float]:
+        a = _HOLE_GAP / scale
+        hazard = math.exp(-a * a / 2) / math.sqrt(2 * math.pi) / float(ndtr(-a))
+        second = scale**2 * (1 + a * hazard)
+        fourth = scale**4 * (3 + (a**3 + 3 * a) * hazard)
+        share = (1 - second) / (HOLE_ATOM**2 - second)
+        return share, (1 - share) * fourth + share * HOLE_ATOM**4 - 3
+
+    scale = float(brentq(lambda scale: solve_share(scale)[1], 0.5, 1.0, xtol=1e-15))
+    return HoleLaw(gap=_HOLE_GAP, scale=scale, atom_share=solve_share(scale)[0])
+
+
+@dataclass(frozen=True, slots=True)
+class SpikeLaw:
+    """With probability SPIKE_SHARE uniform on ±SPIKE_HALF_WIDTH, else gaussian·g ± sign."""
+
+    gaussian: float
+    sign: float
+
+
+@functools.cache
+def spike_law() -> SpikeLaw:
+    """Solve for the law with an atom-like spike at 0 and the moments of N(0,1) to degree 5.
+
+    Odd moments vanish by symmetry. s (sqrt(1-r) g ± sqrt(r)) has second moment s² and fourth moment
+    s⁴ (3 - 2r²); the spike itself adds half_width²/3 and half_width⁴/5 times its share.
+    """
+    rest = 1 - SPIKE_SHARE
+    squared = (1 - SPIKE_SHARE * SPIKE_HALF_WIDTH**2 / 3) / rest
+    fourth = (3 - SPIKE_SHARE * SPIKE_HALF_WIDTH**4 / 5) / rest
+    r = math.sqrt((3 - fourth / squared**2) / 2)
+    return SpikeLaw(gaussian=math.sqrt(squared * (1 - r)), sign=math.sqrt(squared * r))
+
+
+def _to_signs(bits: NDArray[np.int8]) -> NDArray[np.int8]:
+    return 2 * bits - 1
+
+
+def _gaussian(cell: Cell) -> Features:
+    return cell.normals(len(cell.v))
+
+
+def _student_t(cell: Cell) -> Features:
+    to_unit_variance = math.sqrt((STUDENT_T_DOF - 2) / STUDENT_T_DOF)
+    X = cell.generator.standard_t(STUDENT_T_DOF, cell.shape) * to_unit_variance
+    return X.astype(cell.dtype)
+
+
+def _laplace(cell: Cell) -> Features:
+    return cell.generator.laplace(0.0, math.sqrt(0.5), cell.shape).astype(cell.dtype)
+
+
+def _uniform(cell: Cell) -> Features:
+    edge = math.sqrt(3)
+    return cell.generator.uniform(-edge, edge, cell.shape).astype(cell.dtype)
+
+
+def _rademacher(cell: Cell) -> Features:
+    bits = cell.generator.integers(0, 2, cell.shape, dtype=np.int8)
+    return _to_signs(bits).astype(cell.dtype)
+
+
+def _gauss_hermite(cell: Cell) -> Features:
+    faces = np.array([-math.sqrt(3), math.sqrt(3), 0, 0, 0, 0], dtype=cell.dtype)
+    return faces[cell.generator.integers(0, len(faces), cell.shape, dtype=np.uint8)]
+
+
+def _mixture(cell: Cell) -> Features:
+    X = _gaussian(cell)
+    X[cell.generator.random(cell.n_rows) < MIXTURE_SHARE] *= MIXTURE_SCALE
+    return X
+
+
+def _correlated(cell: Cell) -> Features:
+    common = math.sqrt(EQUICORRELATION) * cell.normals(1)
+    return common + math.sqrt(1 - EQUICORRELATION) * _gaussian(cell)
+
+
+def _shifted(cell: Cell) -> Features:
+    return _gaussian(cell) + SHIFT
+
+
+def _low_rank(cell: Cell) -> Features:
+    """Loadings (cos j, sin j): covariance LOW_RANK_SHARE cos(i - j) off the diagonal."""
+    first, second = (math.sqrt(LOW_RANK_SHARE) * cell.normals(1) for _ in range(2))
+    angles = np.arange(len(cell.v))
+    cosines, sines = (wave(angles).astype(cell.dtype) for wave in (np.cos, np.sin))
+    own = math.sqrt(1 - LOW_RANK_SHARE) * _gaussian(cell)
+    # elementwise, because a matrix product's bits depend on the number of BLAS threads
+    X: Features = first * cosines + second * sines + own
+    return X
+
+
+def _hole(cell: Cell) -> Features:
+    law = hole_law()
+    upper = (1 - cell.generator.random(cell.n_rows)) * ndtr(-law.gap / law.scale)  # never 0
+    size = np.where(
+        cell.generator.random(cell.n_rows) < law.atom_share, HOLE_ATOM, -law.scale * ndtri(upper)
+    )
+    return _with_margins(cell, size * cell.signs())
+
+
+def _spike(cell: Cell) -> Features:
+    law = spike_law()
+    position = cell.generator.uniform(-SPIKE_HALF_WIDTH, SPIKE_HALF_WIDTH, cell.n_rows)
+    bulk = law.gaussian * cell.generator.standard_normal(cell.n_rows) + law.sign * cell.signs()
+    in_spike = cell.generator.random(cell.n_rows) < SPIKE_SHARE
+    return _with_margins(cell, np.where(in_spike, position, bulk))
+
+
+def _with_margins(cell: Cell, wanted: NDArray[np.float64]) -> Features:
+    """Gaussian rows moved along v until v·x is as wanted."""
+    X = _gaussian(cell)
+    move = (wanted - margins(X, cell.v)).astype(cell.dtype)
+    X += np.multiply.outer(move, cell.v.astype(cell.dtype))
+    return X
+
+
+_LAWS: dict[Marginal, Callable[[Cell], Features]] = {
+    Marginal.GAUSSIAN: _gaussian,
+    Marginal.STUDENT_T: _student_t,
+    Marginal.LAPLACE: _laplace,
+    Marginal.UNIFORM: _uniform,
+    Marginal.RADEMACHER: _rademacher,
+    Marginal.GAUSS_HERMITE: _gauss_hermite,
+    Marginal.MIXTURE: _mixture,
+    Marginal.CORRELATED: _correlated,
+    Marginal.SHIFTED: _shifted,
+    Marginal.LOW_RANK: _low_rank,
+    Marginal.HOLE: _hole,
+    Marginal.SPIKE: _spike,
+}

@@ -1,0 +1,163 @@
+"""Planted directions and label noise.
+
+Every kind of noise is a score, and the rows with the smallest scores are flipped.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.kernels.localize import margins
+
+Scores: TypeAlias = NDArray[np.floating[Any]]
+
+DIRECTIONS = ("axis", "diagonal", "generic")
+
+
+class Noise(enum.StrEnum):
+    """Which labels are flipped; v is the planted direction, u a direction orthogonal to it.
+
+    random: any row with equal probability. near: smallest |v·x|. far: largest |v·x|. chow: largest
+    y u·x, which turns the Chow vector towards -u. wedge: rows between v and a halfspace tilted
+    towards u, on the side v·x > 0 alone.
+    """
+
+    NONE = "none"
+    RANDOM = "random"
+    NEAR = "near"
+    FAR = "far"
+    CHOW = "chow"
+    WEDGE = "wedge"
+
+    @property
+    def min_dim(self) -> int:
+        """Smallest dimension: chow and wedge need a direction orthogonal to v."""
+        return 2 if self in (Noise.CHOW, Noise.WEDGE) else 1
+
+    @property
+    def max_rate(self) -> float:
+        """Rates stay below this: v·x > 0 > u·x holds on a quarter of N(0, I)."""
+        return 0.25 if self is Noise.WEDGE else 0.5
+
+    @property
+    def needs_pilot(self) -> bool:
+        """Whether the cut is a quantile of the data's own scores."""
+        return self not in (Noise.NONE, Noise.RANDOM)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CleanRows:
+    """Rows before the noise: features, v·x, the direction u, one uniform number for each row."""
+
+    X: NDArray[np.floating[Any]]
+    margin: NDArray[np.floating[Any]]
+    u: NDArray[np.float64]
+    uniforms: NDArray[np.float64]
+
+    @property
+    def labels(self) -> NDArray[np.int8]:
+        """sgn(v·x), with sgn(0) = +1."""
+        return np.where(self.margin >= 0, np.int8(1), np.int8(-1))
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Flips rows with (score, uniform) up to (score, uniform) of the cut, in dictionary order.
+
+    Discrete features give many rows the same score: the uniform number of a row breaks the tie.
+    """
+
+    score: float
+    uniform: float
+
+    def flips(self, scores: Scores, uniforms: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Say of each row whether its label is flipped."""
+        tied = (scores == self.score) & (uniforms <= self.uniform)
+        flipped: NDArray[np.bool_] = (scores < self.score) | tied
+        return flipped
+
+
+NO_FLIPS = Cut(score=-math.inf, uniform=-1.0)
+
+
+def choose_directions(
+    planted: str, random_v: NDArray[np.float64], random_u: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the planted v, rounded to float32, and u orthogonal to it (zero in one dimension).
+
+    Rounded, v is the same vector beside features of either dtype.
+    """
+    dim = len(random_v)
+    raw = {"axis": np.eye(1, dim)[0], "diagonal": np.ones(dim), "generic": random_v}
+    v = _normalise(raw[planted]).astype(np.float32).astype(np.float64)
+    if dim == 1:
+        return v, np.zeros(1)
+    return v, _normalise(random_u - math.fsum(random_u * v) / math.fsum(v * v) * v)
+
+
+def flip_scores(noise: Noise, rows: CleanRows) -> Scores:
+    """Return the score of each row; a row that is never flipped has score infinity."""
+    return _SCORES[noise](rows)
+
+
+def choose_cut(scores: Scores, uniforms: NDArray[np.float64], n_flips: int) -> Cut:
+    """Return the cut that flips exactly `n_flips` of these rows, given distinct uniforms."""
+    if n_flips == 0:
+        return NO_FLIPS
+    score = np.partition(scores, n_flips - 1)[n_flips - 1]
+    n_tied_flips = n_flips - int(np.count_nonzero(scores < score))
+    tied = uniforms[scores == score]
+    uniform = np.partition(tied, n_tied_flips - 1)[n_tied_flips - 1]
+    return Cut(score=float(score), uniform=float(uniform))
+
+
+def _normalise(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Unit vector along x; fsum, because a BLAS sum's bits differ between machines."""
+    return x / math.sqrt(math.fsum(x * x))
+
+
+def _never(rows: CleanRows) -> Scores:
+    return np.full(len(rows.margin), math.inf)
+
+
+def _random(rows: CleanRows) -> Scores:
+    return rows.uniforms
+
+
+def _near(rows: CleanRows) -> Scores:
+    distance: Scores = np.abs(rows.margin)
+    return distance
+
+
+def _far(rows: CleanRows) -> Scores:
+    return -_near(rows)
+
+
+def _chow(rows: CleanRows) -> Scores:
+    return -rows.labels * margins(rows.X, rows.u)
+
+
+def _wedge(rows: CleanRows) -> Scores:
+    side = margins(rows.X, rows.u)
+    inside = (rows.margin > 0) & (side < 0)
+    tangent = np.full_like(side, math.inf)
+    with np.errstate(over="ignore"):  # a right angle's tangent: infinity is what it should be
+        np.divide(rows.margin, -side, out=tangent, where=inside)
+    return tangent
+
+
+_SCORES: dict[Noise, Callable[[CleanRows], Scores]] = {
+    Noise.NONE: _never,
+    Noise.RANDOM: _random,
+    Noise.NEAR: _near,
+    Noise.FAR: _far,
+    Noise.CHOW: _chow,
+    Noise.WEDGE: _wedge,
+}

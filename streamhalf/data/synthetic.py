@@ -1,0 +1,344 @@
+"""Synthetic labelled rows of any number, the same bits whatever the chunking, and their stores.
+
+Rows are drawn in cells of fixed size. A cell has a generator of its own, named by (seed, cell), and
+is always drawn whole: a range of rows is cut from the cells that cover it. NumPy may change the
+streams of its distributions between versions; within one version a seed names one data set.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+from zarr.codecs import Crc32cCodec
+from zarr.errors import NodeNotFoundError
+
+from streamhalf.data.block import RowRange
+from streamhalf.data.marginals import Cell, Marginal, cell_generator, cell_rows, draw_features
+from streamhalf.data.noise import (
+    DIRECTIONS,
+    NO_FLIPS,
+    CleanRows,
+    Cut,
+    Noise,
+    choose_cut,
+    choose_directions,
+    flip_scores,
+)
+from streamhalf.data.opening import public_name
+from streamhalf.data.stored import one_line
+from streamhalf.errors import DataError, UsageError
+from streamhalf.kernels.localize import margins
+from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.records import to_json
+
+DEFAULT_CHUNK_ROWS = 2**18
+PILOT_ROWS = 2**20
+DTYPES = ("float32", "float64")
+
+# Far from the small stream numbers of passes: a run with the seed of its data draws other numbers.
+_STREAMS = int.from_bytes(b"synth", "big") << 8
+_FEATURES, _DIRECTIONS, _NOISE = (_STREAMS + number for number in range(3))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntheticSpec:
+    """What to draw; strings are taken for `marginal` and `noise` too.
+
+    Parameters
+    ----------
+    rows, dim
+        Number of rows and of features.
+    marginal
+        Law of the features.
+    noise, rate
+        Which labels are flipped, and which share of them.
+    seed
+        Names the data set; fewer rows of the same seed are a prefix, up to the flipped labels.
+    planted
+        Direction v of the labels sgn(v·x): "axis" (the first), "diagonal" or "generic" (random).
+    dtype
+        Of the features, "float32" or "float64".
+    """
+
+    rows: int
+    dim: int
+    marginal: Marginal
+    noise: Noise
+    rate: float = 0.0
+    seed: int = 0
+    planted: str = "generic"
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        """Refuse values that cannot be drawn."""
+        for name, kind in (("marginal", Marginal), ("noise", Noise)):
+            choices = tuple(member.value for member in kind)
+            _require_choice(name, getattr(self, name), choices)
+            object.__setattr__(self, name, kind(getattr(self, name)))
+        _require_choice("planted", self.planted, DIRECTIONS)
+        _require_choice("dtype", self.dtype, DTYPES)
+        _require_integer("rows", self.rows, 1)
+        _require_integer("dim", self.dim, 1)
+        _require_integer("seed", self.seed, 0, 2**64 - 1)
+        self._check_dim()
+        self._check_rate()
+
+    def _check_dim(self) -> None:
+        for name, law in (("marginal", self.marginal), ("noise", self.noise)):
+            if self.dim < law.min_dim:
+                raise UsageError(
+                    f"dim: {self.dim} is too small for {name} '{law}'; it needs at least "
+                    f"{law.min_dim}; raise dim or choose another {name}"
+                )
+
+    def _check_rate(self) -> None:
+        limit = self.noise.max_rate
+        if not isinstance(self.rate, int | float) or not 0 <= self.rate < limit:
+            raise UsageError(
+                f"rate: {self.rate!r} given; noise '{self.noise}' takes a number from 0 to below "
+                f"{limit:g}; lower the rate"
+            )
+        if (self.noise is Noise.NONE) != (self.rate == 0):
+            raise UsageError(
+                f"rate: {self.rate!r} given with noise '{self.noise}'; noise 'none' takes rate 0 "
+                "and every other noise a rate above 0; change one of the two"
+            )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planted:
+    """What the driver settles once for all tasks.
+
+    The labels are sgn(v·x) before the noise; u is a direction orthogonal to v (zero in one
+    dimension), and the cut says which rows are flipped.
+    """
+
+    v: NDArray[np.float64]
+    u: NDArray[np.float64]
+    cut: Cut
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Generated:
+    """Features (n, d), labels ±1 (n,) with their noise, and how many of them were flipped."""
+
+    X: NDArray[np.floating[Any]]
+    y: NDArray[np.int8]
+    n_flipped: int
+
+
+def plant(spec: SyntheticSpec) -> Planted:
+    """Choose directions and cut; the cut is a quantile over the first `PILOT_ROWS` rows.
+
+    Up to that many rows, every noise but random flips round(rate · rows) labels exactly.
+    """
+    raw_v, raw_u = (
+        cell_generator(spec.seed, _DIRECTIONS, number).standard_normal(spec.dim)
+        for number in range(2)
+    )
+    v, u = choose_directions(spec.planted, raw_v, raw_u)
+    if not spec.noise.needs_pilot:
+        cut = NO_FLIPS if spec.noise is Noise.NONE else Cut(score=spec.rate, uniform=-1.0)
+        return Planted(v, u, cut)
+    n_pilot = min(spec.rows, PILOT_ROWS)
+    numbers = range(-(-n_pilot // cell_rows(spec.dim)))
+    by_cell = [flip_scores(spec.noise, _draw_cell(spec, v, u, number)) for number in numbers]
+    scores = np.concatenate(by_cell)[:n_pilot]
+    uniforms = _noise_uniforms(spec, RowRange(0, n_pilot))
+    cut = choose_cut(scores, uniforms, round(spec.rate * n_pilot))
+    if math.isinf(cut.score) and cut.score > 0:
+        share = np.count_nonzero(np.isfinite(scores)) / n_pilot
+        raise UsageError(
+            f"rate: {spec.rate!r} given; noise '{spec.noise}' can flip a share {share:.4f} of "
+            f"these rows at most (marginal '{spec.marginal}', seed {spec.seed}); lower the rate"
+        )
+    return Planted(v, u, cut)
+
+
+def generate(spec: SyntheticSpec, planted: Planted, row_range: RowRange) -> Generated:
+    """Draw a range of rows: bit for bit the slice of any larger range."""
+    start, stop = row_range.start, row_range.stop
+    if not 0 <= start <= stop <= spec.rows:
+        raise UsageError(
+            f"row_range: {start} to {stop} given; must lie within 0 to {spec.rows}; clip it"
+        )
+    X = np.empty((stop - start, spec.dim), dtype=spec.dtype)
+    y = np.empty(stop - start, dtype=np.int8)
+    n_flipped = 0
+    step = cell_rows(spec.dim)
+    for number in range(start // step, -(-stop // step)):
+        cell = _draw_cell(spec, planted.v, planted.u, number)
+        flips = planted.cut.flips(flip_scores(spec.noise, cell), cell.uniforms)
+        labels = cell.labels
+        first = number * step
+        begin, end = max(start, first), min(stop, first + step)
+        source, target = slice(begin - first, end - first), slice(begin - start, end - start)
+        X[target] = cell.X[source]
+        y[target] = np.where(flips, -labels, labels)[source]
+        n_flipped += int(np.count_nonzero(flips[source]))
+    return Generated(X, y, n_flipped)
+
+
+def create_store(
+    url: str,
+    spec: SyntheticSpec,
+    *,
+    chunk_rows: int = DEFAULT_CHUNK_ROWS,
+    storage_options: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+) -> tuple[RowRange, ...]:
+    """Make an empty, unfinished Zarr v3 store; return its chunks, which `write_rows` is to fill.
+
+    Floats hardly compress, so chunks are stored as they are, with a checksum; the fill values are
+    no valid rows, so a chunk that was never written is seen.
+    """
+    _require_integer("chunk_rows", chunk_rows, 1)
+    step = min(chunk_rows, spec.rows)
+    group = zarr.create_group(
+        url,
+        zarr_format=3,
+        overwrite=_replaces(url, storage_options, overwrite),
+        attributes={"streamhalf": {"complete": False, "synthetic": to_json(spec)}},
+        storage_options=_options(url, storage_options),
+    )
+    layout: tuple[tuple[str, str, tuple[int, ...], float], ...] = (
+        ("X", spec.dtype, (spec.dim,), math.nan),
+        ("y", "int8", (), 0),
+    )
+    for name, dtype, row_shape, fill_value in layout:
+        group.create_array(
+            name,
+            shape=(spec.rows, *row_shape),
+            dtype=dtype,
+            chunks=(step, *row_shape),
+            compressors=(Crc32cCodec(),),
+            fill_value=fill_value,
+            dimension_names=("row", "feature")[: 1 + len(row_shape)],
+        )
+    return _split(RowRange(0, spec.rows), step)
+
+
+def write_rows(
+    url: str,
+    spec: SyntheticSpec,
+    planted: Planted,
+    row_range: RowRange,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> int:
+    """Draw and write whole chunks, one in memory at a time; return how many labels were flipped."""
+    X, y = (_open_array(url, name, storage_options) for name in ("X", "y"))
+    step = X.chunks[0]
+    if row_range.start % step or (row_range.stop % step and row_range.stop != spec.rows):
+        raise UsageError(
+            f"row_range: {row_range.start} to {row_range.stop} given; must begin and end with "
+            f"chunks of {step} rows; two writers of one chunk would undo each other"
+        )
+    n_flipped = 0
+    for chunk in _split(row_range, step):
+        rows = generate(spec, planted, chunk)
+        X[chunk.start : chunk.stop] = rows.X
+        y[chunk.start : chunk.stop] = rows.y
+        n_flipped += rows.n_flipped
+    return n_flipped
+
+
+def finish_store(
+    url: str,
+    spec: SyntheticSpec,
+    planted: Planted,
+    n_flipped: int,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
+    """Mark a store whose chunks all exist as complete, and record what was planted in it."""
+    for name in ("X", "y"):
+        array = _open_array(url, name, storage_options)
+        if array.nchunks_initialized != array.nchunks:
+            raise DataError(
+                f"{public_name(url)}: {array.nchunks_initialized} of {array.nchunks} chunks of "
+                f"{name} were written; write the rest before finishing the store"
+            )
+    record = {
+        "complete": True,
+        "synthetic": to_json(spec),
+        "planted_vector": planted.v.tolist(),
+        "planted_error": n_flipped / spec.rows,
+        "n_flipped": n_flipped,
+    }
+    group = zarr.open_group(url, mode="r+", storage_options=_options(url, storage_options))
+    group.attrs["streamhalf"] = record
+
+
+def _replaces(url: str, storage_options: Mapping[str, Any] | None, overwrite: bool) -> bool:
+    """Whether a store stands here and may go; refuse what stands here and may not.
+
+    Zarr's own overwriting empties any directory or prefix, so it is used on Zarr stores alone.
+    """
+    name = public_name(url)
+    try:
+        zarr.open(url, mode="r", storage_options=_options(url, storage_options))
+    except (NodeNotFoundError, FileNotFoundError) as error:
+        if os.path.isfile(url) or (os.path.isdir(url) and os.listdir(url)):
+            raise UsageError(
+                f"{name}: exists and is not a Zarr store, so --overwrite does not apply; choose "
+                "another path or remove it"
+            ) from error
+        return False
+    except ImportError as error:
+        raise UsageError(f"{name}: {error}; install streamhalf[object-storage]") from error
+    except Exception as error:
+        raise UsageError(
+            f"{name}: cannot tell what is here ({one_line(error)}); choose another path"
+        ) from error
+    if not overwrite:
+        raise UsageError(f"{name}: a store exists here; choose another path or add --overwrite")
+    return True
+
+
+def _open_array(url: str, name: str, storage_options: Mapping[str, Any] | None) -> zarr.Array[Any]:
+    options = _options(url, storage_options)
+    return zarr.open_array(url, path=name, mode="r+", storage_options=options)
+
+
+def _options(url: str, storage_options: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Storage options where they apply: Zarr takes none for a path."""
+    return dict(storage_options) if storage_options and "://" in url else None
+
+
+def _split(rows: RowRange, step: int) -> tuple[RowRange, ...]:
+    starts = range(rows.start, rows.stop, step)
+    return tuple(RowRange(start, min(start + step, rows.stop)) for start in starts)
+
+
+def _draw_cell(
+    spec: SyntheticSpec, v: NDArray[np.float64], u: NDArray[np.float64], number: int
+) -> CleanRows:
+    n_rows = cell_rows(spec.dim)
+    generator = cell_generator(spec.seed, _FEATURES, number)
+    X = draw_features(spec.marginal, Cell(generator, n_rows, v, np.dtype(spec.dtype)))
+    uniforms = _noise_uniforms(spec, RowRange(number * n_rows, (number + 1) * n_rows))
+    return CleanRows(X=X, margin=margins(X, v), u=u, uniforms=uniforms)
+
+
+def _noise_uniforms(spec: SyntheticSpec, rows: RowRange) -> NDArray[np.float64]:
+    return uniforms_at(spec.seed, _NOISE, np.arange(rows.start, rows.stop, dtype=np.int64))
+
+
+def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise UsageError(f"{name}: {value!r} given; choose one of {', '.join(choices)}")
+
+
+def _require_integer(name: str, value: int, low: int, high: int | None = None) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and value > high):
+        limit = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise UsageError(f"{name}: {value!r} given; give a whole number, {limit}")
