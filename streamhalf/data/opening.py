@@ -21,6 +21,10 @@ from streamhalf.errors import DataError, UsageError
 DataLike: TypeAlias = "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | Source"
 
 
+IN_MEMORY_CHUNK_ROWS = 1024
+"""Blocks of arrays in memory are cut at multiples of this many rows."""
+
+
 def open_source(
     data: DataLike,
     *,
@@ -136,7 +140,7 @@ def _from_arrays(name: str, X: Any, y: Any, features: str, labels: str) -> Sourc
     if lazy and X.ndim == 2 and np.isnan(X.shape[0]):
         raise DataError(f"{features}: chunks of unknown size; call compute_chunk_sizes() first")
     nbytes = X.shape[1] * X.dtype.itemsize if X.ndim == 2 else 1
-    chunk_rows = max(X.chunks[0], default=1) if lazy and X.ndim else 1024
+    chunk_rows = max(X.chunks[0], default=1) if lazy and X.ndim else IN_MEMORY_CHUNK_ROWS
     shape = Shape(
         name=name,
         features=features,
