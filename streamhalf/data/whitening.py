@@ -14,6 +14,10 @@ from streamhalf.records import Halfspace
 _LEAST_RELATIVE_VARIANCE = 1e-10
 """Below this share of the largest (scaled) variance a direction counts as constant."""
 
+_LEAST_RELATIVE_SPREAD = 1e-10
+"""Below this share of its mean a feature's spread is rounding, not data: a mean of 2**18 rows,
+summed one after the other, is right to 2**18 units in the last place."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Whitening:
@@ -26,9 +30,11 @@ class Whitening:
     def from_moments(cls, mean: NDArray[np.float64], covariance: NDArray[np.float64]) -> Whitening:
         """Build the map from the estimated mean and covariance of the raw features."""
         scale = np.sqrt(np.diag(covariance))
-        if (constant := np.flatnonzero(~(scale > 0))).size:
+        if (constant := np.flatnonzero(~(scale > _LEAST_RELATIVE_SPREAD * np.abs(mean)))).size:
+            first = int(constant[0])
             raise DataError(
-                f"whitening: feature {constant[0] + 1} is constant (variance 0); remove it"
+                f"whitening: feature {first + 1} is constant (standard deviation "
+                f"{scale[first]:.2g} around {mean[first]:.6g}); remove it"
             )
         correlation = covariance / np.outer(scale, scale)
         values, vectors = np.linalg.eigh(correlation)
