@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from numbers import Integral, Real
 from typing import Any
 
 from streamhalf.errors import UsageError
@@ -53,16 +54,21 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         _within("tau", self.tau, 1e-12, 0.5)
-        _within("degree", self.degree, 2, 8)
+        _whole("degree", self.degree, 2, 8)
         if self.degree % 2:
             raise UsageError(f"degree: {self.degree} is odd; use an even degree from 2 to 8")
         _within("moment_tolerance", self.moment_tolerance, 1e-6, 1.0)
         _within("spectral_tolerance", self.spectral_tolerance, 1e-6, 1.0)
-        _within("seed", self.seed, 0, 2**63 - 1)
+        _whole("seed", self.seed, 0, 2**63 - 1)
         if self.n_workers is not None:
-            _within("n_workers", self.n_workers, 1, 4096)
-        _within("memory_limit", self.memory_limit, 1 << 20, 1 << 50)
-        _within("split_every", self.split_every, 2, 256)
+            _whole("n_workers", self.n_workers, 1, 4096)
+        _whole("memory_limit", self.memory_limit, 1 << 20, 1 << 50)
+        _whole("split_every", self.split_every, 2, 256)
+        if not isinstance(self.whiten, bool):
+            raise UsageError(f"whiten: {self.whiten!r} is not True or False; use one of them")
+        for name in ("scheduler", "features", "labels"):
+            if not isinstance(getattr(self, name), str):
+                raise UsageError(f"{name}: {getattr(self, name)!r} is not text; give a string")
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -70,8 +76,15 @@ class RunConfig:
         return tuple(field.name for field in fields(cls))
 
 
+def _whole(name: str, value: Any, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise UsageError(f"{name}: {value!r} is not a whole number; use one from {low} to {high}")
+    _within(name, value, low, high)
+
+
 def _within(name: str, value: Any, low: float, high: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number:
         raise UsageError(f"{name}: {value!r} is not a number; use one from {low:g} to {high:g}")
     if not low <= value <= high:
         raise UsageError(f"{name}: {value!r} is out of range; use {low:g} to {high:g}")
