@@ -8,6 +8,8 @@ written shows up as an invalid row, wherever it is missing, at no cost to the re
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +22,9 @@ from streamhalf.errors import DataError
 
 
 def one_line(error: BaseException) -> str:
-    """The error's text on a single line, without losing its kind."""
-    text = " ".join(str(error).split())
+    """The error's text on a single line, with its kind and without secrets of URLs it quotes."""
+    text = re.sub(r"://[^/\s]*@", "://", " ".join(str(error).split()))
+    text = re.sub(r"(://[^\s?]*)\?[^\s'\")]*", r"\1", text)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -57,43 +60,65 @@ class ZarrReader:
 
     def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
         """Raw features and labels of a range of rows; what is missing comes as an invalid value."""
-        return self._read(self.features, rows), self._read_labels(rows)
+        features = _read(self.features, rows, impossible_value(self.features.dtype))
+        return features, self._read_labels(rows)
 
     def find_missing(self, rows: RowRange) -> str | None:
         """Say which stored chunk of the range does not exist, or None if all do."""
-        for array in (self.features, self.labels):
-            missing = self._missing_rows(array, rows)
-            if len(missing):
-                first = rows.start + int(missing[0])
-                return (
-                    f"{array.path}: chunk {first // array.chunks[0]} (rows {first} to "
-                    f"{rows.start + int(missing[-1])}) is missing from the store; restore it, or, "
-                    "if its writer leaves out chunks that equal the fill value, write them all"
-                )
-        return None
-
-    def _read(self, array: zarr.Array[Any], rows: RowRange) -> NDArray[Any]:
-        filled = refill(array, impossible_value(array.dtype))
-        try:
-            return np.asarray(filled[rows.start : rows.stop])
-        except Exception as error:
-            step = stored_rows(array)
-            first, last = rows.start // step, (rows.stop - 1) // step
-            key = array.metadata.encode_chunk_key((first,) + (0,) * (array.ndim - 1))
-            span = f"object {array.path}/{key}" + (f" to chunk {last}" if last > first else "")
-            raise DataError(
-                f"{array.path}: cannot read rows {rows.start} to {rows.stop - 1} ({span}): "
-                f"{one_line(error)}; the object is damaged or out of reach"
-            ) from error
+        return _missing_chunk(self.features, rows) or _missing_chunk(self.labels, rows)
 
     def _read_labels(self, rows: RowRange) -> NDArray[Any]:
-        values = self._read(self.labels, rows)
+        values = _read(self.labels, rows, impossible_value(self.labels.dtype))
         # a bool has no impossible value: what depends on the fill value was never stored
-        if self.labels.dtype.kind == "b" and (missing := self.find_missing(rows)):
+        if self.labels.dtype.kind == "b" and (missing := _missing_chunk(self.labels, rows)):
             raise DataError(missing)
         return values
 
-    def _missing_rows(self, array: zarr.Array[Any], rows: RowRange) -> NDArray[np.int64]:
-        low, high = (np.asarray(refill(array, value)[rows.start : rows.stop]) for value in (0, 1))
-        differs = (low != high) & ~((low != low) & (high != high))  # NaN on both sides is stored
-        return np.flatnonzero(differs.reshape(len(differs), -1).any(axis=1))
+
+def _read(array: zarr.Array[Any], rows: RowRange, fill_value: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(refill(array, fill_value)[rows.start : rows.stop])
+    except Exception as error:
+        raise DataError(_damage(array, rows, error)) from error
+
+
+def _damage(array: zarr.Array[Any], rows: RowRange, error: Exception) -> str:
+    """Name the first stored object of the range that cannot be read on its own."""
+    pieces = array.shards or array.chunks
+    extents = [(rows.start, rows.stop), *((0, extent) for extent in array.shape[1:])]
+    grid = (
+        range(start // piece, -(-stop // piece))
+        for (start, stop), piece in zip(extents, pieces, strict=True)
+    )
+    where = f"rows {rows.start} to {rows.stop - 1}"
+    for index in itertools.product(*grid):
+        window = tuple(
+            slice(max(start, i * piece), min(stop, (i + 1) * piece))
+            for i, piece, (start, stop) in zip(index, pieces, extents, strict=True)
+        )
+        try:
+            array[window]
+        except Exception as cause:
+            key = array.metadata.encode_chunk_key(index)
+            where = f"rows {window[0].start} to {window[0].stop - 1} (object {array.path}/{key})"
+            error = cause
+            break
+    return (
+        f"{array.path}: cannot read {where}: {one_line(error)}; the object is damaged or out of "
+        "reach"
+    )
+
+
+def _missing_chunk(array: zarr.Array[Any], rows: RowRange) -> str | None:
+    """Name the first chunk of the range that is not stored; its rows depend on the fill value."""
+    low, high = (_read(array, rows, value) for value in (0, 1))
+    differs = (low != high) & ~((low != low) & (high != high))  # NaN on both sides is stored
+    missing = rows.start + np.flatnonzero(differs.reshape(len(differs), -1).any(axis=1))
+    if not len(missing):
+        return None
+    chunk = missing[0] // array.chunks[0]
+    last = missing[missing // array.chunks[0] == chunk][-1]
+    return (
+        f"{array.path}: chunk {chunk} (rows {missing[0]} to {last}) is missing from the store; "
+        "restore it, or, if its writer leaves out chunks that equal the fill value, write them all"
+    )
