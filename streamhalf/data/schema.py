@@ -26,7 +26,7 @@ class LabelCoding(enum.StrEnum):
         return (-1, 1) if self is LabelCoding.SIGNS else (0, 1)
 
 
-def find_coding(values: NDArray[Any]) -> LabelCoding | None:
+def find_coding(labels: str, values: NDArray[Any]) -> LabelCoding | None:
     """The coding that explains the values, or None where they hold +1 only (both would do)."""
     found = {float(value) for value in np.unique(values)}
     if found <= {1.0}:
@@ -36,7 +36,8 @@ def find_coding(values: NDArray[Any]) -> LabelCoding | None:
             return coding
     shown = ", ".join(f"{value:g}" for value in sorted(found)[:5])
     raise DataError(
-        f"labels: values {shown} found; expected -1 and +1, or 0 and 1 (recode them to two classes)"
+        f"{labels}: values {shown} found; expected -1 and +1, or 0 and 1; recode the labels to two "
+        "classes"
     )
 
 

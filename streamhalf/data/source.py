@@ -189,10 +189,10 @@ def _settle_coding(
     if shape.labels_dtype.kind == "b":
         return LabelCoding.BITS
     plausible = [y[np.isin(y, (-1, 0, 1))] for y in labels]  # the rest is named when it is read
-    found = find_coding(np.concatenate(plausible))
+    found = find_coding(shape.labels, np.concatenate(plausible))
     for rows in blocks if found is None else ():  # all ones so far: look until a row tells
         y = reader.read(rows)[1]
-        found = find_coding(y[np.isin(y, (-1, 0, 1))])
+        found = find_coding(shape.labels, y[np.isin(y, (-1, 0, 1))])
         if found is not None:
             break
     return found or LabelCoding.SIGNS
