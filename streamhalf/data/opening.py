@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -63,7 +64,7 @@ def open_source(
 
 def public_name(url: str) -> str:
     """The URL without user names, passwords and signatures."""
-    return re.sub(r"//[^/@]*@", "//", url).split("?")[0]
+    return re.sub(r"://[^/]*@", "://", url).split("?")[0] if "://" in url else url
 
 
 def open_group(
@@ -79,10 +80,18 @@ def open_group(
         return zarr.open_group(text, mode="r", storage_options=options)
     except ImportError as error:
         raise UsageError(
-            f"{name}: {one_line(error)}; install streamhalf[object-storage]"
+            f"{name}: {_reason(error, text)}; install streamhalf[object-storage]"
         ) from error
     except Exception as error:
-        raise DataError(f"{name}: not a readable Zarr group: {one_line(error)}") from error
+        raise DataError(f"{name}: not a readable Zarr group: {_reason(error, text)}") from error
+
+
+def _reason(error: Exception, url: str) -> str:
+    """The error on one line, without the user name and password it may quote from the URL."""
+    text = one_line(error)
+    for secret in re.findall(r"(?<=://)[^/]*@", url):
+        text = text.replace(secret, "")
+    return text
 
 
 def _from_group(group: zarr.Group, name: str, features: str, labels: str) -> Source:
@@ -112,7 +121,9 @@ def _member(group: zarr.Group, name: str, key: str) -> zarr.Array[Any]:
         member = group.get(key)
         if isinstance(member, zarr.Array):
             return member
-        others = dict(group.members())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # files that are no arrays: not what is asked about
+            others = dict(group.members())
     except Exception as error:
         raise DataError(f"{name}: cannot open its array {key!r}: {one_line(error)}") from error
     raise DataError(f"{name}: no array named {key!r}; {nearest_names(key, others)}")
@@ -134,7 +145,7 @@ def _from_dataset(dataset: xr.Dataset, features: str, labels: str) -> Source:
 
 def _from_arrays(name: str, X: Any, y: Any, features: str, labels: str) -> Source:
     lazy = isinstance(X, da.Array) or isinstance(y, da.Array)
-    X, y = (_as_array(array, lazy) for array in (X, y))
+    X, y = _as_array(features, X, lazy), _as_array(labels, y, lazy)
     reader = DaskReader.align(X, y) if lazy else ArrayReader(X, y)
     X, y = reader.features, reader.labels
     if lazy and X.ndim == 2 and np.isnan(X.shape[0]):
@@ -162,8 +173,13 @@ def _from_arrays(name: str, X: Any, y: Any, features: str, labels: str) -> Sourc
     return build_source(shape, reader, blocks)
 
 
-def _as_array(array: Any, lazy: bool) -> Any:
+def _as_array(name: str, array: Any, lazy: bool) -> Any:
     if isinstance(array, da.Array):
         return array
-    plain = np.asarray(array)
-    return da.from_array(plain, chunks="auto") if lazy else plain
+    try:
+        plain = np.asarray(array)
+    except ValueError as error:
+        raise DataError(f"{name}: not an array: {one_line(error)}") from error
+    # Dask cannot size objects; they are refused by their dtype later on
+    chunks = -1 if plain.dtype.hasobject else "auto"
+    return da.from_array(plain, chunks=chunks) if lazy else plain
