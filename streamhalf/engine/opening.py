@@ -30,6 +30,8 @@ def open_engine(scheduler: str | Client, n_workers: int | None = None) -> Iterat
     n_workers
         Threads or processes for the local ones; None means one per core.
     """
+    if n_workers is not None and n_workers < 1:
+        raise UsageError(f"n_workers: {n_workers} is out of range; use at least 1")
     if not isinstance(scheduler, str):
         yield ClusterEngine(scheduler)
     elif scheduler == "serial":
@@ -67,7 +69,7 @@ def _connect(scheduler: str) -> Client:
         if "://" in scheduler:
             return Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
         return Client(scheduler_file=scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
-    except (OSError, TimeoutError, ValueError) as error:
+    except (OSError, TimeoutError, ValueError, LookupError, TypeError) as error:
         raise StreamhalfError(
             f"scheduler: cannot reach {scheduler} within {_CONNECT_SECONDS} s "
             f"({type(error).__name__}); is `dask scheduler` running there?"
