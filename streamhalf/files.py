@@ -16,6 +16,10 @@ from streamhalf.records import to_json
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file atomically."""
     target = Path(path)
+    if target.exists() and not target.is_file():
+        _write_through(target, text)
+        return
+    target = target.resolve()  # a link stays a link
     try:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     except OSError as error:
@@ -32,6 +36,14 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
+
+
+def _write_through(target: Path, text: str) -> None:
+    """Write to a pipe or device, which a rename would replace by a plain file."""
+    try:
+        target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StreamhalfError(f"{target}: cannot be written: {error.strerror}") from error
 
 
 def write_json(path: str | os.PathLike[str], record: Any) -> None:
