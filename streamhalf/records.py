@@ -183,6 +183,11 @@ def from_json(cls: type[T], data: Any, *, where: str = "document") -> T:
             values[name] = _decode(hints[name], data[name], f"{where}.{name}")
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise DataError(f"{where}: key {name!r} is missing")
+    if "schema" in values and values["schema"] != fields["schema"].default:
+        raise DataError(
+            f"{where}.schema: {values['schema']!r} is another kind of document; expected "
+            f"{fields['schema'].default!r}"
+        )
     return cls(**values)
 
 
@@ -211,7 +216,10 @@ def _decode_plain(hint: Any, data: Any, where: str) -> Any:
     if hint is float and data is None:
         return math.nan
     if hint is float and isinstance(data, int | float) and not isinstance(data, bool):
-        return float(data)
+        try:
+            return float(data)
+        except OverflowError:
+            raise DataError(f"{where}: a whole number too large for a float") from None
     if isinstance(data, hint) and isinstance(data, bool) == (hint is bool):
         return data
     raise DataError(f"{where}: expected {hint.__name__}, got {data!r}")
