@@ -138,9 +138,15 @@ def _from_dataset(dataset: xr.Dataset, features: str, labels: str) -> Source:
     X, y = dataset[features], dataset[labels]
     if y.ndim == 1 and X.ndim == 2 and y.dims[0] in X.dims:
         X = X.transpose(y.dims[0], ...)
-    if X.chunks is None and "preferred_chunks" in X.encoding:  # still on disk: stay lazy
-        X, y = X.chunk({}), y.chunk({})
-    return _from_arrays("Dataset", X.data, y.data, features, labels)
+    return _from_arrays("Dataset", _lazy(X).data, _lazy(y).data, features, labels)
+
+
+def _lazy(variable: xr.DataArray) -> xr.DataArray:
+    """A variable that is still on disk, in its stored chunks; any other as it is."""
+    stored = variable.encoding.get("preferred_chunks")
+    if variable.chunks is not None or stored is None:
+        return variable
+    return variable.chunk({dim: stored[dim] for dim in variable.dims if dim in stored})
 
 
 def _from_arrays(name: str, X: Any, y: Any, features: str, labels: str) -> Source:
