@@ -1,0 +1,95 @@
+"""Shared fixtures: written stores of every layout, and one small cluster for the whole session."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from distributed import Client, LocalCluster
+from numpy.typing import NDArray
+
+from streamhalf.data import source
+
+StoreWriter = Callable[..., Path]
+
+
+def make_rows(
+    n_rows: int, dim: int, *, seed: int = 0, dtype: str = "float32"
+) -> tuple[NDArray[Any], NDArray[np.int8]]:
+    """Standard Gaussian features and labels of a halfspace with 10 % of them flipped."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, dim)).astype(dtype)
+    flips = np.where(rng.random(n_rows) < 0.1, -1, 1)
+    return X, (np.where(X[:, 0] >= 0, 1, -1) * flips).astype(np.int8)
+
+
+def write_arrays(
+    target: Any,
+    X: NDArray[Any],
+    y: NDArray[Any],
+    *,
+    zarr_format: int = 3,
+    chunk_rows: int = 100,
+    label_chunk_rows: int | None = None,
+    shard_rows: int | None = None,
+    feature_chunk: int | None = None,
+    names: tuple[str, str] = ("X", "y"),
+    compressors: Any = "auto",
+) -> zarr.Group:
+    """Write two arrays with chunkings of their own; every chunk is stored, whatever it holds."""
+    group = zarr.create_group(target, zarr_format=zarr_format)  # type: ignore[arg-type]
+    rows = (chunk_rows, label_chunk_rows or chunk_rows)
+    for name, values, n_rows in zip(names, (X, y), rows, strict=True):
+        columns = (
+            values.shape[1:] if feature_chunk is None else (feature_chunk,) * (values.ndim - 1)
+        )
+        array = group.create_array(
+            name,
+            shape=values.shape,
+            dtype=values.dtype,
+            chunks=(max(1, n_rows), *columns)[: values.ndim],
+            shards=None if shard_rows is None else (shard_rows, *columns),
+            fill_value=0,
+            compressors=compressors,
+            dimension_names=("row", "feature")[: values.ndim] if zarr_format == 3 else None,
+            attributes={"_ARRAY_DIMENSIONS": ["row", "feature"][: values.ndim]},
+            config={"write_empty_chunks": True},
+        )
+        array[...] = values
+    return group
+
+
+@pytest.fixture
+def write_store(tmp_path: Path) -> StoreWriter:
+    """A function that writes a small store and returns its path; see `write_arrays`."""
+    numbers = itertools.count()
+
+    def write(X: NDArray[Any], y: NDArray[Any], **layout: Any) -> Path:
+        path = tmp_path / f"store-{next(numbers)}.zarr"
+        write_arrays(str(path), X, y, **layout)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every stored chunk is a block of its own, so that few rows give many tasks."""
+    monkeypatch.setattr(source, "BLOCK_NBYTES", 1)
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[Client]:
+    """Two worker processes of one thread each."""
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
+        ) as cluster,
+        Client(cluster, set_as_default=False) as connected,
+    ):
+        yield connected

@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import itertools
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+import xarray as xr
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+from zarr.storage import MemoryStore
+
+from streamhalf import DataError, UsageError, open_source
+from streamhalf.data.arrays import ArrayReader
+from streamhalf.data.block import RowRange
+from streamhalf.data.opening import public_name
+from streamhalf.data.source import Source, align_blocks, nearest_names
+from tests.conftest import StoreWriter, make_rows, write_arrays
+
+X, Y = make_rows(1000, 3)
+LAYOUTS = {
+    "v2": {"zarr_format": 2},
+    "v3": {"zarr_format": 3},
+    "sharded": {"shard_rows": 300},
+    "raw": {"compressors": None},
+    "split-features": {"feature_chunk": 2},
+    "labels-finer": {"chunk_rows": 250, "label_chunk_rows": 7},
+    "labels-coarser": {"chunk_rows": 30, "label_chunk_rows": 1000},
+}
+REFERENCE = open_source((X, Y)).fingerprint
+
+
+def read_all(source: Source) -> tuple[np.ndarray, np.ndarray]:
+    blocks = list(source.read_each(source.blocks))
+    rows = np.concatenate([block.rows for block in blocks])
+    np.testing.assert_array_equal(rows, np.arange(source.n_rows))
+    return np.concatenate([b.X for b in blocks]), np.concatenate([b.y for b in blocks])
+
+
+def assert_same_rows(source: Source, X: np.ndarray = X, y: np.ndarray = Y) -> None:
+    got_X, got_y = read_all(source)
+    np.testing.assert_array_equal(got_X, X)
+    np.testing.assert_array_equal(got_y, y)
+    assert got_X.dtype == X.dtype
+    assert got_y.dtype == np.int8
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_open_source__reads_every_layout(
+    write_store: StoreWriter, layout: dict[str, Any], small_blocks: None
+) -> None:
+    source = open_source(write_store(X, Y, **layout))
+    assert_same_rows(source)
+    assert (source.n_rows, source.dim, source.row_nbytes) == (1000, 3, 13)
+    assert source.fingerprint == REFERENCE
+    assert source.notices == ()
+
+
+@pytest.mark.parametrize("way", ["str", "pathlib", "url", "group"])
+def test_open_source__takes_paths_urls_and_groups(write_store: StoreWriter, way: str) -> None:
+    path = write_store(X, Y)
+    data: Any = {
+        "str": lambda: str(path),
+        "pathlib": lambda: path,
+        "url": path.as_uri,
+        "group": lambda: zarr.open_group(str(path), mode="r"),
+    }[way]()
+    source = open_source(data)
+    assert_same_rows(source)
+    assert str(path) in source.name
+
+
+def test_open_source__takes_a_store_in_memory() -> None:
+    assert_same_rows(open_source(write_arrays(MemoryStore(), X, Y)))
+
+
+def test_open_source__takes_a_memory_url() -> None:
+    url = "memory://test-open-source/rows.zarr"
+    write_arrays(url, X, Y)
+    source = open_source(url)
+    assert_same_rows(source)
+    assert source.name == url
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("chunks", [None, {}, {"row": 200}], ids=["plain", "stored", "other"])
+def test_open_source__takes_a_dataset(
+    write_store: StoreWriter, zarr_format: int, chunks: dict[str, int] | None
+) -> None:
+    path = write_store(X, Y, zarr_format=zarr_format)
+    with xr.open_zarr(path, consolidated=False, chunks=chunks) as dataset:
+        source = open_source(dataset)
+        assert_same_rows(source)
+        assert len(source.blocks) == (5 if chunks else 10)
+        assert source.fingerprint == REFERENCE
+
+
+def test_open_source__turns_a_dataset_whose_rows_come_last() -> None:
+    dataset = xr.Dataset({"X": (("feature", "row"), X.T), "y": ("row", Y)})
+    assert_same_rows(open_source(dataset))
+
+
+@pytest.mark.parametrize(
+    ("features", "labels"),
+    [
+        (X, Y),
+        (da.from_array(X, chunks=(128, 2)), da.from_array(Y, chunks=77)),
+        (da.from_array(X, chunks=(400, 3)), Y),
+        (X, da.from_array(Y, chunks=77)),
+        (da.from_array(X, chunks=((0, 500, 0, 0, 500), 3)), da.from_array(Y, chunks=77)),
+        (X.tolist(), Y.tolist()),
+    ],
+    ids=["numpy", "dask", "dask-numpy", "numpy-dask", "empty-chunks", "lists"],
+)
+def test_open_source__takes_a_pair_of_arrays(features: Any, labels: Any) -> None:
+    source = open_source((features, labels))
+    dtype = "float64" if isinstance(features, list) else "float32"
+    assert_same_rows(source, X.astype(dtype))
+
+
+def test_open_source__returns_a_source_as_it_is() -> None:
+    source = open_source((X, Y))
+    assert open_source(source) is source
+
+
+@pytest.mark.parametrize("data", [None, 3, [X, Y], (X, Y, Y)])
+def test_open_source__refuses_other_things(data: Any) -> None:
+    with pytest.raises(UsageError, match="cannot be opened; expected a path"):
+        open_source(data)
+
+
+def test_open_source__takes_names(write_store: StoreWriter) -> None:
+    path = write_store(X, Y, names=("traits", "class"))
+    source = open_source(path, features="traits", labels="class")
+    assert_same_rows(source)
+    assert (source.schema.features, source.schema.labels) == ("traits", "class")
+
+
+def test_open_source__takes_names_in_a_dataset() -> None:
+    dataset = xr.Dataset({"traits": (("row", "feature"), X), "class": ("row", Y)})
+    assert_same_rows(open_source(dataset, features="traits", labels="class"))
+
+
+def test_open_source__refuses_unknown_names_in_a_dataset() -> None:
+    dataset = xr.Dataset({"feats": (("row", "feature"), X), "y": ("row", Y)})
+    with pytest.raises(DataError, match=r"no variable named 'features'.*did you mean 'feats'"):
+        open_source(dataset, features="features")
+
+
+def test_open_source__refuses_dask_chunks_of_unknown_size() -> None:
+    lazy = da.from_array(X, chunks=(100, 3))
+    with pytest.raises(DataError, match=r"X: chunks of unknown size; call compute_chunk_sizes"):
+        open_source((lazy[lazy[:, 0] > 0], Y))
+
+
+BITS = Y > 0
+CODINGS = {
+    "int8": (Y, False),
+    "int64": (Y.astype(np.int64), False),
+    "float32": (Y.astype(np.float32), False),
+    "big-endian": (Y.astype(">f8"), False),
+    "uint8": (BITS.astype(np.uint8), True),
+    "int8-bits": (BITS.astype(np.int8), True),
+    "float-bits": (BITS.astype(np.float64), True),
+    "bool": (BITS, True),
+}
+
+
+@pytest.mark.parametrize("stored", [True, False], ids=["store", "arrays"])
+@pytest.mark.parametrize(("labels", "bits"), CODINGS.values(), ids=CODINGS)
+def test_open_source__maps_every_label_coding(
+    write_store: StoreWriter, labels: np.ndarray, bits: bool, stored: bool
+) -> None:
+    source = open_source(write_store(X, labels) if stored else (X, labels))
+    assert_same_rows(source)
+    assert source.notices == (("y: labels are 0/1; 0 is read as -1",) if bits else ())
+    assert source.fingerprint == REFERENCE
+
+
+@pytest.mark.parametrize("low", [-1, 0])
+def test_open_source__looks_on_when_the_first_labels_are_all_ones(low: int) -> None:
+    labels = np.ones(1000, dtype=np.int8)
+    labels[600:620] = low  # between the probed rows
+    source = open_source((X, labels))
+    np.testing.assert_array_equal(read_all(source)[1], np.where(labels == 1, 1, -1))
+
+
+def test_open_source__reads_labels_of_one_class() -> None:
+    assert_same_rows(open_source((X, np.ones(1000))), y=np.ones(1000, dtype=np.int8))
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_open_source__reads_big_endian_features(write_store: StoreWriter, zarr_format: int) -> None:
+    wide = X.astype(">f8")
+    source = open_source(write_store(wide, Y, zarr_format=zarr_format))
+    assert_same_rows(source, X.astype(np.float64))
+    assert source.fingerprint == open_source((X.astype(np.float64), Y)).fingerprint
+
+
+@given(n_rows=st.integers(1, 10**6), chunk_rows=st.integers(1, 10**5), dim=st.integers(1, 500))
+def test_align_blocks__covers_all_rows_once_in_whole_chunks(
+    n_rows: int, chunk_rows: int, dim: int
+) -> None:
+    row_nbytes = 8 * dim
+    step = max(chunk_rows, n_rows // 5000)  # keeps the number of blocks small
+    blocks = align_blocks(n_rows, step, row_nbytes)
+    assert blocks[0].start == 0
+    assert blocks[-1].stop == n_rows
+    assert all(a.stop == b.start for a, b in itertools.pairwise(blocks))
+    assert all(block.n_rows > 0 and block.start % step == 0 for block in blocks)
+    assert all(block.n_rows * row_nbytes <= max(16 << 20, step * row_nbytes) for block in blocks)
+
+
+@pytest.mark.parametrize(("layout", "step"), [({}, 100), ({"shard_rows": 300}, 300)])
+def test_source__blocks_are_whole_chunks_or_shards(
+    write_store: StoreWriter, small_blocks: None, layout: dict[str, Any], step: int
+) -> None:
+    source = open_source(write_store(X, Y, label_chunk_rows=50, **layout))
+    expected = [RowRange(i, min(i + step, 1000)) for i in range(0, 1000, step)]
+    assert list(source.blocks) == expected
+
+
+def test_source__small_chunks_share_a_block(write_store: StoreWriter) -> None:
+    assert open_source(write_store(X, Y, chunk_rows=10)).blocks == (RowRange(0, 1000),)
+
+
+@pytest.mark.parametrize("row", [0, 312, 999])
+def test_fingerprint__changes_with_a_sampled_value(row: int) -> None:
+    changed = X.copy()
+    changed[row, 1] = np.nextafter(changed[row, 1], np.float32(9))
+    flipped = Y.copy()
+    flipped[row] *= -1
+    prints = {open_source(pair).fingerprint for pair in ((X, Y), (changed, Y), (X, flipped))}
+    assert len(prints) == 3
+
+
+def test_fingerprint__changes_with_shape_and_dtype() -> None:
+    pairs = [(X, Y), (X.astype(np.float64), Y), (X[:, :2], Y), (X[:-1], Y[:-1])]
+    assert len({open_source(pair).fingerprint for pair in pairs}) == 4
+
+
+def test_source__pickles_and_reads_in_the_copy(write_store: StoreWriter) -> None:
+    url = write_store(X, Y).as_uri()
+    for data in (url, (X, Y), (da.from_array(X, chunks=300), Y), write_arrays(MemoryStore(), X, Y)):
+        source = open_source(data)
+        copy = pickle.loads(pickle.dumps(source))
+        assert_same_rows(copy)
+        assert copy.fingerprint == source.fingerprint
+
+
+def test_source__tells_when_the_data_changed_after_opening() -> None:
+    source = open_source((X, Y))
+    shrunk = replace(source, reader=ArrayReader(X[:500], Y[:500]))
+    with pytest.raises(DataError, match="rows 0 to 999 came with shapes"):
+        shrunk.read(source.blocks[0])
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://host/a.zarr", "https://host/a.zarr"),
+        ("https://me:secret@host/a.zarr", "https://host/a.zarr"),
+        ("https://me:sec@ret@host/a.zarr", "https://host/a.zarr"),
+        ("https://host/a.zarr?signature=secret", "https://host/a.zarr"),
+        ("here/what?.zarr", "here/what?.zarr"),
+        ("here/me@home.zarr", "here/me@home.zarr"),
+    ],
+)
+def test_public_name__hides_secrets_only(url: str, name: str) -> None:
+    assert public_name(url) == name
+
+
+def test_open_source__hides_secrets_in_what_the_storage_says() -> None:
+    with pytest.raises(DataError) as caught:
+        open_source("memory://me:secret@host/nothing.zarr")
+    assert "secret" not in str(caught.value)
+    assert "memory://host/nothing.zarr" in str(caught.value)
+
+
+def test_nearest_names__suggests_only_what_is_close() -> None:
+    assert nearest_names("label", ["labels", "X"]).endswith("(did you mean 'labels'?)")
+    assert nearest_names("label", ["q", "X"]) == "found: X, q"
+    assert nearest_names("label", []) == "found: nothing"
+
+
+def test_open_source__names_a_path_without_a_store(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such store; check the path"):
+        open_source(tmp_path / "nothing.zarr")
