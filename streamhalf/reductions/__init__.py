@@ -1,19 +1,29 @@
 """Statistics, one mergeable reduction per file; `REDUCTIONS` is the family's only registry."""
 
 from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.candidate_slabs import CandidateSlabs
 from streamhalf.reductions.chow import Chow
 from streamhalf.reductions.covariance import Covariance
 from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.localized import Localized
 from streamhalf.reductions.moments import Moments
+from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.segment_scatter import SegmentScatter
+from streamhalf.reductions.slab_covariance import SlabCovariance
+from streamhalf.reductions.slab_moments import SlabMoments
 
 REDUCTIONS: tuple[type, ...] = (
     Bundle,
+    CandidateSlabs,
     Chow,
     Covariance,
     LabelCounts,
+    Localized,
     Moments,
+    Sampled,
     SegmentScatter,
+    SlabCovariance,
+    SlabMoments,
 )
 
 __all__ = ["REDUCTIONS", "Reduction", *(cls.__name__ for cls in REDUCTIONS)]

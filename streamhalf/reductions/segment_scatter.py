@@ -35,6 +35,7 @@ class SegmentScatterResult:
 
     counts: NDArray[np.int64]
     means: NDArray[np.float64]
+    overall: NDArray[np.float64]
     z_scores: NDArray[np.float64]
 
     @property
@@ -97,7 +98,7 @@ class SegmentScatter:
         # a segment is part of the whole: the variance of the difference shrinks by its share
         errors = np.sqrt(variance * (1 / counts - 1 / total)[:, None])
         z = np.divide(means - mean, errors, out=np.zeros_like(means), where=errors > 0)
-        return SegmentScatterResult(counts, means, z)
+        return SegmentScatterResult(counts, means, mean, z)
 
     def partial_nbytes(self, dim: int) -> int:
         """Two tables and the counts."""

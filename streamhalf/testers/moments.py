@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +18,14 @@ from streamhalf.kernels.monomials import (
     monomial_tuples,
 )
 from streamhalf.records import Evidence, Judgement, Outcome
+from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.moments import Moments, MomentsResult
 from streamhalf.testers.base import judge, rows_until, upper_normal_quantile
 
 _SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MomentTester:
     """Largest Hermite moment, second moment in every direction, and quadratics in every direction.
 
@@ -34,12 +37,16 @@ class MomentTester:
         What soundness allows.
     tau
         Probability that one of these tests rejects N(0, I).
+    directions
+        For wide data: orthonormal rows (m, d). Degree 2 is tested in full, degree k on their span
+        only, and the judgements say so.
     """
 
     degree: int
     moment_tolerance: float
     spectral_tolerance: float
     tau: float
+    directions: NDArray[np.float64] | None = None
 
     name = "moments"
 
@@ -48,88 +55,93 @@ class MomentTester:
         """How many statistics are judged."""
         return 2 if self.degree == 2 else 3
 
-    def needs(self) -> Moments:
+    @property
+    def _share(self) -> float:
+        return self.tau / self.n_tests
+
+    def needs(self) -> Reduction[Any, Any]:
         """The statistic that is judged."""
-        return Moments(self.degree)
+        if self.directions is None:
+            return Moments(self.degree)
+        return Bundle((Moments(2), Moments(self.degree, self.directions)))
 
     def rows_needed(self, dim: int) -> int:
         """Rows that make the required tests conclusive."""
-        share = self.tau / self.n_tests
+        count = self._count(dim)
         return max(
+            rows_until(lambda n: largest_quantile(n, count, self._share), self.moment_tolerance),
             rows_until(
-                lambda n: largest_quantile(n, dim, self.degree, share), self.moment_tolerance
+                lambda n: second_moment_quantile(n, dim, self._share), self.spectral_tolerance
             ),
-            rows_until(lambda n: second_moment_quantile(n, dim, share), self.spectral_tolerance),
         )
 
-    def judge(self, result: MomentsResult) -> tuple[Judgement, ...]:
+    def judge(self, result: Any) -> tuple[Judgement, ...]:
         """One judgement per statistic."""
-        judgements = [self._judge_largest(result), self._judge_second_moment(result)]
+        full, sketch = (result, result) if self.directions is None else result
+        judgements = [self._judge_largest(full, sketch), self._judge_second_moment(full)]
         if self.degree > 2:
-            judgements.append(self._judge_quadratics(result))
+            judgements.append(self._judge_quadratics(sketch))
+        if self.directions is not None:
+            said = f"degree {self.degree} sketched on {len(self.directions)} directions"
+            judgements = [
+                replace(judgement, remark=" · ".join(filter(None, (judgement.remark, said))))
+                for judgement in judgements
+            ]
         return tuple(judgements)
 
-    def _judge_largest(self, result: MomentsResult) -> Judgement:
-        share = self.tau / self.n_tests
-        hermite = np.abs(result.hermite())
-        hermite[0] = 0
-        order = _telling_order(hermite, result.dim, self.degree, self.moment_tolerance)
-        means = result.monomials()
-        quantile = largest_quantile(result.n_rows, result.dim, self.degree, share)
+    def _count(self, dim: int) -> int:
+        """How many moments are looked at."""
+        if self.directions is None:
+            return count_monomials(dim, self.degree) - 1
+        return count_monomials(dim, 2) + count_monomials(len(self.directions), self.degree) - 2
+
+    def _judge_largest(self, full: MomentsResult, sketch: MomentsResult) -> Judgement:
+        evidence = list(_moment_evidence(full, "x", self.moment_tolerance))
+        if self.directions is not None:
+            evidence += _moment_evidence(sketch, "u", self.moment_tolerance)
+        worst = max(evidence, key=lambda item: item.deviation)
         return self._judgement(
             "largest moment",
-            result,
-            float(hermite.max()),
+            full,
+            worst.deviation,
             self.moment_tolerance,
-            quantile,
-            tuple(
-                _moment_evidence(int(rank), means, hermite, result.dim, self.moment_tolerance)
-                for rank in order
-            ),
+            largest_quantile(full.n_rows, self._count(full.dim), self._share),
+            tuple(evidence),
         )
 
     def _judge_second_moment(self, result: MomentsResult) -> Judgement:
-        share = self.tau / self.n_tests
         value, vector = _extreme_eigenpair(result.second_moment())
         return self._judgement(
             "second moment",
             result,
             abs(value),
             self.spectral_tolerance,
-            second_moment_quantile(result.n_rows, result.dim, share),
+            second_moment_quantile(result.n_rows, result.dim, self._share),
             (_spectral_evidence("second moment", value, vector[1:], self.spectral_tolerance),),
         )
 
     def _judge_quadratics(self, result: MomentsResult) -> Judgement:
-        share = self.tau / self.n_tests
-        gram = result.hermite_gram()
-        value, vector = _extreme_eigenpair(gram)
-        quantile = quadratics_quantile(result.n_rows, result.dim, share)
+        limit = self.spectral_tolerance
+        value, vector = _extreme_eigenpair(result.hermite_gram())
+        quantile = quadratics_quantile(result.n_rows, result.dim, self._share)
         direction = _quadratic_direction(vector, result.dim)
-        evidence = _spectral_evidence(
-            "squared quadratic", value, direction, self.spectral_tolerance
-        )
-        if self.degree == 4 and quantile <= self.spectral_tolerance:
-            return self._judgement(
-                "quadratics", result, abs(value), self.spectral_tolerance, quantile, (evidence,)
-            )
-        needed = rows_until(
-            lambda n: quadratics_quantile(n, result.dim, share), self.spectral_tolerance
-        )
-        why = (
-            f"an extra test; it would need {needed:,} rows"
-            if self.degree == 4
-            else "an extra test; its null is calibrated for degree 4 only"
-        )
+        if self.directions is not None:
+            direction = self.directions.T @ direction
+        evidence = (_spectral_evidence("squared quadratic", value, direction, limit),)
+        if self.degree == 4 and quantile <= limit:
+            return self._judgement("quadratics", result, abs(value), limit, quantile, evidence)
+        needed = rows_until(lambda n: quadratics_quantile(n, result.dim, self._share), limit)
         return Judgement(
             tester="quadratics",
             outcome=Outcome.NOT_JUDGED,
             statistic=abs(value),
-            limit=self.spectral_tolerance,
+            limit=limit,
             null_quantile=quantile,
             n_rows=result.n_rows,
-            evidence=(evidence,),
-            remark=why,
+            evidence=evidence,
+            remark=f"an extra test; it would need {needed:,} rows"
+            if self.degree == 4
+            else "an extra test; its null is calibrated for degree 4 only",
         )
 
     def _judgement(
@@ -154,13 +166,13 @@ class MomentTester:
         )
 
 
-def largest_quantile(n_rows: int, dim: int, degree: int, tau: float) -> float:
-    """Null quantile of the largest normalised Hermite moment: Gaussian with a union bound.
+def largest_quantile(n_rows: int, count: int, tau: float) -> float:
+    """Null quantile of the largest of `count` Hermite moments: Gaussian with a union bound.
 
     Moments of degree 4 have heavier tails than a Gaussian until about 10,000 rows; the factors
     below were calibrated by simulation for d = 1 to 20 and 40 rows upwards.
     """
-    z = upper_normal_quantile(tau / (2 * max(1, count_monomials(dim, degree) - 1)))
+    z = upper_normal_quantile(tau / (2 * max(1, count)))
     small = 1.25 if n_rows < 10_000 else 1.0
     tiny = max(1.0, math.sqrt(math.sqrt(1_000 / max(1, n_rows))))
     return small * tiny * z / math.sqrt(max(1, n_rows))
@@ -205,19 +217,23 @@ def _telling_order(
     return order[:_SHOWN]
 
 
-def _moment_evidence(
-    rank: int, means: NDArray[np.float64], hermite: NDArray[np.float64], dim: int, limit: float
-) -> Evidence:
-    degree = next(m for m in range(9) if rank < count_monomials(dim, m))
-    row = monomial_tuples(dim, degree)[rank - degree_offset(dim, degree)]
-    variables = tuple(int(j) for j in row)
-    return Evidence(
-        name=monomial_name(variables),
-        observed=float(means[rank]),
-        expected=gaussian_monomial_mean(variables),
-        deviation=float(hermite[rank]),
-        limit=limit,
-    )
+def _moment_evidence(result: MomentsResult, letter: str, limit: float) -> Iterator[Evidence]:
+    """The most telling moments, by name."""
+    dim = result.dim
+    hermite = np.abs(result.hermite())
+    hermite[0] = 0
+    means = result.monomials()
+    for rank in _telling_order(hermite, dim, result.degree, limit):
+        degree = next(m for m in range(9) if rank < count_monomials(dim, m))
+        row = monomial_tuples(dim, degree)[rank - degree_offset(dim, degree)]
+        variables = tuple(int(j) for j in row)
+        yield Evidence(
+            name=monomial_name(variables, letter),
+            observed=float(means[rank]),
+            expected=gaussian_monomial_mean(variables),
+            deviation=float(hermite[rank]),
+            limit=limit,
+        )
 
 
 def _extreme_eigenpair(matrix: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:

@@ -1,0 +1,74 @@
+"""For each candidate halfspace: its errors, and the histogram of its margin over thin slabs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.data.block import Block
+from streamhalf.kernels.localize import margins
+from streamhalf.kernels.slabs import count_slabs, number_slabs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CandidateSlabsResult:
+    """Rows, errors (c,) and slab counts (c, 2 B + 2), all int64; the outer two slabs are tails."""
+
+    n_rows: int
+    errors: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CandidateSlabs:
+    """Exact counts for the unit vectors `candidates` (c, d).
+
+    Slab i in -B <= i < B is width·i <= v·x < width·(i + 1); below and above them are the tails
+    (Algorithm 2, line 3, read as disjoint and covering).
+    """
+
+    candidates: NDArray[np.float64]
+    width: float
+    half_count: int
+
+    name = "candidate-slabs"
+
+    @property
+    def n_slabs(self) -> int:
+        """Slabs and both tails."""
+        return 2 * self.half_count + 2
+
+    def empty(self, dim: int) -> CandidateSlabsResult:
+        """No rows."""
+        c = len(self.candidates)
+        counts = np.zeros((c, self.n_slabs), dtype=np.int64)
+        return CandidateSlabsResult(0, np.zeros(c, dtype=np.int64), counts)
+
+    def map(self, block: Block) -> CandidateSlabsResult:
+        """Count errors and slabs of every candidate."""
+        result = self.empty(block.dim)
+        positive = block.y > 0
+        for i, v in enumerate(self.candidates):
+            margin = margins(block.X, v)
+            result.errors[i] = np.count_nonzero((margin >= 0) != positive)
+            slab = number_slabs(margin, self.width, self.half_count)
+            result.counts[i] = count_slabs(slab, self.n_slabs)
+        return CandidateSlabsResult(block.n_rows, result.errors, result.counts)
+
+    def combine(
+        self, left: CandidateSlabsResult, right: CandidateSlabsResult
+    ) -> CandidateSlabsResult:
+        """Add."""
+        return CandidateSlabsResult(
+            left.n_rows + right.n_rows, left.errors + right.errors, left.counts + right.counts
+        )
+
+    def finalize(self, partial: CandidateSlabsResult) -> CandidateSlabsResult:
+        """The counts are the result."""
+        return partial
+
+    def partial_nbytes(self, dim: int) -> int:
+        """One histogram per candidate."""
+        return 8 * len(self.candidates) * (self.n_slabs + 1) + 8

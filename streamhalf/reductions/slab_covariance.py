@@ -1,0 +1,103 @@
+"""For each candidate and each slab of its margin: rows, and the summed products of features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.data.block import Block
+from streamhalf.kernels.localize import margins
+from streamhalf.kernels.slabs import assign_slabs, count_slabs, sum_slab_products
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlabCovariancePartial:
+    """Counts (c, s) int64; sums of x (c, s, d) and of x x^T (c, s, d (d + 1) / 2), float64."""
+
+    counts: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    products: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlabCovarianceResult:
+    """Per candidate and slab: rows, and the second moment orthogonal to the candidate."""
+
+    candidates: NDArray[np.float64]
+    edges: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    sums: NDArray[np.float64]
+    products: NDArray[np.float64]
+
+    def mean_norm(self, candidate: int, slab: int) -> float:
+        """Length of the mean of the slab's rows, projected orthogonally to the candidate."""
+        v = self.candidates[candidate]
+        mean = self.sums[candidate, slab] / max(1, int(self.counts[candidate, slab]))
+        return float(np.linalg.norm(mean - (mean @ v) * v))
+
+    def second_moment(self, candidate: int, slab: int) -> NDArray[np.float64]:
+        """Mean of x x^T over the slab's rows, projected orthogonally to the candidate."""
+        dim = self.candidates.shape[1]
+        matrix = np.zeros((dim, dim))
+        matrix[np.triu_indices(dim)] = self.products[candidate, slab]
+        matrix += np.triu(matrix, 1).T
+        v = self.candidates[candidate]
+        projector = np.eye(dim) - np.outer(v, v)
+        return projector @ matrix @ projector / max(1, int(self.counts[candidate, slab]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlabCovariance:
+    """Slabs between consecutive `edges` of v·x, the first and last open-ended."""
+
+    candidates: NDArray[np.float64]
+    edges: NDArray[np.float64]
+
+    name = "slab-covariance"
+
+    @property
+    def n_slabs(self) -> int:
+        """One more than edges."""
+        return len(self.edges) + 1
+
+    def empty(self, dim: int) -> SlabCovariancePartial:
+        """No rows."""
+        shape = (len(self.candidates), self.n_slabs)
+        packed = dim * (dim + 1) // 2
+        return SlabCovariancePartial(
+            np.zeros(shape, dtype=np.int64), np.zeros((*shape, dim)), np.zeros((*shape, packed))
+        )
+
+    def map(self, block: Block) -> SlabCovariancePartial:
+        """Sort rows into slabs candidate by candidate, and multiply slab by slab."""
+        partial = self.empty(block.dim)
+        upper = np.triu_indices(block.dim)
+        for i, v in enumerate(self.candidates):
+            slab = assign_slabs(margins(block.X, v), self.edges)
+            partial.counts[i] = count_slabs(slab, self.n_slabs)
+            first, second = sum_slab_products(block.X, slab, self.n_slabs)
+            partial.sums[i] = first
+            partial.products[i] = second[:, *upper]
+        return partial
+
+    def combine(
+        self, left: SlabCovariancePartial, right: SlabCovariancePartial
+    ) -> SlabCovariancePartial:
+        """Add."""
+        return SlabCovariancePartial(
+            left.counts + right.counts,
+            left.sums + right.sums,
+            left.products + right.products,
+        )
+
+    def finalize(self, partial: SlabCovariancePartial) -> SlabCovarianceResult:
+        """Keep the sums; projections are taken slab by slab."""
+        return SlabCovarianceResult(
+            self.candidates, self.edges, partial.counts, partial.sums, partial.products
+        )
+
+    def partial_nbytes(self, dim: int) -> int:
+        """One packed matrix per candidate and slab."""
+        return 8 * len(self.candidates) * self.n_slabs * (dim * (dim + 1) // 2 + dim + 1)
