@@ -1,0 +1,240 @@
+"""No halfspace on these rows has error below L (section 8): L from slab statistics.
+
+Any unit w is cos(theta) v + sin(theta) u with u orthogonal to v, and errs on a row where
+u·s < tau = -z cot(theta). For an interval of angles every slab takes its smallest tau, at one
+end of the interval and one extreme of z; minorants of the indicator turn the slab's moments into
+a polynomial in u, whose minimum over the sphere is bounded by eigenvalues. L is the smallest
+such bound over a partition of [0, pi] that is refined where it is worst.
+
+sgn(0) = +1: a row with w·r = 0 errs if y = -1. The bound counts w·r < 0 alone, hence fewer
+errors, never more. At theta = 0 and pi the errors of v and of -v are counted exactly.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.certificate.slab_forms import Fit, SlabForms, slab_forms
+from streamhalf.errors import UsageError
+from streamhalf.reductions.slab_moments import SMALLEST_ERROR, SlabStatistics
+
+Array = NDArray[np.float64]
+
+EXACT = "counted"
+"""Family of a bound that is an exact count, not a minorant's mean."""
+
+WORTHWHILE = 0.01
+"""Refits that gain less than this share of the limit are not repeated on the halves."""
+
+
+@dataclass(frozen=True, slots=True)
+class AngleBound:
+    """No halfspace at an angle in [angle_low, angle_high] from v has error below `bound`."""
+
+    angle_low: float
+    angle_high: float
+    bound: float
+    family: str
+
+
+@dataclass(frozen=True, slots=True)
+class LowerBound:
+    """L, the interval of angles that attains it, and the whole partition of [0, pi]."""
+
+    value: float
+    angle_low: float
+    angle_high: float
+    family: str
+    profile: tuple[AngleBound, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchConfig:
+    """How hard to search.
+
+    Parameters
+    ----------
+    max_intervals
+        Size of the final partition at most.
+    refits
+        Rounds of fitting the minorants to the worst directions, per interval.
+    eigen_steps
+        Subgradient steps on the shifts of the eigenvalue bound.
+    tolerance
+        The search ends when L is within this share of its upper limit, the error of v.
+    narrowest
+        Intervals whose ends have a quotient below this are not split any more.
+    """
+
+    max_intervals: int = 96
+    refits: int = 4
+    eigen_steps: int = 8
+    tolerance: float = 2e-3
+    narrowest: float = 1.004
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Interval:
+    """An interval with the best bound found so far, for each of the forms.
+
+    `refitted` says whether its own refits are spent, `promising` whether they, or those of the
+    interval it was cut from, gained anything.
+    """
+
+    low: float
+    high: float
+    fits: tuple[Fit, ...]
+    refitted: bool = False
+    promising: bool = True
+
+    @property
+    def best(self) -> int:
+        """Which form gives the largest bound."""
+        return int(np.argmax([fit.value for fit in self.fits]))
+
+    @property
+    def bound(self) -> float:
+        """The largest bound of any form."""
+        return self.fits[self.best].value
+
+
+def thresholds(forms: SlabForms, low: float, high: float) -> Array:
+    """Smallest tau of each slab over the angles [low, high]; -infinity where w errs on nobody."""
+    steepest = 1 / math.tan(low) if low > 0 else math.inf
+    flattest = 1 / math.tan(high) if high < math.pi else -math.inf
+    right = forms.high if steepest > 0 else forms.low
+    left = forms.low if flattest > 0 else forms.high
+    with np.errstate(invalid="ignore"):
+        tau = np.where(forms.negative, left * flattest, -right * steepest)
+    # 0 times infinity: z = 0 at theta = 0 or pi, where w·r = 0 is no error of a row with y = 1
+    return np.nan_to_num(tau, nan=-math.inf, posinf=math.inf, neginf=-math.inf)
+
+
+def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None) -> LowerBound:
+    """Lower bound on the error of every halfspace sgn(w·x) on the rows behind the statistics.
+
+    Parameters
+    ----------
+    statistics
+        Of the same rows and direction; with several (say, degree 2 on fine slabs and degree 4
+        on coarse ones) every interval of angles takes the best.
+    search
+        Effort; the bound is valid whatever it is.
+    """
+    first = _check(statistics)
+    limit = min(first.n_errors, first.n_opposite_errors) / max(1, first.n_rows)
+    if first.dim == 1 or first.n_rows == 0 or limit == 0:
+        whole = AngleBound(0.0, math.pi, limit, EXACT)
+        return LowerBound(limit, 0.0, math.pi, EXACT, (whole,))
+    forms = tuple(
+        slab_forms(item, degree)
+        for item in statistics
+        for degree in dict.fromkeys((item.degree, 2))
+    )
+    settled = _Search(forms, limit, search or SearchConfig()).run(first.error)
+    return _summary(settled, forms, limit)
+
+
+def _check(statistics: tuple[SlabStatistics, ...]) -> SlabStatistics:
+    """Return the first statistics, once all are seen to speak of the same rows."""
+    if not statistics:
+        raise UsageError("lower_bound needs the statistics of at least one SlabMoments")
+    first = statistics[0]
+    for item in statistics[1:]:
+        if (item.n_rows, item.dim, item.n_errors) != (first.n_rows, first.dim, first.n_errors):
+            raise UsageError("statistics must be of the same rows and the same direction")
+    return first
+
+
+def _summary(settled: list[_Interval], forms: tuple[SlabForms, ...], limit: float) -> LowerBound:
+    """Turn the search's intervals into the record."""
+    profile = []
+    for item in sorted(settled, key=lambda interval: interval.low):
+        fit, form = item.fits[item.best], forms[item.best]
+        family = f"degree {form.degree}, {fit.refits} refits"
+        profile.append(AngleBound(item.low, item.high, max(0.0, min(limit, fit.value)), family))
+    worst = min(profile, key=lambda row: row.bound)
+    return LowerBound(worst.bound, worst.angle_low, worst.angle_high, worst.family, tuple(profile))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Search:
+    """Best-first refinement: the worst interval is refitted, then split, until it is good."""
+
+    forms: tuple[SlabForms, ...]
+    limit: float
+    config: SearchConfig
+
+    def run(self, error: float) -> list[_Interval]:
+        """Return the final partition of [0, pi]."""
+        first = max(error, SMALLEST_ERROR) / 20
+        ends = [0.0, *np.geomspace(first, math.pi / 2, 17).tolist(), 1.9, 2.4, math.pi]
+        uniform = tuple(Fit(-math.inf, form.table.uniform(), 0) for form in self.forms)
+        queue: list[tuple[float, int, _Interval]] = []
+        done: list[_Interval] = []
+        serial = 0
+        for low, high in itertools.pairwise(ends):
+            item = self.measure(low, high, uniform)
+            heapq.heappush(queue, (item.bound, serial := serial + 1, item))
+        while queue:
+            bound, _, worst = queue[0]
+            if bound >= self.limit * (1 - self.config.tolerance):
+                break
+            heapq.heappop(queue)
+            pieces = self.improve(worst, room=len(queue) + len(done) < self.config.max_intervals)
+            if not pieces:
+                done.append(worst)
+                break
+            for item in pieces:
+                heapq.heappush(queue, (item.bound, serial := serial + 1, item))
+        return done + [item for _, _, item in queue]
+
+    def measure(self, low: float, high: float, starts: tuple[Fit, ...]) -> _Interval:
+        """Bound an interval with minorants fitted to the given laws."""
+        fits = []
+        for form, start in zip(self.forms, starts, strict=True):
+            tau = thresholds(form, low, high)
+            fits.append(Fit(form.quick_bound(tau, start.law), start.law, start.refits))
+        return _Interval(low, high, tuple(fits))
+
+    def improve(self, worst: _Interval, *, room: bool) -> tuple[_Interval, ...]:
+        """Refit an interval, or split it; nothing if neither is left to do."""
+        final = not room or worst.high < worst.low * self.config.narrowest
+        if not worst.refitted and (worst.promising or final):
+            return (self.refit(worst),)
+        return () if final else self.split(worst)
+
+    def split(self, parent: _Interval) -> tuple[_Interval, ...]:
+        """Cut an interval in two; what holds on the whole holds on its halves."""
+        middle = math.sqrt(parent.low * parent.high) if parent.low > 0 else parent.high / 2
+        if parent.low > math.pi / 2:
+            middle = (parent.low + parent.high) / 2
+        halves = []
+        for low, high in ((parent.low, middle), (middle, parent.high)):
+            measured = self.measure(low, high, parent.fits).fits
+            fits = tuple(
+                Fit(max(mine.value, theirs.value), mine.law, mine.refits)
+                for mine, theirs in zip(measured, parent.fits, strict=True)
+            )
+            halves.append(_Interval(low, high, fits, promising=parent.promising))
+        return tuple(halves)
+
+    def refit(self, item: _Interval) -> _Interval:
+        """Spend the refits on the form that is best here."""
+        best = item.best
+        form = self.forms[best]
+        improved = form.refit(
+            thresholds(form, item.low, item.high),
+            item.fits[best],
+            rounds=self.config.refits,
+            steps=self.config.eigen_steps,
+        )
+        fits = (*item.fits[:best], improved, *item.fits[best + 1 :])
+        gain = improved.value - item.bound
+        return _Interval(item.low, item.high, fits, True, gain > WORTHWHILE * self.limit)

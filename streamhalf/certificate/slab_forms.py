@@ -1,0 +1,165 @@
+"""Slab statistics as polynomials in the direction u: what every bound of section 8 is made of."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.certificate.minorants import fit_minorants, hermite_from_powers
+from streamhalf.certificate.sphere import Sphere, eigenvalue_bound, minimum_over_sphere, sphere
+from streamhalf.kernels.hermite import wick_terms
+from streamhalf.kernels.monomials import count_monomials, degree_offset
+from streamhalf.reductions.slab_moments import SlabStatistics
+
+Array = NDArray[np.float64]
+
+SUM_ROUNDING = 2.0**-22
+"""Relative rounding granted to every sum: four units in the last place of float32."""
+
+LINE_SEARCH = (0.06, 0.12, 0.25, 0.4, 0.6, 0.8)
+"""How far a refit may move the law of u towards the worst direction."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """A valid lower bound for one vector of thresholds, and the law of u it was fitted to."""
+
+    value: float
+    law: Array
+    refits: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlabForms:
+    """Non-empty slabs: mass, extremes of abs(z), Hermite moments times mass, in units of `scale`.
+
+    `sizes` are the masses times the mean of |s|^m, which bound the rounding of the moments.
+    """
+
+    degree: int
+    mass: Array
+    low: Array
+    high: Array
+    negative: NDArray[np.bool_]
+    moments: Array
+    sizes: Array
+    table: Sphere
+
+    def laws(self, law: Array) -> Array:
+        """Raw moments 0, ..., k of u·s in each slab, u drawn from the law with these moments."""
+        slices = self.table.slices
+        hermite = np.stack([self.moments[:, part] @ law[part] for part in slices], axis=1)
+        return np.asarray(hermite @ hermite_from_powers(self.degree).T / self.mass[:, None])
+
+    def pooled(self, coefficients: Array) -> Array:
+        """Packed Hermite coefficients of the polynomial in u that the slabs' minorants sum to."""
+        hermite = coefficients @ hermite_from_powers(self.degree)
+        parts = [hermite[:, m] @ self.moments[:, part] for m, part in enumerate(self.table.slices)]
+        return np.concatenate(parts)
+
+    def best_response(self, law: Array, tau: Array) -> tuple[Array, float]:
+        """Minorants best for the law of u: their pooled coefficients, and the rounding allowed."""
+        coefficients = fit_minorants(self.laws(law), tau)
+        allowance = SUM_ROUNDING * float((np.abs(coefficients) * self.sizes).sum())
+        return self.pooled(coefficients), allowance
+
+    def quick_bound(self, tau: Array, law: Array) -> float:
+        """Lower bound on the mass of {u·s < tau} for every unit u, by one eigenvalue."""
+        pooled, allowance = self.best_response(law, tau)
+        return eigenvalue_bound(self.table, pooled, steps=0)[0] - allowance
+
+    def bound(self, tau: Array, law: Array, *, steps: int) -> tuple[Fit, Array]:
+        """A better bound of the same kind, at more cost, and the worst u's point."""
+        pooled, allowance = self.best_response(law, tau)
+        value, worst = minimum_over_sphere(self.table, pooled, steps=steps)
+        return Fit(value - allowance, law, 0), self.table.point(worst)
+
+    def refit(self, tau: Array, start: Fit, *, rounds: int, steps: int) -> Fit:
+        """Improve a bound by fitting the minorants to the directions that defeat them.
+
+        The bound is the value of a game between minorants and directions: the law of u moves
+        towards the worst direction as long as that lowers what the best response earns
+        (Frank-Wolfe with a line search). Every round gives a valid bound; the best is kept.
+        """
+        best = start
+        law = start.law
+        for _ in range(rounds):
+            found, worst = self.bound(tau, law, steps=steps)
+            if found.value > best.value:
+                best = dataclasses.replace(found, refits=best.refits + 1)
+            moved = [law] + [law + share * (worst - law) for share in LINE_SEARCH]
+            earned = [float(self.best_response(q, tau)[0] @ q) for q in moved]
+            pick = int(np.argmin(earned))
+            if pick == 0:
+                break
+            law = moved[pick]
+        return best
+
+    def mirrored(self) -> SlabForms:
+        """The same slabs with s replaced by -sgn(z) s, for which w and v disagree at u·s >= t."""
+        sign = np.where(self.negative, 1.0, -1.0)
+        moments = self.moments.copy()
+        for part in self.table.slices[1::2]:
+            moments[:, part] *= sign[:, None]
+        return dataclasses.replace(self, moments=moments)
+
+
+def slab_forms(statistics: SlabStatistics, degree: int) -> SlabForms:
+    """Turn sums into Hermite moments up to an even `degree`, in units of the rows' own scale."""
+    dim = statistics.dim - 1
+    sums = statistics.sums[:, : count_monomials(dim, degree)]
+    # a slab whose moments overflow takes no part: 0 is a minorant too
+    keep = (statistics.counts > 0) & np.isfinite(sums).all(axis=1)
+    raw = sums[keep] / statistics.n_rows
+    squares = _even_sizes(raw, dim, 2)
+    scale = float(np.sqrt(squares.sum() / dim)) or 1.0
+    for m in range(1, degree + 1):
+        raw[:, _part(dim, m)] /= scale**m
+    return SlabForms(
+        degree,
+        statistics.counts[keep] / statistics.n_rows,
+        statistics.low[keep] / scale,
+        statistics.high[keep] / scale,
+        np.flatnonzero(keep) < statistics.n_negative,
+        _hermite(raw, dim, degree),
+        _sizes(raw, dim, degree),
+        sphere(dim, degree),
+    )
+
+
+def _part(dim: int, m: int) -> slice:
+    """Where the monomials of degree m stand."""
+    return slice(degree_offset(dim, m), count_monomials(dim, m))
+
+
+def _hermite(raw: Array, dim: int, degree: int) -> Array:
+    """Hermite moments of every slab from raw ones."""
+    result = np.zeros_like(raw)
+    for m in range(degree + 1):
+        start = degree_offset(dim, m)
+        for positions, ranks, coefficients in wick_terms(dim, m):
+            result[:, start + positions] += coefficients * raw[:, ranks]
+    return result
+
+
+def _even_sizes(raw: Array, dim: int, m: int) -> Array:
+    """Mean of |s|^m, m even, times mass: a sum over the squares of the monomials of degree m/2."""
+    if m == 0:
+        return np.asarray(raw[:, 0])
+    table = sphere(dim, m)
+    squares = np.diagonal(table.blocks[m - 1].ranks)
+    weights = table.weights[table.parts[m // 2]] ** 2
+    return np.asarray(raw[:, squares] @ weights)
+
+
+def _sizes(raw: Array, dim: int, degree: int) -> Array:
+    """Mean of |s|^m times mass for m = 0, ..., degree; odd ones by Cauchy and Schwarz."""
+    result = np.zeros((len(raw), degree + 1))
+    for m in range(0, degree + 1, 2):
+        result[:, m] = np.maximum(_even_sizes(raw, dim, m), 0.0)
+    for m in range(1, degree, 2):
+        result[:, m] = np.sqrt(result[:, m - 1] * result[:, m + 1])
+    return result

@@ -1,0 +1,130 @@
+"""Small wild data sets, and the true quantities that the certificate bounds, by enumeration."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.data.block import Block
+from streamhalf.reductions.slab_moments import SlabMoments, SlabStatistics, certificate_edges
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows, labels and the direction that is certified."""
+
+    X: Array
+    y: NDArray[np.int8]
+    v: Array
+
+    def statistics(self, *, degree: int, ratio: float, pieces: int = 1) -> SlabStatistics:
+        """Reduce the rows in so many pieces."""
+        error = float(np.mean(predict(self.X, self.v[:, None])[:, 0] != self.y))
+        reduction = SlabMoments(self.v, certificate_edges(error, ratio=ratio), degree)
+        partial = reduction.empty(self.X.shape[1])
+        for rows in np.array_split(np.arange(len(self.y)), pieces):
+            block = Block(self.X[rows], self.y[rows], rows.astype(np.int64))
+            partial = reduction.combine(partial, reduction.map(block))
+        return reduction.finalize(partial)
+
+
+def predict(X: Array, W: Array) -> NDArray[np.int8]:
+    """sgn(w·x) for all rows and all columns of W, sgn(0) = +1."""
+    return np.where(X.astype(np.float64) @ W >= 0, 1, -1).astype(np.int8)
+
+
+def critical_directions(X: Array, rng: np.random.Generator) -> Array:
+    """Directions (d, m) among which some halfspace is best: all of them for d <= 2."""
+    distinct = np.unique(X.astype(np.float64), axis=0)
+    dim = X.shape[1]
+    if dim == 1:
+        return np.array([[1.0, -1.0]])
+    if dim == 2:
+        normals = np.concatenate([distinct[:, ::-1] * [-1, 1], distinct[:, ::-1] * [1, -1]])
+        normals = normals[np.linalg.norm(normals, axis=1) > 0]
+        angles = np.sort(np.arctan2(normals[:, 1], normals[:, 0]))
+        closed = np.append(angles, angles[:1] + 2 * math.pi)
+        between = (closed[1:] + closed[:-1]) / 2
+        swept = np.stack([np.cos(between), np.sin(between)])
+        return np.concatenate([normals.T, swept, [[1.0], [0.0]]], axis=1)
+    chosen = distinct[rng.permutation(len(distinct))[:14]]
+    pairs = [np.cross(a, b) for a, b in itertools.combinations(chosen, 2)]
+    spread = rng.standard_normal((600, 3))
+    stack = np.concatenate([np.array(pairs).reshape(-1, 3), spread])
+    stack = stack[np.linalg.norm(stack, axis=1) > 0]
+    jittered = stack[: len(pairs)] + 1e-6 * rng.standard_normal(stack[: len(pairs)].shape)
+    both = np.concatenate([stack, jittered])
+    return np.concatenate([both, -both]).T
+
+
+def smallest_error(problem: Problem, rng: np.random.Generator) -> float:
+    """Least error of any halfspace found; the least of all for d <= 2."""
+    W = np.column_stack([critical_directions(problem.X, rng), problem.v, -problem.v])
+    return float((predict(problem.X, W) != problem.y[:, None]).mean(axis=0).min())
+
+
+def largest_disagreement(problem: Problem, gamma: float, rng: np.random.Generator) -> float:
+    """Largest share of rows on which some w within arctan(gamma) of v differs from v."""
+    W = critical_directions(problem.X, rng)
+    dim = len(problem.v)
+    tilt = rng.standard_normal((dim, 200))
+    tilt -= np.outer(problem.v, problem.v @ tilt)
+    length = np.linalg.norm(tilt, axis=0)
+    tilt = tilt[:, length > 1e-9] / length[length > 1e-9]
+    edge = problem.v[:, None] + gamma * (1 - 1e-9) * tilt
+    W = np.column_stack([W, edge, problem.v])
+    along = problem.v @ W
+    across = np.linalg.norm(W - np.outer(problem.v, along), axis=0)
+    W = W[:, (along > 0) & (across <= gamma * along)]
+    base = predict(problem.X, problem.v[:, None])
+    return float((predict(problem.X, W) != base).mean(axis=0).max()) if W.shape[1] else 0.0
+
+
+def random_rows(rng: np.random.Generator, n: int, dim: int) -> Array:
+    """Rows of a kind drawn at random, most of them far from normal."""
+    kind = rng.integers(9)
+    X = rng.standard_normal((n, dim))
+    if kind == 0:
+        X = rng.standard_t(rng.choice([1.2, 2.0, 4.0]), (n, dim))
+    elif kind == 1:
+        X = rng.integers(-2, 3, (n, dim)).astype(np.float64)
+    elif kind == 2:
+        X = X[rng.integers(0, max(1, n // 8), n)]
+    elif kind == 3:
+        X[rng.random(n) < 0.4] = 0.0
+    elif kind == 4:
+        X = X @ rng.standard_normal((dim, dim)) * 10.0 ** rng.integers(-6, 7)
+    elif kind == 5:
+        X = np.outer(rng.standard_normal(n), rng.standard_normal(dim))
+    elif kind == 6:
+        X = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
+    elif kind == 7:
+        X[:, 0] *= rng.random(n) < 0.5
+    return np.asarray(X)
+
+
+def random_problem(rng: np.random.Generator, *, largest: int = 800) -> Problem:
+    """Draw rows, noisy labels and a direction from right to hopeless."""
+    dim = int(rng.integers(1, 4))
+    n = int(rng.choice([1, 2, 3, 6, 20, 60, largest, largest]))
+    X = random_rows(rng, n, dim)
+    w = rng.standard_normal(dim) if rng.random() < 0.7 else np.eye(dim)[0]
+    y = predict(X, w[:, None])[:, 0]
+    y[rng.random(n) < rng.choice([0.0, 0.05, 0.1, 0.3, 0.5])] *= -1
+    if rng.random() < 0.2:
+        far = np.abs(X @ w) > np.quantile(np.abs(X @ w), 0.8)
+        y[far] *= -1
+    if rng.random() < 0.1:
+        y[:] = rng.choice([-1, 1])
+    v = w + rng.choice([0.0, 0.05, 0.5, 50.0]) * rng.standard_normal(dim)
+    if rng.random() < 0.2:
+        v = -w
+    if rng.random() < 0.3:
+        X = X.astype(np.float32)
+    return Problem(X, y, v / np.linalg.norm(v))

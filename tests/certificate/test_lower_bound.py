@@ -1,0 +1,125 @@
+"""The lower bound against enumeration on wild data, and how tight it is on normal data."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamhalf.certificate.lower_bound import SearchConfig, lower_bound
+from streamhalf.errors import UsageError
+from tests.certificate.brute_force import Problem, predict, random_problem, smallest_error
+
+QUICK = SearchConfig(max_intervals=24, refits=2, eigen_steps=2)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    degree=st.sampled_from([2, 4, 6]),
+    ratio=st.sampled_from([1.15, 1.6, 4.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_lower_bound__never_exceeds_the_best_halfspace(seed, degree, ratio):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, largest=300)
+    value = lower_bound(problem.statistics(degree=degree, ratio=ratio), search=QUICK).value
+    assert value <= smallest_error(problem, rng) + 1e-12
+
+
+def planted(n_rows, dim, *, noise, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, dim))
+    v = np.eye(dim)[0]
+    y = predict(X, v[:, None])[:, 0]
+    y[rng.random(n_rows) < noise] *= -1
+    return Problem(X, y, v)
+
+
+def test_lower_bound__is_tight_under_random_noise():
+    statistics = planted(200_000, 4, noise=0.05).statistics(degree=4, ratio=1.1)
+    found = lower_bound(statistics)
+    assert found.value <= statistics.error
+    assert statistics.error <= 1.06 * found.value
+
+
+def test_lower_bound__refits_gain_where_error_rows_are_not_normal():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((100_000, 4))
+    y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
+    y[y * X[:, 1] > 1.645] *= -1
+    statistics = Problem(X, y, np.eye(4)[0]).statistics(degree=4, ratio=1.15)
+    plain = lower_bound(statistics, search=SearchConfig(max_intervals=40, refits=0))
+    fitted = lower_bound(statistics, search=SearchConfig(max_intervals=40))
+    assert fitted.value > 1.5 * plain.value
+    assert statistics.error < 4 * fitted.value
+
+
+def test_lower_bound__profile_covers_all_angles_and_attains_the_value():
+    found = lower_bound(planted(5_000, 3, noise=0.2).statistics(degree=4, ratio=1.3), search=QUICK)
+    assert found.profile[0].angle_low == 0
+    assert found.profile[-1].angle_high == math.pi
+    for left, right in zip(found.profile, found.profile[1:], strict=False):
+        assert left.angle_high == right.angle_low
+    assert found.value == min(row.bound for row in found.profile) > 0
+
+
+def test_lower_bound__several_statistics_are_no_worse_than_each():
+    problem = planted(20_000, 3, noise=0.1)
+    fine = problem.statistics(degree=2, ratio=1.06)
+    coarse = problem.statistics(degree=4, ratio=1.5)
+    both = lower_bound(fine, coarse, search=QUICK).value
+    assert both >= max(lower_bound(fine, search=QUICK).value, 0)
+    assert both >= 0.98 * lower_bound(coarse, search=QUICK).value
+
+
+def test_lower_bound__pieces_of_rows_give_the_same_bound():
+    problem = planted(3_000, 3, noise=0.2)
+    one = lower_bound(problem.statistics(degree=4, ratio=1.3), search=QUICK)
+    many = lower_bound(problem.statistics(degree=4, ratio=1.3, pieces=7), search=QUICK)
+    assert many.value == pytest.approx(one.value, rel=1e-6)
+
+
+def test_lower_bound__one_feature_is_counted_exactly():
+    X = np.array([[1.0], [2.0], [-1.0], [0.0], [0.0]])
+    y = np.array([1, -1, -1, 1, -1], dtype=np.int8)
+    found = lower_bound(Problem(X, y, np.array([1.0])).statistics(degree=4, ratio=1.3))
+    assert found.value == 2 / 5
+    assert found.family == "counted"
+
+
+def test_lower_bound__rows_of_zeros_give_their_share_of_labels():
+    X = np.zeros((10, 2))
+    y = np.array([-1] * 4 + [1] * 6, dtype=np.int8)
+    statistics = Problem(X, y, np.array([1.0, 0.0])).statistics(degree=4, ratio=1.3)
+    assert statistics.error == 0.4
+    assert lower_bound(statistics, search=QUICK).value <= 0.4
+
+
+def test_lower_bound__rows_on_the_boundary_are_no_errors_of_the_opposite_direction():
+    # w = -v errs on none of these: v·x = 0 and y = +1
+    X = np.array([[0.0, 1.0], [0.0, -1.0]] * 50)
+    y = np.ones(100, dtype=np.int8)
+    statistics = Problem(X, y, np.array([1.0, 0.0])).statistics(degree=4, ratio=1.3)
+    assert lower_bound(statistics, search=QUICK).value == 0
+
+
+def test_lower_bound__a_wild_scale_or_overflow_keeps_it_valid():
+    problem = planted(500, 2, noise=0.2)
+    for scale in (1e-12, 1e9, 1e60, 1e90):
+        moved = Problem(problem.X * scale, problem.y, problem.v)
+        with np.errstate(over="ignore"):
+            statistics = moved.statistics(degree=4, ratio=1.3)
+        value = lower_bound(statistics, search=QUICK).value
+        assert 0 <= value <= smallest_error(moved, np.random.default_rng(0))
+
+
+def test_lower_bound__statistics_of_different_rows_are_refused():
+    first = planted(100, 2, noise=0.3).statistics(degree=2, ratio=1.3)
+    second = planted(101, 2, noise=0.3).statistics(degree=2, ratio=1.3)
+    with pytest.raises(UsageError, match="same rows"):
+        lower_bound(first, second)
+    with pytest.raises(UsageError, match="at least one"):
+        lower_bound()

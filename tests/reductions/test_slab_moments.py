@@ -1,0 +1,92 @@
+"""Slab moments against sums over rows, and what becomes of rows on the boundary."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamhalf.data.block import Block
+from streamhalf.errors import UsageError
+from streamhalf.kernels.monomials import monomial_ranks
+from streamhalf.kernels.slab_moments import complement_basis
+from streamhalf.reductions.slab_moments import SlabMoments, certificate_edges
+
+
+def reduce_rows(X, y, v, *, degree=4, error=0.1):
+    reduction = SlabMoments(np.asarray(v, dtype=float), certificate_edges(error), degree)
+    block = Block(np.asarray(X), np.asarray(y, dtype=np.int8), np.arange(len(y)))
+    return reduction.finalize(reduction.map(block))
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5, 40])
+def test_complement_basis__is_orthonormal_and_orthogonal_to_v(dim):
+    rng = np.random.default_rng(dim)
+    for v in (np.eye(dim)[0], -np.eye(dim)[0], rng.standard_normal(dim)):
+        unit = v / np.linalg.norm(v)
+        full = np.column_stack([unit, complement_basis(unit)])
+        np.testing.assert_allclose(full.T @ full, np.eye(dim), atol=1e-14)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 2e-5)])
+def test_slab_moments__equal_sums_over_rows(dtype, tolerance):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((500, 4)).astype(dtype)
+    y = np.where(rng.random(500) < 0.5, 1, -1)
+    v = np.array([0.5, 0.5, -0.5, 0.5])
+    result = reduce_rows(X, y, v)
+    r = X.astype(np.float64) * y[:, None]
+    s = r @ complement_basis(v)
+    assert result.n_rows == 500
+    for variables in [(), (0,), (1, 2), (0, 0, 2), (0, 1, 1, 2), (2, 2, 2, 2)]:
+        rank = monomial_ranks(np.array([variables], dtype=np.int64).reshape(1, -1), 3)[0]
+        expected = np.prod(s[:, list(variables)], axis=1).sum()
+        assert result.sums[:, rank].sum() == pytest.approx(expected, rel=tolerance, abs=500e-7)
+
+
+def test_slab_moments__slabs_hold_margins_of_one_sign_between_their_extremes():
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((400, 3))
+    y = np.where(rng.random(400) < 0.5, 1, -1)
+    result = reduce_rows(X, y, [1.0, 0.0, 0.0])
+    z = X[:, 0] * y
+    assert result.counts[: result.n_negative].sum() == (z < 0).sum()
+    full = result.counts > 0
+    assert (result.low[full] <= result.high[full]).all()
+    assert result.high.max() == pytest.approx(np.abs(z).max())
+
+
+def test_slab_moments__sign_of_zero_is_plus_one():
+    X = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
+    y = np.array([1, -1, -1, -1, -1])
+    result = reduce_rows(X, y, [1.0, 0.0])
+    # of the three rows on the boundary those with y = -1 are errors of v and of -v alike
+    assert result.n_errors == 3
+    assert result.n_opposite_errors == 3
+
+
+def test_slab_moments__one_feature_leaves_no_complement():
+    result = reduce_rows(np.array([[1.0], [-2.0], [0.0]]), [1, 1, 1], [1.0])
+    assert result.sums.shape[1] == 1
+    assert (result.n_errors, result.n_opposite_errors) == (1, 1)
+
+
+def test_certificate_edges__rise_and_are_symmetric():
+    edges = certificate_edges(0.05, ratio=1.2)
+    assert (np.diff(edges) > 0).all()
+    np.testing.assert_array_equal(edges, -edges[::-1])
+    assert edges[-1] >= 3
+    assert 0.0 in edges
+
+
+@pytest.mark.parametrize(
+    ("direction", "edges", "degree", "word"),
+    [
+        ([1.0, 0.0], [1.0, 2.0], 4, "edges"),
+        ([1.0, 0.0], [0.0, 0.0], 4, "edges"),
+        ([1.0, 0.0], [0.0], 3, "degree"),
+        ([1.0, 1.0], [0.0], 2, "direction"),
+    ],
+)
+def test_slab_moments__wrong_parameter_is_named(direction, edges, degree, word):
+    with pytest.raises(UsageError, match=word):
+        SlabMoments(np.array(direction), np.array(edges), degree)
