@@ -97,7 +97,8 @@ class ClusterEngine:
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
             *futures, final = self.client.compute([*leaves, root], optimize_graph=False)
         rows = dict(zip((future.key for future in futures), job.rows, strict=True))
-        done = as_completed(futures)
+        with self.client.as_current():  # as_completed asks for the client that is current
+            done = as_completed(futures)
         del leaves, root, futures  # a partial may go as soon as it is combined
         for future in done:
             if future.status == "error":

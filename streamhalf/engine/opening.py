@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamhalf.engine.cluster import ClusterEngine, ThreadsEngine, available_cpus
@@ -66,11 +68,18 @@ def _connect(scheduler: str) -> Client:
     from distributed import Client
 
     try:
-        if "://" in scheduler:
-            return Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
-        return Client(scheduler_file=scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
+        address = scheduler if "://" in scheduler else _read_address(scheduler)
+        return Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError, LookupError, TypeError) as error:
         raise StreamhalfError(
             f"scheduler: cannot reach {scheduler} within {_CONNECT_SECONDS} s "
             f"({type(error).__name__}); is `dask scheduler` running there?"
         ) from error
+
+
+def _read_address(file: str) -> str:
+    """The address in a scheduler file; Dask itself starts a cluster here where it finds none."""
+    address = json.loads(Path(file).read_text(encoding="utf-8"))["address"]
+    if not isinstance(address, str):
+        raise TypeError(f"address {address!r}")
+    return address
