@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import streamhalf
+from streamhalf import MemoryBudgetError, UsageError, open_source
+from streamhalf.data.block import RowRange
+from streamhalf.data.source import Source, align_blocks
+from streamhalf.engine import Engine, plan_pass, run_pass
+from streamhalf.engine.cluster import ThreadsEngine
+from streamhalf.engine.local import SerialEngine
+from streamhalf.engine.plan import MAX_TASKS, PassContext, PassPlan, map_blocks
+from streamhalf.events import Event, ignore
+from streamhalf.reductions import LabelCounts, Moments
+from tests.conftest import make_rows
+
+X, Y = make_rows(2000, 5)
+MIB = 1 << 20
+
+
+@dataclass
+class CountingReader:
+    """Counts what is read."""
+
+    reads: list[RowRange] = field(default_factory=list)
+
+    def read(self, rows: RowRange) -> tuple[Any, Any]:
+        self.reads.append(rows)
+        return X[rows.start : rows.stop], Y[rows.start : rows.stop]
+
+    def find_missing(self, rows: RowRange) -> str | None:
+        return None
+
+
+def counting_source() -> tuple[Source, CountingReader]:
+    reader = CountingReader()
+    return replace(open_source((X, Y)), reader=reader), reader
+
+
+def plan_blocks(blocks: tuple[RowRange, ...], row_nbytes: int = 21) -> PassPlan:
+    source = replace(counting_source()[0], blocks=blocks, row_nbytes=row_nbytes)
+    return plan_pass("moments", source, Moments(4))
+
+
+@pytest.mark.parametrize("engine", [SerialEngine(), ThreadsEngine(2)])
+def test_run_pass__refuses_before_any_read(engine: Engine) -> None:
+    source, reader = counting_source()
+    events: list[Event] = []
+    plan = plan_pass("moments", source, Moments(8))
+    need = engine.n_threads * plan.task_nbytes()
+    with pytest.raises(MemoryBudgetError):
+        run_pass(engine, plan, memory_limit=need - 1, observer=events.append)
+    assert reader.reads == []
+    assert events == []
+    run_pass(engine, plan, memory_limit=need, observer=ignore)
+    assert sorted(reader.reads) == list(source.blocks)
+
+
+def test_validate__names_pass_need_limit_and_remedy() -> None:
+    plan = plan_blocks((RowRange(0, 2000),), row_nbytes=1000 * MIB // 2000)
+    with pytest.raises(MemoryBudgetError) as caught:
+        plan.validate(n_threads=3, memory_limit=512 * MIB)
+    message = str(caught.value)
+    assert "pass 'moments' needs about 12,000 MiB per worker (3 tasks at once" in message
+    assert "the limit memory_limit is 512 MiB" in message
+    assert "raise it, use fewer threads per worker, store smaller chunks" in message
+    assert isinstance(caught.value, UsageError)
+
+
+def test_validate__grows_with_partials_and_split_every() -> None:
+    source, _ = counting_source()
+    small, large = (plan_pass("moments", source, Moments(degree)) for degree in (2, 8))
+    partial = Moments(8).partial_nbytes(source.dim)
+    assert large.task_nbytes() - small.task_nbytes() > 5 * partial
+    assert replace(large, split_every=100).task_nbytes() - large.task_nbytes() == 92 * partial
+
+
+def test_api__refuses_a_pass_beyond_the_memory_limit() -> None:
+    wide = np.zeros((300, 60), dtype=np.float32)
+    with pytest.raises(MemoryBudgetError, match="pass 'moments' needs about"):
+        streamhalf.test((wide, Y[:300]), memory_limit=1 << 20, scheduler="serial")
+
+
+@given(
+    n_rows=st.integers(1, 10**9),
+    chunk_rows=st.integers(1, 10**6),
+    row_nbytes=st.integers(5, 10**4),
+)
+def test_tasks__hold_every_block_once_and_stay_few(
+    n_rows: int, chunk_rows: int, row_nbytes: int
+) -> None:
+    step = max(chunk_rows, n_rows // 20_000)  # keeps the number of blocks small
+    blocks = align_blocks(n_rows, step, row_nbytes)
+    tasks = plan_blocks(blocks, row_nbytes).tasks()
+    assert tuple(block for task in tasks for block in task) == blocks
+    assert len(tasks) <= MAX_TASKS
+    assert len(tasks) >= min(len(blocks), 64, MAX_TASKS)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 63, 64, 4096, 4097, 8192, 12_345, 50_000])
+def test_tasks__are_bounded_however_many_blocks(n_blocks: int) -> None:
+    blocks = tuple(RowRange(i, i + 1) for i in range(n_blocks))
+    tasks = plan_blocks(blocks, row_nbytes=16 * MIB).tasks()
+    run = max(len(task) for task in tasks)
+    assert run == (1 if n_blocks < 128 else max(min(4, n_blocks // 64), math.ceil(n_blocks / 4096)))
+    assert len(tasks) == math.ceil(n_blocks / run) <= MAX_TASKS
+
+
+def test_tasks__are_a_function_of_the_blocks_alone() -> None:
+    blocks = tuple(RowRange(i, i + 10) for i in range(0, 2000, 10))
+    plan = plan_blocks(blocks)
+    others = (
+        replace(plan, name="other", reduction=LabelCounts()),
+        replace(plan, split_every=2),
+        replace(plan, source=replace(plan.source, name="other", notices=("other",))),
+    )
+    assert {other.tasks() for other in others} == {plan.tasks()}
+    assert len(plan.tasks()) < len(blocks)
+
+
+def test_tasks__of_a_dask_array_are_its_chunks() -> None:
+    lazy = open_source((da.from_array(X, chunks=(10, 5)), Y))
+    plan = plan_pass("moments", lazy, Moments(4))
+    assert plan.tasks() == tuple((rows,) for rows in lazy.blocks)
+    assert len(plan.tasks()) == 200
+
+
+def test_job__splits_the_rows_over_its_items() -> None:
+    blocks = tuple(RowRange(i, i + 10) for i in range(0, 2000, 10))
+    plan = plan_blocks(blocks)
+    job = plan.job(lazy=False)
+    assert job.items == plan.tasks()
+    assert sum(job.rows) == plan.n_rows == 2000
+    assert (job.name, job.split_every) == ("moments", 8)
+
+
+def test_map_blocks__reduces_a_run_of_blocks() -> None:
+    source, reader = counting_source()
+    blocks = (RowRange(0, 700), RowRange(700, 800), RowRange(800, 2000))
+    counted = map_blocks(PassContext(source.read_each, LabelCounts()), blocks)
+    assert counted.n_rows == counted.partial.n_rows == 2000
+    assert counted.partial.positive == np.sum(Y > 0)
+    assert reader.reads == list(blocks)
+
+
+def test_map_blocks__refuses_a_task_without_blocks() -> None:
+    source, _ = counting_source()
+    with pytest.raises(ValueError, match="a task without blocks"):
+        map_blocks(PassContext(source.read_each, LabelCounts()), ())
