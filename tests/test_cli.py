@@ -1,0 +1,367 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+import streamhalf
+from streamhalf import MomentTestResult, UsageError, api
+from streamhalf.cli import main, parse_size, parse_storage
+from streamhalf.records import from_json
+from tests.conftest import StoreWriter, make_rows
+
+COMMANDS = ("synth", "inspect", "test")
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Stores that pass, are rejected, and are too small; written by the command itself."""
+    folder = tmp_path_factory.mktemp("stores")
+    for name, *options in (
+        ("gaussian", "--rows", "20000"),
+        ("correlated", "--rows", "20000", "--marginal", "correlated"),
+        ("small", "--rows", "300"),
+    ):
+        code = main(["synth", str(folder / name), "--dim", "3", "--seed", "1", "--quiet", *options])
+        assert code == 0
+    return folder
+
+
+def words(text: str) -> str:
+    """Text with the terminal's line breaks and frames undone."""
+    return " ".join(text.replace("│", " ").split())
+
+
+def exit_code_of_parser(*arguments: str) -> Any:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    return caught.value.code
+
+
+def test_synth__writes_a_store_and_says_so(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "rows.zarr"
+    layout = ["--rows", "2500", "--dim", "4", "--chunk-rows", "1000", "--dtype", "float64"]
+    noise = ["--noise", "random", "--rate", "0.2", "--seed", "5", "--scheduler", "serial"]
+    assert main(["synth", str(path), *layout, *noise]) == 0
+    out = words(capsys.readouterr().out)
+    assert f"wrote 2,500 rows of 4 features to {path}" in out
+    group = zarr.open_group(str(path), mode="r")
+    assert group["X"].shape == (2500, 4)
+    assert group["X"].chunks == (1000, 4)
+    assert group["X"].dtype == np.float64
+    marks = group.attrs["streamhalf"]
+    assert marks["complete"] is True
+    assert f"planted error {marks['planted_error']:.6f} (marginal gaussian, noise random)" in out
+
+
+def test_synth__overwrites_only_when_told(tmp_path: Path, capsys: Captured) -> None:
+    command = ["synth", str(tmp_path / "rows.zarr"), "--rows", "50", "--dim", "2", "--quiet"]
+    assert main(command) == 0
+    assert main(command) == 2
+    assert "a store exists here; choose another path or add --overwrite" in capsys.readouterr().err
+    assert main([*command, "--overwrite"]) == 0
+
+
+def test_test__passes_gaussian_rows(stores: Path, capsys: Captured) -> None:
+    # true N(0, I): not passed with probability below tau = 0.01, for this fixed seed not
+    assert main(["test", str(stores / "gaussian")]) == 0
+    output = capsys.readouterr()
+    out = words(output.out)
+    assert "PASSED" in out
+    assert "Nothing speaks against standard Gaussian features (20,000 rows of 3 features)" in out
+    assert output.err.startswith("pass moments: 20,000 rows in ")
+
+
+def test_test__names_the_product_of_correlated_features(stores: Path, capsys: Captured) -> None:
+    assert main(["test", str(stores / "correlated"), "--quiet"]) == 10
+    out = words(capsys.readouterr().out)
+    assert "REJECTED" in out
+    assert any(f"The mean of {pair} is 0." in out for pair in ("x1·x2", "x1·x3", "x2·x3"))
+    assert "times the allowed deviation" in out
+    assert "try --whiten" in out
+    assert "evidence: largest moment" in out
+
+
+def test_test__passes_correlated_rows_whitened(stores: Path, capsys: Captured) -> None:
+    assert main(["test", str(stores / "correlated"), "--whiten"]) == 0
+    output = capsys.readouterr()
+    assert "PASSED" in output.out
+    lines = output.err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["pass whitening", "pass moments"]
+
+
+def test_test__is_inconclusive_on_few_rows(stores: Path, capsys: Captured) -> None:
+    assert main(["test", str(stores / "small"), "--quiet"]) == 11
+    out = words(capsys.readouterr().out)
+    assert "INCONCLUSIVE" in out
+    assert "Too few rows to tell (300 rows of 3 features)" in out
+    assert "rows settle the question" in out
+
+
+@pytest.mark.parametrize(("name", "code"), [("gaussian", 0), ("correlated", 10), ("small", 11)])
+def test_test__writes_the_result_as_json(
+    stores: Path, tmp_path: Path, name: str, code: int
+) -> None:
+    target = tmp_path / "result.json"
+    command = ["test", str(stores / name), "--quiet", "--json", str(target), "--tau", "0.02"]
+    assert main(command) == code
+    document = json.loads(target.read_text())
+    assert list(document) == [
+        "schema",
+        "verdict",
+        "tau",
+        "seed",
+        "whitened",
+        "testers",
+        "passes",
+        "data",
+        "versions",
+        "notices",
+    ]
+    assert set(document["data"]) == {"rows", "dim", "fingerprint", "source"}
+    assert set(document["passes"][0]) == {
+        "name",
+        "rows_read",
+        "bytes_read",
+        "rows_accepted",
+        "seconds",
+    }
+    assert set(document["testers"][0]) == {
+        "tester",
+        "outcome",
+        "statistic",
+        "limit",
+        "null_quantile",
+        "n_rows",
+        "rows_needed",
+        "evidence",
+        "remark",
+        "pass_name",
+    }
+    result = from_json(MomentTestResult, document)
+    assert result.verdict.exit_code == code
+    assert result.tau == 0.02
+    assert [judgement.tester for judgement in result.testers] == [
+        "largest moment",
+        "second moment",
+        "quadratics",
+    ]
+    assert result.data.source == str(stores / name)
+    again = streamhalf.test(stores / name, tau=0.02, scheduler="serial")
+    assert again.testers == result.testers
+
+
+def test_test__takes_names_and_shows_notices(write_store: StoreWriter, capsys: Captured) -> None:
+    X, y = make_rows(300, 2)
+    path = write_store(X, y > 0, names=("traits", "class"))
+    command = ["test", str(path), "--features", "traits", "--labels", "class"]
+    assert main([*command, "--degree", "2"]) == 0
+    assert "notice: class: labels are 0/1; 0 is read as -1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help__holds_an_example_and_the_exit_codes(command: str, capsys: Captured) -> None:
+    assert exit_code_of_parser(command, "--help") == 0
+    out = capsys.readouterr().out
+    assert f"example:\n  streamhalf {command} " in out
+    assert "10 rejected, 11 inconclusive" in out
+
+
+def test_help__lists_all_commands(capsys: Captured) -> None:
+    assert exit_code_of_parser("--help") == 0
+    out = capsys.readouterr().out
+    assert all(f"\n    {command} " in out for command in COMMANDS)
+
+
+def test_version__is_the_package_version(capsys: Captured) -> None:
+    assert exit_code_of_parser("--version") == 0
+    assert capsys.readouterr().out.strip() == streamhalf.__version__
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help__examples_parse(
+    command: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exit_code_of_parser(command, "--help")
+    example = capsys.readouterr().out.split("example:\n  streamhalf ")[1].splitlines()[0]
+    reached: list[str] = []
+
+    def note(store: str, **parameters: Any) -> Any:
+        reached.append(store)
+        raise UsageError("enough")
+
+    monkeypatch.setattr(api, command, note)
+    assert main(example.split()) == 2
+    assert reached == ["data.zarr"]
+
+
+PARSER_ERRORS = (
+    (),
+    ("unknown",),
+    ("test",),
+    ("test", "a.zarr", "--tau", "small"),
+    ("test", "a.zarr", "--unknown"),
+    ("synth", "a.zarr", "--rows", "10"),
+    ("synth", "a.zarr", "--rows", "1.5", "--dim", "2"),
+    ("synth", "a.zarr", "--rows", "10", "--dim", "2", "--marginal", "cauchy"),
+)
+
+
+@pytest.mark.parametrize("arguments", PARSER_ERRORS, ids=" ".join)
+def test_usage__wrong_arguments_exit_with_2(arguments: tuple[str, ...], capsys: Captured) -> None:
+    assert exit_code_of_parser(*arguments) == 2
+    assert "usage: streamhalf" in capsys.readouterr().err
+
+
+VALUE_ERRORS = {
+    ("--tau", "0.9"): "tau: 0.9 is out of range; use 1e-12 to 0.5",
+    ("--degree", "3"): "degree: 3 is odd",
+    ("--workers", "0"): "n_workers: 0 is out of range; use 1 to 4096",
+    ("--memory-limit", "lots"): "memory-limit: 'lots' is not a size; write 2GiB or 500MiB",
+    ("--memory-limit", "1k"): "memory_limit: 1024 is out of range",
+    ("--memory-limit", "1MiB"): "pass 'moments' needs about",
+    ("--scheduler", "thread"): "scheduler: 'thread' is unknown; use serial, threads",
+    ("--storage-option", "anon"): "storage-option: 'anon' has no value; write KEY=VALUE",
+}
+
+
+@pytest.mark.parametrize(("options", "message"), VALUE_ERRORS.items(), ids=str)
+def test_usage__wrong_values_return_2_with_one_line(
+    stores: Path, capsys: Captured, options: tuple[str, str], message: str
+) -> None:
+    assert main(["test", str(stores / "gaussian"), *options]) == 2
+    output = capsys.readouterr()
+    (line,) = output.err.splitlines()
+    assert line.startswith(f"streamhalf: error: {message}")
+    assert output.out == ""
+
+
+@pytest.mark.parametrize("workers", ["0", "-2"])
+def test_synth__refuses_no_workers(tmp_path: Path, capsys: Captured, workers: str) -> None:
+    path = tmp_path / "rows.zarr"
+    assert main(["synth", str(path), "--rows", "9", "--dim", "2", "--workers", workers]) == 2
+    assert f"n_workers: {workers} is out of range" in capsys.readouterr().err
+    assert not path.exists()
+
+
+def test_quiet__is_silent_on_standard_error(
+    write_store: StoreWriter, tmp_path: Path, capsys: Captured
+) -> None:
+    X, y = make_rows(300, 2)
+    assert main(["test", str(write_store(X, y > 0)), "--quiet"]) == 0
+    assert main(["synth", str(tmp_path / "a"), "--rows", "9", "--dim", "2", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def fail_with(error: BaseException) -> Any:
+    def fail(*arguments: Any, **parameters: Any) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize("command", [("test", "a"), ("inspect", "a")], ids=["test", "inspect"])
+def test_main__returns_130_when_interrupted(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setattr(api, command[0], fail_with(KeyboardInterrupt()))
+    assert main(command) == 130
+    assert capsys.readouterr().err == "streamhalf: interrupted\n"
+
+
+def test_main__returns_1_on_what_no_one_expected(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.delenv("STREAMHALF_DEBUG", raising=False)
+    monkeypatch.setattr(api, "test", fail_with(RuntimeError("two\nlines")))
+    assert main(["test", "a"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("streamhalf: unexpected RuntimeError: two lines (set STREAMHALF_DEBUG=1")
+    assert len(err.splitlines()) == 1
+
+
+def test_main__shows_the_traceback_when_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("STREAMHALF_DEBUG", "1")
+    monkeypatch.setattr(api, "test", fail_with(RuntimeError("why")))
+    assert main(["test", "a"]) == 1
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_test__names_a_json_file_that_cannot_be_written(
+    stores: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    target = tmp_path / "nowhere" / "result.json"
+    assert main(["test", str(stores / "small"), "--quiet", "--json", str(target)]) in (1, 2)
+    expected = f"streamhalf: error: {target}: cannot be written: No such file or directory\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("1000000", 1_000_000),
+        ("1e6", 1_000_000),
+        ("512b", 512),
+        ("2KiB", 2048),
+        ("1.5M", 3 << 19),
+        ("500 MiB", 500 << 20),
+        ("2GiB", 2 << 30),
+        ("2gb", 2 << 30),
+        ("1T", 1 << 40),
+    ],
+)
+def test_parse_size__reads_units(text: str, size: int) -> None:
+    assert parse_size("memory-limit", text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "x", "2XiB", "nan", "inf", "1,5G"])
+def test_parse_size__refuses_other_words(text: str) -> None:
+    with pytest.raises(UsageError, match=r"memory-limit: .* is not a size; write 2GiB or 500MiB"):
+        parse_size("memory-limit", text)
+
+
+def test_parse_storage__reads_words_and_numbers() -> None:
+    pairs = ["anon=true", "secure=False", "retries=3", "key=a=b", "empty="]
+    assert parse_storage(pairs) == {
+        "anon": True,
+        "secure": False,
+        "retries": 3,
+        "key": "a=b",
+        "empty": "",
+    }
+    assert parse_storage([]) is None
+
+
+@pytest.mark.parametrize("pair", ["anon", "=true", ""])
+def test_parse_storage__refuses_what_is_no_pair(pair: str) -> None:
+    with pytest.raises(UsageError, match=r"storage-option: .* has no value; write KEY=VALUE"):
+        parse_storage([pair])
+
+
+def test_storage_options__reach_the_storage(capsys: Captured) -> None:
+    url = "memory://test-cli/rows.zarr"
+    options = ["--storage-option", "skip_instance_cache=true", "--quiet"]
+    assert main(["synth", url, "--rows", "300", "--dim", "2", *options]) == 0
+    assert main(["test", url, *options]) == 0
+    assert f"to {url}" in capsys.readouterr().out
+
+
+def test_module__runs_as_a_program(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "streamhalf", "inspect", str(tmp_path / "nothing")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, env=dict(os.environ)
+    )
+    assert done.returncode == 3
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line == f"streamhalf: error: {tmp_path / 'nothing'}: no such store; check the path"

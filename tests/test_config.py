@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamhalf import RunConfig, UsageError
+from streamhalf.api import make_config
+
+RANGES: dict[str, tuple[Any, Any, tuple[Any, ...]]] = {
+    "tau": (1e-12, 0.5, (0, 1e-13, 0.51, float("nan"), float("inf"))),
+    "degree": (2, 8, (0, -2, 10)),
+    "moment_tolerance": (1e-6, 1.0, (0.0, 1.1)),
+    "spectral_tolerance": (1e-6, 1.0, (-0.1, 2)),
+    "seed": (0, 2**63 - 1, (-1, 2**63)),
+    "n_workers": (1, 4096, (0, -3, 4097)),
+    "memory_limit": (1 << 20, 1 << 50, (0, 2**51)),
+    "split_every": (2, 256, (1, 257)),
+}
+WHOLE = ("degree", "seed", "n_workers", "memory_limit", "split_every")
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_config__takes_both_limits(name: str) -> None:
+    low, high, _ = RANGES[name]
+    assert getattr(make_config({name: low}), name) == low
+    assert getattr(make_config({name: high}), name) == high
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, row in RANGES.items() for value in row[2]]
+)
+def test_config__names_field_value_and_limits(name: str, value: Any) -> None:
+    low, high, _ = RANGES[name]
+    with pytest.raises(UsageError) as caught:
+        make_config({name: value})
+    assert str(caught.value) == f"{name}: {value!r} is out of range; use {low:g} to {high:g}"
+
+
+@pytest.mark.parametrize("value", ["3", True, [2], 1j])
+@pytest.mark.parametrize("name", RANGES)
+def test_config__refuses_what_is_no_number(name: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=rf"^{name}: .* is not a (whole )?number; use one from"):
+        make_config({name: value})
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_config__refuses_fractions_where_whole_numbers_count(name: str) -> None:
+    with pytest.raises(UsageError, match=rf"^{name}: 4\.0 is not a whole number; use one from"):
+        make_config({name: 4.0})
+
+
+def test_config__takes_numpy_numbers() -> None:
+    config = make_config({"degree": np.int64(6), "tau": np.float32(0.25)})
+    assert (config.degree, config.tau) == (6, 0.25)
+
+
+@pytest.mark.parametrize("degree", [3, 5, 7])
+def test_config__refuses_odd_degrees(degree: int) -> None:
+    with pytest.raises(UsageError, match=f"degree: {degree} is odd; use an even degree from 2"):
+        RunConfig(degree=degree)
+
+
+@pytest.mark.parametrize("name", ["scheduler", "features", "labels"])
+@pytest.mark.parametrize("value", [None, 3])
+def test_config__refuses_what_is_no_text(name: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=f"{name}: {value} is not text; give a string"):
+        make_config({name: value})
+
+
+@pytest.mark.parametrize("value", [1, "yes", None])
+def test_config__refuses_what_is_no_switch(value: Any) -> None:
+    with pytest.raises(UsageError, match=r"whiten: .* is not True or False"):
+        make_config({"whiten": value})
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("degre", "did you mean 'degree'?"),
+        ("nworkers", "did you mean 'n_workers'?"),
+        ("memory", "did you mean 'memory_limit'?"),
+        ("zzz", "known: "),
+    ],
+)
+def test_make_config__suggests_the_nearest_name(given: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        make_config({given: 3})
+    assert f"configuration: unknown parameter {given!r}; {hint}" in str(caught.value)
+
+
+def test_make_config__of_nothing_is_the_default() -> None:
+    assert make_config({}) == RunConfig()
+    assert set(RANGES) | {"whiten", "scheduler", "features", "labels"} <= set(RunConfig.names())
+
+
+def test_config__is_frozen() -> None:
+    with pytest.raises(AttributeError):
+        RunConfig().tau = 0.2  # type: ignore[misc]
