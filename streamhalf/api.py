@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from streamhalf.algorithms.planner import PlanRecord, make_plan, plan_for_rows, refuse_strict
+from streamhalf.algorithms.tester_learner import learn, no_answer
 from streamhalf.config import RunConfig
 from streamhalf.data.block import RowRange
 from streamhalf.data.inspection import StoreReport, inspect_store
@@ -38,6 +40,7 @@ from streamhalf.events import (
 )
 from streamhalf.records import (
     DataRecord,
+    FitResult,
     MomentTestResult,
     Verdict,
     Versions,
@@ -103,6 +106,66 @@ def test(
         versions=Versions.current(),
         notices=source.notices,
     )
+
+
+def fit(
+    data: DataLike,
+    *,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> FitResult:
+    """Learn a halfspace whose error is O(opt) + eps, or say why that cannot be trusted.
+
+    Parameters
+    ----------
+    data
+        Anything `open_source` takes: a path or URL of a Zarr store, arrays, a Dataset.
+    client
+        A `distributed` client to run on, instead of the `scheduler` parameter.
+    storage_options
+        For URLs.
+    observer
+        Called with every event of the run.
+    **parameters
+        Fields of `RunConfig`.
+    """
+    config = make_config(parameters)
+    source = _open(data, config, storage_options)
+    if config.mode == "strict":
+        raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)
+    budget = plan_for_rows(source.n_rows, source.dim, config)
+    observer(RunStarted("fit", source.name, source.n_rows, source.dim, source.notices))
+    if budget.required_rows > source.n_rows:
+        result = no_answer(source, budget, config)
+    else:
+        with _open_run(config, client, observer) as run:
+            if config.whiten:
+                source = _whiten(run, source)
+            result = learn(run, source, budget, config)
+    observer(RunEnded(result.verdict))
+    return result
+
+
+def plan(
+    *, dim: int, rows: int | None = None, row_nbytes: int | None = None, **parameters: Any
+) -> PlanRecord:
+    """Rows for an eps, or the smallest eps for a number of rows; nothing is read.
+
+    Parameters
+    ----------
+    dim
+        Features.
+    rows
+        Rows at hand; without it, `eps` must be given and the rows it needs are the answer.
+    row_nbytes
+        Bytes of a row; float32 features and a one-byte label by default.
+    **parameters
+        Fields of `RunConfig`.
+    """
+    config = make_config(parameters)
+    return make_plan(dim=dim, rows=rows, row_nbytes=row_nbytes or 4 * dim + 1, config=config)
 
 
 def lazy(

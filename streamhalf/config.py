@@ -8,6 +8,13 @@ from typing import Any
 
 from streamhalf.errors import UsageError
 
+CHOICES = {
+    "mode": ("practical", "strict"),
+    "schedule": ("adaptive", "halving"),
+    "rows": ("auto", "chunks", "rows", "reuse"),
+}
+"""Parameters that take one of a few words."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
@@ -15,6 +22,8 @@ class RunConfig:
 
     Parameters
     ----------
+    eps
+        Accuracy to be judged, or "auto" for the smallest that the rows can judge.
     tau
         Probability that true N(0, I) data are not accepted, shared over all tests of the run.
     degree
@@ -25,6 +34,13 @@ class RunConfig:
         Largest operator norm of the (Hermite) second-moment matrix minus I.
     whiten
         Estimate mean and covariance first and test the whitened features.
+    mode
+        "practical", or "strict" for the paper's own parameters (which no data set can meet).
+    schedule
+        "adaptive" (delta halves after a small step) or "halving" (the paper's, from 1/100).
+    rows
+        How passes share rows: "auto" (disjoint chunks where they are exchangeable, else sampled
+        rows), "chunks", "rows" or "reuse" (all rows in every pass, for small data).
     seed
         Seed of all randomness.
     scheduler
@@ -39,11 +55,15 @@ class RunConfig:
         Names of the two arrays in a store.
     """
 
+    eps: float | str = "auto"
     tau: float = 0.01
     degree: int = 4
     moment_tolerance: float = 0.1
     spectral_tolerance: float = 0.3
     whiten: bool = False
+    mode: str = "practical"
+    schedule: str = "adaptive"
+    rows: str = "auto"
     seed: int = 0
     scheduler: str = "threads"
     n_workers: int | None = None
@@ -53,6 +73,10 @@ class RunConfig:
     labels: str = "y"
 
     def __post_init__(self) -> None:
+        if self.eps != "auto":
+            _within("eps", self.eps, 1e-4, 0.25)
+        for name, choices in CHOICES.items():
+            _one_of(name, getattr(self, name), choices)
         _within("tau", self.tau, 1e-12, 0.5)
         _whole("degree", self.degree, 2, 8)
         if self.degree % 2:
@@ -80,6 +104,11 @@ def _whole(name: str, value: Any, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise UsageError(f"{name}: {value!r} is not a whole number; use one from {low} to {high}")
     _within(name, value, low, high)
+
+
+def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise UsageError(f"{name}: {value!r} is unknown; use one of {', '.join(choices)}")
 
 
 def _within(name: str, value: Any, low: float, high: float) -> None:

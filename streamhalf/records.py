@@ -137,6 +137,57 @@ class MomentTestResult:
     notices: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorRecord:
+    """Error on rows that no update used, and its exact binomial upper bound."""
+
+    empirical: float
+    upper: float
+    n_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRecord:
+    """A candidate of the localisation: how it was found and how it did.
+
+    `angle` is its angle to the returned halfspace in radians; `beta` bounds its disagreement with
+    any halfspace within eps of it.
+    """
+
+    delta: float
+    step: float
+    overlap: float
+    rows_seen: int
+    rows_accepted: int
+    angle: float
+    error: float
+    beta: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitResult:
+    """What the tester-learner found; the document that `fit --json` writes."""
+
+    schema: str = "streamhalf-fit-1"
+    verdict: Verdict
+    halfspace: Halfspace | None
+    error: ErrorRecord | None
+    eps: float
+    tau: float
+    seed: int
+    rows_needed: int | None
+    split: str
+    whitened: bool
+    stopped_because: str
+    candidates: tuple[CandidateRecord, ...]
+    chosen: int | None
+    testers: tuple[Judgement, ...]
+    passes: tuple[PassRecord, ...]
+    data: DataRecord
+    versions: Versions
+    notices: tuple[str, ...] = ()
+
+
 def overall_outcome(judgements: tuple[Judgement, ...]) -> Outcome:
     """Rejected if any tester rejects, else inconclusive if any is, else passed."""
     outcomes = {judgement.outcome for judgement in judgements}

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from dask.callbacks import Callback
 from dask.delayed import Delayed, delayed
-from threadpoolctl import threadpool_limits
 
 from streamhalf.engine.job import Counted, Job, OnProgress, merge
 
@@ -66,7 +65,7 @@ class ThreadsEngine:
             if key in rows:
                 on_progress(rows[key])
 
-        with threadpool_limits(limits=1), Callback(posttask=posttask):
+        with Callback(posttask=posttask):
             result: Counted = root.compute(
                 scheduler="threads", num_workers=self.n_threads, optimize_graph=False
             )

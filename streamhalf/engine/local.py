@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from threadpoolctl import threadpool_limits
-
 from streamhalf.engine.job import Counted, Job, OnProgress, fold_tree
 
 
@@ -23,5 +21,4 @@ class SerialEngine:
                 yield job.leaf(job.context, item)
                 on_progress(rows)
 
-        with threadpool_limits(limits=1):
-            return fold_tree(job, leaves())
+        return fold_tree(job, leaves())

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from threadpoolctl import threadpool_limits
+
 from streamhalf.engine.cluster import ClusterEngine, ThreadsEngine, available_cpus
 from streamhalf.engine.job import Engine
 from streamhalf.engine.local import SerialEngine
@@ -34,6 +36,14 @@ def open_engine(scheduler: str | Client, n_workers: int | None = None) -> Iterat
     """
     if n_workers is not None and n_workers < 1:
         raise UsageError(f"n_workers: {n_workers} is out of range; use at least 1")
+    # tasks are the parallelism: threads times BLAS threads must not exceed the cores, and the
+    # driver's small eigenproblems only lose by them; set once, not inside tasks
+    with threadpool_limits(limits=1), _open(scheduler, n_workers) as engine:
+        yield engine
+
+
+@contextlib.contextmanager
+def _open(scheduler: str | Client, n_workers: int | None) -> Iterator[Engine]:
     if not isinstance(scheduler, str):
         yield ClusterEngine(scheduler)
     elif scheduler == "serial":

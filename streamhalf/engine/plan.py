@@ -27,7 +27,7 @@ MAX_TASKS = 4096
 
 _TASK_NBYTES = 4 * BLOCK_NBYTES
 _LEAST_TASKS = 64
-_BLOCK_COPIES = 4  # stored bytes, decoded rows, a transformed copy and the kernel's scratch
+TASK_COPIES = 4  # stored bytes, decoded rows, a transformed copy and the kernel's scratch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +61,7 @@ class PassPlan:
         """Projected memory of one task at its height."""
         largest = max(rows.n_rows for rows in self.blocks) * self.source.row_nbytes
         partial = self.reduction.partial_nbytes(self.source.dim)
-        return _BLOCK_COPIES * largest + (self.split_every + 2) * partial
+        return TASK_COPIES * largest + (self.split_every + 2) * partial
 
     def validate(self, *, n_threads: int, memory_limit: int) -> None:
         """Refuse a pass whose workers would need more than `memory_limit` bytes."""

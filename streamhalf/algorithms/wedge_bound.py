@@ -1,0 +1,114 @@
+"""Algorithm 2, the wedge bound: close directions disagree on little mass, for every candidate.
+
+The slabs along a candidate must have Gaussian mass and bounded second moments orthogonal to it;
+beta puts a number on what follows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.engine.shares import SHARE_STREAM
+from streamhalf.records import Judgement
+from streamhalf.reductions.base import Bundle
+from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
+from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.slab_covariance import SlabCovariance, SlabCovarianceResult
+from streamhalf.testers.slab_covariance import SlabCovarianceTester, covariance_edges
+from streamhalf.testers.slab_mass import SlabMassTester, finest_half_count
+
+_CENTRAL_DENSITY = 0.35
+"""Mass of a slab per width, about one half standard deviation out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WedgeOutcome:
+    """Per candidate: error counts, judgements and the wedge bound at eps."""
+
+    n_rows: int
+    errors: NDArray[np.int64]
+    judgements: tuple[tuple[Judgement, ...], ...]
+    betas: tuple[float, ...]
+    slab_counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WedgeBound:
+    """Algorithm 2 for a batch of candidates, one pass.
+
+    Parameters
+    ----------
+    mass, covariance
+        The testers of one candidate.
+    candidates
+        Unit vectors (c, d).
+    n_rows
+        Rows the pass reads, about.
+    seed
+        Of the thinning: second moments need only a few hundred rows per slab.
+    """
+
+    mass: SlabMassTester
+    covariance: SlabCovarianceTester
+    candidates: NDArray[np.float64]
+    n_rows: int
+    seed: int
+
+    def covariance_rows(self) -> int:
+        """Rows from which second moments are taken."""
+        per_slab = self.covariance.rows_per_slab(self.candidates.shape[1])
+        wanted = math.ceil(2 * per_slab / (_CENTRAL_DENSITY * self.mass.eps))
+        return min(self.n_rows, max(wanted, 40 * per_slab))
+
+    def needs(self) -> Bundle:
+        """Errors and slab masses over all rows, second moments over a sample."""
+        eps = self.mass.eps
+        half_count = finest_half_count(eps)
+        rows = self.covariance_rows()
+        per_slab = self.covariance.rows_per_slab(self.candidates.shape[1])
+        edges = covariance_edges(eps, half_count, rows, per_slab)
+        moments = SlabCovariance(self.candidates, edges)
+        # another stream than the shares': the sample must not be a slice of one of them
+        share = Sampled(moments, 0.0, rows / self.n_rows, self.seed, SHARE_STREAM + 1)
+        masses = CandidateSlabs(self.candidates, eps, half_count)
+        return Bundle((masses, moments if rows == self.n_rows else share))
+
+    def conclude(self, result: tuple[Any, ...]) -> WedgeOutcome:
+        """Judge every candidate."""
+        slabs: CandidateSlabsResult = result[0]
+        moments: SlabCovarianceResult = result[1]
+        judgements = []
+        for i in range(len(self.candidates)):
+            found = (*self.mass.judge(slabs.counts[i]), self.covariance.judge(moments, i))
+            judgements.append(tuple(replace(one, remark=_mention(one.remark, i)) for one in found))
+        betas = tuple(wedge_beta(moments, i, self.mass.eps) for i in range(len(self.candidates)))
+        return WedgeOutcome(slabs.n_rows, slabs.errors, tuple(judgements), betas, slabs.counts)
+
+
+def _mention(remark: str, candidate: int) -> str:
+    return f"candidate {candidate}" + (f", {remark}" if remark else "")
+
+
+def wedge_beta(result: SlabCovarianceResult, candidate: int, eta: float) -> float:
+    """Bound on P[sgn(v·x) != sgn(w·x)] over all unit w with |w - v| <= eta, on these rows.
+
+    sum p lambda / (lambda + (l / gamma - m)_+^2) over slabs with nearest margin l, mass p, second
+    moment lambda and mean norm m orthogonal to v (one-sided Chebyshev), gamma = tan of the angle.
+    """
+    gamma = math.tan(2 * math.asin(eta / 2))
+    counts = result.counts[candidate]
+    total = max(1, int(counts.sum()))
+    edges = result.edges
+    nearest = np.concatenate([-edges[edges <= 0], edges[edges >= 0]])
+    bound = 0.0
+    for i in np.flatnonzero(counts):
+        largest = float(np.linalg.eigvalsh(result.second_moment(candidate, int(i)))[-1])
+        reach = max(0.0, float(nearest[i]) / gamma - result.mean_norm(candidate, int(i)))
+        share = 1.0 if reach == 0 else largest / (largest + reach**2)
+        bound += int(counts[i]) / total * share
+    return min(1.0, bound)
