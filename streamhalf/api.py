@@ -2,37 +2,46 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from streamhalf.algorithms.planner import PlanRecord, make_plan, plan_for_rows, refuse_strict
+from streamhalf.algorithms.planner import make_plan, plan_for_rows, refuse_strict
 from streamhalf.algorithms.tester_learner import learn, no_answer
-from streamhalf.config import RunConfig
+from streamhalf.config import RunConfig, check_names
 from streamhalf.data.block import RowRange
 from streamhalf.data.inspection import StoreReport, inspect_store
-from streamhalf.data.opening import DataLike, open_source, public_name
+from streamhalf.data.opening import DataLike, open_features, open_source
+from streamhalf.data.predictions import (
+    create_predictions,
+    finish_predictions,
+    write_predictions,
+)
 from streamhalf.data.source import Source
-from streamhalf.data.synthetic import (
+from streamhalf.data.stores import Target
+from streamhalf.data.synthetic import SyntheticSpec, plant
+from streamhalf.data.synthetic_store import (
     DEFAULT_CHUNK_ROWS,
-    Planted,
-    SyntheticSpec,
     create_store,
     finish_store,
-    plant,
     write_rows,
 )
 from streamhalf.data.whitening import Whitening
-from streamhalf.engine import Counted, Job, lazy_pass, open_engine, plan_pass
+from streamhalf.engine import (
+    Counted,
+    Engine,
+    Job,
+    lazy_pass,
+    open_engine,
+    plan_pass,
+    run_job,
+)
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import (
     Observer,
-    PassProgress,
-    PassStarted,
     RunEnded,
     RunStarted,
     TesterJudged,
@@ -41,7 +50,9 @@ from streamhalf.events import (
 from streamhalf.records import (
     DataRecord,
     FitResult,
+    Halfspace,
     MomentTestResult,
+    PlanRecord,
     Verdict,
     Versions,
     overall_outcome,
@@ -149,7 +160,7 @@ def fit(
 
 
 def plan(
-    *, dim: int, rows: int | None = None, row_nbytes: int | None = None, **parameters: Any
+    *, dim: int, n_rows: int | None = None, row_nbytes: int | None = None, **parameters: Any
 ) -> PlanRecord:
     """Rows for an eps, or the smallest eps for a number of rows; nothing is read.
 
@@ -157,7 +168,7 @@ def plan(
     ----------
     dim
         Features.
-    rows
+    n_rows
         Rows at hand; without it, `eps` must be given and the rows it needs are the answer.
     row_nbytes
         Bytes of a row; float32 features and a one-byte label by default.
@@ -165,7 +176,7 @@ def plan(
         Fields of `RunConfig`.
     """
     config = make_config(parameters)
-    return make_plan(dim=dim, rows=rows, row_nbytes=row_nbytes or 4 * dim + 1, config=config)
+    return make_plan(dim=dim, n_rows=n_rows, row_nbytes=row_nbytes or 4 * dim + 1, config=config)
 
 
 def lazy(
@@ -225,76 +236,111 @@ def synth(
     **spec
         Fields of `SyntheticSpec`: rows, dim, marginal, noise, rate, seed, planted, dtype.
     """
-    _check_names(spec, SyntheticSpec.__slots__, "synth")
+    check_names(spec, SyntheticSpec.__slots__, "synth")
     request = SyntheticSpec(**spec)
-    url = os.fspath(store)
+    target = Target(os.fspath(store), storage_options)
     with open_engine(client or scheduler, n_workers) as engine:
         planted = plant(request)
-        chunks = create_store(
-            url,
-            request,
-            chunk_rows=chunk_rows,
-            storage_options=storage_options,
-            overwrite=overwrite,
+        chunks = create_store(target, request, chunk_rows=chunk_rows, overwrite=overwrite)
+        observer(RunStarted("synth", target.name, request.rows, request.dim))
+        write = partial(write_rows, target, request, planted)
+        n_flipped = _write_all(engine, "synth", chunks, write, observer)
+    finish_store(target, request, planted, n_flipped)
+    return n_flipped / request.rows
+
+
+def predict(
+    store: str | os.PathLike[str],
+    *,
+    model: FitResult | Halfspace,
+    out: str | os.PathLike[str],
+    force: bool = False,
+    overwrite: bool = False,
+    features: str = "X",
+    client: Client | None = None,
+    scheduler: str = "threads",
+    n_workers: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+) -> int:
+    """Write the predictions of a fitted halfspace to a new store; returns how many are +1.
+
+    Parameters
+    ----------
+    store
+        Path or URL of a Zarr store; only its features are read.
+    model
+        What `fit` returned, or a halfspace.
+    out
+        Path or URL of the new store; array "prediction" holds -1 and +1.
+    force
+        Predict with the halfspace of a run that was not accepted.
+    overwrite
+        Replace a store that exists.
+    features
+        Name of the array of features.
+    client, scheduler, n_workers
+        Where to run.
+    storage_options
+        For URLs, both of them.
+    observer
+        Called with every event.
+    """
+    halfspace = model if isinstance(model, Halfspace) else _usable(model, force=force)
+    target = Target(os.fspath(out), storage_options)
+    source = open_features(store, features=features, storage_options=storage_options)
+    create_predictions(target, source, halfspace, overwrite=overwrite)
+    observer(RunStarted("predict", source.name, source.n_rows, source.dim))
+    with open_engine(client or scheduler, n_workers) as engine:
+        write = partial(write_predictions, target, source, halfspace)
+        n_positive = _write_all(engine, "predict", source.blocks, write, observer)
+    finish_predictions(target, source, n_positive)
+    return n_positive
+
+
+def _usable(model: FitResult, *, force: bool) -> Halfspace:
+    if model.halfspace is None:
+        raise UsageError(f"model: the run was {model.verdict} and has no halfspace; fit again")
+    if model.verdict is not Verdict.ACCEPTED and not force:
+        raise UsageError(
+            f"model: the run was {model.verdict}, so its halfspace comes without a guarantee; "
+            "use force (--force) to predict with it all the same"
         )
-        observer(RunStarted("synth", public_name(url), request.rows, request.dim))
-        observer(PassStarted("write", request.rows, len(chunks)))
-        done = 0
-
-        def on_progress(rows: int) -> None:
-            nonlocal done
-            done += rows
-            observer(PassProgress("write", done, request.rows))
-
-        job = Job(
-            name="synth",
-            context=_WriteContext(url, request, planted, storage_options),
-            items=chunks,
-            rows=tuple(chunk.n_rows for chunk in chunks),
-            leaf=_write_chunk,
-            combine=_add,
-        )
-        n_flipped = engine.run(job, on_progress).partial
-    finish_store(url, request, planted, n_flipped, storage_options=storage_options)
-    error: float = n_flipped / request.rows
-    return error
+    return model.halfspace
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _WriteContext:
-    url: str
-    spec: SyntheticSpec
-    planted: Planted
-    storage_options: Mapping[str, Any] | None
-
-
-def _write_chunk(context: _WriteContext, rows: RowRange) -> Counted:
-    flipped = write_rows(
-        context.url,
-        context.spec,
-        context.planted,
-        rows,
-        storage_options=context.storage_options,
+def _write_all(
+    engine: Engine,
+    name: str,
+    ranges: tuple[RowRange, ...],
+    write: Callable[[RowRange], int],
+    observer: Observer,
+) -> int:
+    """Write every range in parallel; returns the sum of what the writes count."""
+    job = Job(
+        name=name,
+        context=write,
+        items=ranges,
+        rows=tuple(rows.n_rows for rows in ranges),
+        leaf=_write_range,
+        combine=_add,
     )
-    return Counted(rows.n_rows, flipped)
+    total: int = run_job(engine, job, observer).partial
+    return total
 
 
-def _add(context: _WriteContext, left: int, right: int) -> int:
+def _write_range(write: Callable[[RowRange], int], rows: RowRange) -> Counted:
+    return Counted(rows.n_rows, write(rows))
+
+
+def _add(write: Callable[[RowRange], int], left: int, right: int) -> int:
     return left + right
 
 
 def make_config(parameters: Mapping[str, Any]) -> RunConfig:
     """Parameters by name, unknown ones refused with the nearest name."""
-    _check_names(parameters, RunConfig.names(), "configuration")
+    check_names(parameters, RunConfig.names(), "configuration")
     return RunConfig(**parameters)
-
-
-def _check_names(given: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
-    for name in given:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-            raise UsageError(f"{where}: unknown parameter {name!r}; {hint}")
 
 
 def _open(data: DataLike, config: RunConfig, storage_options: Mapping[str, Any] | None) -> Source:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any
+
+import yaml
 
 from streamhalf.errors import UsageError
 
@@ -14,6 +19,9 @@ CHOICES = {
     "rows": ("auto", "chunks", "rows", "reuse"),
 }
 """Parameters that take one of a few words."""
+
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_LARGEST_FILE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +106,59 @@ class RunConfig:
     def names(cls) -> tuple[str, ...]:
         """The names of all parameters."""
         return tuple(field.name for field in fields(cls))
+
+
+def check_names(given: Iterable[str], known: tuple[str, ...], where: str) -> None:
+    """Refuse names that are not known, with the nearest one that is."""
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.4)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+            raise UsageError(f"{where}: unknown parameter {name!r}; {hint}")
+
+
+def parse_size(name: str, text: str) -> int:
+    """Bytes from 2GiB, 512M or 1000000."""
+    number = text.strip().lower().removesuffix("ib").removesuffix("b")
+    unit = number[-1:] if number[-1:] in _UNITS else ""
+    try:
+        return int(float(number.removesuffix(unit)) * _UNITS[unit])
+    except (ValueError, OverflowError):
+        raise UsageError(f"{name}: {text!r} is not a size; write 2GiB or 500MiB") from None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """Parameters of a run by name, and options of the storage."""
+
+    parameters: Mapping[str, Any]
+    storage_options: Mapping[str, Any] | None
+
+
+def load_config(path: str | os.PathLike[str]) -> ConfigFile:
+    """Read a YAML file of `RunConfig` fields and, if it likes, `storage_options`."""
+    name = os.fspath(path)
+    try:
+        with open(name, encoding="utf-8") as file:
+            text = file.read(_LARGEST_FILE + 1)
+        if len(text) > _LARGEST_FILE:
+            raise UsageError(f"{name}: more than {_LARGEST_FILE} characters; not a configuration")
+        content = yaml.safe_load(text)
+    except OSError as error:
+        raise UsageError(f"{name}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
+    if content is None:
+        content = {}
+    if not isinstance(content, dict):
+        raise UsageError(f"{name}: expected 'name: value' lines, got {type(content).__name__}")
+    options = content.pop("storage_options", None)
+    if options is not None and not isinstance(options, dict):
+        raise UsageError(f"{name}: storage_options: expected 'name: value' lines")
+    check_names(content, RunConfig.names(), name)
+    if isinstance(content.get("memory_limit"), str):
+        content["memory_limit"] = parse_size("memory_limit", content["memory_limit"])
+    return ConfigFile(content, options)
 
 
 def _whole(name: str, value: Any, low: int, high: int) -> None:

@@ -7,10 +7,14 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from streamhalf.errors import StreamhalfError
-from streamhalf.records import to_json
+from streamhalf.errors import DataError, StreamhalfError
+from streamhalf.records import from_json, to_json
+
+T = TypeVar("T")
+
+_LARGEST_RECORD = 64 << 20
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -49,6 +53,22 @@ def _write_through(target: Path, text: str) -> None:
 def write_json(path: str | os.PathLike[str], record: Any) -> None:
     """Write a record as JSON, atomically."""
     write_text(path, json.dumps(to_json(record), indent=2, allow_nan=False) + "\n")
+
+
+def read_record(cls: type[T], path: str | os.PathLike[str]) -> T:
+    """Read a record from a JSON file, as data only and of bounded size."""
+    name = os.fspath(path)
+    try:
+        with open(name, encoding="utf-8") as file:
+            text = file.read(_LARGEST_RECORD + 1)
+        if len(text) > _LARGEST_RECORD:
+            raise DataError(f"{name}: more than {_LARGEST_RECORD} characters; not a result file")
+        content = json.loads(text)
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{name}: not JSON: {' '.join(str(error).split())}") from error
+    return from_json(cls, content, where=name)
 
 
 def _umask() -> int:

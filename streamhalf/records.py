@@ -188,6 +188,32 @@ class FitResult:
     notices: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PassBudget:
+    """What one pass will read."""
+
+    name: str
+    rows: int
+    nbytes: int
+    delta: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRecord:
+    """What `plan` says."""
+
+    rows: int
+    dim: int
+    eps: float
+    tau: float
+    conclusive: bool
+    rows_needed: int
+    passes: tuple[PassBudget, ...]
+    nbytes: int
+    memory_nbytes: int
+    sketched: bool
+
+
 def overall_outcome(judgements: tuple[Judgement, ...]) -> Outcome:
     """Rejected if any tester rejects, else inconclusive if any is, else passed."""
     outcomes = {judgement.outcome for judgement in judgements}

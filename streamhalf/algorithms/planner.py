@@ -11,6 +11,7 @@ from streamhalf.engine.plan import TASK_COPIES
 from streamhalf.engine.shares import Split
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
+from streamhalf.records import PassBudget, PlanRecord
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
 from streamhalf.testers.slab_mass import SlabMassTester, finest_half_count
@@ -163,46 +164,20 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig) -> RunPlan:
     return _spread_surplus(plan, n_rows, config, most=math.inf)
 
 
-@dataclass(frozen=True, slots=True)
-class PassBudget:
-    """What one pass will read."""
-
-    name: str
-    rows: int
-    nbytes: int
-    delta: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRecord:
-    """What `plan` says."""
-
-    rows: int
-    dim: int
-    eps: float
-    tau: float
-    conclusive: bool
-    rows_needed: int
-    passes: tuple[PassBudget, ...]
-    nbytes: int
-    memory_nbytes: int
-    sketched: bool
-
-
-def make_plan(*, dim: int, rows: int | None, row_nbytes: int, config: RunConfig) -> PlanRecord:
+def make_plan(*, dim: int, n_rows: int | None, row_nbytes: int, config: RunConfig) -> PlanRecord:
     """Plan for a number of rows, or for an eps."""
-    if dim < 1 or (rows is not None and rows < 1):
-        raise UsageError(f"rows, dim: {rows}, {dim} given; both must be at least 1")
-    if rows is None and config.eps == "auto":
+    if dim < 1 or (n_rows is not None and n_rows < 1):
+        raise UsageError(f"rows, dim: {n_rows}, {dim} given; both must be at least 1")
+    if n_rows is None and config.eps == "auto":
         raise UsageError(
             "eps: 'auto' needs a number of rows; give rows, or an eps for which to plan"
         )
     if config.mode == "strict":
         raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), dim)
-    if rows is None:
+    if n_rows is None:
         plan = plan_for_eps(float(config.eps), dim, config)
     else:
-        plan = plan_for_rows(rows, dim, config)
+        plan = plan_for_rows(n_rows, dim, config)
     reuse = plan.split is Split.REUSE
 
     def budget(name: str, count: int, delta: float | None = None) -> PassBudget:

@@ -72,11 +72,11 @@ class SearchConfig:
         Intervals whose ends have a quotient below this are not split any more.
     """
 
-    max_intervals: int = 96
+    max_intervals: int = 64
     refits: int = 4
-    eigen_steps: int = 8
+    eigen_steps: int = 6
     tolerance: float = 2e-3
-    narrowest: float = 1.004
+    narrowest: float = 1.006
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -54,7 +54,7 @@ def fit_minorants(moments: Array, tau: Array) -> Array:
     Coefficients of 1, t, ..., t^k, one row per threshold.
     """
     degree = moments.shape[1] - 1
-    scale = np.sqrt(np.maximum(moments[:, 2], 1e-24))
+    scale = np.sqrt(np.maximum(moments[:, 2], 1e-12))
     powers = scale[:, None] ** np.arange(degree + 1)
     scaled = np.minimum(tau / scale, LARGEST_TAU)
     active = scaled > SMALLEST_TAU
@@ -79,8 +79,9 @@ def tame_moments(moments: Array) -> Array:
     normal = normal_moments(degree)
     mixed = np.array((1 - GAUSSIAN_SHARE) * moments + GAUSSIAN_SHARE * normal)
     mixed[~np.isfinite(mixed).all(axis=1)] = normal
-    smallest = np.linalg.eigvalsh(hankel(mixed))[:, 0]
-    mixed[~(smallest > 1e-7)] = normal
+    spectrum = np.linalg.eigvalsh(hankel(mixed))
+    definite = spectrum[:, 0] > np.maximum(1e-7, 1e-12 * spectrum[:, -1])
+    mixed[~definite] = normal
     return mixed
 
 

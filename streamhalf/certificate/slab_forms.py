@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 SUM_ROUNDING = 2.0**-22
 """Relative rounding granted to every sum: four units in the last place of float32."""
 
-LINE_SEARCH = (0.06, 0.12, 0.25, 0.4, 0.6, 0.8)
+LINE_SEARCH = (0.0, 0.06, 0.12, 0.25, 0.4, 0.6, 0.8)
 """How far a refit may move the law of u towards the worst direction."""
 
 
@@ -60,22 +60,24 @@ class SlabForms:
         parts = [hermite[:, m] @ self.moments[:, part] for m, part in enumerate(self.table.slices)]
         return np.concatenate(parts)
 
-    def best_response(self, law: Array, tau: Array) -> tuple[Array, float]:
-        """Minorants best for the law of u: their pooled coefficients, and the rounding allowed."""
-        coefficients = fit_minorants(self.laws(law), tau)
-        allowance = SUM_ROUNDING * float((np.abs(coefficients) * self.sizes).sum())
-        return self.pooled(coefficients), allowance
-
     def quick_bound(self, tau: Array, law: Array) -> float:
-        """Lower bound on the mass of {u·s < tau} for every unit u, by one eigenvalue."""
-        pooled, allowance = self.best_response(law, tau)
-        return eigenvalue_bound(self.table, pooled, steps=0)[0] - allowance
+        """Lower bound on the mass of {u·s < tau} for every unit u, by one eigenvalue.
 
-    def bound(self, tau: Array, law: Array, *, steps: int) -> tuple[Fit, Array]:
-        """A better bound of the same kind, at more cost, and the worst u's point."""
-        pooled, allowance = self.best_response(law, tau)
+        Minorants are the best ones for u drawn from `law`; the bound holds whatever it is.
+        """
+        coefficients = fit_minorants(self.laws(law), tau)
+        bound = eigenvalue_bound(self.table, self.pooled(coefficients))
+        return bound.value - self.allowance(coefficients)
+
+    def bound(self, coefficients: Array, *, steps: int) -> tuple[float, Array]:
+        """A better bound for given minorants, at more cost, and the worst u's point."""
+        pooled = self.pooled(coefficients)
         value, worst = minimum_over_sphere(self.table, pooled, steps=steps)
-        return Fit(value - allowance, law, 0), self.table.point(worst)
+        return value - self.allowance(coefficients), self.table.point(worst)
+
+    def allowance(self, coefficients: Array) -> float:
+        """What rounding of the sums can amount to."""
+        return SUM_ROUNDING * float((np.abs(coefficients) * self.sizes).sum())
 
     def refit(self, tau: Array, start: Fit, *, rounds: int, steps: int) -> Fit:
         """Improve a bound by fitting the minorants to the directions that defeat them.
@@ -85,18 +87,22 @@ class SlabForms:
         (Frank-Wolfe with a line search). Every round gives a valid bound; the best is kept.
         """
         best = start
-        law = start.law
-        for _ in range(rounds):
-            found, worst = self.bound(tau, law, steps=steps)
-            if found.value > best.value:
-                best = dataclasses.replace(found, refits=best.refits + 1)
-            moved = [law] + [law + share * (worst - law) for share in LINE_SEARCH]
-            earned = [float(self.best_response(q, tau)[0] @ q) for q in moved]
-            pick = int(np.argmin(earned))
-            if pick == 0:
+        law, here = start.law, self.laws(start.law)
+        for turn in range(rounds):
+            value, worst = self.bound(fit_minorants(here, tau), steps=steps)
+            if value > best.value:
+                best = Fit(value, law, start.refits + turn)
+            there = self.laws(worst)
+            earned = [self._earned(here + share * (there - here), tau) for share in LINE_SEARCH]
+            share = LINE_SEARCH[int(np.argmin(earned))]
+            if share == 0:
                 break
-            law = moved[pick]
+            law, here = law + share * (worst - law), here + share * (there - here)
         return best
+
+    def _earned(self, laws: Array, tau: Array) -> float:
+        """Mean of the best minorants for the given laws of u·s."""
+        return float(self.mass @ (fit_minorants(laws, tau) * laws).sum(axis=1))
 
     def mirrored(self) -> SlabForms:
         """The same slabs with s replaced by -sgn(z) s, for which w and v disagree at u·s >= t."""

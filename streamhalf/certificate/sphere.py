@@ -7,6 +7,7 @@ all have length 1, it is bounded from below by eigenvalues.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from dataclasses import dataclass
@@ -157,45 +158,63 @@ def minimum_over_sphere(table: Sphere, b: Array, *, steps: int) -> tuple[float, 
     The best of the eigenvalue bound and of splits of p into a polynomial in u·e, minimised
     exactly, and a rest, for the axes e along which p may be far from constant.
     """
-    value, start = eigenvalue_bound(table, b, steps=steps)
+    plain = eigenvalue_bound(table, b)
+    start = plain.vector[table.parts[1]] * (1.0 if plain.vector[0] >= 0 else -1.0)
     worst = descend(table, b, start)
+    choices = [(0.0, plain)]
     for axis in _axes(table, b, worst):
         along, rest = split_axis(table, b, axis)
-        remainder, _ = eigenvalue_bound(table, rest, steps=steps)
-        value = max(value, univariate_minimum(along) + remainder)
-    return value, worst
+        choices.append((univariate_minimum(along), eigenvalue_bound(table, rest)))
+    along_axis, best = max(choices, key=lambda choice: choice[0] + choice[1].value)
+    return along_axis + best.improved(steps), worst
 
 
-def eigenvalue_bound(table: Sphere, b: Array, *, steps: int) -> tuple[float, Array]:
-    """Lower bound on p over the sphere by eigenvalues, and where to look for its minimum.
+@dataclass(frozen=True, slots=True, eq=False)
+class EigenvalueBound:
+    """Lower bound on p by eigenvalues.
 
     For every shift nu_j of the parts of y the form is at least sum nu_j plus the number of parts
-    times the smallest eigenvalue of the shifted matrix. The first shifts are the term-by-term
-    bound, so the result is never worse than that; `steps` subgradient steps improve on it.
+    times the smallest eigenvalue of the shifted matrix.
     """
+
+    value: float
+    vector: Array
+    constant: float
+    matrix: Array
+    shift: Array
+    owner: NDArray[np.int64]
+
+    def moved(self, shift: Array) -> EigenvalueBound:
+        """The bound with other shifts."""
+        shifted = self.matrix.copy()
+        shifted[np.diag_indices_from(shifted)] -= shift[self.owner]
+        low, vector = bottom(shifted)
+        value = self.constant + float(shift.sum()) + len(shift) * low
+        return dataclasses.replace(self, value=value, vector=vector, shift=shift)
+
+    def improved(self, steps: int) -> float:
+        """The best value on a path of subgradient steps in the shifts."""
+        best = self
+        length = max(abs(self.value - self.constant), float(np.abs(self.shift).max())) / 4
+        for _ in range(steps):
+            slope = 1 - len(self.shift) * np.bincount(self.owner, weights=best.vector**2)
+            found = best.moved(best.shift + length * slope)
+            if found.value > best.value:
+                best = found
+            else:
+                length /= 2
+        return best.value
+
+
+def eigenvalue_bound(table: Sphere, b: Array) -> EigenvalueBound:
+    """Bound p with the shifts of the term-by-term bound, which it therefore never falls below."""
     matrix = table.matrix(b)
     parts = table.parts
     owner = np.repeat(np.arange(len(parts)), [part.stop - part.start for part in parts])
-    shift = _term_by_term(matrix, parts)
-    diagonal = np.arange(len(matrix))
-
-    def shifted_bound(nu: Array) -> tuple[float, Array]:
-        moved = matrix.copy()
-        moved[diagonal, diagonal] -= nu[owner]
-        low, vector = bottom(moved)
-        return float(nu.sum()) + len(parts) * low, vector
-
-    best, vector = shifted_bound(shift)
-    length = max(abs(best), float(np.abs(shift).max())) / 4
-    for _ in range(steps):
-        slope = 1 - len(parts) * np.bincount(owner, weights=vector**2)
-        value, found = shifted_bound(shift + length * slope)
-        if value > best:
-            best, vector, shift = value, found, shift + length * slope
-        else:
-            length /= 2
-    start = vector[parts[1]] * (1.0 if vector[0] >= 0 else -1.0)
-    return float(b[0]) + best, np.asarray(start)
+    unshifted = EigenvalueBound(
+        -math.inf, np.zeros(len(matrix)), float(b[0]), matrix, np.zeros(len(parts)), owner
+    )
+    return unshifted.moved(_term_by_term(matrix, parts))
 
 
 def _axes(table: Sphere, b: Array, worst: Array) -> tuple[Array, ...]:

@@ -16,7 +16,7 @@ import zarr
 from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import RowRange
 from streamhalf.data.source import Shape, Source, align_blocks, build_source, nearest_names
-from streamhalf.data.stored import ZarrReader, one_line, stored_rows
+from streamhalf.data.stored import UnlabelledReader, ZarrReader, one_line, stored_rows
 from streamhalf.errors import DataError, UsageError
 
 DataLike: TypeAlias = "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | Source"
@@ -62,6 +62,17 @@ def open_source(
     )
 
 
+def open_features(
+    url: str | os.PathLike[str],
+    *,
+    features: str = "X",
+    storage_options: Mapping[str, Any] | None = None,
+) -> Source:
+    """Open a store for its features alone, for prediction; labels need not exist."""
+    group = open_group(url, storage_options=storage_options)
+    return _from_group(group, public_name(os.fspath(url)), features, None)
+
+
 def public_name(url: str) -> str:
     """The URL without user names, passwords and signatures."""
     return re.sub(r"://[^/]*@", "://", url).split("?")[0] if "://" in url else url
@@ -94,16 +105,17 @@ def _reason(error: Exception, url: str) -> str:
     return text
 
 
-def _from_group(group: zarr.Group, name: str, features: str, labels: str) -> Source:
-    X, y = (_member(group, name, key) for key in (features, labels))
+def _from_group(group: zarr.Group, name: str, features: str, labels: str | None) -> Source:
+    X = _member(group, name, features)
+    y = X if labels is None else _member(group, name, labels)
     shape = Shape(
         name=name,
         features=features,
-        labels=labels,
+        labels=labels or "labels",
         features_shape=X.shape,
-        labels_shape=y.shape,
+        labels_shape=X.shape[:1] if labels is None else y.shape,
         features_dtype=X.dtype,
-        labels_dtype=y.dtype,
+        labels_dtype=np.dtype(np.int8) if labels is None else y.dtype,
         features_chunk_rows=X.chunks[0] if X.ndim else 1,
         labels_chunk_rows=y.chunks[0] if y.ndim else 1,
     )
@@ -113,7 +125,8 @@ def _from_group(group: zarr.Group, name: str, features: str, labels: str) -> Sou
         raise DataError(f"{name}: the store was never finished; write it again (--overwrite)")
     row_nbytes = X.shape[1] * X.dtype.itemsize
     blocks = align_blocks(X.shape[0], stored_rows(X), row_nbytes)
-    return build_source(shape, ZarrReader(X, y), blocks)
+    reader = UnlabelledReader(X) if labels is None else ZarrReader(X, y)
+    return build_source(shape, reader, blocks)
 
 
 def _member(group: zarr.Group, name: str, key: str) -> zarr.Array[Any]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block, RowRange
 from streamhalf.data.schema import LabelCoding, RowSchema, find_coding
+from streamhalf.data.stored import UnlabelledReader
 from streamhalf.data.whitening import Whitening
 from streamhalf.errors import DataError
 
@@ -190,7 +191,8 @@ def _settle_coding(
         return LabelCoding.BITS
     plausible = [y[np.isin(y, (-1, 0, 1))] for y in labels]  # the rest is named when it is read
     found = find_coding(shape.labels, np.concatenate(plausible))
-    for rows in blocks if found is None else ():  # all ones so far: look until a row tells
+    settled = found is not None or isinstance(reader, UnlabelledReader)
+    for rows in () if settled else blocks:  # all ones so far: look until a row tells
         y = reader.read(rows)[1]
         found = find_coding(shape.labels, y[np.isin(y, (-1, 0, 1))])
         if found is not None:

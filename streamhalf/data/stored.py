@@ -75,6 +75,22 @@ class ZarrReader:
         return values
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class UnlabelledReader:
+    """Reads raw rows of one Zarr array of features; every label is +1, and means nothing."""
+
+    features: zarr.Array[Any]
+
+    def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Raw features; what is missing comes as an invalid value."""
+        features = _read(self.features, rows, impossible_value(self.features.dtype))
+        return features, np.ones(rows.n_rows, dtype=np.int8)
+
+    def find_missing(self, rows: RowRange) -> str | None:
+        """Say which stored chunk of the range does not exist, or None if all do."""
+        return _missing_chunk(self.features, rows)
+
+
 def _read(array: zarr.Array[Any], rows: RowRange, fill_value: Any) -> NDArray[Any]:
     try:
         return np.asarray(refill(array, fill_value)[rows.start : rows.stop])

@@ -1,4 +1,4 @@
-"""Synthetic labelled rows of any number, the same bits whatever the chunking, and their stores.
+"""Synthetic labelled rows of any number, the same bits whatever the chunking.
 
 Rows are drawn in cells of fixed size. A cell has a generator of its own, named by (seed, cell), and
 is always drawn whole: a range of rows is cut from the cells that cover it. NumPy may change the
@@ -8,16 +8,11 @@ streams of its distributions between versions; within one version a seed names o
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
-from zarr.codecs import Crc32cCodec
-from zarr.errors import NodeNotFoundError
 
 from streamhalf.data.block import RowRange
 from streamhalf.data.marginals import Cell, Marginal, cell_generator, cell_rows, draw_features
@@ -31,14 +26,10 @@ from streamhalf.data.noise import (
     choose_directions,
     flip_scores,
 )
-from streamhalf.data.opening import public_name
-from streamhalf.data.stored import one_line
-from streamhalf.errors import DataError, UsageError
+from streamhalf.errors import UsageError
 from streamhalf.kernels.localize import margins
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.records import to_json
 
-DEFAULT_CHUNK_ROWS = 2**18
 PILOT_ROWS = 2**20
 DTYPES = ("float32", "float64")
 
@@ -84,9 +75,9 @@ class SyntheticSpec:
             object.__setattr__(self, name, kind(getattr(self, name)))
         _require_choice("planted", self.planted, DIRECTIONS)
         _require_choice("dtype", self.dtype, DTYPES)
-        _require_integer("rows", self.rows, 1)
-        _require_integer("dim", self.dim, 1)
-        _require_integer("seed", self.seed, 0, 2**64 - 1)
+        require_integer("rows", self.rows, 1)
+        require_integer("dim", self.dim, 1)
+        require_integer("seed", self.seed, 0, 2**64 - 1)
         self._check_dim()
         self._check_rate()
 
@@ -186,138 +177,6 @@ def generate(spec: SyntheticSpec, planted: Planted, row_range: RowRange) -> Gene
     return Generated(X, y, n_flipped)
 
 
-def create_store(
-    url: str,
-    spec: SyntheticSpec,
-    *,
-    chunk_rows: int = DEFAULT_CHUNK_ROWS,
-    storage_options: Mapping[str, Any] | None = None,
-    overwrite: bool = False,
-) -> tuple[RowRange, ...]:
-    """Make an empty, unfinished Zarr v3 store; return its chunks, which `write_rows` is to fill.
-
-    Floats hardly compress, so chunks are stored as they are, with a checksum; the fill values are
-    no valid rows, so a chunk that was never written is seen.
-    """
-    _require_integer("chunk_rows", chunk_rows, 1)
-    step = min(chunk_rows, spec.rows)
-    group = zarr.create_group(
-        url,
-        zarr_format=3,
-        overwrite=_replaces(url, storage_options, overwrite),
-        attributes={"streamhalf": {"complete": False, "synthetic": to_json(spec)}},
-        storage_options=_options(url, storage_options),
-    )
-    layout: tuple[tuple[str, str, tuple[int, ...], float], ...] = (
-        ("X", spec.dtype, (spec.dim,), math.nan),
-        ("y", "int8", (), 0),
-    )
-    for name, dtype, row_shape, fill_value in layout:
-        group.create_array(
-            name,
-            shape=(spec.rows, *row_shape),
-            dtype=dtype,
-            chunks=(step, *row_shape),
-            compressors=(Crc32cCodec(),),
-            fill_value=fill_value,
-            dimension_names=("row", "feature")[: 1 + len(row_shape)],
-        )
-    return _split(RowRange(0, spec.rows), step)
-
-
-def write_rows(
-    url: str,
-    spec: SyntheticSpec,
-    planted: Planted,
-    row_range: RowRange,
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-) -> int:
-    """Draw and write whole chunks, one in memory at a time; return how many labels were flipped."""
-    X, y = (_open_array(url, name, storage_options) for name in ("X", "y"))
-    step = X.chunks[0]
-    if row_range.start % step or (row_range.stop % step and row_range.stop != spec.rows):
-        raise UsageError(
-            f"row_range: {row_range.start} to {row_range.stop} given; must begin and end with "
-            f"chunks of {step} rows; two writers of one chunk would undo each other"
-        )
-    n_flipped = 0
-    for chunk in _split(row_range, step):
-        rows = generate(spec, planted, chunk)
-        X[chunk.start : chunk.stop] = rows.X
-        y[chunk.start : chunk.stop] = rows.y
-        n_flipped += rows.n_flipped
-    return n_flipped
-
-
-def finish_store(
-    url: str,
-    spec: SyntheticSpec,
-    planted: Planted,
-    n_flipped: int,
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-) -> None:
-    """Mark a store whose chunks all exist as complete, and record what was planted in it."""
-    for name in ("X", "y"):
-        array = _open_array(url, name, storage_options)
-        if array.nchunks_initialized != array.nchunks:
-            raise DataError(
-                f"{public_name(url)}: {array.nchunks_initialized} of {array.nchunks} chunks of "
-                f"{name} were written; write the rest before finishing the store"
-            )
-    record = {
-        "complete": True,
-        "synthetic": to_json(spec),
-        "planted_vector": planted.v.tolist(),
-        "planted_error": n_flipped / spec.rows,
-        "n_flipped": n_flipped,
-    }
-    group = zarr.open_group(url, mode="r+", storage_options=_options(url, storage_options))
-    group.attrs["streamhalf"] = record
-
-
-def _replaces(url: str, storage_options: Mapping[str, Any] | None, overwrite: bool) -> bool:
-    """Whether a store stands here and may go; refuse what stands here and may not.
-
-    Zarr's own overwriting empties any directory or prefix, so it is used on Zarr stores alone.
-    """
-    name = public_name(url)
-    try:
-        zarr.open(url, mode="r", storage_options=_options(url, storage_options))
-    except (NodeNotFoundError, FileNotFoundError) as error:
-        if os.path.isfile(url) or (os.path.isdir(url) and os.listdir(url)):
-            raise UsageError(
-                f"{name}: exists and is not a Zarr store, so --overwrite does not apply; choose "
-                "another path or remove it"
-            ) from error
-        return False
-    except ImportError as error:
-        raise UsageError(f"{name}: {error}; install streamhalf[object-storage]") from error
-    except Exception as error:
-        raise UsageError(
-            f"{name}: cannot tell what is here ({one_line(error)}); choose another path"
-        ) from error
-    if not overwrite:
-        raise UsageError(f"{name}: a store exists here; choose another path or add --overwrite")
-    return True
-
-
-def _open_array(url: str, name: str, storage_options: Mapping[str, Any] | None) -> zarr.Array[Any]:
-    options = _options(url, storage_options)
-    return zarr.open_array(url, path=name, mode="r+", storage_options=options)
-
-
-def _options(url: str, storage_options: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Storage options where they apply: Zarr takes none for a path."""
-    return dict(storage_options) if storage_options and "://" in url else None
-
-
-def _split(rows: RowRange, step: int) -> tuple[RowRange, ...]:
-    starts = range(rows.start, rows.stop, step)
-    return tuple(RowRange(start, min(start + step, rows.stop)) for start in starts)
-
-
 def _draw_cell(
     spec: SyntheticSpec, v: NDArray[np.float64], u: NDArray[np.float64], number: int
 ) -> CleanRows:
@@ -337,7 +196,8 @@ def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise UsageError(f"{name}: {value!r} given; choose one of {', '.join(choices)}")
 
 
-def _require_integer(name: str, value: int, low: int, high: int | None = None) -> None:
+def require_integer(name: str, value: int, low: int, high: int | None = None) -> None:
+    """Refuse what is not a whole number within the limits."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not whole or value < low or (high is not None and value > high):
         limit = f"at least {low}" if high is None else f"from {low} to {high}"

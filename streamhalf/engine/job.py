@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from streamhalf.errors import DataError
+from streamhalf.events import Observer, PassProgress, PassStarted
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counted:
@@ -101,3 +104,23 @@ def fold_tree(job: Job, parts: Iterable[Counted]) -> Counted:
             push(level + 1, merge(job.context, job.combine, group))
         level += 1
     return merge(job.context, job.combine, levels[-1])
+
+
+def run_job(engine: Engine, job: Job, observer: Observer) -> Counted:
+    """Run a job to its end, with its progress as events; no answer is given on partial data."""
+    n_rows = sum(job.rows)
+    observer(PassStarted(job.name, n_rows, len(job.items)))
+    done = 0
+
+    def on_progress(rows: int) -> None:
+        nonlocal done
+        done += rows
+        observer(PassProgress(job.name, done, n_rows))
+
+    counted = engine.run(job, on_progress)
+    if counted.n_rows != n_rows:
+        raise DataError(
+            f"pass {job.name!r}: {counted.n_rows} rows arrived of {n_rows}; no verdict is given on "
+            "partial data"
+        )
+    return counted

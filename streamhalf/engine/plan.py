@@ -14,9 +14,9 @@ from streamhalf.data.arrays import DaskReader
 from streamhalf.data.block import Block, RowRange
 from streamhalf.data.source import BLOCK_NBYTES, Source
 from streamhalf.engine.cluster import build_graph
-from streamhalf.engine.job import Counted, Engine, Job
-from streamhalf.errors import DataError, MemoryBudgetError
-from streamhalf.events import Observer, PassEnded, PassProgress, PassStarted
+from streamhalf.engine.job import Counted, Engine, Job, run_job
+from streamhalf.errors import MemoryBudgetError
+from streamhalf.events import Observer, PassEnded
 from streamhalf.records import PassRecord
 from streamhalf.reductions.base import Reduction
 
@@ -148,22 +148,8 @@ def run_pass(
 ) -> tuple[Any, PassRecord]:
     """Validate, run, count the rows and finalize; returns the result and the record."""
     plan.validate(n_threads=engine.n_threads, memory_limit=memory_limit)
-    job = plan.job(lazy=engine.lazy)
-    observer(PassStarted(plan.name, plan.n_rows, len(job.items)))
-    done = 0
-
-    def on_progress(rows: int) -> None:
-        nonlocal done
-        done += rows
-        observer(PassProgress(plan.name, done, plan.n_rows))
-
     started = time.perf_counter()
-    counted = engine.run(job, on_progress)
-    if counted.n_rows != plan.n_rows:
-        raise DataError(
-            f"pass {plan.name!r}: {counted.n_rows} rows arrived of {plan.n_rows}; no verdict is "
-            "given on partial data"
-        )
+    counted = run_job(engine, plan.job(lazy=engine.lazy), observer)
     result = plan.reduction.finalize(counted.partial)
     record = PassRecord(
         name=plan.name,

@@ -23,7 +23,14 @@ from rich.text import Text
 
 from streamhalf.data.inspection import StoreReport
 from streamhalf.events import Event, Observer, PassEnded, PassProgress, PassStarted, RunStarted
-from streamhalf.records import Judgement, MomentTestResult, Outcome, Verdict
+from streamhalf.records import (
+    FitResult,
+    Judgement,
+    MomentTestResult,
+    Outcome,
+    PlanRecord,
+    Verdict,
+)
 
 _STYLE = {
     Outcome.PASSED: "green",
@@ -196,7 +203,7 @@ def show_store(console: Console, report: StoreReport) -> None:
         ("advice", report.advice, "cyan"),
     ):
         for line in lines:
-            console.print(f"[{style}]{label}:[/] {escape(line)}", highlight=False)
+            console.print(f"[{style}]{label}:[/] {escape(line)}", highlight=False, soft_wrap=True)
 
 
 def _store_facts(report: StoreReport) -> Iterator[tuple[str, str]]:
@@ -220,3 +227,100 @@ def _store_facts(report: StoreReport) -> Iterator[tuple[str, str]]:
 def _planted_words(planted: Any) -> str:
     shown = {key: value for key, value in planted.items() if not isinstance(value, list | dict)}
     return ", ".join(f"{key} {value}" for key, value in shown.items())
+
+
+def show_fit(console: Console, result: FitResult) -> None:
+    """The verdict of a fit, its halfspace, its testers, and the evidence."""
+    console.print(
+        Panel(
+            escape(fit_sentence(result)),
+            title=f"[{_STYLE[Verdict(result.verdict)]}]{result.verdict.upper()}",
+            title_align="left",
+            expand=False,
+        )
+    )
+    if result.testers:
+        console.print(_summary_table(result.testers))
+    for judgement in result.testers:
+        if judgement.outcome is Outcome.REJECTED:
+            console.print(_evidence_table(judgement))
+            break
+
+
+def fit_sentence(result: FitResult) -> str:
+    """The verdict in words that need no statistics."""
+    rows = f"{result.data.rows:,} rows of {result.data.dim} features"
+    if result.verdict is Verdict.REJECTED:
+        judgement = _worst_rejection(result.testers)
+        text = rejection_words(judgement)
+        return f"The features are not standard Gaussian ({rows}).\n{text}"
+    if result.verdict is Verdict.INCONCLUSIVE:
+        return (
+            f"Too few rows to tell ({rows}).\nJudging at eps = {result.eps:.4g} takes about "
+            f"{result.rows_needed:,} rows; for small data try --rows reuse, or a larger --eps."
+        )
+    if result.error is None:
+        return f"Accepted ({rows})."
+    return (
+        f"The halfspace errs on {100 * result.error.empirical:.3f}% of fresh rows, at most "
+        f"{100 * result.error.upper:.3f}% (confidence {100 * (1 - result.tau):g}%).\n"
+        f"The features look Gaussian at accuracy eps = {result.eps:.4g} ({rows}), so this is "
+        "within a constant\nof the best halfspace plus eps, whichever labels were flipped."
+    )
+
+
+def rejection_words(judgement: Judgement) -> str:
+    """What a rejecting tester saw, in one sentence."""
+    evidence = judgement.evidence[0]
+    what = evidence.name
+    if judgement.tester == "largest moment":
+        what = f"mean of {what}"
+    return (
+        f"In pass {judgement.pass_name!r} the {what} is {evidence.observed:.4g}; N(0, I) has "
+        f"{evidence.expected:.4g}. Tester {judgement.tester!r}: {judgement.statistic:.4g}, limit "
+        f"{judgement.limit:.4g}."
+    )
+
+
+def _summary_table(judgements: tuple[Judgement, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("tester", "outcomes"):
+        table.add_column(column)
+    for column in ("worst", "limit", "pass"):
+        table.add_column(column, justify="right")
+    for name in dict.fromkeys(judgement.tester for judgement in judgements):
+        own = [judgement for judgement in judgements if judgement.tester == name]
+        counts = {outcome: sum(one.outcome is outcome for one in own) for outcome in Outcome}
+        words = ", ".join(
+            f"[{_STYLE[outcome]}]{count} {outcome}[/]" for outcome, count in counts.items() if count
+        )
+        worst = max(
+            own, key=lambda one: (one.outcome is Outcome.REJECTED, one.statistic / one.limit)
+        )
+        table.add_row(
+            escape(name), words, f"{worst.statistic:.4g}", f"{worst.limit:.4g}", worst.pass_name
+        )
+    return table
+
+
+def show_plan(console: Console, record: PlanRecord) -> None:
+    """Rows, eps, passes, bytes and memory."""
+    if record.conclusive:
+        text = f"{record.rows:,} rows of {record.dim} features can judge eps = {record.eps:.4g}"
+    else:
+        text = (
+            f"{record.rows:,} rows of {record.dim} features are too few for eps = "
+            f"{record.eps:.4g}: it takes {record.rows_needed:,}"
+        )
+    console.print(text, highlight=False, soft_wrap=True)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("pass")
+    for column in ("rows", "MB"):
+        table.add_column(column, justify="right")
+    for budget in record.passes:
+        table.add_row(budget.name, f"{budget.rows:,}", f"{budget.nbytes / 1e6:,.1f}")
+    table.add_row("all", f"{sum(b.rows for b in record.passes):,}", f"{record.nbytes / 1e6:,.1f}")
+    console.print(table)
+    memory = f"memory of one task: about {record.memory_nbytes / 2**20:,.0f} MiB"
+    sketched = "; degree above 2 is tested on a sketch" if record.sketched else ""
+    console.print(f"tau = {record.tau:g}; {memory}{sketched}", highlight=False, soft_wrap=True)

@@ -34,12 +34,11 @@ from streamhalf.data.synthetic import (
     Generated,
     Planted,
     SyntheticSpec,
-    create_store,
-    finish_store,
     generate,
     plant,
-    write_rows,
 )
+from streamhalf.data.stores import Target
+from streamhalf.data.synthetic_store import create_store, finish_store, write_rows
 from streamhalf.errors import DataError, UsageError
 from streamhalf.kernels.localize import margins
 
@@ -63,11 +62,14 @@ def count_disagreements(planted: Planted, rows: Generated) -> int:
     return int(np.count_nonzero((margins(rows.X, planted.v) >= 0) != (rows.y > 0)))
 
 
-def write_store(url: str, spec: SyntheticSpec, *, chunk_rows: int, **options: Any) -> None:
+def write_store(
+    url: str, spec: SyntheticSpec, *, chunk_rows: int, storage_options: Any = None
+) -> None:
     planted = plant(spec)
-    chunks = create_store(url, spec, chunk_rows=chunk_rows, **options)
-    n_flipped = sum(write_rows(url, spec, planted, chunk, **options) for chunk in chunks)
-    finish_store(url, spec, planted, n_flipped, **options)
+    target = Target(url, storage_options)
+    chunks = create_store(target, spec, chunk_rows=chunk_rows)
+    n_flipped = sum(write_rows(target, spec, planted, chunk) for chunk in chunks)
+    finish_store(target, spec, planted, n_flipped)
 
 
 @st.composite
@@ -367,7 +369,7 @@ def test_store__records_what_was_planted(tmp_path: Path) -> None:
 def test_create_store__layout(tmp_path: Path) -> None:
     spec = make_spec(rows=25_000)
     url = str(tmp_path / "store.zarr")
-    chunks = create_store(url, spec, chunk_rows=10_000)
+    chunks = create_store(Target(url), spec, chunk_rows=10_000)
     group = zarr.open_group(url, mode="r")
     X, y = group["X"], group["y"]
     assert chunks == (RowRange(0, 10_000), RowRange(10_000, 20_000), RowRange(20_000, 25_000))
@@ -390,7 +392,7 @@ def test_create_store__layout(tmp_path: Path) -> None:
 
 def test_create_store__small_data_take_one_small_chunk(tmp_path: Path) -> None:
     url = str(tmp_path / "store.zarr")
-    assert create_store(url, make_spec(rows=10)) == (RowRange(0, 10),)
+    assert create_store(Target(url), make_spec(rows=10)) == (RowRange(0, 10),)
     assert zarr.open_array(url, path="X", mode="r").chunks == (10, 3)
 
 
@@ -398,9 +400,9 @@ def test_create_store__refuses_to_overwrite(tmp_path: Path) -> None:
     url = str(tmp_path / "store.zarr")
     write_store(url, make_spec(), chunk_rows=20_000)
     with pytest.raises(UsageError, match=r"store\.zarr: .*--overwrite"):
-        create_store(url, make_spec(rows=10))
+        create_store(Target(url), make_spec(rows=10))
     assert zarr.open_array(url, path="X", mode="r").shape == (40_000, 3)
-    create_store(url, make_spec(rows=10), overwrite=True)
+    create_store(Target(url), make_spec(rows=10), overwrite=True)
     group = zarr.open_group(url, mode="r")
     assert group["X"].shape == (10, 3)
     assert np.isnan(group["X"][:]).all()
@@ -414,20 +416,20 @@ def test_create_store__never_empties_what_is_not_a_store(tmp_path: Path) -> None
     for target in (tmp_path, precious, tmp_path / "damaged"):
         for overwrite in (False, True):
             with pytest.raises(UsageError, match="choose another path"):
-                create_store(str(target), make_spec(), overwrite=overwrite)
+                create_store(Target(str(target)), make_spec(), overwrite=overwrite)
     options = {"auto_mkdir": True}
-    create_store(f"file://{tmp_path}", make_spec(), overwrite=True, storage_options=options)
+    create_store(Target(f"file://{tmp_path}", options), make_spec(), overwrite=True)
     assert precious.read_text() == "kept"
     assert (tmp_path / "damaged" / "zarr.json").read_text() == "{"
 
 
 def test_create_store__takes_an_empty_directory(tmp_path: Path) -> None:
-    assert create_store(str(tmp_path), make_spec(rows=10)) == (RowRange(0, 10),)
+    assert create_store(Target(str(tmp_path)), make_spec(rows=10)) == (RowRange(0, 10),)
 
 
 def test_create_store__bad_chunk_rows_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="chunk_rows: 0 given"):
-        create_store(str(tmp_path / "store.zarr"), make_spec(), chunk_rows=0)
+        create_store(Target(str(tmp_path / "store.zarr")), make_spec(), chunk_rows=0)
 
 
 def test_store__takes_urls_with_storage_options(tmp_path: Path) -> None:
@@ -437,26 +439,26 @@ def test_store__takes_urls_with_storage_options(tmp_path: Path) -> None:
     group = zarr.open_group(url, mode="r")
     np.testing.assert_array_equal(group["X"][:], whole(spec)[1].X)
     with pytest.raises(UsageError, match="--overwrite"):
-        create_store(url, spec, storage_options={"auto_mkdir": True})
+        create_store(Target(url, {"auto_mkdir": True}), spec)
 
 
 def test_write_rows__refuses_half_chunks(tmp_path: Path) -> None:
     spec = make_spec()
     url = str(tmp_path / "store.zarr")
-    create_store(url, spec, chunk_rows=10_000)
+    create_store(Target(url), spec, chunk_rows=10_000)
     for part in (RowRange(5, 10_000), RowRange(0, 10_001)):
         with pytest.raises(UsageError, match=r"row_range: .* chunks of 10000 rows"):
-            write_rows(url, spec, plant(spec), part)
+            write_rows(Target(url), spec, plant(spec), part)
 
 
 def test_finish_store__refuses_a_missing_chunk(tmp_path: Path) -> None:
     spec = make_spec()
     url = str(tmp_path / "store.zarr")
-    chunks = create_store(url, spec, chunk_rows=10_000)
+    chunks = create_store(Target(url), spec, chunk_rows=10_000)
     planted = plant(spec)
-    write_rows(url, spec, planted, RowRange(chunks[0].start, chunks[2].stop))
+    write_rows(Target(url), spec, planted, RowRange(chunks[0].start, chunks[2].stop))
     with pytest.raises(DataError, match="3 of 4 chunks of X"):
-        finish_store(url, spec, planted, 0)
+        finish_store(Target(url), spec, planted, 0)
     assert zarr.open_group(url, mode="r").attrs["streamhalf"]["complete"] is False
 
 

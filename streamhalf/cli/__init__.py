@@ -1,0 +1,57 @@
+"""The command line: arguments in, one call of the API, words and an exit code out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+
+import streamhalf
+from streamhalf.cli import data, runs
+from streamhalf.cli.options import EXIT_CODES
+from streamhalf.errors import StreamhalfError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    options = build_parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = options.run
+    try:
+        return run(options)
+    except StreamhalfError as error:
+        print(f"streamhalf: error: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("streamhalf: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # the reader of our output has gone; say nothing more, also not at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if os.environ.get("STREAMHALF_DEBUG"):
+            traceback.print_exc()
+        text = " ".join(str(error).split())
+        print(
+            f"streamhalf: unexpected {type(error).__name__}: {text} "
+            "(set STREAMHALF_DEBUG=1 for the traceback)",
+            file=sys.stderr,
+        )
+        return 1
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    parser = argparse.ArgumentParser(
+        prog="streamhalf",
+        description="Tester-learner for halfspaces on chunked data.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=streamhalf.__version__)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for add in (*data.COMMANDS, *runs.COMMANDS):
+        add(commands)
+    return parser

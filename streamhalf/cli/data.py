@@ -1,0 +1,161 @@
+"""`synth`, `inspect` and `predict`: commands that make, look at and extend data."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rich.console import Console
+
+from streamhalf import api
+from streamhalf.cli.options import (
+    add_command,
+    add_engine,
+    add_names,
+    add_parameter,
+    add_storage,
+    given,
+    observe,
+    parse_storage,
+)
+from streamhalf.data.marginals import Marginal
+from streamhalf.data.noise import DIRECTIONS, Noise
+from streamhalf.data.synthetic import DTYPES
+from streamhalf.data.synthetic_store import DEFAULT_CHUNK_ROWS
+from streamhalf.errors import DataError
+from streamhalf.files import read_record
+from streamhalf.records import FitResult
+from streamhalf.report.terminal import show_store
+
+
+def add_synth(commands: Any) -> None:
+    """`streamhalf synth`."""
+    parser = add_command(
+        commands,
+        "synth",
+        run_synth,
+        "Write a labelled data set with a planted halfspace and chosen label noise.",
+        "streamhalf synth data.zarr --rows 1000000 --dim 10 --noise chow --rate 0.05",
+    )
+    parser.add_argument("out", metavar="OUT", help="path or URL of the new Zarr store")
+    parser.add_argument("--rows", type=int, required=True, metavar="N", help="rows")
+    parser.add_argument("--dim", type=int, required=True, metavar="D", help="features")
+    parser.add_argument(
+        "--marginal",
+        choices=[member.value for member in Marginal],
+        default=Marginal.GAUSSIAN.value,
+        help="law of the features (default: gaussian)",
+    )
+    parser.add_argument(
+        "--noise",
+        choices=[member.value for member in Noise],
+        default=Noise.NONE.value,
+        help="which labels are flipped (default: none)",
+    )
+    parser.add_argument("--rate", type=float, help="share of flipped labels (default: 0)")
+    parser.add_argument(
+        "--planted", choices=DIRECTIONS, help="direction of the halfspace (default: generic)"
+    )
+    parser.add_argument("--dtype", choices=DTYPES, help="of the features (default: float32)")
+    parser.add_argument(
+        "--chunk-rows",
+        type=int,
+        metavar="N",
+        help=f"rows in a stored chunk (default: {DEFAULT_CHUNK_ROWS})",
+    )
+    parser.add_argument("--seed", type=int, help="names the data set (default: 0)")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing store")
+    add_engine(parser)
+    add_storage(parser)
+
+
+def add_inspect(commands: Any) -> None:
+    """`streamhalf inspect`."""
+    parser = add_command(
+        commands,
+        "inspect",
+        run_inspect,
+        "Say what is in a store, how it is laid out, and whether it is whole.",
+        "streamhalf inspect data.zarr",
+    )
+    parser.add_argument("store", metavar="STORE", help="path or URL of a Zarr store")
+    add_names(parser)
+    add_storage(parser)
+
+
+def add_predict(commands: Any) -> None:
+    """`streamhalf predict`."""
+    parser = add_command(
+        commands,
+        "predict",
+        run_predict,
+        "Write the predictions of a fitted halfspace, chunk by chunk.",
+        "streamhalf predict data.zarr --model result.json --out predictions.zarr",
+    )
+    parser.add_argument("store", metavar="STORE", help="path or URL of a Zarr store")
+    parser.add_argument("--model", required=True, metavar="FILE", help="what fit --json wrote")
+    parser.add_argument("--out", required=True, metavar="PRED", help="path or URL of the new store")
+    parser.add_argument("--force", action="store_true", help="also with a run not accepted")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing store")
+    add_parameter(parser, "features", "array of the features")
+    add_engine(parser)
+    add_storage(parser)
+
+
+def run_synth(options: argparse.Namespace) -> int:
+    """Write a synthetic store."""
+    chosen = given(
+        options,
+        "rows",
+        "dim",
+        "marginal",
+        "noise",
+        "rate",
+        "planted",
+        "dtype",
+        "chunk_rows",
+        "seed",
+        "overwrite",
+        "scheduler",
+        "n_workers",
+    )
+    with observe(options) as observer:
+        error = api.synth(
+            options.out,
+            storage_options=parse_storage(getattr(options, "storage_option", [])),
+            observer=observer,
+            **chosen,
+        )
+    print(f"wrote {options.rows:,} rows of {options.dim} features to {options.out}")
+    print(f"planted error {error:.6f} (marginal {options.marginal}, noise {options.noise})")
+    return 0
+
+
+def run_inspect(options: argparse.Namespace) -> int:
+    """Look at a store."""
+    report = api.inspect(
+        options.store,
+        storage_options=parse_storage(getattr(options, "storage_option", [])),
+        **given(options, "features", "labels"),
+    )
+    show_store(Console(), report)
+    return DataError.exit_code if report.missing else 0
+
+
+def run_predict(options: argparse.Namespace) -> int:
+    """Write predictions."""
+    model = read_record(FitResult, options.model)
+    with observe(options) as observer:
+        n_positive = api.predict(
+            options.store,
+            model=model,
+            out=options.out,
+            storage_options=parse_storage(getattr(options, "storage_option", [])),
+            observer=observer,
+            **given(options, "force", "overwrite", "features", "scheduler", "n_workers"),
+        )
+    print(f"wrote predictions to {options.out}: {n_positive:,} rows are +1")
+    return 0
+
+
+COMMANDS = (add_synth, add_inspect, add_predict)

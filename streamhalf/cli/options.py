@@ -1,0 +1,174 @@
+"""Options that several commands share, and how they become parameters."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from rich.console import Console
+
+from streamhalf.config import CHOICES, ConfigFile, RunConfig, load_config, parse_size
+from streamhalf.errors import UsageError
+from streamhalf.events import Observer, ignore
+from streamhalf.report.terminal import watch
+
+EXIT_CODES = """exit codes: 0 accepted or passed, 10 rejected, 11 inconclusive,
+2 wrong usage, 3 bad data, 1 anything else"""
+
+_DEFAULTS = RunConfig()
+
+
+def add_command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], text: str, example: str
+) -> argparse.ArgumentParser:
+    """A sub-command with its example."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        description=text,
+        epilog=f"example:\n  {example}\n\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        argument_default=argparse.SUPPRESS,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_parameter(parser: argparse.ArgumentParser, name: str, text: str, kind: Any = str) -> None:
+    """An option for a field of `RunConfig`; absent unless given, so that a file may set it."""
+    default = getattr(_DEFAULTS, name)
+    flag = f"--{name.replace('_', '-')}"
+    help_text = f"{text} (default: {default})"
+    if kind is bool:
+        parser.add_argument(flag, action="store_true", help=text)
+    elif name in CHOICES:
+        parser.add_argument(flag, choices=CHOICES[name], help=help_text)
+    else:
+        parser.add_argument(flag, type=kind, metavar=kind.__name__.upper(), help=help_text)
+
+
+def add_testing(parser: argparse.ArgumentParser) -> None:
+    """Options of the statistics."""
+    add_parameter(parser, "tau", "probability of not accepting true N(0, I) data", float)
+    add_parameter(parser, "degree", "even degree k of the moment test", int)
+    add_parameter(parser, "whiten", "estimate mean and covariance, work on whitened rows", bool)
+    add_parameter(parser, "seed", "seed of all randomness", int)
+
+
+def add_learning(parser: argparse.ArgumentParser) -> None:
+    """Options of the tester-learner."""
+    parser.add_argument(
+        "--eps", type=_eps, metavar="EPS", help="accuracy to judge, or auto (default: auto)"
+    )
+    add_parameter(parser, "schedule", "how the scale of the localisation shrinks")
+    add_parameter(parser, "mode", "practical, or the paper's own parameters")
+
+
+def add_names(parser: argparse.ArgumentParser) -> None:
+    """Names of the arrays."""
+    add_parameter(parser, "features", "array of the features")
+    add_parameter(parser, "labels", "array of the labels")
+
+
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """Where to run."""
+    parser.add_argument(
+        "--scheduler",
+        metavar="WHERE",
+        help="serial, threads, processes, or the address or file of a Dask scheduler "
+        f"(default: {_DEFAULTS.scheduler})",
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        dest="n_workers",
+        metavar="N",
+        help="threads or processes here (default: one a core)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress, no notices")
+
+
+def add_memory(parser: argparse.ArgumentParser) -> None:
+    """How much memory a worker may use."""
+    parser.add_argument(
+        "--memory-limit", metavar="SIZE", help="memory of one worker (default: 2GiB)"
+    )
+
+
+def add_storage(parser: argparse.ArgumentParser) -> None:
+    """Options of object storage."""
+    parser.add_argument(
+        "--storage-option",
+        action="append",
+        metavar="KEY=VALUE",
+        help="for URLs: an option of the storage (repeatable), such as anon=true",
+    )
+
+
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """A file of parameters."""
+    parser.add_argument(
+        "--config", metavar="FILE", help="YAML file of parameters; flags override it"
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Where the result goes."""
+    parser.add_argument("--json", metavar="FILE", help="write the result as JSON")
+
+
+def read_config(options: argparse.Namespace) -> ConfigFile:
+    """Parameters from the file, overridden by the flags that were given."""
+    path = getattr(options, "config", None)
+    file = load_config(path) if path else ConfigFile({}, None)
+    given: dict[str, Any] = {
+        name: getattr(options, name) for name in RunConfig.names() if hasattr(options, name)
+    }
+    if isinstance(given.get("memory_limit"), str):
+        given["memory_limit"] = parse_size("memory_limit", given["memory_limit"])
+    storage = parse_storage(getattr(options, "storage_option", []))
+    merged = {**(file.storage_options or {}), **(storage or {})}
+    return ConfigFile({**file.parameters, **given}, merged or None)
+
+
+def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """The named options that were given."""
+    return {name: getattr(options, name) for name in names if hasattr(options, name)}
+
+
+def check_writable(path: str | None) -> None:
+    """Refuse an output file that cannot be written before any work is done."""
+    if path is None:
+        return
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path) or not os.path.isdir(folder):
+        raise UsageError(f"json: {path!r} cannot be written; name a file in an existing folder")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise UsageError(f"json: {path!r} cannot be written; permission denied")
+
+
+def observe(options: argparse.Namespace) -> AbstractContextManager[Observer]:
+    """Progress on standard error, unless quiet."""
+    return nullcontext(ignore) if hasattr(options, "quiet") else watch(Console(stderr=True))
+
+
+def parse_storage(pairs: Sequence[str]) -> Mapping[str, Any] | None:
+    """Storage options from KEY=VALUE words; true, false and numbers are taken as such."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise UsageError(f"storage-option: {key!r} has no value; write KEY=VALUE")
+        words: dict[str, Any] = {"true": True, "false": False}
+        options[key] = int(value) if value.isdigit() else words.get(value.lower(), value)
+    return options or None
+
+
+def _eps(text: str) -> float | str:
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor auto") from None

@@ -1,0 +1,135 @@
+"""`test`, `plan` and `fit`: commands that judge and learn."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from rich.console import Console
+
+from streamhalf import api
+from streamhalf.cli.options import (
+    add_command,
+    add_config,
+    add_engine,
+    add_json,
+    add_learning,
+    add_memory,
+    add_names,
+    add_parameter,
+    add_storage,
+    add_testing,
+    check_writable,
+    observe,
+    read_config,
+)
+from streamhalf.files import write_json
+from streamhalf.report.terminal import show_fit, show_plan, show_test
+
+
+def add_test(commands: Any) -> None:
+    """`streamhalf test`."""
+    parser = add_command(
+        commands,
+        "test",
+        run_test,
+        "Test whether the features look like N(0, I) up to moments of degree k.",
+        "streamhalf test data.zarr --tau 0.01 --json result.json",
+    )
+    parser.add_argument("store", metavar="STORE", help="path or URL of a Zarr store")
+    add_testing(parser)
+    _add_common(parser)
+
+
+def add_plan(commands: Any) -> None:
+    """`streamhalf plan`."""
+    parser = add_command(
+        commands,
+        "plan",
+        run_plan,
+        "Say which eps a number of rows can judge, or how many rows an eps needs.",
+        "streamhalf plan --dim 10 --rows 1000000   (or: --dim 10 --eps 0.01)",
+    )
+    parser.add_argument("--dim", type=int, required=True, metavar="D", help="features")
+    parser.add_argument("--rows", type=int, dest="n_rows", metavar="N", help="rows at hand")
+    parser.add_argument("--reuse", action="store_true", help="all rows in every pass")
+    add_testing(parser)
+    add_learning(parser)
+    add_config(parser)
+    add_json(parser)
+
+
+def add_fit(commands: Any) -> None:
+    """`streamhalf fit`."""
+    parser = add_command(
+        commands,
+        "fit",
+        run_fit,
+        "Learn a halfspace with error O(opt) + eps, or say why that cannot be trusted.",
+        "streamhalf fit data.zarr --json result.json",
+    )
+    parser.add_argument("store", metavar="STORE", help="path or URL of a Zarr store")
+    add_testing(parser)
+    add_learning(parser)
+    add_parameter(parser, "rows", "how passes share the rows")
+    _add_common(parser)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    for add in (add_names, add_memory, add_engine, add_storage, add_config, add_json):
+        add(parser)
+
+
+def run_test(options: argparse.Namespace) -> int:
+    """The moment test."""
+    path = getattr(options, "json", None)
+    check_writable(path)
+    config = read_config(options)
+    with observe(options) as observer:
+        result = api.test(
+            options.store,
+            storage_options=config.storage_options,
+            observer=observer,
+            **config.parameters,
+        )
+    show_test(Console(), result)
+    if path:
+        write_json(path, result)
+    return result.verdict.exit_code
+
+
+def run_plan(options: argparse.Namespace) -> int:
+    """The planner."""
+    path = getattr(options, "json", None)
+    check_writable(path)
+    config = read_config(options)
+    record = api.plan(
+        dim=options.dim,
+        n_rows=getattr(options, "n_rows", None),
+        **(dict(config.parameters) | ({"rows": "reuse"} if hasattr(options, "reuse") else {})),
+    )
+    show_plan(Console(), record)
+    if path:
+        write_json(path, record)
+    return 0 if record.conclusive else 11
+
+
+def run_fit(options: argparse.Namespace) -> int:
+    """The tester-learner."""
+    path = getattr(options, "json", None)
+    check_writable(path)
+    config = read_config(options)
+    with observe(options) as observer:
+        result = api.fit(
+            options.store,
+            storage_options=config.storage_options,
+            observer=observer,
+            **config.parameters,
+        )
+    show_fit(Console(), result)
+    if path:
+        write_json(path, result)
+    return result.verdict.exit_code
+
+
+COMMANDS = (add_test, add_plan, add_fit)

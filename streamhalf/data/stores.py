@@ -1,0 +1,119 @@
+"""Writing Zarr stores: nothing is overwritten unasked, and an unfinished store can be told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import zarr
+from zarr.codecs import Crc32cCodec
+from zarr.errors import NodeNotFoundError
+
+from streamhalf.data.opening import public_name
+from streamhalf.data.stored import one_line
+from streamhalf.errors import DataError, UsageError
+
+MARKS = "streamhalf"
+"""Group attribute that says what the store is, and whether it is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """An array to be written in chunks of rows; `fill_value` is no valid value."""
+
+    name: str
+    shape: tuple[int, ...]
+    chunk_rows: int
+    dtype: str
+    fill_value: float
+    dimensions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a store is written; picklable, so that tasks anywhere can write to it."""
+
+    url: str
+    storage_options: Mapping[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        """The URL without secrets."""
+        return public_name(self.url)
+
+    def create(
+        self, columns: tuple[Column, ...], marks: Mapping[str, Any], *, overwrite: bool
+    ) -> None:
+        """Make an empty, unfinished Zarr v3 store.
+
+        Floats hardly compress, so chunks are stored as they are, with a checksum; the fill values
+        are no valid rows, so a chunk that was never written is seen.
+        """
+        group = zarr.create_group(
+            self.url,
+            zarr_format=3,
+            overwrite=self._replaces(overwrite),
+            attributes={MARKS: {"complete": False, **marks}},
+            storage_options=self._options,
+        )
+        for column in columns:
+            group.create_array(
+                column.name,
+                shape=column.shape,
+                dtype=column.dtype,
+                chunks=(column.chunk_rows, *column.shape[1:]),
+                compressors=(Crc32cCodec(),),
+                fill_value=column.fill_value,
+                dimension_names=column.dimensions,
+            )
+
+    def array(self, name: str) -> zarr.Array[Any]:
+        """One of its arrays, to write to."""
+        return zarr.open_array(self.url, path=name, mode="r+", storage_options=self._options)
+
+    def finish(self, names: tuple[str, ...], marks: Mapping[str, Any]) -> None:
+        """Mark a store whose chunks all exist as complete, and record what it is."""
+        for name in names:
+            array = self.array(name)
+            if array.nchunks_initialized != array.nchunks:
+                raise DataError(
+                    f"{self.name}: {array.nchunks_initialized} of {array.nchunks} chunks of "
+                    f"{name} were written; write the rest before finishing the store"
+                )
+        group = zarr.open_group(self.url, mode="r+", storage_options=self._options)
+        group.attrs[MARKS] = {"complete": True, **marks}
+
+    @property
+    def _options(self) -> dict[str, Any] | None:
+        """Storage options where they apply: Zarr takes none for a path."""
+        if self.storage_options and "://" in self.url:
+            return dict(self.storage_options)
+        return None
+
+    def _replaces(self, overwrite: bool) -> bool:
+        """Whether a store stands here and may go; refuse what stands here and may not.
+
+        Zarr's own overwriting empties any directory or prefix, so it is used on Zarr stores alone.
+        """
+        try:
+            zarr.open(self.url, mode="r", storage_options=self._options)
+        except (NodeNotFoundError, FileNotFoundError) as error:
+            if os.path.isfile(self.url) or (os.path.isdir(self.url) and os.listdir(self.url)):
+                raise UsageError(
+                    f"{self.name}: exists and is not a Zarr store, so --overwrite does not apply; "
+                    "choose another path or remove it"
+                ) from error
+            return False
+        except ImportError as error:
+            raise UsageError(f"{self.name}: {error}; install streamhalf[object-storage]") from error
+        except Exception as error:
+            raise UsageError(
+                f"{self.name}: cannot tell what is here ({one_line(error)}); choose another path"
+            ) from error
+        if not overwrite:
+            raise UsageError(
+                f"{self.name}: a store exists here; choose another path or add --overwrite"
+            )
+        return True

@@ -1,0 +1,65 @@
+"""Synthetic rows in a Zarr store, written chunk by chunk by whoever runs the tasks."""
+
+from __future__ import annotations
+
+import math
+
+from streamhalf.data.block import RowRange
+from streamhalf.data.stores import Column, Target
+from streamhalf.data.synthetic import Planted, SyntheticSpec, generate, require_integer
+from streamhalf.errors import UsageError
+from streamhalf.records import to_json
+
+DEFAULT_CHUNK_ROWS = 2**18
+
+
+def create_store(
+    target: Target,
+    spec: SyntheticSpec,
+    *,
+    chunk_rows: int = DEFAULT_CHUNK_ROWS,
+    overwrite: bool = False,
+) -> tuple[RowRange, ...]:
+    """Make an empty, unfinished store; return its chunks, which `write_rows` is to fill."""
+    require_integer("chunk_rows", chunk_rows, 1)
+    step = min(chunk_rows, spec.rows)
+    columns = (
+        Column("X", (spec.rows, spec.dim), step, spec.dtype, math.nan, ("row", "feature")),
+        Column("y", (spec.rows,), step, "int8", 0, ("row",)),
+    )
+    target.create(columns, {"synthetic": to_json(spec)}, overwrite=overwrite)
+    return _split(RowRange(0, spec.rows), step)
+
+
+def write_rows(target: Target, spec: SyntheticSpec, planted: Planted, row_range: RowRange) -> int:
+    """Draw and write whole chunks, one in memory at a time; return how many labels were flipped."""
+    X, y = target.array("X"), target.array("y")
+    step = X.chunks[0]
+    if row_range.start % step or (row_range.stop % step and row_range.stop != spec.rows):
+        raise UsageError(
+            f"row_range: {row_range.start} to {row_range.stop} given; must begin and end with "
+            f"chunks of {step} rows; two writers of one chunk would undo each other"
+        )
+    n_flipped = 0
+    for chunk in _split(row_range, step):
+        rows = generate(spec, planted, chunk)
+        X[chunk.start : chunk.stop] = rows.X
+        y[chunk.start : chunk.stop] = rows.y
+        n_flipped += rows.n_flipped
+    return n_flipped
+
+
+def finish_store(target: Target, spec: SyntheticSpec, planted: Planted, n_flipped: int) -> None:
+    """Mark a store whose chunks all exist as complete, and record what was planted in it."""
+    marks = {
+        "synthetic": to_json(spec),
+        "planted_vector": planted.v.tolist(),
+        "planted_error": n_flipped / spec.rows,
+        "n_flipped": n_flipped,
+    }
+    target.finish(("X", "y"), marks)
+
+
+def _split(rows: RowRange, step: int) -> tuple[RowRange, ...]:
+    starts = range(rows.start, rows.stop, step)
+    return tuple(RowRange(start, min(start + step, rows.stop)) for start in starts)
