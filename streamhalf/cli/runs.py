@@ -48,7 +48,7 @@ def add_plan(commands: Any) -> None:
         "plan",
         run_plan,
         "Say which eps a number of rows can judge, or how many rows an eps needs.",
-        "streamhalf plan --dim 10 --rows 1000000   (or: --dim 10 --eps 0.01)",
+        "streamhalf plan --dim 10 --rows 1000000",
     )
     parser.add_argument("--dim", type=int, required=True, metavar="D", help="features")
     parser.add_argument("--rows", type=int, dest="n_rows", metavar="N", help="rows at hand")
