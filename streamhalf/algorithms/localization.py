@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from streamhalf.algorithms.localized_update import LocalizedUpdate
 from streamhalf.algorithms.planner import FIRST_DELTA, PAPER_FIRST_DELTA, WIDE_DIM, RunPlan
 from streamhalf.algorithms.proper_learner import ProperLearner
-from streamhalf.algorithms.wedge_bound import WedgeBound, WedgeOutcome
+from streamhalf.algorithms.wedge_bound import WedgeBound, WedgeOutcome, join_outcomes
 from streamhalf.config import RunConfig
 from streamhalf.data.block import RowRange
 from streamhalf.engine.shares import RowShares, Share, Split
@@ -67,6 +67,7 @@ class LocalizationState:
     candidates: tuple[Candidate, ...] = ()
     judgements: tuple[Judgement, ...] = ()
     stopped_because: str = ""
+    batches: tuple[WedgeOutcome, ...] = ()
     final: WedgeOutcome | None = None
 
     @property
@@ -112,7 +113,10 @@ class Localization:
             return self._request(
                 f"update-{state.n_updates + 1}", self._update(state).needs(), share
             )
-        return self._request("final", self._wedge(state).needs(), share)
+        wedge = self._wedge(state)
+        whole = len(wedge.candidates) == len(state.candidates)
+        name = "final" if whole else f"final-{len(state.batches) + 1}"
+        return self._request(name, wedge.needs(), share)
 
     def advance(self, state: LocalizationState, result: Any) -> LocalizationState:
         """The state after a pass."""
@@ -167,13 +171,25 @@ class Localization:
         )
 
     def _wedge(self, state: LocalizationState) -> WedgeBound:
-        return WedgeBound(
+        """Algorithm 2 for the next batch of candidates: as many as their matrices fit in memory."""
+        vectors = np.array([candidate.vector for candidate in state.candidates])
+        first = sum(len(batch.errors) for batch in state.batches)
+        wedge = WedgeBound(
             mass=self.plan.mass_tester(),
             covariance=self.plan.covariance_tester(),
-            candidates=np.array([candidate.vector for candidate in state.candidates]),
+            candidates=vectors[first:],
             n_rows=max(1, self._wanted_rows(state)),
             seed=self.config.seed,
+            first=first,
         )
+        room = self._partial_nbytes() // (4 * self.plan.dim * (self.plan.dim + 3))
+        slabs = min(len(wedge.edges()) + 1, max(4, room))
+        size = max(1, room // slabs)
+        return replace(wedge, candidates=wedge.candidates[:size], most_slabs=slabs)
+
+    def _partial_nbytes(self) -> int:
+        """What one partial may take: half a worker's memory, two tasks with all they combine."""
+        return self.config.memory_limit // (4 * (self.config.split_every + 2))
 
     def _after_initial(self, state: LocalizationState, result: Any) -> LocalizationState:
         learned, scatter = result
@@ -240,11 +256,15 @@ class Localization:
         return moved
 
     def _after_final(self, state: LocalizationState, result: Any) -> LocalizationState:
-        outcome = self._wedge(state).conclude(result)
+        batches = (*state.batches, self._wedge(state).conclude(result))
+        outcome = join_outcomes(batches)
+        if len(outcome.errors) < len(state.candidates):
+            return replace(state, batches=batches)
         judged = tuple(one for found in outcome.judgements for one in found)
         return replace(
             state,
             stage=Stage.DONE,
+            batches=batches,
             final=outcome,
             judgements=(*state.judgements, *_name_pass(judged, "final")),
         )

@@ -51,6 +51,10 @@ class WedgeBound:
         Rows the pass reads, about.
     seed
         Of the thinning: second moments need only a few hundred rows per slab.
+    first
+        Number of the first candidate, where the candidates come in batches.
+    most_slabs
+        Second-moment matrices of one candidate at most, where features are many.
     """
 
     mass: SlabMassTester
@@ -58,6 +62,8 @@ class WedgeBound:
     candidates: NDArray[np.float64]
     n_rows: int
     seed: int
+    first: int = 0
+    most_slabs: int = 1 << 20
 
     def covariance_rows(self) -> int:
         """Rows from which second moments are taken."""
@@ -65,14 +71,20 @@ class WedgeBound:
         wanted = math.ceil(2 * per_slab / (_CENTRAL_DENSITY * self.mass.eps))
         return min(self.n_rows, max(wanted, 40 * per_slab))
 
+    def edges(self) -> NDArray[np.float64]:
+        """Slab edges of the second moments."""
+        rows = self.covariance_rows()
+        per_slab = self.covariance.rows_per_slab(self.candidates.shape[1])
+        wanted = max(per_slab, math.ceil(rows / self.most_slabs))
+        eps = self.mass.eps
+        return covariance_edges(eps, finest_half_count(eps), rows, wanted)
+
     def needs(self) -> Bundle:
         """Errors and slab masses over all rows, second moments over a sample."""
         eps = self.mass.eps
         half_count = finest_half_count(eps)
         rows = self.covariance_rows()
-        per_slab = self.covariance.rows_per_slab(self.candidates.shape[1])
-        edges = covariance_edges(eps, half_count, rows, per_slab)
-        moments = SlabCovariance(self.candidates, edges)
+        moments = SlabCovariance(self.candidates, self.edges())
         # another stream than the shares': the sample must not be a slice of one of them
         share = Sampled(moments, 0.0, rows / self.n_rows, self.seed, SHARE_STREAM + 1)
         masses = CandidateSlabs(self.candidates, eps, half_count)
@@ -85,9 +97,22 @@ class WedgeBound:
         judgements = []
         for i in range(len(self.candidates)):
             found = (*self.mass.judge(slabs.counts[i]), self.covariance.judge(moments, i))
-            judgements.append(tuple(replace(one, remark=_mention(one.remark, i)) for one in found))
+            judgements.append(
+                tuple(replace(one, remark=_mention(one.remark, self.first + i)) for one in found)
+            )
         betas = tuple(wedge_beta(moments, i, self.mass.eps) for i in range(len(self.candidates)))
         return WedgeOutcome(slabs.n_rows, slabs.errors, tuple(judgements), betas, slabs.counts)
+
+
+def join_outcomes(parts: tuple[WedgeOutcome, ...]) -> WedgeOutcome:
+    """The outcomes of all batches as one."""
+    return WedgeOutcome(
+        n_rows=parts[0].n_rows,
+        errors=np.concatenate([part.errors for part in parts]),
+        judgements=tuple(found for part in parts for found in part.judgements),
+        betas=tuple(beta for part in parts for beta in part.betas),
+        slab_counts=np.concatenate([part.slab_counts for part in parts]),
+    )
 
 
 def _mention(remark: str, candidate: int) -> str:

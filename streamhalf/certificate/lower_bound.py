@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 EXACT = "counted"
 """Family of a bound that is an exact count, not a minorant's mean."""
 
-WORTHWHILE = 0.01
+WORTHWHILE = 0.003
 """Refits that gain less than this share of the limit are not repeated on the halves."""
 
 
@@ -72,11 +72,11 @@ class SearchConfig:
         Intervals whose ends have a quotient below this are not split any more.
     """
 
-    max_intervals: int = 64
+    max_intervals: int = 96
     refits: int = 4
     eigen_steps: int = 6
     tolerance: float = 2e-3
-    narrowest: float = 1.006
+    narrowest: float = 1.005
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,15 +226,20 @@ class _Search:
         return tuple(halves)
 
     def refit(self, item: _Interval) -> _Interval:
-        """Spend the refits on the form that is best here."""
+        """Spend the refits on the form that is best here.
+
+        A law that served the wider interval may be a dead end on this one: where it gains
+        nothing the refits begin once more from all directions alike.
+        """
         best = item.best
-        form = self.forms[best]
-        improved = form.refit(
-            thresholds(form, item.low, item.high),
-            item.fits[best],
-            rounds=self.config.refits,
-            steps=self.config.eigen_steps,
-        )
+        form, start = self.forms[best], item.fits[best]
+        tau = thresholds(form, item.low, item.high)
+        least = start.value + WORTHWHILE * self.limit
+        config = self.config
+        improved = form.refit(tau, start, rounds=config.refits, steps=config.eigen_steps)
+        if start.refits and improved.value < least:
+            again = Fit(improved.value, form.table.uniform(), 0)
+            found = form.refit(tau, again, rounds=config.refits, steps=config.eigen_steps)
+            improved = found if found.value > improved.value else improved
         fits = (*item.fits[:best], improved, *item.fits[best + 1 :])
-        gain = improved.value - item.bound
-        return _Interval(item.low, item.high, fits, True, gain > WORTHWHILE * self.limit)
+        return _Interval(item.low, item.high, fits, True, improved.value > least)

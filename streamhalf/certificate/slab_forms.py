@@ -19,8 +19,11 @@ Array = NDArray[np.float64]
 SUM_ROUNDING = 2.0**-22
 """Relative rounding granted to every sum: four units in the last place of float32."""
 
-LINE_SEARCH = (0.0, 0.06, 0.12, 0.25, 0.4, 0.6, 0.8)
+LINE_SEARCH = (0.0, 0.08, 0.2, 0.4, 0.6, 0.8, 0.95)
 """How far a refit may move the law of u towards the worst direction."""
+
+STALL = 1e-3
+"""A round of refitting that gains less than this share of the bound is the last."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,8 +93,11 @@ class SlabForms:
         law, here = start.law, self.laws(start.law)
         for turn in range(rounds):
             value, worst = self.bound(fit_minorants(here, tau), steps=steps)
+            stalled = turn > 1 and value < best.value + STALL * abs(best.value)
             if value > best.value:
                 best = Fit(value, law, start.refits + turn)
+            if stalled:
+                break
             there = self.laws(worst)
             earned = [self._earned(here + share * (there - here), tau) for share in LINE_SEARCH]
             share = LINE_SEARCH[int(np.argmin(earned))]
