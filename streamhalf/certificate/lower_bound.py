@@ -73,7 +73,7 @@ class SearchConfig:
     """
 
     max_intervals: int = 96
-    refits: int = 4
+    refits: int = 5
     eigen_steps: int = 6
     tolerance: float = 2e-3
     narrowest: float = 1.005

@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 SUM_ROUNDING = 2.0**-22
 """Relative rounding granted to every sum: four units in the last place of float32."""
 
-LINE_SEARCH = (0.0, 0.08, 0.2, 0.4, 0.6, 0.8, 0.95)
+LINE_SEARCH = (0.0, 0.05, 0.12, 0.25, 0.4, 0.6)
 """How far a refit may move the law of u towards the worst direction."""
 
 STALL = 1e-3

@@ -22,7 +22,7 @@ SMALLEST_ERROR = 2e-3
 """Below this error the slabs nearest to the boundary get no finer."""
 
 
-def certificate_edges(error: float, *, ratio: float = 1.1) -> NDArray[np.float64]:
+def certificate_edges(error: float, *, ratio: float = 1.06) -> NDArray[np.float64]:
     """Signed slab edges for the certificate: geometric on both sides of 0, and 0 itself.
 
     Parameters
