@@ -90,8 +90,9 @@ class PassPlan:
         items: tuple[Any, ...] = tasks
         read: Callable[[Any], Iterable[Block]] = self.source.read_each
         if lazy and isinstance(self.source.reader, DaskReader):
-            pairs = dict(zip(self.source.blocks, self.source.reader.delayed(), strict=True))
-            items = tuple((rows, *pairs[rows]) for (rows,) in tasks)
+            reader = self.source.reader
+            whole = dict(zip(self.source.blocks, reader.delayed(), strict=True))
+            items = tuple((rows, *(whole.get(rows) or _cut(reader, rows))) for (rows,) in tasks)
             read = self.source.schema.read_arrays
         return Job(
             name=self.name,
@@ -102,6 +103,13 @@ class PassPlan:
             combine=combine_partials,
             split_every=self.split_every,
         )
+
+
+def _cut(reader: DaskReader, rows: RowRange) -> tuple[Any, Any]:
+    """Lazy features and labels of a range that is no whole chunk: a share begins anywhere."""
+    window = slice(rows.start, rows.stop)
+    piece = DaskReader(reader.features[window].rechunk(-1), reader.labels[window].rechunk(-1))
+    return piece.delayed()[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
