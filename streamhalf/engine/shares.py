@@ -95,11 +95,13 @@ class RowShares:
 
 
 def spread(n_rows: int, wanted: int) -> list[RowRange]:
-    """About `wanted` rows in equal pieces at the beginnings of `N_STRATA` equal segments."""
+    """`wanted` rows in equal pieces at the beginnings of `N_STRATA` equal segments."""
     strata = min(N_STRATA, n_rows)
     starts = [i * n_rows // strata for i in range(strata + 1)]
-    size = -(-wanted // strata)
-    return [RowRange(a, min(a + size, b)) for a, b in itertools.pairwise(starts)]
+    # rounded up, the pieces would hold more than is wanted, and a share would miss the last ones
+    sizes = [(i + 1) * wanted // strata - i * wanted // strata for i in range(strata)]
+    pairs = zip(sizes, itertools.pairwise(starts), strict=True)
+    return [RowRange(a, min(a + size, b)) for size, (a, b) in pairs]
 
 
 def subtract(blocks: tuple[RowRange, ...], holes: list[RowRange]) -> list[list[RowRange]]:
