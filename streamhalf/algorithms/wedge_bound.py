@@ -75,7 +75,8 @@ class WedgeBound:
         """Slab edges of the second moments."""
         rows = self.covariance_rows()
         per_slab = self.covariance.rows_per_slab(self.candidates.shape[1])
-        wanted = max(per_slab, math.ceil(rows / self.most_slabs))
+        # covariance_edges gives every slab twice the rows asked for
+        wanted = max(per_slab, math.ceil(rows / (2 * self.most_slabs)))
         eps = self.mass.eps
         return covariance_edges(eps, finest_half_count(eps), rows, wanted)
 
