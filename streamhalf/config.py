@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
@@ -20,6 +21,7 @@ CHOICES = {
 }
 """Parameters that take one of a few words."""
 
+_REAL = ("eps", "tau", "moment_tolerance", "spectral_tolerance")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _LARGEST_FILE = 1 << 20
 
@@ -146,7 +148,8 @@ def load_config(path: str | os.PathLike[str]) -> ConfigFile:
         content = yaml.safe_load(text)
     except OSError as error:
         raise UsageError(f"{name}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    # ValueError: a date that is none, or a number of thousands of digits
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
     if content is None:
         content = {}
@@ -158,6 +161,10 @@ def load_config(path: str | os.PathLike[str]) -> ConfigFile:
     check_names(content, RunConfig.names(), name)
     if isinstance(content.get("memory_limit"), str):
         content["memory_limit"] = parse_size("memory_limit", content["memory_limit"])
+    for real in _REAL:
+        # YAML 1.1 takes 1e-3 for text, because it has no point
+        if re.fullmatch(r"[0-9]+[eE][-+]?[0-9]+", str(content.get(real))):
+            content[real] = float(content[real])
     return ConfigFile(content, options)
 
 
