@@ -95,10 +95,9 @@ class Localization:
 
     def start(self) -> LocalizationState:
         """Before the first pass."""
-        split = {"rows": Split.ROWS, "reuse": Split.REUSE}.get(self.config.rows, Split.CHUNKS)
         return LocalizationState(
             stage=Stage.INITIAL,
-            split=split,
+            split=self.plan.split,
             delta=FIRST_DELTA if self.plan.adaptive else PAPER_FIRST_DELTA,
         )
 
@@ -134,6 +133,8 @@ class Localization:
         return shares.take(state.cursor, self._wanted_rows(state))
 
     def _wanted_rows(self, state: LocalizationState) -> int:
+        if state.split is Split.REUSE:
+            return self.plan.n_rows
         if state.stage is Stage.INITIAL:
             return self.plan.initial_rows
         if state.stage is Stage.UPDATE:
@@ -194,13 +195,14 @@ class Localization:
     def _after_initial(self, state: LocalizationState, result: Any) -> LocalizationState:
         learned, scatter = result
         exchangeable = ExchangeabilityTester(tau=self.plan.tau_pass).judge(scatter)
-        if state.split is Split.CHUNKS and exchangeable.outcome is not Outcome.PASSED:
-            judged = _name_pass((exchangeable,), "initial")
-            if self.config.rows == "auto":
-                return replace(self.start(), split=Split.ROWS, judgements=judged)
+        may_fall_back = state.split is Split.CHUNKS and self.config.rows == "auto"
+        if may_fall_back and exchangeable.outcome is not Outcome.PASSED:
+            said = f"{exchangeable.remark}: sampling rows"
+            judged = _name_pass((replace(exchangeable, remark=said),), "initial")
+            return replace(self.start(), split=Split.ROWS, judgements=judged)
         proper = self._learner(state).conclude(learned)
         judged = _name_pass((*proper.judgements, exchangeable), "initial")
-        n_rows = int(scatter.counts.sum())
+        n_rows = int(learned[1].n_rows)  # segments with few rows are left out of the scatter
         first = Candidate(proper.vector, 1.0, 0.0, proper.strength, n_rows, n_rows)
         moved = replace(
             state,

@@ -123,7 +123,7 @@ def plan_for_eps(eps: float, dim: int, config: RunConfig) -> RunPlan:
         dim=dim,
         eps=eps,
         tau=config.tau,
-        split=Split.REUSE if config.rows == "reuse" else Split.CHUNKS,
+        split=Split.CHUNKS if config.rows == "auto" else Split(config.rows),
         adaptive=adaptive,
         initial_rows=0,
         accepted_rows=0,

@@ -47,5 +47,5 @@ class ExchangeabilityTester:
                     limit=limit,
                 ),
             ),
-            remark="" if passed else "rows are not exchangeable across chunks: sampling rows",
+            remark="" if passed else "rows are not exchangeable across chunks",
         )
