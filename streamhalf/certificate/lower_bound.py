@@ -1,4 +1,4 @@
-"""No halfspace on these rows has error below L (section 8): L from slab statistics.
+"""No halfspace on these rows has error below L: L from slab statistics.
 
 Any unit w is cos(theta) v + sin(theta) u with u orthogonal to v, and errs on a row where
 u·s < tau = -z cot(theta). For an interval of angles every slab takes its smallest tau, at one

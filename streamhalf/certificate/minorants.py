@@ -3,7 +3,7 @@
 A polynomial of degree 2n that meets 1 doubly at nodes left of tau, 0 at tau and 0 doubly at nodes
 right of it is below the indicator everywhere, whatever the nodes (Markov). The nodes decide only
 how large its mean is: the best ones for a law with given moments are the other eigenvalues of
-its Jacobi matrix, with the last diagonal entry set so that tau is one of them (section 8).
+its Jacobi matrix, with the last diagonal entry set so that tau is one of them.
 
 Nothing is taken on trust: the largest excess over the indicator, found at the polynomial's own
 critical points, is subtracted, and a polynomial that does not fall at infinity is dropped.

@@ -1,4 +1,4 @@
-"""Slab statistics as polynomials in the direction u: what every bound of section 8 is made of."""
+"""Slab statistics as polynomials in the direction u: what every bound is made of."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ Array = NDArray[np.float64]
 SUM_ROUNDING = 2.0**-22
 """Relative rounding granted to every sum: four units in the last place of float32."""
 
+BASIS_ROUNDING = 1e-14
+"""Relative rounding granted to the change of basis, in float64 with room."""
+
+SMALLEST_SCALE = 1e-25
+"""Rows smaller than this, or larger than its inverse, have moments that float64 cannot hold."""
+
 LINE_SEARCH = (0.0, 0.05, 0.12, 0.25, 0.4, 0.6)
 """How far a refit may move the law of u towards the worst direction."""
 
@@ -37,9 +43,10 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlabForms:
-    """Non-empty slabs: mass, extremes of abs(z), Hermite moments times mass, in units of `scale`.
+    """Non-empty slabs: mass, extremes of abs(z), Hermite moments times mass, in a common unit.
 
-    `sizes` are the masses times the mean of |s|^m, which bound the rounding of the moments.
+    `sizes` are the masses times the mean of |s|^m and `hermite_sizes` the same for he_m with all
+    its terms taken positive: what the rounding of the moments is proportional to.
     """
 
     degree: int
@@ -49,6 +56,7 @@ class SlabForms:
     negative: NDArray[np.bool_]
     moments: Array
     sizes: Array
+    hermite_sizes: Array
     table: Sphere
 
     def laws(self, law: Array) -> Array:
@@ -79,8 +87,11 @@ class SlabForms:
         return value - self.allowance(coefficients), self.table.point(worst)
 
     def allowance(self, coefficients: Array) -> float:
-        """What rounding of the sums can amount to."""
-        return SUM_ROUNDING * float((np.abs(coefficients) * self.sizes).sum())
+        """What rounding of the sums, and of the change to the Hermite basis, can amount to."""
+        size = np.abs(coefficients)
+        hermite = size @ hermite_from_powers(self.degree)
+        sums = SUM_ROUNDING * float((size * self.sizes).sum())
+        return sums + BASIS_ROUNDING * float((hermite * self.hermite_sizes).sum())
 
     def refit(self, tau: Array, start: Fit, *, rounds: int, steps: int) -> Fit:
         """Improve a bound by fitting the minorants to the directions that defeat them.
@@ -120,16 +131,18 @@ class SlabForms:
 
 
 def slab_forms(statistics: SlabStatistics, degree: int) -> SlabForms:
-    """Turn sums into Hermite moments up to an even `degree`, in units of the rows' own scale."""
+    """Turn sums into Hermite moments up to an even `degree`, in units of the typical slab."""
     dim = statistics.dim - 1
     sums = statistics.sums[:, : count_monomials(dim, degree)]
     # a slab whose moments overflow takes no part: 0 is a minorant too
     keep = (statistics.counts > 0) & np.isfinite(sums).all(axis=1)
     raw = sums[keep] / statistics.n_rows
-    squares = _even_sizes(raw, dim, 2)
-    scale = float(np.sqrt(squares.sum() / dim)) or 1.0
+    scale = _typical_scale(_even_sizes(raw, dim, 2) / dim, raw[:, 0])
+    if not SMALLEST_SCALE < scale < 1 / SMALLEST_SCALE:
+        keep, raw, scale = np.zeros_like(keep), raw[:0], 1.0
     for m in range(1, degree + 1):
         raw[:, _part(dim, m)] /= scale**m
+    sizes = _sizes(raw, dim, degree)
     return SlabForms(
         degree,
         statistics.counts[keep] / statistics.n_rows,
@@ -137,9 +150,19 @@ def slab_forms(statistics: SlabStatistics, degree: int) -> SlabForms:
         statistics.high[keep] / scale,
         np.flatnonzero(keep) < statistics.n_negative,
         _hermite(raw, dim, degree),
-        _sizes(raw, dim, degree),
+        sizes,
+        sizes @ np.abs(np.linalg.inv(hermite_from_powers(degree))).T,
         sphere(dim, degree),
     )
+
+
+def _typical_scale(squares: Array, mass: Array) -> float:
+    """Median over rows of their slab's root mean square: outliers must not set the unit."""
+    spread = np.sqrt(squares / mass)
+    order = np.argsort(spread)
+    middle = int(np.searchsorted(np.cumsum(mass[order]), mass.sum() / 2))
+    chosen = spread[order[min(middle, len(order) - 1)]] if len(order) else 0.0
+    return float(chosen) or float(np.sqrt(squares.sum())) or 1.0
 
 
 def _part(dim: int, m: int) -> slice:

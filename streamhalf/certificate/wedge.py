@@ -1,4 +1,4 @@
-"""How much any halfspace near v can disagree with it (section 7): beta from slab statistics.
+"""How much any halfspace near v can disagree with it: beta from slab statistics.
 
 For w within the angle arctan(gamma) of v, sgn(w·x) differs from sgn(v·x) only where
 u·s <= -t, with s = sgn(v·x) x_perp, t = abs(v·x)/gamma. Rows enter through r = y x, which changes

@@ -84,7 +84,7 @@ class SlabStatistics:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlabMoments:
-    """Counts and packed moments of s, per slab of z (section 8's sufficient statistics).
+    """Counts and packed moments of s, per slab of z (all that the certificate needs).
 
     Margins are taken in float64 whatever the data, and the slab keeps the extremes of |z| it
     met, so no bound depends on how a row next to an edge was rounded: what is certified holds

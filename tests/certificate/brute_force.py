@@ -88,7 +88,7 @@ def largest_disagreement(problem: Problem, gamma: float, rng: np.random.Generato
 
 def random_rows(rng: np.random.Generator, n: int, dim: int) -> Array:
     """Rows of a kind drawn at random, most of them far from normal."""
-    kind = rng.integers(9)
+    kind = rng.integers(11)
     X = rng.standard_normal((n, dim))
     if kind == 0:
         X = rng.standard_t(rng.choice([1.2, 2.0, 4.0]), (n, dim))
@@ -106,6 +106,11 @@ def random_rows(rng: np.random.Generator, n: int, dim: int) -> Array:
         X = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
     elif kind == 7:
         X[:, 0] *= rng.random(n) < 0.5
+    elif kind == 8:
+        X *= 10.0 ** rng.uniform(-6, 6, (n, 1))
+    elif kind == 9:
+        X[:, 1:] *= 10.0 ** -float(rng.integers(0, 7))
+        X[rng.random(n) < 0.1] *= 1e3
     return np.asarray(X)
 
 

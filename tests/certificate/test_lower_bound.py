@@ -108,7 +108,7 @@ def test_lower_bound__rows_on_the_boundary_are_no_errors_of_the_opposite_directi
 
 def test_lower_bound__a_wild_scale_or_overflow_keeps_it_valid():
     problem = planted(500, 2, noise=0.2)
-    for scale in (1e-12, 1e9, 1e60, 1e90):
+    for scale in (1e-90, 1e-60, 1e-12, 1e9, 1e60, 1e90):
         moved = Problem(problem.X * scale, problem.y, problem.v)
         with np.errstate(over="ignore"):
             statistics = moved.statistics(degree=4, ratio=1.3)
