@@ -2,15 +2,26 @@
 
 from importlib.metadata import version
 
-from streamhalf.api import fit, inspect, lazy, plan, predict, synth, test
+from streamhalf.api import certify, fit, inspect, lazy, plan, predict, synth, test, verify
 from streamhalf.config import RunConfig
 from streamhalf.data.opening import open_source
 from streamhalf.errors import DataError, MemoryBudgetError, StreamhalfError, UsageError
-from streamhalf.records import FitResult, Halfspace, MomentTestResult, Outcome, PlanRecord, Verdict
+from streamhalf.files import read_result
+from streamhalf.records import (
+    CertifyResult,
+    FitResult,
+    Halfspace,
+    MomentTestResult,
+    Outcome,
+    PlanRecord,
+    Verdict,
+    VerifyResult,
+)
 
 __version__ = version("streamhalf")
 
 __all__ = [
+    "CertifyResult",
     "DataError",
     "FitResult",
     "Halfspace",
@@ -22,13 +33,17 @@ __all__ = [
     "StreamhalfError",
     "UsageError",
     "Verdict",
+    "VerifyResult",
     "__version__",
+    "certify",
     "fit",
     "inspect",
     "lazy",
     "open_source",
     "plan",
     "predict",
+    "read_result",
     "synth",
     "test",
+    "verify",
 ]

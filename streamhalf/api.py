@@ -8,8 +8,16 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from streamhalf.algorithms.planner import make_plan, plan_for_rows, refuse_strict
-from streamhalf.algorithms.tester_learner import learn, no_answer
+from streamhalf.algorithms.tester_learner import (
+    certify_classifier,
+    certify_fit,
+    learn,
+    no_answer,
+)
+from streamhalf.algorithms.verification import Verification
 from streamhalf.config import RunConfig, check_names
 from streamhalf.data.block import RowRange
 from streamhalf.data.inspection import StoreReport, inspect_store
@@ -48,14 +56,17 @@ from streamhalf.events import (
     ignore,
 )
 from streamhalf.records import (
+    CertifyResult,
     DataRecord,
     FitResult,
     Halfspace,
     MomentTestResult,
     PlanRecord,
     Verdict,
+    VerifyResult,
     Versions,
     overall_outcome,
+    seal,
 )
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.covariance import Covariance
@@ -152,11 +163,87 @@ def fit(
         result = no_answer(source, budget, config)
     else:
         with _open_run(config, client, observer) as run:
-            if config.whiten:
-                source = _whiten(run, source)
-            result = learn(run, source, budget, config)
+            seen = _whiten(run, source) if config.whiten else source
+            result = certify_fit(run, source, config, learn(run, seen, budget, config))
     observer(RunEnded(result.verdict))
-    return result
+    return seal(result)
+
+
+def certify(
+    data: DataLike,
+    *,
+    weights: Any,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> CertifyResult:
+    """Certify somebody's linear classifier: its error, and a bound L below which no halfspace gets.
+
+    Parameters
+    ----------
+    data
+        Anything `open_source` takes.
+    weights
+        A `Halfspace`, a vector, or a fitted linear model with `coef_` (and `intercept_`).
+    client
+        A `distributed` client to run on, instead of the `scheduler` parameter.
+    storage_options
+        For URLs.
+    observer
+        Called with every event of the run.
+    **parameters
+        Fields of `RunConfig`.
+    """
+    config = make_config(parameters)
+    source = _open(data, config, storage_options)
+    halfspace = as_halfspace(weights, source.dim)
+    observer(RunStarted("certify", source.name, source.n_rows, source.dim, source.notices))
+    with _open_run(config, client, observer) as run:
+        whitening = None
+        if config.whiten:
+            found = _whiten(run, source).schema.whitening
+            whitening = found.record if found is not None else None
+        result = certify_classifier(run, source, config, halfspace, whitening)
+    return seal(result)
+
+
+def verify(
+    document: FitResult | CertifyResult,
+    data: DataLike,
+    *,
+    block_rows: int | None = None,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> VerifyResult:
+    """Recompute the claims of a result from the data in one pass, and say which hold.
+
+    Parameters
+    ----------
+    document
+        What `fit` or `certify` returned, or `read_result` read.
+    data
+        The data it speaks of, wherever they are now.
+    block_rows
+        Read in blocks of so many rows instead of stored chunks.
+    client
+        A `distributed` client to run on, instead of the `scheduler` parameter.
+    storage_options
+        For URLs.
+    observer
+        Called with every event of the run.
+    **parameters
+        Fields of `RunConfig`.
+    """
+    config = make_config(parameters)
+    source = _open(data, config, storage_options)
+    if block_rows is not None:
+        source = source.reblocked(block_rows)
+    observer(RunStarted("verify", source.name, source.n_rows, source.dim, source.notices))
+    with _open_run(config, client, observer) as run:
+        return Verification(document, config).run(run, source)
 
 
 def plan(
@@ -296,6 +383,26 @@ def predict(
         n_positive = _write_all(engine, "predict", source.blocks, write, observer)
     finish_predictions(target, source, n_positive)
     return n_positive
+
+
+def as_halfspace(weights: Any, dim: int) -> Halfspace:
+    """A halfspace from a vector, a fitted linear model, or a result of `fit`."""
+    if isinstance(weights, FitResult):
+        weights = weights.halfspace
+    if isinstance(weights, Halfspace):
+        normal, offset = np.array(weights.normal), weights.offset
+    else:
+        normal = np.asarray(getattr(weights, "coef_", weights), dtype=np.float64).squeeze()
+        intercept = np.asarray(getattr(weights, "intercept_", 0.0), dtype=np.float64).squeeze()
+        if intercept.ndim:
+            raise UsageError("weights: more than one intercept; only two classes can be certified")
+        offset = float(intercept)
+    normal = np.atleast_1d(normal)
+    if normal.shape != (dim,):
+        raise UsageError(f"weights: shape {normal.shape}; the data have {dim} features")
+    if not (np.isfinite(normal).all() and np.isfinite(offset) and np.any(normal)):
+        raise UsageError("weights: must be finite and not all 0")
+    return Halfspace(tuple(normal.tolist()), offset)
 
 
 def _usable(model: FitResult, *, force: bool) -> Halfspace:

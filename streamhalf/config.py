@@ -51,6 +51,10 @@ class RunConfig:
     rows
         How passes share rows: "auto" (disjoint chunks where they are exchangeable, else sampled
         rows), "chunks", "rows" or "reuse" (all rows in every pass, for small data).
+    certificate_degree
+        Even degree of the slab moments behind the certificate; 0 for no certificate.
+    max_ratio
+        Accept only if the certified ratio U/L is at most this; None for no such demand.
     seed
         Seed of all randomness.
     scheduler
@@ -74,6 +78,8 @@ class RunConfig:
     mode: str = "practical"
     schedule: str = "adaptive"
     rows: str = "auto"
+    certificate_degree: int = 4
+    max_ratio: float | None = None
     seed: int = 0
     scheduler: str = "threads"
     n_workers: int | None = None
@@ -91,6 +97,15 @@ class RunConfig:
         _whole("degree", self.degree, 2, 8)
         if self.degree % 2:
             raise UsageError(f"degree: {self.degree} is odd; use an even degree from 2 to 8")
+        _whole("certificate_degree", self.certificate_degree, 0, 8)
+        if self.certificate_degree % 2:
+            raise UsageError(
+                f"certificate_degree: {self.certificate_degree} is odd; use 0, 2, 4, 6 or 8"
+            )
+        if self.max_ratio is not None:
+            _within("max_ratio", self.max_ratio, 1.0, 1e6)
+            if self.certificate_degree == 0:
+                raise UsageError("max_ratio: needs a certificate; set certificate_degree to 4")
         _within("moment_tolerance", self.moment_tolerance, 1e-6, 1.0)
         _within("spectral_tolerance", self.spectral_tolerance, 1e-6, 1.0)
         _whole("seed", self.seed, 0, 2**63 - 1)

@@ -9,8 +9,10 @@ import tempfile
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from streamhalf.errors import DataError, StreamhalfError
-from streamhalf.records import from_json, to_json
+from streamhalf.records import CertifyResult, FitResult, Halfspace, from_json, to_json
 
 T = TypeVar("T")
 
@@ -57,18 +59,68 @@ def write_json(path: str | os.PathLike[str], record: Any) -> None:
 
 def read_record(cls: type[T], path: str | os.PathLike[str]) -> T:
     """Read a record from a JSON file, as data only and of bounded size."""
+    return from_json(cls, _read_json(path), where=os.fspath(path))
+
+
+def read_result(path: str | os.PathLike[str]) -> FitResult | CertifyResult:
+    """Read what `fit` or `certify` wrote; the document's schema says which."""
+    content = _read_json(path)
+    schema = content.get("schema") if isinstance(content, dict) else None
+    where = os.fspath(path)
+    if schema == CertifyResult.__dataclass_fields__["schema"].default:
+        return from_json(CertifyResult, content, where=where)
+    return from_json(FitResult, content, where=where)
+
+
+def read_weights(path: str | os.PathLike[str]) -> Halfspace:
+    """Read a linear classifier: .npy (a vector), or JSON.
+
+    JSON may be a list of weights, an object with `normal` and perhaps `offset`, or a result file.
+    """
+    name = os.fspath(path)
+    if name.endswith(".npy"):
+        return Halfspace(_vector(name, _read_npy(name)))
+    content = _read_json(name)
+    if isinstance(content, dict) and isinstance(content.get("halfspace"), dict):
+        content = content["halfspace"]
+    if isinstance(content, list):
+        content = {"normal": content}
+    return from_json(Halfspace, content, where=name)
+
+
+def _read_npy(name: str) -> Any:
+    try:
+        with open(name, "rb") as file:
+            return np.load(file, allow_pickle=False)
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, EOFError) as error:
+        raise DataError(
+            f"{name}: not an array of numbers: {' '.join(str(error).split())}"
+        ) from error
+
+
+def _vector(name: str, array: Any) -> tuple[float, ...]:
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+        raise DataError(f"{name}: not an array of real numbers; save one vector of weights")
+    squeezed = np.atleast_1d(array.squeeze())
+    if squeezed.ndim != 1:
+        raise DataError(f"{name}: shape {array.shape}; expected one vector of weights")
+    return tuple(float(value) for value in squeezed)
+
+
+def _read_json(path: str | os.PathLike[str]) -> Any:
     name = os.fspath(path)
     try:
         with open(name, encoding="utf-8") as file:
             text = file.read(_LARGEST_RECORD + 1)
         if len(text) > _LARGEST_RECORD:
             raise DataError(f"{name}: more than {_LARGEST_RECORD} characters; not a result file")
-        content = json.loads(text)
+        return json.loads(text)
     except OSError as error:
         raise DataError(f"{name}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{name}: not JSON: {' '.join(str(error).split())}") from error
-    return from_json(cls, content, where=name)
 
 
 def _umask() -> int:

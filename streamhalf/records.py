@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import hashlib
 import importlib.metadata
+import json
 import math
 import platform
 import types
@@ -147,6 +149,65 @@ class ErrorRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class OptRecord:
+    """No halfspace errs on less: on the rows at hand, and (confidence 1 - tau) on their source."""
+
+    lower_empirical: float
+    lower: float
+
+
+@dataclass(frozen=True, slots=True)
+class AngleRecord:
+    """No halfspace at an angle between these (radians) from the certified one errs on less."""
+
+    angle_low: float
+    angle_high: float
+    bound: float
+    family: str
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateRecord:
+    """What the certificate pass found over all rows.
+
+    `error` is the error of sgn(v·x) on them, `ratio` that over the bound (None where the bound is
+    0); the angles say where the bound is weakest; `slab_error` set the slabs; `digest` is a digest
+    of every row.
+    """
+
+    n_rows: int
+    n_errors: int
+    error: float
+    opt: OptRecord
+    ratio: float | None
+    angle_low: float
+    angle_high: float
+    degree: int
+    slab_error: float
+    n_slabs: tuple[int, ...]
+    digest: str
+    profile: tuple[AngleRecord, ...]
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class WhiteningRecord:
+    """Whitened features are matrix·(x - mean)."""
+
+    mean: tuple[float, ...]
+    matrix: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutRecord:
+    """The rows that measured the error: those in the ranges whose uniform lies in [low, high)."""
+
+    ranges: tuple[tuple[int, ...], ...]
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
 class CandidateRecord:
     """A candidate of the localisation: how it was found and how it did.
 
@@ -175,6 +236,8 @@ class FitResult:
     eps: float
     tau: float
     seed: int
+    opt: OptRecord | None = None
+    ratio: float | None = None
     rows_needed: int | None
     split: str
     whitened: bool
@@ -186,6 +249,67 @@ class FitResult:
     data: DataRecord
     versions: Versions
     notices: tuple[str, ...] = ()
+    certificate: CertificateRecord | None = None
+    held_out: HeldOutRecord | None = None
+    whitening: WhiteningRecord | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertifyResult:
+    """The certified interval of somebody's classifier; the document of `certify --json`."""
+
+    schema: str = "streamhalf-certificate-1"
+    halfspace: Halfspace
+    error: ErrorRecord
+    opt: OptRecord
+    ratio: float | None
+    tau: float
+    certificate: CertificateRecord
+    passes: tuple[PassRecord, ...]
+    data: DataRecord
+    versions: Versions
+    notices: tuple[str, ...] = ()
+    whitening: WhiteningRecord | None = None
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One statement of a result file, computed again from the data."""
+
+    name: str
+    claimed: str
+    recomputed: str
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyResult:
+    """Which claims of a result file hold."""
+
+    claims: tuple[Claim, ...]
+    passes: tuple[PassRecord, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether all of them do."""
+        return all(claim.holds for claim in self.claims)
+
+
+Sealed = TypeVar("Sealed", FitResult, CertifyResult)
+
+
+def document_digest(record: FitResult | CertifyResult) -> str:
+    """Digest of everything else that the document says."""
+    content = to_json(dataclasses.replace(record, digest=""))
+    text = json.dumps(content, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def seal(record: Sealed) -> Sealed:
+    """The record with its own digest, so that a changed number is found out."""
+    return dataclasses.replace(record, digest=document_digest(record))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,18 +12,22 @@ from typing import Any
 import numpy as np
 
 from streamhalf.data.block import Block
+from streamhalf.data.whitening import Whitening
 from streamhalf.reductions import (
     Bundle,
     CandidateSlabs,
     Chow,
     Covariance,
+    HalfspaceErrors,
     LabelCounts,
     Localized,
     Moments,
+    RowDigest,
     Sampled,
     SegmentScatter,
     SlabCovariance,
     SlabMoments,
+    Whitened,
 )
 from tests.strategies import cut
 
@@ -36,13 +40,16 @@ EXAMPLES: dict[type, Any] = {
     CandidateSlabs: CandidateSlabs(DIRECTIONS, width=0.25, half_count=6),
     Chow: Chow(5),
     Covariance: Covariance(),
+    HalfspaceErrors: HalfspaceErrors(DIRECTIONS[0], 0.1, np.array([[3, 20], [30, 55]])),
     LabelCounts: LabelCounts(),
     Localized: Localized(Bundle((Moments(2), Chow(3))), DIRECTIONS[0], 0.5, seed=1, stream=2),
     Moments: Moments(4),
+    RowDigest: RowDigest(),
     Sampled: Sampled(LabelCounts(), 0.2, 0.7, seed=1, stream=2),
     SegmentScatter: SegmentScatter(total_rows=60, n_segments=4),
     SlabCovariance: SlabCovariance(DIRECTIONS, np.array([-1.0, 0.0, 1.0])),
     SlabMoments: SlabMoments(DIRECTIONS[0], np.array([-1.0, 0.0, 1.0]), degree=4),
+    Whitened: Whitened(Covariance(), Whitening(np.ones(3), np.diag([0.5, 1.0, 2.0]))),
 }
 
 

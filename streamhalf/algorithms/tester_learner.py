@@ -8,26 +8,33 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from streamhalf.algorithms.certification import Certification, certify_halfspace
 from streamhalf.algorithms.localization import Localization, LocalizationState, Stage
 from streamhalf.algorithms.planner import RunPlan
 from streamhalf.config import RunConfig
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
+from streamhalf.engine.shares import Share, spread
 from streamhalf.events import TesterJudged
 from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.records import (
     CandidateRecord,
+    CertifyResult,
     DataRecord,
     ErrorRecord,
     FitResult,
     Halfspace,
+    HeldOutRecord,
     Outcome,
     Verdict,
     Versions,
+    WhiteningRecord,
     overall_outcome,
 )
+from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.localized import LocalizedPartial
 
+_PILOT_ROWS = 65_536
 _UNFINISHED = ("rows for updates are used up", "largest number of updates")
 
 
@@ -35,6 +42,7 @@ def learn(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> FitResu
     """Run every pass of the plan; source is what the statements refer to (whitened or not)."""
     algorithm = Localization(plan, config, source.blocks)
     state = algorithm.start()
+    held_out: HeldOutRecord | None = None
     while state.stage is not Stage.DONE:
         request = algorithm.request(state)
         result = run.reduce(
@@ -45,10 +53,12 @@ def learn(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> FitResu
             count_accepted=count_accepted,
         )
         known = len(state.judgements)
+        if state.stage is Stage.FINAL:
+            held_out = _held_out(request.share)
         state = algorithm.advance(state, result)
         for judgement in state.judgements[known:]:
             run.observer(TesterJudged(judgement))
-    return conclude(run, source, plan, config, state)
+    return conclude(run, source, plan, config, state, held_out)
 
 
 def count_accepted(result: object) -> int:
@@ -58,6 +68,86 @@ def count_accepted(result: object) -> int:
     while isinstance(result, tuple):
         result = result[0]
     return int(result.n_rows)  # type: ignore[attr-defined]
+
+
+def certify_fit(run: Run, source: Source, config: RunConfig, result: FitResult) -> FitResult:
+    """Add the certificate of the returned halfspace; `source` has the rows as they are stored."""
+    if result.halfspace is None or result.error is None or not config.certificate_degree:
+        return result
+    certification = Certification.of_halfspace(
+        result.halfspace,
+        result.whitening,
+        error=result.error.empirical,
+        degree=config.certificate_degree,
+        memory_limit=config.memory_limit,
+    )
+    everywhere = HalfspaceErrors(np.array(result.halfspace.normal), result.halfspace.offset)
+    certificate, _ = certify_halfspace(
+        run, source, certification, everywhere, name="certificate", tau=config.tau
+    )
+    certified = replace(
+        result,
+        opt=certificate.opt,
+        ratio=certificate.ratio,
+        certificate=certificate,
+        passes=tuple(run.passes),
+    )
+    return _demand_ratio(certified, config.max_ratio)
+
+
+def certify_classifier(
+    run: Run,
+    source: Source,
+    config: RunConfig,
+    halfspace: Halfspace,
+    whitening: WhiteningRecord | None,
+) -> CertifyResult:
+    """The certified interval of a classifier that somebody brings."""
+    errors = HalfspaceErrors(np.array(halfspace.normal), halfspace.offset)
+    pilot_rows = tuple(spread(source.n_rows, _PILOT_ROWS))
+    pilot = run.reduce("pilot", source, errors, blocks=pilot_rows)
+    certification = Certification.of_halfspace(
+        halfspace,
+        whitening,
+        error=pilot.n_errors / pilot.n_rows,
+        degree=config.certificate_degree or 4,
+        memory_limit=config.memory_limit,
+    )
+    certificate, counted = certify_halfspace(
+        run, source, certification, errors, name="certificate", tau=config.tau
+    )
+    error = counted.n_errors / counted.n_rows
+    upper = binomial_upper(counted.n_errors, counted.n_rows, config.tau)
+    lower = certificate.opt.lower_empirical
+    return CertifyResult(
+        halfspace=halfspace,
+        error=ErrorRecord(error, upper, counted.n_rows),
+        opt=certificate.opt,
+        ratio=error / lower if lower > 0 else None,
+        tau=config.tau,
+        certificate=certificate,
+        passes=tuple(run.passes),
+        data=DataRecord(source.n_rows, source.dim, source.fingerprint, source.name),
+        versions=Versions.current(),
+        notices=source.notices,
+        whitening=whitening,
+    )
+
+
+def _demand_ratio(result: FitResult, max_ratio: float | None) -> FitResult:
+    if max_ratio is None or result.verdict is not Verdict.ACCEPTED:
+        return result
+    if result.ratio is not None and result.ratio <= max_ratio:
+        return result
+    reached = "no bound above 0" if result.ratio is None else f"ratio {result.ratio:.4g}"
+    advice = result.certificate.advice if result.certificate else ""
+    said = f"max_ratio {max_ratio:g} was demanded, the certificate has {reached}; {advice}"
+    return replace(
+        result,
+        verdict=Verdict.INCONCLUSIVE,
+        rows_needed=None,
+        notices=(*result.notices, said),
+    )
 
 
 def no_answer(source: Source, plan: RunPlan, config: RunConfig) -> FitResult:
@@ -84,7 +174,12 @@ def no_answer(source: Source, plan: RunPlan, config: RunConfig) -> FitResult:
 
 
 def conclude(
-    run: Run, source: Source, plan: RunPlan, config: RunConfig, state: LocalizationState
+    run: Run,
+    source: Source,
+    plan: RunPlan,
+    config: RunConfig,
+    state: LocalizationState,
+    held_out: HeldOutRecord | None,
 ) -> FitResult:
     """Verdict, halfspace, error and candidates from the final state."""
     eps, outcome = plan.eps, overall_outcome(state.judgements)
@@ -106,7 +201,20 @@ def conclude(
         chosen=chosen,
         testers=state.judgements,
         passes=tuple(run.passes),
+        held_out=held_out,
+        whitening=source.schema.whitening.record if source.schema.whitening else None,
     )
+
+
+def _held_out(share: Share) -> HeldOutRecord:
+    """The share's rows, neighbouring blocks joined."""
+    joined: list[tuple[int, int]] = []
+    for rows in share.blocks:
+        if joined and joined[-1][1] == rows.start:
+            joined[-1] = (joined[-1][0], rows.stop)
+        else:
+            joined.append((rows.start, rows.stop))
+    return HeldOutRecord(tuple(joined), share.low, share.high)
 
 
 def choose(state: LocalizationState) -> int | None:

@@ -16,7 +16,7 @@ from streamhalf.events import Observer, ignore
 from streamhalf.report.terminal import watch
 
 EXIT_CODES = """exit codes: 0 accepted or passed, 10 rejected, 11 inconclusive,
-2 wrong usage, 3 bad data, 1 anything else"""
+12 a claim does not hold, 2 wrong usage, 3 bad data, 1 anything else"""
 
 _DEFAULTS = RunConfig()
 

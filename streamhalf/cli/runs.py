@@ -1,4 +1,4 @@
-"""`test`, `plan` and `fit`: commands that judge and learn."""
+"""`test`, `plan`, `fit`, `certify` and `verify`: commands that judge, learn and prove."""
 
 from __future__ import annotations
 
@@ -23,8 +23,14 @@ from streamhalf.cli.options import (
     observe,
     read_config,
 )
-from streamhalf.files import write_json
-from streamhalf.report.terminal import show_fit, show_plan, show_test
+from streamhalf.files import read_result, read_weights, write_json
+from streamhalf.report.terminal import (
+    show_certificate,
+    show_fit,
+    show_plan,
+    show_test,
+    show_verification,
+)
 
 
 def add_test(commands: Any) -> None:
@@ -72,6 +78,49 @@ def add_fit(commands: Any) -> None:
     add_testing(parser)
     add_learning(parser)
     add_parameter(parser, "rows", "how passes share the rows")
+    add_parameter(parser, "certificate_degree", "even degree of its slab moments, 0 for none", int)
+    parser.add_argument(
+        "--max-ratio", type=float, metavar="R", help="accept only with a certified U/L up to R"
+    )
+    _add_common(parser)
+
+
+def add_certify(commands: Any) -> None:
+    """`streamhalf certify`."""
+    parser = add_command(
+        commands,
+        "certify",
+        run_certify,
+        "Certify a linear classifier: its error, and a bound that no halfspace can beat.",
+        "streamhalf certify data.zarr --weights weights.npy --json certificate.json",
+    )
+    parser.add_argument("store", metavar="STORE", help="path or URL of a Zarr store")
+    parser.add_argument(
+        "--weights",
+        required=True,
+        metavar="FILE",
+        help=".npy vector, JSON list or object with normal and offset, or a result file",
+    )
+    add_parameter(parser, "tau", "probability that a statement about the source is wrong", float)
+    add_parameter(parser, "whiten", "estimate mean and covariance, bound on whitened rows", bool)
+    add_parameter(parser, "certificate_degree", "even degree of the slab moments", int)
+    _add_common(parser)
+
+
+def add_verify(commands: Any) -> None:
+    """`streamhalf verify`."""
+    parser = add_command(
+        commands,
+        "verify",
+        run_verify,
+        "Recompute the claims of a result file from the data; exit code 12 if one fails.",
+        "streamhalf verify result.json data.zarr",
+    )
+    parser.add_argument("document", metavar="CERTIFICATE", help="what fit or certify wrote")
+    parser.add_argument("store", metavar="STORE", help="path or URL of a Zarr store")
+    parser.add_argument(
+        "--block-rows", type=int, metavar="N", help="read in other pieces than the stored chunks"
+    )
     _add_common(parser)
 
 
@@ -132,4 +181,45 @@ def run_fit(options: argparse.Namespace) -> int:
     return result.verdict.exit_code
 
 
-COMMANDS = (add_test, add_plan, add_fit)
+def run_certify(options: argparse.Namespace) -> int:
+    """The certificate of somebody's classifier."""
+    path = getattr(options, "json", None)
+    check_writable(path)
+    config = read_config(options)
+    weights = read_weights(options.weights)
+    with observe(options) as observer:
+        result = api.certify(
+            options.store,
+            weights=weights,
+            storage_options=config.storage_options,
+            observer=observer,
+            **config.parameters,
+        )
+    show_certificate(Console(), result)
+    if path:
+        write_json(path, result)
+    return 0
+
+
+def run_verify(options: argparse.Namespace) -> int:
+    """The check of a result file."""
+    path = getattr(options, "json", None)
+    check_writable(path)
+    config = read_config(options)
+    document = read_result(options.document)
+    with observe(options) as observer:
+        result = api.verify(
+            document,
+            options.store,
+            block_rows=getattr(options, "block_rows", None),
+            storage_options=config.storage_options,
+            observer=observer,
+            **config.parameters,
+        )
+    show_verification(Console(), result)
+    if path:
+        write_json(path, result)
+    return 0 if result.holds else 12
+
+
+COMMANDS = (add_test, add_plan, add_fit, add_certify, add_verify)

@@ -15,7 +15,7 @@ from streamhalf.data.block import Block, RowRange
 from streamhalf.data.schema import LabelCoding, RowSchema, find_coding
 from streamhalf.data.stored import UnlabelledReader
 from streamhalf.data.whitening import Whitening
-from streamhalf.errors import DataError
+from streamhalf.errors import DataError, UsageError
 
 BLOCK_NBYTES = 16 << 20
 """Small stored chunks are read together until a block has about this size."""
@@ -88,6 +88,14 @@ class Source:
     def read_each(self, ranges: tuple[RowRange, ...]) -> Iterator[Block]:
         """Read several ranges, one after the other."""
         return map(self.read, ranges)
+
+    def reblocked(self, block_rows: int) -> Source:
+        """The same rows, cut into blocks of `block_rows` whatever the stored chunks."""
+        if block_rows < 1:
+            raise UsageError(f"block_rows: {block_rows} given; use at least 1")
+        starts = range(0, self.n_rows, block_rows)
+        blocks = tuple(RowRange(i, min(i + block_rows, self.n_rows)) for i in starts)
+        return replace(self, blocks=blocks)
 
     def whitened(self, whitening: Whitening) -> Source:
         """The same rows, seen through a whitening."""

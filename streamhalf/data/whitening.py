@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.errors import DataError
-from streamhalf.records import Halfspace
+from streamhalf.records import Halfspace, WhiteningRecord
 
 _LEAST_RELATIVE_VARIANCE = 1e-10
 """Below this share of the largest (scaled) variance a direction counts as constant."""
@@ -54,6 +54,27 @@ class Whitening:
         """Whiten rows; centring happens in float64, because a raw mean may dwarf the spread."""
         centred = X.astype(np.float64) - self.mean
         return (centred @ self.matrix.T).astype(X.dtype)
+
+    @property
+    def record(self) -> WhiteningRecord:
+        """The map as plain numbers."""
+        return WhiteningRecord(
+            tuple(self.mean.tolist()), tuple(tuple(row) for row in self.matrix.tolist())
+        )
+
+    @classmethod
+    def from_record(cls, record: WhiteningRecord) -> Whitening:
+        """The map from plain numbers."""
+        mean, matrix = np.array(record.mean), np.array(record.matrix)
+        if matrix.shape != (len(mean), len(mean)) or not np.isfinite(matrix).all():
+            raise DataError(f"whitening: matrix {matrix.shape} does not fit {len(mean)} features")
+        return cls(mean, matrix)
+
+    def from_raw(self, halfspace: Halfspace) -> tuple[NDArray[np.float64], float]:
+        """Normal and offset on whitened features of a halfspace on raw ones."""
+        raw = np.array(halfspace.normal)
+        normal: NDArray[np.float64] = np.linalg.solve(self.matrix.T, raw)
+        return normal, halfspace.offset + float(raw @ self.mean)
 
     def to_raw(self, normal: NDArray[np.float64]) -> Halfspace:
         """The halfspace on raw features that equals sgn(normal·z) on whitened ones."""

@@ -32,6 +32,7 @@ class Run:
         reduction: Reduction[Any, Any],
         *,
         blocks: tuple[RowRange, ...] | None = None,
+        split_every: int | None = None,
         count_accepted: Callable[[Any], int] | None = None,
     ) -> Any:
         """One pass over `blocks` (all by default); returns the finalized result."""
@@ -40,7 +41,7 @@ class Run:
             source=source,
             reduction=reduction,
             blocks=source.blocks if blocks is None else blocks,
-            split_every=self.split_every,
+            split_every=split_every or self.split_every,
         )
         result, record = run_pass(
             self.engine,

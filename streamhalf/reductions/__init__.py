@@ -4,26 +4,32 @@ from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.candidate_slabs import CandidateSlabs
 from streamhalf.reductions.chow import Chow
 from streamhalf.reductions.covariance import Covariance
+from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.label_counts import LabelCounts
 from streamhalf.reductions.localized import Localized
 from streamhalf.reductions.moments import Moments
+from streamhalf.reductions.row_digest import RowDigest
 from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.segment_scatter import SegmentScatter
 from streamhalf.reductions.slab_covariance import SlabCovariance
 from streamhalf.reductions.slab_moments import SlabMoments
+from streamhalf.reductions.whitened import Whitened
 
 REDUCTIONS: tuple[type, ...] = (
     Bundle,
     CandidateSlabs,
     Chow,
     Covariance,
+    HalfspaceErrors,
     LabelCounts,
     Localized,
     Moments,
+    RowDigest,
     Sampled,
     SegmentScatter,
     SlabCovariance,
     SlabMoments,
+    Whitened,
 )
 
 __all__ = ["REDUCTIONS", "Reduction", *(cls.__name__ for cls in REDUCTIONS)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,12 +25,15 @@ from rich.text import Text
 from streamhalf.data.inspection import StoreReport
 from streamhalf.events import Event, Observer, PassEnded, PassProgress, PassStarted, RunStarted
 from streamhalf.records import (
+    CertificateRecord,
+    CertifyResult,
     FitResult,
     Judgement,
     MomentTestResult,
     Outcome,
     PlanRecord,
     Verdict,
+    VerifyResult,
 )
 
 _STYLE = {
@@ -247,6 +251,47 @@ def show_fit(console: Console, result: FitResult) -> None:
             break
 
 
+def interval_words(error: float, certificate: CertificateRecord, tau: float) -> str:
+    """The certified interval in words."""
+    lower = certificate.opt.lower_empirical
+    if lower <= 0:
+        return f"No lower bound above 0 could be certified; {certificate.advice}."
+    weakest = math.degrees(certificate.angle_low)
+    return (
+        f"Certified: no halfspace errs on less than {100 * lower:.3f}% of these rows "
+        f"({100 * certificate.opt.lower:.3f}% of their source, confidence {100 * (1 - tau):g}%): "
+        f"{error / lower:.3g} times the best at most. The bound is weakest at {weakest:.0f} "
+        f"degrees; {certificate.advice}."
+    )
+
+
+def show_certificate(console: Console, result: CertifyResult) -> None:
+    """The certified interval of a classifier."""
+    error = result.error
+    text = (
+        f"The classifier errs on {100 * error.empirical:.3f}% of {error.n_rows:,} rows (at most "
+        f"{100 * error.upper:.3f}% on their source if it never saw them, confidence "
+        f"{100 * (1 - result.tau):g}%).\n"
+        + interval_words(error.empirical, result.certificate, result.tau)
+    )
+    console.print(Panel(escape(text), title="CERTIFICATE", title_align="left", expand=False))
+
+
+def show_verification(console: Console, result: VerifyResult) -> None:
+    """Every claim, and whether it holds."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("claim", "holds", "claimed", "recomputed"):
+        table.add_column(column)
+    for claim in result.claims:
+        holds = "[green]yes" if claim.holds else "[bold red]NO"
+        table.add_row(escape(claim.name), holds, escape(claim.claimed), escape(claim.recomputed))
+    console.print(table)
+    failed = sum(not claim.holds for claim in result.claims)
+    console.print(
+        "[green]every claim holds" if result.holds else f"[bold red]{failed} claims do not hold"
+    )
+
+
 def fit_sentence(result: FitResult) -> str:
     """The verdict in words that need no statistics."""
     rows = f"{result.data.rows:,} rows of {result.data.dim} features"
@@ -258,6 +303,8 @@ def fit_sentence(result: FitResult) -> str:
         return (
             f"Too few rows to tell ({rows}).\nJudging at eps = {result.eps:.4g} takes about "
             f"{result.rows_needed:,} rows; for small data try --rows reuse, or a larger --eps."
+            if result.rows_needed is not None
+            else f"Not accepted: {result.notices[-1]}."
         )
     if result.error is None:
         return f"Accepted ({rows})."
@@ -265,7 +312,12 @@ def fit_sentence(result: FitResult) -> str:
         f"The halfspace errs on {100 * result.error.empirical:.3f}% of fresh rows, at most "
         f"{100 * result.error.upper:.3f}% (confidence {100 * (1 - result.tau):g}%).\n"
         f"The features look Gaussian at accuracy eps = {result.eps:.4g} ({rows}), so this is "
-        "within a constant\nof the best halfspace plus eps, whichever labels were flipped."
+        "within a constant of the best halfspace plus eps, whichever labels were flipped."
+        + (
+            "\n" + interval_words(result.certificate.error, result.certificate, result.tau)
+            if result.certificate
+            else ""
+        )
     )
 
 

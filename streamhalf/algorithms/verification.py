@@ -1,0 +1,145 @@
+"""Recompute every claim of a result file from the data, in one pass."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamhalf.algorithms.certification import Certification, certify_halfspace
+from streamhalf.config import RunConfig
+from streamhalf.data.source import Source
+from streamhalf.engine.run import Run
+from streamhalf.engine.shares import SHARE_STREAM
+from streamhalf.errors import DataError
+from streamhalf.kernels.binomial import binomial_upper
+from streamhalf.records import (
+    CertificateRecord,
+    CertifyResult,
+    Claim,
+    FitResult,
+    Halfspace,
+    VerifyResult,
+    document_digest,
+)
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.halfspace_errors import HalfspaceErrors, HalfspaceErrorsResult
+from streamhalf.reductions.sampled import Sampled
+
+_BOUND_TOLERANCE = 1e-6
+"""Sums over other chunks differ in rounding, and with them the bound in its last digits."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verification:
+    """The pass that checks one document."""
+
+    document: FitResult | CertifyResult
+    config: RunConfig
+
+    def run(self, run: Run, source: Source) -> VerifyResult:
+        """Check what needs no data, then read them once."""
+        claims = [self._document(), *self._data(source)]
+        if self.document.certificate is None:
+            raise DataError("certificate: the document has none; nothing to verify")
+        if source.dim == self.document.data.dim:
+            certification = self._certification(self.document.certificate)
+            found, errors = certify_halfspace(
+                run, source, certification, self._errors(), name="verify", tau=self.document.tau
+            )
+            claims += self._certified(self.document.certificate, found)
+            claims += self._measured(errors)
+        return VerifyResult(tuple(claims), tuple(run.passes))
+
+    def _document(self) -> Claim:
+        again = document_digest(self.document)
+        return Claim(
+            "document is as written", self.document.digest, again, self.document.digest == again
+        )
+
+    def _data(self, source: Source) -> list[Claim]:
+        data = self.document.data
+        return [
+            _equal("rows", data.rows, source.n_rows),
+            _equal("features", data.dim, source.dim),
+            _equal("fingerprint", data.fingerprint, source.fingerprint),
+        ]
+
+    def _certification(self, record: CertificateRecord) -> Certification:
+        return Certification.of_halfspace(
+            self._halfspace(),
+            self.document.whitening,
+            error=record.slab_error,
+            degree=record.degree,
+            memory_limit=self.config.memory_limit,
+        )
+
+    def _halfspace(self) -> Halfspace:
+        halfspace = self.document.halfspace
+        if halfspace is None or not np.linalg.norm(halfspace.normal) > 0:
+            raise DataError("halfspace: the document has none; nothing to verify")
+        return halfspace
+
+    def _errors(self) -> Reduction[Any, Any]:
+        """Errors of the halfspace on the rows that measured it."""
+        halfspace = self._halfspace()
+        normal = np.array(halfspace.normal)
+        held_out = self.document.held_out if isinstance(self.document, FitResult) else None
+        if held_out is None:
+            return HalfspaceErrors(normal, halfspace.offset)
+        ranges = np.array(held_out.ranges, dtype=np.int64).reshape(-1, 2)
+        errors = HalfspaceErrors(normal, halfspace.offset, ranges)
+        if (held_out.low, held_out.high) == (0.0, 1.0):
+            return errors
+        seed = self.document.seed if isinstance(self.document, FitResult) else 0
+        return Sampled(errors, held_out.low, held_out.high, seed, SHARE_STREAM)
+
+    def _certified(self, claimed: CertificateRecord, found: CertificateRecord) -> list[Claim]:
+        return [
+            _equal("digest of all rows", claimed.digest, found.digest),
+            _close("errors on all rows", claimed.n_errors, found.n_errors, _slack(found.n_rows)),
+            _close(
+                "no halfspace below L",
+                claimed.opt.lower_empirical,
+                found.opt.lower_empirical,
+                _BOUND_TOLERANCE,
+            ),
+            _close("L on the source", claimed.opt.lower, found.opt.lower, _BOUND_TOLERANCE),
+            _close(
+                "ratio U/L", _number(claimed.ratio), _number(found.ratio), 1e-3 * (found.ratio or 1)
+            ),
+        ]
+
+    def _measured(self, found: HalfspaceErrorsResult) -> list[Claim]:
+        error = self.document.error
+        if error is None:
+            return []
+        n_rows = max(1, found.n_rows)
+        candidates = len(self.document.candidates) if isinstance(self.document, FitResult) else 1
+        upper = binomial_upper(found.n_errors, n_rows, self.document.tau / max(1, candidates))
+        slack = _slack(n_rows) / n_rows
+        return [
+            _equal("rows that measured the error", error.n_rows, found.n_rows),
+            _close("error on them", error.empirical, found.n_errors / n_rows, slack),
+            _close("upper bound of the error", error.upper, upper, 2 * slack),
+        ]
+
+
+def _slack(n_rows: int) -> float:
+    """Rows on the boundary may fall on either side, depending on rounding."""
+    return 2 + 1e-6 * n_rows
+
+
+def _number(value: float | None) -> float:
+    return math.inf if value is None else value
+
+
+def _equal(name: str, claimed: object, found: object) -> Claim:
+    return Claim(name, str(claimed), str(found), claimed == found)
+
+
+def _close(name: str, claimed: float, found: float, tolerance: float) -> Claim:
+    same = claimed == found or abs(claimed - found) <= tolerance
+    return Claim(name, f"{claimed:.10g}", f"{found:.10g}", same)

@@ -1,0 +1,47 @@
+"""A digest of rows that does not depend on how they are chunked: a sum of row hashes mod 2^64."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SUB_BATCH = 8192
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def sum_row_hashes(
+    X: NDArray[np.floating[Any]], y: NDArray[np.int8], rows: NDArray[np.int64]
+) -> int:
+    """Sum over rows, modulo 2^64, of a hash of the row's bits, its label and its number."""
+    words = np.uint32 if X.dtype == np.float32 else np.uint64
+    keys = column_keys(X.shape[1] + 1)
+    total = np.uint64(0)
+    with np.errstate(over="ignore"):
+        for start in range(0, len(y), _SUB_BATCH):
+            window = slice(start, start + _SUB_BATCH)
+            bits = np.ascontiguousarray(X[window]).view(words).astype(np.uint64)
+            label = (y[window] > 0).astype(np.uint64)
+            mixed = bits @ keys[:-1] + label * keys[-1]
+            mixed = mix(mixed ^ (rows[window].astype(np.uint64) * _ODD))
+            total = total + mixed.sum(dtype=np.uint64)
+    return int(total)
+
+
+def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble 64-bit words (the finaliser of SplitMix64)."""
+    values = (values ^ (values >> np.uint64(30))) * _FIRST
+    values = (values ^ (values >> np.uint64(27))) * _SECOND
+    return values ^ (values >> np.uint64(31))
+
+
+@cache
+def column_keys(count: int) -> NDArray[np.uint64]:
+    """One odd multiplier per column."""
+    with np.errstate(over="ignore"):
+        keys = mix(np.arange(1, count + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
+    keys.setflags(write=False)
+    return keys

@@ -1,0 +1,62 @@
+"""How many rows a given halfspace gets wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.data.block import Block
+from streamhalf.kernels.localize import margins
+
+
+@dataclass(frozen=True, slots=True)
+class HalfspaceErrorsResult:
+    """Rows and errors."""
+
+    n_rows: int
+    n_errors: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HalfspaceErrors:
+    """Errors of sgn(normal·x + offset), in float64, over the rows in `ranges` (None: all rows).
+
+    `ranges` holds rising, disjoint pairs (start, stop).
+    """
+
+    normal: NDArray[np.float64]
+    offset: float = 0.0
+    ranges: NDArray[np.int64] | None = None
+
+    name = "halfspace-errors"
+
+    def empty(self, dim: int) -> HalfspaceErrorsResult:
+        """No rows."""
+        return HalfspaceErrorsResult(0, 0)
+
+    def map(self, block: Block) -> HalfspaceErrorsResult:
+        """Count one block."""
+        if self.ranges is not None:
+            position = np.searchsorted(self.ranges[:, 0], block.rows, side="right") - 1
+            inside = block.rows < self.ranges[np.maximum(position, 0), 1]
+            block = block.select(inside & (position >= 0))
+        margin = margins(block.X.astype(np.float64, copy=False), self.normal) + self.offset
+        return HalfspaceErrorsResult(
+            block.n_rows, int(np.count_nonzero((margin >= 0) != (block.y > 0)))
+        )
+
+    def combine(
+        self, left: HalfspaceErrorsResult, right: HalfspaceErrorsResult
+    ) -> HalfspaceErrorsResult:
+        """Add."""
+        return HalfspaceErrorsResult(left.n_rows + right.n_rows, left.n_errors + right.n_errors)
+
+    def finalize(self, partial: HalfspaceErrorsResult) -> HalfspaceErrorsResult:
+        """The counts are the result."""
+        return partial
+
+    def partial_nbytes(self, dim: int) -> int:
+        """Two words."""
+        return 16

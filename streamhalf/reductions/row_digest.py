@@ -1,0 +1,47 @@
+"""A digest of all rows, values, labels and order, that any chunking reproduces exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamhalf.data.block import Block
+from streamhalf.kernels.digest import sum_row_hashes
+
+
+@dataclass(frozen=True, slots=True)
+class RowDigestPartial:
+    """A sum of row hashes modulo 2^64."""
+
+    total: int
+
+    @property
+    def text(self) -> str:
+        """The sum in hexadecimal."""
+        return f"{self.total:016x}"
+
+
+@dataclass(frozen=True, slots=True)
+class RowDigest:
+    """A changed value, label or order of rows changes it, but for a chance of 2^-64."""
+
+    name = "digest"
+
+    def empty(self, dim: int) -> RowDigestPartial:
+        """No rows."""
+        return RowDigestPartial(0)
+
+    def map(self, block: Block) -> RowDigestPartial:
+        """Hash one block."""
+        return RowDigestPartial(sum_row_hashes(block.X, block.y, block.rows))
+
+    def combine(self, left: RowDigestPartial, right: RowDigestPartial) -> RowDigestPartial:
+        """Add modulo 2^64."""
+        return RowDigestPartial((left.total + right.total) % 2**64)
+
+    def finalize(self, partial: RowDigestPartial) -> RowDigestPartial:
+        """The sum is the digest."""
+        return partial
+
+    def partial_nbytes(self, dim: int) -> int:
+        """One word."""
+        return 8
