@@ -87,7 +87,7 @@ class RowShares:
 
     @cached_property
     def _line(self) -> tuple[list[RowRange], NDArray[np.int64]]:
-        strata = spread(self.n_rows, self.first_rows)
+        strata = [piece for piece in spread(self.n_rows, self.first_rows) if piece.n_rows]
         order = np.random.Generator(np.random.Philox(self.seed)).permutation(len(self.blocks))
         rest = subtract(self.blocks, strata)
         line = strata + [piece for i in order for piece in rest[i]]

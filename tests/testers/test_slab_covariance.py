@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from streamhalf.data.block import Block
+from streamhalf.records import Outcome
+from streamhalf.reductions import SlabCovariance
+from streamhalf.reductions.slab_covariance import SlabCovarianceResult
+from streamhalf.testers.slab_covariance import (
+    COVARIANCE_LIMIT,
+    SlabCovarianceTester,
+    covariance_edges,
+    merge_outwards,
+)
+
+EDGES = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+
+
+def measure(X: np.ndarray, v: np.ndarray, edges: np.ndarray = EDGES) -> SlabCovarianceResult:
+    reduction = SlabCovariance(v[None, :], edges)
+    block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X)))
+    return reduction.finalize(reduction.map(block))
+
+
+def make_tester(tau: float = 0.01, n_slabs: int = 6) -> SlabCovarianceTester:
+    return SlabCovarianceTester(tau=tau, n_slabs=n_slabs)
+
+
+@pytest.mark.parametrize(("dim", "n_rows"), [(1, 50), (5, 200), (20, 400), (20, 30)])
+def test_quantile__holds_under_the_null(dim: int, n_rows: int) -> None:
+    # exceeded with probability at most 5% each: more than 32 of 300 has probability 2e-5
+    tester = make_tester(tau=0.05, n_slabs=1)
+    rng = np.random.default_rng(dim)
+    draws = rng.standard_normal((300, n_rows, dim))
+    largest = np.linalg.eigvalsh(np.swapaxes(draws, 1, 2) @ draws / n_rows)[:, -1]
+    assert np.count_nonzero(largest > tester.quantile(n_rows, dim)) <= 32
+
+
+@pytest.mark.parametrize("dim", [1, 3, 30])
+def test_rows_per_slab__is_the_smallest_conclusive_number(dim: int) -> None:
+    tester = make_tester()
+    rows = tester.rows_per_slab(dim)
+    assert tester.quantile(rows, dim) <= COVARIANCE_LIMIT < tester.quantile(rows - 1, dim)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 6])
+def test_slab_covariance__gaussian_at_the_planned_rows_passes(dim: int) -> None:
+    # fails with probability at most tau = 1% each: 3 or more of 40 has probability 0.008
+    tester = make_tester()
+    failed = 0
+    for seed in range(40):
+        rng = np.random.default_rng([dim, seed])
+        v = rng.standard_normal(dim)
+        X = rng.standard_normal((tester.rows_per_slab(dim) * 8, dim))
+        judgement = tester.judge(measure(X, v / np.linalg.norm(v)), 0)
+        failed += judgement.outcome is not Outcome.PASSED
+    assert failed <= 2
+
+
+def test_slab_covariance__few_gaussian_rows_are_never_rejected() -> None:
+    # rejected with probability at most 1% each: 5 or more of 100 has probability 0.003
+    outcomes = []
+    for seed in range(100):
+        X = np.random.default_rng(seed).standard_normal(((3, 30)[seed % 2], 4))
+        outcomes.append(make_tester().judge(measure(X, np.eye(4)[0]), 0).outcome)
+    assert outcomes.count(Outcome.REJECTED) <= 4
+    assert Outcome.INCONCLUSIVE in outcomes
+
+
+def test_slab_covariance__names_slab_and_direction() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((20_000, 3))
+    inside = (X[:, 0] >= 0.5) & (X[:, 0] < 1)
+    X[inside, 1] *= 2  # variance 4 along x2 in one slab; over all rows it is 1.45
+    judgement = make_tester().judge(measure(X, np.eye(3)[0]), 0)
+    assert judgement.outcome is Outcome.REJECTED
+    (evidence,) = judgement.evidence
+    assert evidence.name.endswith("in slab 0.5 <= v·x < 1")
+    assert "1.00·x2" in evidence.name
+    assert abs(evidence.direction[1]) > 0.99
+    assert evidence.observed == judgement.statistic == pytest.approx(4, abs=0.3)
+    assert (evidence.expected, evidence.limit) == (1.0, COVARIANCE_LIMIT)
+    assert judgement.n_rows == np.count_nonzero(inside)
+
+
+def test_slab_covariance__looks_only_orthogonally_to_the_candidate() -> None:
+    X = np.random.default_rng(4).standard_normal((5_000, 2))
+    X[:, 0] *= 5  # along v: the slab mass tester's business
+    assert make_tester().judge(measure(X, np.eye(2)[0]), 0).outcome is Outcome.PASSED
+
+
+def test_slab_covariance__inconclusive_names_the_rows_of_a_slab() -> None:
+    X = np.array([[0.1, 1.6, 0.0]] * 10 + [[-0.1, 0.0, 0.0]] * 10)
+    judgement = make_tester().judge(measure(X, np.eye(3)[0]), 0)
+    assert judgement.outcome is Outcome.INCONCLUSIVE
+    assert judgement.statistic == pytest.approx(2.56)
+    assert judgement.rows_needed == make_tester().rows_per_slab(3)
+
+
+def test_slab_covariance__judges_each_candidate_by_itself() -> None:
+    X = np.random.default_rng(5).standard_normal((8_000, 2))
+    X[:, 1] *= 2
+    reduction = SlabCovariance(np.eye(2), EDGES)
+    result = reduction.map(Block(X, np.ones(8_000, dtype=np.int8), np.arange(8_000)))
+    found = [make_tester().judge(reduction.finalize(result), i).outcome for i in range(2)]
+    assert found == [Outcome.REJECTED, Outcome.PASSED]
+
+
+def test_slab_covariance__no_rows_are_an_error() -> None:
+    with pytest.raises(ValueError, match="no slab to judge"):
+        make_tester().judge(measure(np.empty((0, 2)), np.eye(2)[0]), 0)
+
+
+@given(
+    half=st.lists(st.integers(0, 40), min_size=1, max_size=8),
+    other=st.lists(st.integers(0, 40), min_size=8, max_size=8),
+    rows=st.integers(1, 120),
+)
+def test_merge_outwards__partitions_each_side_into_large_groups(
+    half: list[int], other: list[int], rows: int
+) -> None:
+    counts = np.array(other[: len(half)] + half)
+    zero = len(half)
+    edges = np.arange(1 - zero, zero, dtype=np.float64)
+    groups = merge_outwards(counts, edges, rows)
+    for side in (range(zero), range(zero, 2 * zero)):
+        mine = [group for group in groups if set(group) <= set(side)]
+        total = int(counts[list(side)].sum())
+        assert sorted(i for group in mine for i in group) == (list(side) if total else [])
+        assert all(group == list(range(group[0], group[-1] + 1)) for group in mine)
+        enough = [int(counts[group].sum()) >= rows for group in mine]
+        assert all(enough) or (len(mine) == 1 and total < rows)
+    assert sum(len(group) for group in groups) == len({i for group in groups for i in group})
+
+
+@given(
+    width=st.floats(0.005, 0.25),
+    half_count=st.integers(1, 300),
+    n_rows=st.integers(1, 10**6),
+    rows=st.integers(1, 500),
+)
+def test_covariance_edges__give_every_slab_twice_its_rows(
+    width: float, half_count: int, n_rows: int, rows: int
+) -> None:
+    edges = covariance_edges(width, half_count, n_rows, rows)
+    np.testing.assert_array_equal(edges, -edges[::-1])
+    assert edges[len(edges) // 2] == 0
+    assert all(a < b for a, b in itertools.pairwise(edges))
+    numbers = edges / width
+    np.testing.assert_allclose(numbers, np.round(numbers), atol=1e-9)
+    assert np.abs(numbers).max() <= half_count + 1e-9
+    expected = n_rows * np.diff(ndtr(np.concatenate([[-np.inf], edges, [np.inf]])))
+    if len(edges) > 1:
+        assert expected.min() >= 2 * rows * (1 - 1e-9)
+
+
+def test_covariance_edges__are_as_fine_as_the_rows_allow() -> None:
+    edges = covariance_edges(0.01, 400, 1_000_000, 500)
+    expected = 1_000_000 * np.diff(ndtr(edges[edges >= 0]))
+    # a slab grows by one width at a time, at most 3,990 rows, until it holds 1,000
+    assert expected[0] == pytest.approx(3989, abs=1)
+    assert expected.max() < 1_000 + 3_990
+    assert np.diff(edges).min() == pytest.approx(0.01)

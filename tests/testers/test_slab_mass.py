@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from streamhalf.data.block import Block, RowRange
+from streamhalf.data.synthetic import SyntheticSpec, generate, plant
+from streamhalf.kernels.slabs import count_slabs, number_slabs
+from streamhalf.records import Outcome, overall_outcome
+from streamhalf.reductions import CandidateSlabs
+from streamhalf.testers.slab_mass import (
+    SlabMassTester,
+    count_scales,
+    finest_half_count,
+    gaussian_masses,
+    merge_slabs,
+    slab_half_count,
+    slab_name,
+)
+
+
+def draw_counts(eps: float, n_rows: int, rng: np.random.Generator, size: int) -> np.ndarray:
+    """Histograms of true N(0, 1) margins over the finest slabs."""
+    return rng.multinomial(n_rows, gaussian_masses(eps, finest_half_count(eps)), size=size)
+
+
+def count_margins(margins: np.ndarray, eps: float) -> np.ndarray:
+    half_count = finest_half_count(eps)
+    return count_slabs(number_slabs(margins, eps, half_count), 2 * half_count + 2)
+
+
+@given(eta=st.floats(0.002, 0.5), half_count=st.integers(1, 400))
+def test_gaussian_masses__sum_to_one(eta: float, half_count: int) -> None:
+    masses = gaussian_masses(eta, half_count)
+    assert len(masses) == 2 * half_count + 2
+    assert (masses >= 0).all()
+    assert masses.sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_allclose(masses, masses[::-1], atol=1e-15)
+
+
+@given(eta=st.floats(1e-4, 0.5))
+def test_slab_half_count__leaves_mass_at_most_eta_beyond(eta: float) -> None:
+    # the printed radius sqrt(log(1/eta)) leaves 8.6 eta at eta = 0.001
+    reach = slab_half_count(eta) * eta
+    assert 2 * ndtr(-reach) <= eta
+    assert reach - eta < math.sqrt(2 * math.log(1 / eta)) <= reach * (1 + 1e-12)
+
+
+@given(eps=st.floats(0.002, 0.25))
+def test_finest_half_count__covers_every_scale_below_one_half(eps: float) -> None:
+    scales = range(1, count_scales(eps) + 1)
+    assert scales[-1] * eps < 0.5 <= (scales[-1] + 1) * eps * (1 + 1e-12)
+    reaches = [j * slab_half_count(j * eps) for j in scales]
+    assert finest_half_count(eps) == max(reaches)
+
+
+@given(
+    j=st.integers(1, 7),
+    quarters=st.lists(st.integers(-600, 600), max_size=60),
+    half_count=st.integers(1, 12),
+    spare=st.integers(0, 9),
+)
+def test_merge_slabs__equals_the_histogram_at_the_coarser_scale(
+    j: int, quarters: list[int], half_count: int, spare: int
+) -> None:
+    # multiples of eps / 4 with eps a power of two: no rounding blurs which slab a margin is in
+    eps = 1 / 16
+    margins = np.array(quarters, dtype=np.float64) * eps / 4
+    finest = j * half_count + spare
+    fine = count_slabs(number_slabs(margins, eps, finest), 2 * finest + 2)
+    coarse = count_slabs(number_slabs(margins, j * eps, half_count), 2 * half_count + 2)
+    np.testing.assert_array_equal(merge_slabs(fine, j, half_count), coarse)
+
+
+@pytest.mark.parametrize(("eps", "n_rows"), [(0.05, 300), (0.05, 30_000), (0.2, 2_000)])
+def test_quantile__holds_under_the_null_at_every_scale(eps: float, n_rows: int) -> None:
+    # exceeded with probability at most 5% at each scale: more than 142 of 2000 has probability 2e-5
+    tester = SlabMassTester(eps=eps, tau=0.05 * count_scales(eps))
+    counts = draw_counts(eps, n_rows, np.random.default_rng(5), 2000)
+    for j in range(1, count_scales(eps) + 1):
+        half_count = slab_half_count(j * eps)
+        masses = gaussian_masses(j * eps, half_count)
+        merged = np.array([merge_slabs(drawn, j, half_count) for drawn in counts])
+        distances = np.abs(merged / n_rows - masses).sum(axis=1)
+        assert np.count_nonzero(distances > tester.quantile(n_rows, j * eps)) <= 142
+
+
+@pytest.mark.parametrize("eps", [0.02, 0.077, 0.25])
+def test_slab_mass__gaussian_at_the_planned_rows_passes(eps: float) -> None:
+    # fails with probability at most tau = 1% each: 7 or more of 200 has probability 0.004
+    tester = SlabMassTester(eps=eps, tau=0.01)
+    rows = tester.rows_needed()
+    assert tester.quantile(rows, eps) <= eps < tester.quantile(rows - 1, eps)
+    drawn = draw_counts(eps, rows, np.random.default_rng(7), 200)
+    outcomes = [overall_outcome(tester.judge(counts)) for counts in drawn]
+    assert sum(outcome is not Outcome.PASSED for outcome in outcomes) <= 6
+
+
+def test_slab_mass__few_gaussian_rows_are_never_rejected() -> None:
+    # rejected with probability at most 1% each: 5 or more of 150 has probability 0.02
+    rng = np.random.default_rng(8)
+    tester = SlabMassTester(eps=0.04, tau=0.01)
+    outcomes = [
+        overall_outcome(tester.judge(draw_counts(0.04, n_rows, rng, 1)[0]))
+        for n_rows in (1, 10, 200) * 50
+    ]
+    assert outcomes.count(Outcome.REJECTED) <= 4
+    assert outcomes.count(Outcome.INCONCLUSIVE) >= 140
+
+
+def test_slab_mass__inconclusive_names_the_rows_that_settle_it() -> None:
+    tester = SlabMassTester(eps=0.1, tau=0.01)
+    rng = np.random.default_rng(9)
+    (judgement,) = tester.judge(draw_counts(0.1, 500, rng, 1)[0])
+    assert judgement.outcome is Outcome.INCONCLUSIVE
+    assert judgement.limit < judgement.statistic <= judgement.null_quantile
+    assert judgement.rows_needed == tester.rows_needed()
+    (settled,) = tester.judge(draw_counts(0.1, judgement.rows_needed, rng, 1)[0])
+    assert settled.outcome is Outcome.PASSED
+    assert settled.rows_needed is None
+
+
+def judge_marginal(marginal: str, eps: float, n_rows: int = 60_000):
+    """Slab masses along the planted direction."""
+    spec = SyntheticSpec(rows=n_rows, dim=4, marginal=marginal, noise="none", seed=1)
+    planted = plant(spec)
+    rows = generate(spec, planted, RowRange(0, n_rows))
+    slabs = CandidateSlabs(planted.v[None, :], eps, finest_half_count(eps))
+    result = slabs.map(Block(rows.X, rows.y, np.arange(n_rows)))
+    return SlabMassTester(eps=eps, tau=0.01).judge(result.counts[0])
+
+
+def test_slab_mass__spike_is_named_by_its_slab() -> None:
+    # a share 0.1 of the rows lies within 0.005 of the boundary, half of it on each side
+    (judgement,) = judge_marginal("spike", 0.1)
+    assert judgement.outcome is Outcome.REJECTED
+    assert {item.name for item in judgement.evidence[:2]} == {
+        "slab 0 <= v·x < 0.1",
+        "slab -0.1 <= v·x < 0",
+    }
+    for item in judgement.evidence[:2]:
+        assert item.expected == pytest.approx(0.0398, abs=1e-4)
+        assert item.observed > item.expected + 0.03
+        assert item.deviation == pytest.approx(item.observed - item.expected)
+        assert item.limit == judgement.limit == 0.1
+    assert judgement.remark == "eta 0.1"
+
+
+def test_slab_mass__hole_is_named_by_its_slabs() -> None:
+    (judgement,) = judge_marginal("hole", 0.1)
+    assert judgement.outcome is Outcome.REJECTED
+    empty = {item.name for item in judgement.evidence if item.observed == 0}
+    assert empty
+    assert empty <= {
+        "slab -0.2 <= v·x < -0.1",
+        "slab -0.1 <= v·x < 0",
+        "slab 0 <= v·x < 0.1",
+        "slab 0.1 <= v·x < 0.2",
+    }
+
+
+def test_slab_mass__three_point_law_with_gaussian_moments_is_rejected_along_an_axis() -> None:
+    rng = np.random.default_rng(4)
+    margins = rng.choice([-math.sqrt(3), 0.0, math.sqrt(3)], 20_000, p=[1 / 6, 2 / 3, 1 / 6])
+    (judgement, *_) = SlabMassTester(eps=0.1, tau=0.01).judge(count_margins(margins, 0.1))
+    assert judgement.outcome is Outcome.REJECTED
+    assert judgement.evidence[0].name == "slab 0 <= v·x < 0.1"
+    assert judgement.evidence[0].observed == pytest.approx(2 / 3, abs=0.02)
+
+
+def test_slab_mass__a_coarse_scale_rejects_where_the_finest_cannot_tell() -> None:
+    # 50 rows, all on one side: chance alone puts 50 rows into 50 of 280 thin slabs
+    margins = np.abs(np.random.default_rng(2).standard_normal(50))
+    tester = SlabMassTester(eps=0.02, tau=0.01)
+    finest, coarser = tester.judge(count_margins(margins, 0.02))
+    assert finest.outcome is Outcome.INCONCLUSIVE
+    assert coarser.outcome is Outcome.REJECTED
+    assert coarser.limit > finest.limit == 0.02
+
+
+def test_slab_name__says_which_margins() -> None:
+    assert slab_name(0, 0.25, 4) == "slab v·x < -1"
+    assert slab_name(1, 0.25, 4) == "slab -1 <= v·x < -0.75"
+    assert slab_name(8, 0.25, 4) == "slab 0.75 <= v·x < 1"
+    assert slab_name(9, 0.25, 4) == "slab v·x >= 1"
