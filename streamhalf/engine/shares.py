@@ -82,12 +82,13 @@ class RowShares:
             if begin >= stop:
                 break
             low, high = max(start, begin) - begin, min(stop, int(end)) - begin
-            taken.append(RowRange(piece.start + low, piece.start + high))
+            if low < high:
+                taken.append(RowRange(piece.start + low, piece.start + high))
         return tuple(sorted(taken))
 
     @cached_property
     def _line(self) -> tuple[list[RowRange], NDArray[np.int64]]:
-        strata = [piece for piece in spread(self.n_rows, self.first_rows) if piece.n_rows]
+        strata = spread(self.n_rows, self.first_rows)
         order = np.random.Generator(np.random.Philox(self.seed)).permutation(len(self.blocks))
         rest = subtract(self.blocks, strata)
         line = strata + [piece for i in order for piece in rest[i]]
