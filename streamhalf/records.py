@@ -208,6 +208,24 @@ class HeldOutRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class DiagnosticsRecord:
+    """What the pictures of a report are drawn from.
+
+    Of the first pass: `feature_moments` (d rows: means of he_1, he_2, ... of each feature) and
+    `pair_moments` (d × d: normalised Hermite moments of degree 2; empty for wide data). Of the
+    final pass, for the returned halfspace: rows in slabs of `slab_width` (the outer two are tails),
+    and the largest second moment orthogonal to it between the `eigen_edges`.
+    """
+
+    feature_moments: tuple[tuple[float, ...], ...]
+    pair_moments: tuple[tuple[float, ...], ...]
+    slab_width: float
+    slab_counts: tuple[int, ...]
+    eigen_edges: tuple[float, ...]
+    eigenvalues: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CandidateRecord:
     """A candidate of the localisation: how it was found and how it did.
 
@@ -252,6 +270,7 @@ class FitResult:
     certificate: CertificateRecord | None = None
     held_out: HeldOutRecord | None = None
     whitening: WhiteningRecord | None = None
+    diagnostics: DiagnosticsRecord | None = None
     digest: str = ""
 
 

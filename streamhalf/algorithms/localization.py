@@ -22,6 +22,7 @@ from streamhalf.data.block import RowRange
 from streamhalf.engine.shares import RowShares, Share, Split
 from streamhalf.records import Judgement, Outcome, overall_outcome
 from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.moments import MomentsResult
 from streamhalf.reductions.segment_scatter import SegmentScatter
 from streamhalf.testers.acceptance import AcceptanceTester
 from streamhalf.testers.exchangeability import ExchangeabilityTester
@@ -69,6 +70,7 @@ class LocalizationState:
     stopped_because: str = ""
     batches: tuple[WedgeOutcome, ...] = ()
     final: WedgeOutcome | None = None
+    moments: MomentsResult | None = None
 
     @property
     def rejected(self) -> bool:
@@ -210,6 +212,7 @@ class Localization:
             cursor=state.cursor + self._wanted_rows(state),
             candidates=(first,),
             judgements=(*state.judgements, *judged),
+            moments=learned[0][0] if self.plan.dim > WIDE_DIM else learned[0],
         )
         return replace(moved, stage=Stage.DONE) if moved.rejected else moved
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamhalf.algorithms.certification import Certification, certify_halfspace
 from streamhalf.algorithms.localization import Localization, LocalizationState, Stage
-from streamhalf.algorithms.planner import RunPlan
+from streamhalf.algorithms.planner import WIDE_DIM, RunPlan
 from streamhalf.config import RunConfig
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
@@ -21,6 +21,7 @@ from streamhalf.records import (
     CandidateRecord,
     CertifyResult,
     DataRecord,
+    DiagnosticsRecord,
     ErrorRecord,
     FitResult,
     Halfspace,
@@ -203,6 +204,7 @@ def conclude(
         passes=tuple(run.passes),
         held_out=held_out,
         whitening=source.schema.whitening.record if source.schema.whitening else None,
+        diagnostics=_diagnostics(plan, state, chosen),
     )
 
 
@@ -269,6 +271,23 @@ def _candidates(state: LocalizationState, chosen: int | None) -> tuple[Candidate
             beta=final.betas[i] if final else math.nan,
         )
         for i, candidate in enumerate(state.candidates)
+    )
+
+
+def _diagnostics(
+    plan: RunPlan, state: LocalizationState, chosen: int | None
+) -> DiagnosticsRecord | None:
+    if state.moments is None or chosen is None:
+        return None
+    final, moments = state.final, state.moments
+    pairs = moments.pair_moments() if plan.dim <= WIDE_DIM else np.zeros((0, 0))
+    return DiagnosticsRecord(
+        feature_moments=tuple(tuple(row) for row in moments.feature_moments().tolist()),
+        pair_moments=tuple(tuple(row) for row in pairs.tolist()),
+        slab_width=plan.eps,
+        slab_counts=tuple(final.slab_counts[chosen].tolist()) if final else (),
+        eigen_edges=tuple(final.edges.tolist()) if final else (),
+        eigenvalues=tuple(final.eigenvalues[chosen].tolist()) if final else (),
     )
 
 

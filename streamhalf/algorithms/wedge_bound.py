@@ -35,6 +35,8 @@ class WedgeOutcome:
     judgements: tuple[tuple[Judgement, ...], ...]
     betas: tuple[float, ...]
     slab_counts: NDArray[np.int64]
+    edges: NDArray[np.float64]
+    eigenvalues: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,8 +103,19 @@ class WedgeBound:
             judgements.append(
                 tuple(replace(one, remark=_mention(one.remark, self.first + i)) for one in found)
             )
-        betas = tuple(wedge_beta(moments, i, self.mass.eps) for i in range(len(self.candidates)))
-        return WedgeOutcome(slabs.n_rows, slabs.errors, tuple(judgements), betas, slabs.counts)
+        everyone = range(len(self.candidates))
+        eigenvalues = np.array([slab_eigenvalues(moments, i) for i in everyone])
+        return WedgeOutcome(
+            n_rows=slabs.n_rows,
+            errors=slabs.errors,
+            judgements=tuple(judgements),
+            betas=tuple(
+                wedge_beta(moments, i, self.mass.eps, eigenvalues=eigenvalues[i]) for i in everyone
+            ),
+            slab_counts=slabs.counts,
+            edges=moments.edges,
+            eigenvalues=eigenvalues,
+        )
 
 
 def join_outcomes(parts: tuple[WedgeOutcome, ...]) -> WedgeOutcome:
@@ -113,6 +126,8 @@ def join_outcomes(parts: tuple[WedgeOutcome, ...]) -> WedgeOutcome:
         judgements=tuple(found for part in parts for found in part.judgements),
         betas=tuple(beta for part in parts for beta in part.betas),
         slab_counts=np.concatenate([part.slab_counts for part in parts]),
+        edges=parts[0].edges,
+        eigenvalues=np.concatenate([part.eigenvalues for part in parts]),
     )
 
 
@@ -120,7 +135,20 @@ def _mention(remark: str, candidate: int) -> str:
     return f"candidate {candidate}" + (f", {remark}" if remark else "")
 
 
-def wedge_beta(result: SlabCovarianceResult, candidate: int, eta: float) -> float:
+def slab_eigenvalues(result: SlabCovarianceResult, candidate: int) -> NDArray[np.float64]:
+    """Largest eigenvalue of the second moment orthogonal to a candidate, slab by slab."""
+    slabs = range(result.counts.shape[1])
+    moments = (result.second_moment(candidate, i) for i in slabs)
+    return np.array([float(np.linalg.eigvalsh(moment)[-1]) for moment in moments])
+
+
+def wedge_beta(
+    result: SlabCovarianceResult,
+    candidate: int,
+    eta: float,
+    *,
+    eigenvalues: NDArray[np.float64] | None = None,
+) -> float:
     """Bound on P[sgn(v·x) != sgn(w·x)] over all unit w with |w - v| <= eta, on these rows.
 
     sum p lambda / (lambda + (l / gamma - m)_+^2) over slabs with nearest margin l, mass p, second
@@ -131,9 +159,11 @@ def wedge_beta(result: SlabCovarianceResult, candidate: int, eta: float) -> floa
     total = max(1, int(counts.sum()))
     edges = result.edges
     nearest = np.concatenate([-edges[edges <= 0], edges[edges >= 0]])
+    if eigenvalues is None:
+        eigenvalues = slab_eigenvalues(result, candidate)
     bound = 0.0
     for i in np.flatnonzero(counts):
-        largest = float(np.linalg.eigvalsh(result.second_moment(candidate, int(i)))[-1])
+        largest = float(eigenvalues[i])
         reach = max(0.0, float(nearest[i]) / gamma - result.mean_norm(candidate, int(i)))
         share = 1.0 if reach == 0 else largest / (largest + reach**2)
         bound += int(counts[i]) / total * share

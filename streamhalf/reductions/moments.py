@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from streamhalf.data.block import Block
 from streamhalf.errors import DataError
 from streamhalf.kernels.hermite import hermite_gram, hermite_moments, sketch_moments
-from streamhalf.kernels.monomials import count_monomials, monomial_gram
+from streamhalf.kernels.monomials import (
+    count_monomials,
+    monomial_gram,
+    monomial_ranks,
+    monomial_tuples,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +47,23 @@ class MomentsResult:
     def hermite_gram(self) -> NDArray[np.float64]:
         """Mean of H H^T, H all normalised Hermite polynomials of degree <= k/2; I under N(0, I)."""
         return hermite_gram(self.gram, self.dim, self.degree // 2)
+
+    def feature_moments(self) -> NDArray[np.float64]:
+        """Means of he_1, ..., he_k of each feature (d, k)."""
+        hermite = self.hermite()
+        powers = [
+            monomial_ranks(np.tile(np.arange(self.dim)[:, None], (1, m)), self.dim)
+            for m in range(1, self.degree + 1)
+        ]
+        return np.column_stack([hermite[ranks] for ranks in powers])
+
+    def pair_moments(self) -> NDArray[np.float64]:
+        """Normalised Hermite moments of degree 2 (d, d): he_2 on the diagonal, x_i x_j off it."""
+        hermite = self.hermite()
+        pairs = monomial_tuples(self.dim, 2)
+        matrix = np.zeros((self.dim, self.dim))
+        matrix[pairs[:, 0], pairs[:, 1]] = hermite[monomial_ranks(pairs, self.dim)]
+        return matrix + np.triu(matrix, 1).T
 
     def second_moment(self) -> NDArray[np.float64]:
         """Mean of [1, x][1, x]^T."""
