@@ -75,12 +75,14 @@ class WedgeBound:
 
     def edges(self) -> NDArray[np.float64]:
         """Slab edges of the second moments."""
-        rows = self.covariance_rows()
+        eps, rows = self.mass.eps, self.covariance_rows()
         per_slab = self.covariance.rows_per_slab(self.candidates.shape[1])
+        edges = covariance_edges(eps, finest_half_count(eps), rows, per_slab)
+        if len(edges) < self.most_slabs:
+            return edges
         # covariance_edges gives every slab twice the rows asked for
-        wanted = max(per_slab, math.ceil(rows / (2 * self.most_slabs)))
-        eps = self.mass.eps
-        return covariance_edges(eps, finest_half_count(eps), rows, wanted)
+        per_slab = math.ceil(rows / (2 * self.most_slabs))
+        return covariance_edges(eps, finest_half_count(eps), rows, per_slab)
 
     def needs(self) -> Bundle:
         """Errors and slab masses over all rows, second moments over a sample."""
