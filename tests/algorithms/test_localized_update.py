@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from streamhalf.algorithms.localized_update import LocalizedUpdate, UpdateOutcome
+from streamhalf.algorithms.proper_learner import ProperLearner
+from streamhalf.data.block import Block, RowRange
+from streamhalf.data.synthetic import SyntheticSpec, generate, plant
+from streamhalf.records import Outcome, overall_outcome
+from streamhalf.testers import AcceptanceTester, MomentTester
+
+N_ROWS, DIM = 120_000, 4
+
+
+def draw(noise: str = "none", rate: float = 0.0, marginal: str = "gaussian"):
+    spec = SyntheticSpec(rows=N_ROWS, dim=DIM, marginal=marginal, noise=noise, rate=rate, seed=6)
+    planted = plant(spec)
+    rows = generate(spec, planted, RowRange(0, N_ROWS))
+    return Block(rows.X.astype(np.float64), rows.y, np.arange(N_ROWS)), planted
+
+
+def make_update(v: np.ndarray, delta: float, stream: int = 1) -> LocalizedUpdate:
+    tester = MomentTester(degree=4, moment_tolerance=0.1, spectral_tolerance=0.3, tau=0.001)
+    acceptance = AcceptanceTester(delta=delta, tau=0.001)
+    return LocalizedUpdate(ProperLearner(tester), acceptance, v, seed=2, stream=stream)
+
+
+def run_update(block: Block, v: np.ndarray, delta: float, stream: int = 1) -> UpdateOutcome:
+    update = make_update(v, delta, stream)
+    needs = update.needs()
+    return update.conclude(needs.finalize(needs.map(block)))
+
+
+def turn(v: np.ndarray, u: np.ndarray, angle: float) -> np.ndarray:
+    u = u - (u @ v) * v
+    return math.cos(angle) * v + math.sin(angle) * u / np.linalg.norm(u)
+
+
+def distance(left: np.ndarray, right: np.ndarray) -> float:
+    return float(np.linalg.norm(left - right))
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "reached"),
+    # of n delta accepted rows, the Chow direction errs by about delta sqrt(d / (n delta)) after the
+    # map back, 0.005 here; noise adds its own, of the order of its rate
+    [("none", 0.0, 0.02), ("random", 0.1, 0.03), ("chow", 0.02, 0.05), ("far", 0.05, 0.03)],
+)
+@pytest.mark.parametrize("angle", [0.1, 0.25])
+def test_update__moves_towards_the_planted_direction(
+    noise: str, rate: float, reached: float, angle: float
+) -> None:
+    block, planted = draw(noise, rate)
+    start = turn(planted.v, planted.u, angle)
+    outcome = run_update(block, start, 0.25)
+    assert overall_outcome(outcome.judgements) is Outcome.PASSED
+    assert distance(outcome.vector, planted.v) < reached
+    assert np.linalg.norm(outcome.vector) == pytest.approx(1)
+    assert outcome.step == distance(outcome.vector, start)
+
+
+def test_update__beats_the_chow_vector_on_noise_made_against_it() -> None:
+    block, planted = draw("chow", 0.05)
+    chow = (block.y[:, None] * block.X).mean(axis=0)
+    v = chow / np.linalg.norm(chow)
+    reached = [distance(v, planted.v)]
+    for i, delta in enumerate((0.5, 0.25, 0.125, 0.0625, 0.03125)):
+        v = run_update(block, v, delta, stream=1 + i).vector
+        reached.append(distance(v, planted.v))
+    assert reached[0] > 0.1
+    assert reached[-1] < 0.25 * reached[0]
+
+
+@pytest.mark.parametrize("delta", [0.5, 0.1])
+def test_update__maps_back_with_the_inverse_root(delta: float) -> None:
+    # the printed Sigma^{1/2} ends far from the truth: the lemma's Sigma^{-1/2} is the right one
+    block, planted = draw()
+    start = turn(planted.v, planted.u, 0.1)
+    update = make_update(start, delta)
+    needs = update.needs()
+    result = needs.finalize(needs.map(block))
+    outcome = update.conclude(result)
+    assert distance(outcome.vector, planted.v) < 0.02
+    w = update.learner.conclude(result.inner).vector
+    assert outcome.overlap == w @ start
+    printed = w - (1 - delta) * (w @ start) * start
+    assert distance(printed / np.linalg.norm(printed), planted.v) > 0.1
+
+
+def test_update__judges_acceptance_first() -> None:
+    block, planted = draw()
+    outcome = run_update(block, planted.v, 0.125)
+    acceptance = outcome.judgements[0]
+    assert acceptance.tester == "acceptance"
+    assert acceptance.outcome is Outcome.PASSED
+    assert acceptance.evidence[0].observed == outcome.n_accepted / outcome.n_seen
+    assert outcome.n_seen == acceptance.n_rows == N_ROWS
+    assert [one.tester for one in outcome.judgements[1:]] == [
+        "largest moment",
+        "second moment",
+        "quadratics",
+    ]
+    assert {one.n_rows for one in outcome.judgements[1:]} == {outcome.n_accepted}
+
+
+@pytest.mark.parametrize("marginal", ["hole", "spike"])
+def test_update__sees_what_moments_over_all_rows_do_not(marginal: str) -> None:
+    block, planted = draw(marginal=marginal)
+    outcome = run_update(block, planted.v, 0.125)
+    assert overall_outcome(outcome.judgements) is Outcome.REJECTED
+
+
+def test_update__overlap_is_negative_where_noise_dominates() -> None:
+    # within 0.25 of the boundary most labels are wrong, so at scale 0.05 nothing can be learned
+    block, planted = draw("near", 0.15)
+    assert run_update(block, planted.v, 0.05).overlap < 0
+    assert run_update(block, planted.v, 0.5).overlap > 0
+
+
+def test_update__another_stream_accepts_other_rows() -> None:
+    block, planted = draw()
+    first, again, other = (run_update(block, planted.v, 0.25, stream) for stream in (1, 1, 2))
+    np.testing.assert_array_equal(first.vector, again.vector)
+    assert first.judgements == again.judgements
+    assert first.n_accepted != other.n_accepted
