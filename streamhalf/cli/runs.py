@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from rich.console import Console
 
@@ -31,6 +32,8 @@ from streamhalf.report.terminal import (
     show_test,
     show_verification,
 )
+
+T = TypeVar("T")
 
 
 def add_test(commands: Any) -> None:
@@ -129,6 +132,15 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         add(parser)
 
 
+def _finish(path: str | None, record: T, show: Callable[[Console, T], None]) -> None:
+    """Write the record, then show it: neither a full disk nor a closed pipe loses the other."""
+    try:
+        if path:
+            write_json(path, record)
+    finally:
+        show(Console(), record)
+
+
 def run_test(options: argparse.Namespace) -> int:
     """The moment test."""
     path = getattr(options, "json", None)
@@ -141,9 +153,7 @@ def run_test(options: argparse.Namespace) -> int:
             observer=observer,
             **config.parameters,
         )
-    show_test(Console(), result)
-    if path:
-        write_json(path, result)
+    _finish(path, result, show_test)
     return result.verdict.exit_code
 
 
@@ -157,9 +167,7 @@ def run_plan(options: argparse.Namespace) -> int:
         n_rows=getattr(options, "n_rows", None),
         **(dict(config.parameters) | ({"rows": "reuse"} if hasattr(options, "reuse") else {})),
     )
-    show_plan(Console(), record)
-    if path:
-        write_json(path, record)
+    _finish(path, record, show_plan)
     return 0 if record.conclusive else 11
 
 
@@ -175,9 +183,7 @@ def run_fit(options: argparse.Namespace) -> int:
             observer=observer,
             **config.parameters,
         )
-    show_fit(Console(), result)
-    if path:
-        write_json(path, result)
+    _finish(path, result, show_fit)
     return result.verdict.exit_code
 
 
@@ -195,9 +201,7 @@ def run_certify(options: argparse.Namespace) -> int:
             observer=observer,
             **config.parameters,
         )
-    show_certificate(Console(), result)
-    if path:
-        write_json(path, result)
+    _finish(path, result, show_certificate)
     return 0
 
 
@@ -216,9 +220,7 @@ def run_verify(options: argparse.Namespace) -> int:
             observer=observer,
             **config.parameters,
         )
-    show_verification(Console(), result)
-    if path:
-        write_json(path, result)
+    _finish(path, result, show_verification)
     return 0 if result.holds else 12
 
 
