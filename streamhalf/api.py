@@ -46,6 +46,7 @@ from streamhalf.engine import (
     plan_pass,
     run_job,
 )
+from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import (
@@ -55,6 +56,7 @@ from streamhalf.events import (
     TesterJudged,
     ignore,
 )
+from streamhalf.folders import Folder
 from streamhalf.records import (
     CertifyResult,
     DataRecord,
@@ -135,6 +137,8 @@ def fit(
     *,
     client: Client | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
     observer: Observer = ignore,
     **parameters: Any,
 ) -> FitResult:
@@ -148,6 +152,10 @@ def fit(
         A `distributed` client to run on, instead of the `scheduler` parameter.
     storage_options
         For URLs.
+    checkpoint
+        Folder (path or URL) that takes the result of every pass.
+    resume
+        Go on from what the checkpoint folder holds, if it holds a run.
     observer
         Called with every event of the run.
     **parameters
@@ -162,7 +170,8 @@ def fit(
     if budget.required_rows > source.n_rows:
         result = no_answer(source, budget, config)
     else:
-        with _open_run(config, client, observer) as run:
+        kept = _open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
+        with _open_run(config, client, observer, kept) as run:
             seen = _whiten(run, source) if config.whiten else source
             result = certify_fit(run, source, config, learn(run, seen, budget, config))
     observer(RunEnded(result.verdict))
@@ -460,9 +469,36 @@ def _open(data: DataLike, config: RunConfig, storage_options: Mapping[str, Any] 
 
 
 @contextmanager
-def _open_run(config: RunConfig, client: Client | None, observer: Observer) -> Iterator[Run]:
+def _open_run(
+    config: RunConfig,
+    client: Client | None,
+    observer: Observer,
+    checkpoint: Checkpoint | None = None,
+) -> Iterator[Run]:
     with open_engine(client or config.scheduler, config.n_workers) as engine:
-        yield Run(engine, config.memory_limit, config.split_every, observer)
+        yield Run(engine, config.memory_limit, config.split_every, observer, checkpoint)
+
+
+def _open_checkpoint(
+    url: str | os.PathLike[str] | None,
+    storage_options: Mapping[str, Any] | None,
+    source: Source,
+    config: RunConfig,
+    *,
+    resume: bool,
+) -> Checkpoint | None:
+    if url is None:
+        if resume:
+            raise UsageError("resume: needs the checkpoint folder to resume from (--checkpoint)")
+        return None
+    where_it_runs = {"scheduler", "n_workers"}
+    identity = {
+        "data fingerprint": source.fingerprint,
+        "rows of data": source.n_rows,
+        "blocks of data": len(source.blocks),
+        "version": Versions.current().streamhalf,
+    } | {name: getattr(config, name) for name in RunConfig.names() if name not in where_it_runs}
+    return Checkpoint(Folder(os.fspath(url), storage_options), identity, resume=resume)
 
 
 def _whiten(run: Run, source: Source) -> Source:

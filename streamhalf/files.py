@@ -21,9 +21,14 @@ _LARGEST_RECORD = 64 << 20
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file atomically."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file atomically."""
     target = Path(path)
     if target.exists() and not target.is_file():
-        _write_through(target, text)
+        _write_through(target, content)
         return
     target = target.resolve()  # a link stays a link
     try:
@@ -31,8 +36,8 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     except OSError as error:
         raise StreamhalfError(f"{target}: cannot be written: {error.strerror}") from error
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
@@ -44,10 +49,10 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
             os.unlink(temporary)
 
 
-def _write_through(target: Path, text: str) -> None:
+def _write_through(target: Path, content: bytes) -> None:
     """Write to a pipe or device, which a rename would replace by a plain file."""
     try:
-        target.write_text(text, encoding="utf-8")
+        target.write_bytes(content)
     except OSError as error:
         raise StreamhalfError(f"{target}: cannot be written: {error.strerror}") from error
 

@@ -21,6 +21,7 @@ from streamhalf.cli.options import (
     add_storage,
     add_testing,
     check_writable,
+    given,
     observe,
     read_config,
 )
@@ -82,6 +83,12 @@ def add_fit(commands: Any) -> None:
     add_learning(parser)
     add_parameter(parser, "rows", "how passes share the rows")
     add_parameter(parser, "certificate_degree", "even degree of its slab moments, 0 for none", int)
+    parser.add_argument(
+        "--checkpoint", metavar="FOLDER", help="path or URL that takes the result of every pass"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on from what the checkpoint folder holds"
+    )
     parser.add_argument(
         "--max-ratio", type=float, metavar="R", help="accept only with a certified U/L up to R"
     )
@@ -181,6 +188,7 @@ def run_fit(options: argparse.Namespace) -> int:
             options.store,
             storage_options=config.storage_options,
             observer=observer,
+            **given(options, "checkpoint", "resume"),
             **config.parameters,
         )
     _finish(path, result, show_fit)

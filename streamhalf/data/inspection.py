@@ -10,10 +10,11 @@ from typing import Any
 
 import zarr
 
-from streamhalf.data.opening import DataLike, open_group, open_source, public_name
+from streamhalf.data.opening import DataLike, open_group, open_source
 from streamhalf.data.source import Source, align_blocks
 from streamhalf.data.stored import ZarrReader, stored_rows
 from streamhalf.errors import UsageError
+from streamhalf.names import public_name
 
 _SMALL_OBJECT, _LARGE_OBJECT = 1 << 20, 256 << 20
 

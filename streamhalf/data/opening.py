@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -18,6 +17,8 @@ from streamhalf.data.block import RowRange
 from streamhalf.data.source import Shape, Source, align_blocks, build_source, nearest_names
 from streamhalf.data.stored import UnlabelledReader, ZarrReader, one_line, stored_rows
 from streamhalf.errors import DataError, UsageError
+from streamhalf.names import public_name, without_secrets
+from streamhalf.retry import retrying
 
 DataLike: TypeAlias = "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | Source"
 
@@ -73,11 +74,6 @@ def open_features(
     return _from_group(group, public_name(os.fspath(url)), features, None)
 
 
-def public_name(url: str) -> str:
-    """The URL without user names, passwords and signatures."""
-    return re.sub(r"://[^/]*@", "://", url).split("?")[0] if "://" in url else url
-
-
 def open_group(
     url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
 ) -> zarr.Group:
@@ -88,21 +84,15 @@ def open_group(
         raise DataError(f"{name}: no such store; check the path")
     options = dict(storage_options) if storage_options and "://" in text else None
     try:
-        return zarr.open_group(text, mode="r", storage_options=options)
+        return retrying(lambda: zarr.open_group(text, mode="r", storage_options=options))
     except ImportError as error:
         raise UsageError(
-            f"{name}: {_reason(error, text)}; install streamhalf[object-storage]"
+            f"{name}: {without_secrets(one_line(error), text)}; install streamhalf[object-storage]"
         ) from error
     except Exception as error:
-        raise DataError(f"{name}: not a readable Zarr group: {_reason(error, text)}") from error
-
-
-def _reason(error: Exception, url: str) -> str:
-    """The error on one line, without the user name and password it may quote from the URL."""
-    text = one_line(error)
-    for secret in re.findall(r"(?<=://)[^/]*@", url):
-        text = text.replace(secret, "")
-    return text
+        raise DataError(
+            f"{name}: not a readable Zarr group: {without_secrets(one_line(error), text)}"
+        ) from error
 
 
 def _from_group(group: zarr.Group, name: str, features: str, labels: str | None) -> Source:

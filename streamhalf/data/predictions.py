@@ -32,7 +32,7 @@ def create_predictions(
 def write_predictions(target: Target, source: Source, halfspace: Halfspace, rows: RowRange) -> int:
     """Predict and write one block; returns how many rows are predicted +1."""
     predicted = predict_rows(source.read(rows).X, halfspace)
-    target.array(ARRAY)[rows.start : rows.stop] = predicted
+    target.write(ARRAY, rows, predicted)
     return int(np.count_nonzero(predicted > 0))
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import RowRange
 from streamhalf.errors import DataError
+from streamhalf.retry import retrying
 
 
 def one_line(error: BaseException) -> str:
@@ -92,8 +93,9 @@ class UnlabelledReader:
 
 
 def _read(array: zarr.Array[Any], rows: RowRange, fill_value: Any) -> NDArray[Any]:
+    filled = refill(array, fill_value)
     try:
-        return np.asarray(refill(array, fill_value)[rows.start : rows.stop])
+        return retrying(lambda: np.asarray(filled[rows.start : rows.stop]))
     except Exception as error:
         raise DataError(_damage(array, rows, error)) from error
 

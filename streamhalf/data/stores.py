@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import zarr
+from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec
 from zarr.errors import NodeNotFoundError
 
-from streamhalf.data.opening import public_name
+from streamhalf.data.block import RowRange
 from streamhalf.data.stored import one_line
-from streamhalf.errors import DataError, UsageError
+from streamhalf.errors import DataError, StreamhalfError, UsageError
+from streamhalf.names import public_name
+from streamhalf.retry import retrying
 
 MARKS = "streamhalf"
 """Group attribute that says what the store is, and whether it is complete."""
@@ -71,7 +74,20 @@ class Target:
 
     def array(self, name: str) -> zarr.Array[Any]:
         """One of its arrays, to write to."""
-        return zarr.open_array(self.url, path=name, mode="r+", storage_options=self._options)
+        return retrying(
+            lambda: zarr.open_array(self.url, path=name, mode="r+", storage_options=self._options)
+        )
+
+    def write(self, name: str, rows: RowRange, values: NDArray[Any]) -> None:
+        """Write a range of rows of one array; whole chunks, so that writing again is harmless."""
+        array = self.array(name)
+        try:
+            retrying(lambda: array.__setitem__(slice(rows.start, rows.stop), values))
+        except OSError as error:
+            raise StreamhalfError(
+                f"{self.name}: cannot write rows {rows.start} to {rows.stop - 1} of {name}: "
+                f"{one_line(error)}"
+            ) from error
 
     def finish(self, names: tuple[str, ...], marks: Mapping[str, Any]) -> None:
         """Mark a store whose chunks all exist as complete, and record what it is."""

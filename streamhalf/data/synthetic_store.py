@@ -33,8 +33,7 @@ def create_store(
 
 def write_rows(target: Target, spec: SyntheticSpec, planted: Planted, row_range: RowRange) -> int:
     """Draw and write whole chunks, one in memory at a time; return how many labels were flipped."""
-    X, y = target.array("X"), target.array("y")
-    step = X.chunks[0]
+    step = target.array("X").chunks[0]
     if row_range.start % step or (row_range.stop % step and row_range.stop != spec.rows):
         raise UsageError(
             f"row_range: {row_range.start} to {row_range.stop} given; must begin and end with "
@@ -43,8 +42,8 @@ def write_rows(target: Target, spec: SyntheticSpec, planted: Planted, row_range:
     n_flipped = 0
     for chunk in _split(row_range, step):
         rows = generate(spec, planted, chunk)
-        X[chunk.start : chunk.stop] = rows.X
-        y[chunk.start : chunk.stop] = rows.y
+        target.write("X", chunk, rows.X)
+        target.write("y", chunk, rows.y)
         n_flipped += rows.n_flipped
     return n_flipped
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import json
 import os
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 _CONNECT_SECONDS = 20
+_WORKER_SECONDS = 60
 
 
 @contextlib.contextmanager
@@ -45,6 +47,7 @@ def open_engine(scheduler: str | Client, n_workers: int | None = None) -> Iterat
 @contextlib.contextmanager
 def _open(scheduler: str | Client, n_workers: int | None) -> Iterator[Engine]:
     if not isinstance(scheduler, str):
+        check_workers(scheduler)
         yield ClusterEngine(scheduler)
     elif scheduler == "serial":
         yield SerialEngine()
@@ -55,6 +58,7 @@ def _open(scheduler: str | Client, n_workers: int | None) -> Iterator[Engine]:
             yield ClusterEngine(client)
     elif "://" in scheduler or os.path.isfile(scheduler):
         with _connect(scheduler) as client:
+            check_workers(client)
             yield ClusterEngine(client)
     else:
         raise UsageError(
@@ -93,3 +97,24 @@ def _read_address(file: str) -> str:
     if not isinstance(address, str):
         raise TypeError(f"address {address!r}")
     return address
+
+
+def check_workers(client: Client) -> None:
+    """Refuse a cluster without workers, or with workers that would compute something else."""
+    try:
+        client.wait_for_workers(1, timeout=_WORKER_SECONDS)
+    except TimeoutError as error:
+        raise StreamhalfError(
+            f"scheduler: no worker joined within {_WORKER_SECONDS} s; start some with `dask worker` "
+            "and the scheduler's address"
+        ) from error
+    for package in ("streamhalf", "numpy"):
+        wanted = importlib.metadata.version(package)
+        found = client.run(importlib.metadata.version, package, on_error="return")
+        for worker, version in sorted(found.items()):
+            if version != wanted:
+                has = f"version {version}" if isinstance(version, str) else "none"
+                raise StreamhalfError(
+                    f"scheduler: worker {worker} has {package} {has}, this process has version "
+                    f"{wanted}; install the same on every worker"
+                )

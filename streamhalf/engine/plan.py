@@ -153,8 +153,9 @@ def run_pass(
     memory_limit: int,
     observer: Observer,
     count_accepted: Callable[[Any], int] | None = None,
+    save: Callable[[Counted, PassRecord], None] | None = None,
 ) -> tuple[Any, PassRecord]:
-    """Validate, run, count the rows and finalize; returns the result and the record."""
+    """Validate, run, count the rows, save and finalize; returns the result and the record."""
     plan.validate(n_threads=engine.n_threads, memory_limit=memory_limit)
     started = time.perf_counter()
     counted = run_job(engine, plan.job(lazy=engine.lazy), observer)
@@ -166,6 +167,8 @@ def run_pass(
         rows_accepted=counted.n_rows if count_accepted is None else count_accepted(result),
         seconds=time.perf_counter() - started,
     )
+    if save is not None:
+        save(counted, record)
     observer(PassEnded(record))
     return result, record
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from streamhalf.data.block import RowRange
 from streamhalf.data.source import Source
+from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.job import Engine
 from streamhalf.engine.plan import PassPlan, run_pass
-from streamhalf.events import Observer
+from streamhalf.events import Observer, PassEnded
 from streamhalf.records import PassRecord
 from streamhalf.reductions.base import Reduction
 
@@ -23,6 +24,7 @@ class Run:
     memory_limit: int
     split_every: int
     observer: Observer
+    checkpoint: Checkpoint | None = None
     passes: list[PassRecord] = field(default_factory=list)
 
     def reduce(
@@ -43,12 +45,20 @@ class Run:
             blocks=source.blocks if blocks is None else blocks,
             split_every=split_every or self.split_every,
         )
+        if self.checkpoint is not None:
+            template = reduction.empty(source.dim)
+            if saved := self.checkpoint.load(len(self.passes), name, template):
+                counted, record = saved
+                self.passes.append(record)
+                self.observer(PassEnded(record))
+                return reduction.finalize(counted.partial)
         result, record = run_pass(
             self.engine,
             plan,
             memory_limit=self.memory_limit,
             observer=self.observer,
             count_accepted=count_accepted,
+            save=None if self.checkpoint is None else self.checkpoint.save,
         )
         self.passes.append(record)
         return result

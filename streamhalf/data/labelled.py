@@ -1,0 +1,144 @@
+"""Labelled rows with any two class labels, and functions of rows in the container they came in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+import zarr
+from numpy.typing import NDArray
+
+from streamhalf.data.opening import open_source
+from streamhalf.data.source import Source
+from streamhalf.errors import DataError, TargetError, UsageError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labelled:
+    """A source whose labels are -1 and +1, and the two classes these stand for, in this order."""
+
+    source: Source
+    classes: NDArray[Any]
+
+
+def holds_labels(data: Any) -> bool:
+    """Whether data bring their labels along: a path, a URL, a Zarr group or a Dataset."""
+    return isinstance(data, str | os.PathLike | zarr.Group | xr.Dataset)
+
+
+def is_labelled_array(data: Any) -> bool:
+    """Whether data are an array whose container should be kept: Dask or xarray."""
+    return isinstance(data, da.Array | xr.DataArray)
+
+
+def open_labelled(
+    X: Any,
+    y: Any = None,
+    *,
+    features: str = "X",
+    labels: str = "y",
+    storage_options: Mapping[str, Any] | None = None,
+    classes: NDArray[Any] | None = None,
+) -> Labelled:
+    """Open rows whose labels are any two values.
+
+    Parameters
+    ----------
+    X
+        Path or URL of a Zarr store, a Zarr group or an xarray Dataset, with their labels inside;
+        or features (rows, features) as a NumPy, Dask or xarray array.
+    y
+        Labels, where X does not hold them.
+    features, labels
+        Names of the two arrays in a store or Dataset.
+    storage_options
+        For URLs.
+    classes
+        The two classes, where they are known; else the distinct labels are looked up first.
+        Labels in a store are -1/+1 or 0/1 and need no such look.
+    """
+    names = {"features": features, "labels": labels}
+    if holds_labels(X) and y is not None:
+        raise UsageError(f"y: given beside {type(X).__name__}, which holds its labels; leave it out")
+    if isinstance(X, xr.Dataset):
+        if labels in X:
+            target = X[labels]
+            classes = _settle(labels, target.data, classes)
+            X = X.assign({labels: (target.dims, encode_labels(target.data, classes=classes))})
+        source = open_source(X, **names)
+    elif holds_labels(X):
+        source = open_source(X, **names, storage_options=storage_options)
+    else:
+        X, y = _plain(X), _plain(y)
+        if X.dtype.kind in "biu":
+            X = X.astype(np.float64)
+        classes = _settle(labels, y, classes)
+        source = open_source((X, encode_labels(y, classes=classes)), **names)
+    stored = np.array(source.schema.coding.values)
+    return Labelled(source, stored if classes is None else classes)
+
+
+def encode_labels(y: Any, *, classes: NDArray[Any]) -> Any:
+    """+1 for the second class, -1 for the first and 0 for anything else, as int8; lazy if y is."""
+    encode = partial(_encode_block, classes=classes)
+    if isinstance(y, da.Array):
+        return y.map_blocks(encode, dtype=np.int8, meta=np.empty((0,) * y.ndim, dtype=np.int8))
+    return encode(np.asarray(y))
+
+
+def map_rows(function: Callable[[NDArray[Any]], NDArray[Any]], X: Any, *, dtype: Any) -> Any:
+    """Apply a function (n, d) -> (n,) to features, in their container, lazily where that is lazy.
+
+    Parameters
+    ----------
+    function
+        Of NumPy rows; it must pickle for clusters.
+    X
+        NumPy, Dask or xarray array (rows, features); coordinates of the rows are kept.
+    dtype
+        Of the function's values.
+    """
+    if isinstance(X, xr.DataArray):
+        if X.ndim != 2:
+            raise DataError(f"X: dimensions {X.dims}; expected (rows, features)")
+        rows = X.dims[0]
+        kept = {name: coord for name, coord in X.coords.items() if set(coord.dims) <= {rows}}
+        return xr.DataArray(map_rows(function, X.data, dtype=dtype), dims=(rows,), coords=kept)
+    if isinstance(X, da.Array):
+        whole = X.rechunk({1: -1})
+        return whole.map_blocks(function, drop_axis=1, dtype=dtype, meta=np.empty(0, dtype=dtype))
+    return function(X)
+
+
+def _encode_block(y: NDArray[Any], *, classes: NDArray[Any]) -> NDArray[np.int8]:
+    signs = (y == classes[1]).astype(np.int8) - (y == classes[0]).astype(np.int8)
+    return np.asarray(signs, dtype=np.int8)
+
+
+def _plain(array: Any) -> Any:
+    data = array.data if isinstance(array, xr.DataArray) else array
+    return data if isinstance(data, da.Array) else np.asarray(data)
+
+
+def _settle(name: str, y: Any, classes: NDArray[Any] | None) -> NDArray[Any]:
+    """The known classes, or the two distinct labels, sorted."""
+    if classes is not None:
+        return classes
+    found = da.unique(y).compute() if isinstance(y, da.Array) else np.unique(np.asarray(y))
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        raise TargetError(f"{name}: NaN or infinite labels; remove or impute these rows")
+    if len(found) == 1:
+        raise TargetError(f"{name}: only one class ({found[0]!r}); two are needed")
+    if len(found) != 2:
+        shown = ", ".join(str(value) for value in found[:5])
+        raise TargetError(
+            f"{name}: {len(found)} classes ({shown}{', ...' if len(found) > 5 else ''}). Only binary "
+            "classification is supported. Keep two classes, or wrap the estimator in OneVsRest"
+        )
+    return np.asarray(found)
