@@ -105,7 +105,7 @@ def check_workers(client: Client) -> None:
         client.wait_for_workers(1, timeout=_WORKER_SECONDS)
     except TimeoutError as error:
         raise StreamhalfError(
-            f"scheduler: no worker joined within {_WORKER_SECONDS} s; start some with `dask worker` "
+            f"scheduler: no worker joined in {_WORKER_SECONDS} s; start some with `dask worker` "
             "and the scheduler's address"
         ) from error
     for package in ("streamhalf", "numpy"):
