@@ -22,11 +22,12 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class PassStarted:
-    """One pass over (a share of) the rows begins."""
+    """One pass over (a share of) the rows begins; `detail` says at which scale, if any."""
 
     name: str
     n_rows: int
     n_tasks: int
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +54,23 @@ class TesterJudged:
 
 
 @dataclass(frozen=True, slots=True)
+class SlabsMeasured:
+    """Rows in slabs of `width` along the best candidate (the outer two are tails)."""
+
+    width: float
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnded:
     """The command has its answer."""
 
     verdict: Verdict
 
 
-Event: TypeAlias = RunStarted | PassStarted | PassProgress | PassEnded | TesterJudged | RunEnded
+Event: TypeAlias = (
+    RunStarted | PassStarted | PassProgress | PassEnded | TesterJudged | SlabsMeasured | RunEnded
+)
 Observer: TypeAlias = Callable[[Event], None]
 
 

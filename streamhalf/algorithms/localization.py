@@ -85,6 +85,7 @@ class PassRequest:
     name: str
     reduction: Reduction[Any, Any]
     share: Share
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,9 +112,10 @@ class Localization:
             scatter = SegmentScatter(self.plan.n_rows)
             return self._request("initial", Bundle((needs, scatter)), share)
         if state.stage is Stage.UPDATE:
-            return self._request(
+            request = self._request(
                 f"update-{state.n_updates + 1}", self._update(state).needs(), share
             )
+            return replace(request, detail=f"delta {state.delta:.4g}")
         wedge = self._wedge(state)
         whole = len(wedge.candidates) == len(state.candidates)
         name = "final" if whole else f"final-{len(state.batches) + 1}"

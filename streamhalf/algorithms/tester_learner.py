@@ -15,7 +15,7 @@ from streamhalf.config import RunConfig
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.engine.shares import Share, spread
-from streamhalf.events import TesterJudged
+from streamhalf.events import SlabsMeasured, TesterJudged
 from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.records import (
     CandidateRecord,
@@ -51,6 +51,7 @@ def learn(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> FitResu
             source,
             request.reduction,
             blocks=request.share.blocks,
+            detail=request.detail,
             count_accepted=count_accepted,
         )
         known = len(state.judgements)
@@ -59,6 +60,9 @@ def learn(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> FitResu
         state = algorithm.advance(state, result)
         for judgement in state.judgements[known:]:
             run.observer(TesterJudged(judgement))
+        if (chosen := choose(state)) is not None and state.final is not None:
+            counts = tuple(state.final.slab_counts[chosen].tolist())
+            run.observer(SlabsMeasured(plan.eps, counts))
     return conclude(run, source, plan, config, state, held_out)
 
 

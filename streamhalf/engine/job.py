@@ -46,6 +46,8 @@ class Job:
         combine(context, left, right) gives the partial of both.
     split_every
         Partials combined by one task.
+    detail
+        What else to say of it while it runs.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Job:
     leaf: Callable[[Any, Any], Counted]
     combine: Callable[[Any, Any, Any], Any]
     split_every: int = 8
+    detail: str = ""
 
 
 def merge(context: Any, combine: Callable[[Any, Any, Any], Any], parts: list[Counted]) -> Counted:
@@ -109,7 +112,7 @@ def fold_tree(job: Job, parts: Iterable[Counted]) -> Counted:
 def run_job(engine: Engine, job: Job, observer: Observer) -> Counted:
     """Run a job to its end, with its progress as events; no answer is given on partial data."""
     n_rows = sum(job.rows)
-    observer(PassStarted(job.name, n_rows, len(job.items)))
+    observer(PassStarted(job.name, n_rows, len(job.items), job.detail))
     done = 0
 
     def on_progress(rows: int) -> None:

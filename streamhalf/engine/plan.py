@@ -44,6 +44,8 @@ class PassPlan:
         The row ranges to read; all of the source's by default.
     split_every
         Partials combined by one task.
+    detail
+        What else to say of it while it runs.
     """
 
     name: str
@@ -51,6 +53,7 @@ class PassPlan:
     reduction: Reduction[Any, Any]
     blocks: tuple[RowRange, ...]
     split_every: int = 8
+    detail: str = ""
 
     @property
     def n_rows(self) -> int:
@@ -102,6 +105,7 @@ class PassPlan:
             leaf=map_blocks,
             combine=combine_partials,
             split_every=self.split_every,
+            detail=self.detail,
         )
 
 

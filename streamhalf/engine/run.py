@@ -35,6 +35,7 @@ class Run:
         *,
         blocks: tuple[RowRange, ...] | None = None,
         split_every: int | None = None,
+        detail: str = "",
         count_accepted: Callable[[Any], int] | None = None,
     ) -> Any:
         """One pass over `blocks` (all by default); returns the finalized result."""
@@ -44,6 +45,7 @@ class Run:
             reduction=reduction,
             blocks=source.blocks if blocks is None else blocks,
             split_every=split_every or self.split_every,
+            detail=detail,
         )
         if self.checkpoint is not None:
             template = reduction.empty(source.dim)
