@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"streamhalf: error: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("streamhalf: interrupted", file=sys.stderr)
+        print(f"streamhalf: interrupted{_how_to_resume(options)}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # the reader of our output has gone; say nothing more, also not at exit
@@ -40,6 +40,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
+
+
+def _how_to_resume(options: argparse.Namespace) -> str:
+    """Words for somebody who stopped a run that can be resumed."""
+    if options.run is not runs.run_fit:
+        return ""
+    if folder := getattr(options, "checkpoint", None):
+        return f"; finished passes are in {folder}: run the same command with --resume to go on"
+    return "; nothing was kept (with --checkpoint FOLDER a run can be resumed)"
 
 
 def build_parser() -> argparse.ArgumentParser:

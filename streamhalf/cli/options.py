@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any, TextIO
 
 from rich.console import Console
 
 from streamhalf.config import CHOICES, ConfigFile, RunConfig, load_config, parse_size
 from streamhalf.errors import UsageError
-from streamhalf.events import Observer, ignore
-from streamhalf.report.terminal import watch
+from streamhalf.events import Observer, fan_out
+from streamhalf.report.progress import log_json, watch
 
 EXIT_CODES = """exit codes: 0 accepted or passed, 10 rejected, 11 inconclusive,
 12 a claim does not hold, 2 wrong usage, 3 bad data, 1 anything else"""
@@ -89,6 +90,9 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
         help="threads or processes here (default: one a core)",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress, no notices")
+    parser.add_argument(
+        "--log-json", metavar="FILE", help="write every event as one line of JSON (- for stderr)"
+    )
 
 
 def add_memory(parser: argparse.ArgumentParser) -> None:
@@ -150,9 +154,25 @@ def check_writable(path: str | None) -> None:
         raise UsageError(f"json: {path!r} cannot be written; permission denied")
 
 
-def observe(options: argparse.Namespace) -> AbstractContextManager[Observer]:
-    """Progress on standard error, unless quiet."""
-    return nullcontext(ignore) if hasattr(options, "quiet") else watch(Console(stderr=True))
+@contextmanager
+def observe(options: argparse.Namespace) -> Iterator[Observer]:
+    """Progress on standard error, unless quiet; events as JSON lines, if asked for."""
+    with ExitStack() as stack:
+        observers: list[Observer] = []
+        if not hasattr(options, "quiet"):
+            observers.append(stack.enter_context(watch(Console(stderr=True))))
+        if path := getattr(options, "log_json", None):
+            observers.append(log_json(stack.enter_context(_open_log(path))))
+        yield fan_out(*observers)
+
+
+def _open_log(path: str) -> AbstractContextManager[TextIO]:
+    if path == "-":
+        return nullcontext(sys.stderr)
+    try:
+        return open(path, "w", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"log-json: {path!r} cannot be written: {error.strerror}") from error
 
 
 def parse_storage(pairs: Sequence[str]) -> Mapping[str, Any] | None:

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
-from rich.text import Text
 
 from streamhalf.data.inspection import StoreReport
-from streamhalf.events import Event, Observer, PassEnded, PassProgress, PassStarted, RunStarted
 from streamhalf.records import (
     CertificateRecord,
     CertifyResult,
@@ -43,77 +31,6 @@ _STYLE = {
     Outcome.NOT_JUDGED: "dim",
     Verdict.ACCEPTED: "green",
 }
-
-
-def human_count(value: float) -> str:
-    """12,345,678 as 12.3 M."""
-    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= size:
-            return f"{value / (1e3 if unit == 'k' else size):.3g} {unit}"
-    return f"{value:,.0f}"
-
-
-class _RateColumn(ProgressColumn):
-    """Rows per second."""
-
-    def render(self, task: Task) -> Text:
-        """The speed so far."""
-        return Text(f"{human_count(task.speed or 0)} rows/s", style="cyan")
-
-
-class _RowsColumn(ProgressColumn):
-    """Rows done of all rows."""
-
-    def render(self, task: Task) -> Text:
-        """How far the pass is."""
-        return Text(f"{human_count(task.completed)} / {human_count(task.total or 0)} rows")
-
-
-@contextmanager
-def watch(console: Console) -> Iterator[Observer]:
-    """An observer that draws bars on a terminal, and prints plain lines elsewhere."""
-    if not console.is_terminal:
-        yield lambda event: _print_plain(console, event)
-        return
-    progress = Progress(
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        _RowsColumn(),
-        _RateColumn(),
-        TimeRemainingColumn(),
-        console=console,
-    )
-    tasks: dict[str, TaskID] = {}
-
-    def observe(event: Event) -> None:
-        if isinstance(event, PassStarted):
-            tasks[event.name] = progress.add_task(escape(event.name), total=event.n_rows)
-        elif isinstance(event, PassProgress):
-            progress.update(tasks[event.name], completed=event.rows_done)
-        elif isinstance(event, RunStarted):
-            _print_notices(console, event)
-
-    with progress:
-        yield observe
-
-
-def _print_plain(console: Console, event: Event) -> None:
-    if isinstance(event, RunStarted):
-        _print_notices(console, event)
-    elif isinstance(event, PassEnded):
-        record = event.record
-        rate = human_count(record.rows_read / max(record.seconds, 1e-9))
-        console.print(
-            f"pass {record.name}: {record.rows_read:,} rows in {record.seconds:.2f} s "
-            f"({rate} rows/s)",
-            highlight=False,
-            markup=False,
-        )
-
-
-def _print_notices(console: Console, event: RunStarted) -> None:
-    for notice in event.notices:
-        console.print(f"notice: {notice}", highlight=False, markup=False)
 
 
 def show_test(console: Console, result: MomentTestResult) -> None:
