@@ -1,11 +1,31 @@
 """A tester-learner for halfspaces that runs out of core on Dask."""
 
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-from streamhalf.api import certify, fit, inspect, lazy, plan, predict, synth, test, verify
+from streamhalf.accessor import register_accessor
+from streamhalf.api import (
+    certify,
+    diagnostics,
+    fit,
+    inspect,
+    lazy,
+    plan,
+    predict,
+    synth,
+    test,
+    verify,
+)
 from streamhalf.config import RunConfig
 from streamhalf.data.opening import open_source
-from streamhalf.errors import DataError, MemoryBudgetError, StreamhalfError, UsageError
+from streamhalf.errors import (
+    DataError,
+    MemoryBudgetError,
+    NotAcceptedError,
+    StreamhalfError,
+    TargetError,
+    UsageError,
+)
 from streamhalf.files import read_result
 from streamhalf.records import (
     CertifyResult,
@@ -18,6 +38,9 @@ from streamhalf.records import (
     VerifyResult,
 )
 
+if TYPE_CHECKING:
+    from streamhalf.estimator import HalfspaceTesterLearner as HalfspaceTesterLearner
+
 __version__ = version("streamhalf")
 
 __all__ = [
@@ -27,15 +50,18 @@ __all__ = [
     "Halfspace",
     "MemoryBudgetError",
     "MomentTestResult",
+    "NotAcceptedError",
     "Outcome",
     "PlanRecord",
     "RunConfig",
     "StreamhalfError",
+    "TargetError",
     "UsageError",
     "Verdict",
     "VerifyResult",
     "__version__",
     "certify",
+    "diagnostics",
     "fit",
     "inspect",
     "lazy",
@@ -43,7 +69,17 @@ __all__ = [
     "plan",
     "predict",
     "read_result",
+    "register_accessor",
     "synth",
     "test",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`HalfspaceTesterLearner`, which needs scikit-learn, is imported when it is asked for."""
+    if name == "HalfspaceTesterLearner":
+        from streamhalf.estimator import HalfspaceTesterLearner
+
+        return HalfspaceTesterLearner
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -72,9 +72,11 @@ from streamhalf.records import (
 )
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.covariance import Covariance
+from streamhalf.report.diagnostics import to_dataset
 from streamhalf.testers.moments import MomentTester
 
 if TYPE_CHECKING:
+    import xarray as xr
     from dask.delayed import Delayed
     from distributed import Client
 
@@ -111,7 +113,7 @@ def test(
         tau=config.tau,
     )
     observer(RunStarted("test", source.name, source.n_rows, source.dim, source.notices))
-    with _open_run(config, client, observer) as run:
+    with open_run(config, client, observer) as run:
         if config.whiten:
             source = _whiten(run, source)
         judgements = tester.judge(run.reduce("moments", source, tester.needs()))
@@ -171,7 +173,7 @@ def fit(
         result = no_answer(source, budget, config)
     else:
         kept = _open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
-        with _open_run(config, client, observer, kept) as run:
+        with open_run(config, client, observer, kept) as run:
             seen = _whiten(run, source) if config.whiten else source
             result = certify_fit(run, source, config, learn(run, seen, budget, config))
     observer(RunEnded(result.verdict))
@@ -208,7 +210,7 @@ def certify(
     source = _open(data, config, storage_options)
     halfspace = as_halfspace(weights, source.dim)
     observer(RunStarted("certify", source.name, source.n_rows, source.dim, source.notices))
-    with _open_run(config, client, observer) as run:
+    with open_run(config, client, observer) as run:
         whitening = None
         if config.whiten:
             found = _whiten(run, source).schema.whitening
@@ -251,7 +253,7 @@ def verify(
     if block_rows is not None:
         source = source.reblocked(block_rows)
     observer(RunStarted("verify", source.name, source.n_rows, source.dim, source.notices))
-    with _open_run(config, client, observer) as run:
+    with open_run(config, client, observer) as run:
         return Verification(document, config).run(run, source)
 
 
@@ -394,6 +396,11 @@ def predict(
     return n_positive
 
 
+def diagnostics(result: FitResult) -> xr.Dataset:
+    """What the testers of a fit measured, as a labelled Dataset: to plot, to store."""
+    return to_dataset(result)
+
+
 def as_halfspace(weights: Any, dim: int) -> Halfspace:
     """A halfspace from a vector, a fitted linear model, or a result of `fit`."""
     if isinstance(weights, FitResult):
@@ -469,12 +476,13 @@ def _open(data: DataLike, config: RunConfig, storage_options: Mapping[str, Any] 
 
 
 @contextmanager
-def _open_run(
+def open_run(
     config: RunConfig,
     client: Client | None,
     observer: Observer,
     checkpoint: Checkpoint | None = None,
 ) -> Iterator[Run]:
+    """A run on the client or the configured scheduler, closed at the end."""
     with open_engine(client or config.scheduler, config.n_workers) as engine:
         yield Run(engine, config.memory_limit, config.split_every, observer, checkpoint)
 

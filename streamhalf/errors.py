@@ -23,3 +23,11 @@ class DataError(StreamhalfError):
     """The data are not what they should be: damaged, incomplete, of another shape or kind."""
 
     exit_code = 3
+
+
+class NotAcceptedError(UsageError):
+    """A run that was not accepted is asked for its halfspace without leave to use it."""
+
+
+class TargetError(DataError, ValueError):
+    """The labels are not two classes; a ValueError too, as scikit-learn's tools expect."""

@@ -32,7 +32,7 @@ def holds_labels(data: Any) -> bool:
     return isinstance(data, str | os.PathLike | zarr.Group | xr.Dataset)
 
 
-def is_labelled_array(data: Any) -> bool:
+def is_wrapped_array(data: Any) -> bool:
     """Whether data are an array whose container should be kept: Dask or xarray."""
     return isinstance(data, da.Array | xr.DataArray)
 
@@ -63,23 +63,27 @@ def open_labelled(
         The two classes, where they are known; else the distinct labels are looked up first.
         Labels in a store are -1/+1 or 0/1 and need no such look.
     """
-    names = {"features": features, "labels": labels}
+    open_named = partial(open_source, features=features, labels=labels)
     if holds_labels(X) and y is not None:
-        raise UsageError(f"y: given beside {type(X).__name__}, which holds its labels; leave it out")
+        raise UsageError(
+            f"y: given beside {type(X).__name__}, which holds its labels; leave it out"
+        )
+    if not holds_labels(X) and y is None:
+        raise UsageError(f"y: missing; {type(X).__name__} holds features only, give the labels too")
     if isinstance(X, xr.Dataset):
         if labels in X:
             target = X[labels]
             classes = _settle(labels, target.data, classes)
             X = X.assign({labels: (target.dims, encode_labels(target.data, classes=classes))})
-        source = open_source(X, **names)
+        source = open_named(X)
     elif holds_labels(X):
-        source = open_source(X, **names, storage_options=storage_options)
+        source = open_named(X, storage_options=storage_options)
     else:
         X, y = _plain(X), _plain(y)
         if X.dtype.kind in "biu":
             X = X.astype(np.float64)
         classes = _settle(labels, y, classes)
-        source = open_source((X, encode_labels(y, classes=classes)), **names)
+        source = open_named((X, encode_labels(y, classes=classes)))
     stored = np.array(source.schema.coding.values)
     return Labelled(source, stored if classes is None else classes)
 
@@ -88,7 +92,7 @@ def encode_labels(y: Any, *, classes: NDArray[Any]) -> Any:
     """+1 for the second class, -1 for the first and 0 for anything else, as int8; lazy if y is."""
     encode = partial(_encode_block, classes=classes)
     if isinstance(y, da.Array):
-        return y.map_blocks(encode, dtype=np.int8, meta=np.empty((0,) * y.ndim, dtype=np.int8))
+        return da.map_blocks(encode, y, dtype=np.int8, meta=np.empty((0,) * y.ndim, dtype=np.int8))
     return encode(np.asarray(y))
 
 
@@ -112,7 +116,9 @@ def map_rows(function: Callable[[NDArray[Any]], NDArray[Any]], X: Any, *, dtype:
         return xr.DataArray(map_rows(function, X.data, dtype=dtype), dims=(rows,), coords=kept)
     if isinstance(X, da.Array):
         whole = X.rechunk({1: -1})
-        return whole.map_blocks(function, drop_axis=1, dtype=dtype, meta=np.empty(0, dtype=dtype))
+        return da.map_blocks(
+            function, whole, drop_axis=1, dtype=dtype, meta=np.empty(0, dtype=dtype)
+        )
     return function(X)
 
 
@@ -138,7 +144,7 @@ def _settle(name: str, y: Any, classes: NDArray[Any] | None) -> NDArray[Any]:
     if len(found) != 2:
         shown = ", ".join(str(value) for value in found[:5])
         raise TargetError(
-            f"{name}: {len(found)} classes ({shown}{', ...' if len(found) > 5 else ''}). Only binary "
-            "classification is supported. Keep two classes, or wrap the estimator in OneVsRest"
+            f"{name}: {len(found)} classes ({shown}{', ...' if len(found) > 5 else ''}); keep two "
+            "of them, or fit one class against the rest"
         )
     return np.asarray(found)
