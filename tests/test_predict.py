@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from distributed import Client
+
+import streamhalf
+from streamhalf import DataError, FitResult, Halfspace, UsageError, Verdict
+from streamhalf.cli import main
+from streamhalf.data.predictions import predict_rows
+from streamhalf.events import Event, PassStarted
+from streamhalf.files import write_json
+from streamhalf.records import DataRecord, Versions, to_json
+from tests.conftest import StoreWriter, make_rows
+
+N_ROWS, DIM = 2_300, 3
+X, Y = make_rows(N_ROWS, DIM, seed=3)
+NORMAL = (0.6, -0.8, 0.1)
+
+
+def make_model(verdict: Verdict = Verdict.ACCEPTED, **changes: Any) -> FitResult:
+    values: dict[str, Any] = {
+        "verdict": verdict,
+        "halfspace": Halfspace(NORMAL, 0.25),
+        "error": None,
+        "eps": 0.1,
+        "tau": 0.01,
+        "seed": 0,
+        "rows_needed": None,
+        "split": "chunks",
+        "whitened": False,
+        "stopped_because": "",
+        "candidates": (),
+        "chosen": None,
+        "testers": (),
+        "passes": (),
+        "data": DataRecord(N_ROWS, DIM, "abc"),
+        "versions": Versions.current(),
+    }
+    return FitResult(**(values | changes))
+
+
+def expected(rows: np.ndarray = X) -> np.ndarray:
+    margin = rows.astype(np.float64) @ np.array(NORMAL) + 0.25
+    return np.where(margin >= 0, 1, -1)
+
+
+@pytest.fixture
+def store(write_store: StoreWriter, small_blocks: None) -> Path:
+    """Twenty-three blocks and a bit."""
+    return write_store(X, Y, chunk_rows=100, label_chunk_rows=57)
+
+
+@pytest.mark.parametrize("scheduler", ["serial", "threads"])
+def test_predict__equals_the_sign_on_every_row(store: Path, tmp_path: Path, scheduler: str) -> None:
+    out = tmp_path / "predictions.zarr"
+    events: list[Event] = []
+    n_positive = streamhalf.predict(
+        store, model=make_model(), out=out, scheduler=scheduler, observer=events.append
+    )
+    group = zarr.open_group(out, mode="r")
+    found = group["prediction"]
+    np.testing.assert_array_equal(found[:], expected())
+    assert found.dtype == np.int8
+    assert n_positive == np.count_nonzero(expected() > 0)
+    assert found.nchunks == 23  # out of core: one stored chunk for each block that was read
+    marks = group.attrs["streamhalf"]
+    assert marks["complete"] is True
+    assert marks["n_positive"] == n_positive
+    (started,) = (event for event in events if isinstance(event, PassStarted))
+    assert (started.n_rows, started.n_tasks) == (N_ROWS, 23)
+
+
+def test_predict__runs_on_a_cluster(store: Path, tmp_path: Path, client: Client) -> None:
+    out = tmp_path / "predictions.zarr"
+    streamhalf.predict(store, model=Halfspace(NORMAL, 0.25), out=out, client=client)
+    np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], expected())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_predict__needs_no_labels(tmp_path: Path, dtype: str) -> None:
+    group = zarr.create_group(tmp_path / "rows.zarr")
+    group.create_array("traits", data=X.astype(dtype), chunks=(500, DIM))
+    out = tmp_path / "predictions.zarr"
+    streamhalf.predict(tmp_path / "rows.zarr", model=make_model(), out=out, features="traits")
+    np.testing.assert_array_equal(
+        zarr.open_group(out, mode="r")["prediction"][:], expected(X.astype(dtype))
+    )
+
+
+def test_predict_rows__zero_is_positive_and_offsets_do_not_cancel() -> None:
+    rows = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 5.0]], dtype=np.float32)
+    np.testing.assert_array_equal(predict_rows(rows, Halfspace((1.0, 0.0))), [1, 1, -1])
+    # float32 would lose the unit beside 1e8
+    far = np.array([[1e8, 1.0], [1e8, -1.0]], dtype=np.float32)
+    np.testing.assert_array_equal(predict_rows(far, Halfspace((1.0, 1.0), -1e8)), [1, -1])
+
+
+def test_predict__refuses_other_features(store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "predictions.zarr"
+    with pytest.raises(DataError, match="3 features, but the model has 2; predict on data with"):
+        streamhalf.predict(store, model=Halfspace((1.0, 0.0)), out=out)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("verdict", [Verdict.REJECTED, Verdict.INCONCLUSIVE])
+def test_predict__uses_a_model_that_was_not_accepted_only_by_force(
+    store: Path, tmp_path: Path, verdict: Verdict
+) -> None:
+    out = tmp_path / "predictions.zarr"
+    model = make_model(verdict)
+    with pytest.raises(UsageError, match=f"the run was {verdict}, so its halfspace comes without"):
+        streamhalf.predict(store, model=model, out=out)
+    assert not out.exists()
+    streamhalf.predict(store, model=model, out=out, force=True)
+    np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], expected())
+
+
+def test_predict__no_force_makes_a_halfspace(store: Path, tmp_path: Path) -> None:
+    model = make_model(Verdict.INCONCLUSIVE, halfspace=None)
+    with pytest.raises(UsageError, match="the run was inconclusive and has no halfspace"):
+        streamhalf.predict(store, model=model, out=tmp_path / "out.zarr", force=True)
+
+
+def test_predict__replaces_a_store_only_when_told(store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "predictions.zarr"
+    streamhalf.predict(store, model=make_model(), out=out)
+    turned = replace(make_model(), halfspace=Halfspace((-0.6, 0.8, -0.1), -0.25))
+    with pytest.raises(UsageError, match="a store exists here; choose another path"):
+        streamhalf.predict(store, model=turned, out=out)
+    np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], expected())
+    streamhalf.predict(store, model=turned, out=out, overwrite=True)
+    np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], -expected())
+
+
+def test_predict__refuses_to_replace_what_is_no_store(store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "folder"
+    out.mkdir()
+    (out / "letter.txt").write_text("dear")
+    with pytest.raises(UsageError, match="exists and is not a Zarr store"):
+        streamhalf.predict(store, model=make_model(), out=out, overwrite=True)
+    assert (out / "letter.txt").read_text() == "dear"
+
+
+def test_predict__bad_rows_leave_an_unfinished_store(
+    write_store: StoreWriter, small_blocks: None, tmp_path: Path
+) -> None:
+    damaged = X.copy()
+    damaged[1_234, 1] = np.nan
+    out = tmp_path / "predictions.zarr"
+    with pytest.raises(DataError, match="NaN or infinite values"):
+        streamhalf.predict(write_store(damaged, Y), model=make_model(), out=out, scheduler="serial")
+    assert zarr.open_group(out, mode="r").attrs["streamhalf"]["complete"] is False
+
+
+def run_predict(store: Path, model: Path, out: Path, *flags: str) -> int:
+    command = ["predict", str(store), "--model", str(model), "--out", str(out), "--quiet"]
+    return main([*command, *flags])
+
+
+def test_command__predicts_from_a_file(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, out = tmp_path / "model.json", tmp_path / "predictions.zarr"
+    write_json(model, make_model())
+    assert run_predict(store, model, out, "--scheduler", "serial") == 0
+    np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], expected())
+    n_positive = np.count_nonzero(expected() > 0)
+    assert f"wrote predictions to {out}: {n_positive:,} rows are +1" in capsys.readouterr().out
+
+
+def test_command__refuses_and_obeys_force_and_overwrite(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, out = tmp_path / "model.json", tmp_path / "predictions.zarr"
+    write_json(model, make_model(Verdict.REJECTED))
+    assert run_predict(store, model, out) == 2
+    assert "use force (--force)" in capsys.readouterr().err
+    assert run_predict(store, model, out, "--force") == 0
+    assert run_predict(store, model, out, "--force") == 2
+    assert "add --overwrite" in capsys.readouterr().err
+    assert run_predict(store, model, out, "--force", "--overwrite") == 0
+
+
+def without(*path: str) -> Callable[[dict[str, Any]], Any]:
+    def change(document: dict[str, Any]) -> dict[str, Any]:
+        inner = document
+        for key in path[:-1]:
+            inner = inner[key]
+        del inner[path[-1]]
+        return document
+
+    return change
+
+
+def having(key: str, value: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda document: document | {key: value}
+
+
+DAMAGE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "no verdict": (without("verdict"), "key 'verdict' is missing"),
+    "no normal": (without("halfspace", "normal"), ".halfspace: key 'normal' is missing"),
+    "another key": (having("vector", [1]), "unknown key 'vector'"),
+    "another verdict": (having("verdict", "fine"), ".verdict: 'fine' is not one of accepted,"),
+    "another schema": (having("schema", "other"), ".schema: 'other' is another kind of document"),
+    "text for a number": (having("eps", "small"), ".eps: expected float, got 'small'"),
+    "number for a list": (having("passes", 3), ".passes: expected a list, got int"),
+    "list for an object": (having("halfspace", [1.0]), ".halfspace: expected an object, got list"),
+    "text in the normal": (
+        having("halfspace", {"normal": [1.0, "2", 3.0], "offset": 0.0}),
+        ".halfspace.normal[1]: expected float, got '2'",
+    ),
+    "a list": (lambda document: [document], "expected an object, got list"),
+    "nothing": (lambda document: None, "expected an object, got NoneType"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_command__damaged_models_are_named_on_one_line(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    change, message = DAMAGE[damage]
+    model, out = tmp_path / "model.json", tmp_path / "predictions.zarr"
+    model.write_text(json.dumps(change(to_json(make_model()))))
+    assert run_predict(store, model, out) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"streamhalf: error: {model}")
+    assert message in line
+    assert not out.exists()
+
+
+GARBAGE: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "not JSON"),
+    "binary": (b"\x89PNG\r\n\x1a\n\x00\xff", "not JSON"),
+    "half": (b'{"schema": "streamhalf-fit-1", "verdict"', "not JSON"),
+    "deep": (b"[" * 200_000, "not JSON"),
+    "digits": (b'{"seed": ' + b"9" * 6_000 + b"}", "not JSON"),
+    "huge": (b" " * ((64 << 20) + 1), "more than 67108864 characters"),
+}
+
+
+@pytest.mark.parametrize("kind", GARBAGE)
+def test_command__files_that_are_no_models_are_named_on_one_line(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    content, message = GARBAGE[kind]
+    model, out = tmp_path / "model.json", tmp_path / "predictions.zarr"
+    model.write_bytes(content)
+    assert run_predict(store, model, out) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"streamhalf: error: {model}: {message}")
+    assert not out.exists()
+
+
+def test_command__names_a_model_or_store_that_is_not_there(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing, model = tmp_path / "none.json", tmp_path / "model.json"
+    assert run_predict(store, missing, tmp_path / "out") == 3
+    assert f"{missing}: cannot be read: No such file" in capsys.readouterr().err
+    write_json(model, make_model())
+    assert run_predict(tmp_path / "none.zarr", model, tmp_path / "out") == 3
+    assert "no such store" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
