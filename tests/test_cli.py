@@ -369,3 +369,123 @@ def test_module__runs_as_a_program(tmp_path: Path) -> None:
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line == f"streamhalf: error: {tmp_path / 'nothing'}: no such store; check the path"
+
+
+@pytest.fixture(scope="module")
+def rows_to_fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Stores with rows enough for a fit at eps = 0.25."""
+    folder = tmp_path_factory.mktemp("fits")
+    noise = ["--noise", "random", "--rate", "0.05", "--seed", "1", "--quiet"]
+    for marginal in ("gaussian", "laplace"):
+        options = ["--rows", "110000", "--dim", "3", "--marginal", marginal, *noise]
+        assert main(["synth", str(folder / marginal), *options]) == 0
+    return folder
+
+
+FIT = ("--eps", "0.25", "--certificate-degree", "0", "--quiet")
+
+
+def test_fit__says_what_it_learned_and_predict_takes_it(
+    rows_to_fit: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    store, model = str(rows_to_fit / "gaussian"), str(tmp_path / "model.json")
+    assert main(["fit", store, *FIT, "--json", model]) == 0
+    out = words(capsys.readouterr().out)
+    assert "ACCEPTED" in out
+    assert "The features look Gaussian at accuracy eps = 0.25 (110,000 rows of 3 features)" in out
+    document = json.loads(Path(model).read_text())
+    assert document["verdict"] == "accepted"
+    assert document["error"]["empirical"] == pytest.approx(0.05, abs=0.01)
+    predictions = tmp_path / "predictions.zarr"
+    command = ["predict", store, "--model", model, "--out", str(predictions), "--quiet"]
+    assert main(command) == 0
+    found = zarr.open_group(str(predictions), mode="r")["prediction"][:]
+    labels = zarr.open_group(store, mode="r")["y"][:]
+    assert np.mean(found != labels) == pytest.approx(document["error"]["empirical"], abs=0.01)
+
+
+def test_fit__rejects_with_evidence_and_predict_refuses(
+    rows_to_fit: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    store, model = str(rows_to_fit / "laplace"), str(tmp_path / "model.json")
+    assert main(["fit", store, *FIT, "--json", model]) == 10
+    out = words(capsys.readouterr().out)
+    assert "REJECTED" in out
+    assert "In pass 'initial' the mean of x1^4 is" in out
+    assert "evidence: largest moment" in out
+    command = ["predict", store, "--model", model, "--out", str(tmp_path / "out"), "--quiet"]
+    assert main(command) == 2
+    assert "model: the run was rejected" in capsys.readouterr().err
+
+
+def test_fit__is_inconclusive_on_few_rows(stores: Path, tmp_path: Path, capsys: Captured) -> None:
+    target = tmp_path / "result.json"
+    assert main(["fit", str(stores / "small"), "--json", str(target)]) == 11
+    out = words(capsys.readouterr().out)
+    needed = json.loads(target.read_text())["rows_needed"]
+    assert f"Judging at eps = 0.25 takes about {needed:,} rows" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--eps", "0.5"), "eps: 0.5 is out of range; use 0.0001 to 0.25"),
+        (("--mode", "strict"), "mode: 'strict' cannot run"),
+        (("--config", "no-such.yaml"), "no-such.yaml: cannot be read: No such file"),
+    ],
+    ids=str,
+)
+def test_fit__wrong_values_return_2_with_one_line(
+    stores: Path, capsys: Captured, options: tuple[str, str], message: str
+) -> None:
+    assert main(["fit", str(stores / "small"), *options]) == 2
+    output = capsys.readouterr()
+    (line,) = output.err.splitlines()
+    assert line.startswith(f"streamhalf: error: {message}")
+    assert output.out == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fit",),
+        ("fit", "a.zarr", "--eps", "small"),
+        ("fit", "a.zarr", "--rows", "all"),
+        ("plan", "--rows", "10"),
+        ("predict", "a.zarr", "--out", "b.zarr"),
+    ],
+    ids=" ".join,
+)
+def test_fit__wrong_arguments_exit_with_2(arguments: tuple[str, ...], capsys: Captured) -> None:
+    assert exit_code_of_parser(*arguments) == 2
+    assert "usage: streamhalf" in capsys.readouterr().err
+
+
+def test_plan__says_which_eps_rows_can_judge(tmp_path: Path, capsys: Captured) -> None:
+    target = tmp_path / "plan.json"
+    assert main(["plan", "--dim", "3", "--rows", "200000", "--json", str(target)]) == 0
+    out = words(capsys.readouterr().out)
+    record = json.loads(target.read_text())
+    assert f"200,000 rows of 3 features can judge eps = {record['eps']:.4g}" in out
+    assert [one["name"] for one in record["passes"]][:: len(record["passes"]) - 1] == [
+        "initial",
+        "final",
+    ]
+    assert main(["plan", "--dim", "3", "--rows", "200000", "--reuse"]) == 0
+    assert words(capsys.readouterr().out) != out
+
+
+def test_plan__says_how_many_rows_an_eps_needs(capsys: Captured) -> None:
+    assert main(["plan", "--dim", "3", "--eps", "0.05"]) == 0
+    needed = streamhalf.plan(dim=3, eps=0.05).rows_needed
+    assert f"{needed:,} rows of 3 features can judge eps = 0.05" in words(capsys.readouterr().out)
+
+
+def test_plan__too_few_rows_are_inconclusive_and_nonsense_is_wrong_usage(
+    capsys: Captured,
+) -> None:
+    assert main(["plan", "--dim", "3", "--rows", "100"]) == 11
+    assert "100 rows of 3 features are too few for eps = 0.25" in words(capsys.readouterr().out)
+    assert main(["plan", "--dim", "0", "--rows", "100"]) == 2
+    assert main(["plan", "--dim", "3"]) == 2
+    assert "eps: 'auto' needs a number of rows" in capsys.readouterr().err
