@@ -21,7 +21,7 @@ CHOICES = {
 }
 """Parameters that take one of a few words."""
 
-_REAL = ("eps", "tau", "moment_tolerance", "spectral_tolerance")
+_REAL = ("eps", "tau", "moment_tolerance", "spectral_tolerance", "max_ratio")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _LARGEST_FILE = 1 << 20
 
