@@ -1,11 +1,64 @@
+"""The scikit-learn face: its rules, every kind of data, and what an unaccepted run may be used for.
+
+Fits on N(0, I) rows use fixed seeds; each is accepted with probability at least 1 - tau = 0.99.
+"""
+
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import dask.array as da
+import numpy as np
 import pytest
+import xarray as xr
+import zarr
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import streamhalf
+from streamhalf import DataError, NotAcceptedError, TargetError, UsageError, Verdict
+from streamhalf.algorithms.unverified import UNVERIFIED, pseudo_whitening
 from streamhalf.estimator import HalfspaceTesterLearner
+
+N_ROWS = 150_000
+Rows = tuple[NDArray[np.float32], NDArray[np.int64]]
+
+
+def learner(**parameters: Any) -> HalfspaceTesterLearner:
+    """Without the certificate, whose bound takes seconds, and on one thread."""
+    quick = {"certificate_degree": 0, "n_workers": 1}
+    return HalfspaceTesterLearner(**{**quick, **parameters})
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    """Standard Gaussian features and the labels 0 and 1 of a halfspace, 5 % of them flipped."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((N_ROWS, 3)).astype(np.float32)
+    flips = rng.random(N_ROWS) < 0.05
+    return X, ((X @ np.array([2.0, -1.0, 0.5]) >= 0) ^ flips).astype(np.int64)
+
+
+@pytest.fixture(scope="module")
+def accepted(rows: Rows) -> HalfspaceTesterLearner:
+    return learner().fit(*rows)
+
+
+@pytest.fixture(scope="module")
+def uniform(rows: Rows) -> Rows:
+    """Features with the mean and variance of N(0, I), and no more of it."""
+    rng = np.random.default_rng(2)
+    return rng.uniform(-(3**0.5), 3**0.5, (N_ROWS, 3)).astype(np.float32), rows[1]
 
 
 @parametrize_with_checks([HalfspaceTesterLearner(accept_unverified=True, whiten=True)])
@@ -14,3 +67,244 @@ def test_estimator__obeys_scikit_learn(
 ) -> None:
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # without it, one check skips itself
     check(estimator)
+
+
+def test_fit__accepts_gaussian_rows(accepted: HalfspaceTesterLearner, rows: Rows) -> None:
+    direction = np.array([2.0, -1.0, 0.5]) / np.linalg.norm([2.0, -1.0, 0.5])
+    assert accepted.verdict_ is Verdict.ACCEPTED
+    assert accepted.coef_.shape == (1, 3)
+    assert accepted.coef_[0] @ direction > 0.999
+    assert accepted.intercept_.tolist() == [0.0]
+    assert accepted.classes_.tolist() == [0, 1]
+    assert accepted.n_features_in_ == 3
+    assert accepted.passes_ == accepted.result_.passes
+    assert accepted.score(*rows) == pytest.approx(0.95, abs=0.005)
+
+
+def test_fit__keeps_the_certificate() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((100_000, 2))
+    y = np.where(X[:, 0] >= 0, 1, -1) * np.where(rng.random(len(X)) < 0.1, -1, 1)
+    fitted = HalfspaceTesterLearner(n_workers=1, eps=0.25, certificate_degree=2).fit(X, y)
+    assert fitted.certificate_ is not None
+    assert fitted.certificate_ == fitted.result_.certificate
+    assert fitted.certificate_.n_rows == len(X)
+
+
+def test_fit__same_halfspace_as_the_function(accepted: HalfspaceTesterLearner, rows: Rows) -> None:
+    X, y = rows
+    result = streamhalf.fit((X, np.where(y > 0, 1, -1)), certificate_degree=0, n_workers=1)
+    assert result.halfspace == accepted.result_.halfspace
+
+
+def test_fit__maps_any_two_labels(accepted: HalfspaceTesterLearner, rows: Rows) -> None:
+    X, y = rows
+    words = np.array(["ham", "spam"])
+    fitted = learner().fit(X, words[y])
+    assert fitted.classes_.tolist() == ["ham", "spam"]
+    np.testing.assert_array_equal(fitted.coef_, accepted.coef_)
+    np.testing.assert_array_equal(fitted.predict(X[:99]), words[accepted.predict(X[:99])])
+
+
+@pytest.mark.parametrize("make_labels", [lambda y: y, lambda y: np.array(["a", "b"])[y]])
+def test_fit__dask_arrays(
+    accepted: HalfspaceTesterLearner,
+    rows: Rows,
+    make_labels: Callable[[NDArray[Any]], NDArray[Any]],
+) -> None:
+    X, y = da.from_array(rows[0], chunks=(40_000, 2)), make_labels(rows[1])
+    lazy_y = da.from_array(y, chunks=60_000)
+    fitted = learner().fit(X, lazy_y)
+    assert fitted.verdict_ is Verdict.ACCEPTED
+    assert fitted.classes_.tolist() == np.unique(y).tolist()
+    assert float((fitted.coef_ @ accepted.coef_.T).item()) > 0.999
+    predicted, margin = fitted.predict(X), fitted.decision_function(X)
+    assert isinstance(predicted, da.Array)
+    assert isinstance(margin, da.Array)
+    assert predicted.dtype == fitted.classes_.dtype
+    np.testing.assert_array_equal(predicted.compute(), fitted.predict(rows[0]))
+    np.testing.assert_array_equal(margin.compute(), fitted.decision_function(rows[0]))
+    assert fitted.score(X, lazy_y) == pytest.approx(fitted.score(rows[0], y), abs=1e-12)
+
+
+def test_fit__xarray(accepted: HalfspaceTesterLearner, rows: Rows) -> None:
+    X = xr.DataArray(rows[0], dims=("time", "band"), coords={"time": np.arange(N_ROWS) / 2})
+    y = xr.DataArray(np.array(["no", "yes"])[rows[1]], dims="time")
+    dataset = xr.Dataset({"spectrum": X, "clear": y})
+    fitted = learner(features="spectrum", labels="clear").fit(dataset)
+    np.testing.assert_array_equal(fitted.coef_, accepted.coef_)
+    np.testing.assert_array_equal(learner().fit(X, y).coef_, accepted.coef_)
+    assert fitted.score(dataset) == fitted.score(rows[0], y.values)
+    for features in (X, X.chunk({"time": 50_000})):
+        predicted = fitted.predict(features)
+        assert isinstance(predicted, xr.DataArray)
+        assert predicted.chunks == (features.chunks and features.chunks[:1])
+        np.testing.assert_array_equal(predicted.time, X.time)
+        np.testing.assert_array_equal(predicted, fitted.predict(rows[0]))
+
+
+def test_fit__store(tmp_path: Path, accepted: HalfspaceTesterLearner, rows: Rows) -> None:
+    path = tmp_path / "rows.zarr"
+    group = zarr.create_group(str(path))
+    for name, values in zip("Xy", rows, strict=True):
+        group.create_array(name, data=values, chunks=(30_000, *values.shape[1:]))
+    for data in (path, str(path), group):
+        fitted = learner().fit(data)
+        assert fitted.verdict_ is Verdict.ACCEPTED
+        assert fitted.classes_.tolist() == [0, 1]
+        assert float((fitted.coef_ @ accepted.coef_.T).item()) > 0.999
+        assert fitted.score(data) == pytest.approx(fitted.score(*rows), abs=1e-12)
+
+
+def test_predict__refuses_after_rejection(uniform: Rows) -> None:
+    rejected = learner().fit(*uniform)
+    assert rejected.verdict_ is Verdict.REJECTED
+    for method in (rejected.predict, rejected.decision_function):
+        with pytest.raises(NotAcceptedError, match=r"rejected.*mean of x\d\^4 is 1\..*has 3"):
+            method(np.zeros((2, 3)))
+    with pytest.raises(NotAcceptedError, match="accept_unverified"):
+        rejected.score(np.zeros((2, 3)), [0, 1])
+
+
+def test_predict__refuses_without_rows_enough(rows: Rows) -> None:
+    X, y = rows[0][:200], rows[1][:200]
+    fitted = learner().fit(X, y)
+    assert fitted.verdict_ is Verdict.INCONCLUSIVE
+    assert np.isnan(fitted.coef_).all()
+    with pytest.raises(NotAcceptedError, match=r"inconclusive.*takes about [\d,]+ rows"):
+        fitted.predict(X)
+    # leave that comes after the fit finds no halfspace either
+    with pytest.raises(NotAcceptedError, match="fit again"):
+        fitted.set_params(accept_unverified=True).predict(X)
+
+
+def test_accept_unverified__uses_a_rejected_vector(uniform: Rows) -> None:
+    fitted = learner(accept_unverified=True).fit(*uniform)
+    assert fitted.verdict_ is Verdict.REJECTED
+    assert fitted.predict(uniform[0][:5]).shape == (5,)
+
+
+def test_accept_unverified__reuses_rows(rows: Rows) -> None:
+    X, y = rows[0][:60_000], rows[1][:60_000]
+    fitted = learner(accept_unverified=True).fit(X, y)
+    assert fitted.result_.split == "reuse"
+    assert fitted.verdict_ is Verdict.ACCEPTED
+    assert fitted.score(X, y) == pytest.approx(0.95, abs=0.01)
+
+
+@pytest.mark.parametrize("whiten", [False, True])
+def test_accept_unverified__few_rows(rows: Rows, whiten: bool) -> None:
+    X, y = rows[0][:300], rows[1][:300]
+    fitted = learner(accept_unverified=True, whiten=whiten).fit(X, y)
+    assert fitted.verdict_ is Verdict.INCONCLUSIVE
+    assert fitted.certificate_ is None
+    assert UNVERIFIED in fitted.result_.notices
+    assert fitted.passes_[-1].rows_read == 300
+    assert fitted.score(X, y) > 0.85
+    order = np.random.default_rng(0).permutation(300)
+    shuffled = clone(fitted).fit(X[order], y[order])
+    np.testing.assert_allclose(shuffled.coef_, fitted.coef_, rtol=1e-4)
+
+
+def test_accept_unverified__constant_and_dependent_features(rows: Rows) -> None:
+    X, y = rows[0][:300], rows[1][:300]
+    wide = np.column_stack([X, X[:, 0] - X[:, 1], np.full(300, 7.0)])
+    fitted = learner(accept_unverified=True, whiten=True).fit(wide, y)
+    assert np.isfinite(fitted.coef_).all()
+    assert fitted.coef_[0, 4] == 0
+    assert fitted.score(wide, y) > 0.85
+
+
+def test_pseudo_whitening__is_the_whitening_of_what_varies() -> None:
+    basis = np.array([[2.0, 0.0], [1.0, 3.0], [3.0, 3.0]])
+    covariance = basis @ basis.T
+    W = pseudo_whitening(np.ones(3), covariance).matrix
+    whitened = W @ covariance @ W.T
+    np.testing.assert_allclose(whitened @ whitened, whitened, atol=1e-12)
+    assert np.trace(whitened) == pytest.approx(2)
+
+
+def test_whiten__dependent_features_are_named_where_rows_suffice(rows: Rows) -> None:
+    X = np.column_stack([rows[0][:, :2], np.full(N_ROWS, 2.0)])
+    with pytest.raises(DataError, match="feature 3 is constant"):
+        learner(whiten=True).fit(X, rows[1])
+
+
+def test_pipeline__whitens_what_scaling_leaves(rows: Rows) -> None:
+    mixed = rows[0] @ np.array([[1.0, 0.5, 0.0], [0.0, 1.0, 0.5], [0.0, 0.0, 1.0]]) + 5
+    model = make_pipeline(StandardScaler(), learner(whiten=True)).fit(mixed, rows[1])
+    assert model[-1].verdict_ is Verdict.ACCEPTED
+    assert model.score(mixed, rows[1]) == pytest.approx(0.95, abs=0.005)
+
+
+def test_grid_search__over_tau(rows: Rows) -> None:
+    search = GridSearchCV(learner(accept_unverified=True), {"tau": [0.01, 0.1]}, cv=2)
+    search.fit(rows[0][:400], rows[1][:400])
+    assert search.best_score_ > 0.85
+    assert search.best_estimator_.result_.tau in (0.01, 0.1)
+
+
+def test_pickle__and_clone(accepted: HalfspaceTesterLearner, rows: Rows) -> None:
+    again = pickle.loads(pickle.dumps(accepted))
+    assert again.result_ == accepted.result_
+    np.testing.assert_array_equal(again.predict(rows[0]), accepted.predict(rows[0]))
+    fresh = clone(accepted)
+    assert fresh.get_params() == accepted.get_params()
+    with pytest.raises(NotFittedError):
+        fresh.predict(rows[0])
+    with pytest.raises(NotFittedError):
+        _ = fresh.diagnostics_
+
+
+def test_diagnostics__are_those_of_the_result(accepted: HalfspaceTesterLearner) -> None:
+    assert accepted.diagnostics_.identical(streamhalf.diagnostics(accepted.result_))
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (np.zeros(9), "only one class"),
+        (np.arange(9) % 3, r"3 classes \(0, 1, 2\)"),
+        (np.where(np.arange(9) > 4, np.nan, 1.0), "NaN"),
+    ],
+)
+def test_fit__dask_labels_of_another_kind(labels: NDArray[Any], said: str) -> None:
+    X = da.zeros((9, 2), chunks=3)
+    with pytest.raises(TargetError, match=said):
+        learner().fit(X, da.from_array(labels, chunks=4))
+
+
+def test_fit__wrong_use(accepted: HalfspaceTesterLearner, rows: Rows) -> None:
+    X = da.from_array(rows[0][:10])
+    with pytest.raises(UsageError, match="y: missing"):
+        learner().fit(X)
+    with pytest.raises(UsageError, match="holds its labels"):
+        learner().fit("data.zarr", rows[1])
+    with pytest.raises(UsageError, match="tau: 7 is out of range"):
+        learner(tau=7).fit(*rows)
+    with pytest.raises(UsageError, match="sample_weight"):
+        accepted.score(X, rows[1][:10], sample_weight=np.ones(10))
+    with pytest.raises(DataError, match="2 features, but the estimator was fitted on 3"):
+        accepted.predict(X[:, :2])
+    with pytest.raises(DataError, match="expected"):
+        accepted.predict(X[:, 0])
+
+
+def test_import__without_side_effects_or_scikit_learn() -> None:
+    script = """
+import sys
+import streamhalf, xarray
+assert not hasattr(xarray.Dataset, "streamhalf")
+assert "sklearn" not in sys.modules
+assert not hasattr(streamhalf, "no_such_name")
+sys.modules["sklearn.base"] = None
+try:
+    streamhalf.HalfspaceTesterLearner
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert "pip install streamhalf[sklearn]" in done.stdout
+    assert streamhalf.HalfspaceTesterLearner is HalfspaceTesterLearner

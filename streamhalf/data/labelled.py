@@ -113,7 +113,8 @@ def map_rows(function: Callable[[NDArray[Any]], NDArray[Any]], X: Any, *, dtype:
             raise DataError(f"X: dimensions {X.dims}; expected (rows, features)")
         rows = X.dims[0]
         kept = {name: coord for name, coord in X.coords.items() if set(coord.dims) <= {rows}}
-        return xr.DataArray(map_rows(function, X.data, dtype=dtype), dims=(rows,), coords=kept)
+        values = map_rows(function, X.data, dtype=dtype)
+        return xr.DataArray(values, dims=(rows,), coords=kept, name=None)
     if isinstance(X, da.Array):
         whole = X.rechunk({1: -1})
         return da.map_blocks(
@@ -140,7 +141,7 @@ def _settle(name: str, y: Any, classes: NDArray[Any] | None) -> NDArray[Any]:
     if found.dtype.kind == "f" and not np.isfinite(found).all():
         raise TargetError(f"{name}: NaN or infinite labels; remove or impute these rows")
     if len(found) == 1:
-        raise TargetError(f"{name}: only one class ({found[0]!r}); two are needed")
+        raise TargetError(f"{name}: only one class ({found[0]}); two are needed")
     if len(found) != 2:
         shown = ", ".join(str(value) for value in found[:5])
         raise TargetError(
