@@ -250,7 +250,8 @@ def _spread_surplus(plan: RunPlan, n_rows: int, config: RunConfig, *, most: floa
     # beyond 125 p accepted rows even the extra spectral test is conclusive: more is of no use
     accepted = int(min(factor * plan.accepted_rows, max(plan.accepted_rows, 125 * features)))
     growth = accepted / plan.accepted_rows
-    initial, updates = int(growth * plan.initial_rows), int(growth * plan.update_rows)
+    # updates may repeat a scale more often than foreseen: they get their share in any case
+    initial, updates = int(growth * plan.initial_rows), int(factor * plan.update_rows)
     final = min(
         n_rows - initial - updates, int(most * plan.final_rows) if most < math.inf else n_rows
     )

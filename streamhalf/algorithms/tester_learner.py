@@ -249,13 +249,16 @@ def _error(state: LocalizationState, chosen: int | None, tau: float) -> ErrorRec
 
 
 def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:
-    """Scale the whole plan by what the hungriest tester lacks."""
+    """Scale the whole plan by what the hungriest tester, or the updates not made, lack."""
     factors = [
         judgement.rows_needed / max(1, judgement.n_rows)
         for judgement in state.judgements
-        if judgement.rows_needed is not None
+        if judgement.outcome is Outcome.INCONCLUSIVE and judgement.rows_needed is not None
     ]
-    return math.ceil(max([*factors, 1.0]) * max(plan.required_rows, plan.n_rows))
+    untested = (delta for delta in plan.deltas if delta < state.tested_delta)
+    missing = sum(plan.accepted_rows / delta for delta in untested)
+    factors.append(1 + missing / max(1, plan.update_rows))
+    return math.ceil(max(factors) * max(plan.required_rows, plan.n_rows))
 
 
 def _candidates(state: LocalizationState, chosen: int | None) -> tuple[CandidateRecord, ...]:
