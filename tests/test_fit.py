@@ -388,6 +388,19 @@ def test_eps__explicit_is_judged_as_asked() -> None:
     assert finer.rows_needed == streamhalf.plan(dim=3, eps=0.01).rows_needed
 
 
+def test_eps__not_reached_names_the_rows_that_reach_it() -> None:
+    # strong noise makes updates repeat a scale until their rows are used up; more rows are shared
+    # with the updates, so the number that is named is one that helps
+    n_rows = streamhalf.plan(dim=3, eps=0.05).rows_needed
+    first = fit(draw(n_rows, noise="chow", rate=0.2), eps=0.05)
+    assert first.verdict is Verdict.INCONCLUSIVE
+    assert first.stopped_because == "rows for updates are used up"
+    assert first.eps > 0.05
+    assert n_rows < first.rows_needed < 3 * n_rows
+    again = fit(draw(first.rows_needed, noise="chow", rate=0.2), eps=0.05)
+    assert (again.verdict, again.eps) == (Verdict.ACCEPTED, 0.05)
+
+
 def test_events__tell_of_every_pass_and_judgement() -> None:
     events: list[Event] = []
     result = fit(draw(), observer=events.append, eps=0.25)

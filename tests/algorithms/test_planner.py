@@ -139,6 +139,13 @@ def test_plan_for_rows__deals_out_no_more_than_there_is(
         assert plan.final_rows <= 4 * base.final_rows
 
 
+def test_plan_for_rows__updates_get_their_share_of_more_rows() -> None:
+    config = RunConfig(eps=0.1)
+    base = plan_for_eps(0.1, 4, config)
+    richer = plan_for_rows(3 * base.required_rows, 4, config)
+    assert richer.update_rows == 3 * base.update_rows
+
+
 def test_plan_for_rows__too_few_rows_name_the_rows_of_the_coarsest_scale() -> None:
     plan = plan_for_rows(300, 4, DEFAULT)
     assert plan.eps == LARGEST_EPS
