@@ -1,0 +1,222 @@
+"""Certificates and their verification, end to end."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+
+import streamhalf
+from streamhalf.cli import main
+from streamhalf.files import read_weights, write_json
+from streamhalf.records import Halfspace, seal, to_json
+
+ROWS, DIM = 150_000, 3
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("certify") / "data.zarr")
+    streamhalf.synth(
+        path,
+        rows=ROWS,
+        dim=DIM,
+        marginal="gaussian",
+        noise="chow",
+        rate=0.05,
+        seed=2,
+        chunk_rows=20_000,
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def fitted(store: str) -> streamhalf.FitResult:
+    return streamhalf.fit(store, eps=0.2)
+
+
+def planted(store: str) -> np.ndarray:
+    return np.array(zarr.open_group(store, mode="r").attrs["streamhalf"]["planted_vector"])
+
+
+def test_fit__ends_with_a_certificate(fitted: streamhalf.FitResult) -> None:
+    assert fitted.verdict is streamhalf.Verdict.ACCEPTED
+    certificate = fitted.certificate
+    assert certificate is not None
+    assert fitted.opt == certificate.opt
+    assert fitted.ratio == certificate.ratio == certificate.error / certificate.opt.lower_empirical
+    # the planted halfspace errs on 5%: no lower bound may exceed that
+    assert 0 < certificate.opt.lower < certificate.opt.lower_empirical <= 0.05
+    assert certificate.n_rows == ROWS
+    angles = [(row.angle_low, row.angle_high) for row in certificate.profile]
+    assert angles[0][0] == 0
+    assert angles[-1][1] == pytest.approx(np.pi)
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(angles))
+
+
+def test_fit__max_ratio_decides_on_acceptance(store: str) -> None:
+    strict = streamhalf.fit(store, eps=0.2, max_ratio=1.01)
+    assert strict.verdict is streamhalf.Verdict.INCONCLUSIVE
+    assert "max_ratio 1.01" in strict.notices[-1]
+    lenient = streamhalf.fit(store, eps=0.2, max_ratio=1000.0)
+    assert lenient.verdict is streamhalf.Verdict.ACCEPTED
+
+
+def test_fit__certificate_can_be_left_out(store: str) -> None:
+    bare = streamhalf.fit(store, eps=0.2, certificate_degree=0)
+    assert bare.certificate is None
+    assert bare.opt is None
+    assert bare.passes[-1].name == "final"
+
+
+def test_certify__any_classifier_gets_the_same_kind_of_interval(store: str) -> None:
+    truth = planted(store)
+    group = zarr.open_group(store, mode="r")
+    X, y = group["X"][:], group["y"][:]
+    for weights, offset in ((truth, 0.0), (-truth, 0.0), (np.array([1.0, 2.0, -1.0]), 0.3)):
+        result = streamhalf.certify(store, weights=Halfspace(tuple(weights), offset))
+        errors = np.mean((X.astype(float) @ weights + offset >= 0) != (y > 0))
+        assert result.error.empirical == pytest.approx(errors, abs=3 / ROWS)
+        assert result.error.upper > result.error.empirical
+        assert result.opt.lower_empirical <= 0.05
+        if result.opt.lower_empirical > 0:
+            assert result.ratio == result.error.empirical / result.opt.lower_empirical
+        else:
+            assert result.ratio is None
+
+
+def test_certify__takes_a_scikit_learn_model(store: str) -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    group = zarr.open_group(store, mode="r")
+    model = LogisticRegression().fit(group["X"][:], group["y"][:])
+    result = streamhalf.certify(store, weights=model)
+    wrong = np.mean(model.predict(group["X"][:]) != group["y"][:])
+    assert result.error.empirical == pytest.approx(wrong, abs=3 / ROWS)
+
+
+@pytest.mark.parametrize(
+    "weights", [np.zeros(DIM), np.ones(DIM + 1), np.array([1, np.nan, 0]), np.ones((2, DIM))]
+)
+def test_certify__refuses_what_is_no_halfspace(store: str, weights: np.ndarray) -> None:
+    with pytest.raises(streamhalf.UsageError, match="weights"):
+        streamhalf.certify(store, weights=weights)
+
+
+def test_certify__whitened_data_with_offset(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    Z = rng.standard_normal((ROWS, DIM))
+    y = np.where(Z[:, 0] >= 0, 1, -1).astype(np.int8)
+    y[rng.random(ROWS) < 0.05] *= -1
+    X = Z @ np.diag([2.0, 0.5, 1.0]) + np.array([10.0, -3.0, 0.0])
+    # x1 = 2 z1 + 10: the best halfspace is x1 > 10
+    result = streamhalf.certify((X, y), weights=Halfspace((1.0, 0.0, 0.0), -10.0), whiten=True)
+    assert result.error.empirical == pytest.approx(0.05, abs=0.003)
+    assert result.ratio is not None
+    assert result.ratio < 1.15
+    assert streamhalf.verify(result, (X, y)).holds
+
+
+@pytest.mark.parametrize("block_rows", [None, 7_777, 60_000])
+def test_verify__every_claim_holds_whatever_the_chunking(
+    store: str, fitted: streamhalf.FitResult, block_rows: int | None
+) -> None:
+    result = streamhalf.verify(fitted, store, block_rows=block_rows)
+    assert [claim for claim in result.claims if not claim.holds] == []
+    assert len(result.passes) == 1
+    assert len(result.claims) == 12
+
+
+def test_verify__sampled_rows_and_whitened_runs_hold(tmp_path: Path) -> None:
+    path = str(tmp_path / "sorted.zarr")
+    streamhalf.synth(path, rows=ROWS, dim=2, marginal="shifted", noise="random", rate=0.1, seed=4)
+    result = streamhalf.fit(path, eps=0.2, whiten=True, rows="rows")
+    assert result.held_out is not None
+    assert result.held_out.high - result.held_out.low < 1
+    assert streamhalf.verify(result, path, block_rows=9_999).holds
+
+
+def failed(document: Any, data: Any) -> set[str]:
+    return {claim.name for claim in streamhalf.verify(document, data).claims if not claim.holds}
+
+
+def test_verify__a_changed_number_is_found_out(store: str, fitted: streamhalf.FitResult) -> None:
+    forged = dataclasses.replace(fitted, eps=fitted.eps / 2)
+    assert failed(forged, store) == {"document is as written"}
+    certificate = fitted.certificate
+    assert certificate is not None
+    opt = dataclasses.replace(certificate.opt, lower_empirical=0.04999)
+    forged = seal(
+        dataclasses.replace(fitted, certificate=dataclasses.replace(certificate, opt=opt))
+    )
+    assert failed(forged, store) == {"no halfspace below L"}
+    error = dataclasses.replace(fitted.error, empirical=0.01)
+    assert "error on them" in failed(seal(dataclasses.replace(fitted, error=error)), store)
+
+
+def test_verify__a_changed_row_is_found_out(store: str, fitted: streamhalf.FitResult) -> None:
+    group = zarr.open_group(store, mode="r")
+    X, y = group["X"][:], group["y"][:]
+    assert failed(fitted, (X, y)) == set()
+    for row in (77_777, 1):
+        changed = X.copy()
+        changed[row, 1] = np.nextafter(changed[row, 1], np.float32(9))
+        assert "digest of all rows" in failed(fitted, (changed, y))
+    flipped = y.copy()
+    flipped[99_999] *= -1
+    assert "digest of all rows" in failed(fitted, (X, flipped))
+    swapped = X.copy()
+    swapped[[5, 6]] = swapped[[6, 5]]
+    assert "digest of all rows" in failed(fitted, (swapped, y))
+
+
+def test_verify__another_data_set_is_found_out(fitted: streamhalf.FitResult) -> None:
+    rng = np.random.default_rng(0)
+    other = rng.standard_normal((1_000, DIM + 1)), np.ones(1_000, dtype=np.int8)
+    assert {"rows", "features", "fingerprint"} <= failed(fitted, other)
+
+
+def test_cli__certify_and_verify(
+    store: str, fitted: streamhalf.FitResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights, document, model = (
+        tmp_path / "weights.npy",
+        tmp_path / "certificate.json",
+        tmp_path / "model.json",
+    )
+    np.save(weights, planted(store))
+    write_json(model, fitted)
+    for source in (weights, model):
+        arguments = ["certify", store, "--weights", str(source), "--json", str(document), "--quiet"]
+        assert main(arguments) == 0
+        content = json.loads(document.read_text())
+        assert set(content["error"]) >= {"empirical", "upper"}
+        assert set(content["opt"]) == {"lower_empirical", "lower"}
+        assert content["ratio"] is None or content["ratio"] >= 1
+        assert main(["verify", str(document), store, "--quiet"]) == 0
+    assert "every claim holds" in capsys.readouterr().out
+    content["error"]["empirical"] += 0.01
+    document.write_text(json.dumps(content))
+    assert main(["verify", str(document), store, "--quiet"]) == 12
+    assert "do not hold" in capsys.readouterr().out
+
+
+def test_read_weights__forms(tmp_path: Path, fitted: streamhalf.FitResult) -> None:
+    for name, content, expected in (
+        ("list.json", [1, 2.5], Halfspace((1.0, 2.5))),
+        ("object.json", {"normal": [1.0], "offset": 2}, Halfspace((1.0,), 2.0)),
+        ("result.json", to_json(fitted), fitted.halfspace),
+    ):
+        (tmp_path / name).write_text(json.dumps(content))
+        assert read_weights(tmp_path / name) == expected
+    np.save(tmp_path / "column.npy", np.ones((3, 1), dtype=np.int32))
+    assert read_weights(tmp_path / "column.npy") == Halfspace((1.0, 1.0, 1.0))
+    np.save(tmp_path / "pickled.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(streamhalf.DataError, match="not an array of numbers"):
+        read_weights(tmp_path / "pickled.npy")
