@@ -47,6 +47,7 @@ from streamhalf.engine import (
     run_job,
 )
 from streamhalf.engine.checkpoint import Checkpoint
+from streamhalf.engine.cluster import ClusterEngine
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import (
@@ -112,15 +113,15 @@ def test(
         spectral_tolerance=config.spectral_tolerance,
         tau=config.tau,
     )
-    observer(RunStarted("test", source.name, source.n_rows, source.dim, source.notices))
-    with open_run(config, client, observer) as run:
+    started = _start("test", source, observer)
+    with open_run(config, client, observer, started=started) as run:
         if config.whiten:
             source = _whiten(run, source)
         judgements = tester.judge(run.reduce("moments", source, tester.needs()))
-    for judgement in judgements:
-        observer(TesterJudged(judgement))
-    verdict = Verdict(overall_outcome(judgements))
-    observer(RunEnded(verdict))
+        for judgement in judgements:
+            run.observer(TesterJudged(judgement))
+        verdict = Verdict(overall_outcome(judgements))
+        run.observer(RunEnded(verdict))
     return MomentTestResult(
         verdict=verdict,
         tau=config.tau,
@@ -168,15 +169,16 @@ def fit(
     if config.mode == "strict":
         raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)
     budget = plan_for_rows(source.n_rows, source.dim, config)
-    observer(RunStarted("fit", source.name, source.n_rows, source.dim, source.notices))
+    started = _start("fit", source, observer)
     if budget.required_rows > source.n_rows:
         result = no_answer(source, budget, config)
+        observer(RunEnded(result.verdict))
     else:
         kept = _open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
-        with open_run(config, client, observer, kept) as run:
+        with open_run(config, client, observer, kept, started) as run:
             seen = _whiten(run, source) if config.whiten else source
             result = certify_fit(run, source, config, learn(run, seen, budget, config))
-    observer(RunEnded(result.verdict))
+            run.observer(RunEnded(result.verdict))
     return seal(result)
 
 
@@ -209,8 +211,8 @@ def certify(
     config = make_config(parameters)
     source = _open(data, config, storage_options)
     halfspace = as_halfspace(weights, source.dim)
-    observer(RunStarted("certify", source.name, source.n_rows, source.dim, source.notices))
-    with open_run(config, client, observer) as run:
+    started = _start("certify", source, observer)
+    with open_run(config, client, observer, started=started) as run:
         whitening = None
         if config.whiten:
             found = _whiten(run, source).schema.whitening
@@ -252,8 +254,8 @@ def verify(
     source = _open(data, config, storage_options)
     if block_rows is not None:
         source = source.reblocked(block_rows)
-    observer(RunStarted("verify", source.name, source.n_rows, source.dim, source.notices))
-    with open_run(config, client, observer) as run:
+    started = _start("verify", source, observer)
+    with open_run(config, client, observer, started=started) as run:
         return Verification(document, config).run(run, source)
 
 
@@ -340,9 +342,11 @@ def synth(
     with open_engine(client or scheduler, n_workers) as engine:
         planted = plant(request)
         chunks = create_store(target, request, chunk_rows=chunk_rows, overwrite=overwrite)
-        observer(RunStarted("synth", target.name, request.rows, request.dim))
+        started = RunStarted("synth", target.name, request.rows, request.dim)
+        observer(started)
         write = partial(write_rows, target, request, planted)
-        n_flipped = _write_all(engine, "synth", chunks, write, observer)
+        with _mirrored(engine, observer, started) as watched:
+            n_flipped = _write_all(engine, "synth", chunks, write, watched)
     finish_store(target, request, planted, n_flipped)
     return n_flipped / request.rows
 
@@ -388,10 +392,13 @@ def predict(
     target = Target(os.fspath(out), storage_options)
     source = open_features(store, features=features, storage_options=storage_options)
     create_predictions(target, source, halfspace, overwrite=overwrite)
-    observer(RunStarted("predict", source.name, source.n_rows, source.dim))
-    with open_engine(client or scheduler, n_workers) as engine:
+    started = _start("predict", source, observer)
+    with (
+        open_engine(client or scheduler, n_workers) as engine,
+        _mirrored(engine, observer, started) as watched,
+    ):
         write = partial(write_predictions, target, source, halfspace)
-        n_positive = _write_all(engine, "predict", source.blocks, write, observer)
+        n_positive = _write_all(engine, "predict", source.blocks, write, watched)
     finish_predictions(target, source, n_positive)
     return n_positive
 
@@ -475,16 +482,41 @@ def _open(data: DataLike, config: RunConfig, storage_options: Mapping[str, Any] 
     )
 
 
+def _start(command: str, source: Source, observer: Observer) -> RunStarted:
+    started = RunStarted(command, source.name, source.n_rows, source.dim, source.notices)
+    observer(started)
+    return started
+
+
 @contextmanager
 def open_run(
     config: RunConfig,
     client: Client | None,
     observer: Observer,
     checkpoint: Checkpoint | None = None,
+    started: RunStarted | None = None,
 ) -> Iterator[Run]:
-    """A run on the client or the configured scheduler, closed at the end."""
-    with open_engine(client or config.scheduler, config.n_workers) as engine:
-        yield Run(engine, config.memory_limit, config.split_every, observer, checkpoint)
+    """A run on the client or the configured scheduler, closed at the end.
+
+    On a cluster, the run's observer reaches the dashboard too; `started` is what it shows first.
+    """
+    with (
+        open_engine(client or config.scheduler, config.n_workers) as engine,
+        _mirrored(engine, observer, started) as watched,
+    ):
+        yield Run(engine, config.memory_limit, config.split_every, watched, checkpoint)
+
+
+@contextmanager
+def _mirrored(engine: Engine, observer: Observer, started: RunStarted | None) -> Iterator[Observer]:
+    """The observer, joined on a cluster with one that feeds the scheduler's dashboard."""
+    if not isinstance(engine, ClusterEngine):
+        yield observer
+        return
+    from streamhalf.report.dashboard import mirrored  # imports distributed, which takes a second
+
+    with mirrored(engine.client, observer, started) as watched:
+        yield watched
 
 
 def _open_checkpoint(

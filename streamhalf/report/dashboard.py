@@ -1,0 +1,267 @@
+"""A page /streamhalf on the Dask scheduler's own dashboard, fed through its event log.
+
+Nothing else in the package touches internal interfaces of `distributed`. The page comes up when a
+run on a cluster begins (`install`), or with the scheduler:
+
+    dask scheduler --preload streamhalf.report.dashboard
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from streamhalf.events import Event, Observer, PassProgress, RunStarted, fan_out
+from streamhalf.report.live import TOPIC, Board, Happening, RunClosed, encode
+
+if TYPE_CHECKING:
+    from bokeh.document import Document
+    from distributed import Client, Scheduler
+
+PAGES = ("/streamhalf", "/individual-streamhalf")
+"""The page of the dashboard, and the same without its frame: what a lab extension lists."""
+
+SECONDS_BETWEEN_MESSAGES = 0.4
+_REDRAW_MS = 500
+_CLOSE_SECONDS = 2.0
+_run_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The page's address if it is there, and why not otherwise."""
+
+    url: str
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return not self.reason
+
+
+class PagePlugin(SchedulerPlugin):
+    """Folds messages into a board on the scheduler and serves the page that shows it."""
+
+    name = "streamhalf-page"
+    idempotent = True
+
+    def __init__(self) -> None:
+        self.board = Board()
+
+    async def start(self, scheduler: Scheduler) -> None:
+        """Take in what is in the log already, and serve the page."""
+        for _, message in scheduler.get_events(TOPIC):
+            self.board.take(message)
+        _serve(scheduler, self.board)
+
+    def log_event(self, topic: str, msg: Any) -> None:
+        """Take in a message of a run."""
+        if topic == TOPIC:
+            self.board.take(msg)
+
+    def remove_client(self, scheduler: Scheduler, client: str) -> None:
+        """Close the runs of a client that left in their midst."""
+        self.board.abandon(client, "client left")
+
+
+async def dask_setup(scheduler: Scheduler) -> None:
+    """What `dask scheduler --preload` calls."""
+    await _add_page(scheduler)
+
+
+def install(client: Client) -> Installation:
+    """Put the page on the dashboard of the client's scheduler, unless it is there.
+
+    Parameters
+    ----------
+    client
+        Connected to a scheduler on which streamhalf and bokeh are installed. Without them nothing
+        happens, and what is returned is false and says why.
+    """
+    try:
+        if reason := client.run_on_scheduler(_add_page):
+            return Installation("", reason)
+        return Installation(client.dashboard_link.removesuffix("/status") + PAGES[0])
+    except Exception as error:  # whatever the scheduler lacks, a run goes on without its page
+        return Installation("", f"the scheduler refused it ({type(error).__name__}: {error})")
+
+
+async def _add_page(dask_scheduler: Scheduler) -> str:
+    """Add the page; returns why it cannot be, in words."""
+    if PagePlugin.name in dask_scheduler.plugins:
+        return ""
+    try:
+        _dashboard(dask_scheduler)
+        plugin = PagePlugin()
+        await dask_scheduler.register_scheduler_plugin(plugin, PagePlugin.name, idempotent=True)
+    except ImportError as error:
+        return f"the scheduler has no bokeh to draw with ({error})"
+    except LookupError as error:
+        return str(error.args[0])
+    return ""
+
+
+def _dashboard(scheduler: Scheduler) -> Any:
+    """The Bokeh application behind the scheduler's dashboard."""
+    from bokeh.server.tornado import BokehTornado
+
+    for application in scheduler.http_application.applications:
+        if isinstance(application, BokehTornado):
+            return application
+    raise LookupError("the scheduler runs without a dashboard")
+
+
+def _serve(scheduler: Scheduler, board: Board) -> None:
+    """Serve the pages beside those of the dashboard, in its menu and its list of plots."""
+    from distributed.dashboard.core import BokehApplication
+    from distributed.dashboard.scheduler import template_variables
+    from tornado.ioloop import IOLoop
+
+    main = _dashboard(scheduler)
+    variables = template_variables(scheduler)
+    page = PAGES[0].strip("/")
+    if page not in variables["pages"]:
+        variables["pages"].append(page)
+    draw = {PAGES[0]: _draw_framed, PAGES[1]: _draw_bare}
+    own = BokehApplication(
+        {path: functools.partial(function, board) for path, function in draw.items()},
+        scheduler,
+        prefix=main.prefix,
+        template_variables=variables,
+    )
+    scheduler.http_application.add_application(own)
+    own.initialize(IOLoop.current())
+    own.start()
+    # individual-plots.json, which the lab extension reads, lists those of the first application
+    main._applications.update({path: own._applications[path] for path in PAGES})
+
+
+def _draw_bare(board: Board, scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
+    """Fill a document with the page alone."""
+    from distributed.dashboard.components import add_periodic_callback
+    from distributed.dashboard.components.scheduler import BOKEH_THEME
+
+    from streamhalf.report.page import Page
+
+    page = Page(board)
+    page.update()
+    add_periodic_callback(doc, page, _REDRAW_MS)
+    doc.title = "streamhalf"
+    doc.theme = BOKEH_THEME
+    doc.add_root(page.root)
+
+
+def _draw_framed(board: Board, scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
+    """Fill a document with the page under the dashboard's menu."""
+    from distributed.dashboard.components.scheduler import env
+
+    _draw_bare(board, scheduler, extra, doc)
+    doc.template = env.get_template("simple.html")
+    doc.template_variables.update(extra)
+
+
+class DashboardObserver:
+    """Sends the events of one run to the scheduler's log, a few messages a second at most.
+
+    Messages leave from a thread of their own, so the run never waits for one; the first that fails
+    is the last, for a view is no reason to fail.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._run = f"{client.id}-{next(_run_numbers)}"
+        self._lock = threading.Lock()
+        self._waiting: list[Happening] = []
+        self._timer: threading.Timer | None = None
+        self._next_time = 0.0
+        self._over = False
+
+    def __call__(self, event: Event) -> None:
+        """Take an event; of progress only the latest waits."""
+        with self._lock:
+            if self._over:
+                return
+            if isinstance(event, PassProgress) and self._waiting:
+                latest = self._waiting[-1][1]
+                if isinstance(latest, PassProgress) and latest.name == event.name:
+                    del self._waiting[-1]
+            self._waiting.append((time.time(), event))
+            if self._timer is None:
+                self._arm()
+
+    def close(self, error: str = "") -> None:
+        """Send what waits and say that this was all; `error` names what ended the run early."""
+        with self._lock:
+            if self._over:
+                return
+            self._over, timer = True, self._timer
+        if timer is not None:
+            timer.cancel()
+            timer.join(_CLOSE_SECONDS)
+        self._waiting.append((time.time(), RunClosed(error)))
+        last = threading.Thread(target=self._send, daemon=True)
+        last.start()
+        last.join(_CLOSE_SECONDS)
+
+    def _arm(self) -> None:
+        self._timer = threading.Timer(max(0.0, self._next_time - time.monotonic()), self._send)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _send(self) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        try:
+            if self._client.status == "running":
+                self._client.log_event(TOPIC, encode(self._run, waiting))
+        except Exception:  # the scheduler may be gone or refuse; the run will notice by itself
+            self._over = True
+        with self._lock:
+            self._timer, self._next_time = None, time.monotonic() + SECONDS_BETWEEN_MESSAGES
+            if self._waiting and not self._over:
+                self._arm()
+
+
+def dashboard_observer(client: Client) -> DashboardObserver:
+    """An observer whose events appear on the dashboard and in `monitor` of any client.
+
+    Parameters
+    ----------
+    client
+        Connected to the scheduler. Call `close` when the run is over.
+    """
+    return DashboardObserver(client)
+
+
+@contextmanager
+def mirrored(
+    client: Client, observer: Observer, started: RunStarted | None = None
+) -> Iterator[Observer]:
+    """The observer joined with one for the dashboard, which gets its page if it can have one.
+
+    Parameters
+    ----------
+    client
+        Connected to the scheduler that the run uses.
+    observer
+        Gets every event, as before.
+    started
+        The run's beginning, which `observer` has heard of already.
+    """
+    install(client)
+    mirror = dashboard_observer(client)
+    if started is not None:
+        mirror(started)
+    try:
+        yield fan_out(observer, mirror)
+    except BaseException as error:
+        mirror.close(type(error).__name__)
+        raise
+    mirror.close()

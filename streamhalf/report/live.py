@@ -1,0 +1,260 @@
+"""A run while it runs, as a value to draw: events folded into passes, testers, slabs and a verdict.
+
+Whoever watches from another process gets the same events as messages: `encode` here, `Board` there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from streamhalf.errors import DataError
+from streamhalf.events import (
+    Event,
+    PassEnded,
+    PassProgress,
+    PassStarted,
+    RunEnded,
+    RunStarted,
+    SlabsMeasured,
+    TesterJudged,
+)
+from streamhalf.records import Judgement, Outcome, Verdict, from_json, to_json
+
+TOPIC = "streamhalf"
+"""Topic of a Dask scheduler's event log that the messages go to."""
+
+_MOST_RUNS = 20
+_MOST_SLABS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class RunClosed:
+    """Nothing more will come; `error` names what ended a run that did not come to its end."""
+
+    error: str = ""
+
+
+Happening: TypeAlias = tuple[float, Event | RunClosed]
+"""An event, and the time at which it happened in seconds since the epoch."""
+
+_KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (
+        RunStarted,
+        PassStarted,
+        PassProgress,
+        PassEnded,
+        TesterJudged,
+        SlabsMeasured,
+        RunEnded,
+        RunClosed,
+    )
+}
+
+
+@dataclass(slots=True)
+class PassView:
+    """A pass under way (`seconds` is what it took so far) or complete (`done`)."""
+
+    name: str
+    detail: str
+    n_rows: int
+    started: float
+    rows_done: int = 0
+    rows_accepted: int | None = None
+    seconds: float = 0.0
+    done: bool = False
+
+    @property
+    def share(self) -> float:
+        """How much of it is done, between 0 and 1."""
+        return min(1.0, self.rows_done / max(1, self.n_rows))
+
+    @property
+    def rows_per_second(self) -> float:
+        """Speed so far."""
+        return self.rows_done / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclass(slots=True)
+class TesterView:
+    """The judgement of a tester that came closest to its limit, or went furthest beyond."""
+
+    worst: Judgement
+    n_judged: int = 1
+
+    def take(self, judgement: Judgement) -> None:
+        """Remember a judgement if it is worse than those before."""
+        self.n_judged += 1
+        if _badness(judgement) > _badness(self.worst):
+            self.worst = judgement
+
+
+def margin(judgement: Judgement) -> float:
+    """Statistic over limit: beyond 1 a tester may reject."""
+    return judgement.statistic / judgement.limit if judgement.limit > 0 else 0.0
+
+
+def _badness(judgement: Judgement) -> tuple[bool, bool, float]:
+    judged = judgement.outcome is not Outcome.NOT_JUDGED
+    return judgement.outcome is Outcome.REJECTED, judged, margin(judgement)
+
+
+@dataclass(slots=True)
+class RunView:
+    """Everything known of one run."""
+
+    run: str
+    at: float
+    command: str = "run"
+    source: str = ""
+    n_rows: int = 0
+    dim: int = 0
+    notices: tuple[str, ...] = ()
+    started: float = 0.0
+    passes: list[PassView] = field(default_factory=list)
+    testers: dict[str, TesterView] = field(default_factory=dict)
+    slabs: SlabsMeasured | None = None
+    verdict: Verdict | None = None
+    closed: bool = False
+    error: str = ""
+
+    def __post_init__(self) -> None:
+        self.started = self.at
+
+    @property
+    def status(self) -> str:
+        """The verdict, or how far the run is."""
+        if self.error:
+            return "failed"
+        if self.verdict is not None:
+            return str(self.verdict)
+        return "finished" if self.closed else "running"
+
+    def take(self, at: float, event: Event | RunClosed) -> None:
+        """Take in what happened."""
+        self.at = at
+        if isinstance(event, RunStarted):
+            self.command, self.source, self.notices = event.command, event.source, event.notices
+            self.n_rows, self.dim = event.n_rows, event.dim
+        elif isinstance(event, PassStarted):
+            self.passes.append(PassView(event.name, event.detail, event.n_rows, at))
+        elif isinstance(event, PassProgress):
+            current = self._pass(event.name, event.n_rows)
+            current.rows_done, current.seconds = event.rows_done, at - current.started
+        elif isinstance(event, PassEnded):
+            self._end_pass(event)
+        elif isinstance(event, TesterJudged):
+            self._judge(event.judgement)
+        elif isinstance(event, SlabsMeasured):
+            self.slabs = event
+        elif isinstance(event, RunEnded):
+            self.verdict = event.verdict
+            self.closed = True
+        else:
+            self.closed = True
+            self.error = event.error
+
+    def _pass(self, name: str, n_rows: int) -> PassView:
+        """The pass of this name under way; one that nobody announced begins now."""
+        for known in reversed(self.passes):
+            if known.name == name and not known.done:
+                return known
+        self.passes.append(PassView(name, "", n_rows, self.at))
+        return self.passes[-1]
+
+    def _end_pass(self, event: PassEnded) -> None:
+        record = event.record
+        ended = self._pass(record.name, record.rows_read)
+        ended.n_rows = ended.rows_done = record.rows_read
+        ended.rows_accepted, ended.seconds, ended.done = record.rows_accepted, record.seconds, True
+
+    def _judge(self, judgement: Judgement) -> None:
+        known = self.testers.get(judgement.tester)
+        if known is None:
+            self.testers[judgement.tester] = TesterView(judgement)
+        else:
+            known.take(judgement)
+
+
+def encode(run: str, happenings: Iterable[Happening]) -> dict[str, Any]:
+    """A message that msgpack and JSON take; only what a view draws is in it."""
+    events = [
+        {"kind": type(event).__name__, "at": at, "values": to_json(_slim(event))}
+        for at, event in happenings
+    ]
+    return {"run": run, "events": events}
+
+
+def decode(message: Any) -> tuple[str, list[Happening]]:
+    """Back from a message; one that another version wrote may raise DataError."""
+    try:
+        run, events = message["run"], message["events"]
+        return str(run), [
+            (float(one["at"]), from_json(_KINDS[one["kind"]], _plain(one["values"])))
+            for one in events
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"message: not one of a run ({type(error).__name__}: {error})") from error
+
+
+def _plain(value: Any) -> Any:
+    """Dask brings lists as tuples; records are read from lists."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _slim(event: Event | RunClosed) -> Event | RunClosed:
+    """Without what no view draws: evidence is in the result, and a screen has few pixels."""
+    if isinstance(event, TesterJudged):
+        return TesterJudged(replace(event.judgement, evidence=()))
+    if isinstance(event, SlabsMeasured):
+        return coarsen(event)
+    return event
+
+
+def coarsen(slabs: SlabsMeasured) -> SlabsMeasured:
+    """Neighbouring slabs joined until there are few enough to draw; 0 stays an edge."""
+    tails, inner = (slabs.counts[0], slabs.counts[-1]), slabs.counts[1:-1]
+    half = len(inner) // 2
+    factor = max(1, -(-2 * half // _MOST_SLABS))
+    kept = half // factor * factor  # what is left over on either side goes into the tails
+    low, high = half - kept, half + kept
+    joined = [sum(inner[i : i + factor]) for i in range(low, high, factor)]
+    return SlabsMeasured(
+        slabs.width * factor,
+        (tails[0] + sum(inner[:low]), *joined, tails[1] + sum(inner[high:])),
+    )
+
+
+class Board:
+    """The latest runs of a cluster, oldest first; `version` grows with every message."""
+
+    def __init__(self) -> None:
+        self.runs: dict[str, RunView] = {}
+        self.version = 0
+
+    def take(self, message: Any) -> None:
+        """Take in a message; what is none of ours is passed over."""
+        try:
+            run, happenings = decode(message)
+        except DataError:
+            return
+        for at, event in happenings:
+            if run not in self.runs:
+                self.runs[run] = RunView(run, at)
+            self.runs[run].take(at, event)
+        while len(self.runs) > _MOST_RUNS:
+            oldest = next(iter(self.runs))
+            del self.runs[next((name for name, one in self.runs.items() if one.closed), oldest)]
+        self.version += 1
+
+    def abandon(self, prefix: str, error: str) -> None:
+        """Close the runs under way whose name begins so: whoever drove them is gone."""
+        for run in self.runs.values():
+            if run.run.startswith(prefix) and not run.closed:
+                run.take(run.at, RunClosed(error))
+                self.version += 1

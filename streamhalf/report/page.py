@@ -1,0 +1,149 @@
+"""The dashboard page in Bokeh: redrawn only when the board has changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bokeh.layouts import column, row
+from bokeh.models import ColumnDataSource, DataRange1d, FactorRange, Range1d
+from bokeh.models.annotations.geometry import Span
+from bokeh.models.widgets.inputs import Select
+from bokeh.models.widgets.markups import Div
+from bokeh.plotting import figure
+
+from streamhalf.records import Outcome
+from streamhalf.report.live import Board, RunView, margin
+from streamhalf.report.live_html import COLOURS, headline, pass_table, run_table, slab_densities
+
+_LATEST = "latest"
+_WIDEST_MARGIN = 2.0
+_NO_RUN = "<h3>No run yet</h3>Runs of streamhalf on this cluster appear here while they run."
+
+
+class Page:
+    """One viewer's page."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._drawn = (-1, "")
+        self._choice = Select(title="run", value=_LATEST, options=[_LATEST], width=320)
+        self._head = Div(text=_NO_RUN, sizing_mode="stretch_width")
+        self._passes = Div(text="", sizing_mode="stretch_width")
+        self._others = Div(text="", sizing_mode="stretch_width")
+        self._slabs = ColumnDataSource(_columns("left", "right", "observed", "middle", "expected"))
+        self._testers = ColumnDataSource(_columns("tester", "margin", "colour", "words"))
+        self._names = FactorRange()
+        self._slab_figure = _draw_slabs(self._slabs)
+        self._tester_figure = _draw_testers(self._testers, self._names)
+        figures = row(self._tester_figure, self._slab_figure, sizing_mode="stretch_width")
+        self.root = column(
+            self._choice,
+            self._head,
+            figures,
+            self._passes,
+            self._others,
+            sizing_mode="stretch_width",
+            styles={"padding": "8px 16px", "font-family": "sans-serif"},
+        )
+
+    def update(self) -> None:
+        """Draw the chosen run, unless nothing has happened since the last time."""
+        state = (self._board.version, self._choice.value)
+        runs = list(self._board.runs.values())
+        if state == self._drawn or not runs:
+            return
+        self._drawn = state
+        self._choice.options = [_LATEST, *((run.run, _label(run)) for run in reversed(runs))]
+        self._draw(self._board.runs.get(self._choice.value, runs[-1]))
+        self._others.text = f"<h3>Runs</h3>{run_table(reversed(runs))}"
+
+    def _draw(self, run: RunView) -> None:
+        self._head.text = headline(run)
+        self._passes.text = f"<h3>Passes</h3>{pass_table(run.passes)}"
+        self._slabs.data = _slab_columns(run)
+        testers = _tester_columns(run)
+        self._testers.data = testers
+        self._names.factors = testers["tester"][::-1]
+        self._tester_figure.visible = bool(testers["tester"])
+        self._slab_figure.visible = run.slabs is not None
+
+
+def _label(run: RunView) -> str:
+    return f"{run.run.rpartition('-')[2]}: {run.command} {run.source} ({run.status})"
+
+
+def _columns(*names: str) -> dict[str, Any]:
+    return {name: [] for name in names}
+
+
+def _slab_columns(run: RunView) -> dict[str, Any]:
+    densities = [] if run.slabs is None else slab_densities(run.slabs)
+    return {
+        "left": [one[0] for one in densities],
+        "right": [one[1] for one in densities],
+        "middle": [(one[0] + one[1]) / 2 for one in densities],
+        "observed": [one[2] for one in densities],
+        "expected": [one[3] for one in densities],
+    }
+
+
+def _tester_columns(run: RunView) -> dict[str, Any]:
+    worst = [one.worst for one in run.testers.values()]
+    judged = [one for one in worst if one.outcome is not Outcome.NOT_JUDGED]
+    return {
+        "tester": [one.tester for one in judged],
+        "margin": [min(_WIDEST_MARGIN, margin(one)) for one in judged],
+        "colour": [COLOURS[one.outcome] for one in judged],
+        "words": [f"{margin(one):.0%} {one.pass_name}" for one in judged],
+    }
+
+
+def _figure(title: str, **options: Any) -> figure:
+    """A figure to look at; hidden until there is something to see."""
+    common = {"height": 260, "sizing_mode": "stretch_width", "tools": "", "visible": False}
+    return figure(**{"title": title, **common, **options})
+
+
+def _draw_slabs(source: ColumnDataSource) -> figure:
+    plot = _figure(
+        "Margins along the halfspace: rows (bars) and Gaussian (line)",
+        x_axis_label="margin w·x",
+        y_axis_label="density",
+        y_range=DataRange1d(start=0),
+    )
+    plot.quad(
+        left="left",
+        right="right",
+        top="observed",
+        bottom=0,
+        source=source,
+        fill_color=COLOURS["running"],
+        fill_alpha=0.45,
+        line_color=None,
+    )
+    plot.line("middle", "expected", source=source, line_color=COLOURS["rejected"], line_width=2)
+    return plot
+
+
+def _draw_testers(source: ColumnDataSource, names: FactorRange) -> figure:
+    plot = _figure(
+        "Testers: worst statistic so far over its limit",
+        x_axis_label="statistic / limit (dashed: the limit)",
+        x_range=Range1d(start=0, end=_WIDEST_MARGIN),
+        y_range=names,
+    )
+    plot.hbar(
+        y="tester", right="margin", height=0.55, source=source, color="colour", fill_alpha=0.7
+    )
+    plot.text(
+        x="margin",
+        y="tester",
+        text="words",
+        source=source,
+        x_offset=6,
+        text_baseline="middle",
+        text_font_size="12px",
+    )
+    plot.add_layout(Span(location=1, dimension="height", line_dash="dashed", line_color="#555"))
+    plot.ygrid.visible = False
+    return plot
