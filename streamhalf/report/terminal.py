@@ -219,7 +219,7 @@ def fit_sentence(result: FitResult) -> str:
     if result.verdict is Verdict.INCONCLUSIVE:
         return (
             f"Too few rows to tell ({rows}).\nJudging at eps = {result.eps:.4g} takes about "
-            f"{result.rows_needed:,} rows; for small data try --rows reuse, or a larger --eps."
+            f"{result.rows_needed:,} rows. For small data there is rows=reuse (all rows in every pass), and a larger eps."
             if result.rows_needed is not None
             else f"Not accepted: {result.notices[-1]}."
         )
@@ -246,8 +246,8 @@ def rejection_words(judgement: Judgement) -> str:
         what = f"mean of {what}"
     return (
         f"In pass {judgement.pass_name!r} the {what} is {evidence.observed:.4g}; N(0, I) has "
-        f"{evidence.expected:.4g}. Tester {judgement.tester!r}: {judgement.statistic:.4g}, limit "
-        f"{judgement.limit:.4g}."
+        f"{evidence.expected:.4g}. Tester {judgement.tester!r} sees a deviation of "
+        f"{evidence.deviation:.4g} where {evidence.limit:.4g} is allowed."
     )
 
 
