@@ -1,0 +1,60 @@
+"""Data sets of the evaluation: the generator's laws, and labels for any direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scripts.evaluation.search import Features, Labels, Vector
+from streamhalf.api import fit
+from streamhalf.data.block import RowRange
+from streamhalf.data.noise import CleanRows, Noise, choose_cut, flip_scores
+from streamhalf.data.synthetic import SyntheticSpec, generate, plant
+from streamhalf.kernels.localize import margins
+from streamhalf.records import FitResult
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """Rows, labels and the halfspace they were drawn from."""
+
+    X: Features
+    y: Labels
+    planted: Vector
+
+
+def draw(spec: SyntheticSpec) -> Problem:
+    """All rows of a synthetic data set."""
+    planted = plant(spec)
+    rows = generate(spec, planted, RowRange(0, spec.rows))
+    return Problem(rows.X, rows.y, planted.v)
+
+
+def learn(problem: Problem, **parameters: Any) -> FitResult:
+    """The tester-learner on rows in memory; certificates are evaluated elsewhere."""
+    rows = (problem.X, problem.y)
+    return fit(rows, scheduler="serial", certificate_degree=0, **parameters)
+
+
+def orthogonal_to(v: Vector, rng: np.random.Generator) -> Vector:
+    """A random unit vector orthogonal to v."""
+    raw = rng.standard_normal(len(v))
+    raw -= (raw @ v) * v
+    return raw / np.linalg.norm(raw)
+
+
+def with_noise(
+    X: Features, v: Vector, noise: Noise, rate: float, rng: np.random.Generator
+) -> Labels:
+    """Labels sgn(v·x), a share `rate` of them flipped as the generator does it.
+
+    Where fewer rows can be flipped (a wedge that holds too few), all of those are.
+    """
+    u = orthogonal_to(v, rng)
+    rows = CleanRows(X=X, margin=margins(X, v), u=u, uniforms=rng.random(len(X)))
+    scores = flip_scores(noise, rows)
+    n_flips = min(round(rate * len(X)), int(np.count_nonzero(np.isfinite(scores))))
+    flips = choose_cut(scores, rows.uniforms, n_flips).flips(scores, rows.uniforms)
+    return np.where(flips, -rows.labels, rows.labels).astype(np.int8)

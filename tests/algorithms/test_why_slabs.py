@@ -1,0 +1,79 @@
+"""Why Algorithm 2 exists: what the moment tests let through, and the slab tests do not.
+
+The moments of all rows miss a hole or a spike at the boundary; those of the localised rows see it.
+The atoms of the evaluation are made so that these match too, at every scale the run comes to: then
+nothing but the slabs stands between the run and an answer that is wrong.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scripts.evaluation.atoms import draw_problem
+from scripts.evaluation.drawing import Problem, draw, learn
+from scripts.evaluation.search import best_in_plane, error_of
+from streamhalf.api import plan
+from streamhalf.data.synthetic import SyntheticSpec
+from streamhalf.records import FitResult, Outcome, Verdict, overall_outcome
+
+EPS = 0.05
+SLAB_TESTERS = ("slab mass", "slab covariance")
+BEYOND_MOMENTS = (*SLAB_TESTERS, "acceptance")
+
+
+def draw_atoms() -> Problem:
+    return draw_problem(plan(dim=2, eps=EPS).rows_needed, np.random.default_rng(1))
+
+
+@pytest.fixture(scope="module")
+def atoms() -> Problem:
+    return draw_atoms()
+
+
+@pytest.fixture(scope="module")
+def result(atoms: Problem) -> FitResult:
+    return learn(atoms, eps=EPS, seed=1)
+
+
+def test_atoms__without_the_slabs_the_run_would_be_accepted(result: FitResult) -> None:
+    # 18 of the seeds 0 to 19 get this far; a moment that scatters beyond 0.1 stops the others
+    kept = tuple(one for one in result.testers if one.tester not in BEYOND_MOMENTS)
+    assert {one.pass_name for one in kept} == {"initial", "update-1"}
+    assert overall_outcome(kept) is Outcome.PASSED
+
+
+def test_atoms__the_halfspace_is_wrong(atoms: Problem, result: FitResult) -> None:
+    assert result.halfspace is not None
+    opt = best_in_plane(atoms.X, atoms.y).error
+    error = error_of(atoms.X, atoms.y, np.array(result.halfspace.normal))
+    assert error > 5 * opt + result.eps
+    assert error > 0.4
+    assert opt < 0.09
+
+
+def test_atoms__only_the_slabs_reject(result: FitResult) -> None:
+    rejecting = {one.tester for one in result.testers if one.outcome is Outcome.REJECTED}
+    assert result.verdict is Verdict.REJECTED
+    assert "slab mass" in rejecting
+    assert rejecting <= set(SLAB_TESTERS)
+
+
+@pytest.mark.parametrize("marginal", ["hole", "spike"])
+@pytest.mark.parametrize(("noise", "rate"), [("none", 0.0), ("random", 0.1), ("chow", 0.05)])
+def test_hole_and_spike__pass_the_moments_of_all_rows_and_are_rejected_later(
+    marginal: str, noise: str, rate: float
+) -> None:
+    eps = 0.1
+    spec = SyntheticSpec(
+        rows=plan(dim=4, eps=eps).rows_needed,
+        dim=4,
+        marginal=marginal,
+        noise=noise,
+        rate=rate,
+        seed=7,
+    )
+    found = learn(draw(spec), eps=eps)
+    initial = tuple(one for one in found.testers if one.pass_name == "initial")
+    assert overall_outcome(initial) is Outcome.PASSED
+    assert found.verdict is Verdict.REJECTED

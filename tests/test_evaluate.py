@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from scripts.evaluation.command import PARTS, SCHEMA, main
+from scripts.evaluation.laws import HELD_OUT, SCHEMES
+from scripts.evaluation.search import best_halfspace, best_in_plane, error_of
+from scripts.evaluation.tables import Table
+
+Rng = np.random.Generator
+
+
+def draw_lattice(rng: Rng) -> NDArray[np.float64]:
+    """Few points, many of them on one line through the origin, and the origin itself."""
+    return rng.integers(-2, 3, (int(rng.integers(1, 12)), 2)).astype(np.float64)
+
+
+def draw_scattered(rng: Rng) -> NDArray[np.float64]:
+    return rng.standard_normal((int(rng.integers(1, 12)), 2))
+
+
+def enumerate_best(X: NDArray[np.float64], y: NDArray[np.int8]) -> float:
+    """Every normal orthogonal to a row, and one between any two neighbours of them."""
+    rows = X[np.any(X != 0, axis=1)]
+    critical = np.concatenate([rows[:, ::-1] * [-1, 1], rows[:, ::-1] * [1, -1], [[1.0, 0.0]]])
+    angles = np.unique(np.arctan2(critical[:, 1], critical[:, 0]))
+    between = (angles + np.append(angles[1:], angles[0] + 2 * np.pi)) / 2
+    normals = np.concatenate([critical, np.stack([np.cos(between), np.sin(between)], axis=1)])
+    return min(error_of(X, y, w) for w in normals)
+
+
+@pytest.mark.parametrize("draw", [draw_lattice, draw_scattered])
+def test_best_in_plane__agrees_with_enumeration(draw: object) -> None:
+    assert callable(draw)
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        X = draw(rng)
+        y = rng.choice(np.array([-1, 1], dtype=np.int8), len(X))
+        assert best_in_plane(X, y).error == pytest.approx(enumerate_best(X, y), abs=1e-12)
+
+
+def test_best_in_plane__its_vector_has_its_error() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 2))
+    y = rng.choice(np.array([-1, 1], dtype=np.int8), 500)
+    best = best_in_plane(X, y)
+    assert error_of(X, y, best.vector) == pytest.approx(best.error, abs=1e-12)
+
+
+def test_best_in_plane__only_rows_at_the_origin() -> None:
+    assert best_in_plane(np.zeros((4, 2)), np.array([1, 1, 1, -1], dtype=np.int8)).error == 0.25
+
+
+def test_best_halfspace__finds_what_no_start_points_at() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((2_000, 3))
+    y = np.where(X @ [0.6, 0.0, 0.8] >= 0, 1, -1).astype(np.int8)
+    assert best_halfspace(X, y, [np.eye(3)[1]], rng).error < 0.003
+
+
+@pytest.mark.parametrize("name", HELD_OUT)
+def test_held_out_laws__are_centred_with_unit_covariance(name: str) -> None:
+    rng = np.random.default_rng(2)
+    X = HELD_OUT[name](100_000, np.array([0.6, 0.8, 0.0]), rng)
+    assert X.mean(axis=0) == pytest.approx(np.zeros(3), abs=0.2)
+    assert np.cov(X.T) == pytest.approx(np.eye(3), abs=0.15)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_schemes__give_both_labels(name: str) -> None:
+    rng = np.random.default_rng(3)
+    y = SCHEMES[name](rng.standard_normal((1_000, 3)), np.eye(3)[0], rng)
+    assert set(y.tolist()) == {-1, 1}
+
+
+def test_table__shows_its_rows_and_whether_it_is_met() -> None:
+    table = Table("trial", "none is odd", False, "1 of 2", ("n", "odd"), ((1, True), (2.5, None)))
+    text = table.to_markdown()
+    assert "**Not met**: 1 of 2" in text
+    assert "| 1 | yes |\n| 2.5 | – |" in text
+    assert table.to_json()["rows"] == [{"n": 1, "odd": True}, {"n": 2.5, "odd": None}]
+
+
+@pytest.mark.slow
+def test_short_form__meets_every_criterion(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["--form", "short", "--out", str(tmp_path)])
+    document = json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))
+    assert document["schema"] == SCHEMA
+    assert document["form"] == "short"
+    assert set(document["tables"]) == set(PARTS)
+    for name, table in document["tables"].items():
+        assert set(table) >= {"criterion", "met", "summary", "rows"}
+        assert table["met"], f"{name}: {table['summary']}"
+    assert document["tables"]["soundness"]["wrong"] == []
+    assert document["met"]
+    assert code == 0
+    assert (tmp_path / "evaluation.png").stat().st_size > 10_000
+    assert "## Soundness" in capsys.readouterr().out
