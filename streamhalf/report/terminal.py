@@ -219,7 +219,8 @@ def fit_sentence(result: FitResult) -> str:
     if result.verdict is Verdict.INCONCLUSIVE:
         return (
             f"Too few rows to tell ({rows}).\nJudging at eps = {result.eps:.4g} takes about "
-            f"{result.rows_needed:,} rows. For small data there is rows=reuse (all rows in every pass), and a larger eps."
+            f"{result.rows_needed:,} rows. For small data there is rows=reuse (all rows in every "
+            "pass), and a larger eps."
             if result.rows_needed is not None
             else f"Not accepted: {result.notices[-1]}."
         )
