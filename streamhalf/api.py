@@ -57,6 +57,7 @@ from streamhalf.events import (
     TesterJudged,
     ignore,
 )
+from streamhalf.files import write_text
 from streamhalf.folders import Folder
 from streamhalf.records import (
     CertifyResult,
@@ -74,6 +75,7 @@ from streamhalf.records import (
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.covariance import Covariance
 from streamhalf.report.diagnostics import to_dataset
+from streamhalf.report.html import render_report
 from streamhalf.testers.moments import MomentTester
 
 if TYPE_CHECKING:
@@ -257,6 +259,19 @@ def verify(
     started = _start("verify", source, observer)
     with open_run(config, client, observer, started=started) as run:
         return Verification(document, config).run(run, source)
+
+
+def report(result: FitResult | CertifyResult, path: str | os.PathLike[str]) -> None:
+    """Write a result as one self-contained HTML page.
+
+    Parameters
+    ----------
+    result
+        What `fit` or `certify` returned, or `read_result` read.
+    path
+        The file to write; it appears whole or not at all.
+    """
+    write_text(path, render_report(result))
 
 
 def plan(

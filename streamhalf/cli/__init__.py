@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 import streamhalf
-from streamhalf.cli import data, runs
+from streamhalf.cli import data, reports, runs
 from streamhalf.cli.options import EXIT_CODES
 from streamhalf.errors import StreamhalfError
 
@@ -61,6 +61,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=streamhalf.__version__)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for add in (*data.COMMANDS, *runs.COMMANDS):
+    for add in (*data.COMMANDS, *runs.COMMANDS, *reports.COMMANDS):
         add(commands)
     return parser

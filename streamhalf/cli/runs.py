@@ -25,6 +25,7 @@ from streamhalf.cli.options import (
     observe,
     read_config,
 )
+from streamhalf.cli.reports import add_report, show_with_report
 from streamhalf.files import read_result, read_weights, write_json
 from streamhalf.report.terminal import (
     show_certificate,
@@ -92,6 +93,7 @@ def add_fit(commands: Any) -> None:
     parser.add_argument(
         "--max-ratio", type=float, metavar="R", help="accept only with a certified U/L up to R"
     )
+    add_report(parser)
     _add_common(parser)
 
 
@@ -114,6 +116,7 @@ def add_certify(commands: Any) -> None:
     add_parameter(parser, "tau", "probability that a statement about the source is wrong", float)
     add_parameter(parser, "whiten", "estimate mean and covariance, bound on whitened rows", bool)
     add_parameter(parser, "certificate_degree", "even degree of the slab moments", int)
+    add_report(parser)
     _add_common(parser)
 
 
@@ -182,6 +185,7 @@ def run_fit(options: argparse.Namespace) -> int:
     """The tester-learner."""
     path = getattr(options, "json", None)
     check_writable(path)
+    check_writable(getattr(options, "report", None))
     config = read_config(options)
     with observe(options) as observer:
         result = api.fit(
@@ -191,7 +195,7 @@ def run_fit(options: argparse.Namespace) -> int:
             **given(options, "checkpoint", "resume"),
             **config.parameters,
         )
-    _finish(path, result, show_fit)
+    _finish(path, result, show_with_report(options, show_fit))
     return result.verdict.exit_code
 
 
@@ -199,6 +203,7 @@ def run_certify(options: argparse.Namespace) -> int:
     """The certificate of somebody's classifier."""
     path = getattr(options, "json", None)
     check_writable(path)
+    check_writable(getattr(options, "report", None))
     config = read_config(options)
     weights = read_weights(options.weights)
     with observe(options) as observer:
@@ -209,7 +214,7 @@ def run_certify(options: argparse.Namespace) -> int:
             observer=observer,
             **config.parameters,
         )
-    _finish(path, result, show_certificate)
+    _finish(path, result, show_with_report(options, show_certificate))
     return 0
 
 
