@@ -5,6 +5,7 @@ Whoever watches from another process gets the same events as messages: `encode` 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -92,9 +93,18 @@ class TesterView:
             self.worst = judgement
 
 
+def add_judgement(testers: dict[str, TesterView], judgement: Judgement) -> None:
+    """Note a judgement under its tester's name."""
+    if judgement.tester in testers:
+        testers[judgement.tester].take(judgement)
+    else:
+        testers[judgement.tester] = TesterView(judgement)
+
+
 def margin(judgement: Judgement) -> float:
-    """Statistic over limit: beyond 1 a tester may reject."""
-    return judgement.statistic / judgement.limit if judgement.limit > 0 else 0.0
+    """Statistic over limit: beyond 1 a tester may reject; 0 where there is nothing to divide."""
+    share = judgement.statistic / judgement.limit if judgement.limit > 0 else math.nan
+    return share if math.isfinite(share) else 0.0
 
 
 def _badness(judgement: Judgement) -> tuple[bool, bool, float]:
@@ -147,7 +157,7 @@ class RunView:
         elif isinstance(event, PassEnded):
             self._end_pass(event)
         elif isinstance(event, TesterJudged):
-            self._judge(event.judgement)
+            add_judgement(self.testers, event.judgement)
         elif isinstance(event, SlabsMeasured):
             self.slabs = event
         elif isinstance(event, RunEnded):
@@ -170,13 +180,6 @@ class RunView:
         ended = self._pass(record.name, record.rows_read)
         ended.n_rows = ended.rows_done = record.rows_read
         ended.rows_accepted, ended.seconds, ended.done = record.rows_accepted, record.seconds, True
-
-    def _judge(self, judgement: Judgement) -> None:
-        known = self.testers.get(judgement.tester)
-        if known is None:
-            self.testers[judgement.tester] = TesterView(judgement)
-        else:
-            known.take(judgement)
 
 
 def encode(run: str, happenings: Iterable[Happening]) -> dict[str, Any]:
@@ -231,7 +234,7 @@ def coarsen(slabs: SlabsMeasured) -> SlabsMeasured:
 
 
 class Board:
-    """The latest runs of a cluster, oldest first; `version` grows with every message."""
+    """The latest runs of a cluster, oldest first; `version` grows with every event."""
 
     def __init__(self) -> None:
         self.runs: dict[str, RunView] = {}
@@ -244,9 +247,13 @@ class Board:
         except DataError:
             return
         for at, event in happenings:
-            if run not in self.runs:
-                self.runs[run] = RunView(run, at)
-            self.runs[run].take(at, event)
+            self.happen(run, at, event)
+
+    def happen(self, run: str, at: float, event: Event | RunClosed) -> None:
+        """Take in an event of a run."""
+        if run not in self.runs:
+            self.runs[run] = RunView(run, at)
+        self.runs[run].take(at, event)
         while len(self.runs) > _MOST_RUNS:
             oldest = next(iter(self.runs))
             del self.runs[next((name for name, one in self.runs.items() if one.closed), oldest)]

@@ -26,7 +26,7 @@ class Page:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._drawn = (-1, "")
-        self._choice = Select(title="run", value=_LATEST, options=[_LATEST], width=320)
+        self._choice = Select(title="run", value=_LATEST, options=_choices([]), width=320)
         self._head = Div(text=_NO_RUN, sizing_mode="stretch_width")
         self._passes = Div(text="", sizing_mode="stretch_width")
         self._others = Div(text="", sizing_mode="stretch_width")
@@ -53,7 +53,7 @@ class Page:
         if state == self._drawn or not runs:
             return
         self._drawn = state
-        self._choice.options = [_LATEST, *((run.run, _label(run)) for run in reversed(runs))]
+        self._choice.options = _choices(runs)
         self._draw(self._board.runs.get(self._choice.value, runs[-1]))
         self._others.text = f"<h3>Runs</h3>{run_table(reversed(runs))}"
 
@@ -68,8 +68,9 @@ class Page:
         self._slab_figure.visible = run.slabs is not None
 
 
-def _label(run: RunView) -> str:
-    return f"{run.run.rpartition('-')[2]}: {run.command} {run.source} ({run.status})"
+def _choices(runs: list[RunView]) -> list[str | tuple[Any, str]]:
+    """Values and labels to choose a run by, the latest first."""
+    return [_LATEST, *((run.run, f"{run.command} {run.source}") for run in reversed(runs))]
 
 
 def _columns(*names: str) -> dict[str, Any]:
