@@ -40,6 +40,7 @@ from streamhalf.records import (
 
 if TYPE_CHECKING:
     from streamhalf.estimator import HalfspaceTesterLearner as HalfspaceTesterLearner
+    from streamhalf.report.jupyter import monitor
 
 __version__ = version("streamhalf")
 
@@ -65,6 +66,7 @@ __all__ = [
     "fit",
     "inspect",
     "lazy",
+    "monitor",
     "open_source",
     "plan",
     "predict",
@@ -77,9 +79,20 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`HalfspaceTesterLearner`, which needs scikit-learn, is imported when it is asked for."""
+    """What not every user needs, and scikit-learn with it, is imported when it is asked for."""
+    if name == "monitor":
+        from streamhalf.report.jupyter import monitor
+
+        return monitor
     if name == "HalfspaceTesterLearner":
         from streamhalf.estimator import HalfspaceTesterLearner
 
         return HalfspaceTesterLearner
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext streamhalf` calls: results show themselves as HTML."""
+    from streamhalf.report.jupyter import enable
+
+    enable()

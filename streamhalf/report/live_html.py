@@ -68,10 +68,11 @@ def tester_table(testers: Iterable[TesterView]) -> str:
 
 def _tester_row(one: TesterView) -> str:
     worst = one.worst
-    near = "" if worst.outcome is Outcome.NOT_JUDGED else f"{margin(worst):.0%}"
+    judged = worst.outcome is not Outcome.NOT_JUDGED
+    share, near = (margin(worst), f"{margin(worst):.0%}") if judged else (0.0, "")
     outcome = f'<span style="color:{COLOURS[worst.outcome]};font-weight:600">{worst.outcome}</span>'
     return _row(
-        (escape(worst.tester), _bar(margin(worst), COLOURS[worst.outcome], 160)),
+        (escape(worst.tester), _bar(share, COLOURS[worst.outcome], 160)),
         (near, str(one.n_judged), escape(worst.pass_name), outcome),
     )
 

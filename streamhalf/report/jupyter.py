@@ -1,0 +1,213 @@
+"""Notebooks: a live view of runs, here or on a cluster, and results that show themselves."""
+
+from __future__ import annotations
+
+import contextvars
+import itertools
+import sys
+import threading
+import time
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from streamhalf.events import Event, RunEnded, RunStarted
+from streamhalf.records import CertifyResult, FitResult, Judgement, MomentTestResult
+from streamhalf.report import words
+from streamhalf.report.live import TOPIC, Board, RunView, TesterView, add_judgement
+from streamhalf.report.live_html import badge, run_html, tester_table
+from streamhalf.report.progress import human_count
+from streamhalf.report.terminal import moment_sentence
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    Result = MomentTestResult | FitResult | CertifyResult
+
+_SECONDS_BETWEEN_DRAWINGS = 0.25
+_LAST_WORD_SECONDS = 1.0
+
+
+def enable() -> bool:
+    """Let notebooks show results as HTML; returns whether there is a notebook or IPython."""
+    shell = _shell()
+    if shell is None:
+        return False
+    formatter = shell.display_formatter.formatters["text/html"]
+    for kind in (MomentTestResult, FitResult, CertifyResult):
+        formatter.for_type(kind, result_html)
+    return True
+
+
+def monitor(client: Client | None = None) -> Monitor:
+    """Show runs while they run: in a notebook as one picture that renews itself, else as text.
+
+    Use it as a context manager, or as the `observer` of one run.
+
+    Parameters
+    ----------
+    client
+        A `distributed` client: every run on its cluster is shown, whoever started it. Without one,
+        only runs that have the monitor as their `observer`.
+    """
+    return Monitor(client)
+
+
+class Monitor:
+    """What `monitor` returns."""
+
+    def __init__(self, client: Client | None = None) -> None:
+        self._client = client
+        self._board = Board()
+        self._numbers = itertools.count(1)
+        self._local = ""
+        self._news = threading.Condition()
+        self._screen: _Notebook | _Text = _Notebook() if _has_kernel() else _Text()
+        self._due = 0.0
+        enable()
+
+    def __enter__(self) -> Monitor:
+        if self._client is not None:
+            for _, message in self._client.get_events(TOPIC):
+                self._board.take(message)
+            over = [name for name, run in self._board.runs.items() if run.closed]
+            for name in over:
+                del self._board.runs[name]
+            self._client.subscribe_topic(TOPIC, self._hear)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._client is not None:
+            with self._news:  # the last message of a run that has just ended is under way
+                self._news.wait_for(self._all_closed, _LAST_WORD_SECONDS)
+            if self._client.status == "running":
+                self._client.unsubscribe_topic(TOPIC)
+        with self._news:
+            self._draw()
+
+    def __call__(self, event: Event) -> None:
+        """Show an event of a run in this process."""
+        with self._news:
+            if isinstance(event, RunStarted) or not self._local:
+                self._local = f"here-{next(self._numbers)}"
+            self._board.happen(self._local, time.time(), event)
+            if isinstance(event, RunEnded) or time.monotonic() >= self._due:
+                self._draw()
+
+    def _hear(self, event: tuple[float, Any]) -> None:
+        """A message from the scheduler, in the client's own thread."""
+        with self._news:
+            if self._local:
+                return  # this run is shown already, and would be shown twice
+            self._board.take(event[1])
+            self._news.notify_all()
+            if self._all_closed() or time.monotonic() >= self._due:
+                self._draw()
+
+    def _all_closed(self) -> bool:
+        return all(run.closed for run in self._board.runs.values())
+
+    def _draw(self) -> None:
+        self._due = time.monotonic() + _SECONDS_BETWEEN_DRAWINGS
+        if self._board.runs:
+            self._screen.show(list(self._board.runs.values()))
+
+
+class _Notebook:
+    """One output of the cell in which the monitor was made, renewed in place."""
+
+    def __init__(self) -> None:
+        # an output belongs to a cell by a context variable, which other threads do not have
+        self._context = contextvars.copy_context()
+        self._handle: Any = None
+
+    def show(self, runs: list[RunView]) -> None:
+        """Draw every run, the latest first."""
+        html = "<hr>".join(run_html(run) for run in reversed(runs))
+        text = "\n".join(line for run in runs for line in run_lines(run))
+        self._context.run(self._publish, {"text/html": html, "text/plain": text})
+
+    def _publish(self, bundle: dict[str, str]) -> None:
+        from IPython.display import display
+
+        if self._handle is None:
+            self._handle = display(bundle, raw=True, display_id=True)
+        else:
+            self._handle.update(bundle, raw=True)
+
+
+class _Text:
+    """Lines on standard output, each printed once."""
+
+    def __init__(self) -> None:
+        self._printed: dict[str, int] = {}
+
+    def show(self, runs: list[RunView]) -> None:
+        """Print what is new."""
+        for run in runs:
+            lines = run_lines(run)
+            for line in lines[self._printed.get(run.run, 0) :]:
+                print(line, flush=True)
+            self._printed[run.run] = len(lines)
+
+
+def run_lines(run: RunView) -> list[str]:
+    """What is settled about a run, a line each: later calls only add lines."""
+    lines = [f"{run.command} {run.source}: {run.n_rows:,} rows of {run.dim:,} features"]
+    lines += [
+        f"pass {one.name}: {one.rows_done:,} rows in {one.seconds:.2f} s "
+        f"({human_count(one.rows_per_second)} rows/s)"
+        for one in run.passes
+        if one.done
+    ]
+    if run.closed:
+        lines.append(f"{run.status} {run.error}".strip())
+    return lines
+
+
+def result_html(result: Result) -> str:
+    """The verdict in a sentence, what to know next, and the testers."""
+    status = "finished" if isinstance(result, CertifyResult) else str(result.verdict)
+    first, *rest = _sentences(result)
+    said = "".join(f'<div style="margin:4px 0">{escape(text)}</div>' for text in rest if text)
+    data = result.data
+    facts = f"{data.rows:,} rows × {data.dim:,} features · {data.source}"
+    testers = () if isinstance(result, CertifyResult) else result.testers
+    return (
+        f'<div style="line-height:1.45;max-width:60em">{badge(status)} <b>{escape(first)}</b>'
+        f"{said}{_testers_html(testers)}"
+        f'<div style="opacity:.65">{escape(facts)}</div></div>'
+    )
+
+
+def _sentences(result: Result) -> list[str]:
+    if isinstance(result, MomentTestResult):
+        return moment_sentence(result).split("\n")
+    if isinstance(result, CertifyResult):
+        interval = words.interval_details(result.certificate, result.tau)
+        return [words.certify_headline(result), interval]
+    sentences = [words.fit_headline(result), *words.fit_details(result)]
+    if result.certificate is not None:
+        sentences.append(words.interval_details(result.certificate, result.tau))
+    if (rejection := words.leading_rejection(result.testers)) is not None:
+        sentences.append(words.rejection_sentence(rejection))
+        sentences += words.suggestions(rejection, whitened=result.whitened)
+    return sentences
+
+
+def _testers_html(judgements: tuple[Judgement, ...]) -> str:
+    """How close every tester came at worst."""
+    seen: dict[str, TesterView] = {}
+    for judgement in judgements:
+        add_judgement(seen, judgement)
+    return tester_table(seen.values()) if seen else ""
+
+
+def _shell() -> Any:
+    """The IPython shell of this process, if there is one; IPython is not loaded to find out."""
+    ipython = sys.modules.get("IPython")
+    return None if ipython is None else ipython.get_ipython()
+
+
+def _has_kernel() -> bool:
+    """Whether outputs go to a notebook: the shell of a terminal has no kernel."""
+    return getattr(_shell(), "kernel", None) is not None
