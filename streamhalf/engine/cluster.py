@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import os
+import queue
+import time
 import uuid
 import warnings
 from collections.abc import Callable
@@ -12,9 +16,18 @@ from dask.callbacks import Callback
 from dask.delayed import Delayed, delayed
 
 from streamhalf.engine.job import Counted, Job, OnProgress, merge
+from streamhalf.errors import StreamhalfError
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
+
+_LOOK_SECONDS = 2.0
+"""Without news for so long, the cluster is asked whether anybody still works."""
+
+_STUCK_SECONDS = 300.0
+"""A cluster without a working worker is given up after this: a batch queue may take minutes."""
+
+_RESUME = "passes that were saved stay saved: run again with --resume (with --checkpoint)"
 
 
 def _merge(context: Any, combine: Callable[[Any, Any, Any], Any], parts: list[Counted]) -> Counted:
@@ -87,23 +100,64 @@ class ClusterEngine:
         return max((int(worker["nthreads"]) for worker in workers), default=1)
 
     def run(self, job: Job, on_progress: OnProgress) -> Counted:
-        """Run a job to its end."""
-        from distributed import as_completed
-
+        """Run a job to its end; lost workers are replaced by others, a lost scheduler is not."""
         leaves, root = build_graph(job)
         with warnings.catch_warnings():
             # arrays in memory travel with the graph: the only way a lost worker can be replaced
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
             *futures, final = self.client.compute([*leaves, root], optimize_graph=False)
         rows = dict(zip((future.key for future in futures), job.rows, strict=True))
-        with self.client.as_current():  # as_completed asks for the client that is current
-            done = as_completed(futures)
-        del leaves, root, futures  # a partial may go as soon as it is combined
-        for future in done:
-            if future.status == "error":
-                break
-            on_progress(rows[future.key])
-        result: Counted = final.result()
+        done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+        for future in (*futures, final):
+            future.add_done_callback(done.put)
+        del leaves, root, futures, future  # a partial may go as soon as it is combined
+        idle_since = None
+        while True:
+            try:
+                finished = done.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                idle_since = self._look(job.name, idle_since)
+                continue
+            if finished.key == final.key or finished.status in ("error", "cancelled"):
+                return self._outcome(job.name, final)
+            idle_since = None
+            on_progress(rows[finished.key])
+
+    def _look(self, name: str, idle_since: float | None) -> float | None:
+        """Since when no worker works, None if one does; Dask itself would wait for ever."""
+        try:
+            found = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        except (OSError, TimeoutError, RuntimeError):
+            return idle_since  # a lost scheduler cancels the futures, which is told elsewhere
+        if any(worker.get("status") == "running" for worker in found):
+            return None
+        now = time.monotonic()
+        if idle_since is not None and now - idle_since > _STUCK_SECONDS:
+            why = (
+                f"all {len(found)} workers are paused, short of memory (raise their --memory-limit)"
+                if found
+                else "the cluster has no worker any more (start some with `dask worker`)"
+            )
+            raise StreamhalfError(
+                f"pass {name!r}: nothing ran for {_STUCK_SECONDS:g} s: {why}; {_RESUME}"
+            )
+        return idle_since or now
+
+    def _outcome(self, name: str, final: Future[Any]) -> Counted:
+        from distributed import KilledWorker
+
+        try:
+            result: Counted = final.result()
+        except KilledWorker as error:
+            raise StreamhalfError(
+                f"pass {name!r}: {error.allowed_failures + 1} workers died one after the other on "
+                "one task; the usual cause is memory (see the workers' logs): raise their "
+                f"--memory-limit or store smaller chunks; {_RESUME}"
+            ) from error
+        except (asyncio.CancelledError, concurrent.futures.CancelledError) as error:
+            raise StreamhalfError(
+                f"pass {name!r}: the connection to the scheduler was lost; {_RESUME}"
+            ) from error
         return result
 
 
