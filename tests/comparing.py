@@ -1,0 +1,28 @@
+"""When two results are the same: bit for bit, apart from times and from where the data lie."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from streamhalf import FitResult
+from streamhalf.records import to_json
+
+
+def comparable(result: FitResult | Path) -> str:
+    """The result as text without `seconds`, `digest` and `data.source`."""
+    if isinstance(result, Path):
+        document = json.loads(result.read_text())
+    else:
+        assert dataclasses.is_dataclass(result)
+        document = json.loads(json.dumps(to_json(result)))
+    return json.dumps(_stripped(document), sort_keys=True)
+
+
+def _stripped(document: dict[str, Any]) -> dict[str, Any]:
+    passes = [{k: v for k, v in entry.items() if k != "seconds"} for entry in document["passes"]]
+    data = {k: v for k, v in document["data"].items() if k != "source"}
+    rest = {k: v for k, v in document.items() if k != "digest"}
+    return {**rest, "passes": passes, "data": data}

@@ -1,0 +1,129 @@
+"""Workers, schedulers and clients that die in the middle of a pass, as real processes do.
+
+Outcome each time: the bits of an undisturbed run, or a clear error and an intact checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import streamhalf
+from streamhalf import FitResult, StreamhalfError
+from streamhalf.data import source
+from streamhalf.engine import cluster as cluster_engine
+from streamhalf.engine import opening
+from streamhalf.events import PassProgress, PassStarted
+from tests.clusters import Cluster, kill, open_cluster
+from tests.comparing import comparable
+
+OPTIONS: dict[str, Any] = {"eps": 0.25, "certificate_degree": 2}
+N_CHUNKS = 147
+
+# Dask's client leaves its connection to a killed peer to the garbage collector
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
+
+
+class During:
+    """An observer that acts once in the middle of each named pass, and notes which were run."""
+
+    def __init__(self, **acts: Callable[[], object]) -> None:
+        self.acts = {name.replace("_", "-"): act for name, act in acts.items()}
+        self.acted: list[str] = []
+        self.started: list[str] = []
+
+    def __call__(self, event: Any) -> None:
+        if isinstance(event, PassStarted):
+            self.started.append(event.name)
+        if not isinstance(event, PassProgress) or event.name in self.acted:
+            return
+        if event.name in self.acts and 0 < event.rows_done < event.n_rows:
+            self.acted.append(event.name)
+            self.acts[event.name]()
+
+
+@pytest.fixture(autouse=True)
+def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every stored chunk is a block of its own, so that a pass has a middle."""
+    monkeypatch.setattr(source, "BLOCK_NBYTES", 1)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("faults") / "rows.zarr"
+    spec: dict[str, Any] = {"rows": N_CHUNKS * 1024, "dim": 3, "marginal": "gaussian"}
+    noise: dict[str, Any] = {"noise": "chow", "rate": 0.05}
+    streamhalf.synth(path, chunk_rows=1024, scheduler="serial", **spec, **noise)
+    return path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(store: Path) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "BLOCK_NBYTES", 1)
+        return comparable(streamhalf.fit(store, scheduler="serial", **OPTIONS))
+
+
+def kill_one(cluster: Cluster) -> None:
+    kill(cluster.workers()[0])
+
+
+def kill_all(cluster: Cluster) -> None:
+    for worker in cluster.workers():
+        kill(worker)
+
+
+def fit(cluster: Cluster, store: Path, observer: During, **parameters: Any) -> FitResult:
+    options = {**OPTIONS, "scheduler": cluster.address, "observer": observer}
+    return streamhalf.fit(store, **options, **parameters)
+
+
+def test_workers__killed_in_the_middle_of_passes_change_nothing(
+    store: Path, undisturbed: str, tmp_path: Path
+) -> None:
+    with open_cluster(tmp_path, n_workers=3) as cluster:
+
+        def replace_all() -> None:
+            kill_all(cluster)
+            cluster.add_worker()
+
+        observer = During(
+            initial=lambda: kill_one(cluster),
+            update_3=lambda: kill_one(cluster),
+            certificate=replace_all,
+        )
+        assert comparable(fit(cluster, store, observer)) == undisturbed
+        assert observer.acted == ["initial", "update-3", "certificate"]
+
+
+def test_cluster__that_is_gone_is_an_error_and_another_resumes(
+    store: Path, undisturbed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_engine, "_STUCK_SECONDS", 1.0)
+    monkeypatch.setattr(opening, "_CONNECT_SECONDS", 10)  # as long a lost scheduler is waited for
+    folder = tmp_path / "checkpoint"
+    with open_cluster(tmp_path, n_workers=1) as first:
+        observer = During(update_3=lambda: kill_all(first))
+        with pytest.raises(StreamhalfError, match=r"'update-3'.*no worker any more.*--resume"):
+            fit(first, store, observer, checkpoint=folder)
+        saved = sorted(file.name for file in folder.iterdir())
+        assert saved == ["manifest.json", "pass-000.npz", "pass-001.npz", "pass-002.npz"]
+
+        first.add_worker()
+        observer = During(final=lambda: kill(first.scheduler))
+        with pytest.raises(StreamhalfError, match=r"'final': the connection to the scheduler was"):
+            fit(first, store, observer, checkpoint=folder, resume=True)
+        assert observer.started == ["update-3", "update-4", "final"]
+
+        first.start_scheduler()
+        first.add_worker()
+        observer = During()
+        result = fit(first, store, observer, checkpoint=folder, resume=True)
+    assert observer.started == ["final", "certificate"]
+    assert comparable(result) == undisturbed
