@@ -92,6 +92,25 @@ def test_wedge_beta__is_never_below_the_true_disagreement(
     assert disagreement.max() <= beta + 1e-12 <= 1 + 1e-12
 
 
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_wedge_beta__is_attained_by_the_extreme_law_of_chebyshev(side: float) -> None:
+    # all rows at the inner edge of one slab; a fifth of them just beyond what w can reach, the
+    # rest placed so that the mean vanishes: no smaller bound holds for such moments
+    eta, edge = 0.1, 0.25
+    reach = edge / math.tan(2 * math.asin(eta / 2)) * (1 + 1e-9)
+    beside = np.array([reach] * 20 + [-reach / 4] * 80)
+    margin = edge if side > 0 else -edge * (1 + 1e-12)  # a slab holds its lower edge only
+    X = np.column_stack([np.full(100, margin), side * beside])
+    reduction = SlabCovariance(np.eye(2)[:1], np.array([-0.25, 0.0, 0.25]))
+    beta = wedge_beta(reduction.finalize(reduction.map(block_of(X))), 0, eta)
+    sign = X[:, 0] >= 0
+    rim = cap(np.eye(2)[0], eta, 50, np.random.default_rng(0))
+    disagreement = np.mean((rim @ X.T >= 0) != sign, axis=1)
+    assert disagreement.max() == 0.2
+    assert beta + 1e-8 >= 0.2
+    assert beta == pytest.approx(0.2, abs=1e-6)
+
+
 @pytest.mark.parametrize("eps", [0.05, 0.1, 0.2])
 def test_wedge_beta__is_a_small_multiple_of_eta_on_gaussian_rows(eps: float) -> None:
     # the true supremum is eta / pi; thin slabs give 1.1 to 1.4 eta, slabs of width eps a bit more
