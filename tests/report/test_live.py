@@ -1,0 +1,186 @@
+"""The live view as a value: folding events, and the messages that carry them."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamhalf import events
+from streamhalf.events import (
+    Event,
+    PassEnded,
+    PassProgress,
+    PassStarted,
+    RunEnded,
+    RunStarted,
+    SlabsMeasured,
+)
+from streamhalf.records import Evidence, Judgement, Outcome, PassRecord, Verdict
+from streamhalf.report.live import (
+    Board,
+    Happening,
+    RunClosed,
+    RunView,
+    coarsen,
+    decode,
+    encode,
+    margin,
+)
+from streamhalf.report.live_html import run_html, run_table, slab_densities
+
+
+def judge(tester: str, statistic: float, *, outcome: Outcome = Outcome.PASSED) -> Judgement:
+    evidence = (Evidence("x1", 1.0, 0.0, 1.0, 0.5, (1.0, 0.0)),)
+    return Judgement(tester, outcome, statistic, 0.5, 0.1, 100, None, evidence, "", "update-1")
+
+
+STORY: list[Event] = [
+    RunStarted("fit", "rows<b>.zarr", 1000, 3, ("12 rows & more",)),
+    PassStarted("initial", 400, 4),
+    PassProgress("initial", 100, 400),
+    PassProgress("initial", 400, 400),
+    PassEnded(PassRecord("initial", 400, 8000, 400, 2.0)),
+    PassStarted("update-1", 600, 6, "delta 0.5"),
+    PassProgress("update-1", 150, 600),
+    events.TesterJudged(judge("moments", 0.2)),
+    events.TesterJudged(judge("moments", 0.4)),
+    events.TesterJudged(judge("moments", 0.1)),
+    events.TesterJudged(judge("mass", math.nan, outcome=Outcome.NOT_JUDGED)),
+    SlabsMeasured(0.5, (20, 60, 80, 90, 85, 15)),
+    RunEnded(Verdict.ACCEPTED),
+]
+
+
+def told(story: list[Event]) -> list[Happening]:
+    return [(100.0 + i, event) for i, event in enumerate(story)]
+
+
+def seen(story: list[Event]) -> RunView:
+    view = RunView("run-1", 100.0)
+    for at, event in told(story):
+        view.take(at, event)
+    return view
+
+
+def test_run_view__folds_a_run() -> None:
+    view = seen(STORY)
+    initial, update = view.passes
+    assert (initial.done, initial.share, initial.rows_per_second) == (True, 1.0, 200.0)
+    assert (update.done, update.share, update.detail) == (False, 0.25, "delta 0.5")
+    assert update.rows_per_second == 150.0  # one second after it began
+    assert view.testers["moments"].n_judged == 3
+    assert margin(view.testers["moments"].worst) == pytest.approx(0.8)
+    assert margin(view.testers["mass"].worst) == 0.0
+    assert (view.status, view.closed) == ("accepted", True)
+
+
+def test_run_view__a_rejection_is_worse_than_any_margin() -> None:
+    rejected = events.TesterJudged(judge("moments", 0.3, outcome=Outcome.REJECTED))
+    view = seen([rejected, events.TesterJudged(judge("moments", 9.0))])
+    assert view.testers["moments"].worst == rejected.judgement
+
+
+def test_run_view__a_pass_from_a_checkpoint_was_never_started() -> None:
+    view = seen([PassEnded(PassRecord("initial", 400, 8000, 300, 2.0))])
+    assert [(one.name, one.done, one.rows_accepted) for one in view.passes] == [
+        ("initial", True, 300)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("last", "status"), [(RunClosed(), "finished"), (RunClosed("KeyError"), "failed")]
+)
+def test_run_view__ends_without_a_verdict(last: RunClosed, status: str) -> None:
+    view = seen(STORY[:3])
+    assert view.status == "running"
+    view.take(200.0, last)
+    assert (view.status, view.closed) == (status, True)
+
+
+def test_encode__survives_msgpack_and_json() -> None:
+    happenings = [*told(STORY), (200.0, RunClosed())]
+    message = encode("run-1", happenings)
+    assert len(json.dumps(message, allow_nan=False)) < 4000
+    for copy in (json.loads(json.dumps(message)), msgpack.unpackb(msgpack.packb(message))):
+        run, happened = decode(copy)
+        assert run == "run-1"
+        there = RunView(run, 100.0)
+        for at, event in happened:
+            there.take(at, event)
+        here = seen(STORY)
+        here.take(200.0, RunClosed())
+        assert run_html(there) == run_html(here)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        None,
+        {},
+        {"run": "r", "events": 5},
+        {"run": "r", "events": [{"kind": "RunAway", "at": 1.0, "values": {}}]},
+        {"run": "r", "events": [{"kind": "PassProgress", "at": 1.0, "values": {"name": 3}}]},
+        {"run": "r", "events": [{"kind": "PassProgress", "at": "soon", "values": {}}]},
+    ],
+)
+def test_board__passes_over_what_is_not_ours(message: object) -> None:
+    board = Board()
+    board.take(message)
+    assert (board.runs, board.version) == ({}, 0)
+
+
+def test_board__forgets_old_runs_but_not_the_one_under_way() -> None:
+    board = Board()
+    board.take(encode("long", told(STORY[:2])))
+    for i in range(50):
+        board.take(encode(f"run-{i}", told(STORY)))
+    assert "long" in board.runs
+    assert list(board.runs)[-1] == "run-49"
+    assert len(board.runs) == 20
+
+
+def test_board__abandons_the_runs_of_a_client() -> None:
+    board = Board()
+    board.take(encode("client-a-1", told(STORY)))
+    board.take(encode("client-a-2", told(STORY[:2])))
+    board.take(encode("client-b-3", told(STORY[:2])))
+    board.abandon("client-a", "client left")
+    assert [run.status for run in board.runs.values()] == ["accepted", "failed", "running"]
+
+
+@given(st.integers(1, 400), st.floats(0.01, 0.5))
+def test_coarsen__keeps_the_rows_and_the_middle(half: int, width: float) -> None:
+    rng = np.random.default_rng(half)
+    counts = tuple(rng.integers(0, 50, 2 * half + 2).tolist())
+    coarse = coarsen(SlabsMeasured(width, counts))
+    assert sum(coarse.counts) == sum(counts)
+    assert len(coarse.counts) % 2 == 0
+    assert len(coarse.counts) <= 82
+    assert sum(coarse.counts[: len(coarse.counts) // 2]) == sum(counts[: half + 1])
+    assert coarse.width == pytest.approx(width * round(coarse.width / width))
+
+
+def test_slab_densities__of_a_gaussian_lie_on_the_line() -> None:
+    rows = np.random.default_rng(0).standard_normal(200_000)
+    edges = np.arange(-10, 11) * 0.25
+    inner, _ = np.histogram(rows, edges)
+    counts = (int((rows < edges[0]).sum()), *inner.tolist(), int((rows >= edges[-1]).sum()))
+    for left, right, observed, expected in slab_densities(SlabsMeasured(0.25, counts)):
+        assert right - left == pytest.approx(0.25)
+        assert observed == pytest.approx(expected, abs=0.02)  # 8 standard deviations at least
+
+
+def test_html__escapes_whatever_comes_from_outside() -> None:
+    view = seen(STORY)
+    html = run_html(view) + run_table([view])
+    assert "rows&lt;b&gt;.zarr" in html
+    assert "12 rows &amp; more" in html
+    assert "<b>.zarr" not in html
+    assert "delta 0.5" in html
+    assert "80%" in html
