@@ -40,7 +40,7 @@ def slab_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) -> 
     """Rows along the halfspace against the Gaussian bell."""
     counts, width = diagnostics.slab_counts, diagnostics.slab_width
     total, half = sum(counts), len(counts) // 2 - 1
-    if half < 1 or len(counts) % 2 or total <= 0 or not 0 < width < math.inf:
+    if half < 1 or len(counts) % 2 or total <= 0 or not (width > 0 and drawable(half * width)):
         return None
     edges = tuple(width * i for i in range(-half, half + 1))
     observed = tuple(100 * one / total for one in counts[1:-1])

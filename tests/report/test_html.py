@@ -1,0 +1,396 @@
+"""The report read back by a parser: its numbers are the document's, and nothing gets in or out."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamhalf import CertifyResult, FitResult, Verdict, api
+from streamhalf.cli import main
+from streamhalf.files import read_result, write_json
+from streamhalf.records import Outcome, to_json
+from streamhalf.report.figures import Axis, ticks
+from streamhalf.report.html import render_report
+from tests.report.conftest import DIM, ROWS, Results
+from tests.report.pages import Page, value
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&lt;"
+EVERY = ("accepted", "rejected", "inconclusive", "demanding", "certificate")
+
+
+@pytest.fixture(scope="module")
+def pages(results: Results) -> dict[str, Page]:
+    return {name: Page(render_report(result)) for name, result in results.every().items()}
+
+
+def near(shown: list[str], exact: Any) -> None:
+    """Cells show these numbers: four digits, or three decimals of a percentage or less."""
+    found = [value(cell) for cell in shown]
+    assert found == pytest.approx(list(exact), rel=6e-4, abs=6e-6, nan_ok=True)
+
+
+def column(page: Page, caption: str, index: int) -> list[str]:
+    return [row[index] for row in page.body(caption)]
+
+
+def sections(page: Page) -> list[str]:
+    return [one.attributes["id"] for one in page.all("section")]
+
+
+def headline(page: Page) -> str:
+    return next(one.text for one in page.all("p") if one.attributes.get("class") == "headline")
+
+
+def test_results__have_every_verdict(results: Results) -> None:
+    assert results.accepted.verdict is Verdict.ACCEPTED
+    assert results.rejected.verdict is Verdict.REJECTED
+    assert results.inconclusive.verdict is Verdict.INCONCLUSIVE
+    assert results.demanding.verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_page__is_well_formed(pages: dict[str, Page], name: str) -> None:
+    page = pages[name]
+    assert page.source.startswith("<!DOCTYPE html>")
+    for tag in ("html", "h1", "header", "nav", "main", "footer"):
+        assert len(page.all(tag)) == 1
+    levels = [int(one.tag[1]) for one in page.elements if one.tag in ("h1", "h2", "h3")]
+    assert levels[0] == 1
+    assert all(b <= a + 1 for a, b in itertools.pairwise(levels))
+    ids = [one.attributes["id"] for one in page.elements if "id" in one.attributes]
+    assert len(ids) == len(set(ids))
+    links = [one.attributes["href"].removeprefix("#") for one in page.all("a")]
+    assert links == sections(page)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_page__asks_for_nothing(pages: dict[str, Page], name: str) -> None:
+    source = pages[name].source
+    for word in ("http://", "https://", "src=", "@import", "url(", "<script", "<link", "<iframe"):
+        assert word not in source
+    assert "default-src 'none'" in source
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_figures__have_names_and_tables(pages: dict[str, Page], name: str) -> None:
+    page = pages[name]
+    for svg in page.all("svg"):
+        assert svg.attributes["role"] == "img"
+        assert "viewbox" in svg.attributes
+        assert "figure" in svg.parents
+    for picture in ("title", "desc"):
+        named = [one for one in page.all(picture) if one.parents[-1] == "svg"]
+        assert len(named) == len(page.all("svg"))
+        assert all(one.text for one in named)
+    folded = [one for one in page.all("details") if "figure" in one.parents]
+    assert len(folded) == len(page.all("figure"))
+    assert "nan" not in "".join(str(one.attributes) for one in page.elements).lower()
+
+
+def test_accepted__says_what_it_found(results: Results, pages: dict[str, Page]) -> None:
+    result, page = results.accepted, pages["accepted"]
+    assert result.error
+    assert result.certificate
+    assert f"{100 * result.error.empirical:.3f}%" in headline(page)
+    assert f"{100 * result.certificate.opt.lower_empirical:.3f}%" in headline(page)
+    assert "✓Accepted" in page.text
+    assert sections(page) == [
+        "interval",
+        "path",
+        "slabs",
+        "slices",
+        "moments",
+        "profile",
+        "halfspace",
+        "testers",
+        "passes",
+        "facts",
+    ]
+
+
+def test_rejected__shows_the_evidence_first(results: Results, pages: dict[str, Page]) -> None:
+    page = pages["rejected"]
+    assert sections(page)[0] == "evidence"
+    assert "whiten=True" in page.text
+    judgement = next(one for one in results.rejected.testers if one.outcome is Outcome.REJECTED)
+    rows = page.body(f"Evidence of tester {judgement.tester}")
+    assert [row[0] for row in rows] == [one.name for one in judgement.evidence]
+    for row, one in zip(rows, judgement.evidence, strict=True):
+        near(row[1:], (one.observed, one.expected, one.deviation, one.limit))
+    assert "comes without a guarantee" in page.text
+
+
+def test_inconclusive__says_how_many_rows(results: Results, pages: dict[str, Page]) -> None:
+    page = pages["inconclusive"]
+    assert results.inconclusive.rows_needed is not None
+    assert f"{results.inconclusive.rows_needed:,}" in headline(page)
+    near(column(page, "Rows", 1), (300, results.inconclusive.rows_needed))
+    assert sections(page) == ["missing", "facts"]
+
+
+def test_inconclusive__says_what_was_demanded(results: Results, pages: dict[str, Page]) -> None:
+    assert "max_ratio 1 was demanded" in headline(pages["demanding"])
+    assert results.demanding.notices[-1] in pages["demanding"].text
+
+
+@pytest.mark.parametrize("name", ["accepted", "certificate"])
+def test_certificate__numbers(results: Results, pages: dict[str, Page], name: str) -> None:
+    result, page = getattr(results, name), pages[name]
+    found = result.certificate
+    shown = column(page, "Certified interval", 1)
+    near(shown, (found.opt.lower_empirical, found.error, found.opt.lower, result.error.upper))
+    for index, key in enumerate(("angle_low", "angle_high")):
+        angles = [value(cell) for cell in column(page, "Lower bound by angle", index)]
+        exact = [math.degrees(getattr(one, key)) for one in found.profile]
+        assert angles == pytest.approx(exact, abs=0.006)
+    near(column(page, "Lower bound by angle", 2), [one.bound for one in found.profile])
+    assert column(page, "Lower bound by angle", 3) == [one.family for one in found.profile]
+    shown = [row for row in page.body("Weights") if row[0] != "offset"]
+    near([row[1] for row in shown], result.halfspace.normal)
+
+
+def test_candidates__numbers(results: Results, pages: dict[str, Page]) -> None:
+    candidates = results.accepted.candidates
+    assert len(candidates) > 1
+    for index, key in ((1, "delta"), (2, "step"), (4, "rows_seen"), (5, "rows_accepted")):
+        shown = column(pages["accepted"], "Candidates", index)
+        near(shown, [getattr(one, key) for one in candidates])
+    for index, key in ((7, "error"), (8, "beta")):
+        shown = column(pages["accepted"], "Candidates", index)
+        near(shown, [getattr(one, key) for one in candidates])
+    ratios = [one.rows_accepted / (one.rows_seen * one.delta) for one in candidates]
+    near(column(pages["accepted"], "Candidates", 6), ratios)
+    angles = [value(cell) for cell in column(pages["accepted"], "Candidates", 3)]
+    assert angles == pytest.approx([math.degrees(one.angle) for one in candidates], abs=0.006)
+
+
+def test_diagnostics__numbers(results: Results, pages: dict[str, Page]) -> None:
+    result, page = results.accepted, pages["accepted"]
+    found = result.diagnostics
+    assert found is not None
+    near(column(page, "Rows in slabs", 1), found.slab_counts)
+    total = sum(found.slab_counts)
+    near(column(page, "Rows in slabs", 2), [one / total for one in found.slab_counts])
+    gaussian = [value(cell) for cell in column(page, "Rows in slabs", 3)]
+    assert sum(gaussian) == pytest.approx(1, abs=1e-3)
+    near(column(page, "Second moments in slices", 1), found.eigenvalues)
+    moments = page.body("Moments of each feature")
+    near([cell for row in moments for cell in row[1:]], np.ravel(found.feature_moments))
+    pairs = page.body("Moments of pairs")
+    near([cell for row in pairs for cell in row[1:]], np.ravel(found.pair_moments))
+
+
+def test_slabs__distance_is_the_testers_own(results: Results, pages: dict[str, Page]) -> None:
+    result = results.accepted
+    name = f"candidate {result.chosen},"
+    judged = [one for one in result.testers if one.tester == "slab mass" and name in one.remark]
+    captions = [one.text for one in pages["accepted"].all("figcaption")]
+    assert any(f"differ by {judged[0].statistic:.4g} in all" in text for text in captions)
+
+
+def test_moments__first_evidence_is_named(results: Results, pages: dict[str, Page]) -> None:
+    judged = next(one for one in results.accepted.testers if one.tester == "largest moment")
+    assert f"mean of {judged.evidence[0].name}" in pages["accepted"].text
+
+
+def test_testers__summary_and_every_judgement(results: Results, pages: dict[str, Page]) -> None:
+    testers, page = results.accepted.testers, pages["accepted"]
+    for name, outcomes, worst, limit, pass_name in page.body("Testers"):
+        own = [one for one in testers if one.tester == name]
+        rows = next(page.body(key) for key in page.tables if key.startswith(f"{name}: "))
+        assert [row[:2] for row in rows] == [[one.pass_name, one.outcome.value] for one in own]
+        near([row[2] for row in rows], [one.statistic for one in own])
+        near([row[3] for row in rows], [one.limit for one in own])
+        near([row[4] for row in rows], [one.null_quantile for one in own])
+        near([row[5] for row in rows], [one.n_rows for one in own])
+        assert sum(int(part.split()[0]) for part in outcomes.split(", ")) == len(own)
+        shown = (f"{one.statistic:.4g} {one.limit:.4g} {one.pass_name}" for one in own)
+        assert f"{worst} {limit} {pass_name}" in list(shown)
+
+
+def test_passes_and_facts__numbers(results: Results, pages: dict[str, Page]) -> None:
+    result, page = results.accepted, pages["accepted"]
+    *rows, everything = page.body("Passes")
+    assert [row[0] for row in rows] == [one.name for one in result.passes]
+    near([row[1] for row in rows], [one.rows_read for one in result.passes])
+    near([row[2] for row in rows], [one.rows_accepted for one in result.passes])
+    seconds = [value(row[4]) for row in rows]
+    assert seconds == pytest.approx([one.seconds for one in result.passes], abs=0.006)
+    assert value(everything[1]) == sum(one.rows_read for one in result.passes)
+    units = {"B": 1, "kB": 1e3, "MB": 1e6}
+    sizes = [float(row[3].split()[0]) * units[row[3].split()[1]] for row in rows]
+    assert sizes == pytest.approx([one.bytes_read for one in result.passes], rel=0.06)
+    facts = {row[0]: row[1] for row in page.body("Facts")}
+    assert facts["rows"] == f"{ROWS:,}"
+    assert facts["features"] == str(DIM)
+    assert facts["digest of this document"] == result.digest
+    assert facts["fingerprint of the data"] == result.data.fingerprint
+    assert facts["streamhalf"] == result.versions.streamhalf
+
+
+def poison(data: Any) -> Any:
+    """Every text of a document made hostile, except where only some words are allowed."""
+    if isinstance(data, dict):
+        kept = ("schema", "verdict", "outcome", "tester")
+        return {key: one if key in kept else poison(one) for key, one in data.items()}
+    if isinstance(data, list):
+        return [poison(one) for one in data]
+    return f"{data}{HOSTILE}" if isinstance(data, str) else data
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_text__of_the_document_is_escaped(results: Results, tmp_path: Path, name: str) -> None:
+    document = poison(to_json(getattr(results, name)))
+    document["notices"] = [HOSTILE, "`code` " + HOSTILE]
+    for one in document.get("testers", [])[:1]:
+        one["tester"] = HOSTILE
+    path = tmp_path / "hostile.json"
+    path.write_text(json.dumps(document))
+    source = render_report(read_result(path))
+    assert "<script" not in source
+    assert "<img" not in source
+    page = Page(source)
+    assert not page.all("script")
+    assert not page.all("img")
+    assert not any(key.startswith("on") for one in page.elements for key in one.attributes)
+    assert HOSTILE in page.text
+    assert HOSTILE in page.all("title")[0].text
+
+
+def test_parts__that_are_absent_are_left_out(results: Results) -> None:
+    accepted = results.accepted
+    bare = dataclasses.replace(accepted, certificate=None, diagnostics=None, candidates=())
+    assert sections(Page(render_report(bare))) == ["halfspace", "testers", "passes", "facts"]
+    empty = dataclasses.replace(bare, halfspace=None, error=None, testers=(), passes=())
+    page = Page(render_report(empty))
+    assert sections(page) == ["facts"]
+    assert not page.all("svg")
+
+
+def test_moments__of_wide_data_have_no_pairs(results: Results) -> None:
+    assert results.accepted.diagnostics
+    rng = np.random.default_rng(0)
+    rows = tuple(tuple(row) for row in rng.normal(size=(100, 2)).tolist())
+    wide = dataclasses.replace(results.accepted.diagnostics, pair_moments=(), feature_moments=rows)
+    page = Page(render_report(dataclasses.replace(results.accepted, diagnostics=wide)))
+    shown = page.body("Moments of each feature")
+    assert "Moments of pairs" not in page.tables
+    # the 64 features with the largest moments, in order
+    order = np.argsort(-np.abs(rows).max(axis=1))[:64]
+    assert [row[0] for row in shown] == [f"x{i + 1}" for i in sorted(order)]
+
+
+def scramble(data: Any, number: float) -> Any:
+    if isinstance(data, dict):
+        return {key: scramble(one, number) for key, one in data.items()}
+    if isinstance(data, list):
+        return [scramble(one, number) for one in data]
+    return number if isinstance(data, float) else data
+
+
+@pytest.mark.parametrize("number", [None, 0.0, -1.0, 1e308, -1e308, 1e-300, math.inf, -math.inf])
+@pytest.mark.parametrize("name", EVERY)
+def test_page__survives_any_number(
+    results: Results, tmp_path: Path, name: str, number: float | None
+) -> None:
+    document = scramble(to_json(getattr(results, name)), number)  # type: ignore[arg-type]
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(document))
+    page = Page(render_report(read_result(path)))
+    drawn = "".join(str(one.attributes) for one in page.elements if "svg" in one.parents)
+    assert "nan" not in drawn
+    assert "inf" not in drawn
+
+
+def test_page__survives_lists_of_other_lengths(results: Results) -> None:
+    accepted = results.accepted
+    assert accepted.diagnostics
+    assert accepted.halfspace
+    ragged = dataclasses.replace(
+        accepted.diagnostics,
+        feature_moments=((0.1,), (0.1, 0.2)),
+        pair_moments=((0.1,), (0.1, 0.2)),
+        slab_counts=(1, 2, 3),
+        eigenvalues=(1.0,),
+    )
+    odd = dataclasses.replace(
+        accepted,
+        diagnostics=ragged,
+        chosen=99,
+        halfspace=dataclasses.replace(accepted.halfspace, normal=()),
+    )
+    found = sections(Page(render_report(odd)))
+    assert not {"slabs", "slices", "moments", "halfspace"} & set(found)
+
+
+@pytest.mark.parametrize(
+    ("axis", "most"),
+    [
+        (Axis("a", 0.0, 1.0), 5),
+        (Axis("a", -3.1, 7.2), 4),
+        (Axis("a", 0.0, 1e-7), 6),
+        (Axis("a", -0.3, 1.3, whole=True), 9),
+        (Axis("a", 0.004, 1.5, log=True), 5),
+        (Axis("a", 1e-9, 1e9, log=True), 5),
+    ],
+)
+def test_ticks__are_few_and_inside(axis: Axis, most: int) -> None:
+    found = ticks(axis, most)
+    assert 2 <= len(found) <= most + 1
+    assert all(axis.low - 1e-9 <= one <= axis.high * (1 + 1e-9) for one in found)
+    assert len(set(found)) == len(found)
+    if axis.whole:
+        assert all(one == int(one) for one in found)
+
+
+def test_command__writes_the_page_beside_the_result(results: Results, tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    write_json(path, results.certificate)
+    assert main(["report", str(path)]) == 0
+    text = (tmp_path / "result.html").read_text(encoding="utf-8")
+    assert text == render_report(results.certificate)
+    assert main(["report", str(path), "--out", str(tmp_path / "other.html")]) == 0
+    assert (tmp_path / "other.html").read_text(encoding="utf-8") == text
+
+
+def test_command__never_replaces_the_result(
+    results: Results, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "result.html"
+    write_json(path, results.inconclusive)
+    assert main(["report", str(path)]) == 2
+    assert "the result file itself" in capsys.readouterr().err
+    assert read_result(path).digest == results.inconclusive.digest
+
+
+def test_fit_and_certify__write_a_report(tmp_path: Path) -> None:
+    store, page = str(tmp_path / "data.zarr"), tmp_path / "page.html"
+    main(["synth", store, "--rows", "300", "--dim", "3", "--quiet"])
+    assert main(["fit", store, "--quiet", "--report", str(page)]) == 11
+    assert "Inconclusive" in Page(page.read_text(encoding="utf-8")).text
+    weights = tmp_path / "weights.json"
+    weights.write_text("[1, 0, 0]")
+    options = ["--weights", str(weights), "--quiet", "--report", str(page)]
+    assert main(["certify", store, *options]) == 0
+    assert "Certificate" in Page(page.read_text(encoding="utf-8")).text
+
+
+def test_fit__refuses_a_report_it_could_not_write(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = str(tmp_path / "absent" / "page.html")
+    assert main(["fit", str(tmp_path / "no-store"), "--report", target]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_api__writes_what_is_rendered(results: Results, tmp_path: Path) -> None:
+    result: FitResult | CertifyResult = results.rejected
+    api.report(result, tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == render_report(result)
