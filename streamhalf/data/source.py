@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import difflib
 import hashlib
+import itertools
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -85,9 +87,23 @@ class Source:
                 raise DataError(missing) from None
             raise
 
+    def reads(self, ranges: tuple[RowRange, ...]) -> list[tuple[RowRange, ...]]:
+        """Group rising ranges by the block they begin in: a stored chunk is decoded whole."""
+        starts = [block.start for block in self.blocks]
+        home = [bisect.bisect_right(starts, rows.start) for rows in ranges]
+        pairs = itertools.groupby(zip(home, ranges, strict=True), key=lambda pair: pair[0])
+        return [tuple(rows for _, rows in group) for _, group in pairs]
+
     def read_each(self, ranges: tuple[RowRange, ...]) -> Iterator[Block]:
-        """Read several ranges, one after the other."""
-        return map(self.read, ranges)
+        """Read several ranges, one after the other, each stored chunk once."""
+        for group in self.reads(ranges):
+            if len(group) == 1:
+                yield self.read(group[0])
+                continue
+            whole = self.read(RowRange(group[0].start, group[-1].stop))
+            for rows in group:
+                window = slice(rows.start - group[0].start, rows.stop - group[0].start)
+                yield Block(whole.X[window], whole.y[window], whole.rows[window])
 
     def reblocked(self, block_rows: int) -> Source:
         """The same rows, cut into blocks of `block_rows` whatever the stored chunks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -81,11 +82,12 @@ class PassPlan:
         """Deal blocks to tasks in runs of neighbours, a function of the blocks alone."""
         if isinstance(self.source.reader, DaskReader):
             return tuple((rows,) for rows in self.blocks)
-        n_blocks = len(self.blocks)
-        block_nbytes = self.blocks[0].n_rows * self.source.row_nbytes
-        wanted = min(_TASK_NBYTES // max(1, block_nbytes), n_blocks // _LEAST_TASKS)
-        run = max(1, wanted, math.ceil(n_blocks / MAX_TASKS))
-        return tuple(self.blocks[i : i + run] for i in range(0, n_blocks, run))
+        reads = self.source.reads(self.blocks)
+        read_nbytes = (reads[0][-1].stop - reads[0][0].start) * self.source.row_nbytes
+        wanted = min(_TASK_NBYTES // max(1, read_nbytes), len(reads) // _LEAST_TASKS)
+        run = max(1, wanted, math.ceil(len(reads) / MAX_TASKS))
+        starts = range(0, len(reads), run)
+        return tuple(tuple(itertools.chain(*reads[i : i + run])) for i in starts)
 
     def job(self, *, lazy: bool) -> Job:
         """The pass as a job; with `lazy`, Dask-backed rows enter the graph as they are."""

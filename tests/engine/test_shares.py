@@ -24,7 +24,7 @@ from streamhalf.events import ignore
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions import Bundle, Chow, LabelCounts, Moments, Sampled
 from tests.conftest import make_rows
-from tests.laws import assert_identical
+from tests.laws import assert_close
 
 
 @st.composite
@@ -193,4 +193,5 @@ def test_chunks__of_dask_arrays_are_cut_anywhere(
     result, record = run(lazy, scheduler)
     assert record.rows_read == min(wanted, 1_000 - cursor)
     expected, _ = run(open_source((X, y)), "serial")
-    assert_identical(result, expected)
+    # a Dask chunk is a task of its own, so partials meet in another order: equal to rounding
+    assert_close(result, expected, scale=1.0)
