@@ -1,0 +1,260 @@
+"""The page on the scheduler's dashboard: real schedulers, real runs, a real browser."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from distributed import Client
+
+import streamhalf
+from streamhalf.errors import DataError
+from streamhalf.events import PassProgress, PassStarted, RunEnded, RunStarted
+from streamhalf.records import Verdict
+from streamhalf.report import dashboard
+from streamhalf.report.dashboard import PagePlugin, dashboard_observer, install, mirrored
+from streamhalf.report.live import TOPIC, RunView, decode
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+PATIENCE = 60.0
+QUICK = {"certificate_degree": 0, "eps": 0.2}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("data") / "rows.zarr")
+    streamhalf.synth(
+        path, rows=120_000, dim=3, chunk_rows=4_000, marginal="gaussian", noise="chow", rate=0.05
+    )
+    return path
+
+
+def runs_on(client: Client) -> list[RunView]:
+    """The runs that the page of a client's scheduler shows."""
+
+    def read(dask_scheduler: Any) -> list[RunView]:
+        return list(dask_scheduler.plugins[PagePlugin.name].board.runs.values())
+
+    found: list[RunView] = client.run_on_scheduler(read)
+    return found
+
+
+def fetch(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.05)
+
+
+class FakeClient:
+    """Records what is logged; `log` may fail."""
+
+    id = "Client-fake"
+    status = "running"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.times: list[float] = []
+        self.messages: list[Any] = []
+
+    def log_event(self, topic: str, message: Any) -> None:
+        assert topic == TOPIC
+        self.times.append(time.monotonic())
+        if self.error is not None:
+            raise self.error
+        self.messages.append(message)
+
+
+def test_install__puts_the_page_on_a_running_cluster(client: Client) -> None:
+    found = install(client)
+    assert found
+    assert install(client) == found
+    assert "streamhalf" in fetch(found.url)
+    base = found.url.removesuffix("/streamhalf")
+    listed = json.loads(fetch(f"{base}/individual-plots.json"))
+    assert listed["Individual Streamhalf"] == "/individual-streamhalf"
+    assert "Bokeh" in fetch(f"{base}/individual-streamhalf")
+    assert '<a href="streamhalf">' in fetch(f"{base}/status")
+
+
+def test_fit__appears_on_the_page_with_few_messages(client: Client, store: str) -> None:
+    known = len(client.get_events(TOPIC))
+    started = time.monotonic()
+    result = streamhalf.fit(store, client=client, **QUICK)
+    seconds = time.monotonic() - started
+    messages = [message for _, message in client.get_events(TOPIC)[known:]]
+    assert 2 <= len(messages) <= 3 * seconds + 2
+    assert len(json.dumps(messages)) < 40_000
+    run = runs_on(client)[-1]
+    assert (run.command, run.source, run.status) == ("fit", store, result.verdict)
+    assert [one.name for one in run.passes] == [one.name for one in result.passes]
+    assert all(one.done for one in run.passes)
+    assert set(run.testers) == {one.tester for one in result.testers}
+    assert run.slabs is not None
+
+
+@pytest.mark.parametrize("command", ["test", "synth", "predict"])
+def test_other_commands__appear_too(
+    client: Client, store: str, tmp_path: Path, command: str
+) -> None:
+    if command == "test":
+        streamhalf.test(store, client=client)
+    elif command == "synth":
+        spec = {"rows": 1000, "dim": 2, "marginal": "gaussian", "noise": "none", "rate": 0.0}
+        streamhalf.synth(tmp_path / "new.zarr", client=client, **spec)
+    else:
+        model = streamhalf.Halfspace((1.0, 0.0, 0.0))
+        streamhalf.predict(store, model=model, out=tmp_path / "signs.zarr", client=client)
+    run = runs_on(client)[-1]
+    assert run.command == command
+    assert run.closed
+    assert not run.error
+
+
+def test_mirrored__says_that_a_run_failed(client: Client) -> None:
+    def fail() -> None:
+        with mirrored(client, lambda event: None, RunStarted("fit", "bad.zarr", 10, 2)):
+            raise DataError("no such rows")
+
+    with pytest.raises(DataError):
+        fail()
+    run = runs_on(client)[-1]
+    assert (run.source, run.status, run.error) == ("bad.zarr", "failed", "DataError")
+
+
+def test_page__closes_the_runs_of_a_client_that_left(client: Client) -> None:
+    install(client)
+    with Client(client.scheduler.address, set_as_default=False) as other:
+        dashboard_observer(other)(RunStarted("fit", "left.zarr", 10, 2))
+        wait_for(lambda: runs_on(client)[-1].source == "left.zarr")
+    wait_for(lambda: runs_on(client)[-1].closed)
+    assert runs_on(client)[-1].error == "client left"
+
+
+def test_observer__sends_few_messages_and_the_latest_progress() -> None:
+    fake = FakeClient()
+    observe = dashboard_observer(fake)
+    observe(PassStarted("initial", 10**9, 10**6))
+    until, done = time.monotonic() + 1.5, 0
+    while time.monotonic() < until:
+        done += 1
+        observe(PassProgress("initial", done, 10**9))
+    observe(RunEnded(Verdict.ACCEPTED))
+    observe.close()
+    regular = fake.times[:-1]  # the last one, at the end of the run, does not wait
+    assert min(b - a for a, b in itertools.pairwise(regular)) > 1 / 3
+    assert len(fake.messages) <= 6
+    happened = [event for message in fake.messages for _, event in decode(message)[1]]
+    assert isinstance(happened[0], PassStarted)
+    progress = [event.rows_done for event in happened if isinstance(event, PassProgress)]
+    assert progress == sorted(progress)
+    assert progress[-1] == done
+    observe(RunEnded(Verdict.ACCEPTED))  # after the end nothing is sent
+    assert sum(isinstance(event, RunEnded) for event in happened) == 1
+
+
+def test_observer__gives_up_silently() -> None:
+    fake = FakeClient(OSError("the scheduler is gone"))
+    observe = dashboard_observer(fake)
+    observe(RunStarted("fit", "rows.zarr", 10, 2))
+    wait_for(lambda: len(fake.times) == 1 and observe._over)
+    observe(RunEnded(Verdict.ACCEPTED))
+    observe.close()
+    assert len(fake.times) == 1
+
+
+def test_install__says_why_not() -> None:
+    class Refusing:
+        def run_on_scheduler(self, function: Any) -> str:
+            raise ModuleNotFoundError("No module named 'streamhalf'")
+
+    found = install(Refusing())
+    assert not found
+    assert "No module named 'streamhalf'" in found.reason
+
+
+def test_add_page__needs_a_dashboard(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask() -> str:
+        bare = SimpleNamespace(plugins={}, http_application=SimpleNamespace(applications=[]))
+        coroutine = dashboard._add_page(bare)
+        with pytest.raises(StopIteration) as stopped:
+            coroutine.send(None)
+        answer: str = stopped.value.value
+        return answer
+
+    assert ask() == "the scheduler runs without a dashboard"
+    monkeypatch.setitem(sys.modules, "bokeh.server.tornado", None)
+    assert "no bokeh" in ask()
+
+
+@contextmanager
+def programs(folder: Path) -> Iterator[str]:
+    """`dask scheduler` with the page preloaded, and a worker; yields the address."""
+    file = folder / "scheduler.json"
+    scheduler = ["scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)]
+    page = ["--dashboard-address", "127.0.0.1:0", "--preload", "streamhalf.report.dashboard"]
+    worker = ["worker", "--scheduler-file", str(file), "--host", "127.0.0.1", "--no-nanny"]
+    quiet = ["--nthreads", "1", "--no-dashboard", "--local-directory", str(folder)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    started = []
+    try:
+        for arguments in ([*scheduler, *page], [*worker, *quiet]):
+            with open(folder / f"{arguments[0]}.log", "wb") as log:
+                command = [sys.executable, "-m", "dask", *arguments]
+                started.append(
+                    subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
+                )
+        wait_for(lambda: file.exists() and file.stat().st_size > 0)
+        yield json.loads(file.read_text())["address"]
+    finally:
+        for process in reversed(started):
+            process.kill()
+            process.wait()
+
+
+def test_preload__the_page_follows_a_run_in_a_browser(
+    browser: Browser, store: str, tmp_path: Path
+) -> None:
+    with programs(tmp_path) as address, Client(address, set_as_default=False) as client:
+        url = client.dashboard_link.replace("/status", "/streamhalf")
+        page = browser.new_page(viewport={"width": 1200, "height": 1000})
+        said: list[str] = []
+        requests: list[str] = []
+        page.on("console", lambda m: said.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(url)
+        page.get_by_text("No run yet").wait_for(timeout=1000 * PATIENCE)
+
+        result = streamhalf.fit(store, client=client, **QUICK)
+        assert result.verdict is Verdict.ACCEPTED
+        page.get_by_text("ACCEPTED").first.wait_for(timeout=1000 * PATIENCE)
+        for name in ("initial", "update-1", "final", "delta 0.5"):
+            assert page.get_by_text(name, exact=True).first.is_visible()
+        assert page.locator("canvas").count() >= 2
+        drawn = page.evaluate("Bokeh.documents[0].to_json_string()")
+        assert "slab mass" in drawn
+        page.screenshot(path=tmp_path / "page.png", full_page=True)
+        page.close()
+    assert said == []
+    assert requests
+    assert all(one.split("/")[2].startswith("127.0.0.1:") for one in requests)
