@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import tempfile
@@ -96,10 +97,14 @@ def read_weights(path: str | os.PathLike[str]) -> Halfspace:
 def _read_npy(name: str) -> Any:
     try:
         with open(name, "rb") as file:
-            return np.load(file, allow_pickle=False)
+            content = file.read(_LARGEST_RECORD + 1)
+        if len(content) > _LARGEST_RECORD:
+            raise DataError(f"{name}: more than {_LARGEST_RECORD} bytes; not a vector of weights")
+        return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
     except OSError as error:
         raise DataError(f"{name}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError) as error:
+    # MemoryError: a header that promises more numbers than follow
+    except (ValueError, EOFError, MemoryError) as error:
         raise DataError(
             f"{name}: not an array of numbers: {' '.join(str(error).split())}"
         ) from error

@@ -1,4 +1,4 @@
-"""Names of places without their secrets."""
+"""Names of places and texts of errors: on one line, and without secrets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,19 @@ import re
 
 def public_name(url: str) -> str:
     """The URL without user names, passwords and signatures."""
-    return re.sub(r"://[^/]*@", "://", url).split("?")[0] if "://" in url else url
+    return printable(re.sub(r"://[^/]*@", "://", url).split("?")[0] if "://" in url else url)
+
+
+def printable(text: str) -> str:
+    """The text with control characters spelled out: a name must not move a terminal's cursor."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def one_line(error: BaseException) -> str:
+    """The error's text on a single line, with its kind and without secrets of URLs it quotes."""
+    text = re.sub(r"://[^/\s]*@", "://", " ".join(str(error).split()))
+    text = printable(re.sub(r"(://[^\s?]*)\?[^\s'\")]*", r"\1", text))
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def without_secrets(text: str, url: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,15 +12,26 @@ T = TypeVar("T")
 DELAYS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before each further attempt: a store that is back within a quarter of a minute is met."""
 
+_PATIENCE = 30.0
+"""Seconds after which no further attempt begins: storage libraries wait and retry themselves."""
+
 _PERMANENT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+_PERMANENT_CODES = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EFBIG,
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+}
 
 
 def is_transient(error: BaseException) -> bool:
     """Whether another attempt may succeed: trouble of the connection, not of the content."""
     if isinstance(error, _PERMANENT):
         return False
-    if isinstance(error, OSError | TimeoutError):
-        return True
+    if isinstance(error, OSError):
+        return error.errno not in _PERMANENT_CODES
     kind = type(error)
     network = kind.__module__.split(".")[0] in {"aiohttp", "botocore", "aiobotocore", "obstore"}
     return network and "Credential" not in kind.__name__
@@ -27,11 +39,12 @@ def is_transient(error: BaseException) -> bool:
 
 def retrying(call: Callable[[], T]) -> T:
     """Call, and call again after a transient error, with growing pauses."""
+    deadline = time.monotonic() + _PATIENCE
     for delay in DELAYS:
         try:
             return call()
         except Exception as error:
-            if not is_transient(error):
+            if not is_transient(error) or time.monotonic() > deadline:
                 raise
             time.sleep(delay)
     return call()

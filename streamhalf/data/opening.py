@@ -14,14 +14,24 @@ import zarr
 
 from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import RowRange
-from streamhalf.data.source import Shape, Source, align_blocks, build_source, nearest_names
-from streamhalf.data.stored import UnlabelledReader, ZarrReader, one_line, stored_rows
+from streamhalf.data.source import (
+    BLOCK_NBYTES,
+    Shape,
+    Source,
+    align_blocks,
+    build_source,
+    nearest_names,
+)
+from streamhalf.data.stored import UnlabelledReader, ZarrReader, stored_rows
 from streamhalf.errors import DataError, UsageError
-from streamhalf.names import public_name, without_secrets
+from streamhalf.names import one_line, printable, public_name, without_secrets
 from streamhalf.retry import retrying
 
 DataLike: TypeAlias = "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | Source"
 
+
+MOST_BLOCKS = 1 << 22
+"""A list of more blocks than these is refused: 64 TiB of well-stored rows, or a damaged shape."""
 
 IN_MEMORY_CHUNK_ROWS = 1024
 """Blocks of arrays in memory are cut at multiples of this many rows."""
@@ -114,6 +124,11 @@ def _from_group(group: zarr.Group, name: str, features: str, labels: str | None)
     if isinstance(marks, dict) and marks.get("complete") is False:
         raise DataError(f"{name}: the store was never finished; write it again (--overwrite)")
     row_nbytes = X.shape[1] * X.dtype.itemsize
+    if (n_blocks := X.nbytes / max(BLOCK_NBYTES, stored_rows(X) * row_nbytes)) > MOST_BLOCKS:
+        raise DataError(
+            f"{name}: {features} claims {X.shape[0]} rows in {n_blocks:.2g} blocks; the limit is "
+            f"{MOST_BLOCKS}, store larger chunks"
+        )
     blocks = align_blocks(X.shape[0], stored_rows(X), row_nbytes)
     reader = UnlabelledReader(X) if labels is None else ZarrReader(X, y)
     return build_source(shape, reader, blocks)
@@ -121,15 +136,17 @@ def _from_group(group: zarr.Group, name: str, features: str, labels: str | None)
 
 def _member(group: zarr.Group, name: str, key: str) -> zarr.Array[Any]:
     try:
-        member = group.get(key)
+        member = retrying(lambda: group.get(key))
         if isinstance(member, zarr.Array):
+            if min(member.chunks, default=1) < 1:
+                raise ValueError(f"chunks of shape {member.chunks}")
             return member
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # files that are no arrays: not what is asked about
             others = dict(group.members())
     except Exception as error:
         raise DataError(f"{name}: cannot open its array {key!r}: {one_line(error)}") from error
-    raise DataError(f"{name}: no array named {key!r}; {nearest_names(key, others)}")
+    raise DataError(f"{name}: no array named {key!r}; {printable(nearest_names(key, others))}")
 
 
 def _from_dataset(dataset: xr.Dataset, features: str, labels: str) -> Source:

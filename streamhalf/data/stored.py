@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +18,8 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import RowRange
 from streamhalf.errors import DataError
+from streamhalf.names import one_line
 from streamhalf.retry import retrying
-
-
-def one_line(error: BaseException) -> str:
-    """The error's text on a single line, with its kind and without secrets of URLs it quotes."""
-    text = re.sub(r"://[^/\s]*@", "://", " ".join(str(error).split()))
-    text = re.sub(r"(://[^\s?]*)\?[^\s'\")]*", r"\1", text)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def refill(array: zarr.Array[Any], fill_value: Any) -> zarr.Array[Any]:

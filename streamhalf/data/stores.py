@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import zarr
@@ -13,9 +15,8 @@ from zarr.codecs import Crc32cCodec
 from zarr.errors import NodeNotFoundError
 
 from streamhalf.data.block import RowRange
-from streamhalf.data.stored import one_line
 from streamhalf.errors import DataError, StreamhalfError, UsageError
-from streamhalf.names import public_name
+from streamhalf.names import one_line, public_name
 from streamhalf.retry import retrying
 
 MARKS = "streamhalf"
@@ -39,7 +40,8 @@ class Target:
     """Where a store is written; picklable, so that tasks anywhere can write to it."""
 
     url: str
-    storage_options: Mapping[str, Any] | None = None
+    # logs of a cluster show a task's arguments; secrets are no part of them
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -54,52 +56,66 @@ class Target:
         Floats hardly compress, so chunks are stored as they are, with a checksum; the fill values
         are no valid rows, so a chunk that was never written is seen.
         """
-        group = zarr.create_group(
-            self.url,
-            zarr_format=3,
-            overwrite=self._replaces(overwrite),
-            attributes={MARKS: {"complete": False, **marks}},
-            storage_options=self._options,
-        )
-        for column in columns:
-            group.create_array(
-                column.name,
-                shape=column.shape,
-                dtype=column.dtype,
-                chunks=(column.chunk_rows, *column.shape[1:]),
-                compressors=(Crc32cCodec(),),
-                fill_value=column.fill_value,
-                dimension_names=column.dimensions,
+        replaces = self._replaces(overwrite)
+        with self._saying("make the store"):
+            group = zarr.create_group(
+                self.url,
+                zarr_format=3,
+                overwrite=replaces,
+                attributes={MARKS: {"complete": False, **marks}},
+                storage_options=self._options,
             )
+            for column in columns:
+                group.create_array(
+                    column.name,
+                    shape=column.shape,
+                    dtype=column.dtype,
+                    chunks=(column.chunk_rows, *column.shape[1:]),
+                    compressors=(Crc32cCodec(),),
+                    fill_value=column.fill_value,
+                    dimension_names=column.dimensions,
+                )
 
     def array(self, name: str) -> zarr.Array[Any]:
         """One of its arrays, to write to."""
-        return retrying(
-            lambda: zarr.open_array(self.url, path=name, mode="r+", storage_options=self._options)
-        )
+        with self._saying(f"open its array {name}"):
+            return retrying(
+                lambda: zarr.open_array(
+                    self.url, path=name, mode="r+", storage_options=self._options
+                )
+            )
 
     def write(self, name: str, rows: RowRange, values: NDArray[Any]) -> None:
         """Write a range of rows of one array; whole chunks, so that writing again is harmless."""
         array = self.array(name)
-        try:
+        with self._saying(f"write rows {rows.start} to {rows.stop - 1} of {name}"):
             retrying(lambda: array.__setitem__(slice(rows.start, rows.stop), values))
-        except OSError as error:
-            raise StreamhalfError(
-                f"{self.name}: cannot write rows {rows.start} to {rows.stop - 1} of {name}: "
-                f"{one_line(error)}"
-            ) from error
 
     def finish(self, names: tuple[str, ...], marks: Mapping[str, Any]) -> None:
         """Mark a store whose chunks all exist as complete, and record what it is."""
         for name in names:
             array = self.array(name)
-            if array.nchunks_initialized != array.nchunks:
+            with self._saying(f"list the chunks of {name}"):
+                n_written: int = retrying(partial(getattr, array, "nchunks_initialized"))
+            if n_written != array.nchunks:
                 raise DataError(
-                    f"{self.name}: {array.nchunks_initialized} of {array.nchunks} chunks of "
-                    f"{name} were written; write the rest before finishing the store"
+                    f"{self.name}: {n_written} of {array.nchunks} chunks of {name} were written; "
+                    "write the rest before finishing the store"
                 )
+        with self._saying("mark the store as complete"):
+            retrying(lambda: self._mark({"complete": True, **marks}))
+
+    def _mark(self, marks: Mapping[str, Any]) -> None:
         group = zarr.open_group(self.url, mode="r+", storage_options=self._options)
-        group.attrs[MARKS] = {"complete": True, **marks}
+        group.attrs[MARKS] = dict(marks)
+
+    @contextlib.contextmanager
+    def _saying(self, what: str) -> Iterator[None]:
+        """Say where and what failed; storage has errors of many kinds."""
+        try:
+            yield
+        except Exception as error:
+            raise StreamhalfError(f"{self.name}: cannot {what}: {one_line(error)}") from error
 
     @property
     def _options(self) -> dict[str, Any] | None:

@@ -17,15 +17,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from streamhalf.engine.job import Counted
 from streamhalf.errors import DataError, UsageError
 from streamhalf.folders import Folder
+from streamhalf.names import one_line
 from streamhalf.records import PassRecord, from_json, to_json
 
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 16 << 20
+_OVERHEAD = 4096  # more than the headers of one array in an archive
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,8 @@ class Checkpoint:
         if ordinal >= len(self._passes):
             return None
         saved = self._passes[ordinal]
-        content = self._folder.read(saved.file)
+        expected = list(_leaves(template))
+        content = self._folder.read(saved.file, _largest_archive(expected))
         where = f"checkpoint: {self._folder.name}/{saved.file}"
         if content is None or hashlib.sha256(content).hexdigest() != saved.digest:
             raise DataError(f"{where} is missing or damaged; remove the folder and start anew")
@@ -94,13 +98,13 @@ class Checkpoint:
                 f"{where} is of pass {saved.record.name!r}, but {name!r} is next; remove the "
                 "folder and start anew"
             )
-        partial = _rebuild(template, iter(_unpack(content, where)), where)
+        partial = _rebuild(template, iter(_unpack(content, expected, where)))
         return Counted(saved.n_rows, partial), saved.record
 
     def save(self, counted: Counted, record: PassRecord) -> None:
         """Write a pass, then the manifest that names it."""
         content = _pack(list(_leaves(counted.partial)))
-        file = f"pass-{len(self._passes):03d}.npz"
+        file = _file_name(len(self._passes))
         self._folder.write(file, content)
         saved = SavedPass(file, hashlib.sha256(content).hexdigest(), counted.n_rows, record)
         passes = (*self._passes, saved)
@@ -110,20 +114,21 @@ class Checkpoint:
         self._passes = passes
 
     def _read_manifest(self) -> Manifest | None:
-        content = self._folder.read(MANIFEST)
+        content = self._folder.read(MANIFEST, _LARGEST_MANIFEST)
         if content is None:
             return None
         where = f"checkpoint: {self._folder.name}/{MANIFEST}"
-        if len(content) > _LARGEST_MANIFEST:
-            raise DataError(f"{where} has {len(content)} bytes; not a manifest")
         try:
             data = json.loads(content)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{where} is not JSON; remove the folder and start anew") from error
         manifest = from_json(Manifest, data, where=where)
-        for saved in manifest.passes:
-            if "/" in saved.file or not saved.file.startswith("pass-"):
-                raise DataError(f"{where}: file {saved.file!r} is not a pass of this folder")
+        for i, saved in enumerate(manifest.passes):
+            if saved.file != _file_name(i):
+                raise DataError(
+                    f"{where}: file {saved.file!r} is not pass {i} of this folder; remove the "
+                    "folder and start anew"
+                )
         return manifest
 
 
@@ -154,21 +159,26 @@ def _leaves(value: Any) -> Iterator[NDArray[Any]]:
         yield np.asarray(value)
 
 
-def _rebuild(template: Any, arrays: Iterator[NDArray[Any]], where: str) -> Any:
+def _rebuild(template: Any, arrays: Iterator[NDArray[Any]]) -> Any:
     """A partial in the shape of the template, with the numbers of `arrays`."""
     if dataclasses.is_dataclass(template) and not isinstance(template, type):
         values = {
-            field.name: _rebuild(getattr(template, field.name), arrays, where)
+            field.name: _rebuild(getattr(template, field.name), arrays)
             for field in dataclasses.fields(template)
         }
         return dataclasses.replace(template, **values)
     if isinstance(template, tuple | list):
-        return type(template)(_rebuild(item, arrays, where) for item in template)
-    expected = np.asarray(template)
-    array = next(arrays, None)
-    if array is None or array.shape != expected.shape or array.dtype.kind not in "fiu":
-        raise DataError(f"{where} does not fit its pass; remove the folder and start anew")
+        return type(template)(_rebuild(item, arrays) for item in template)
+    array = next(arrays)
     return array if isinstance(template, np.ndarray) else type(template)(array.item())
+
+
+def _file_name(ordinal: int) -> str:
+    return f"pass-{ordinal:03d}.npz"
+
+
+def _largest_archive(expected: list[NDArray[Any]]) -> int:
+    return sum(array.nbytes for array in expected) + _OVERHEAD * (1 + len(expected))
 
 
 def _pack(arrays: list[NDArray[Any]]) -> bytes:
@@ -177,9 +187,34 @@ def _pack(arrays: list[NDArray[Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def _unpack(content: bytes, where: str) -> list[NDArray[Any]]:
+def _unpack(content: bytes, expected: list[NDArray[Any]], where: str) -> list[NDArray[Any]]:
+    """The arrays of an archive, if they are of the expected shapes; nothing else is allocated."""
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            return [archive[f"arr_{i}"] for i in range(len(archive.files))]
-    except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
-        raise DataError(f"{where} is not an archive of arrays; start anew") from error
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if len(archive.infolist()) != len(expected):
+                raise ValueError("another number of arrays")
+            return [_read_array(archive, f"arr_{i}.npy", like) for i, like in enumerate(expected)]
+    # RuntimeError: an encrypted member, or one with a method of compression nobody has
+    except (ValueError, KeyError, OSError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
+        raise DataError(
+            f"{where} does not hold the arrays of its pass ({one_line(error)}); remove the folder "
+            "and start anew"
+        ) from error
+
+
+def _read_array(archive: zipfile.ZipFile, name: str, like: NDArray[Any]) -> NDArray[Any]:
+    """One array; its header is compared before its numbers are read, and cannot hold objects."""
+    with archive.open(name) as file:
+        version = npy.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"{name} has format {version}")
+        shape, is_fortran, dtype = npy.read_array_header_1_0(file)
+        if shape != like.shape or dtype != like.dtype:
+            raise ValueError(
+                f"{name} has shape {shape} of {dtype}, not {like.shape} of {like.dtype}"
+            )
+        content = file.read(like.nbytes + 1)
+    if len(content) != like.nbytes:
+        raise ValueError(f"{name} has {len(content)} bytes, not {like.nbytes}")
+    flat: NDArray[Any] = np.frombuffer(content, dtype=dtype).copy()
+    return flat.reshape(shape[::-1]).T if is_fortran else flat.reshape(shape)

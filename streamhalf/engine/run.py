@@ -11,6 +11,7 @@ from streamhalf.data.source import Source
 from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.job import Engine
 from streamhalf.engine.plan import PassPlan, run_pass
+from streamhalf.errors import DataError
 from streamhalf.events import Observer, PassEnded
 from streamhalf.records import PassRecord
 from streamhalf.reductions.base import Reduction
@@ -51,6 +52,11 @@ class Run:
             template = reduction.empty(source.dim)
             if saved := self.checkpoint.load(len(self.passes), name, template):
                 counted, record = saved
+                if counted.n_rows != plan.n_rows:
+                    raise DataError(
+                        f"checkpoint: pass {name!r} holds {counted.n_rows} rows of {plan.n_rows}; "
+                        "remove the folder and start anew"
+                    )
                 self.passes.append(record)
                 self.observer(PassEnded(record))
                 return reduction.finalize(counted.partial)
