@@ -1,0 +1,609 @@
+"""Malformed input of every kind: an exit code, one line that names the trouble, no traceback."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from numpy.typing import NDArray
+
+from streamhalf.cli import main
+from streamhalf.engine import opening
+from tests.conftest import make_rows, write_arrays
+
+Captured = pytest.CaptureFixture[str]
+FIT = ("--quiet", "--eps", "0.25", "--certificate-degree", "0", "--scheduler", "serial")
+COMMON = ["--rows", "120000", "--dim", "2", "--chunk-rows", "30000", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store, its result and its checkpoint, all as they should be."""
+    folder = tmp_path_factory.mktemp("good")
+    assert main(["synth", str(folder / "rows.zarr"), *COMMON]) == 0
+    outputs = ["--json", str(folder / "result.json"), "--checkpoint", str(folder / "saved")]
+    assert main(["fit", str(folder / "rows.zarr"), *FIT, *outputs]) == 0
+    return folder
+
+
+def refused(arguments: list[str], code: int, words: str, capsys: Captured) -> None:
+    """The command returns this code and says one line with these words, separated by '|'."""
+    capsys.readouterr()
+    assert main(arguments) == code, capsys.readouterr().err
+    output = capsys.readouterr()
+    (line,) = output.err.splitlines()
+    assert line.startswith("streamhalf: error: "), line
+    for word in words.split("|"):
+        assert word in line
+    assert len(line) < 1200
+    assert line.isprintable()
+    assert output.out == ""
+
+
+# ---------------------------------------------------------------------------------------- stores
+
+
+def arrays(X: Any, y: Any, **layout: Any) -> Callable[[Path], None]:
+    return lambda path: write_arrays(str(path), np.asarray(X), np.asarray(y), **layout) and None
+
+
+def with_value(name: str, value: Any, dtype: str) -> Callable[[Path], None]:
+    def build(path: Path) -> None:
+        X, y = make_rows(1000, 2)
+        rows = {"X": X.astype(np.float32), "y": y.astype(dtype)}
+        rows[name][777] = value
+        write_arrays(str(path), rows["X"], rows["y"])
+
+    return build
+
+
+def damaged(act: Callable[[Path], None]) -> Callable[[Path], None]:
+    """A store with checksums, as `synth` writes it, that something happened to."""
+
+    def build(path: Path) -> None:
+        main(["synth", str(path), "--rows", "2000", "--dim", "2", "--chunk-rows", "500", "--quiet"])
+        act(path)
+
+    return build
+
+
+def edit(name: str, **changes: Any) -> Callable[[Path], None]:
+    """Change the metadata of an array."""
+
+    def act(path: Path) -> None:
+        file = path / name / "zarr.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+    return damaged(act)
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 16
+    file.write_bytes(content)
+
+
+def rows_of(n_rows: int, dim: int) -> NDArray[np.float32]:
+    return make_rows(n_rows, dim)[0]
+
+
+def nested(path: Path) -> None:
+    group = zarr.create_group(str(path))
+    group.create_group("X")
+    group.create_array("y", shape=(3,), dtype="i1")
+
+
+ONES = np.ones(10, dtype=np.int8)
+GRID = {"name": "regular", "configuration": {"chunk_shape": [0, 2]}}
+BLOSC = [{"name": "no-such-codec", "configuration": {}}]
+HOSTILE = "evil\n\x1b[31mname"
+
+STORES: dict[str, tuple[Callable[[Path], None], int, str]] = {
+    "nothing": (lambda path: None, 3, "no such store"),
+    "empty folder": (Path.mkdir, 3, "not a readable Zarr group"),
+    "plain file": (lambda path: path.write_text("hello") and None, 3, "not a readable Zarr group"),
+    "link to itself": (lambda path: path.symlink_to(path), 3, "no such store"),
+    "metadata no JSON": (
+        damaged(lambda path: (path / "zarr.json").write_text("{") and None),
+        3,
+        "not a readable Zarr group",
+    ),
+    "metadata empty": (
+        damaged(lambda path: (path / "zarr.json").write_text("")),
+        3,
+        "not a readable Zarr group",
+    ),
+    "metadata a list": (
+        damaged(lambda path: (path / "zarr.json").write_text("[]")),
+        3,
+        "not a readable Zarr group",
+    ),
+    "metadata binary": (
+        damaged(lambda path: (path / "zarr.json").write_bytes(b"\xff\xfe\x00") and None),
+        3,
+        "not a readable Zarr group",
+    ),
+    "metadata deep": (
+        damaged(lambda path: (path / "zarr.json").write_text("[" * 100_000) and None),
+        3,
+        "not a readable Zarr group",
+    ),
+    "array metadata no JSON": (
+        damaged(lambda path: (path / "X" / "zarr.json").write_text("{") and None),
+        3,
+        "cannot open its array 'X'",
+    ),
+    "array, no group": (
+        lambda path: zarr.create_array(str(path), shape=(3,), dtype="i1") and None,
+        3,
+        "not a readable Zarr group",
+    ),
+    "no arrays": (lambda path: zarr.create_group(str(path)) and None, 3, "no array named 'X'"),
+    "other names": (
+        arrays(rows_of(10, 2), ONES, names=("x", "y")),
+        3,
+        "no array named 'X'; found: x, y",
+    ),
+    "hostile names": (
+        arrays(rows_of(10, 2), ONES, names=(HOSTILE, "y")),
+        3,
+        r"no array named 'X'|evil\n\x1b[31mname",
+    ),
+    "group for array": (nested, 3, "no array named 'X'"),
+    "features flat": (arrays(np.ones(10), ONES), 3, "X: shape (10,)"),
+    "features a cube": (
+        arrays(np.ones((10, 2, 2)), ONES, zarr_format=2),
+        3,
+        "X: shape (10, 2, 2)",
+    ),
+    "labels a table": (arrays(rows_of(10, 2), np.ones((10, 1), int)), 3, "y: shape (10, 1)"),
+    "more labels": (arrays(rows_of(9, 2), ONES), 3, "X has 9 rows and y has 10"),
+    "no rows": (arrays(rows_of(0, 2), ONES[:0]), 3, "X: 0 rows"),
+    "features int": (arrays(np.ones((10, 2), int), ONES), 3, "X: dtype int64|convert"),
+    "features half": (arrays(np.ones((10, 2), "f2"), ONES), 3, "X: dtype float16"),
+    "features complex": (arrays(np.ones((10, 2), complex), ONES), 3, "X: dtype complex128"),
+    "labels complex": (arrays(rows_of(10, 2), np.ones(10, complex)), 3, "y: dtype complex128"),
+    "labels 2 and 3": (arrays(rows_of(10, 2), 2 + ONES), 3, "y|3"),
+    "labels -1, 0, 1": (arrays(rows_of(9, 2), np.tile([-1, 0, 1], 3)), 3, "y|0"),
+    "label 7": (with_value("y", 7, "i8"), 3, "y|777|7"),
+    "label NaN": (with_value("y", np.nan, "f8"), 3, "y|777|nan"),
+    "feature NaN": (with_value("X", np.nan, "i1"), 3, "X|777"),
+    "feature infinite": (with_value("X", np.inf, "i1"), 3, "X|777"),
+    "chunk of X missing": (
+        damaged(lambda path: (path / "X/c/1/0").unlink()),
+        3,
+        "X: chunk 1 (rows 645 to 708) is missing",
+    ),
+    "chunk of y missing": (
+        damaged(lambda path: (path / "y/c/2").unlink()),
+        3,
+        "y: chunk 2 (rows 1290 to 1353) is missing",
+    ),
+    "chunk cut": (
+        damaged(lambda path: os.truncate(path / "X/c/1/0", 100)),
+        3,
+        "X: cannot read rows|(object X/c/1/0)",
+    ),
+    "chunk emptied": (
+        damaged(lambda path: os.truncate(path / "X/c/3/0", 0)),
+        3,
+        "X: cannot read|object X/c/3/0",
+    ),
+    "chunk flipped": (damaged(lambda path: flip(path / "X/c/2/0")), 3, "object X/c/2/0|damaged"),
+    "labels flipped": (damaged(lambda path: flip(path / "y/c/1")), 3, "object y/c/1|damaged"),
+    "chunk a folder": (
+        damaged(lambda path: (path / "X/c/1/0").unlink() or (path / "X/c/1/0").mkdir()),
+        3,
+        "X",
+    ),
+    "unfinished": (
+        damaged(
+            lambda path: zarr.open_group(str(path)).attrs.update(
+                {"streamhalf": {"complete": False}}
+            )
+        ),
+        3,
+        "never finished|--overwrite",
+    ),
+    "codec unknown": (edit("X", codecs=BLOSC), 3, "cannot open its array 'X'|no-such-codec"),
+    "format unknown": (edit("X", zarr_format=9), 3, "cannot open its array 'X'"),
+    "shape negative": (edit("X", shape=[-5, 2]), 3, "X"),
+    "shape of text": (edit("X", shape=["many", 2]), 3, "X"),
+    "chunk shape zero": (edit("X", chunk_grid=GRID), 3, "array 'X'|chunks of shape (0, 2)"),
+    "rows without end": (
+        damaged(
+            lambda path: (
+                [
+                    edit_in_place(path / name / "zarr.json", shape=[10**18, 2][: 2 - (name == "y")])
+                    for name in "Xy"
+                ]
+                and None
+            )
+        ),
+        3,
+        "X",
+    ),
+}
+
+
+def edit_in_place(file: Path, **changes: Any) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:zarr")
+@pytest.mark.parametrize("name", STORES)
+def test_store__that_is_no_labelled_rows_is_named(
+    name: str, tmp_path: Path, capsys: Captured
+) -> None:
+    build, code, words = STORES[name]
+    path = tmp_path / "bad.zarr"
+    build(path)
+    refused(["test", str(path), "--quiet", "--scheduler", "serial"], code, words, capsys)
+
+
+def test_store__with_a_hostile_path_is_named_on_one_line(tmp_path: Path, capsys: Captured) -> None:
+    refused(["test", str(tmp_path / HOSTILE), "--quiet"], 3, r"evil\n\x1b[31mname: no such", capsys)
+
+
+# ------------------------------------------------------------------------------ flags and configs
+
+FLAGS: dict[tuple[str, ...], tuple[int, str]] = {
+    ("--eps", "0.5"): (2, "eps: 0.5 is out of range"),
+    ("--eps", "nan"): (2, "eps: nan is out of range"),
+    ("--eps", "-1"): (2, "eps: -1.0 is out of range"),
+    ("--tau", "0"): (2, "tau: 0.0 is out of range"),
+    ("--degree", "5"): (2, "degree: 5 is odd"),
+    ("--degree", "200"): (2, "degree: 200 is out of range"),
+    ("--certificate-degree", "3"): (2, "certificate_degree: 3 is odd"),
+    ("--max-ratio", "0.5"): (2, "max_ratio: 0.5 is out of range"),
+    ("--seed", "-1"): (2, "seed: -1 is out of range"),
+    ("--workers", "-3"): (2, "n_workers: -3 is out of range"),
+    ("--memory-limit", "much"): (2, "memory_limit: 'much' is not a size"),
+    ("--memory-limit", "1e30"): (2, "memory_limit|out of range"),
+    ("--scheduler", "cluster"): (2, "scheduler: 'cluster' is unknown"),
+    ("--scheduler", "tcp://127.0.0.1:1"): (1, "scheduler: cannot reach tcp://127.0.0.1:1"),
+    ("--scheduler", "tcp://"): (1, "scheduler: cannot reach"),
+    ("--scheduler", "ftp://127.0.0.1:1"): (1, "scheduler: cannot reach"),
+    ("--storage-option", "anon"): (2, "storage-option|KEY=VALUE"),
+    ("--features", "../rows.zarr/X"): (3, "cannot open its array '../rows.zarr/X'"),
+    ("--labels", "nothing"): (3, "no array named 'nothing'"),
+    ("--resume",): (2, "resume: needs the checkpoint folder"),
+    ("--mode", "strict"): (2, "strict"),
+    ("--json", "/proc/nowhere/result.json"): (2, "json: '/proc/nowhere/result.json' cannot"),
+    ("--config", "/nowhere.yaml"): (2, "/nowhere.yaml: cannot be read"),
+}
+
+
+@pytest.mark.parametrize("flags", FLAGS, ids=" ".join)
+def test_flags__out_of_range_are_named(
+    flags: tuple[str, ...], good: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "_CONNECT_SECONDS", 2)
+    code, words = FLAGS[flags]
+    refused(["fit", str(good / "rows.zarr"), "--quiet", *flags], code, words, capsys)
+
+
+CONFIGS = {
+    "tab: [": "not YAML",
+    "- eps\n- tau": "expected 'name: value' lines, got list",
+    "just text": "expected 'name: value' lines, got str",
+    "epsilon: 0.1": "unknown parameter 'epsilon'; did you mean 'eps'?",
+    "eps: small": "eps: 'small' is not a number",
+    "tau: [0.1]": "tau: [0.1] is not a number",
+    "whiten: perhaps": "whiten: 'perhaps' is not True or False",
+    "seed: 1.5": "seed: 1.5 is not a whole number",
+    "scheduler: 7": "scheduler: 7 is not text",
+    "storage_options: [anon]": "storage_options: expected 'name: value' lines",
+    "eps: !!python/object/apply:os.system ['echo no']": "not YAML",
+    "memory_limit: lots": "memory_limit: 'lots' is not a size",
+    "seed: 2026-99-99": "bad.yaml: not YAML",
+    "seed: " + "9" * 5000: "not YAML",
+    "eps: &a [*a]": "eps",
+    "# " + "x" * (1 << 20): "not a configuration",
+    "seed: \x00": "not YAML",
+}
+
+
+@pytest.mark.parametrize("text", CONFIGS, ids=lambda text: text[:40])
+def test_config__that_is_wrong_is_named(
+    text: str, good: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(text)
+    command = ["fit", str(good / "rows.zarr"), "--quiet", "--config", str(file)]
+    refused(command, 2, CONFIGS[text], capsys)
+
+
+def test_scheduler_file__without_an_address_is_named(
+    good: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    for text in ("", "{}", "[]", '{"address": 7}', '{"address": "nonsense"}', "\x00"):
+        file = tmp_path / "scheduler.json"
+        file.write_text(text)
+        command = ["test", str(good / "rows.zarr"), "--quiet", "--scheduler", str(file)]
+        refused(command, 1, f"scheduler: cannot reach {file}", capsys)
+
+
+# ------------------------------------------------------------------------------- result documents
+
+
+def changed(**changes: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda document: {**document, **changes}
+
+
+def without(key: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda document: {k: v for k, v in document.items() if k != key}
+
+
+RESULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], int, str]] = {
+    "a list": (lambda document: [document], 3, "expected an object"),
+    "null": (lambda document: None, 3, "expected an object"),
+    "another schema": (changed(schema="other-1"), 3, "schema: 'other-1'"),
+    "no verdict": (without("verdict"), 3, "key 'verdict' is missing"),
+    "verdict unknown": (changed(verdict="fine"), 3, "verdict: 'fine' is not one of"),
+    "unknown key": (changed(colour="red"), 3, "unknown key 'colour'"),
+    "eps text": (changed(eps="0.1"), 3, "eps: expected float, got '0.1'"),
+    "seed true": (changed(seed=True), 3, "seed: expected int, got True"),
+    "passes an object": (changed(passes={}), 3, "passes: expected a list"),
+    "pass of text": (changed(passes=["x"]), 3, "passes[0]: expected an object"),
+    "normal of text": (changed(halfspace={"normal": ["a"]}), 3, "normal[0]: expected float"),
+    "no halfspace": (changed(halfspace=None), 2, "model: the run was accepted and has no"),
+    "rejected": (changed(verdict="rejected"), 2, "model: the run was rejected|--force"),
+    "of other features": (changed(halfspace={"normal": [1.0] * 5}), 3, "2 features|model has 5"),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_result__that_is_no_result_is_named(
+    name: str, good: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    change, code, words = RESULTS[name]
+    file = tmp_path / "bad.json"
+    file.write_text(json.dumps(change(json.loads((good / "result.json").read_text()))))
+    out = tmp_path / "out.zarr"
+    command = ["predict", str(good / "rows.zarr"), "--model", str(file), "--out", str(out)]
+    refused([*command, "--quiet"], code, words, capsys)
+    assert not out.exists()
+
+
+RAW = {
+    "empty": (b"", "not JSON"),
+    "half": (b'{"schema": "streamhalf-fit-1", "verd', "not JSON"),
+    "binary": (b"\x80\x04\x95pickle", "not JSON"),
+    "deep": (b"[" * 100_000, "not JSON"),
+    "long number": (b"9" * 5000, "not JSON"),
+}
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_result__that_is_no_json_is_named(
+    name: str, good: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    content, words = RAW[name]
+    file = tmp_path / "bad.json"
+    file.write_bytes(content)
+    store = str(good / "rows.zarr")
+    refused(["verify", str(file), store, "--quiet"], 3, words, capsys)
+    refused(["certify", store, "--weights", str(file), "--quiet"], 3, words, capsys)
+
+
+# --------------------------------------------------------------------------------------- weights
+
+
+class Explosive:
+    """What a pickle can do: run anything when it is read."""
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, ("exploded",)
+
+
+def npy(array: Any, *, allow_pickle: bool = False) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=allow_pickle)
+    return buffer.getvalue()
+
+
+def header(shape: str, descr: str = "<f8") -> bytes:
+    """A .npy header that promises what does not follow."""
+    text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+WEIGHTS: dict[str, tuple[str, bytes, int, str]] = {
+    "pickle": (
+        "w.npy",
+        npy(np.array([Explosive()], object), allow_pickle=True),
+        3,
+        "not an array of numbers",
+    ),
+    "bare pickle": ("w.npy", b"\x80\x04\x95\x00.", 3, "not an array of numbers"),
+    "empty": ("w.npy", b"", 3, "not an array of numbers"),
+    "cut": ("w.npy", npy(np.ones(2))[:-3], 3, "not an array of numbers"),
+    "vast": ("w.npy", header("(10000000000000000,)"), 3, "not an array of numbers"),
+    "negative": ("w.npy", header("(-2,)"), 3, "w.npy"),
+    "archive": ("w.npy", b"PK\x03\x04" + bytes(100), 3, "not an array of numbers"),
+    "table": ("w.npy", npy(np.ones((2, 2))), 3, "expected one vector"),
+    "complex": ("w.npy", npy(np.ones(2, complex)), 3, "not an array of real numbers"),
+    "text": ("w.npy", npy(np.array(["a", "b"])), 3, "not an array of real numbers"),
+    "short": ("w.npy", npy(np.ones(1)), 2, "weights: shape (1,); the data have 2"),
+    "NaN": ("w.npy", npy(np.array([1.0, np.nan])), 2, "weights: must be finite"),
+    "zeros": ("w.npy", npy(np.zeros(2)), 2, "weights: must be finite and not all 0"),
+    "JSON text": ("w.json", b'["a", "b"]', 3, "normal[0]: expected float"),
+    "JSON truth": ("w.json", b"[true, false]", 3, "normal[0]: expected float"),
+    "JSON number": ("w.json", b"7", 3, "expected an object"),
+    "JSON nothing": ("w.json", b"[]", 2, "weights: shape (0,)"),
+    "JSON infinite": ("w.json", b"[1e999, 1]", 2, "weights: must be finite"),
+    "JSON offset": ("w.json", b'{"normal": [1, 2], "offset": "x"}', 3, "offset: expected float"),
+    "JSON vast": ("w.json", b"[1" + b"0" * 4000 + b", 1]", 3, "too large for a float"),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_weights__that_are_none_are_named(
+    name: str, good: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file_name, content, code, words = WEIGHTS[name]
+    file = tmp_path / file_name
+    file.write_bytes(content)
+    command = ["certify", str(good / "rows.zarr"), "--weights", str(file), "--quiet"]
+    refused(command, code, words, capsys)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_weights__of_too_many_bytes_are_not_read(
+    good: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    for name, words in (("w.npy", "not a vector of weights"), ("w.json", "not a result file")):
+        file = tmp_path / name
+        file.touch()
+        os.truncate(file, 65 << 20)  # sparse: it takes no room
+        command = ["certify", str(good / "rows.zarr"), "--weights", str(file), "--quiet"]
+        refused(command, 3, words, capsys)
+
+
+# ----------------------------------------------------------------------------------- checkpoints
+
+
+def manifest(folder: Path, **changes: Any) -> None:
+    edit_in_place(folder / "manifest.json", **changes)
+
+
+def first_pass(folder: Path, **changes: Any) -> None:
+    """Change what the manifest says of the first pass."""
+    passes = json.loads((folder / "manifest.json").read_text())["passes"]
+    manifest(folder, passes=[{**passes[0], **changes}, *passes[1:]])
+
+
+def replace_pass(content: bytes) -> Callable[[Path], None]:
+    """Another file for the first pass, with the digest that belongs to it."""
+
+    def act(folder: Path) -> None:
+        (folder / "pass-000.npz").write_bytes(content)
+        first_pass(folder, digest=hashlib.sha256(content).hexdigest())
+
+    return act
+
+
+def archive(change: Callable[[dict[str, bytes]], dict[str, bytes]]) -> Callable[[Path], None]:
+    """Change the members of the first pass's archive; its digest is set right."""
+
+    def act(folder: Path) -> None:
+        with zipfile.ZipFile(folder / "pass-000.npz") as old:
+            members = {name: old.read(name) for name in old.namelist()}
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as new:
+            for name, content in change(members).items():
+                new.writestr(name, content)
+        replace_pass(buffer.getvalue())(folder)
+
+    return act
+
+
+def member(content: bytes) -> Callable[[Path], None]:
+    return archive(lambda members: {**members, "arr_0.npy": content})
+
+
+BOMB = npy(np.zeros(1 << 24))  # 128 MiB of zeros, which deflate to 128 KiB
+PICKLED = npy(np.array([Explosive()], object), allow_pickle=True)
+
+CHECKPOINTS: dict[str, tuple[Callable[[Path], Any], int, str]] = {
+    "manifest no JSON": (lambda f: (f / "manifest.json").write_text("{"), 3, "is not JSON"),
+    "manifest a list": (lambda f: (f / "manifest.json").write_text("[]"), 3, "expected an object"),
+    "manifest vast": (
+        lambda f: os.truncate(f / "manifest.json", 1 << 34),
+        3,
+        "manifest.json: more than",
+    ),
+    "manifest a folder": (
+        lambda f: (f / "manifest.json").unlink() or (f / "manifest.json").mkdir(),
+        3,
+        "manifest.json: not a plain file",
+    ),
+    "another schema": (lambda f: manifest(f, schema="x"), 3, "schema: 'x'"),
+    "identity damaged": (lambda f: manifest(f, identity="x"), 3, "identity is damaged"),
+    "identity a list": (lambda f: manifest(f, identity="[1]"), 3, "identity is damaged"),
+    "identity of another": (
+        lambda f: manifest(
+            f,
+            identity=json.loads((f / "manifest.json").read_text())["identity"].replace(
+                '"seed": 0', '"seed": 5'
+            ),
+        ),
+        2,
+        "is of another run: seed (was 5, is 0)",
+    ),
+    "path upwards": (lambda f: first_pass(f, file="../pass-000.npz"), 3, "'../pass-000.npz'"),
+    "path absolute": (lambda f: first_pass(f, file="/etc/passwd"), 3, "'/etc/passwd'"),
+    "path hostile": (lambda f: first_pass(f, file="pass-\x00\n"), 3, r"'pass-\x00\n'"),
+    "path of another": (lambda f: first_pass(f, file="pass-001.npz"), 3, "'pass-001.npz'"),
+    "name of another": (
+        lambda f: first_pass(
+            f, record=json.loads((f / "manifest.json").read_text())["passes"][1]["record"]
+        ),
+        3,
+        "is of pass 'update-1', but 'initial' is next",
+    ),
+    "rows of another": (lambda f: first_pass(f, n_rows=5), 3, "pass 'initial' holds 5 rows of"),
+    "rows of text": (lambda f: first_pass(f, n_rows="all"), 3, "n_rows: expected int"),
+    "pass missing": (lambda f: (f / "pass-000.npz").unlink(), 3, "missing or damaged"),
+    "pass cut": (lambda f: os.truncate(f / "pass-000.npz", 90), 3, "missing or damaged"),
+    "pass flipped": (lambda f: flip(f / "pass-000.npz"), 3, "missing or damaged"),
+    "pass vast": (lambda f: os.truncate(f / "pass-000.npz", 1 << 34), 3, "pass-000.npz: more than"),
+    "pass a pickle": (replace_pass(b"\x80\x04\x95\x00."), 3, "does not hold the arrays"),
+    "pass empty": (replace_pass(b""), 3, "does not hold the arrays"),
+    "arrays pickled": (member(PICKLED), 3, "does not hold the arrays"),
+    "arrays vast": (member(header("(10000000000000000,)")), 3, "does not hold the arrays"),
+    "arrays a bomb": (member(BOMB), 3, "pass-000.npz"),
+    "arrays of text": (member(npy(np.array(["a"]))), 3, "does not hold the arrays"),
+    "arrays no arrays": (member(b"hello"), 3, "does not hold the arrays"),
+    "arrays more": (
+        archive(lambda members: {**members, "more.npy": npy(np.ones(1))}),
+        3,
+        "another number of arrays",
+    ),
+    "arrays renamed": (
+        archive(lambda members: {f"x{name}": value for name, value in members.items()}),
+        3,
+        "does not hold the arrays",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_checkpoint__that_is_no_run_of_ours_is_named(
+    name: str, good: Path, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    act, code, words = CHECKPOINTS[name]
+    folder = tmp_path / "saved"
+    shutil.copytree(good / "saved", folder)
+    act(folder)
+    command = ["fit", str(good / "rows.zarr"), *FIT, "--checkpoint", str(folder), "--resume"]
+    refused(command, code, words, capsys)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_checkpoint__that_holds_a_run_is_not_overwritten(
+    good: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    command = ["fit", str(good / "rows.zarr"), *FIT, "--checkpoint"]
+    refused([*command, str(good / "saved")], 2, "holds a run already; add --resume", capsys)
+    (tmp_path / "file").touch()
+    refused([*command, str(tmp_path / "file")], 1, "file/manifest.json: cannot be read", capsys)
+    refused([*command, str(good / "saved"), "--resume", "--tau", "0.2"], 2, "tau (was", capsys)
+
+
+def test_tables__hold_enough_cases() -> None:
+    tables = (STORES, FLAGS, CONFIGS, RESULTS, RAW, WEIGHTS, CHECKPOINTS)
+    assert sum(len(table) for table in tables) >= 60
