@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out.mkdir(parents=True, exist_ok=True)
     markdown = "\n".join(table.to_markdown() for table in tables)
     print(markdown)
-    (out / "evaluation.md").write_text(_preface(options.form) + markdown, encoding="utf-8")
+    (out / "evaluation.md").write_text(_preface(options) + markdown, encoding="utf-8")
     document = {
         "schema": SCHEMA,
         "form": options.form,
@@ -60,11 +60,12 @@ def make_tables(form: str, names: Sequence[str]) -> list[Table]:
     return tables
 
 
-def _preface(form: str) -> str:
+def _preface(options: argparse.Namespace) -> str:
+    only = f" --only {' '.join(options.only)}" if options.only else ""
     return (
         "# Evaluation\n\n"
         "Everything on this page is the output of one command:\n\n"
-        f"```sh\n./scripts/evaluate --form {form}\n```\n\n"
+        f"```sh\n./scripts/evaluate --form {options.form}{only}\n```\n\n"
         "![The three tables as a picture](evaluation.png)\n\n"
     )
 
