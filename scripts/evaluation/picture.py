@@ -53,7 +53,7 @@ def _draw_robustness(axes: Axes, table: Table) -> None:
         axes.plot(places, values, marker, color=colour, label=name, markersize=5, alpha=0.85)
     ours = [_number(row[OURS]) for row in rows]
     axes.plot(places, ours, "o", color=_OURS_COLOUR, label=OURS, markersize=8)
-    label = f"{FACTOR:g} (and {SLACK:g} of error more is allowed)"
+    label = f"limit {FACTOR:g}, and {SLACK:g} of error more"
     axes.axhline(FACTOR, color=_OURS_COLOUR, linewidth=0.8, linestyle="--", label=label)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(FixedLocator([0.8, 1, 1.5, 2, 3, 4, 6, 10]))
@@ -68,8 +68,8 @@ def _draw_robustness(axes: Axes, table: Table) -> None:
     shown = " | ".join(f"d = {dim}" for dim in dims)
     axes.set_title(f"Error / planted error on Gaussian rows, by label noise ({shown})", loc="left")
     axes.grid(axis="y", linewidth=0.4, alpha=0.6)
-    axes.legend(ncols=7, fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, 1.0))
-    axes.set_ylim(top=1.5 * axes.get_ylim()[1])
+    axes.legend(ncols=4, fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, 1.0))
+    axes.set_ylim(top=1.7 * axes.get_ylim()[1])
 
 
 def _draw_soundness(axes: Axes, table: Table) -> None:
