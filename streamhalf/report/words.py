@@ -84,8 +84,9 @@ def fit_headline(result: FitResult) -> str:
                 f"{count(result.rows_needed)} would settle it at accuracy eps = "
                 f"{number(result.eps)}."
             )
-        said = f": {result.notices[-1]}" if result.notices else ""
-        return f"The tests found nothing wrong, but what was demanded was not reached{said}."
+        return (
+            "The tests found nothing wrong, but the certificate that was demanded is out of reach."
+        )
     if result.error is None:
         return "The features passed every test."
     text = f"The halfspace is wrong on {percent(result.error.empirical)} of rows it never saw"
