@@ -1,0 +1,22 @@
+"""The functions users call: thin, keyword-only after the data, each returns a record."""
+
+from streamhalf.api.running import make_config, open_run
+from streamhalf.api.runs import as_halfspace, certify, fit, lazy, plan, test, verify
+from streamhalf.api.stores import diagnostics, inspect, predict, report, synth
+
+__all__ = [
+    "as_halfspace",
+    "certify",
+    "diagnostics",
+    "fit",
+    "inspect",
+    "lazy",
+    "make_config",
+    "open_run",
+    "plan",
+    "predict",
+    "report",
+    "synth",
+    "test",
+    "verify",
+]

@@ -1,0 +1,118 @@
+"""What the functions of the API share: parameters, data, engines and checkpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from streamhalf.config import RunConfig, check_names
+from streamhalf.data.opening import DataLike, open_source
+from streamhalf.data.source import Source
+from streamhalf.data.whitening import Whitening
+from streamhalf.engine import (
+    Engine,
+    open_engine,
+)
+from streamhalf.engine.checkpoint import Checkpoint
+from streamhalf.engine.cluster import ClusterEngine
+from streamhalf.engine.run import Run
+from streamhalf.errors import UsageError
+from streamhalf.events import (
+    Observer,
+    RunStarted,
+)
+from streamhalf.folders import Folder
+from streamhalf.records import (
+    Versions,
+)
+from streamhalf.reductions.covariance import Covariance
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+def make_config(parameters: Mapping[str, Any]) -> RunConfig:
+    """Parameters by name, unknown ones refused with the nearest name."""
+    check_names(parameters, RunConfig.names(), "configuration")
+    return RunConfig(**parameters)
+
+
+def open_data(
+    data: DataLike, config: RunConfig, storage_options: Mapping[str, Any] | None
+) -> Source:
+    """The data under their configured names."""
+    return open_source(
+        data,
+        features=config.features,
+        labels=config.labels,
+        storage_options=storage_options,
+    )
+
+
+def start(command: str, source: Source, observer: Observer) -> RunStarted:
+    """Tell the observer that a command has opened its data."""
+    started = RunStarted(command, source.name, source.n_rows, source.dim, source.notices)
+    observer(started)
+    return started
+
+
+@contextmanager
+def open_run(
+    config: RunConfig,
+    client: Client | None,
+    observer: Observer,
+    checkpoint: Checkpoint | None = None,
+    started: RunStarted | None = None,
+) -> Iterator[Run]:
+    """A run on the client or the configured scheduler, closed at the end.
+
+    On a cluster, the run's observer reaches the dashboard too; `started` is what it shows first.
+    """
+    with (
+        open_engine(client or config.scheduler, config.n_workers) as engine,
+        mirrored(engine, observer, started) as watched,
+    ):
+        yield Run(engine, config.memory_limit, config.split_every, watched, checkpoint)
+
+
+@contextmanager
+def mirrored(engine: Engine, observer: Observer, started: RunStarted | None) -> Iterator[Observer]:
+    """The observer, joined on a cluster with one that feeds the scheduler's dashboard."""
+    if not isinstance(engine, ClusterEngine):
+        yield observer
+        return
+    from streamhalf.report.dashboard import mirrored  # imports distributed, which takes a second
+
+    with mirrored(engine.client, observer, started) as watched:
+        yield watched
+
+
+def open_checkpoint(
+    url: str | os.PathLike[str] | None,
+    storage_options: Mapping[str, Any] | None,
+    source: Source,
+    config: RunConfig,
+    *,
+    resume: bool,
+) -> Checkpoint | None:
+    """The checkpoint folder of a run, if one is wanted; refused where it holds another run."""
+    if url is None:
+        if resume:
+            raise UsageError("resume: needs the checkpoint folder to resume from (--checkpoint)")
+        return None
+    where_it_runs = {"scheduler", "n_workers"}
+    identity = {
+        "data fingerprint": source.fingerprint,
+        "rows of data": source.n_rows,
+        "blocks of data": len(source.blocks),
+        "version": Versions.current().streamhalf,
+    } | {name: getattr(config, name) for name in RunConfig.names() if name not in where_it_runs}
+    return Checkpoint(Folder(os.fspath(url), storage_options), identity, resume=resume)
+
+
+def whiten(run: Run, source: Source) -> Source:
+    """The source seen through the whitening that one pass over it estimates."""
+    estimate = run.reduce("whitening", source, Covariance())
+    return source.whitened(Whitening.from_moments(estimate.mean, estimate.covariance))

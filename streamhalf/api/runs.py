@@ -1,0 +1,280 @@
+"""`test`, `fit`, `certify`, `verify`, `plan` and `lazy`: what judges, learns and proves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamhalf.algorithms.planner import make_plan, plan_for_rows, refuse_strict
+from streamhalf.algorithms.tester_learner import (
+    certify_classifier,
+    certify_fit,
+    learn,
+    no_answer,
+)
+from streamhalf.algorithms.verification import Verification
+from streamhalf.api.running import make_config, open_checkpoint, open_data, open_run, start, whiten
+from streamhalf.data.opening import DataLike
+from streamhalf.engine import (
+    lazy_pass,
+    plan_pass,
+)
+from streamhalf.errors import UsageError
+from streamhalf.events import (
+    Observer,
+    RunEnded,
+    TesterJudged,
+    ignore,
+)
+from streamhalf.records import (
+    CertifyResult,
+    DataRecord,
+    FitResult,
+    Halfspace,
+    MomentTestResult,
+    PlanRecord,
+    Verdict,
+    VerifyResult,
+    Versions,
+    overall_outcome,
+    seal,
+)
+from streamhalf.reductions.base import Reduction
+from streamhalf.testers.moments import MomentTester
+
+if TYPE_CHECKING:
+    from dask.delayed import Delayed
+    from distributed import Client
+
+
+def test(
+    data: DataLike,
+    *,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> MomentTestResult:
+    """Test whether the features look like N(0, I) up to moments of degree k.
+
+    Parameters
+    ----------
+    data
+        Anything `open_source` takes: a path or URL of a Zarr store, arrays, a Dataset.
+    client
+        A `distributed` client to run on, instead of the `scheduler` parameter.
+    storage_options
+        For URLs.
+    observer
+        Called with every event of the run.
+    **parameters
+        Fields of `RunConfig`.
+    """
+    config = make_config(parameters)
+    source = open_data(data, config, storage_options)
+    tester = MomentTester(
+        degree=config.degree,
+        moment_tolerance=config.moment_tolerance,
+        spectral_tolerance=config.spectral_tolerance,
+        tau=config.tau,
+    )
+    started = start("test", source, observer)
+    with open_run(config, client, observer, started=started) as run:
+        if config.whiten:
+            source = whiten(run, source)
+        judgements = tester.judge(run.reduce("moments", source, tester.needs()))
+        for judgement in judgements:
+            run.observer(TesterJudged(judgement))
+        verdict = Verdict(overall_outcome(judgements))
+        run.observer(RunEnded(verdict))
+    return MomentTestResult(
+        verdict=verdict,
+        tau=config.tau,
+        seed=config.seed,
+        whitened=config.whiten,
+        testers=judgements,
+        passes=tuple(run.passes),
+        data=DataRecord(source.n_rows, source.dim, source.fingerprint, source.name),
+        versions=Versions.current(),
+        notices=source.notices,
+    )
+
+
+def fit(
+    data: DataLike,
+    *,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> FitResult:
+    """Learn a halfspace whose error is O(opt) + eps, or say why that cannot be trusted.
+
+    Parameters
+    ----------
+    data
+        Anything `open_source` takes: a path or URL of a Zarr store, arrays, a Dataset.
+    client
+        A `distributed` client to run on, instead of the `scheduler` parameter.
+    storage_options
+        For URLs.
+    checkpoint
+        Folder (path or URL) that takes the result of every pass.
+    resume
+        Go on from what the checkpoint folder holds, if it holds a run.
+    observer
+        Called with every event of the run.
+    **parameters
+        Fields of `RunConfig`.
+    """
+    config = make_config(parameters)
+    source = open_data(data, config, storage_options)
+    if config.mode == "strict":
+        raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)
+    budget = plan_for_rows(source.n_rows, source.dim, config)
+    started = start("fit", source, observer)
+    if budget.required_rows > source.n_rows:
+        result = no_answer(source, budget, config)
+        observer(RunEnded(result.verdict))
+    else:
+        kept = open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
+        with open_run(config, client, observer, kept, started) as run:
+            seen = whiten(run, source) if config.whiten else source
+            result = certify_fit(run, source, config, learn(run, seen, budget, config))
+            run.observer(RunEnded(result.verdict))
+    return seal(result)
+
+
+def certify(
+    data: DataLike,
+    *,
+    weights: Any,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> CertifyResult:
+    """Certify somebody's linear classifier: its error, and a bound L below which no halfspace gets.
+
+    Parameters
+    ----------
+    data
+        Anything `open_source` takes.
+    weights
+        A `Halfspace`, a vector, or a fitted linear model with `coef_` (and `intercept_`).
+    client
+        A `distributed` client to run on, instead of the `scheduler` parameter.
+    storage_options
+        For URLs.
+    observer
+        Called with every event of the run.
+    **parameters
+        Fields of `RunConfig`.
+    """
+    config = make_config(parameters)
+    source = open_data(data, config, storage_options)
+    halfspace = as_halfspace(weights, source.dim)
+    started = start("certify", source, observer)
+    with open_run(config, client, observer, started=started) as run:
+        whitening = None
+        if config.whiten:
+            found = whiten(run, source).schema.whitening
+            whitening = found.record if found is not None else None
+        result = certify_classifier(run, source, config, halfspace, whitening)
+    return seal(result)
+
+
+def verify(
+    document: FitResult | CertifyResult,
+    data: DataLike,
+    *,
+    block_rows: int | None = None,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> VerifyResult:
+    """Recompute the claims of a result from the data in one pass, and say which hold.
+
+    Parameters
+    ----------
+    document
+        What `fit` or `certify` returned, or `read_result` read.
+    data
+        The data it speaks of, wherever they are now.
+    block_rows
+        Read in blocks of so many rows instead of stored chunks.
+    client
+        A `distributed` client to run on, instead of the `scheduler` parameter.
+    storage_options
+        For URLs.
+    observer
+        Called with every event of the run.
+    **parameters
+        Fields of `RunConfig`.
+    """
+    config = make_config(parameters)
+    source = open_data(data, config, storage_options)
+    if block_rows is not None:
+        source = source.reblocked(block_rows)
+    started = start("verify", source, observer)
+    with open_run(config, client, observer, started=started) as run:
+        return Verification(document, config).run(run, source)
+
+
+def plan(
+    *, dim: int, n_rows: int | None = None, row_nbytes: int | None = None, **parameters: Any
+) -> PlanRecord:
+    """Rows for an eps, or the smallest eps for a number of rows; nothing is read.
+
+    Parameters
+    ----------
+    dim
+        Features.
+    n_rows
+        Rows at hand; without it, `eps` must be given and the rows it needs are the answer.
+    row_nbytes
+        Bytes of a row; float32 features and a one-byte label by default.
+    **parameters
+        Fields of `RunConfig`.
+    """
+    config = make_config(parameters)
+    return make_plan(dim=dim, n_rows=n_rows, row_nbytes=row_nbytes or 4 * dim + 1, config=config)
+
+
+def lazy(
+    data: DataLike,
+    reduction: Reduction[Any, Any],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    **parameters: Any,
+) -> Delayed:
+    """A reduction over all rows as a Dask Delayed: compute several together, visualise, persist."""
+    config = make_config(parameters)
+    source = open_data(data, config, storage_options)
+    return lazy_pass(plan_pass(reduction.name, source, reduction, split_every=config.split_every))
+
+
+def as_halfspace(weights: Any, dim: int) -> Halfspace:
+    """A halfspace from a vector, a fitted linear model, or a result of `fit`."""
+    if isinstance(weights, FitResult):
+        weights = weights.halfspace
+    if isinstance(weights, Halfspace):
+        normal, offset = np.array(weights.normal), weights.offset
+    else:
+        normal = np.asarray(getattr(weights, "coef_", weights), dtype=np.float64).squeeze()
+        intercept = np.asarray(getattr(weights, "intercept_", 0.0), dtype=np.float64).squeeze()
+        if intercept.ndim:
+            raise UsageError("weights: more than one intercept; only two classes can be certified")
+        offset = float(intercept)
+    normal = np.atleast_1d(normal)
+    if normal.shape != (dim,):
+        raise UsageError(f"weights: shape {normal.shape}; the data have {dim} features")
+    if not (np.isfinite(normal).all() and np.isfinite(offset) and np.any(normal)):
+        raise UsageError("weights: must be finite and not all 0")
+    return Halfspace(tuple(normal.tolist()), offset)

@@ -1,0 +1,221 @@
+"""`synth`, `inspect`, `predict`, `report` and `diagnostics`: what makes and shows things."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from streamhalf.api.running import mirrored, start
+from streamhalf.config import check_names
+from streamhalf.data.block import RowRange
+from streamhalf.data.inspection import StoreReport, inspect_store
+from streamhalf.data.opening import open_features
+from streamhalf.data.predictions import (
+    create_predictions,
+    finish_predictions,
+    write_predictions,
+)
+from streamhalf.data.stores import Target
+from streamhalf.data.synthetic import SyntheticSpec, plant
+from streamhalf.data.synthetic_store import (
+    DEFAULT_CHUNK_ROWS,
+    create_store,
+    finish_store,
+    write_rows,
+)
+from streamhalf.engine import (
+    Counted,
+    Engine,
+    Job,
+    open_engine,
+    run_job,
+)
+from streamhalf.errors import UsageError
+from streamhalf.events import (
+    Observer,
+    RunStarted,
+    ignore,
+)
+from streamhalf.files import write_text
+from streamhalf.records import (
+    CertifyResult,
+    FitResult,
+    Halfspace,
+    Verdict,
+)
+from streamhalf.report.diagnostics import to_dataset
+from streamhalf.report.html import render_report
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from distributed import Client
+
+
+def inspect(
+    store: str | os.PathLike[str],
+    *,
+    features: str = "X",
+    labels: str = "y",
+    storage_options: Mapping[str, Any] | None = None,
+) -> StoreReport:
+    """Say what is in a store, whether it is whole, and what would serve better."""
+    return inspect_store(
+        os.fspath(store), features=features, labels=labels, storage_options=storage_options
+    )
+
+
+def synth(
+    store: str | os.PathLike[str],
+    *,
+    chunk_rows: int = DEFAULT_CHUNK_ROWS,
+    overwrite: bool = False,
+    client: Client | None = None,
+    scheduler: str = "threads",
+    n_workers: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **spec: Any,
+) -> float:
+    """Write a labelled data set with a planted halfspace; returns the planted error.
+
+    Parameters
+    ----------
+    store
+        Path or URL of the new Zarr store.
+    chunk_rows
+        Rows in a stored chunk.
+    overwrite
+        Replace a store that exists.
+    client, scheduler, n_workers
+        Where to run.
+    storage_options
+        For URLs.
+    observer
+        Called with every event.
+    **spec
+        Fields of `SyntheticSpec`: rows, dim, marginal, noise, rate, seed, planted, dtype.
+    """
+    check_names(spec, SyntheticSpec.__slots__, "synth")
+    request = SyntheticSpec(**spec)
+    target = Target(os.fspath(store), storage_options)
+    with open_engine(client or scheduler, n_workers) as engine:
+        planted = plant(request)
+        chunks = create_store(target, request, chunk_rows=chunk_rows, overwrite=overwrite)
+        started = RunStarted("synth", target.name, request.rows, request.dim)
+        observer(started)
+        write = partial(write_rows, target, request, planted)
+        with mirrored(engine, observer, started) as watched:
+            n_flipped = _write_all(engine, "synth", chunks, write, watched)
+    finish_store(target, request, planted, n_flipped)
+    return n_flipped / request.rows
+
+
+def predict(
+    store: str | os.PathLike[str],
+    *,
+    model: FitResult | Halfspace,
+    out: str | os.PathLike[str],
+    force: bool = False,
+    overwrite: bool = False,
+    features: str = "X",
+    client: Client | None = None,
+    scheduler: str = "threads",
+    n_workers: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+) -> int:
+    """Write the predictions of a fitted halfspace to a new store; returns how many are +1.
+
+    Parameters
+    ----------
+    store
+        Path or URL of a Zarr store; only its features are read.
+    model
+        What `fit` returned, or a halfspace.
+    out
+        Path or URL of the new store; array "prediction" holds -1 and +1.
+    force
+        Predict with the halfspace of a run that was not accepted.
+    overwrite
+        Replace a store that exists.
+    features
+        Name of the array of features.
+    client, scheduler, n_workers
+        Where to run.
+    storage_options
+        For URLs, both of them.
+    observer
+        Called with every event.
+    """
+    halfspace = model if isinstance(model, Halfspace) else _usable(model, force=force)
+    target = Target(os.fspath(out), storage_options)
+    source = open_features(store, features=features, storage_options=storage_options)
+    create_predictions(target, source, halfspace, overwrite=overwrite)
+    started = start("predict", source, observer)
+    with (
+        open_engine(client or scheduler, n_workers) as engine,
+        mirrored(engine, observer, started) as watched,
+    ):
+        write = partial(write_predictions, target, source, halfspace)
+        n_positive = _write_all(engine, "predict", source.blocks, write, watched)
+    finish_predictions(target, source, n_positive)
+    return n_positive
+
+
+def _usable(model: FitResult, *, force: bool) -> Halfspace:
+    if model.halfspace is None:
+        raise UsageError(f"model: the run was {model.verdict} and has no halfspace; fit again")
+    if model.verdict is not Verdict.ACCEPTED and not force:
+        raise UsageError(
+            f"model: the run was {model.verdict}, so its halfspace comes without a guarantee; "
+            "use force (--force) to predict with it all the same"
+        )
+    return model.halfspace
+
+
+def _write_all(
+    engine: Engine,
+    name: str,
+    ranges: tuple[RowRange, ...],
+    write: Callable[[RowRange], int],
+    observer: Observer,
+) -> int:
+    """Write every range in parallel; returns the sum of what the writes count."""
+    job = Job(
+        name=name,
+        context=write,
+        items=ranges,
+        rows=tuple(rows.n_rows for rows in ranges),
+        leaf=_write_range,
+        combine=_add,
+    )
+    total: int = run_job(engine, job, observer).partial
+    return total
+
+
+def _write_range(write: Callable[[RowRange], int], rows: RowRange) -> Counted:
+    return Counted(rows.n_rows, write(rows))
+
+
+def _add(write: Callable[[RowRange], int], left: int, right: int) -> int:
+    return left + right
+
+
+def report(result: FitResult | CertifyResult, path: str | os.PathLike[str]) -> None:
+    """Write a result as one self-contained HTML page.
+
+    Parameters
+    ----------
+    result
+        What `fit` or `certify` returned, or `read_result` read.
+    path
+        The file to write; it appears whole or not at all.
+    """
+    write_text(path, render_report(result))
+
+
+def diagnostics(result: FitResult) -> xr.Dataset:
+    """What the testers of a fit measured, as a labelled Dataset: to plot, to store."""
+    return to_dataset(result)
