@@ -119,9 +119,13 @@ class ClusterEngine:
                 idle_since = self._look(job.name, idle_since)
                 continue
             if finished.key == final.key or finished.status in ("error", "cancelled"):
-                return self._outcome(job.name, final)
+                break
             idle_since = None
-            on_progress(rows[finished.key])
+            on_progress(rows.pop(finished.key))
+        result = self._outcome(job.name, final)
+        for left in rows.values():  # news of the last leaves may come after that of the root
+            on_progress(left)
+        return result
 
     def _look(self, name: str, idle_since: float | None) -> float | None:
         """Since when no worker works, None if one does; Dask itself would wait for ever."""
