@@ -68,6 +68,7 @@ class LocalizationState:
     candidates: tuple[Candidate, ...] = ()
     judgements: tuple[Judgement, ...] = ()
     stopped_because: str = ""
+    noisy_delta: float = 0.0
     batches: tuple[WedgeOutcome, ...] = ()
     final: WedgeOutcome | None = None
     moments: MomentsResult | None = None
@@ -235,7 +236,7 @@ class Localization:
         if moved.rejected:
             return replace(moved, stage=Stage.DONE)
         if outcome.overlap <= 0:
-            return _stop(moved, f"noise dominates at delta {state.delta:.4g}")
+            return _stop(moved, f"noise dominates at delta {state.delta:.4g}", state.delta)
         found = Candidate(
             outcome.vector,
             state.delta,
@@ -249,18 +250,25 @@ class Localization:
 
     def _next_scale(self, state: LocalizationState, step: float) -> LocalizationState:
         small = step < _SMALL_STEP * state.delta or not self.plan.adaptive
+        small = small or not self._can_repeat(state)
         delta = state.delta / 2 if small else state.delta
         moved = replace(state, delta=delta, repeats=0 if small else state.repeats + 1)
         if small and state.delta <= self.plan.deltas[-1]:
             return _stop(moved, "reached the scale of eps")
         if moved.repeats >= _MOST_REPEATS:
-            return _stop(moved, f"no further progress at delta {delta:.4g}")
+            return _stop(moved, f"no further progress at delta {delta:.4g}", delta)
         if moved.n_updates >= self.plan.max_updates:
             return _stop(moved, "largest number of updates")
         available = self._update_rows(moved) * delta
         if available < _LEAST_ROWS_PER_FEATURE * self.plan.dim + 500:
             return _stop(moved, "rows for updates are used up")
         return moved
+
+    def _can_repeat(self, state: LocalizationState) -> bool:
+        """Whether another update at this scale leaves the finer scales the rows they need."""
+        finer = [delta for delta in self.plan.deltas if delta < state.delta]
+        needed = self.plan.accepted_rows * sum(1 / delta for delta in (state.delta, *finer))
+        return state.split is Split.REUSE or needed <= self._update_rows(state)
 
     def _after_final(self, state: LocalizationState, result: Any) -> LocalizationState:
         batches = (*state.batches, self._wedge(state).conclude(result))
@@ -287,8 +295,8 @@ def sketch_directions(
     return np.linalg.qr(columns)[0].T
 
 
-def _stop(state: LocalizationState, why: str) -> LocalizationState:
-    return replace(state, stage=Stage.FINAL, stopped_because=why)
+def _stop(state: LocalizationState, why: str, noisy_delta: float = 0.0) -> LocalizationState:
+    return replace(state, stage=Stage.FINAL, stopped_because=why, noisy_delta=noisy_delta)
 
 
 def _name_pass(judgements: tuple[Judgement, ...], name: str) -> tuple[Judgement, ...]:

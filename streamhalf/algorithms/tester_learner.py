@@ -187,7 +187,8 @@ def conclude(
     held_out: HeldOutRecord | None,
 ) -> FitResult:
     """Verdict, halfspace, error and candidates from the final state."""
-    eps, outcome = plan.eps, overall_outcome(state.judgements)
+    # noise that stopped the updates at delta hides angles up to delta: error delta / 2 at most
+    eps, outcome = max(plan.eps, state.noisy_delta / 2), overall_outcome(state.judgements)
     if state.stopped_because in _UNFINISHED:
         eps = max(eps, state.tested_delta)
         if config.eps != "auto" and eps > plan.eps and outcome is Outcome.PASSED:

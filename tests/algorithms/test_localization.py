@@ -223,14 +223,25 @@ def test_budget__no_row_is_used_twice_whatever_happens(
     assert state.n_updates <= algorithm.plan.max_updates
 
 
-def test_budget__repeats_at_a_fine_scale_use_up_the_rows(script: Script) -> None:
+def test_budget__repeats_never_take_the_rows_of_finer_scales(script: Script) -> None:
     algorithm = make_algorithm(plan_for_eps(0.1, DIM, RunConfig(eps=0.1)).n_rows, eps=0.1)
-    state, deltas, _ = advance_while_updating(
-        algorithm, script, iter([0.0, 0.0, 0.0, 1.0, 1.0, 1.0])
-    )
-    assert state.stopped_because == "rows for updates are used up"
-    assert deltas[-1] == 0.0625
-    assert len(rows_of(final_share(algorithm, state))) == algorithm.plan.final_rows
+    steps = iter([0.0, 0.0, *itertools.repeat(1.0, 8)])
+    state, deltas, requests = advance_while_updating(algorithm, script, steps)
+    assert deltas[:3] == [0.5, 0.25, 0.125]
+    assert deltas.count(0.125) > 1  # it repeats while it can
+    assert deltas[-1] == algorithm.plan.deltas[-1]
+    assert state.stopped_because == "reached the scale of eps"
+    wanted = int(algorithm.plan.accepted_rows / deltas[-1]) + 1
+    assert len(rows_of(requests[-1].share)) == pytest.approx(wanted, abs=2)
+
+
+def test_noise__that_stops_the_updates_limits_the_eps_that_was_judged(script: Script) -> None:
+    algorithm = make_algorithm()
+    state, deltas, _ = advance_while_updating(algorithm, script, itertools.repeat(1.0))
+    if state.stopped_because.startswith("no further progress"):
+        assert state.noisy_delta == deltas[-1]
+    else:
+        assert state.noisy_delta == 0
 
 
 def test_budget__an_update_wants_its_accepted_rows_over_delta(script: Script) -> None:
