@@ -11,9 +11,14 @@ import numpy as np
 import pytest
 import zarr
 from distributed import Client, LocalCluster
+from hypothesis import settings
 from numpy.typing import NDArray
 
 from streamhalf.data import source
+
+# how long an example takes says more about the machine than about the code
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 StoreWriter = Callable[..., Path]
 
