@@ -1,0 +1,315 @@
+"""Every command over s3:// on a real S3 server, with faults on the way and secrets kept."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import streamhalf
+from streamhalf import DataError, StreamhalfError, retry
+from streamhalf.cli import main
+from streamhalf.data import source
+from streamhalf.events import PassProgress, PassStarted
+from tests.clusters import open_cluster
+from tests.comparing import comparable
+from tests.fault_proxy import FaultProxy, open_proxy
+from tests.s3_server import BUCKET, KEY, SECRET, S3Server, require_programs, start_server
+
+Captured = pytest.CaptureFixture[str]
+OPTIONS: dict[str, Any] = {"eps": 0.25, "certificate_degree": 0}
+SYNTH = (
+    "--rows",
+    "120000",
+    "--dim",
+    "2",
+    "--chunk-rows",
+    "8192",
+    "--noise",
+    "chow",
+    "--rate",
+    "0.05",
+)
+FIT = ("--eps", "0.25", "--certificate-degree", "0", "--workers", "2")
+DEGREE = ("--certificate-degree", "2")
+URL = f"s3://{BUCKET}/data/rows.zarr"
+
+# s3fs closes its sessions in finalizers, which the interpreter may run too late for aiohttp
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:.*[Uu]nclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    require_programs()
+    with start_server(tmp_path_factory.mktemp("s3")) as server:
+        code = main(["synth", URL, *SYNTH, "--quiet", *server.flags])
+        assert code == 0
+        yield server
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("local") / "rows.zarr"
+    assert main(["synth", str(path), *SYNTH, "--quiet"]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(local: Path) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "BLOCK_NBYTES", 1)
+        return comparable(streamhalf.fit(local, n_workers=2, **OPTIONS))
+
+
+@pytest.fixture(autouse=True)
+def chunk_by_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every stored chunk is a block of its own, so that a pass has a middle."""
+    monkeypatch.setattr(source, "BLOCK_NBYTES", 1)
+
+
+@pytest.fixture
+def proxy(s3: S3Server) -> Iterator[FaultProxy]:
+    with open_proxy(s3.port) as proxy:
+        yield proxy
+
+
+def through(proxy: FaultProxy) -> dict[str, Any]:
+    # another endpoint is another filesystem to fsspec, which would reuse one of equal options
+    return {"key": KEY, "secret": SECRET, "endpoint_url": f"http://127.0.0.1:{proxy.port}"}
+
+
+def test_commands__run_over_s3_and_keep_the_secret(
+    s3: S3Server, undisturbed: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    result, certificate = tmp_path / "result.json", tmp_path / "certificate.json"
+    saved = f"s3://{BUCKET}/saved"
+    commands: list[list[str]] = [
+        ["inspect", URL],
+        ["test", URL],
+        ["fit", URL, *FIT, "--json", str(result), "--checkpoint", saved],
+        ["fit", URL, *FIT, "--json", str(result), "--checkpoint", saved, "--resume"],
+        ["predict", URL, "--model", str(result), "--out", f"s3://{BUCKET}/predicted.zarr"],
+        ["certify", URL, "--weights", str(result), *DEGREE, "--json", str(certificate)],
+        ["verify", str(result), URL],
+        ["inspect", URL + "x"],
+    ]
+    codes = [main([*command, *s3.flags]) for command in commands]
+    assert codes == [0, 0, 0, 0, 0, 0, 0, 3]
+    assert comparable(result) == undisturbed
+    assert json.loads(result.read_text())["data"]["source"] == URL
+    output = capfd.readouterr()
+    written = output.out + output.err + result.read_text() + certificate.read_text()
+    assert SECRET not in written
+    assert KEY not in written
+    assert f"{URL}x" in output.err
+
+
+def test_client_kwargs__reach_the_storage(s3: S3Server) -> None:
+    nested = {"key": KEY, "secret": SECRET, "client_kwargs": {"endpoint_url": s3.endpoint}}
+    assert streamhalf.inspect(URL, storage_options=nested).rows == 120000
+
+
+@pytest.mark.parametrize("command", ["fit", "synth"])
+def test_secret__that_is_wrong_is_an_error_that_does_not_show_it(
+    s3: S3Server, command: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    wrong = [flag.replace(SECRET, "no-such-secret") for flag in s3.flags]
+    started = time.monotonic()
+    extra = [*SYNTH, "--overwrite"] if command == "synth" else []
+    assert main([command, URL, *extra, "--quiet", *wrong]) in (2, 3)
+    (line,) = capfd.readouterr().err.splitlines()
+    assert URL in line
+    assert "PermissionError" in line
+    assert "no-such-secret" not in line
+    assert time.monotonic() - started < 20  # not tried again and again
+
+
+def test_anonymous__is_refused_by_a_private_bucket_and_names_it(s3: S3Server) -> None:
+    options = {"anon": True, "endpoint_url": s3.endpoint}
+    with pytest.raises(DataError, match=r"s3://rows/data/rows\.zarr: .*(Permission|Forbidden)"):
+        streamhalf.inspect(URL, storage_options=options)
+
+
+def test_anonymous__reads_a_public_bucket(s3: S3Server) -> None:
+    import s3fs
+
+    filesystem = s3fs.S3FileSystem(**s3.options)
+    filesystem.mkdir("public", acl="public-read")
+    # public-read lets anybody list; objects carry an access list of their own
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        options = {**s3.options, "s3_additional_kwargs": {"ACL": "public-read"}}
+        url = "s3://public/rows.zarr"
+        shape: dict[str, Any] = {"rows": 300, "dim": 2, "marginal": "gaussian", "noise": "none"}
+        streamhalf.synth(url, storage_options=options, scheduler="serial", **shape)
+        found = streamhalf.inspect(url, storage_options={"anon": True, "endpoint_url": s3.endpoint})
+    assert found.rows == 300
+    assert found.missing == ()
+
+
+def test_missing_object__on_s3_is_named(s3: S3Server) -> None:
+    import s3fs
+
+    url = f"s3://{BUCKET}/holed.zarr"
+    shape: dict[str, Any] = {
+        "rows": 4000,
+        "dim": 2,
+        "marginal": "gaussian",
+        "noise": "none",
+        "chunk_rows": 1000,
+    }
+    streamhalf.synth(url, storage_options=s3.options, scheduler="serial", **shape)
+    s3fs.S3FileSystem(**s3.options).rm_file(f"{BUCKET}/holed.zarr/X/c/1/0")
+    with pytest.raises(DataError, match=r"X: chunk 1 .* is missing from the store"):
+        streamhalf.test(url, storage_options=s3.options, scheduler="serial")
+
+
+class Failing:
+    """An observer that makes the proxy fail once in the middle of each named pass."""
+
+    def __init__(self, proxy: FaultProxy, faults: dict[str, str], seconds: float = 0.0) -> None:
+        self.proxy, self.faults, self.seconds = proxy, dict(faults), seconds
+        self.started: list[str] = []
+
+    def __call__(self, event: Any) -> None:
+        if isinstance(event, PassStarted):
+            self.started.append(event.name)
+        if isinstance(event, PassProgress) and event.name in self.faults:
+            self.proxy.fail(self.faults.pop(event.name), seconds=self.seconds)
+
+
+def test_server__that_fails_for_a_while_changes_nothing(
+    proxy: FaultProxy, undisturbed: str
+) -> None:
+    faults = {"update-2": "503", "update-3": "refuse", "update-4": "stall", "final": "503"}
+    observer = Failing(proxy, faults, 2.0)
+    result = streamhalf.fit(
+        URL, n_workers=2, storage_options=through(proxy), observer=observer, **OPTIONS
+    )
+    assert observer.faults == {}
+    assert set(proxy.faults) == {"503", "refuse", "stall"}
+    assert comparable(result) == undisturbed
+
+
+@pytest.mark.parametrize("fault", ["403", "refuse"])
+def test_server__that_fails_for_good_is_an_error_and_the_run_resumes(
+    proxy: FaultProxy,
+    s3: S3Server,
+    undisturbed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+) -> None:
+    monkeypatch.setattr(retry, "DELAYS", (0.1, 0.2))
+    folder = tmp_path / "saved"
+    options = through(proxy)
+    with pytest.raises(StreamhalfError, match=r"object X/c/\d+/0|object y/c/\d+") as caught:
+        streamhalf.fit(
+            URL,
+            n_workers=2,
+            storage_options=options,
+            checkpoint=folder,
+            observer=Failing(proxy, {"final": fault}, 1e6),
+            **OPTIONS,
+        )
+    assert SECRET not in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+    observer = Failing(proxy, {})
+    result = streamhalf.fit(
+        URL,
+        n_workers=2,
+        storage_options=s3.options,
+        checkpoint=folder,
+        resume=True,
+        observer=observer,
+        **OPTIONS,
+    )
+    assert observer.started == ["final"]
+    assert comparable(result) == undisturbed
+
+
+def test_checkpoint__on_a_server_that_fails_for_good_is_named(
+    proxy: FaultProxy, local: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "DELAYS", (0.1,))
+    saved = f"s3://{BUCKET}/elsewhere"
+    proxy.fail("403", seconds=1e6, about="PUT")
+    with pytest.raises(StreamhalfError, match=r"s3://rows/elsewhere/pass-000.npz: cannot be writ"):
+        streamhalf.fit(
+            local, storage_options=through(proxy), checkpoint=saved, n_workers=2, **OPTIONS
+        )
+
+
+def test_cluster__reads_s3_and_its_logs_keep_the_secret(
+    s3: S3Server, undisturbed: str, tmp_path: Path
+) -> None:
+    with open_cluster(tmp_path, n_workers=1) as cluster:
+        where: dict[str, Any] = {"scheduler": str(cluster.file), "storage_options": s3.options}
+        assert comparable(streamhalf.fit(URL, **where, **OPTIONS)) == undisturbed
+        shape: dict[str, Any] = {"rows": 3000, "dim": 2, "marginal": "gaussian", "noise": "none"}
+        with pytest.raises(StreamhalfError, match=r"NoSuchBucket|FileNotFound"):
+            streamhalf.synth("s3://no-such-bucket/rows.zarr", **where, **shape)
+        # a task that fails is logged with its arguments
+        wrong = {**s3.options, "secret": SECRET + "x"}
+        log_failure(cluster.address, wrong)
+        assert SECRET not in cluster.logs()
+        assert "Compute Failed" in cluster.logs()
+
+
+def log_failure(address: str, options: dict[str, Any]) -> None:
+    """Run the writing of a store that nobody may write to on a worker."""
+    from distributed import Client
+
+    from streamhalf.data.block import RowRange
+    from streamhalf.data.stores import Target
+    from streamhalf.data.synthetic import SyntheticSpec, plant
+    from streamhalf.data.synthetic_store import write_rows
+
+    spec = SyntheticSpec(rows=10, dim=2, marginal="gaussian", noise="none")
+    with Client(address, set_as_default=False) as client:
+        future = client.submit(
+            write_rows, Target(URL, options), spec, plant(spec), RowRange(0, 10), pure=False
+        )
+        assert isinstance(future.exception(), StreamhalfError)
+
+
+class Silent(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *arguments: Any) -> None:
+        """Nothing: the test's output is not the server's log."""
+
+
+def test_http__reads_a_store_from_a_web_server(local: Path, undisturbed: str) -> None:
+    handler = functools.partial(Silent, directory=str(local.parent))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_address[1]}/rows.zarr"
+            assert comparable(streamhalf.fit(url, n_workers=2, **OPTIONS)) == undisturbed
+            with pytest.raises(DataError, match=r"nowhere\.zarr: not a readable Zarr group"):
+                streamhalf.fit(url.replace("rows", "nowhere"), **OPTIONS)
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_program__over_s3_says_nothing_it_should_not(s3: S3Server) -> None:
+    command = [sys.executable, "-W", "error", "-m", "streamhalf", "test", URL, *s3.flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0
+    assert SECRET not in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert "nclosed" not in done.stderr
