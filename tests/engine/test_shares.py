@@ -174,7 +174,7 @@ def test_subtract__leaves_what_is_in_no_hole(blocks, data) -> None:
 
 
 @pytest.mark.parametrize("scheduler", ["serial", "threads"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8)
 @given(cursor=st.integers(0, 900), wanted=st.integers(1, 900), chunk=st.integers(20, 700))
 def test_chunks__of_dask_arrays_are_cut_anywhere(
     scheduler: str, cursor: int, wanted: int, chunk: int
