@@ -36,11 +36,12 @@ def _merge(context: Any, combine: Callable[[Any, Any, Any], Any], parts: list[Co
 
 def build_graph(job: Job) -> tuple[list[Delayed], Delayed]:
     """Lazy leaves and lazy root of a job; names start with the job's readable name."""
+    name = job.name.replace("-", "_")  # Dask ends the prefix it shows at a part such as "-1"
     token = uuid.uuid4().hex  # a pass that runs again must not meet results of another run
-    context = delayed(job.context, name=f"{job.name}-context-{token}", traverse=False)
+    context = delayed(job.context, name=f"{name}-context-{token}", traverse=False)
     leaf, combine = delayed(job.leaf, pure=False), delayed(_merge, pure=False)
     leaves = [
-        leaf(context, item, dask_key_name=f"{job.name}-map-{token}-{i}")
+        leaf(context, item, dask_key_name=f"{name}-map-{token}-{i}")
         for i, item in enumerate(job.items)
     ]
     nodes, level = leaves, 0
@@ -53,7 +54,7 @@ def build_graph(job: Job) -> tuple[list[Delayed], Delayed]:
                 context,
                 job.combine,
                 group,
-                dask_key_name=f"{job.name}-combine-{token}-{level}-{i}",
+                dask_key_name=f"{name}-combine-{token}-{level}-{i}",
             )
             for i, group in enumerate(groups)
         ]
