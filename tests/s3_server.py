@@ -73,9 +73,7 @@ class S3Server:
     @property
     def flags(self) -> list[str]:
         """The same for the command line."""
-        return [
-            word for k, v in self.options.items() for word in ("--storage-option", f"{k}={v}")
-        ]
+        return [word for k, v in self.options.items() for word in ("--storage-option", f"{k}={v}")]
 
 
 def require_programs() -> None:

@@ -33,7 +33,7 @@ SYNTH = (
     "--dim",
     "2",
     "--chunk-rows",
-    "8192",
+    "2048",
     "--noise",
     "chow",
     "--rate",
@@ -103,7 +103,7 @@ def test_commands__run_over_s3_and_keep_the_secret(
         ["fit", URL, *FIT, "--json", str(result), "--checkpoint", saved, "--resume"],
         ["predict", URL, "--model", str(result), "--out", f"s3://{BUCKET}/predicted.zarr"],
         ["certify", URL, "--weights", str(result), *DEGREE, "--json", str(certificate)],
-        ["verify", str(result), URL],
+        ["verify", str(certificate), URL],
         ["inspect", URL + "x"],
     ]
     codes = [main([*command, *s3.flags]) for command in commands]
@@ -222,7 +222,7 @@ def test_server__that_fails_for_good_is_an_error_and_the_run_resumes(
             n_workers=2,
             storage_options=options,
             checkpoint=folder,
-            observer=Failing(proxy, {"final": fault}, 1e6),
+            observer=Failing(proxy, {"update-4": fault}, 1e6),
             **OPTIONS,
         )
     assert SECRET not in str(caught.value)
@@ -237,7 +237,7 @@ def test_server__that_fails_for_good_is_an_error_and_the_run_resumes(
         observer=observer,
         **OPTIONS,
     )
-    assert observer.started == ["final"]
+    assert observer.started == ["update-4", "final"]
     assert comparable(result) == undisturbed
 
 
