@@ -67,8 +67,9 @@ class PagePlugin(SchedulerPlugin):
             self.board.take(msg)
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
-        """Close the runs of a client that left in their midst."""
-        self.board.abandon(client, "client left")
+        """Close the runs of a client that left in their midst, here and for all who listen."""
+        for run in self.board.under_way(client):
+            scheduler.log_event(TOPIC, encode(run, [(time.time(), RunClosed("client left"))]))
 
 
 async def dask_setup(scheduler: Scheduler) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import itertools
 import sys
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     Result = MomentTestResult | FitResult | CertifyResult
 
 _SECONDS_BETWEEN_DRAWINGS = 0.25
-_LAST_WORD_SECONDS = 1.0
 
 
 def enable() -> bool:
@@ -60,33 +60,45 @@ class Monitor:
         self._board = Board()
         self._numbers = itertools.count(1)
         self._local = ""
-        self._news = threading.Condition()
+        self._lock = threading.Lock()
+        self._heard = 0.0
         self._screen: _Notebook | _Text = _Notebook() if _has_kernel() else _Text()
         self._due = 0.0
         enable()
 
     def __enter__(self) -> Monitor:
         if self._client is not None:
-            for _, message in self._client.get_events(TOPIC):
-                self._board.take(message)
-            over = [name for name, run in self._board.runs.items() if run.closed]
-            for name in over:
-                del self._board.runs[name]
+            self._catch_up()
+            known = self._board.runs
+            self._board.runs = {name: known[name] for name in self._board.under_way()}
             self._client.subscribe_topic(TOPIC, self._hear)
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._client is not None:
-            with self._news:  # the last message of a run that has just ended is under way
-                self._news.wait_for(self._all_closed, _LAST_WORD_SECONDS)
-            if self._client.status == "running":
+        if self._client is not None and self._client.status == "running":
+            with contextlib.suppress(OSError, TimeoutError):  # the scheduler may go just now
                 self._client.unsubscribe_topic(TOPIC)
-        with self._news:
+                self._catch_up()  # the last messages of a run that has just ended are under way
+        with self._lock:
             self._draw()
+
+    def _catch_up(self) -> None:
+        """Take in what the scheduler's log has and nobody has told."""
+        if self._client is not None:
+            for event in self._client.get_events(TOPIC):
+                self._take(event)
+
+    def _take(self, event: tuple[float, Any]) -> None:
+        """A message with the scheduler's time, unless it is known or of a run shown already."""
+        with self._lock:
+            at, message = event
+            if at > self._heard and not self._local:
+                self._heard = at
+                self._board.take(message)
 
     def __call__(self, event: Event) -> None:
         """Show an event of a run in this process."""
-        with self._news:
+        with self._lock:
             if isinstance(event, RunStarted) or not self._local:
                 self._local = f"here-{next(self._numbers)}"
             self._board.happen(self._local, time.time(), event)
@@ -95,16 +107,10 @@ class Monitor:
 
     def _hear(self, event: tuple[float, Any]) -> None:
         """A message from the scheduler, in the client's own thread."""
-        with self._news:
-            if self._local:
-                return  # this run is shown already, and would be shown twice
-            self._board.take(event[1])
-            self._news.notify_all()
-            if self._all_closed() or time.monotonic() >= self._due:
+        self._take(event)
+        with self._lock:
+            if time.monotonic() >= self._due or not self._board.under_way():
                 self._draw()
-
-    def _all_closed(self) -> bool:
-        return all(run.closed for run in self._board.runs.values())
 
     def _draw(self) -> None:
         self._due = time.monotonic() + _SECONDS_BETWEEN_DRAWINGS

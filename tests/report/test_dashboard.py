@@ -24,7 +24,7 @@ from streamhalf.events import PassProgress, PassStarted, RunEnded, RunStarted
 from streamhalf.records import Verdict
 from streamhalf.report import dashboard
 from streamhalf.report.dashboard import PagePlugin, dashboard_observer, install, mirrored
-from streamhalf.report.live import TOPIC, RunView, decode
+from streamhalf.report.live import TOPIC, RunClosed, RunView, decode
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -148,6 +148,8 @@ def test_page__closes_the_runs_of_a_client_that_left(client: Client) -> None:
         wait_for(lambda: runs_on(client)[-1].source == "left.zarr")
     wait_for(lambda: runs_on(client)[-1].closed)
     assert runs_on(client)[-1].error == "client left"
+    _, events = decode(client.get_events(TOPIC)[-1][1])  # monitors hear of it too
+    assert events[-1][1] == RunClosed("client left")
 
 
 def test_observer__sends_few_messages_and_the_latest_progress() -> None:

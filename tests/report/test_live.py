@@ -145,13 +145,13 @@ def test_board__forgets_old_runs_but_not_the_one_under_way() -> None:
     assert len(board.runs) == 20
 
 
-def test_board__abandons_the_runs_of_a_client() -> None:
+def test_board__knows_which_runs_of_a_client_are_under_way() -> None:
     board = Board()
     board.take(encode("client-a-1", told(STORY)))
     board.take(encode("client-a-2", told(STORY[:2])))
     board.take(encode("client-b-3", told(STORY[:2])))
-    board.abandon("client-a", "client left")
-    assert [run.status for run in board.runs.values()] == ["accepted", "failed", "running"]
+    assert board.under_way("client-a") == ["client-a-2"]
+    assert board.under_way() == ["client-a-2", "client-b-3"]
 
 
 @given(st.integers(1, 400), st.floats(0.01, 0.5))
