@@ -152,12 +152,12 @@ def predict(
     halfspace = model if isinstance(model, Halfspace) else _usable(model, force=force)
     target = Target(os.fspath(out), storage_options)
     source = open_features(store, features=features, storage_options=storage_options)
-    create_predictions(target, source, halfspace, overwrite=overwrite)
     started = start("predict", source, observer)
     with (
         open_engine(client or scheduler, n_workers) as engine,
         mirrored(engine, observer, started) as watched,
     ):
+        create_predictions(target, source, halfspace, overwrite=overwrite)
         write = partial(write_predictions, target, source, halfspace)
         n_positive = _write_all(engine, "predict", source.blocks, write, watched)
     finish_predictions(target, source, n_positive)

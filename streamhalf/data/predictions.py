@@ -25,6 +25,8 @@ def create_predictions(
             f"{source.name}: {source.dim} features, but the model has {len(halfspace.normal)}; "
             "predict on data with the features the model was fitted on"
         )
+    if not np.isfinite([*halfspace.normal, halfspace.offset]).all() or not any(halfspace.normal):
+        raise DataError("model: its halfspace must be finite and not all 0; fit again")
     column = Column(ARRAY, (source.n_rows,), source.blocks[0].n_rows, "int8", 0, ("row",))
     target.create((column,), {"fingerprint": source.fingerprint}, overwrite=overwrite)
 

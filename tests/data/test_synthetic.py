@@ -30,6 +30,7 @@ from streamhalf.data.marginals import (
     spike_law,
 )
 from streamhalf.data.noise import Noise, choose_cut
+from streamhalf.data.stores import Target
 from streamhalf.data.synthetic import (
     Generated,
     Planted,
@@ -37,7 +38,6 @@ from streamhalf.data.synthetic import (
     generate,
     plant,
 )
-from streamhalf.data.stores import Target
 from streamhalf.data.synthetic_store import create_store, finish_store, write_rows
 from streamhalf.errors import DataError, UsageError
 from streamhalf.kernels.localize import margins
