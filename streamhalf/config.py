@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
+from reprlib import repr as shown
 from typing import Any
 
 import yaml
@@ -114,10 +115,10 @@ class RunConfig:
         _whole("memory_limit", self.memory_limit, 1 << 20, 1 << 50)
         _whole("split_every", self.split_every, 2, 256)
         if not isinstance(self.whiten, bool):
-            raise UsageError(f"whiten: {self.whiten!r} is not True or False; use one of them")
+            raise UsageError(f"whiten: {shown(self.whiten)} is not True or False; use one of them")
         for name in ("scheduler", "features", "labels"):
             if not isinstance(getattr(self, name), str):
-                raise UsageError(f"{name}: {getattr(self, name)!r} is not text; give a string")
+                raise UsageError(f"{name}: {shown(getattr(self, name))} is not text; give a string")
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -131,7 +132,7 @@ def check_names(given: Iterable[str], known: tuple[str, ...], where: str) -> Non
         if name not in known:
             close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.4)
             hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-            raise UsageError(f"{where}: unknown parameter {name!r}; {hint}")
+            raise UsageError(f"{where}: unknown parameter {shown(name)}; {hint}")
 
 
 def parse_size(name: str, text: str) -> int:
@@ -185,18 +186,22 @@ def load_config(path: str | os.PathLike[str]) -> ConfigFile:
 
 def _whole(name: str, value: Any, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise UsageError(f"{name}: {value!r} is not a whole number; use one from {low} to {high}")
+        raise UsageError(
+            f"{name}: {shown(value)} is not a whole number; use one from {low} to {high}"
+        )
     _within(name, value, low, high)
 
 
 def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise UsageError(f"{name}: {value!r} is unknown; use one of {', '.join(choices)}")
+        raise UsageError(f"{name}: {shown(value)} is unknown; use one of {', '.join(choices)}")
 
 
 def _within(name: str, value: Any, low: float, high: float) -> None:
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number:
-        raise UsageError(f"{name}: {value!r} is not a number; use one from {low:g} to {high:g}")
+        raise UsageError(
+            f"{name}: {shown(value)} is not a number; use one from {low:g} to {high:g}"
+        )
     if not low <= value <= high:
-        raise UsageError(f"{name}: {value!r} is out of range; use {low:g} to {high:g}")
+        raise UsageError(f"{name}: {shown(value)} is out of range; use {low:g} to {high:g}")

@@ -12,6 +12,7 @@ import platform
 import types
 import typing
 from dataclasses import dataclass
+from reprlib import repr as shown
 from typing import Any, TypeVar
 
 import numpy as np
@@ -395,7 +396,7 @@ def from_json(cls: type[T], data: Any, *, where: str = "document") -> T:
         raise DataError(f"{where}: expected an object, got {type(data).__name__}")
     fields = {field.name: field for field in dataclasses.fields(cls)}
     if unknown := sorted(set(data) - set(fields)):
-        raise DataError(f"{where}: unknown key {unknown[0]!r}; expected {', '.join(fields)}")
+        raise DataError(f"{where}: unknown key {shown(unknown[0])}; expected {', '.join(fields)}")
     hints = typing.get_type_hints(cls)
     values: dict[str, Any] = {}
     for name, field in fields.items():
@@ -405,7 +406,7 @@ def from_json(cls: type[T], data: Any, *, where: str = "document") -> T:
             raise DataError(f"{where}: key {name!r} is missing")
     if "schema" in values and values["schema"] != fields["schema"].default:
         raise DataError(
-            f"{where}.schema: {values['schema']!r} is another kind of document; expected "
+            f"{where}.schema: {shown(values['schema'])} is another kind of document; expected "
             f"{fields['schema'].default!r}"
         )
     return cls(**values)
@@ -428,7 +429,7 @@ def _decode(hint: Any, data: Any, where: str) -> Any:
             return hint(data)
         except ValueError:
             known = ", ".join(str(member.value) for member in hint)
-            raise DataError(f"{where}: {data!r} is not one of {known}") from None
+            raise DataError(f"{where}: {shown(data)} is not one of {known}") from None
     return _decode_plain(hint, data, where)
 
 
@@ -442,4 +443,4 @@ def _decode_plain(hint: Any, data: Any, where: str) -> Any:
             raise DataError(f"{where}: a whole number too large for a float") from None
     if isinstance(data, hint) and isinstance(data, bool) == (hint is bool):
         return data
-    raise DataError(f"{where}: expected {hint.__name__}, got {data!r}")
+    raise DataError(f"{where}: expected {hint.__name__}, got {shown(data)}")

@@ -24,6 +24,7 @@ from streamhalf.data.synthetic import DTYPES
 from streamhalf.data.synthetic_store import DEFAULT_CHUNK_ROWS
 from streamhalf.errors import DataError
 from streamhalf.files import read_record
+from streamhalf.names import public_name
 from streamhalf.records import FitResult
 from streamhalf.report.terminal import show_store
 
@@ -126,7 +127,7 @@ def run_synth(options: argparse.Namespace) -> int:
             observer=observer,
             **chosen,
         )
-    print(f"wrote {options.rows:,} rows of {options.dim} features to {options.out}")
+    print(f"wrote {options.rows:,} rows of {options.dim} features to {public_name(options.out)}")
     print(f"planted error {error:.6f} (marginal {options.marginal}, noise {options.noise})")
     return 0
 
@@ -154,7 +155,7 @@ def run_predict(options: argparse.Namespace) -> int:
             observer=observer,
             **given(options, "force", "overwrite", "features", "scheduler", "n_workers"),
         )
-    print(f"wrote predictions to {options.out}: {n_positive:,} rows are +1")
+    print(f"wrote predictions to {public_name(options.out)}: {n_positive:,} rows are +1")
     return 0
 
 

@@ -108,7 +108,7 @@ def add_storage(parser: argparse.ArgumentParser) -> None:
         "--storage-option",
         action="append",
         metavar="KEY=VALUE",
-        help="for URLs: an option of the storage (repeatable), such as anon=true",
+        help="for URLs: an option of the storage (repeatable), such as anon=true or endpoint_url=http://127.0.0.1:9000",
     )
 
 
@@ -143,15 +143,15 @@ def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names if hasattr(options, name)}
 
 
-def check_writable(path: str | None) -> None:
+def check_writable(path: str | None, option: str = "json") -> None:
     """Refuse an output file that cannot be written before any work is done."""
     if path is None:
         return
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(path) or not os.path.isdir(folder):
-        raise UsageError(f"json: {path!r} cannot be written; name a file in an existing folder")
+        raise UsageError(f"{option}: {path!r} cannot be written; name a file in an existing folder")
     if not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise UsageError(f"json: {path!r} cannot be written; permission denied")
+        raise UsageError(f"{option}: {path!r} cannot be written; permission denied")
 
 
 @contextmanager

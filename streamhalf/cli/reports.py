@@ -57,7 +57,7 @@ def run_report(options: argparse.Namespace) -> int:
     """The page of a result file."""
     source = Path(options.result)
     target = Path(getattr(options, "out", source.with_suffix(".html")))
-    check_writable(str(target))
+    check_writable(str(target), "out")
     if target.exists() and source.exists() and target.samefile(source):
         raise UsageError(f"out: {str(target)!r} is the result file itself; name another file")
     api.report(read_result(source), target)

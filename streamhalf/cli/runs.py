@@ -185,7 +185,7 @@ def run_fit(options: argparse.Namespace) -> int:
     """The tester-learner."""
     path = getattr(options, "json", None)
     check_writable(path)
-    check_writable(getattr(options, "report", None))
+    check_writable(getattr(options, "report", None), "report")
     config = read_config(options)
     with observe(options) as observer:
         result = api.fit(
@@ -203,7 +203,7 @@ def run_certify(options: argparse.Namespace) -> int:
     """The certificate of somebody's classifier."""
     path = getattr(options, "json", None)
     check_writable(path)
-    check_writable(getattr(options, "report", None))
+    check_writable(getattr(options, "report", None), "report")
     config = read_config(options)
     weights = read_weights(options.weights)
     with observe(options) as observer:

@@ -33,6 +33,7 @@ class SegmentScatterResult:
     rows.
     """
 
+    segments: NDArray[np.int64]
     counts: NDArray[np.int64]
     means: NDArray[np.float64]
     overall: NDArray[np.float64]
@@ -98,7 +99,7 @@ class SegmentScatter:
         # a segment is part of the whole: the variance of the difference shrinks by its share
         errors = np.sqrt(variance * (1 / counts - 1 / total)[:, None])
         z = np.divide(means - mean, errors, out=np.zeros_like(means), where=errors > 0)
-        return SegmentScatterResult(counts, means, mean, z)
+        return SegmentScatterResult(np.flatnonzero(held), counts, means, mean, z)
 
     def partial_nbytes(self, dim: int) -> int:
         """Two tables and the counts."""

@@ -30,6 +30,7 @@ class ExchangeabilityTester:
         names = {0: "y", 1: "|x|^2"}
         what = names.get(quantity, f"y·x{quantity - 1}")
         mean = float(result.means[segment, quantity]) if result.means.size else 0.0
+        number = int(result.segments[segment]) if result.segments.size else 0
         passed = worst <= limit
         return Judgement(
             tester=self.name,
@@ -40,7 +41,7 @@ class ExchangeabilityTester:
             n_rows=int(result.counts.sum()),
             evidence=(
                 Evidence(
-                    name=f"mean of {what} in segment {segment + 1}",
+                    name=f"mean of {what} in segment {number + 1}",
                     observed=mean,
                     expected=float(result.overall[quantity]),
                     deviation=worst,
