@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.algorithms.localized_update import LocalizedUpdate
-from streamhalf.algorithms.planner import FIRST_DELTA, PAPER_FIRST_DELTA, WIDE_DIM, RunPlan
+from streamhalf.algorithms.planner import (
+    FIRST_DELTA,
+    PAPER_FIRST_DELTA,
+    WIDE_DIM,
+    RunPlan,
+    partial_limit,
+)
 from streamhalf.algorithms.proper_learner import ProperLearner
 from streamhalf.algorithms.wedge_bound import WedgeBound, WedgeOutcome, join_outcomes
 from streamhalf.config import RunConfig
@@ -188,14 +194,10 @@ class Localization:
             seed=self.config.seed,
             first=first,
         )
-        room = self._partial_nbytes() // (4 * self.plan.dim * (self.plan.dim + 3))
+        room = partial_limit(self.config) // (4 * self.plan.dim * (self.plan.dim + 3))
         slabs = min(len(wedge.edges()) + 1, max(4, room))
         size = max(1, room // slabs)
         return replace(wedge, candidates=wedge.candidates[:size], most_slabs=slabs)
-
-    def _partial_nbytes(self) -> int:
-        """What one partial may take: half a worker's memory, two tasks with all they combine."""
-        return self.config.memory_limit // (4 * (self.config.split_every + 2))
 
     def _after_initial(self, state: LocalizationState, result: Any) -> LocalizationState:
         learned, scatter = result

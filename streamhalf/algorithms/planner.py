@@ -274,7 +274,13 @@ def _round_up(eps: float) -> float:
 def _memory(plan: RunPlan, config: RunConfig, row_nbytes: int) -> int:
     """Projected memory of one task of the largest pass."""
     features = count_monomials(min(plan.dim, WIDE_DIM), config.degree // 2)
-    moments = 8 * features**2
+    moments = 8 * max(features, plan.dim + 1) ** 2
     slabs = 2 * finest_half_count(plan.eps) + 2
     final = 8 * (plan.max_updates + 1) * slabs * (1 + plan.dim * (plan.dim + 1) // 2)
-    return TASK_COPIES * BLOCK_NBYTES + (config.split_every + 2) * max(moments, final)
+    largest = max(moments, min(final, partial_limit(config)))
+    return TASK_COPIES * BLOCK_NBYTES + (config.split_every + 2) * largest
+
+
+def partial_limit(config: RunConfig) -> int:
+    """What one partial may take: half a worker's memory, two tasks with all they combine."""
+    return config.memory_limit // (4 * (config.split_every + 2))
