@@ -154,7 +154,7 @@ def _advice(bound: LowerBound, n_rows: int, error: float, dim: int, degree: int)
         return "the bound is tight"
     enough = math.ceil(30 * dim**2 / max(error, 1e-6))
     if n_rows < enough:
-        return f"more rows: about {enough:,} leave little sampling noise in the moments"
+        return f"about {enough:,} rows would leave little sampling noise in the moments"
     if degree < 8 and count_monomials(dim, degree + 2) < 50_000:
-        return f"a higher degree of the slab moments (now {degree})"
+        return f"certificate_degree {degree + 2} would tighten it (now {degree})"
     return "label noise of this shape hides better halfspaces from moments of this degree"

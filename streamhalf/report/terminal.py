@@ -175,10 +175,10 @@ def interval_words(error: float, certificate: CertificateRecord, tau: float) -> 
         return f"No lower bound above 0 could be certified; {certificate.advice}."
     weakest = math.degrees(certificate.angle_low)
     return (
-        f"Certified: no halfspace errs on less than {100 * lower:.3f}% of these rows "
-        f"({100 * certificate.opt.lower:.3f}% of their source, confidence {100 * (1 - tau):g}%): "
-        f"{error / lower:.3g} times the best at most. The bound is weakest at {weakest:.0f} "
-        f"degrees; {certificate.advice}."
+        f"Certified: it errs on {100 * error:.3f}% of all rows, no halfspace through the origin "
+        f"on less than {100 * lower:.3f}% ({100 * certificate.opt.lower:.3f}% of their source, "
+        f"confidence {100 * (1 - tau):g}%): {error / lower:.3g} times the best at most. The bound "
+        f"is weakest at {weakest:.0f} degrees; {certificate.advice}."
     )
 
 
@@ -219,8 +219,8 @@ def fit_sentence(result: FitResult) -> str:
     if result.verdict is Verdict.INCONCLUSIVE:
         return (
             f"Too few rows to tell ({rows}).\nJudging at eps = {result.eps:.4g} takes about "
-            f"{result.rows_needed:,} rows. For small data there is rows=reuse (all rows in every "
-            "pass), and a larger eps."
+            f"{result.rows_needed:,} rows"
+            + ("." if result.split == "reuse" else "; fewer where every pass may reuse all rows.")
             if result.rows_needed is not None
             else f"Not accepted: {result.notices[-1]}."
         )

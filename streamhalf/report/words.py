@@ -92,7 +92,10 @@ def fit_headline(result: FitResult) -> str:
     text = f"The halfspace is wrong on {percent(result.error.empirical)} of rows it never saw"
     if result.certificate is not None and result.certificate.opt.lower_empirical > 0:
         best = percent(result.certificate.opt.lower_empirical)
-        return f"{text}, and no halfspace at all is wrong on less than {best} of these data."
+        return (
+            f"{text}, and no halfspace through the origin is wrong on less than {best} of these "
+            "data."
+        )
     return f"{text}, and the features passed every test that its guarantee rests on."
 
 
@@ -113,7 +116,7 @@ def certify_headline(result: CertifyResult) -> str:
     text = f"The classifier is wrong on {percent(result.error.empirical)} of these rows"
     if result.certificate.opt.lower_empirical > 0:
         best = percent(result.certificate.opt.lower_empirical)
-        return f"{text}, and no halfspace at all is wrong on less than {best} of them."
+        return f"{text}, and no halfspace through the origin is wrong on less than {best} of them."
     return f"{text}; no bound above 0 could be certified for the best halfspace."
 
 
