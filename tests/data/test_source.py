@@ -291,3 +291,16 @@ def test_nearest_names__suggests_only_what_is_close() -> None:
 def test_open_source__names_a_path_without_a_store(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such store; check the path"):
         open_source(tmp_path / "nothing.zarr")
+
+
+def test_open_source__takes_a_group_on_obstore(write_store: StoreWriter) -> None:
+    from obstore.store import LocalStore
+    from zarr.storage import ObjectStore
+
+    path = write_store(*make_rows(400, 3))
+    group = zarr.open_group(ObjectStore(LocalStore(str(path)), read_only=True), mode="r")
+    found = pickle.loads(pickle.dumps(open_source(group)))
+    assert found.fingerprint == open_source(str(path)).fingerprint
+    np.testing.assert_array_equal(
+        found.read(RowRange(100, 300)).X, open_source(str(path)).read(RowRange(100, 300)).X
+    )
