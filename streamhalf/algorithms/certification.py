@@ -92,6 +92,17 @@ class Certification:
             members = [Whitened(member, self.whitening) for member in members]
         return Bundle((RowDigest(), *members))
 
+    def run(self, run: Run, source: Source, *, tau: float) -> CertificateRecord:
+        """The certificate pass over all rows, as they are stored."""
+        found = run.reduce(
+            "certificate",
+            source,
+            self.needs(),
+            split_every=2,
+            count_accepted=lambda result: int(result[1].n_rows),
+        )
+        return self.conclude(found, tau=tau)
+
     def conclude(self, result: tuple[Any, ...], *, tau: float) -> CertificateRecord:
         """Bound, interval, and what would tighten it."""
         digest, *statistics = result

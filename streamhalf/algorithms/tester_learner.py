@@ -86,10 +86,7 @@ def certify_fit(run: Run, source: Source, config: RunConfig, result: FitResult) 
         degree=config.certificate_degree,
         memory_limit=config.memory_limit,
     )
-    everywhere = HalfspaceErrors(np.array(result.halfspace.normal), result.halfspace.offset)
-    certificate, _ = certify_halfspace(
-        run, source, certification, everywhere, name="certificate", tau=config.tau
-    )
+    certificate = certification.run(run, source, tau=config.tau)
     certified = replace(
         result,
         opt=certificate.opt,

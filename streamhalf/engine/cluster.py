@@ -9,7 +9,6 @@ import queue
 import time
 import uuid
 import warnings
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dask.callbacks import Callback
@@ -30,16 +29,12 @@ _STUCK_SECONDS = 300.0
 _RESUME = "passes that were saved stay saved: run again with --resume (with --checkpoint)"
 
 
-def _merge(context: Any, combine: Callable[[Any, Any, Any], Any], parts: list[Counted]) -> Counted:
-    return merge(context, combine, parts)
-
-
 def build_graph(job: Job) -> tuple[list[Delayed], Delayed]:
     """Lazy leaves and lazy root of a job; names start with the job's readable name."""
     name = job.name.replace("-", "_")  # Dask ends the prefix it shows at a part such as "-1"
     token = uuid.uuid4().hex  # a pass that runs again must not meet results of another run
     context = delayed(job.context, name=f"{name}-context-{token}", traverse=False)
-    leaf, combine = delayed(job.leaf, pure=False), delayed(_merge, pure=False)
+    leaf, combine = delayed(job.leaf, pure=False), delayed(merge, pure=False)
     leaves = [
         leaf(context, item, dask_key_name=f"{name}-map-{token}-{i}")
         for i, item in enumerate(job.items)

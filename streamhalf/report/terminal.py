@@ -23,6 +23,7 @@ from streamhalf.records import (
     Verdict,
     VerifyResult,
 )
+from streamhalf.report.words import leading_rejection
 
 _STYLE = {
     Outcome.PASSED: "green",
@@ -71,9 +72,10 @@ def moment_sentence(result: MomentTestResult) -> str:
 
 
 def _worst_rejection(judgements: tuple[Judgement, ...]) -> Judgement:
-    rejected = [judgement for judgement in judgements if judgement.outcome is Outcome.REJECTED]
-    named = [judgement for judgement in rejected if judgement.tester == "largest moment"]
-    return (named or rejected)[0]
+    found = leading_rejection(judgements)
+    if found is None:
+        raise ValueError("no tester rejected")
+    return found
 
 
 def _tester_table(judgements: tuple[Judgement, ...]) -> Table:
