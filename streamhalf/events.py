@@ -62,6 +62,19 @@ class SlabsMeasured:
 
 
 @dataclass(frozen=True, slots=True)
+class SlabsCounted:
+    """Rows that some tasks of pass `name` saw, while it runs: what comes later is added to it.
+
+    For each candidate its errors and its rows in slabs of `width` (the outer two are tails).
+    """
+
+    name: str
+    width: float
+    errors: tuple[int, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnded:
     """The command has its answer."""
 
@@ -69,7 +82,14 @@ class RunEnded:
 
 
 Event: TypeAlias = (
-    RunStarted | PassStarted | PassProgress | PassEnded | TesterJudged | SlabsMeasured | RunEnded
+    RunStarted
+    | PassStarted
+    | PassProgress
+    | PassEnded
+    | TesterJudged
+    | SlabsMeasured
+    | SlabsCounted
+    | RunEnded
 )
 Observer: TypeAlias = Callable[[Event], None]
 

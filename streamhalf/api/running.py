@@ -28,6 +28,7 @@ from streamhalf.records import (
     Versions,
 )
 from streamhalf.reductions.covariance import Covariance
+from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -72,16 +73,23 @@ def open_run(
     """
     with (
         open_engine(client or config.scheduler, config.n_workers) as engine,
-        mirrored(engine, observer, started) as watched,
+        mirrored(engine, observer, started) as (watched, slabs),
     ):
-        yield Run(engine, config.memory_limit, config.split_every, watched, checkpoint)
+        limit, split_every = config.memory_limit, config.split_every
+        yield Run(engine, limit, split_every, watched, checkpoint, slabs.listen)
 
 
 @contextmanager
-def mirrored(engine: Engine, observer: Observer, started: RunStarted | None) -> Iterator[Observer]:
-    """The observer, joined on a cluster with one that feeds the scheduler's dashboard."""
+def mirrored(
+    engine: Engine, observer: Observer, started: RunStarted | None
+) -> Iterator[tuple[Observer, LocalSlabs | ClusterSlabs]]:
+    """The observer, joined on a cluster with one that feeds the scheduler's dashboard.
+
+    Yields it, and what hears of the slabs that tasks count.
+    """
     if not isinstance(engine, ClusterEngine):
-        yield observer
+        local = LocalSlabs(observer)
+        yield local, local
         return
     from streamhalf.report.dashboard import mirrored  # imports distributed, which takes a second
 

@@ -106,7 +106,7 @@ def synth(
         started = RunStarted("synth", target.name, request.rows, request.dim)
         observer(started)
         write = partial(write_rows, target, request, planted)
-        with mirrored(engine, observer, started) as watched:
+        with mirrored(engine, observer, started) as (watched, _):
             n_flipped = _write_all(engine, "synth", chunks, write, watched)
     finish_store(target, request, planted, n_flipped)
     return n_flipped / request.rows
@@ -155,7 +155,7 @@ def predict(
     started = start("predict", source, observer)
     with (
         open_engine(client or scheduler, n_workers) as engine,
-        mirrored(engine, observer, started) as watched,
+        mirrored(engine, observer, started) as (watched, _),
     ):
         create_predictions(target, source, halfspace, overwrite=overwrite)
         write = partial(write_predictions, target, source, halfspace)

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from dask.delayed import Delayed, delayed
 
@@ -22,6 +22,9 @@ from streamhalf.records import PassRecord
 from streamhalf.reductions.base import Reduction
 
 R = TypeVar("R")
+
+Tell: TypeAlias = Callable[[Any], None]
+"""Called with each task's partial in the task's own process, for those who watch; never raises."""
 
 MAX_TASKS = 4096
 """More tasks than this only burden the scheduler: blocks are dealt to tasks in runs."""
@@ -47,6 +50,8 @@ class PassPlan:
         Partials combined by one task.
     detail
         What else to say of it while it runs.
+    tell
+        Hears of every task's partial.
     """
 
     name: str
@@ -55,6 +60,7 @@ class PassPlan:
     blocks: tuple[RowRange, ...]
     split_every: int = 8
     detail: str = ""
+    tell: Tell | None = None
 
     @property
     def n_rows(self) -> int:
@@ -101,7 +107,7 @@ class PassPlan:
             read = self.source.schema.read_arrays
         return Job(
             name=self.name,
-            context=PassContext(read, self.reduction),
+            context=PassContext(read, self.reduction, self.tell),
             items=items,
             rows=tuple(sum(rows.n_rows for rows in task) for task in tasks),
             leaf=map_blocks,
@@ -120,10 +126,11 @@ def _cut(reader: DaskReader, rows: RowRange) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassContext:
-    """What every task of a pass needs: how its item becomes blocks, and what is summed."""
+    """What every task of a pass needs: how its item becomes blocks, what is summed, who hears."""
 
     read: Callable[[Any], Iterable[Block]]
     reduction: Reduction[Any, Any]
+    tell: Tell | None = None
 
 
 def map_blocks(context: PassContext, item: Any) -> Counted:
@@ -137,6 +144,8 @@ def map_blocks(context: PassContext, item: Any) -> Counted:
         total = Counted(block.n_rows + (total.n_rows if total else 0), partial)
     if total is None:
         raise ValueError("a task without blocks")
+    if context.tell is not None:
+        context.tell(total.partial)
     return total
 
 

@@ -10,7 +10,7 @@ from streamhalf.data.block import RowRange
 from streamhalf.data.source import Source
 from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.job import Engine
-from streamhalf.engine.plan import PassPlan, run_pass
+from streamhalf.engine.plan import PassPlan, Tell, run_pass
 from streamhalf.errors import DataError
 from streamhalf.events import Observer, PassEnded
 from streamhalf.records import PassRecord
@@ -19,13 +19,17 @@ from streamhalf.reductions.base import Reduction
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """Runs passes one after the other and keeps their records."""
+    """Runs passes one after the other and keeps their records.
+
+    `listen` gives what is to hear of the tasks of a pass of this name and reduction, if anything.
+    """
 
     engine: Engine
     memory_limit: int
     split_every: int
     observer: Observer
     checkpoint: Checkpoint | None = None
+    listen: Callable[[str, Reduction[Any, Any]], Tell | None] | None = None
     passes: list[PassRecord] = field(default_factory=list)
 
     def reduce(
@@ -47,6 +51,7 @@ class Run:
             blocks=source.blocks if blocks is None else blocks,
             split_every=split_every or self.split_every,
             detail=detail,
+            tell=None if self.listen is None else self.listen(name, reduction),
         )
         if self.checkpoint is not None:
             template = reduction.empty(source.dim)

@@ -21,6 +21,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from streamhalf.events import Event, Observer, PassProgress, RunStarted, fan_out
 from streamhalf.report.live import TOPIC, Board, Happening, RunClosed, encode
+from streamhalf.report.slab_watch import SECONDS_BETWEEN_COUNTS, ClusterSlabs
 
 if TYPE_CHECKING:
     from bokeh.document import Document
@@ -30,6 +31,9 @@ PAGES = ("/streamhalf", "/individual-streamhalf")
 """The page of the dashboard, and the same without its frame: what a lab extension lists."""
 
 SECONDS_BETWEEN_MESSAGES = 0.4
+_COUNTS_PER_SECOND = 3
+"""Messages of all workers together, at most."""
+
 _REDRAW_MS = 500
 _CLOSE_SECONDS = 2.0
 _run_numbers = itertools.count(1)
@@ -177,7 +181,7 @@ class DashboardObserver:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._run = f"{client.id}-{next(_run_numbers)}"
+        self.run = f"{client.id}-{next(_run_numbers)}"
         self._lock = threading.Lock()
         self._waiting: list[Happening] = []
         self._timer: threading.Timer | None = None
@@ -221,7 +225,7 @@ class DashboardObserver:
             waiting, self._waiting = self._waiting, []
         try:
             if self._client.status == "running":
-                self._client.log_event(TOPIC, encode(self._run, waiting))
+                self._client.log_event(TOPIC, encode(self.run, waiting))
         except Exception:  # the scheduler may be gone or refuse; the run will notice by itself
             self._over = True
         with self._lock:
@@ -244,8 +248,10 @@ def dashboard_observer(client: Client) -> DashboardObserver:
 @contextmanager
 def mirrored(
     client: Client, observer: Observer, started: RunStarted | None = None
-) -> Iterator[Observer]:
+) -> Iterator[tuple[Observer, ClusterSlabs]]:
     """The observer joined with one for the dashboard, which gets its page if it can have one.
+
+    Yields it, and what lets workers tell of the slabs they count.
 
     Parameters
     ----------
@@ -261,8 +267,14 @@ def mirrored(
     if started is not None:
         mirror(started)
     try:
-        yield fan_out(observer, mirror)
+        yield fan_out(observer, mirror), ClusterSlabs(mirror.run, _seconds_between(client))
     except BaseException as error:
         mirror.close(type(error).__name__)
         raise
     mirror.close()
+
+
+def _seconds_between(client: Client) -> float:
+    """Between two messages of one worker, so that those of all are few."""
+    n_workers = len(client.scheduler_info(n_workers=-1)["workers"])
+    return max(SECONDS_BETWEEN_COUNTS, n_workers / _COUNTS_PER_SECOND)

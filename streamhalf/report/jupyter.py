@@ -62,6 +62,7 @@ class Monitor:
         self._local = ""
         self._lock = threading.Lock()
         self._heard = 0.0
+        self._listening = False
         self._screen: _Notebook | _Text = _Notebook() if _has_kernel() else _Text()
         self._due = 0.0
         enable()
@@ -71,10 +72,12 @@ class Monitor:
             self._catch_up()
             known = self._board.runs
             self._board.runs = {name: known[name] for name in self._board.under_way()}
+            self._listening = True
             self._client.subscribe_topic(TOPIC, self._hear)
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._listening = False
         if self._client is not None and self._client.status == "running":
             with contextlib.suppress(OSError, TimeoutError):  # the scheduler may go just now
                 self._client.unsubscribe_topic(TOPIC)
@@ -107,6 +110,8 @@ class Monitor:
 
     def _hear(self, event: tuple[float, Any]) -> None:
         """A message from the scheduler, in the client's own thread."""
+        if not self._listening:  # the scheduler learns a little later that nobody does
+            return
         self._take(event)
         with self._lock:
             if time.monotonic() >= self._due or not self._board.under_way():

@@ -18,6 +18,7 @@ from streamhalf.events import (
     PassStarted,
     RunEnded,
     RunStarted,
+    SlabsCounted,
     SlabsMeasured,
     TesterJudged,
 )
@@ -49,6 +50,7 @@ _KINDS: dict[str, type[Any]] = {
         PassEnded,
         TesterJudged,
         SlabsMeasured,
+        SlabsCounted,
         RunEnded,
         RunClosed,
     )
@@ -126,7 +128,8 @@ class RunView:
     started: float = 0.0
     passes: list[PassView] = field(default_factory=list)
     testers: dict[str, TesterView] = field(default_factory=dict)
-    slabs: SlabsMeasured | None = None
+    measured: SlabsMeasured | None = None
+    counted: SlabsCounted | None = None
     verdict: Verdict | None = None
     closed: bool = False
     error: str = ""
@@ -143,8 +146,24 @@ class RunView:
             return str(self.verdict)
         return "finished" if self.closed else "running"
 
+    @property
+    def slabs(self) -> SlabsMeasured | None:
+        """Slabs along the best candidate; while the pass runs, of the rows so far."""
+        if self.measured is not None or self.counted is None:
+            return self.measured
+        best = self.counted.errors.index(min(self.counted.errors))
+        return SlabsMeasured(self.counted.width, self.counted.counts[best])
+
+    @property
+    def slabs_so_far(self) -> bool:
+        """Whether the slabs are of a pass under way."""
+        return self.measured is None and self.counted is not None
+
     def take(self, at: float, event: Event | RunClosed) -> None:
         """Take in what happened."""
+        if isinstance(event, SlabsCounted):  # at is a worker's time, which may differ from ours
+            self._add_slabs(event)
+            return
         self.at = at
         if isinstance(event, RunStarted):
             self.command, self.source, self.notices = event.command, event.source, event.notices
@@ -159,7 +178,7 @@ class RunView:
         elif isinstance(event, TesterJudged):
             add_judgement(self.testers, event.judgement)
         elif isinstance(event, SlabsMeasured):
-            self.slabs = event
+            self.measured = event
         elif isinstance(event, RunEnded):
             self.verdict = event.verdict
             self.closed = True
@@ -175,11 +194,32 @@ class RunView:
         self.passes.append(PassView(name, "", n_rows, self.at))
         return self.passes[-1]
 
+    def _add_slabs(self, event: SlabsCounted) -> None:
+        """Add rows of the pass under way; what comes after its end is known already."""
+        known = self.closed or any(one.name == event.name and one.done for one in self.passes)
+        if known or not event.errors or len(event.errors) != len(event.counts):
+            return
+        before = self.counted
+        if before is None or _layout(before) != _layout(event):
+            self.counted = event
+            return
+        pairs = zip(before.counts, event.counts, strict=True)
+        self.counted = replace(
+            event,
+            errors=tuple(a + b for a, b in zip(before.errors, event.errors, strict=True)),
+            counts=tuple(tuple(a + b for a, b in zip(*rows, strict=True)) for rows in pairs),
+        )
+
     def _end_pass(self, event: PassEnded) -> None:
         record = event.record
         ended = self._pass(record.name, record.rows_read)
         ended.n_rows = ended.rows_done = record.rows_read
         ended.rows_accepted, ended.seconds, ended.done = record.rows_accepted, record.seconds, True
+
+
+def _layout(slabs: SlabsCounted) -> tuple[str, float, tuple[int, ...]]:
+    """Counts of the same layout may be added."""
+    return slabs.name, slabs.width, tuple(map(len, slabs.counts))
 
 
 def encode(run: str, happenings: Iterable[Happening]) -> dict[str, Any]:
@@ -252,6 +292,8 @@ class Board:
     def happen(self, run: str, at: float, event: Event | RunClosed) -> None:
         """Take in an event of a run."""
         if run not in self.runs:
+            if isinstance(event, SlabsCounted):  # of a run that is forgotten
+                return
             self.runs[run] = RunView(run, at)
         self.runs[run].take(at, event)
         while len(self.runs) > _MOST_RUNS:

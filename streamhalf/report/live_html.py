@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+import numpy as np
+
 from streamhalf.events import SlabsMeasured
 from streamhalf.records import Outcome
 from streamhalf.report.live import PassView, RunView, TesterView, margin
@@ -21,6 +23,9 @@ COLOURS = {
     "not judged": "#757575",
     "running": "#1565c0",
 }
+SO_FAR = "slab mass so far"
+"""What a pass under way shows where its tester will stand."""
+
 _TRACK = "rgba(128,128,128,.22)"
 _CELL = "padding:2px 14px 2px 0;border:0;text-align:left;background:none"
 _NUMBER = f"{_CELL};text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap"
@@ -60,10 +65,10 @@ def _pass_row(one: PassView) -> str:
     )
 
 
-def tester_table(testers: Iterable[TesterView]) -> str:
-    """How close each tester came to its limit at worst."""
+def tester_table(testers: Iterable[TesterView], *more: str) -> str:
+    """How close each tester came to its limit at worst; `more` rows follow."""
     header = ("tester", "", "worst / limit", "judged", "in pass", "outcome")
-    return _table(header, map(_tester_row, testers))
+    return _table(header, [*map(_tester_row, testers), *more])
 
 
 def _tester_row(one: TesterView) -> str:
@@ -106,7 +111,39 @@ def slab_densities(slabs: SlabsMeasured) -> list[tuple[float, float, float, floa
     ]
 
 
-def slab_picture(slabs: SlabsMeasured, *, width: int = 420, height: int = 90) -> str:
+def mass_so_far(run: RunView) -> float | None:
+    """Distance of the slabs from the Gaussian over its limit, while the pass runs.
+
+    Both at the width that is drawn: one of the scales that the tester itself looks at.
+    """
+    slabs = run.slabs
+    if slabs is None or not run.slabs_so_far or len(slabs.counts) < 4:
+        return None
+    observed = np.array(slabs.counts, dtype=np.float64) / max(1, sum(slabs.counts))
+    expected = gaussian_masses(slabs.width, (len(slabs.counts) - 2) // 2)
+    return float(np.abs(observed - expected).sum()) / slabs.width
+
+
+def _mass_rows(run: RunView) -> list[str]:
+    mass = mass_so_far(run)
+    if mass is None:
+        return []
+    words = (SO_FAR, _bar(mass, COLOURS["running"], 160))
+    return [_row(words, (f"{mass:.0%}", "", "final", slab_width(run)))]
+
+
+def slab_width(run: RunView) -> str:
+    """How thick the slabs are that are drawn: the tester's own may be thinner."""
+    return "" if run.slabs is None else f"slabs of {run.slabs.width:.2g}"
+
+
+def slab_title(run: RunView) -> str:
+    """Of how many rows the histogram is."""
+    rows = 0 if run.slabs is None else sum(run.slabs.counts)
+    return f"{rows:,} rows so far" if run.slabs_so_far else f"{rows:,} rows"
+
+
+def slab_picture(slabs: SlabsMeasured, rows: str, *, width: int = 420, height: int = 90) -> str:
     """Histogram of the margins along the halfspace, with the Gaussian as a line."""
     densities = slab_densities(slabs)
     top = 1.05 * max(max(one[2:]) for one in densities)
@@ -122,8 +159,8 @@ def slab_picture(slabs: SlabsMeasured, *, width: int = 420, height: int = 90) ->
     )
     reach = densities[-1][1]
     return (
-        f'<div style="margin-top:8px">margins along the halfspace, from {-reach:.2g} to '
-        f"{reach:.2g}; line: Gaussian</div>"
+        f'<div style="margin-top:8px">margins of {rows} along the halfspace, from '
+        f"{-reach:.2g} to {reach:.2g}; line: Gaussian</div>"
         f'<svg role="img" aria-label="histogram of margins" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}"><g fill="{COLOURS["running"]}" fill-opacity=".45">{bars}'
         f'</g><polyline points="{points}" fill="none" stroke="{COLOURS["rejected"]}" '
@@ -137,9 +174,9 @@ def run_html(run: RunView) -> str:
     if run.passes:
         parts.append(pass_table(run.passes))
     if run.testers:
-        parts.append(tester_table(run.testers.values()))
+        parts.append(tester_table(run.testers.values(), *_mass_rows(run)))
     if run.slabs is not None and len(run.slabs.counts) > 2:
-        parts.append(slab_picture(run.slabs))
+        parts.append(slab_picture(run.slabs, slab_title(run)))
     return f'<div style="line-height:1.45">{"".join(parts)}</div>'
 
 

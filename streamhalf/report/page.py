@@ -7,16 +7,28 @@ from typing import Any
 from bokeh.layouts import column, row
 from bokeh.models import ColumnDataSource, DataRange1d, FactorRange, Range1d
 from bokeh.models.annotations.geometry import Span
+from bokeh.models.annotations.labels import Title
 from bokeh.models.widgets.inputs import Select
 from bokeh.models.widgets.markups import Div
 from bokeh.plotting import figure
 
 from streamhalf.records import Outcome
 from streamhalf.report.live import Board, RunView, margin
-from streamhalf.report.live_html import COLOURS, headline, pass_table, run_table, slab_densities
+from streamhalf.report.live_html import (
+    COLOURS,
+    SO_FAR,
+    headline,
+    mass_so_far,
+    pass_table,
+    run_table,
+    slab_densities,
+    slab_title,
+    slab_width,
+)
 
 _LATEST = "latest"
 _WIDEST_MARGIN = 2.0
+_SLABS = "Margins along the halfspace (line: Gaussian)"
 _NO_RUN = "<h3>No run yet</h3>Runs of streamhalf on this cluster appear here while they run."
 
 
@@ -33,9 +45,15 @@ class Page:
         self._slabs = ColumnDataSource(_columns("left", "right", "observed", "middle", "expected"))
         self._testers = ColumnDataSource(_columns("tester", "margin", "colour", "words"))
         self._names = FactorRange()
-        self._slab_figure = _draw_slabs(self._slabs)
+        self._slab_title = Title(text=_SLABS)
+        self._slab_figure = _draw_slabs(self._slabs, self._slab_title)
         self._tester_figure = _draw_testers(self._testers, self._names)
-        figures = row(self._tester_figure, self._slab_figure, sizing_mode="stretch_width")
+        figures = row(
+            self._tester_figure,
+            self._slab_figure,
+            sizing_mode="stretch_width",
+            styles={"flex-wrap": "wrap"},
+        )
         self.root = column(
             self._choice,
             self._head,
@@ -66,6 +84,7 @@ class Page:
         self._names.factors = testers["tester"][::-1]
         self._tester_figure.visible = bool(testers["tester"])
         self._slab_figure.visible = run.slabs is not None
+        self._slab_title.text = f"{_SLABS}, {slab_title(run)}"
 
 
 def _choices(runs: list[RunView]) -> list[str | tuple[Any, str]]:
@@ -91,23 +110,26 @@ def _slab_columns(run: RunView) -> dict[str, Any]:
 def _tester_columns(run: RunView) -> dict[str, Any]:
     worst = [one.worst for one in run.testers.values()]
     judged = [one for one in worst if one.outcome is not Outcome.NOT_JUDGED]
+    bars = [(one.tester, margin(one), COLOURS[one.outcome], one.pass_name) for one in judged]
+    if (mass := mass_so_far(run)) is not None:
+        bars.append((SO_FAR, mass, COLOURS["running"], f"final, {slab_width(run)}"))
     return {
-        "tester": [one.tester for one in judged],
-        "margin": [min(_WIDEST_MARGIN, margin(one)) for one in judged],
-        "colour": [COLOURS[one.outcome] for one in judged],
-        "words": [f"{margin(one):.0%} {one.pass_name}" for one in judged],
+        "tester": [name for name, *_ in bars],
+        "margin": [min(_WIDEST_MARGIN, share) for _, share, _, _ in bars],
+        "colour": [colour for _, _, colour, _ in bars],
+        "words": [f"{share:.0%} {name}" for _, share, _, name in bars],
     }
 
 
-def _figure(title: str, **options: Any) -> figure:
+def _figure(title: str | Title, **options: Any) -> figure:
     """A figure to look at; hidden until there is something to see."""
-    common = {"height": 260, "sizing_mode": "stretch_width", "tools": "", "visible": False}
-    return figure(**{"title": title, **common, **options})
+    common = {"height": 260, "min_width": 380, "sizing_mode": "stretch_width", "tools": ""}
+    return figure(**{"title": title, "visible": False, **common, **options})
 
 
-def _draw_slabs(source: ColumnDataSource) -> figure:
+def _draw_slabs(source: ColumnDataSource, title: Title) -> figure:
     plot = _figure(
-        "Margins along the halfspace: rows (bars) and Gaussian (line)",
+        title,
         x_axis_label="margin w·x",
         y_axis_label="density",
         y_range=DataRange1d(start=0),

@@ -20,11 +20,11 @@ from distributed import Client
 
 import streamhalf
 from streamhalf.errors import DataError
-from streamhalf.events import PassProgress, PassStarted, RunEnded, RunStarted
+from streamhalf.events import PassProgress, PassStarted, RunEnded, RunStarted, SlabsCounted
 from streamhalf.records import Verdict
 from streamhalf.report import dashboard
 from streamhalf.report.dashboard import PagePlugin, dashboard_observer, install, mirrored
-from streamhalf.report.live import TOPIC, RunClosed, RunView, decode
+from streamhalf.report.live import TOPIC, RunClosed, RunView, decode, encode
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -246,6 +246,17 @@ def test_preload__the_page_follows_a_run_in_a_browser(
         page.on("request", lambda request: requests.append(request.url))
         page.goto(url)
         page.get_by_text("No run yet").wait_for(timeout=1000 * PATIENCE)
+
+        part = SlabsCounted("final", 0.5, (3,), ((10, 60, 80, 85, 70, 15),))
+        watched = dashboard_observer(client)
+        watched(RunStarted("fit", "under-way.zarr", 1000, 2))
+        wait_for(lambda: bool(runs_on(client)))
+        client.log_event(TOPIC, encode(watched.run, [(time.time(), part)]))
+        page.wait_for_function(
+            "Bokeh.documents[0].to_json_string().includes('320 rows so far')",
+            timeout=1000 * PATIENCE,
+        )
+        watched.close()
 
         result = streamhalf.fit(store, client=client, **QUICK)
         assert result.verdict is Verdict.ACCEPTED

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ from streamhalf.events import PassEnded, PassStarted, RunEnded, RunStarted
 from streamhalf.records import PassRecord, Verdict
 from streamhalf.report.dashboard import dashboard_observer
 from streamhalf.report.jupyter import enable, monitor, result_html
+from streamhalf.report.live import TOPIC
 
 if TYPE_CHECKING:
     from tests.report.conftest import Results
@@ -91,6 +94,8 @@ def test_monitor__hears_of_runs_that_others_started(
             for event in STORY:
                 observe(event)
             observe.close()
+            while '"RunClosed"' not in json.dumps(client.get_events(TOPIC)[-1:]):
+                time.sleep(0.01)  # messages of another client travel by themselves
         assert capsys.readouterr().out.splitlines() == LINES
         after = dashboard_observer(elsewhere)
         after(STORY[0])

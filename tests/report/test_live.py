@@ -19,6 +19,7 @@ from streamhalf.events import (
     PassStarted,
     RunEnded,
     RunStarted,
+    SlabsCounted,
     SlabsMeasured,
 )
 from streamhalf.records import Evidence, Judgement, Outcome, PassRecord, Verdict
@@ -32,7 +33,7 @@ from streamhalf.report.live import (
     encode,
     margin,
 )
-from streamhalf.report.live_html import run_html, run_table, slab_densities
+from streamhalf.report.live_html import mass_so_far, run_html, run_table, slab_densities
 
 
 def judge(tester: str, statistic: float, *, outcome: Outcome = Outcome.PASSED) -> Judgement:
@@ -84,6 +85,47 @@ def test_run_view__a_rejection_is_worse_than_any_margin() -> None:
     rejected = events.TesterJudged(judge("moments", 0.3, outcome=Outcome.REJECTED))
     view = seen([rejected, events.TesterJudged(judge("moments", 9.0))])
     assert view.testers["moments"].worst == rejected.judgement
+
+
+PART = SlabsCounted("final", 0.5, (9, 4), ((1, 2, 3, 4, 5, 6), (0, 10, 40, 40, 10, 0)))
+
+
+def test_run_view__adds_slabs_of_a_pass_under_way() -> None:
+    view = seen([*STORY[:7], events.TesterJudged(judge("moments", 0.2))])
+    before = view.at
+    view.take(1e9, PART)
+    view.take(1e9, PART)
+    assert view.at == before  # a worker's clock does not set ours
+    assert view.slabs == SlabsMeasured(0.5, (0, 20, 80, 80, 20, 0))  # of the second candidate
+    # |0.1 - 0.1499| + |0.4 - 0.1915|, twice, and the tails 2 · 0.1587, over 0.5
+    assert mass_so_far(view) == pytest.approx(1.669, abs=1e-3)
+    assert "200 rows so far" in run_html(view)
+    assert "slab mass so far" in run_html(view)
+    view.take(101.0, PassEnded(PassRecord("final", 400, 8000, 400, 2.0)))
+    view.take(102.0, SlabsMeasured(0.5, (1, 60, 80, 80, 60, 1)))
+    view.take(1e9, PART)  # late: all rows are counted already
+    assert view.slabs == SlabsMeasured(0.5, (1, 60, 80, 80, 60, 1))
+    assert mass_so_far(view) is None
+    assert "so far" not in run_html(view)
+
+
+def test_run_view__slabs_of_another_layout_begin_anew() -> None:
+    view = seen(STORY[:2])
+    view.take(1.0, PART)
+    other = SlabsCounted("final-2", 0.5, (1,), ((1, 1, 1, 1),))
+    view.take(1.0, other)
+    assert view.counted == other
+    view.take(1.0, SlabsCounted("final-2", 0.5, (), ()))
+    assert view.counted == other
+
+
+def test_board__does_not_begin_a_run_with_slabs() -> None:
+    board = Board()
+    board.take(encode("forgotten", [(1.0, PART)]))
+    assert board.runs == {}
+    board.take(encode("run-1", told(STORY[:2])))
+    board.take(encode("run-1", [(1.0, PART)]))
+    assert board.runs["run-1"].counted == PART
 
 
 def test_run_view__a_pass_from_a_checkpoint_was_never_started() -> None:

@@ -1,0 +1,158 @@
+"""Slabs while the final pass runs: counted where its tasks run, told in a few small messages."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamhalf.events import Event, Observer, PassProgress, SlabsCounted, SlabsMeasured
+from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
+from streamhalf.reductions.sampled import Sampled
+from streamhalf.report.live import TOPIC, coarsen, encode
+
+SECONDS_BETWEEN_COUNTS = 1.0
+_SHARE_BETWEEN_COUNTS = 0.02
+"""A long pass tells of itself less often: not before this share of its time has passed again."""
+
+_MOST_TALLIES = 8
+_tallies: dict[tuple[str, str], Tally] = {}
+_tallies_lock = threading.Lock()
+
+
+class Tally:
+    """Rows counted in this process since they were last told of; tasks in threads share it."""
+
+    def __init__(self, name: str, seconds: float) -> None:
+        self._name = name
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._began = time.monotonic()
+        self._due = 0.0
+        self._waiting: CandidateSlabsResult | None = None
+
+    def add(self, slabs: CandidateSlabs, found: CandidateSlabsResult) -> None:
+        """Add the rows of a task."""
+        with self._lock:
+            waiting = self._waiting
+            self._waiting = found if waiting is None else slabs.combine(waiting, found)
+
+    def take(self, width: float) -> SlabsCounted | None:
+        """What is to be told, if it is time and there is anything."""
+        with self._lock:
+            now = time.monotonic()
+            found = self._waiting
+            if found is None or now < self._due:
+                return None
+            self._waiting = None
+            self._due = now + max(self._seconds, _SHARE_BETWEEN_COUNTS * (now - self._began))
+        coarse = [coarsen(SlabsMeasured(width, tuple(row.tolist()))) for row in found.counts]
+        errors = tuple(np.asarray(found.errors).tolist())
+        return SlabsCounted(
+            self._name, coarse[0].width, errors, tuple(one.counts for one in coarse)
+        )
+
+
+def find_slabs(
+    reduction: Reduction[Any, Any], partial: Any = None
+) -> tuple[CandidateSlabs, Any] | None:
+    """The slabs that a pass counts, and its partial of them; None if it counts none."""
+    if isinstance(reduction, CandidateSlabs):
+        return reduction, partial
+    if isinstance(reduction, Sampled):
+        return find_slabs(reduction.inner, partial)
+    if isinstance(reduction, Bundle):
+        parts = (None,) * len(reduction.members) if partial is None else partial
+        found = (find_slabs(*pair) for pair in zip(reduction.members, parts, strict=True))
+        return next((one for one in found if one is not None), None)
+    return None
+
+
+class LocalSlabs:
+    """Tasks in this process: an observer that slips counts in between the events of the run."""
+
+    def __init__(self, observer: Observer, seconds: float = SECONDS_BETWEEN_COUNTS) -> None:
+        self._observer = observer
+        self._seconds = seconds
+        self._tally: tuple[CandidateSlabs, Tally] | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Pass an event on; after progress, also what was counted."""
+        self._observer(event)
+        if isinstance(event, PassProgress) and self._tally is not None:
+            slabs, tally = self._tally
+            if (counted := tally.take(slabs.width)) is not None:
+                self._observer(counted)
+
+    def listen(self, name: str, reduction: Reduction[Any, Any]) -> _LocalTell | None:
+        """What is to hear of the tasks of a pass."""
+        found = find_slabs(reduction)
+        self._tally = None if found is None else (found[0], Tally(name, self._seconds))
+        return None if self._tally is None else _LocalTell(reduction, self._tally[1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _LocalTell:
+    reduction: Reduction[Any, Any]
+    tally: Tally
+
+    def __call__(self, partial: Any) -> None:
+        if (found := find_slabs(self.reduction, partial)) is not None:
+            self.tally.add(*found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClusterSlabs:
+    """Tasks on a cluster: each worker sums up what its tasks count, and logs it now and then.
+
+    Parameters
+    ----------
+    run
+        Name of the run on the scheduler's board.
+    seconds
+        From one message of a worker to the next, at least.
+    """
+
+    run: str
+    seconds: float = SECONDS_BETWEEN_COUNTS
+
+    def listen(self, name: str, reduction: Reduction[Any, Any]) -> _WorkerTell | None:
+        """What is to hear of the tasks of a pass."""
+        if find_slabs(reduction) is None:
+            return None
+        return _WorkerTell(self.run, name, reduction, self.seconds)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _WorkerTell:
+    run: str
+    name: str
+    reduction: Reduction[Any, Any]
+    seconds: float
+
+    def __call__(self, partial: Any) -> None:
+        from distributed import get_worker
+
+        with contextlib.suppress(Exception):  # a view is no reason for a task to fail
+            found = find_slabs(self.reduction, partial)
+            if found is None:
+                return
+            tally = self._tally()
+            tally.add(*found)
+            if (counted := tally.take(found[0].width)) is not None:
+                get_worker().log_event(TOPIC, encode(self.run, [(time.time(), counted)]))
+
+    def _tally(self) -> Tally:
+        """The tally of this pass in this process; those of old passes go."""
+        key = (self.run, self.name)
+        with _tallies_lock:
+            if key not in _tallies:
+                _tallies[key] = Tally(self.name, self.seconds)
+                while len(_tallies) > _MOST_TALLIES:
+                    del _tallies[next(iter(_tallies))]
+            return _tallies[key]
