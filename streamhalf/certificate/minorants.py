@@ -2,16 +2,20 @@
 
 A polynomial of degree 2n that meets 1 doubly at nodes left of tau, 0 at tau and 0 doubly at nodes
 right of it is below the indicator everywhere, whatever the nodes (Markov). The nodes decide only
-how large its mean is: the best ones for a law with given moments are the other eigenvalues of
-its Jacobi matrix, with the last diagonal entry set so that tau is one of them.
+how large its mean is: the best ones for a law with given moments are the zeros of
+sum_j p_j(t) p_j(tau), p_j the law's orthonormal polynomials up to degree n.
 
 Nothing is taken on trust: the largest excess over the indicator, found at the polynomial's own
-critical points, is subtracted, and a polynomial that does not fall at infinity is dropped.
+maxima, is subtracted, and a polynomial that does not fall at infinity is dropped.
+
+Inside this module arrays hold coefficients, nodes or moments along the first axis and rows along
+the second, so that every operation runs over all rows at once.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -34,8 +38,53 @@ NODE_GAP = 0.03
 GAUSSIAN_SHARE = 0.03
 """Share of a normal law mixed into the fitted moments, which keeps their Hankel matrix definite."""
 
+SMALLEST_PIVOT = 1e-6
+"""Of the Hankel matrix of a law in units of its second moment; below it, N(0, 1) is taken."""
+
+NEXT_TO_NOTHING = 1e-5
+"""Smallest quotient of the two leading coefficients: no node lies further out than its inverse."""
+
 ROUNDING = 1e-14
 """Bound on the relative rounding of one evaluated term, with room."""
+
+MAXIMUM_WIDTH = 1e-7
+"""A maximum is enclosed in an interval of this half-width, relative to its distance from 0."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposal:
+    """Polynomials that should be minorants, (k + 1, rows) in units of `scale`.
+
+    `tau` is in the same units; 0 is proposed where `active` is false.
+    """
+
+    coefficients: Array
+    nodes: Array
+    tau: Array
+    scale: Array
+    active: NDArray[np.bool_]
+
+    def rows(self, part: slice) -> Proposal:
+        """Some of the rows."""
+        return Proposal(
+            self.coefficients[:, part],
+            self.nodes[:, part],
+            self.tau[part],
+            self.scale[part],
+            self.active[part],
+        )
+
+    def means(self, moments: Array) -> Array:
+        """Mean of each polynomial, as proposed, under its row of raw moments."""
+        return np.asarray((self._unscaled(self.coefficients) * moments.T).sum(axis=0))
+
+    def certified(self) -> Array:
+        """Coefficients of 1, t, ..., t^k, one row each, below the indicator for sure."""
+        return self._unscaled(subtract_excess(self.coefficients, self.nodes, self.tau)).T
+
+    def _unscaled(self, coefficients: Array) -> Array:
+        powers = np.arange(len(coefficients))[:, None]
+        return np.where(self.active, coefficients / self.scale**powers, 0.0)
 
 
 def fit_minorants(moments: Array, tau: Array) -> Array:
@@ -53,18 +102,17 @@ def fit_minorants(moments: Array, tau: Array) -> Array:
     -------
     Coefficients of 1, t, ..., t^k, one row per threshold.
     """
-    degree = moments.shape[1] - 1
+    return propose_minorants(moments, tau).certified()
+
+
+def propose_minorants(moments: Array, tau: Array) -> Proposal:
+    """Interpolate at the best nodes for the given moments; arguments as for `fit_minorants`."""
     scale = np.sqrt(np.maximum(moments[:, 2], 1e-12))
-    powers = scale[:, None] ** np.arange(degree + 1)
-    scaled = np.minimum(tau / scale, LARGEST_TAU)
+    scaled = np.clip(tau / scale, SMALLEST_TAU, LARGEST_TAU)
+    laws = moments.T / scale ** np.arange(moments.shape[1])[:, None]
+    nodes = move_nodes(extremal_nodes(tame_moments(laws), scaled), scaled)
     active = scaled > SMALLEST_TAU
-    result = np.zeros(moments.shape)
-    if active.any():
-        laws = tame_moments(moments[active] / powers[active])
-        nodes = extremal_nodes(laws, scaled[active])
-        coefficients = interpolate_step(nodes, scaled[active])
-        result[active] = subtract_excess(coefficients, scaled[active])
-    return np.asarray(result / powers)
+    return Proposal(interpolate_step(nodes, scaled), nodes, scaled, scale, active)
 
 
 @cache
@@ -75,115 +123,158 @@ def normal_moments(degree: int) -> Array:
 
 def tame_moments(moments: Array) -> Array:
     """Mix in a little of N(0, 1), and take it whole where the moments are of no law at all."""
-    degree = moments.shape[1] - 1
-    normal = normal_moments(degree)
-    mixed = np.array((1 - GAUSSIAN_SHARE) * moments + GAUSSIAN_SHARE * normal)
-    mixed[~np.isfinite(mixed).all(axis=1)] = normal
-    spectrum = np.linalg.eigvalsh(hankel(mixed))
-    definite = spectrum[:, 0] > np.maximum(1e-7, 1e-12 * spectrum[:, -1])
-    mixed[~definite] = normal
-    return mixed
+    normal = normal_moments(len(moments) - 1)[:, None]
+    mixed = (1 - GAUSSIAN_SHARE) * moments + GAUSSIAN_SHARE * normal
+    with np.errstate(all="ignore"):
+        _, pivots = factor_hankel(mixed)
+        definite = (pivots > SMALLEST_PIVOT).all(axis=0) & np.isfinite(mixed).all(axis=0)
+    return np.where(definite, mixed, normal)
 
 
-def hankel(moments: Array) -> Array:
-    """Hankel matrices (rows, n + 1, n + 1) of moments 0, ..., 2n."""
-    half = (moments.shape[1] - 1) // 2
-    index = np.arange(half + 1)
-    return moments[:, index[:, None] + index]
+def factor_hankel(moments: Array) -> tuple[list[list[Array]], Array]:
+    """Unit lower triangle (entry [i][j], j < i) and pivots of each row's Hankel matrix."""
+    size = (len(moments) + 1) // 2
+    lower: list[list[Array]] = []
+    pivots: list[Array] = []
+    for i in range(size):
+        products: list[Array] = []
+        for j in range(i):
+            inner = sum((products[m] * lower[j][m] for m in range(j)), np.zeros(1))
+            products.append(moments[i + j] - inner)
+        lower.append([product / pivot for product, pivot in zip(products, pivots, strict=True)])
+        taken = sum((a * b for a, b in zip(products, lower[i], strict=True)), np.zeros(1))
+        pivots.append(moments[2 * i] - taken)
+    return lower, np.array(pivots)
 
 
 def extremal_nodes(moments: Array, tau: Array) -> Array:
-    """The n nodes other than tau of the extremal law with these moments and an atom at tau."""
-    factor = np.swapaxes(np.linalg.cholesky(hankel(moments)), 1, 2)
-    half = factor.shape[1] - 1
-    diagonal = np.diagonal(factor, axis1=1, axis2=2)
-    ratio = np.diagonal(factor, offset=1, axis1=1, axis2=2) / diagonal[:, :-1]
-    alpha = np.diff(ratio, axis=1, prepend=0.0)
-    beta = diagonal[:, 1:] / diagonal[:, :-1]
-    before, current = np.zeros(len(tau)), np.ones(len(tau))
-    for j in range(half):
-        carry = beta[:, j - 1] * before if j else 0.0
-        before, current = current, ((tau - alpha[:, j]) * current - carry) / beta[:, j]
-    # where tau is a root of the last polynomial, one node lies at infinity
-    current = np.where(np.abs(current) < 1e-12, np.copysign(1e-12, current), current)
-    jacobi = np.zeros((len(tau), half + 1, half + 1))
-    inner = np.arange(half)
-    jacobi[:, inner, inner] = alpha
-    jacobi[:, inner, inner + 1] = beta
-    jacobi[:, inner + 1, inner] = beta
-    jacobi[:, half, half] = tau - beta[:, half - 1] * before / current
-    nodes = np.linalg.eigvalsh(jacobi)
-    nearest = np.argmin(np.abs(nodes - tau[:, None]), axis=1)
-    others = np.arange(half + 1) != nearest[:, None]
-    return np.asarray(nodes[others].reshape(len(tau), half))
+    """The n nodes other than tau of the extremal law with these moments and an atom at tau.
+
+    They are the zeros of the kernel m(t)·H^-1 m(tau), m the monomials and H the Hankel matrix.
+    """
+    lower, pivots = factor_hankel(moments)
+    size = len(pivots)
+    forward: list[Array] = []
+    for i in range(size):
+        known = sum((lower[i][j] * forward[j] for j in range(i)), np.zeros(1))
+        forward.append(tau**i - known)
+    kernel = [value / pivot for value, pivot in zip(forward, pivots, strict=True)]
+    for i in reversed(range(size)):
+        for j in range(i + 1, size):
+            kernel[i] = kernel[i] - lower[j][i] * kernel[j]
+    # where tau is a zero of p_n, one node lies at infinity: far is far enough
+    least = NEXT_TO_NOTHING * np.abs(kernel[-2]) + 1e-290
+    if (small := np.abs(kernel[-1]) < least).any():
+        kernel[-1] = np.where(small, np.copysign(least, kernel[-1]), kernel[-1])
+    return real_roots(np.array(kernel[:-1]) / kernel[-1])
+
+
+def real_roots(monic: Array) -> Array:
+    """Zeros of t^n + ... with the lower coefficients given, rising; all of them are real."""
+    if len(monic) == 1:
+        return -monic
+    if len(monic) == 2:
+        half = monic[1] / -2
+        far = half + np.copysign(np.sqrt(np.maximum(half * half - monic[0], 0.0)), half)
+        near = monic[0] / np.where(far == 0, 1.0, far)
+        return np.stack([near, far])
+    if len(monic) == 3:
+        shift = monic[2] / 3
+        spread = np.sqrt(np.maximum(shift * shift - monic[1] / 3, 1e-300))
+        skew = (shift**3 + (monic[0] - shift * monic[1]) / 2) / spread**3
+        angle = np.arccos(np.clip(skew, -1.0, 1.0)) / 3
+        turns = angle + np.array([[0.0], [2.0], [4.0]]) * (math.pi / 3)
+        return -2 * spread * np.cos(turns) - shift
+    return companion_roots(monic)
+
+
+def companion_roots(monic: Array) -> Array:
+    """Real parts of all zeros of t^n + ..., with the lower coefficients given, rising."""
+    size, count = monic.shape
+    companion = np.zeros((count, size, size))
+    below = np.arange(size - 1)
+    companion[:, below + 1, below] = 1.0
+    companion[:, :, -1] = -monic.T
+    return np.ascontiguousarray(np.linalg.eigvals(companion).real.T)
+
+
+def move_nodes(nodes: Array, tau: Array) -> Array:
+    """Keep nodes within reach and off tau, on their side of it."""
+    left = np.clip(nodes, np.minimum(tau, 0.0) - NODE_REACH, tau - NODE_GAP)
+    right = np.clip(nodes, tau + NODE_GAP, np.maximum(tau, 0.0) + NODE_REACH)
+    return np.where(nodes < tau, left, right)
 
 
 def interpolate_step(nodes: Array, tau: Array) -> Array:
-    """Coefficients of the polynomial that meets the step at tau and doubly at the nodes."""
-    centre = tau[:, None]
-    furthest_left = np.minimum(centre, 0.0) - NODE_REACH
-    furthest_right = np.maximum(centre, 0.0) + NODE_REACH
-    left = np.clip(nodes, furthest_left, centre - NODE_GAP)
-    right = np.clip(nodes, centre + NODE_GAP, furthest_right)
-    moved = np.where(nodes < centre, left, right)
-    points = np.sort(np.concatenate([moved, moved, centre], axis=1), axis=1)
-    count = points.shape[1]
-    differences = (points < centre).astype(np.float64)
-    newton = [differences[:, 0]]
+    """Coefficients (k + 1, rows) of the polynomials that meet the step at tau, doubly at nodes."""
+    points = np.sort(np.concatenate([nodes, nodes, tau[None]]), axis=0)
+    count = len(points)
+    differences = (points < tau).astype(np.float64)
+    newton = [differences[0]]
     for order in range(1, count):
-        width = points[:, order:] - points[:, :-order]
-        rise = differences[:, 1:] - differences[:, :-1]
+        width = points[order:] - points[:-order]
+        rise = differences[1:] - differences[:-1]
         # equal points carry the derivative, which is 0 at every node
-        differences = np.divide(rise, width, out=np.zeros_like(rise), where=width > 0)
-        newton.append(differences[:, 0])
-    result = np.zeros((len(tau), count))
+        differences = np.where(width > 0, rise / np.where(width > 0, width, 1.0), 0.0)
+        newton.append(differences[0])
+    result = np.zeros_like(points)
     for order in reversed(range(count)):
-        shifted = np.roll(result, 1, axis=1) - points[:, order : order + 1] * result
-        shifted[:, 0] += newton[order]
-        result = shifted
+        result[1:] = result[:-1] - points[order] * result[1:]
+        result[0] = newton[order] - points[order] * result[0]
     return result
 
 
 def evaluate(coefficients: Array, points: Array) -> tuple[Array, Array]:
-    """Values at the points (rows, m), and a bound on the rounding in each of them."""
+    """Values at the points (m, rows), and a bound on the rounding in each of them."""
     value = np.zeros_like(points)
     size = np.zeros_like(points)
-    for column in coefficients.T[::-1]:
-        value = value * points + column[:, None]
-        size = size * np.abs(points) + np.abs(column)[:, None]
+    distance = np.abs(points)
+    for column, magnitude in zip(coefficients[::-1], np.abs(coefficients[::-1]), strict=True):
+        value = value * points + column
+        size = size * distance + magnitude
     return value, ROUNDING * size
 
 
-def critical_points(coefficients: Array) -> Array:
-    """Real parts of the roots of the derivative; coefficients of degree >= 2, leading one not 0."""
-    degree = coefficients.shape[1] - 1
-    slope = coefficients[:, 1:] * np.arange(1, degree + 1)
-    companion = np.zeros((len(slope), degree - 1, degree - 1))
-    below = np.arange(degree - 2)
-    companion[:, below + 1, below] = 1.0
-    companion[:, :, -1] = -slope[:, :-1] / slope[:, -1:]
-    roots = np.linalg.eigvals(companion)
-    return np.asarray(roots.real, dtype=np.float64)
+def subtract_excess(coefficients: Array, nodes: Array, tau: Array) -> Array:
+    """Lower each polynomial by its largest excess over 1{t < tau}; 0 where it rises at infinity.
 
-
-def subtract_excess(coefficients: Array, tau: Array) -> Array:
-    """Lower each polynomial by its largest excess over 1{t < tau}; 0 where it rises at infinity."""
-    result = np.zeros_like(coefficients)
-    sound = np.isfinite(coefficients).all(axis=1) & (coefficients[:, -1] < -1e-290)
-    if not sound.any():
-        return result
-    kept = coefficients[sound]
-    threshold = tau[sound][:, None]
-    points = np.concatenate([critical_points(kept), threshold], axis=1)
-    value, rounding = evaluate(kept, points)
-    step = (points < threshold).astype(np.float64)
-    excess = (value - step + rounding).max(axis=1)
-    lowered = kept.copy()
-    lowered[:, 0] -= np.maximum(excess, 0.0)
+    The nodes should be its maxima. Where the slope is seen to change sign around each of n
+    separate nodes these are all its maxima, because a polynomial of degree 2n that falls at
+    infinity has no more; elsewhere its critical points are computed.
+    """
+    with np.errstate(all="ignore"):
+        size = np.abs(coefficients).max(axis=0)
+        sound = (coefficients[-1] < -1e-200 * size) & (size < 1e100)
+        peaks, at_maxima = _peaks(coefficients, nodes)
+        excess = (peaks - (nodes < tau)).max(axis=0)
+        if (rest := sound & ~at_maxima).any():
+            slope = coefficients[1:, rest] * np.arange(1, len(coefficients))[:, None]
+            points = companion_roots(slope[:-1] / slope[-1])
+            value, rounding = evaluate(coefficients[:, rest], points)
+            excess[rest] = (value + rounding - (points < tau[rest])).max(axis=0)
+        value, rounding = evaluate(coefficients, tau[None])
+        excess = np.maximum(excess, (value + rounding)[0])
     # a minorant worse than nothing everywhere is replaced by nothing
-    lowered[~(excess < 1.0)] = 0.0
-    result[sound] = lowered
-    return result
+    lowered = coefficients.copy()
+    lowered[0] -= np.maximum(excess, 0.0)
+    return np.where(sound & (excess < 1.0), lowered, 0.0)
+
+
+def _peaks(coefficients: Array, nodes: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Upper bound on the polynomial next to each node, and whether the nodes are all its maxima."""
+    width = MAXIMUM_WIDTH * (1 + np.abs(nodes))
+    slope = coefficients[1:] * np.arange(1, len(coefficients))[:, None]
+    ends = np.concatenate([nodes - width, nodes + width])
+    rise, rounding = evaluate(slope, ends)
+    left, right = np.split(rise, 2)
+    slack_left, slack_right = np.split(rounding, 2)
+    falls = (left > slack_left) & (right < -slack_right)
+    order = np.sort(nodes, axis=0)
+    apart = np.diff(order, axis=0) > 8 * width.max(axis=0)
+    value, slack = evaluate(coefficients, nodes)
+    # the maximum lies within `width` of the node and the slope there is no steeper than at the ends
+    steepest = np.maximum(left + slack_left, slack_right - right)
+    return value + slack + 2 * width * steepest, falls.all(axis=0) & apart.all(axis=0)
 
 
 @cache

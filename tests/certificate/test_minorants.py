@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from streamhalf.certificate.minorants import (
     evaluate,
+    extremal_nodes,
     fit_minorants,
     hermite_from_powers,
     interpolate_step,
     normal_moments,
+    real_roots,
     subtract_excess,
 )
 
@@ -22,8 +24,8 @@ def excess(coefficients, tau, scale=1.0):
     near = np.linspace(-12, 12, 4001) * scale
     far = np.geomspace(12, 1e7, 300) * scale
     grid = np.concatenate([near, far, -far, tau + np.linspace(-1, 1, 401) * scale, [tau]])
-    values, rounding = evaluate(coefficients[None], grid[None])
-    return float((values[0] - rounding[0] - (grid < tau)).max())
+    values, rounding = evaluate(coefficients[:, None], grid[:, None])
+    return float((values - rounding - (grid < tau)[:, None]).max())
 
 
 @pytest.mark.parametrize("degree", [2, 4, 6, 8])
@@ -74,14 +76,33 @@ def test_fit_minorants__follows_the_law_it_is_given():
     assert fitted > 0.8 > plain
 
 
-def test_subtract_excess__lowers_what_is_too_high_and_drops_what_rises():
-    nodes, tau = np.array([[-1.0, 2.0]]), np.array([0.5])
-    good = interpolate_step(nodes, tau)
-    raised = good + np.eye(5)[0] * 0.25
-    lowered = subtract_excess(raised, tau)[0]
-    assert excess(raised[0], 0.5) >= 0.25 - 1e-12
-    assert excess(lowered, 0.5) <= 1e-12
-    assert not subtract_excess(-good, tau).any()
+@pytest.mark.parametrize("nodes", [[-1.0, 2.0], [-3.0, -1.0], [-0.2, 1.0], [0.7, 0.2, 9.0]])
+def test_subtract_excess__lowers_what_is_too_high_and_drops_what_rises(nodes):
+    places, tau = np.array(nodes)[:, None], np.array([0.5])
+    good = interpolate_step(places, tau)
+    assert np.abs(subtract_excess(good, places, tau) - good).max() <= 1e-6
+    raised = good + np.eye(len(good))[:, :1] * 0.25
+    # maxima are looked for where the nodes are not
+    for claimed in (places, places + 0.3, places * 0 + 1):
+        lowered = subtract_excess(raised, claimed, tau)
+        assert excess(raised[:, 0], 0.5) >= 0.25 - 1e-9
+        assert excess(lowered[:, 0], 0.5) <= 1e-12
+        assert lowered.any()
+    assert not subtract_excess(-good, places, tau).any()
+
+
+@pytest.mark.parametrize("zeros", [[2.0], [-1.0, 3.0], [0.0, 0.0], [-40.0, 0.1, 2.0], [1, 2, 3, 4]])
+def test_real_roots__finds_them(zeros):
+    monic = np.polynomial.polynomial.polyfromroots(zeros)[:-1, None]
+    np.testing.assert_allclose(np.sort(real_roots(monic)[:, 0]), np.sort(zeros), atol=1e-6)
+
+
+@pytest.mark.parametrize("degree", [2, 4, 6, 8])
+def test_extremal_nodes__are_those_of_gauss(degree):
+    # with an atom at a node of the Gauss rule of n + 1 points, the others are its other nodes
+    rule = np.polynomial.hermite_e.hermegauss(degree // 2 + 1)[0]
+    found = extremal_nodes(normal_moments(degree)[:, None], rule[:1])[:, 0]
+    np.testing.assert_allclose(np.sort(found), rule[1:], atol=1e-6)
 
 
 def test_hermite_from_powers__matches_numpy():
