@@ -198,9 +198,9 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
 
     @property
     def diagnostics_(self) -> xr.Dataset:
-        """What the testers measured, as a labelled Dataset (`streamhalf.diagnostics`)."""
+        """What the testers measured, as a labelled Dataset."""
         check_is_fitted(self)
-        return api.diagnostics(self.result_)
+        return self.result_.diagnostics
 
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()

@@ -11,15 +11,21 @@ import math
 import platform
 import types
 import typing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from reprlib import repr as shown
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from streamhalf.errors import DataError
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 T = TypeVar("T")
+
+_KEY = "key"
+"""Metadata of a field that has another name in JSON."""
 
 
 class Outcome(enum.StrEnum):
@@ -105,6 +111,9 @@ class DataRecord:
     fingerprint: str
     source: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.rows:,} rows of {self.dim:,} features"
+
 
 @dataclass(frozen=True, slots=True)
 class Versions:
@@ -138,6 +147,9 @@ class MomentTestResult:
     data: DataRecord
     versions: Versions
     notices: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<MomentTestResult {self.verdict}: {self.data}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +283,23 @@ class FitResult:
     certificate: CertificateRecord | None = None
     held_out: HeldOutRecord | None = None
     whitening: WhiteningRecord | None = None
-    diagnostics: DiagnosticsRecord | None = None
+    measurements: DiagnosticsRecord | None = field(default=None, metadata={_KEY: "diagnostics"})
     digest: str = ""
+
+    @property
+    def diagnostics(self) -> xr.Dataset:
+        """What the testers measured, as a labelled Dataset: to plot, to select from, to store."""
+        from streamhalf.report.diagnostics import to_dataset  # a result shows itself when asked
+
+        return to_dataset(self)
+
+    def __repr__(self) -> str:
+        said = [f"error {self.error.empirical:.4g}"] if self.error else []
+        said += [f"opt at least {self.opt.lower_empirical:.4g}"] if self.opt else []
+        said += [f"{self.rows_needed:,} rows needed"] if self.rows_needed is not None else []
+        return (
+            f"<FitResult {self.verdict}: {', '.join([*said, f'eps {self.eps:.4g}'])}, {self.data}>"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,6 +319,12 @@ class CertifyResult:
     notices: tuple[str, ...] = ()
     whitening: WhiteningRecord | None = None
     digest: str = ""
+
+    def __repr__(self) -> str:
+        return (
+            f"<CertifyResult: error {self.error.empirical:.4g}, opt at least "
+            f"{self.opt.lower_empirical:.4g}, {self.data}>"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +348,10 @@ class VerifyResult:
     def holds(self) -> bool:
         """Whether all of them do."""
         return all(claim.holds for claim in self.claims)
+
+    def __repr__(self) -> str:
+        failed = ", ".join(claim.name for claim in self.claims if not claim.holds)
+        return f"<VerifyResult: {len(self.claims)} claims, {failed or 'none'} wrong>"
 
 
 Sealed = TypeVar("Sealed", FitResult, CertifyResult)
@@ -370,9 +407,7 @@ def overall_outcome(judgements: tuple[Judgement, ...]) -> Outcome:
 def to_json(value: Any) -> Any:
     """Turn records into what `json.dumps` takes; a number that is not finite becomes null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)
-        }
+        return {_key(one): to_json(getattr(value, one.name)) for one in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, np.ndarray):
@@ -394,22 +429,27 @@ def from_json(cls: type[T], data: Any, *, where: str = "document") -> T:
         raise TypeError(f"{cls} is no record")
     if not isinstance(data, dict):
         raise DataError(f"{where}: expected an object, got {type(data).__name__}")
-    fields = {field.name: field for field in dataclasses.fields(cls)}
+    fields = {_key(one): one for one in dataclasses.fields(cls)}
     if unknown := sorted(set(data) - set(fields)):
         raise DataError(f"{where}: unknown key {shown(unknown[0])}; expected {', '.join(fields)}")
     hints = typing.get_type_hints(cls)
     values: dict[str, Any] = {}
-    for name, field in fields.items():
-        if name in data:
-            values[name] = _decode(hints[name], data[name], f"{where}.{name}")
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise DataError(f"{where}: key {name!r} is missing")
+    for key, one in fields.items():
+        if key in data:
+            values[one.name] = _decode(hints[one.name], data[key], f"{where}.{key}")
+        elif one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
+            raise DataError(f"{where}: key {key!r} is missing")
     if "schema" in values and values["schema"] != fields["schema"].default:
         raise DataError(
             f"{where}.schema: {shown(values['schema'])} is another kind of document; expected "
             f"{fields['schema'].default!r}"
         )
     return cls(**values)
+
+
+def _key(one: dataclasses.Field[Any]) -> str:
+    """What a field is called in JSON."""
+    return str(one.metadata.get(_KEY, one.name))
 
 
 def _decode(hint: Any, data: Any, where: str) -> Any:

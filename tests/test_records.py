@@ -56,6 +56,22 @@ def test_result__survives_json(result: MomentTestResult) -> None:
     assert isinstance(again.testers[1].evidence[0].direction, tuple)
 
 
+def test_results__print_as_one_short_line(result: MomentTestResult) -> None:
+    X, y = ROWS
+    fitted = streamhalf.fit((X, y), scheduler="serial")
+    certified = streamhalf.certify((X, y), weights=[1.0, 0.0], scheduler="serial")
+    verified = streamhalf.verify(certified, (X, y), scheduler="serial")
+    lines = [str(one) for one in (result, fitted, certified, verified)]
+    assert all(len(line) < 160 and "\n" not in line for line in lines)
+    assert lines[0].endswith(": 300 rows of 2 features>")
+    assert lines[1].startswith("<FitResult inconclusive: ")
+    assert f"{fitted.rows_needed:,} rows needed" in lines[1]
+    assert f"error {certified.error.empirical:.4g}" in lines[2]
+    assert lines[3] == f"<VerifyResult: {len(verified.claims)} claims, none wrong>"
+    damaged = streamhalf.verify(certified, (X, -y), scheduler="serial")
+    assert "error" in str(damaged)
+
+
 finite = st.floats(allow_nan=False, allow_infinity=False)
 evidences = st.builds(
     Evidence,

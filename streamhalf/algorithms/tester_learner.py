@@ -206,7 +206,7 @@ def conclude(
         passes=tuple(run.passes),
         held_out=held_out,
         whitening=source.schema.whitening.record if source.schema.whitening else None,
-        diagnostics=_diagnostics(plan, state, chosen),
+        measurements=_measurements(plan, state, chosen),
     )
 
 
@@ -279,7 +279,7 @@ def _candidates(state: LocalizationState, chosen: int | None) -> tuple[Candidate
     )
 
 
-def _diagnostics(
+def _measurements(
     plan: RunPlan, state: LocalizationState, chosen: int | None
 ) -> DiagnosticsRecord | None:
     if state.moments is None or chosen is None:

@@ -45,7 +45,6 @@ from streamhalf.records import (
     Halfspace,
     Verdict,
 )
-from streamhalf.report.diagnostics import to_dataset
 from streamhalf.report.html import render_report
 
 if TYPE_CHECKING:
@@ -217,5 +216,5 @@ def report(result: FitResult | CertifyResult, path: str | os.PathLike[str]) -> N
 
 
 def diagnostics(result: FitResult) -> xr.Dataset:
-    """What the testers of a fit measured, as a labelled Dataset: to plot, to store."""
-    return to_dataset(result)
+    """What the testers of a fit measured: the Dataset that is also `result.diagnostics`."""
+    return result.diagnostics

@@ -56,9 +56,9 @@ def to_dataset(result: FitResult) -> xr.Dataset:
         What `fit` returned, or `read_result` read.
     """
     parts = [_testers(result.testers), _passes(result.passes), _candidates(result.candidates)]
-    if result.diagnostics is not None:
-        parts += [_slabs(result.diagnostics), _edge_slabs(result.diagnostics)]
-        parts.append(_moments(result.diagnostics))
+    if result.measurements is not None:
+        parts += [_slabs(result.measurements), _edge_slabs(result.measurements)]
+        parts.append(_moments(result.measurements))
     if result.halfspace is not None:
         parts.append(_normal(result.halfspace.normal))
     if result.certificate is not None:

@@ -223,14 +223,14 @@ def _path_section(result: FitResult) -> Section | None:
 
 
 def _slab_sections(result: FitResult) -> Iterable[Section]:
-    if result.diagnostics is None:
+    if result.measurements is None:
         return
-    mass = distribution.slab_figure(result.diagnostics, _chosen_judgement(result, "slab mass"))
+    mass = distribution.slab_figure(result.measurements, _chosen_judgement(result, "slab mass"))
     if mass is not None:
         words = "If the features are Gaussian, the histogram follows the bell curve."
         yield Section("slabs", "Rows along the halfspace", (words,), (mass,))
     spread = distribution.eigen_figure(
-        result.diagnostics, _chosen_judgement(result, "slab covariance")
+        result.measurements, _chosen_judgement(result, "slab covariance")
     )
     if spread is not None:
         words = "In every slice the spread in all other directions must stay below the limit."
@@ -249,7 +249,7 @@ def _chosen_judgement(result: FitResult, tester: str) -> Judgement | None:
 def _moment_section(result: FitResult) -> Section | None:
     judged = next((one for one in result.testers if one.tester == "largest moment"), None)
     limit = judged.limit if judged and 0 < judged.limit < 1e6 else 1.0
-    figure = distribution.moment_figure(result.diagnostics, limit) if result.diagnostics else None
+    figure = distribution.moment_figure(result.measurements, limit) if result.measurements else None
     if figure is None:
         return None
     words = "Hermite moments of the first pass: averages that are 0 for standard Gaussian features."

@@ -28,6 +28,16 @@ def result() -> FitResult:
     return found
 
 
+def test_result__holds_its_dataset(result: FitResult) -> None:
+    xr.testing.assert_identical(result.diagnostics, to_dataset(result))
+    xr.testing.assert_identical(streamhalf.diagnostics(result), result.diagnostics)
+    assert float(result.diagnostics.slab_mass.sum()) == pytest.approx(1)
+    document = to_json(result)
+    assert document["diagnostics"] == to_json(result.measurements)
+    assert "measurements" not in document
+    assert from_json(FitResult, document).measurements == result.measurements
+
+
 def test_to_dataset__attributes(result: FitResult) -> None:
     attributes = to_dataset(result).attrs
     assert attributes["verdict"] == "accepted"
@@ -39,7 +49,7 @@ def test_to_dataset__attributes(result: FitResult) -> None:
 
 
 def test_to_dataset__slabs(result: FitResult) -> None:
-    found, record = to_dataset(result), result.diagnostics
+    found, record = to_dataset(result), result.measurements
     assert record is not None
     assert found.slab_count.sum() == sum(record.slab_counts)
     assert found.slab_mass.sum() == pytest.approx(1)
@@ -55,7 +65,7 @@ def test_to_dataset__slabs(result: FitResult) -> None:
 
 
 def test_to_dataset__second_moments(result: FitResult) -> None:
-    found, record = to_dataset(result), result.diagnostics
+    found, record = to_dataset(result), result.measurements
     assert record is not None
     np.testing.assert_array_equal(found.eigenvalue, record.eigenvalues)
     np.testing.assert_array_equal(found.edge_slab_low[1:], record.eigen_edges)
@@ -63,7 +73,7 @@ def test_to_dataset__second_moments(result: FitResult) -> None:
 
 
 def test_to_dataset__moments_and_normal(result: FitResult) -> None:
-    found, record = to_dataset(result), result.diagnostics
+    found, record = to_dataset(result), result.measurements
     assert record is not None
     assert result.halfspace is not None
     assert found.feature_moment.sel(feature=2, degree=4) == record.feature_moments[1][3]
@@ -129,9 +139,9 @@ def test_to_dataset__runs_that_stopped_early(result: FitResult) -> None:
 
 
 def test_to_dataset__wide_data_have_no_pairs(result: FitResult) -> None:
-    assert result.diagnostics is not None
-    wide = dataclasses.replace(result.diagnostics, pair_moments=())
-    found = to_dataset(dataclasses.replace(result, diagnostics=wide))
+    assert result.measurements is not None
+    wide = dataclasses.replace(result.measurements, pair_moments=())
+    found = to_dataset(dataclasses.replace(result, measurements=wide))
     assert "pair_moment" not in found
     assert "other_feature" not in found.dims
 

@@ -175,7 +175,7 @@ def test_candidates__numbers(results: Results, pages: dict[str, Page]) -> None:
 
 def test_diagnostics__numbers(results: Results, pages: dict[str, Page]) -> None:
     result, page = results.accepted, pages["accepted"]
-    found = result.diagnostics
+    found = result.measurements
     assert found is not None
     near(column(page, "Rows in slabs", 1), found.slab_counts)
     total = sum(found.slab_counts)
@@ -268,7 +268,7 @@ def test_text__of_the_document_is_escaped(results: Results, tmp_path: Path, name
 
 def test_parts__that_are_absent_are_left_out(results: Results) -> None:
     accepted = results.accepted
-    bare = dataclasses.replace(accepted, certificate=None, diagnostics=None, candidates=())
+    bare = dataclasses.replace(accepted, certificate=None, measurements=None, candidates=())
     assert sections(Page(render_report(bare))) == ["halfspace", "testers", "passes", "facts"]
     empty = dataclasses.replace(bare, halfspace=None, error=None, testers=(), passes=())
     page = Page(render_report(empty))
@@ -277,11 +277,11 @@ def test_parts__that_are_absent_are_left_out(results: Results) -> None:
 
 
 def test_moments__of_wide_data_have_no_pairs(results: Results) -> None:
-    assert results.accepted.diagnostics
+    assert results.accepted.measurements
     rng = np.random.default_rng(0)
     rows = tuple(tuple(row) for row in rng.normal(size=(100, 2)).tolist())
-    wide = dataclasses.replace(results.accepted.diagnostics, pair_moments=(), feature_moments=rows)
-    page = Page(render_report(dataclasses.replace(results.accepted, diagnostics=wide)))
+    wide = dataclasses.replace(results.accepted.measurements, pair_moments=(), feature_moments=rows)
+    page = Page(render_report(dataclasses.replace(results.accepted, measurements=wide)))
     shown = page.body("Moments of each feature")
     assert "Moments of pairs" not in page.tables
     # the 64 features with the largest moments, in order
@@ -313,10 +313,10 @@ def test_page__survives_any_number(
 
 def test_page__survives_lists_of_other_lengths(results: Results) -> None:
     accepted = results.accepted
-    assert accepted.diagnostics
+    assert accepted.measurements
     assert accepted.halfspace
     ragged = dataclasses.replace(
-        accepted.diagnostics,
+        accepted.measurements,
         feature_moments=((0.1,), (0.1, 0.2)),
         pair_moments=((0.1,), (0.1, 0.2)),
         slab_counts=(1, 2, 3),
@@ -324,7 +324,7 @@ def test_page__survives_lists_of_other_lengths(results: Results) -> None:
     )
     odd = dataclasses.replace(
         accepted,
-        diagnostics=ragged,
+        measurements=ragged,
         chosen=99,
         halfspace=dataclasses.replace(accepted.halfspace, normal=()),
     )
