@@ -139,9 +139,7 @@ def _mention(remark: str, candidate: int) -> str:
 
 def slab_eigenvalues(result: SlabCovarianceResult, candidate: int) -> NDArray[np.float64]:
     """Largest eigenvalue of the second moment orthogonal to a candidate, slab by slab."""
-    slabs = range(result.counts.shape[1])
-    moments = (result.second_moment(candidate, i) for i in slabs)
-    return np.array([float(np.linalg.eigvalsh(moment)[-1]) for moment in moments])
+    return np.asarray(np.linalg.eigvalsh(result.second_moments(candidate))[:, -1])
 
 
 def wedge_beta(
@@ -163,10 +161,8 @@ def wedge_beta(
     nearest = np.concatenate([-edges[edges <= 0], edges[edges >= 0]])
     if eigenvalues is None:
         eigenvalues = slab_eigenvalues(result, candidate)
-    bound = 0.0
-    for i in np.flatnonzero(counts):
-        largest = float(eigenvalues[i])
-        reach = max(0.0, float(nearest[i]) / gamma - result.mean_norm(candidate, int(i)))
-        share = 1.0 if reach == 0 else largest / (largest + reach**2)
-        bound += int(counts[i]) / total * share
-    return min(1.0, bound)
+    reach = np.maximum(0.0, nearest / gamma - result.mean_norms(candidate))
+    with np.errstate(invalid="ignore"):
+        share = np.where(reach == 0, 1.0, eigenvalues / (eigenvalues + reach**2))
+    held = counts > 0
+    return min(1.0, float(counts[held] / total @ share[held]))

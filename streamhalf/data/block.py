@@ -46,4 +46,5 @@ class Block:
 
     def select(self, keep: NDArray[np.bool_]) -> Block:
         """Return the rows where `keep` is true."""
-        return Block(self.X[keep], self.y[keep], self.rows[keep])
+        chosen = np.flatnonzero(keep)  # several times faster than indexing with a mask
+        return Block(np.take(self.X, chosen, axis=0), self.y[chosen], self.rows[chosen])

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 SUB_BATCH_NBYTES = 4 << 20
 """Feature matrices are built and multiplied in pieces of about this size: cache, not memory."""
 
+_AFFINE_ROWS = 4096
+
 
 def count_monomials(dim: int, degree: int) -> int:
     """Count the monomials of degree <= `degree` in `dim` variables, the constant included."""
@@ -79,10 +81,14 @@ def evaluate_monomials(
     X: NDArray[np.floating[Any]], degree: int, out: NDArray[np.floating[Any]]
 ) -> None:
     """Fill `out` (monomials, rows) with every monomial of degree <= `degree` at the rows of X."""
-    dim = X.shape[1]
-    out[0] = 1
     if degree >= 1:
-        out[1 : dim + 1] = X.T
+        out[1 : X.shape[1] + 1] = X.T
+    extend_monomials(X.shape[1], degree, out)
+
+
+def extend_monomials(dim: int, degree: int, out: NDArray[np.floating[Any]]) -> None:
+    """Fill in 1 and the monomials of degree 2 and more, where `out` has the variables already."""
+    out[0] = 1
     variables = out[1 : dim + 1]
     for m in range(2, degree + 1):
         source, target = degree_offset(dim, m - 1), degree_offset(dim, m)
@@ -100,16 +106,35 @@ def monomial_gram(X: NDArray[np.floating[Any]], degree: int) -> NDArray[np.float
     Products stay in the input's precision inside a sub-batch and are summed in float64. Where
     float32 overflows, the sum is taken again in float64.
     """
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = _affine_gram(X) if degree == 1 else _feature_gram(X, degree)
+    if X.dtype == np.float32 and not np.isfinite(total).all():
+        return monomial_gram(X.astype(np.float64), degree)
+    return total
+
+
+def _feature_gram(X: NDArray[np.floating[Any]], degree: int) -> NDArray[np.float64]:
     p = count_monomials(X.shape[1], degree)
     step = sub_batch_rows(p, X.itemsize)
     features = np.empty((p, min(step, len(X))), dtype=X.dtype)
-    total = np.zeros((p, p), dtype=np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for start in range(0, len(X), step):
-            piece = X[start : start + step]
-            window = features[:, : len(piece)]
-            evaluate_monomials(piece, degree, window)
-            total += window @ window.T
-    if X.dtype == np.float32 and not np.isfinite(total).all():
-        return monomial_gram(X.astype(np.float64), degree)
+    total = np.zeros((p, p))
+    for start in range(0, len(X), step):
+        piece = X[start : start + step]
+        window = features[:, : len(piece)]
+        evaluate_monomials(piece, degree, window)
+        total += window @ window.T
+    return total
+
+
+def _affine_gram(X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """The Gram matrix of [1, x], from rows as they lie in memory."""
+    dim = X.shape[1]
+    total = np.zeros((dim + 1, dim + 1))
+    total[0, 0] = len(X)
+    ones = np.ones(min(_AFFINE_ROWS, len(X)), dtype=X.dtype)
+    for start in range(0, len(X), _AFFINE_ROWS):
+        piece = X[start : start + _AFFINE_ROWS]
+        total[0, 1:] += ones[: len(piece)] @ piece
+        total[1:, 1:] += piece.T @ piece
+    total[1:, 0] = total[0, 1:]
     return total

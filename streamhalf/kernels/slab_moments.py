@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from streamhalf.kernels.monomials import (
     count_monomials,
     degree_offset,
-    monomial_gram,
+    extend_monomials,
     monomial_ranks,
     monomial_tuples,
+    sub_batch_rows,
 )
-from streamhalf.kernels.slabs import count_slabs
+from streamhalf.kernels.slabs import slab_windows
 
 
 def complement_basis(v: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -49,21 +50,38 @@ def gram_positions(dim: int, degree: int) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def sum_slab_monomials(
-    S: NDArray[np.floating[Any]], slab: NDArray[np.int32], n_slabs: int, degree: int
+    X: NDArray[np.floating[Any]],
+    signs: NDArray[np.int8],
+    basis: NDArray[np.float64],
+    slab: NDArray[np.int32],
+    n_slabs: int,
+    degree: int,
 ) -> NDArray[np.float64]:
-    """Per slab, the sum of every monomial of even degree <= `degree`: (n_slabs, monomials).
+    """Per slab, the sum of every monomial of even degree <= `degree` of s = sign·basis^T x.
 
-    Rows are sorted by slab and each slab is one product. Products in the precision of S, in
-    pieces that stay in cache; sums in float64.
+    Rows are sorted by slab and each slab is one product, (n_slabs, monomials) in all. Products
+    in the precision of X, in pieces that stay in cache; sums in float64. Where float32 overflows,
+    the sum is taken again in float64.
     """
-    order = np.argsort(slab.astype(np.int16) if n_slabs < 2**15 else slab, kind="stable")
-    bounds = np.concatenate([[0], np.cumsum(count_slabs(slab, n_slabs))])
-    ordered = S[order]
-    rows, columns = gram_positions(S.shape[1], degree)
-    sums = np.zeros((n_slabs, len(rows)))
-    for i in np.flatnonzero(np.diff(bounds)):
-        gram = monomial_gram(ordered[bounds[i] : bounds[i + 1]], degree // 2)
-        sums[i] = gram[rows, columns]
+    dim = basis.shape[1]
+    p = count_monomials(dim, degree // 2)
+    rows, columns = gram_positions(dim, degree)
+    positions = rows * p + columns
+    turned = np.ascontiguousarray(basis.T).astype(X.dtype)
+    step = sub_batch_rows(p, X.itemsize)
+    features = np.empty((p, min(step, len(X))), dtype=X.dtype)
+    sums = np.zeros((n_slabs, len(positions)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for window in slab_windows(slab, n_slabs, step):
+            filled = features[:, : len(window.rows)]
+            filled[1 : dim + 1] = turned @ np.take(X, window.rows, axis=0).T
+            filled[1 : dim + 1] *= np.take(signs, window.rows)
+            extend_monomials(dim, degree // 2, filled)
+            for number, columns_of in window.segments():
+                piece = filled[:, columns_of]
+                sums[number] += np.take(piece @ piece.T, positions)
+    if X.dtype == np.float32 and not np.isfinite(sums).all():
+        return sum_slab_monomials(X.astype(np.float64), signs, basis, slab, n_slabs, degree)
     return sums
 
 
@@ -71,8 +89,9 @@ def slab_extremes(
     size: NDArray[np.float64], slab: NDArray[np.int32], n_slabs: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Smallest and largest `size` in each slab; infinity and 0 where a slab is empty."""
-    low = np.full(n_slabs, np.inf)
-    high = np.zeros(n_slabs)
-    np.minimum.at(low, slab, size)
-    np.maximum.at(high, slab, size)
+    low, high = np.full(n_slabs, np.inf), np.zeros(n_slabs)
+    for window in slab_windows(slab, n_slabs, max(1, len(slab))):
+        ordered, held = np.take(size, window.rows), window.held
+        low[held] = np.minimum.reduceat(ordered, window.cuts[:-1])
+        high[held] = np.maximum.reduceat(ordered, window.cuts[:-1])
     return low, high

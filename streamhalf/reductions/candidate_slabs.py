@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.localize import margins
+from streamhalf.kernels.localize import GRID_ROWS, grid_margins
 from streamhalf.kernels.slabs import count_slabs, number_slabs
+
+_SUB_BATCH = 16 * GRID_ROWS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,14 +49,17 @@ class CandidateSlabs:
         return CandidateSlabsResult(0, np.zeros(c, dtype=np.int64), counts)
 
     def map(self, block: Block) -> CandidateSlabsResult:
-        """Count errors and slabs of every candidate."""
+        """Count errors and slabs of every candidate, in pieces whose margins stay in cache."""
         result = self.empty(block.dim)
-        positive = block.y > 0
-        for i, v in enumerate(self.candidates):
-            margin = margins(block.X, v)
-            result.errors[i] = np.count_nonzero((margin >= 0) != positive)
-            slab = number_slabs(margin, self.width, self.half_count)
-            result.counts[i] = count_slabs(slab, self.n_slabs)
+        for start in range(0, block.n_rows, _SUB_BATCH):
+            piece = slice(start, start + _SUB_BATCH)
+            positive = block.y[piece] > 0
+            margins = grid_margins(block.X[piece], self.candidates, block.rows[piece])
+            result.errors[:] += np.count_nonzero((margins >= 0) != positive, axis=1)
+            for counts, slab in zip(
+                result.counts, number_slabs(margins, self.width, self.half_count), strict=True
+            ):
+                counts += count_slabs(slab, self.n_slabs)
         return CandidateSlabsResult(block.n_rows, result.errors, result.counts)
 
     def combine(

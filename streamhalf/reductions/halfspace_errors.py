@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.localize import margins
+from streamhalf.kernels.localize import wide_margins
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class HalfspaceErrors:
             position = np.searchsorted(self.ranges[:, 0], block.rows, side="right") - 1
             inside = block.rows < self.ranges[np.maximum(position, 0), 1]
             block = block.select(inside & (position >= 0))
-        margin = margins(block.X.astype(np.float64, copy=False), self.normal) + self.offset
+        margin = wide_margins(block.X, self.normal) + self.offset
         return HalfspaceErrorsResult(
             block.n_rows, int(np.count_nonzero((margin >= 0) != (block.y > 0)))
         )

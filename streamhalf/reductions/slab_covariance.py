@@ -31,21 +31,24 @@ class SlabCovarianceResult:
     sums: NDArray[np.float64]
     products: NDArray[np.float64]
 
-    def mean_norm(self, candidate: int, slab: int) -> float:
-        """Length of the mean of the slab's rows, projected orthogonally to the candidate."""
+    def mean_norms(self, candidate: int) -> NDArray[np.float64]:
+        """Length of each slab's mean, projected orthogonally to the candidate."""
         v = self.candidates[candidate]
-        mean = self.sums[candidate, slab] / max(1, int(self.counts[candidate, slab]))
-        return float(np.linalg.norm(mean - (mean @ v) * v))
+        means = self.sums[candidate] / np.maximum(1, self.counts[candidate])[:, None]
+        norms: NDArray[np.float64] = np.linalg.norm(means - np.outer(means @ v, v), axis=1)
+        return norms
 
-    def second_moment(self, candidate: int, slab: int) -> NDArray[np.float64]:
-        """Mean of x x^T over the slab's rows, projected orthogonally to the candidate."""
+    def second_moments(self, candidate: int) -> NDArray[np.float64]:
+        """Mean of x x^T over each slab's rows, projected orthogonally to the candidate."""
         dim = self.candidates.shape[1]
-        matrix = np.zeros((dim, dim))
-        matrix[np.triu_indices(dim)] = self.products[candidate, slab]
-        matrix += np.triu(matrix, 1).T
+        i, j = np.triu_indices(dim)
+        matrices = np.zeros((self.counts.shape[1], dim, dim))
+        matrices[:, i, j] = matrices[:, j, i] = self.products[candidate]
         v = self.candidates[candidate]
         projector = np.eye(dim) - np.outer(v, v)
-        return projector @ matrix @ projector / max(1, int(self.counts[candidate, slab]))
+        shares = 1 / np.maximum(1, self.counts[candidate])
+        projected: NDArray[np.float64] = shares[:, None, None] * (projector @ matrices @ projector)
+        return projected
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.errors import UsageError
-from streamhalf.kernels.localize import margins
+from streamhalf.kernels.localize import wide_margins
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.slab_moments import complement_basis, slab_extremes, sum_slab_monomials
 from streamhalf.kernels.slabs import assign_slabs, count_slabs
@@ -137,15 +137,15 @@ class SlabMoments:
 
     def map(self, block: Block) -> SlabMomentsPartial:
         """Return the partial of one block."""
-        z = block.y * margins(block.X.astype(np.float64, copy=False), self.direction)
+        z = wide_margins(block.X, self.direction)
+        z *= block.y
         slab = assign_slabs(z, self.edges)
-        signed = block.X * block.y[:, None].astype(block.X.dtype)
-        s = signed @ complement_basis(self.direction).astype(block.X.dtype)
+        basis = complement_basis(self.direction)
         low, high = slab_extremes(np.abs(z), slab, self.n_slabs)
         unsure = int(np.count_nonzero((z == 0) & (block.y < 0)))
         return SlabMomentsPartial(
             count_slabs(slab, self.n_slabs),
-            sum_slab_monomials(s, slab, self.n_slabs, self.degree),
+            sum_slab_monomials(block.X, block.y, basis, slab, self.n_slabs, self.degree),
             low,
             high,
             int(np.count_nonzero(z < 0)) + unsure,

@@ -18,6 +18,7 @@ from streamhalf.testers.base import judge
 from streamhalf.testers.moments import direction_name
 
 COVARIANCE_LIMIT = 2.0
+_SEVERITY = {Outcome.PASSED: 0, Outcome.INCONCLUSIVE: 1, Outcome.REJECTED: 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,30 +45,35 @@ class SlabCovarianceTester:
     def judge(self, result: SlabCovarianceResult, candidate: int) -> Judgement:
         """Merge outwards, then judge the slab whose eigenvalue is worst against its quantile."""
         dim = result.candidates.shape[1]
-        groups = merge_outwards(result.counts[candidate], result.edges, self.rows_per_slab(dim))
-        worst: Judgement | None = None
-        for group in groups:
-            found = self._judge_group(result, candidate, group)
-            if worst is None or _badness(found) > _badness(worst):
-                worst = found
-        if worst is None:
+        counts = result.counts[candidate]
+        groups = merge_outwards(counts, result.edges, self.rows_per_slab(dim))
+        if not groups:
             raise ValueError("no slab to judge")
-        return worst
+        sums = result.second_moments(candidate) * counts[:, None, None]
+        n_rows = [int(counts[group].sum()) for group in groups]
+        moments = np.stack(
+            [sums[group].sum(axis=0) / max(1, n) for group, n in zip(groups, n_rows, strict=True)]
+        )
+        values = np.linalg.eigvalsh(moments)[:, -1].tolist()
+        found = [
+            judge(value, limit=COVARIANCE_LIMIT, null_quantile=self.quantile(n, dim))
+            for value, n in zip(values, n_rows, strict=True)
+        ]
+        worst = max(range(len(groups)), key=lambda i: (_SEVERITY[found[i]], values[i]))
+        return self._judgement(result, groups[worst], moments[worst], n_rows[worst], found[worst])
 
-    def _judge_group(
-        self, result: SlabCovarianceResult, candidate: int, group: list[int]
+    def _judgement(
+        self,
+        result: SlabCovarianceResult,
+        group: list[int],
+        moment: NDArray[np.float64],
+        n_rows: int,
+        outcome: Outcome,
     ) -> Judgement:
-        counts = result.counts[candidate, group]
-        n_rows = int(counts.sum())
-        dim = result.candidates.shape[1]
-        moment = sum(
-            (result.second_moment(candidate, i) * n for i, n in zip(group, counts, strict=True)),
-            start=np.zeros((dim, dim)),
-        ) / max(1, n_rows)
+        dim = len(moment)
         values, vectors = np.linalg.eigh(moment)
         statistic = float(values[-1])
         quantile = self.quantile(n_rows, dim)
-        outcome = judge(statistic, limit=COVARIANCE_LIMIT, null_quantile=quantile)
         direction = vectors[:, -1]
         edges = np.concatenate([[-np.inf], result.edges, [np.inf]])
         return Judgement(
@@ -90,11 +96,6 @@ class SlabCovarianceTester:
                 ),
             ),
         )
-
-
-def _badness(judgement: Judgement) -> tuple[int, float]:
-    rank = {Outcome.PASSED: 0, Outcome.INCONCLUSIVE: 1, Outcome.REJECTED: 2}
-    return rank.get(judgement.outcome, 0), judgement.statistic
 
 
 def covariance_edges(

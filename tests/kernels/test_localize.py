@@ -7,9 +7,11 @@ from hypothesis import strategies as st
 
 from streamhalf.kernels.localize import (
     acceptance_probability,
+    grid_margins,
     map_back,
     margins,
     whiten_localized,
+    wide_margins,
 )
 from streamhalf.kernels.uniforms import uniforms_at
 
@@ -26,6 +28,34 @@ def test_margins__bits_do_not_depend_on_the_chunk(start: int, length: int, dim: 
     whole = margins(X, unit(dim))
     piece = margins(X[start : start + length], unit(dim))
     np.testing.assert_array_equal(piece, whole[start : start + length])
+
+
+@settings(max_examples=40)
+@given(
+    start=st.integers(0, 3000),
+    length=st.integers(0, 3000),
+    keep=st.sampled_from([1.0, 0.9, 0.1]),
+    dim=st.sampled_from([3, 8, 17]),
+    count=st.sampled_from([1, 8, 17]),
+)
+def test_grid_margins__bits_depend_on_the_row_and_its_number_alone(
+    start: int, length: int, keep: float, dim: int, count: int
+) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5000, dim)).astype(np.float32)
+    V = rng.standard_normal((count, dim))
+    rows = 777 + np.arange(5000)
+    whole = grid_margins(X, V, rows)
+    np.testing.assert_allclose(whole, V @ X.T.astype(np.float64), atol=2e-6 * dim)
+    chosen = np.flatnonzero(rng.random(5000) < keep)
+    chosen = chosen[(chosen >= start) & (chosen < start + length)]
+    np.testing.assert_array_equal(grid_margins(X[chosen], V, rows[chosen]), whole[:, chosen])
+
+
+def test_wide_margins__are_float64_whatever_the_rows() -> None:
+    X = np.random.default_rng(0).standard_normal((40_000, 7)).astype(np.float32)
+    expected = X.astype(np.float64) @ unit(7)
+    np.testing.assert_allclose(wide_margins(X, unit(7)), expected, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("delta", [0.5, 0.1, 0.02])

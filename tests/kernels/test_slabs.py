@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,38 @@ def test_assign_slabs__lower_edge_belongs_to_the_slab() -> None:
     edges = np.array([-1.0, 0.0, 1.0])
     margin = np.array([-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 9.0])
     assert assign_slabs(margin, edges).tolist() == [0, 1, 1, 2, 2, 3, 3]
+
+
+@given(
+    edges=st.lists(st.floats(-5, 5, width=32), max_size=40, unique=True),
+    margins=st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), max_size=40),
+    dtype=st.sampled_from([np.float32, np.float64]),
+)
+def test_assign_slabs__equals_a_binary_search(
+    edges: list[float], margins: list[float], dtype: type
+) -> None:
+    bounds = np.sort(np.array(edges))
+    margin = np.array([*margins, *edges, *np.negative(edges), 0.0, -0.0], dtype=dtype)
+    expected = np.searchsorted(bounds.astype(dtype), margin, side="right")
+    assert assign_slabs(margin, bounds).tolist() == expected.tolist()
+
+
+def test_assign_slabs__a_cell_may_hold_any_number_of_edges() -> None:
+    edges = np.linspace(0.999, 1.001, 5000)
+    margin = np.linspace(0.99, 1.01, 3001)
+    expected = np.searchsorted(edges, margin, side="right")
+    assert assign_slabs(margin, edges).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("n", [300, 40_000])  # a few rows in a slab, and many
+def test_sum_slab_products__float32_is_close_to_the_float64_oracle(n: int) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((n, 6), dtype=np.float32)
+    slab = number_slabs(X[:, 0], 0.05, 40)
+    found = sum_slab_products(X, slab, 82)
+    oracle = sum_slab_products(X.astype(np.float64), slab, 82)
+    for narrow, wide in zip(found, oracle, strict=True):
+        assert np.abs(narrow - wide).max() / n < 1e-6
 
 
 @given(n=st.integers(0, 80), n_slabs=st.integers(1, 9), seed=st.integers(0, 1000))

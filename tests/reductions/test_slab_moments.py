@@ -43,6 +43,12 @@ def test_slab_moments__equal_sums_over_rows(dtype, tolerance):
         assert result.sums[:, rank].sum() == pytest.approx(expected, rel=tolerance, abs=500e-7)
 
 
+def test_slab_moments__float32_falls_back_to_float64_where_products_overflow():
+    X = np.array([[1.0, 2e15, 0.0], [-1.0, 1.0, 3e14]], dtype=np.float32)
+    result = reduce_rows(X, [1, 1], [1.0, 0.0, 0.0])
+    assert result.sums.max() == pytest.approx(16e60, rel=1e-6)
+
+
 def test_slab_moments__slabs_hold_margins_of_one_sign_between_their_extremes():
     rng = np.random.default_rng(2)
     X = rng.standard_normal((400, 3))
