@@ -10,13 +10,16 @@ from typing import Any
 
 import zarr
 
-from streamhalf.data.opening import DataLike, open_group, open_source
-from streamhalf.data.source import Source, align_blocks
-from streamhalf.data.stored import ZarrReader, stored_rows
-from streamhalf.errors import UsageError
+from streamhalf.data.block import RowRange
+from streamhalf.data.opening import DataLike, open_group, open_member, open_source
+from streamhalf.data.source import align_blocks
+from streamhalf.data.stored import MISSING, ZarrReader, stored_rows
+from streamhalf.errors import DataError, UsageError
 from streamhalf.names import public_name
 
 _SMALL_OBJECT, _LARGE_OBJECT = 1 << 20, 256 << 20
+_MOST_NAMED = 20
+_UNKNOWN = "unknown: chunks are missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +69,33 @@ def inspect_store(
     """Look at a store; reads its metadata, a listing, and a few rows."""
     if not isinstance(url, str):
         raise UsageError(f"store: {type(url).__name__} given; inspect takes a path or URL")
-    group = open_group(url, storage_options=storage_options)
-    source = open_source(url, features=features, labels=labels, storage_options=storage_options)
-    reader = source.reader
-    if not isinstance(reader, ZarrReader):
-        raise UsageError(f"store: {url} is not a Zarr store")
-    arrays = (_describe(reader.features), _describe(reader.labels))
-    missing = _locate(reader) if any(array.n_missing for array in arrays) else ()
+    group, name = open_group(url, storage_options=storage_options), public_name(url)
+    X, y = (open_member(group, name, key) for key in (features, labels))
+    arrays = (_describe(X), _describe(y))
+    found: tuple[str, str, tuple[str, ...]] = (_UNKNOWN, _UNKNOWN, ())
+    incomplete = any(array.n_missing for array in arrays)
+    try:
+        source = open_source(url, features=features, labels=labels, storage_options=storage_options)
+        found = (source.schema.coding.value, source.fingerprint, source.notices)
+    except DataError as error:
+        # where rows that opening looks at are missing, that is to be told, not to fail on
+        if X.ndim != 2 or y.shape != X.shape[:1] or MISSING not in str(error):
+            raise
+        incomplete = True
+    missing = _locate(ZarrReader(X, y)) if incomplete else ()
     marks = group.attrs.get("streamhalf")
     return StoreReport(
-        source=public_name(url),
+        source=name,
         zarr_format=int(group.metadata.zarr_format),
-        rows=source.n_rows,
-        dim=source.dim,
-        labels=source.schema.coding.value,
-        fingerprint=source.fingerprint,
+        rows=X.shape[0],
+        dim=X.shape[1],
+        labels=found[0],
+        fingerprint=found[1],
         arrays=arrays,
         planted=marks if isinstance(marks, Mapping) else None,
         missing=missing,
-        advice=tuple(_advise(source, *arrays)),
-        notices=source.notices,
+        advice=tuple(_advise(X.shape[1] * X.dtype.itemsize + y.dtype.itemsize, *arrays)),
+        notices=found[2],
     )
 
 
@@ -117,20 +127,34 @@ def _serializer(array: zarr.Array[Any]) -> tuple[Any, ...]:
     return (array.serializer,) if array.metadata.zarr_format == 3 else ()
 
 
-def _locate(reader: ZarrReader, shown: int = 5) -> tuple[str, ...]:
+def _locate(reader: ZarrReader) -> tuple[str, ...]:
+    """Name the missing chunks of both arrays, the first of them where they are many."""
     X = reader.features
     blocks = align_blocks(X.shape[0], stored_rows(X), X.dtype.itemsize * X.shape[1])
-    found = (reader.find_missing(rows) for rows in blocks)
-    return tuple(itertools.islice((text for text in found if text), shown))
+    holes = (rows for rows in blocks if reader.find_missing(rows))
+    parts = itertools.chain.from_iterable(_cut(rows, reader) for rows in holes)
+    found = (reader.find_missing(rows) for rows in parts)
+    # a chunk of labels may span several chunks of features: it is named once
+    texts = dict.fromkeys(itertools.islice((text for text in found if text), _MOST_NAMED + 1))
+    if len(texts) <= _MOST_NAMED:
+        return tuple(texts)
+    return (*list(texts)[:_MOST_NAMED], "and more; the counts above are of all")
 
 
-def _advise(source: Source, X: ArrayReport, y: ArrayReport) -> Iterator[str]:
+def _cut(rows: RowRange, reader: ZarrReader) -> Iterator[RowRange]:
+    """The ranges of single chunks within a block; those of the labels may end in between."""
+    step = min(reader.features.chunks[0], reader.labels.chunks[0])
+    for start in range(rows.start, rows.stop, step):
+        yield RowRange(start, min(start + step, rows.stop))
+
+
+def _advise(row_nbytes: int, X: ArrayReport, y: ArrayReport) -> Iterator[str]:
     pieces = X.shards or X.chunks
-    object_nbytes = pieces[0] * source.row_nbytes
+    object_nbytes = pieces[0] * row_nbytes
     if object_nbytes < _SMALL_OBJECT and X.n_objects > 64:
         yield (
             f"{X.name}: objects of {object_nbytes / 2**20:.2f} MiB are small; chunks of about "
-            f"{max(1, (16 << 20) // source.row_nbytes):,} rows read faster"
+            f"{max(1, (16 << 20) // row_nbytes):,} rows read faster"
         )
     if object_nbytes > _LARGE_OBJECT:
         yield (

@@ -106,8 +106,8 @@ def open_group(
 
 
 def _from_group(group: zarr.Group, name: str, features: str, labels: str | None) -> Source:
-    X = _member(group, name, features)
-    y = X if labels is None else _member(group, name, labels)
+    X = open_member(group, name, features)
+    y = X if labels is None else open_member(group, name, labels)
     shape = Shape(
         name=name,
         features=features,
@@ -134,7 +134,8 @@ def _from_group(group: zarr.Group, name: str, features: str, labels: str | None)
     return build_source(shape, reader, blocks)
 
 
-def _member(group: zarr.Group, name: str, key: str) -> zarr.Array[Any]:
+def open_member(group: zarr.Group, name: str, key: str) -> zarr.Array[Any]:
+    """Open an array of a group, or say which arrays there are."""
     try:
         member = retrying(lambda: group.get(key))
         if isinstance(member, zarr.Array):

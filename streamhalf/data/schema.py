@@ -76,40 +76,44 @@ class RowSchema:
         return (self.block(*item),)
 
     def _check_features(self, rows: RowRange, X: NDArray[np.floating[Any]]) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(X.sum()):  # one cheap look; only a suspicious block is searched
-                return
-        bad = np.flatnonzero(~np.isfinite(X).all(axis=1))
-        if len(bad):
-            column = int(np.flatnonzero(~np.isfinite(X[bad[0]]))[0])
-            self._complain(
-                self.features,
-                rows.start + bad,
-                self.features_chunk_rows,
-                f"NaN or infinite values (first: {X[bad[0], column]} in feature {column + 1})",
-                "remove or impute these rows",
-            )
+        finite = np.isfinite(X)
+        if finite.all():
+            return
+        bad = np.flatnonzero(~finite.all(axis=1))
+        column = int(np.flatnonzero(~finite[bad[0]])[0])
+        self._complain(
+            self.features,
+            rows,
+            bad,
+            self.features_chunk_rows,
+            f"NaN or infinite values (first: {X[bad[0], column]} in feature {column + 1})",
+            "remove or impute these rows",
+        )
 
     def _map_labels(self, rows: RowRange, y: NDArray[Any]) -> NDArray[np.int8]:
         low, high = self.coding.values
         positive = y == high
-        bad = np.flatnonzero(~(positive | (y == low)))
-        if len(bad):
+        if np.count_nonzero(positive) + np.count_nonzero(y == low) != len(y):
+            bad = np.flatnonzero(~(positive | (y == low)))
             self._complain(
                 self.labels,
-                rows.start + bad,
+                rows,
+                bad,
                 self.labels_chunk_rows,
                 f"other values than {low} and {high} (first: {y[bad[0]]})",
                 "recode the labels to two classes",
             )
-        return np.where(positive, np.int8(1), np.int8(-1))
+        labels = positive.view(np.int8) * np.int8(2)
+        labels -= np.int8(1)
+        return labels
 
     @staticmethod
     def _complain(
-        array: str, bad: NDArray[np.int64], chunk_rows: int, what: str, remedy: str
+        array: str, rows: RowRange, bad: NDArray[np.int64], chunk_rows: int, what: str, remedy: str
     ) -> None:
-        shown = ", ".join(str(row) for row in bad[:3]) + (", ..." if len(bad) > 3 else "")
+        numbers = rows.start + bad
+        shown = ", ".join(str(row) for row in numbers[:3]) + (", ..." if len(bad) > 3 else "")
         raise DataError(
-            f"{array}: row {shown} ({len(bad)} in all, chunk {bad[0] // chunk_rows}) holds {what}; "
-            f"{remedy}"
+            f"{array}: row {shown} ({len(bad)} among rows {rows.start} to {rows.stop - 1}, chunk "
+            f"{numbers[0] // chunk_rows}) holds {what}; {remedy}"
         )

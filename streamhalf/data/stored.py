@@ -21,6 +21,9 @@ from streamhalf.errors import DataError
 from streamhalf.names import one_line
 from streamhalf.retry import retrying
 
+MISSING = "is missing from the store"
+"""What is said of a chunk that is not there."""
+
 
 def refill(array: zarr.Array[Any], fill_value: Any) -> zarr.Array[Any]:
     """The same stored array, read with another fill value."""
@@ -111,9 +114,15 @@ def _damage(array: zarr.Array[Any], rows: RowRange, error: Exception) -> str:
             array[window]
         except Exception as cause:
             key = array.metadata.encode_chunk_key(index)
-            where = f"rows {window[0].start} to {window[0].stop - 1} (object {array.path}/{key})"
+            last = min((index[0] + 1) * pieces[0], array.shape[0]) - 1
+            where = f"rows {index[0] * pieces[0]} to {last} (object {array.path}/{key})"
             error = cause
             break
+    if "checksum do not match" in str(error):  # the rest of that text is raw bytes
+        return (
+            f"{array.path}: cannot read {where}: its checksum does not fit its content, so the "
+            "object was changed or damaged after it was written; restore it"
+        )
     return (
         f"{array.path}: cannot read {where}: {one_line(error)}; the object is damaged or out of "
         "reach"
@@ -127,9 +136,9 @@ def _missing_chunk(array: zarr.Array[Any], rows: RowRange) -> str | None:
     missing = rows.start + np.flatnonzero(differs.reshape(len(differs), -1).any(axis=1))
     if not len(missing):
         return None
-    chunk = missing[0] // array.chunks[0]
-    last = missing[missing // array.chunks[0] == chunk][-1]
+    chunk = int(missing[0]) // array.chunks[0]
+    last = min((chunk + 1) * array.chunks[0], array.shape[0]) - 1
     return (
-        f"{array.path}: chunk {chunk} (rows {missing[0]} to {last}) is missing from the store; "
+        f"{array.path}: chunk {chunk} (rows {chunk * array.chunks[0]} to {last}) {MISSING}; "
         "restore it, or, if its writer leaves out chunks that equal the fill value, write them all"
     )

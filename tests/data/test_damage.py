@@ -103,7 +103,7 @@ CASES: dict[str, tuple[Damage, str]] = {
         delete("X/5.0", zarr_format=2),
         r"X: chunk 5 \(rows 500 to 599\) is missing",
     ),
-    "first chunk of X deleted": (delete("X/c/0/0"), r"X: chunk 0 \(rows 0 to \d+\) is missing"),
+    "first chunk of X deleted": (delete("X/c/0/0"), r"X: chunk 0 \(rows 0 to 99\) is missing"),
     "half of a chunk's features deleted": (
         delete("X/c/5/1", feature_chunk=2),
         r"X: chunk 5 \(rows 500 to 599\) is missing",
@@ -136,7 +136,7 @@ CASES: dict[str, tuple[Damage, str]] = {
     ),
     "probed shard of no bytes": (
         truncate("X/c/0/0", 0, shard_rows=200),
-        r"X: cannot read rows 0 to 63 \(object X/c/0/0\)",
+        r"X: cannot read rows 0 to 199 \(object X/c/0/0\)",
     ),
     "shard truncated": (
         truncate("X/c/2/0", shard_rows=200),
@@ -156,31 +156,31 @@ CASES: dict[str, tuple[Damage, str]] = {
     ),
     "bit flipped under a checksum": (
         flip_bit,
-        r"X: cannot read rows 500 to 599 \(object X/c/5/0\): .*checksum",
+        r"X: cannot read rows 500 to 599 \(object X/c/5/0\): its checksum does not fit.*restore",
     ),
     "NaN": (
         store(with_value(X, ([520, 530, 540, 550], 1), np.nan)),
-        r"X: row 520, 530, 540, \.\.\. \(4 in all, chunk 5\) .*\(first: nan in feature 2\)",
+        r"X: row 520, 530, 540, \.\.\. \(4 among rows 500 to 599, chunk 5\) .*nan in feature 2\)",
     ),
     "infinite": (
         store(with_value(X, (520, 2), -np.inf)),
-        r"X: row 520 \(1 in all, chunk 5\) .*\(first: -inf in feature 3\)",
+        r"X: row 520 \(1 among rows 500 to 599, chunk 5\) .*\(first: -inf in feature 3\)",
     ),
     "two infinities that cancel": (
         store(with_value(with_value(X, (5, 0), np.inf), (6, 0), -np.inf)),
-        r"X: row 5, 6 \(2 in all, chunk 0\)",
+        r"X: row 5, 6 \(2 among rows 0 to 63, chunk 0\)",
     ),
     "label 2": (
         store(y=with_value(Y, 520, 2)),
-        r"y: row 520 \(1 in all, chunk 5\) .*other values than -1 and 1 \(first: 2\)",
+        r"y: row 520 \(1 among rows 500 to 599, chunk 5\) .*values than -1 and 1 \(first: 2\)",
     ),
     "label NaN": (
         store(y=with_value(Y.astype(np.float64), 520, np.nan)),
-        r"y: row 520 \(1 in all, chunk 5\) .*\(first: nan\)",
+        r"y: row 520 \(1 among rows 500 to 599, chunk 5\) .*\(first: nan\)",
     ),
     "label 255": (
         store(y=with_value((Y > 0).astype(np.uint8), 520, 255)),
-        r"y: row 520 \(1 in all, chunk 5\) .*other values than 0 and 1 \(first: 255\)",
+        r"y: row 520 \(1 among rows 500 to 599, chunk 5\) .*values than 0 and 1 \(first: 255\)",
     ),
     "labels 0 and -1": (
         store(y=np.where(Y > 0, 0, -1).astype(np.int8)),
@@ -188,7 +188,7 @@ CASES: dict[str, tuple[Damage, str]] = {
     ),
     "a 0 among -1 and +1, late": (
         store(y=with_value(Y, 520, 0)),
-        r"y: row 520 \(1 in all, chunk 5\)",
+        r"y: row 520 \(1 among rows 500 to 599, chunk 5\)",
     ),
     "lengths differ": (store(y=Y[:-1]), r"X has 1000 rows and y has 999"),
     "no rows": (store(X[:0], Y[:0]), r"X: 0 rows; at least 1 is needed"),

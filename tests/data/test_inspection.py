@@ -89,11 +89,29 @@ def test_inspect__shows_only_the_first_missing_chunks(
     write_store: StoreWriter, small_blocks: None
 ) -> None:
     path = write_store(X, Y, chunk_rows=10)
-    for i in range(10, 20):
+    for i in range(10, 40):
         (path / f"X/c/{i}/0").unlink()
     report = streamhalf.inspect(path)
-    assert report.arrays[0].n_missing == 10
-    assert len(report.missing) == 5
+    assert report.arrays[0].n_missing == 30
+    assert len(report.missing) == 21
+    assert report.missing[-1] == "and more; the counts above are of all"
+
+
+def test_inspect__names_every_missing_chunk_of_one_block(write_store: StoreWriter) -> None:
+    path = write_store(X, Y, label_chunk_rows=400)
+    for name in ("X/c/2/0", "X/c/3/0", "y/c/1"):
+        (path / name).unlink()
+    assert [text.split(" is missing")[0] for text in streamhalf.inspect(path).missing] == [
+        "X: chunk 2 (rows 200 to 299)",
+        "X: chunk 3 (rows 300 to 399)",
+        "y: chunk 1 (rows 400 to 799)",
+    ]
+
+
+def test_inspect__wrong_rows_that_it_meets_are_an_error(write_store: StoreWriter) -> None:
+    path = write_store(np.where(np.arange(1000)[:, None] == 3, np.nan, X).astype("f4"), Y)
+    with pytest.raises(DataError, match=r"X: row 3 \(1 among rows 0 to 63, chunk 0\) holds NaN"):
+        streamhalf.inspect(path)
 
 
 def test_inspect__refuses_what_it_cannot_open(write_store: StoreWriter) -> None:
@@ -194,6 +212,9 @@ def test_cli_inspect__exits_with_3_when_a_probed_chunk_is_missing(
 ) -> None:
     path = write_store(X, Y)
     (path / "y/c/0").unlink()
+    (path / "y/c/4").unlink()
     code, out, err = run_inspect(path, capsys)
-    assert (code, out) == (3, "")
-    assert err.startswith("streamhalf: error: y: chunk 0 ")
+    assert (code, err) == (3, "")
+    assert "missing: y: chunk 0 (rows 0 to 99) is missing from the store" in out
+    assert "missing: y: chunk 4 (rows 400 to 499) is missing from the store" in out
+    assert "unknown: chunks are missing" in out
