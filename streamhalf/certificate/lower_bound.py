@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,18 +65,26 @@ class SearchConfig:
     refits
         Rounds of fitting the minorants to the worst directions, per interval.
     eigen_steps
-        Subgradient steps on the shifts of the eigenvalue bound.
+        Steps of the search for the shifts of an eigenvalue bound.
     tolerance
         The search ends when L is within this share of its upper limit, the error of v.
     narrowest
         Intervals whose ends have a quotient below this are not split any more.
+    patience, progress
+        The search ends when so many steps have not raised L by this share of its limit.
+    behind
+        Forms whose bound is smaller than the best by this share of the limit are not tried again
+        on the halves of an interval.
     """
 
     max_intervals: int = 96
     refits: int = 5
-    eigen_steps: int = 6
+    eigen_steps: int = 8
     tolerance: float = 2e-3
     narrowest: float = 1.005
+    patience: int = 40
+    progress: float = 5e-4
+    behind: float = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,16 +183,21 @@ class _Search:
         """Return the final partition of [0, pi]."""
         first = max(error, SMALLEST_ERROR) / 20
         ends = [0.0, *np.geomspace(first, math.pi / 2, 17).tolist(), 1.9, 2.4, math.pi]
-        uniform = tuple(Fit(-math.inf, form.table.uniform(), 0) for form in self.forms)
+        uniform = tuple(form.start() for form in self.forms)
         queue: list[tuple[float, int, _Interval]] = []
         done: list[_Interval] = []
         serial = 0
         for low, high in itertools.pairwise(ends):
             item = self.measure(low, high, uniform)
             heapq.heappush(queue, (item.bound, serial := serial + 1, item))
+        mark, patience = -math.inf, self.config.patience
         while queue:
             bound, _, worst = queue[0]
             if bound >= self.limit * (1 - self.config.tolerance):
+                break
+            if bound > mark + self.config.progress * self.limit:
+                mark, patience = bound, self.config.patience
+            elif (patience := patience - 1) < 0:
                 break
             heapq.heappop(queue)
             pieces = self.improve(worst, room=len(queue) + len(done) < self.config.max_intervals)
@@ -196,11 +209,18 @@ class _Search:
         return done + [item for _, _, item in queue]
 
     def measure(self, low: float, high: float, starts: tuple[Fit, ...]) -> _Interval:
-        """Bound an interval with minorants fitted to the given laws."""
+        """Bound an interval with minorants fitted to the laws of the one it was cut from.
+
+        Forms that were far behind on the wider interval keep their bound from there.
+        """
+        behind = max(start.value for start in starts) - self.config.behind * self.limit
         fits = []
         for form, start in zip(self.forms, starts, strict=True):
-            tau = thresholds(form, low, high)
-            fits.append(Fit(form.quick_bound(tau, start.law), start.law, start.refits))
+            if start.value >= behind:
+                tau = thresholds(form, low, high)
+                found = form.measure(tau, start, steps=self.config.eigen_steps)
+                start = found if found.value > start.value else start
+            fits.append(start)
         return _Interval(low, high, tuple(fits))
 
     def improve(self, worst: _Interval, *, room: bool) -> tuple[_Interval, ...]:
@@ -215,15 +235,11 @@ class _Search:
         middle = math.sqrt(parent.low * parent.high) if parent.low > 0 else parent.high / 2
         if parent.low > math.pi / 2:
             middle = (parent.low + parent.high) / 2
-        halves = []
-        for low, high in ((parent.low, middle), (middle, parent.high)):
-            measured = self.measure(low, high, parent.fits).fits
-            fits = tuple(
-                Fit(max(mine.value, theirs.value), mine.law, mine.refits)
-                for mine, theirs in zip(measured, parent.fits, strict=True)
-            )
-            halves.append(_Interval(low, high, fits, promising=parent.promising))
-        return tuple(halves)
+        halves = (
+            self.measure(low, high, parent.fits)
+            for low, high in ((parent.low, middle), (middle, parent.high))
+        )
+        return tuple(replace(half, promising=parent.promising) for half in halves)
 
     def refit(self, item: _Interval) -> _Interval:
         """Spend the refits on the form that is best here.
@@ -238,7 +254,7 @@ class _Search:
         config = self.config
         improved = form.refit(tau, start, rounds=config.refits, steps=config.eigen_steps)
         if start.refits and improved.value < least:
-            again = Fit(improved.value, form.table.uniform(), 0)
+            again = replace(form.start(), value=improved.value)
             found = form.refit(tau, again, rounds=config.refits, steps=config.eigen_steps)
             improved = found if found.value > improved.value else improved
         fits = (*item.fits[:best], improved, *item.fits[best + 1 :])

@@ -184,7 +184,7 @@ def real_roots(monic: Array) -> Array:
         skew = (shift**3 + (monic[0] - shift * monic[1]) / 2) / spread**3
         angle = np.arccos(np.clip(skew, -1.0, 1.0)) / 3
         turns = angle + np.array([[0.0], [2.0], [4.0]]) * (math.pi / 3)
-        return -2 * spread * np.cos(turns) - shift
+        return np.asarray(-2 * spread * np.cos(turns) - shift)
     return companion_roots(monic)
 
 

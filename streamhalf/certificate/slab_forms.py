@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.certificate.minorants import fit_minorants, hermite_from_powers
-from streamhalf.certificate.sphere import Sphere, eigenvalue_bound, minimum_over_sphere, sphere
+from streamhalf.certificate.minorants import (
+    fit_minorants,
+    hermite_from_powers,
+    propose_minorants,
+)
+from streamhalf.certificate.sphere import (
+    Sphere,
+    minimum_over_sphere,
+    sphere,
+    uniform_point,
+)
 from streamhalf.kernels.hermite import wick_terms
 from streamhalf.kernels.monomials import count_monomials, degree_offset
 from streamhalf.reductions.slab_moments import SlabStatistics
@@ -34,10 +44,14 @@ STALL = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """A valid lower bound for one vector of thresholds, and the law of u it was fitted to."""
+    """A valid lower bound for one vector of thresholds, and the law of u it was fitted to.
+
+    `moments` are those of u·s in each slab under that law.
+    """
 
     value: float
     law: Array
+    moments: Array
     refits: int
 
 
@@ -71,20 +85,24 @@ class SlabForms:
         parts = [hermite[:, m] @ self.moments[:, part] for m, part in enumerate(self.table.slices)]
         return np.concatenate(parts)
 
-    def quick_bound(self, tau: Array, law: Array) -> float:
-        """Lower bound on the mass of {u·s < tau} for every unit u, by one eigenvalue.
+    def start(self) -> Fit:
+        """Nothing known: all directions alike."""
+        law = uniform_point(self.table)
+        return Fit(-math.inf, law, self.laws(law), 0)
 
-        Minorants are the best ones for u drawn from `law`; the bound holds whatever it is.
+    def measure(self, tau: Array, start: Fit, *, steps: int) -> Fit:
+        """Bound the mass of {u·s < tau} for every unit u, with minorants fitted to the start's law.
+
+        The bound holds whatever the law is.
         """
-        coefficients = fit_minorants(self.laws(law), tau)
-        bound = eigenvalue_bound(self.table, self.pooled(coefficients))
-        return bound.value - self.allowance(coefficients)
+        value, _ = self.bound(fit_minorants(start.moments, tau), steps=steps)
+        return dataclasses.replace(start, value=value)
 
     def bound(self, coefficients: Array, *, steps: int) -> tuple[float, Array]:
         """A better bound for given minorants, at more cost, and the worst u's point."""
         pooled = self.pooled(coefficients)
-        value, worst = minimum_over_sphere(self.table, pooled, steps=steps)
-        return value - self.allowance(coefficients), self.table.point(worst)
+        found = minimum_over_sphere(self.table, pooled, steps=steps)
+        return found.bound - self.allowance(coefficients), self.table.point(found.worst)
 
     def allowance(self, coefficients: Array) -> float:
         """What rounding of the sums, and of the change to the Hermite basis, can amount to."""
@@ -101,25 +119,31 @@ class SlabForms:
         (Frank-Wolfe with a line search). Every round gives a valid bound; the best is kept.
         """
         best = start
-        law, here = start.law, self.laws(start.law)
+        law, here = start.law, start.moments
+        minorants = fit_minorants(here, tau)
         for turn in range(rounds):
-            value, worst = self.bound(fit_minorants(here, tau), steps=steps)
+            value, worst = self.bound(minorants, steps=steps)
             stalled = turn > 1 and value < best.value + STALL * abs(best.value)
             if value > best.value:
-                best = Fit(value, law, start.refits + turn)
-            if stalled:
+                best = Fit(value, law, here, start.refits + turn)
+            if stalled or turn == rounds - 1:
                 break
             there = self.laws(worst)
-            earned = [self._earned(here + share * (there - here), tau) for share in LINE_SEARCH]
-            share = LINE_SEARCH[int(np.argmin(earned))]
+            share, minorants = self._step(here, there, tau)
             if share == 0:
                 break
             law, here = law + share * (worst - law), here + share * (there - here)
         return best
 
-    def _earned(self, laws: Array, tau: Array) -> float:
-        """Mean of the best minorants for the given laws of u·s."""
-        return float(self.mass @ (fit_minorants(laws, tau) * laws).sum(axis=1))
+    def _step(self, here: Array, there: Array, tau: Array) -> tuple[float, Array]:
+        """How far from one law to the other the best minorants earn least, and those minorants."""
+        count = len(here)
+        laws = np.concatenate([here + share * (there - here) for share in LINE_SEARCH])
+        proposal = propose_minorants(laws, np.tile(tau, len(LINE_SEARCH)))
+        earned = proposal.means(laws).reshape(len(LINE_SEARCH), count) @ self.mass
+        least = int(np.argmin(earned))
+        chosen = proposal.rows(slice(least * count, (least + 1) * count))
+        return LINE_SEARCH[least], chosen.certified()
 
     def mirrored(self) -> SlabForms:
         """The same slabs with s replaced by -sgn(z) s, for which w and v disagree at u·s >= t."""

@@ -7,16 +7,15 @@ all have length 1, it is bounded from below by eigenvalues.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
+from streamhalf.certificate.dual import Parts, bound_form
 from streamhalf.kernels.hermite import factorial_products, gaussian_monomial_mean
 from streamhalf.kernels.monomials import (
     count_monomials,
@@ -26,6 +25,9 @@ from streamhalf.kernels.monomials import (
 )
 
 Array = NDArray[np.float64]
+
+TRIAL_STEPS = 2
+"""Steps of the search for shifts that every split gets; the best one gets the others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,35 +49,31 @@ class Sphere:
     slices: tuple[slice, ...]
     weights: Array
     parts: tuple[slice, ...]
+    spheres: Parts
     blocks: tuple[Block, ...]
     lowered: NDArray[np.int64]
     last: NDArray[np.int64]
     raised: NDArray[np.int64]
-    raised_degree: NDArray[np.int64]
     slopes: Array
 
     def powers(self, u: Array) -> Array:
         """u^a of every monomial a."""
-        values = np.empty(len(self.weights))
+        return self._powers(u, self.slices)
+
+    def half_powers(self, u: Array) -> Array:
+        """u^a of every monomial a of at most half the degree."""
+        return self._powers(u, self.parts)
+
+    def _powers(self, u: Array, slices: tuple[slice, ...]) -> Array:
+        values = np.empty(slices[-1].stop)
         values[0] = 1.0
-        for part in self.slices[1:]:
+        for part in slices[1:]:
             values[part] = values[self.lowered[part]] * u[self.last[part]]
         return values
 
     def point(self, u: Array) -> Array:
         """sqrt(m!/a!) u^a of every monomial a: what pairs with b to give p(u)."""
         return self.powers(u) * self.weights
-
-    def uniform(self) -> Array:
-        """The mean of `point` over the whole sphere."""
-        values = np.zeros(len(self.weights))
-        for m in range(0, self.degree + 1, 2):
-            shrink = math.prod(self.dim + j for j in range(0, m, 2))
-            values[self.slices[m]] = [
-                gaussian_monomial_mean(tuple(row)) / shrink
-                for row in monomial_tuples(self.dim, m).tolist()
-            ]
-        return values * self.weights
 
     def matrix(self, b: Array) -> Array:
         """The matrix of the quadratic form in y, without the constant b[0]."""
@@ -117,13 +115,28 @@ def sphere(dim: int, degree: int) -> Sphere:
         slices=slices,
         weights=weights,
         parts=parts,
+        spheres=Parts.of(parts),
         blocks=blocks,
         lowered=lowered,
         last=last,
         raised=raised,
-        raised_degree=raised_degree,
         slopes=np.asarray(slopes),
     )
+
+
+@cache
+def uniform_point(table: Sphere) -> Array:
+    """The mean of `point` over the whole sphere."""
+    values = np.zeros(len(table.weights))
+    for m in range(0, table.degree + 1, 2):
+        shrink = math.prod(table.dim + j for j in range(0, m, 2))
+        values[table.slices[m]] = [
+            gaussian_monomial_mean(tuple(row)) / shrink
+            for row in monomial_tuples(table.dim, m).tolist()
+        ]
+    values *= table.weights
+    values.setflags(write=False)
+    return values
 
 
 def _raised_ranks(dim: int, m: int) -> NDArray[np.int64]:
@@ -146,75 +159,55 @@ def _block(dim: int, m: int, parts: tuple[slice, ...], weights: Array) -> Block:
     return Block(rows, columns, ranks, values / 2 if m % 2 else values)
 
 
-def bottom(matrix: Array) -> tuple[float, Array]:
-    """Smallest eigenvalue and its eigenvector."""
-    values, vectors = scipy.linalg.eigh(matrix, subset_by_index=(0, 0), check_finite=False)
-    return float(values[0]), np.asarray(vectors[:, 0])
+@dataclass(frozen=True, slots=True, eq=False)
+class Minimum:
+    """Lower bound on p over the sphere, and a unit vector at which p is small."""
 
-
-def minimum_over_sphere(table: Sphere, b: Array, *, steps: int) -> tuple[float, Array]:
-    """Lower bound on p over the sphere, and a unit vector at which p is small.
-
-    The best of the eigenvalue bound and of splits of p into a polynomial in u·e, minimised
-    exactly, and a rest, for the axes e along which p may be far from constant.
-    """
-    plain = eigenvalue_bound(table, b)
-    start = plain.vector[table.parts[1]] * (1.0 if plain.vector[0] >= 0 else -1.0)
-    worst = descend(table, b, start)
-    choices = [(0.0, plain)]
-    for axis in _axes(table, b, worst):
-        along, rest = split_axis(table, b, axis)
-        choices.append((univariate_minimum(along), eigenvalue_bound(table, rest)))
-    along_axis, best = max(choices, key=lambda choice: choice[0] + choice[1].value)
-    return along_axis + best.improved(steps), worst
+    bound: float
+    worst: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EigenvalueBound:
-    """Lower bound on p by eigenvalues.
+class Split:
+    """p as a polynomial in one direction with a known minimum, and a rest with its matrix."""
 
-    For every shift nu_j of the parts of y the form is at least sum nu_j plus the number of parts
-    times the smallest eigenvalue of the shifted matrix.
-    """
-
-    value: float
-    vector: Array
-    constant: float
+    minimum: float
     matrix: Array
-    shift: Array
-    owner: NDArray[np.int64]
-
-    def moved(self, shift: Array) -> EigenvalueBound:
-        """The bound with other shifts."""
-        shifted = self.matrix.copy()
-        shifted[np.diag_indices_from(shifted)] -= shift[self.owner]
-        low, vector = bottom(shifted)
-        value = self.constant + float(shift.sum()) + len(shift) * low
-        return dataclasses.replace(self, value=value, vector=vector, shift=shift)
-
-    def improved(self, steps: int) -> float:
-        """The best value on a path of subgradient steps in the shifts."""
-        best = self
-        length = max(abs(self.value - self.constant), float(np.abs(self.shift).max())) / 4
-        for _ in range(steps):
-            slope = 1 - len(self.shift) * np.bincount(self.owner, weights=best.vector**2)
-            found = best.moved(best.shift + length * slope)
-            if found.value > best.value:
-                best = found
-            else:
-                length /= 2
-        return best.value
 
 
-def eigenvalue_bound(table: Sphere, b: Array) -> EigenvalueBound:
-    """Bound p with the shifts of the term-by-term bound, which it therefore never falls below."""
-    matrix = table.matrix(b)
-    parts = table.parts
-    owner = np.repeat(np.arange(len(parts)), [part.stop - part.start for part in parts])
-    unshifted = EigenvalueBound(
-        -math.inf, np.zeros(len(matrix)), float(b[0]), matrix, np.zeros(len(parts)), owner
-    )
-    return unshifted.moved(_term_by_term(matrix, parts))
+def minimum_over_sphere(table: Sphere, b: Array, *, steps: int) -> Minimum:
+    """Bound p from below.
+
+    The best of the eigenvalue bound and of splits of p into a polynomial in u·e, minimised
+    exactly, and a rest, for the axes e along which p may be far from constant. All are tried
+    for a few steps, and the best for the others.
+    """
+    splits = [Split(float(b[0]), table.matrix(b))]
+    found = [_bound(table, splits[0], _start(table, b), steps=TRIAL_STEPS)]
+    y = found[0][1]
+    worst = descend(table, b, y[table.parts[1]] * (1.0 if y[0] >= 0 else -1.0))
+    for axis in _axes(table, b, worst):
+        along, rest = split_axis(table, b, axis)
+        splits.append(Split(float(b[0]) + univariate_minimum(along), table.matrix(rest)))
+        found.append(_bound(table, splits[-1], _start(table, rest), steps=TRIAL_STEPS))
+    best = max(range(len(found)), key=lambda i: found[i][0])
+    bound, y = found[best]
+    if steps > TRIAL_STEPS:
+        bound = max(bound, _bound(table, splits[best], y, steps=steps - TRIAL_STEPS)[0])
+    return Minimum(bound, worst)
+
+
+def _bound(table: Sphere, split: Split, start: Array, *, steps: int) -> tuple[float, Array]:
+    """Lower bound on a split, and a y at which the rest is small."""
+    value, y = bound_form(split.matrix, table.spheres, start, steps=steps)
+    return split.minimum + value, y
+
+
+def _start(table: Sphere, b: Array) -> Array:
+    """The point at which the quadratic part is smallest, on the side that the linear part likes."""
+    block = table.blocks[1]
+    u = np.linalg.eigh(b[block.ranks] * block.weights)[1][:, 0]
+    return table.point(-u if b[table.parts[1]] @ u > 0 else u)[: table.parts[-1].stop]
 
 
 def _axes(table: Sphere, b: Array, worst: Array) -> tuple[Array, ...]:
@@ -251,32 +244,26 @@ def univariate_minimum(coefficients: Array) -> float:
     return float(values.min()) - dropped - 1e-12 * float(size.sum())
 
 
-def _term_by_term(matrix: Array, parts: tuple[slice, ...]) -> Array:
-    """Shifts whose sum is the sum of the terms' own bounds: eigenvalues minus operator norms."""
-    lows = np.array([bottom(matrix[part, part])[0] for part in parts])
-    for j in range(len(parts) - 1):
-        norm = float(np.linalg.norm(matrix[parts[j], parts[j + 1]], 2))
-        lows[j : j + 2] -= norm
-    return lows
-
-
 def descend(table: Sphere, b: Array, start: Array, *, steps: int = 25) -> Array:
     """Follow the gradient of p on the sphere downwards from `start`."""
-    length = float(np.linalg.norm(start))
+    length = math.sqrt(float(start @ start))
     u = start / length if length > 1e-9 else np.eye(table.dim)[0]
-    slopes = table.slopes * b[table.raised]
+    matrix = table.matrix(b)
+    inner = table.parts[-1].start
+    raised, slopes = table.raised[:inner], table.slopes[:inner]
 
     def value_and_gradient(point: Array) -> tuple[float, Array]:
-        powers = table.powers(point)[: len(slopes)]
-        pieces = powers[:, None] * slopes
-        # Euler: a form of degree m is its gradient along u, over m
-        return float((pieces @ point / table.raised_degree).sum()), pieces.sum(axis=0)
+        powers = table.half_powers(point)
+        y = powers * table.weights[: len(powers)]
+        image = matrix @ y
+        # p = y·My, and the slope of y along the sphere is a polynomial of half the degree
+        return float(y @ image), 2 * (powers[:inner] @ (slopes * image[raised]))
 
     value, gradient = value_and_gradient(u)
-    stride = 1.0 / max(float(np.linalg.norm(gradient)), 1e-12)
+    stride = 1.0 / max(math.sqrt(float(gradient @ gradient)), 1e-12)
     for _ in range(steps):
         moved = u - stride * (gradient - (gradient @ u) * u)
-        moved /= np.linalg.norm(moved)
+        moved /= math.sqrt(float(moved @ moved))
         lower, slope = value_and_gradient(moved)
         if lower < value:
             u, value, gradient, stride = moved, lower, slope, stride * 1.5

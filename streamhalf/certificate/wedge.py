@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.certificate.slab_forms import SUM_ROUNDING, Fit, SlabForms, slab_forms
+from streamhalf.certificate.slab_forms import SUM_ROUNDING, SlabForms, slab_forms
 from streamhalf.errors import UsageError
 from streamhalf.reductions.slab_moments import SlabStatistics
 
@@ -42,8 +42,7 @@ def wedge_bound(statistics: SlabStatistics, *, gamma: float) -> float:
     for degree in dict.fromkeys((2, statistics.degree)):
         form = slab_forms(statistics, degree).mirrored()
         tau = _thresholds(form, gamma)
-        start = Fit(-math.inf, form.table.uniform(), 0)
-        fit = form.refit(tau, start, rounds=REFITS, steps=EIGEN_STEPS)
+        fit = form.refit(tau, form.start(), rounds=REFITS, steps=EIGEN_STEPS)
         best = min(best, 1.0 - fit.value, _slab_by_slab(form, gamma) if degree == 2 else 1.0)
     return max(0.0, best)
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from streamhalf.certificate.sphere import (
     descend,
-    eigenvalue_bound,
     minimum_over_sphere,
     sphere,
     split_axis,
+    uniform_point,
     univariate_minimum,
 )
 
@@ -39,7 +39,7 @@ def test_uniform__is_the_mean_over_the_sphere():
         [table.point(u) for u in unit_vectors(np.random.default_rng(0), 3, 20_000)], axis=0
     )
     # standard errors are below 0.007 times the weights, at most sqrt(12)
-    np.testing.assert_allclose(table.uniform(), sample, atol=0.05)
+    np.testing.assert_allclose(uniform_point(table), sample, atol=0.05)
 
 
 @given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([(1, 4), (2, 4), (3, 6), (5, 4)]))
@@ -48,11 +48,24 @@ def test_bounds__never_exceed_the_polynomial(seed, size):
     rng = np.random.default_rng(seed)
     table = sphere(*size)
     b = rng.standard_normal(len(table.weights)) * rng.choice([0.0, 0.01, 1.0], len(table.weights))
-    best, worst = minimum_over_sphere(table, b, steps=4)
-    plain = eigenvalue_bound(table, b).value
+    found = minimum_over_sphere(table, b, steps=4)
     seen = min(float(b @ table.point(u)) for u in unit_vectors(rng, size[0]))
-    assert plain <= best + 1e-12
-    assert best <= min(seen, float(b @ table.point(worst))) + 1e-9
+    assert found.bound <= min(seen, float(b @ table.point(found.worst)))
+
+
+def test_minimum_over_sphere__is_exact_for_quadratics_and_for_one_direction():
+    rng = np.random.default_rng(4)
+    table = sphere(6, 4)
+    square = rng.standard_normal((6, 6))
+    block = table.blocks[1]
+    b = np.zeros(len(table.weights))
+    b[block.ranks] = (square + square.T) / block.weights
+    least = np.linalg.eigvalsh(square + square.T)[0]
+    assert minimum_over_sphere(table, b, steps=8).bound == pytest.approx(least, rel=1e-4)
+    b = 0.7 * table.point(unit_vectors(rng, 6, 1)[0])
+    grid = np.linspace(-1, 1, 20_001)
+    least = 0.7 * np.min(1 + grid + grid**2 + grid**3 + grid**4)
+    assert minimum_over_sphere(table, b, steps=8).bound == pytest.approx(least, rel=1e-4)
 
 
 def test_descend__finds_the_bottom_of_a_quadratic():
@@ -60,7 +73,9 @@ def test_descend__finds_the_bottom_of_a_quadratic():
     b = np.random.default_rng(3).standard_normal(len(table.weights))
     b[1:7] = 0
     found = float(b @ table.point(descend(table, b, np.ones(6), steps=300)))
-    assert found == pytest.approx(eigenvalue_bound(table, b).value, abs=1e-6)
+    block = table.blocks[1]
+    least = b[0] + np.linalg.eigvalsh(b[block.ranks] * block.weights)[0]
+    assert found == pytest.approx(least, abs=1e-6)
 
 
 def test_split_axis__leaves_nothing_of_a_polynomial_in_one_direction():
