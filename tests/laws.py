@@ -28,6 +28,7 @@ from streamhalf.reductions import (
     SlabCovariance,
     SlabMoments,
     Whitened,
+    Windowed,
 )
 from tests.strategies import cut
 
@@ -50,6 +51,7 @@ EXAMPLES: dict[type, Any] = {
     SlabCovariance: SlabCovariance(DIRECTIONS, np.array([-1.0, 0.0, 1.0])),
     SlabMoments: SlabMoments(DIRECTIONS[0], np.array([-1.0, 0.0, 1.0]), degree=4),
     Whitened: Whitened(Covariance(), Whitening(np.ones(3), np.diag([0.5, 1.0, 2.0]))),
+    Windowed: Windowed(LabelCounts(), 0.5, seed=3),
 }
 
 

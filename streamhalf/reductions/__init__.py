@@ -14,6 +14,7 @@ from streamhalf.reductions.segment_scatter import SegmentScatter
 from streamhalf.reductions.slab_covariance import SlabCovariance
 from streamhalf.reductions.slab_moments import SlabMoments
 from streamhalf.reductions.whitened import Whitened
+from streamhalf.reductions.windowed import Windowed
 
 REDUCTIONS: tuple[type, ...] = (
     Bundle,
@@ -30,6 +31,7 @@ REDUCTIONS: tuple[type, ...] = (
     SlabCovariance,
     SlabMoments,
     Whitened,
+    Windowed,
 )
 
 __all__ = ["REDUCTIONS", "Reduction", *(cls.__name__ for cls in REDUCTIONS)]

@@ -1,0 +1,75 @@
+"""A share of the rows in whole windows, chosen by the window's number alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamhalf.data.block import Block
+from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.reductions.base import Reduction
+
+WINDOW_ROWS = 1024
+"""Neighbouring rows that are taken or left together: slices, which cost next to nothing."""
+
+WINDOW_STREAM = 2**41
+"""Stream of the windows' uniform numbers, apart from those of rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Windowed:
+    """An inner reduction over the windows of rows whose uniform number is below `share`.
+
+    Window w holds the rows w WINDOW_ROWS, ..., (w + 1) WINDOW_ROWS - 1 of the data set, whatever
+    the chunking: a fair sample of the data, which another run with the same seed takes again.
+    """
+
+    inner: Reduction[Any, Any]
+    share: float
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """The inner name, marked."""
+        return f"windowed-{self.inner.name}"
+
+    def empty(self, dim: int) -> Any:
+        """The inner partial of no rows."""
+        return self.inner.empty(dim)
+
+    def map(self, block: Block) -> Any:
+        """Reduce the chosen windows."""
+        return self.inner.map(block if self.share >= 1 else self._chosen(block))
+
+    def combine(self, left: Any, right: Any) -> Any:
+        """Combine inside."""
+        return self.inner.combine(left, right)
+
+    def finalize(self, partial: Any) -> Any:
+        """Finalize inside."""
+        return self.inner.finalize(partial)
+
+    def partial_nbytes(self, dim: int) -> int:
+        """The inner size."""
+        return self.inner.partial_nbytes(dim)
+
+    def _chosen(self, block: Block) -> Block:
+        window = block.rows // WINDOW_ROWS
+        starts = np.flatnonzero(np.diff(window, prepend=-1))
+        taken = uniforms_at(self.seed, WINDOW_STREAM, window[starts]) < self.share
+        stops = np.append(starts[1:], len(window))
+        # neighbouring windows that are both taken make one slice
+        edges = np.diff(taken.astype(np.int8), prepend=0, append=0)
+        first, last = np.flatnonzero(edges > 0), np.flatnonzero(edges < 0) - 1
+        pieces = [slice(starts[a], stops[b]) for a, b in zip(first, last, strict=True)]
+        if len(pieces) == 1:
+            return Block(block.X[pieces[0]], block.y[pieces[0]], block.rows[pieces[0]])
+        nothing = slice(0, 0)
+        return Block(
+            *(
+                np.concatenate([array[nothing], *(array[piece] for piece in pieces)])
+                for array in (block.X, block.y, block.rows)
+            )
+        )
