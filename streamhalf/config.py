@@ -36,7 +36,8 @@ class RunConfig:
     eps
         Accuracy to be judged, or "auto" for the smallest that the rows can judge.
     tau
-        Probability that true N(0, I) data are not accepted, shared over all tests of the run.
+        Probability of a wrong statement: that true N(0, I) data are not accepted (shared over all
+        tests of the run), or that a bound on the source of the rows does not hold.
     degree
         Even degree k of the moment test (Algorithm 1).
     moment_tolerance

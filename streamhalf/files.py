@@ -13,11 +13,24 @@ from typing import Any, TypeVar
 import numpy as np
 
 from streamhalf.errors import DataError, StreamhalfError
-from streamhalf.records import CertifyResult, FitResult, Halfspace, from_json, to_json
+from streamhalf.records import (
+    CertifyResult,
+    FitResult,
+    Halfspace,
+    MomentTestResult,
+    from_json,
+    to_json,
+)
 
 T = TypeVar("T")
 
 _LARGEST_RECORD = 64 << 20
+
+_KINDS: dict[type[Any], str] = {
+    FitResult: "a result of fit",
+    CertifyResult: "a certificate (what certify writes)",
+    MomentTestResult: "a result of test",
+}
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -68,14 +81,31 @@ def read_record(cls: type[T], path: str | os.PathLike[str]) -> T:
     return from_json(cls, _read_json(path), where=os.fspath(path))
 
 
+def read_fit(path: str | os.PathLike[str]) -> FitResult:
+    """Read what `fit` wrote; another result is told by its kind."""
+    found: FitResult = _read_kind(path, FitResult)
+    return found
+
+
 def read_result(path: str | os.PathLike[str]) -> FitResult | CertifyResult:
     """Read what `fit` or `certify` wrote; the document's schema says which."""
-    content = _read_json(path)
+    found: FitResult | CertifyResult = _read_kind(path, FitResult, CertifyResult)
+    return found
+
+
+def _read_kind(path: str | os.PathLike[str], *wanted: type[Any]) -> Any:
+    """Read a result of one of the kinds that are wanted."""
+    content, where = _read_json(path), os.fspath(path)
     schema = content.get("schema") if isinstance(content, dict) else None
-    where = os.fspath(path)
-    if schema == CertifyResult.__dataclass_fields__["schema"].default:
-        return from_json(CertifyResult, content, where=where)
-    return from_json(FitResult, content, where=where)
+    for kind, words in _KINDS.items():
+        if schema == kind.__dataclass_fields__["schema"].default:
+            if kind in wanted:
+                return from_json(kind, content, where=where)
+            commands = " or ".join("fit" if one is FitResult else "certify" for one in wanted)
+            raise DataError(
+                f"{where}: this is {words}; give the file that {commands} wrote with --json"
+            )
+    return from_json(wanted[0], content, where=where)
 
 
 def read_weights(path: str | os.PathLike[str]) -> Halfspace:
@@ -127,6 +157,8 @@ def _read_json(path: str | os.PathLike[str]) -> Any:
         if len(text) > _LARGEST_RECORD:
             raise DataError(f"{name}: more than {_LARGEST_RECORD} characters; not a result file")
         return json.loads(text)
+    except IsADirectoryError as error:
+        raise DataError(f"{name}: this is a folder; a result file (JSON) is needed here") from error
     except OSError as error:
         raise DataError(f"{name}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

@@ -11,11 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
+from rich.console import Console
 
 import streamhalf
+from streamhalf import DataError, UsageError
 from streamhalf.cli import main
 from streamhalf.files import read_weights, write_json
 from streamhalf.records import Halfspace, seal, to_json
+from streamhalf.report.html import render_report
+from streamhalf.report.terminal import show_certificate
+from streamhalf.report.words import certify_headline
 
 ROWS, DIM = 150_000, 3
 
@@ -180,6 +185,54 @@ def test_verify__another_data_set_is_found_out(fitted: streamhalf.FitResult) -> 
     rng = np.random.default_rng(0)
     other = rng.standard_normal((1_000, DIM + 1)), np.ones(1_000, dtype=np.int8)
     assert {"rows", "features", "fingerprint"} <= failed(fitted, other)
+
+
+def test_verify__without_a_certificate_names_the_verdict(store: str) -> None:
+    few = streamhalf.fit((np.ones((9, 2)), np.resize([1, -1], 9)))
+    with pytest.raises(DataError, match="the run was inconclusive; such a run makes no claim"):
+        streamhalf.verify(few, store)
+    bare = streamhalf.fit(store, eps=0.2, certificate_degree=0)
+    with pytest.raises(DataError, match="the run was accepted; it was made without a certificate"):
+        streamhalf.verify(bare, store)
+
+
+def test_verify__takes_a_result_and_not_a_path(store: str) -> None:
+    with pytest.raises(UsageError, match=r"verify\(read_result\(path\), data\)"):
+        streamhalf.verify("result.json", store)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="document: tuple given; expected what fit or certify"):
+        streamhalf.verify((1, 2), store)  # type: ignore[arg-type]
+
+
+def test_cli__files_of_another_kind_are_told(
+    store: str, fitted: streamhalf.FitResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result, certificate, tested = (str(tmp_path / f"{name}.json") for name in ("r", "c", "t"))
+    write_json(result, fitted)
+    write_json(certificate, streamhalf.certify(store, weights=fitted))
+    write_json(tested, streamhalf.test(store))
+    out = str(tmp_path / "out.zarr")
+    cases = (
+        (["verify", store, result], 2, f"first: streamhalf verify {result} {store}"),
+        (["verify", "s3://bucket/rows", "other"], 2, "first: streamhalf verify RESULT STORE"),
+        (["verify", tested, store], 3, "this is a result of test; give the file that fit or cert"),
+        (["predict", store, "--model", certificate, "--out", out], 3, "this is a certificate (wh"),
+        (["predict", store, "--model", store, "--out", out], 3, "this is a folder; a result file"),
+    )
+    for command, code, message in cases:
+        assert main([*command, "--quiet"]) == code
+        (line,) = capsys.readouterr().err.splitlines()
+        assert message in line
+
+
+def test_certify__without_errors_0_is_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    X = np.random.default_rng(3).standard_normal((2_000, 3))
+    found = streamhalf.certify((X, np.where(X[:, 0] >= 0, 1, -1)), weights=[1.0, 0.0, 0.0])
+    show_certificate(Console(width=500), found)
+    said = capsys.readouterr().out
+    assert "errs on none (U = 0), so L = 0 is the answer" in said
+    assert "would leave little sampling noise" not in said
+    assert certify_headline(found).startswith("The classifier is right on all 2,000 rows")
+    assert "The lower bound by angle" not in render_report(found)
 
 
 def test_cli__certify_and_verify(

@@ -86,9 +86,9 @@ def test_test__names_the_product_of_correlated_features(stores: Path, capsys: Ca
     assert main(["test", str(stores / "correlated"), "--quiet"]) == 10
     out = words(capsys.readouterr().out)
     assert "REJECTED" in out
-    assert any(f"The mean of {pair} is 0." in out for pair in ("x1·x2", "x1·x3", "x2·x3"))
-    assert "times the allowed deviation" in out
-    assert "try --whiten" in out
+    assert any(f"Here the mean of {pair} is 0." in out for pair in ("x1·x2", "x1·x3", "x2·x3"))
+    assert "Tester “largest moment” has" in out
+    assert "Run again with `--whiten`" in out
     assert "evidence: largest moment" in out
 
 
@@ -201,7 +201,7 @@ def test_help__examples_parse(
         raise UsageError("enough")
 
     monkeypatch.setattr(api, command, note)
-    monkeypatch.setattr("streamhalf.cli.data.read_record", lambda cls, path: None)
+    monkeypatch.setattr("streamhalf.cli.data.read_fit", lambda path: None)
     assert main(example.split()) == 2
     assert reached == ([] if command == "plan" else ["data.zarr"])
 
@@ -411,7 +411,7 @@ def test_fit__rejects_with_evidence_and_predict_refuses(
     assert main(["fit", store, *FIT, "--json", model]) == 10
     out = words(capsys.readouterr().out)
     assert "REJECTED" in out
-    assert "In pass 'initial' the mean of x1^4 is" in out
+    assert "In pass initial the mean of x1^4 is" in out
     assert "evidence: largest moment" in out
     command = ["predict", store, "--model", model, "--out", str(tmp_path / "out"), "--quiet"]
     assert main(command) == 2
@@ -489,3 +489,65 @@ def test_plan__too_few_rows_are_inconclusive_and_nonsense_is_wrong_usage(
     assert main(["plan", "--dim", "0", "--rows", "100"]) == 2
     assert main(["plan", "--dim", "3"]) == 2
     assert "eps: 'auto' needs a number of rows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [["--eps", "0.05"], ["--rows", "1000000"], ["--rows", "900"]])
+def test_plan__the_rows_of_its_table_add_up(
+    options: list[str], tmp_path: Path, capsys: Captured
+) -> None:
+    target = tmp_path / "plan.json"
+    main(["plan", "--dim", "10", *options, "--json", str(target)])
+    lines = capsys.readouterr().out.splitlines()
+    *rows, total = [line.split() for line in lines[2:-1]]
+    parts = [int(row[-2].replace(",", "")) for row in rows]
+    assert total[0] == "all"
+    assert sum(parts) == int(total[1].replace(",", ""))
+    document = json.loads(target.read_text())
+    assert sum(parts) == max(document["rows"], document["rows_needed"])
+    assert rows[-1][0] == "spare:"
+
+
+def test_plan__reused_rows_need_no_spare(capsys: Captured) -> None:
+    assert main(["plan", "--dim", "10", "--rows", "100000", "--reuse"]) == 0
+    assert "spare" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        (["fitt", "x.zarr"], "did you mean fit?"),
+        (["fit", "x.zarr", "--epsilon", "0.1"], "did you mean --eps?"),
+        (["fit", "x.zarr", "--certificate_degree=4"], "did you mean --certificate-degree?"),
+        (["synth", "x.zarr", "--rows", "9", "--dim", "2", "--noise", "cho"], "did you mean chow?"),
+        (["inspect", "x.zarr", "--zzz"], "unrecognized arguments: --zzz"),
+    ],
+)
+def test_parser__names_what_was_probably_meant(
+    command: list[str], hint: str, capsys: Captured
+) -> None:
+    assert exit_code_of_parser(*command) == 2
+    assert capsys.readouterr().err.endswith(f"{hint}\n")
+
+
+def test_test__marks_an_extra_that_was_not_judged(stores: Path, capsys: Captured) -> None:
+    assert main(["test", str(stores / "small"), "--quiet"]) == 11
+    (line,) = (row for row in capsys.readouterr().out.splitlines() if row.startswith("quadratics"))
+    assert "extra, not judged" in line
+    assert " – " in line  # a limit that nobody is held to is not shown
+
+
+def test_synth__says_that_no_store_can_be_made_there(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "file").write_text("")
+    command = ["synth", str(tmp_path / "file" / "new.zarr"), "--rows", "9", "--dim", "2"]
+    assert main([*command, "--quiet"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "no store can be made here (Not a directory); choose a path" in line
+
+
+@pytest.mark.parametrize("name", ["fit", "test", "certify"])
+def test_api__takes_arrays_as_a_pair(name: str) -> None:
+    X, y = make_rows(10, 2)
+    with pytest.raises(UsageError, match=rf"as a pair: {name}\(\(X, y\), ...\)"):
+        getattr(streamhalf, name)(X, y)
+    with pytest.raises(UsageError, match=r"HalfspaceTesterLearner\(\).fit\(X, y\)"):
+        streamhalf.fit(X, y)  # type: ignore[misc]

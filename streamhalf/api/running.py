@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from streamhalf.config import RunConfig, check_names
 from streamhalf.data.opening import DataLike, open_source
@@ -32,6 +33,26 @@ from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs
 
 if TYPE_CHECKING:
     from distributed import Client
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def takes_data(function: Callable[P, R]) -> Callable[P, R]:
+    """A function of one positional argument, the data, which says so if it is given more."""
+
+    @functools.wraps(function)
+    def checked(*arguments: P.args, **parameters: P.kwargs) -> R:
+        if len(arguments) > 1:
+            name = function.__name__
+            fitted = " (or use HalfspaceTesterLearner().fit(X, y))" if name == "fit" else ""
+            raise UsageError(
+                f"{name}: {len(arguments)} positional arguments; the data are one argument, so "
+                f"give arrays as a pair: {name}((X, y), ...){fitted}, and all else by name"
+            )
+        return function(*arguments, **parameters)
+
+    return checked
 
 
 def make_config(parameters: Mapping[str, Any]) -> RunConfig:

@@ -16,13 +16,21 @@ from streamhalf.algorithms.tester_learner import (
     no_answer,
 )
 from streamhalf.algorithms.verification import Verification
-from streamhalf.api.running import make_config, open_checkpoint, open_data, open_run, start, whiten
+from streamhalf.api.running import (
+    make_config,
+    open_checkpoint,
+    open_data,
+    open_run,
+    start,
+    takes_data,
+    whiten,
+)
 from streamhalf.data.opening import DataLike
 from streamhalf.engine import (
     lazy_pass,
     plan_pass,
 )
-from streamhalf.errors import UsageError
+from streamhalf.errors import DataError, UsageError
 from streamhalf.events import (
     Observer,
     RunEnded,
@@ -50,6 +58,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
+@takes_data
 def test(
     data: DataLike,
     *,
@@ -103,6 +112,7 @@ def test(
     )
 
 
+@takes_data
 def fit(
     data: DataLike,
     *,
@@ -150,6 +160,7 @@ def fit(
     return seal(result)
 
 
+@takes_data
 def certify(
     data: DataLike,
     *,
@@ -218,6 +229,7 @@ def verify(
     **parameters
         Fields of `RunConfig`.
     """
+    _check_document(document)
     config = make_config(parameters)
     source = open_data(data, config, storage_options)
     if block_rows is not None:
@@ -225,6 +237,25 @@ def verify(
     started = start("verify", source, observer)
     with open_run(config, client, observer, started=started) as run:
         return Verification(document, config).run(run, source)
+
+
+def _check_document(document: Any) -> None:
+    """Refuse what makes no claims that data could settle."""
+    if isinstance(document, str | os.PathLike):
+        raise UsageError(
+            "document: a path given; verify takes a result: verify(read_result(path), data)"
+        )
+    if not isinstance(document, FitResult | CertifyResult):
+        raise UsageError(
+            f"document: {type(document).__name__} given; expected what fit or certify returned"
+        )
+    if document.certificate is None:  # so it is of a fit
+        why = (
+            "it was made without a certificate (certificate_degree 0)"
+            if document.error is not None
+            else "such a run makes no claim about a halfspace"
+        )
+        raise DataError(f"document: the run was {document.verdict}; {why}, so nothing to verify")
 
 
 def plan(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import streamhalf
 from streamhalf.cli import data, reports, runs
 from streamhalf.cli.options import EXIT_CODES
+from streamhalf.cli.parsing import HintingParser
 from streamhalf.errors import StreamhalfError
 
 
@@ -53,7 +54,7 @@ def _how_to_resume(options: argparse.Namespace) -> str:
 
 def build_parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    parser = argparse.ArgumentParser(
+    parser = HintingParser(
         prog="streamhalf",
         description="Tester-learner for halfspaces on chunked data.",
         epilog=EXIT_CODES,

@@ -23,9 +23,8 @@ from streamhalf.data.noise import DIRECTIONS, Noise
 from streamhalf.data.synthetic import DTYPES
 from streamhalf.data.synthetic_store import DEFAULT_CHUNK_ROWS
 from streamhalf.errors import DataError
-from streamhalf.files import read_record
+from streamhalf.files import read_fit
 from streamhalf.names import public_name
-from streamhalf.records import FitResult
 from streamhalf.report.terminal import show_store
 
 
@@ -145,7 +144,7 @@ def run_inspect(options: argparse.Namespace) -> int:
 
 def run_predict(options: argparse.Namespace) -> int:
     """Write predictions."""
-    model = read_record(FitResult, options.model)
+    model = read_fit(options.model)
     with observe(options) as observer:
         n_positive = api.predict(
             options.store,

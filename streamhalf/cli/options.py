@@ -15,6 +15,7 @@ from streamhalf.config import CHOICES, ConfigFile, RunConfig, load_config, parse
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, fan_out
 from streamhalf.report.progress import log_json, watch
+from streamhalf.report.words import TAU
 
 EXIT_CODES = """exit codes: 0 accepted or passed, 10 rejected, 11 inconclusive,
 12 a claim does not hold, 2 wrong usage, 3 bad data, 1 anything else"""
@@ -53,7 +54,7 @@ def add_parameter(parser: argparse.ArgumentParser, name: str, text: str, kind: A
 
 def add_testing(parser: argparse.ArgumentParser) -> None:
     """Options of the statistics."""
-    add_parameter(parser, "tau", "probability of not accepting true N(0, I) data", float)
+    add_parameter(parser, "tau", TAU, float)
     add_parameter(parser, "degree", "even degree k of the moment test", int)
     add_parameter(parser, "whiten", "estimate mean and covariance, work on whitened rows", bool)
     add_parameter(parser, "seed", "seed of all randomness", int)

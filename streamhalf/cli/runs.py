@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -26,7 +27,9 @@ from streamhalf.cli.options import (
     read_config,
 )
 from streamhalf.cli.reports import add_report, show_with_report
+from streamhalf.errors import UsageError
 from streamhalf.files import read_result, read_weights, write_json
+from streamhalf.names import public_name
 from streamhalf.report.terminal import (
     show_certificate,
     show_fit,
@@ -34,6 +37,7 @@ from streamhalf.report.terminal import (
     show_test,
     show_verification,
 )
+from streamhalf.report.words import TAU
 
 T = TypeVar("T")
 
@@ -113,7 +117,7 @@ def add_certify(commands: Any) -> None:
         metavar="FILE",
         help=".npy vector, JSON list or object with normal and offset, or a result file",
     )
-    add_parameter(parser, "tau", "probability that a statement about the source is wrong", float)
+    add_parameter(parser, "tau", TAU, float)
     add_parameter(parser, "whiten", "estimate mean and covariance, bound on whitened rows", bool)
     add_parameter(parser, "certificate_degree", "even degree of the slab moments", int)
     add_report(parser)
@@ -223,6 +227,7 @@ def run_verify(options: argparse.Namespace) -> int:
     path = getattr(options, "json", None)
     check_writable(path)
     config = read_config(options)
+    _check_order(options.document, options.store)
     document = read_result(options.document)
     with observe(options) as observer:
         result = api.verify(
@@ -235,6 +240,16 @@ def run_verify(options: argparse.Namespace) -> int:
         )
     _finish(path, result, show_verification)
     return 0 if result.holds else 12
+
+
+def _check_order(document: str, store: str) -> None:
+    """Refuse a store in the place of the result file."""
+    if "://" in document or os.path.isdir(document):
+        right = (store, document) if os.path.isfile(store) else ("RESULT", "STORE")
+        raise UsageError(
+            f"verify: {public_name(document)} is no result file but a store; the result file comes "
+            f"first: streamhalf verify {public_name(right[0])} {public_name(right[1])}"
+        )
 
 
 COMMANDS = (add_test, add_plan, add_fit, add_certify, add_verify)

@@ -57,6 +57,7 @@ class Target:
         are no valid rows, so a chunk that was never written is seen.
         """
         replaces = self._replaces(overwrite)
+        self._make_folder()
         with self._saying("make the store"):
             group = zarr.create_group(
                 self.url,
@@ -75,6 +76,18 @@ class Target:
                     fill_value=column.fill_value,
                     dimension_names=column.dimensions,
                 )
+
+    def _make_folder(self) -> None:
+        """Make the folder of a store on this machine, or say what is wrong with its path."""
+        if "://" in self.url:
+            return
+        try:
+            os.makedirs(self.url, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{self.name}: no store can be made here ({error.strerror}); choose a path in a "
+                "folder that you may write to"
+            ) from error
 
     def array(self, name: str) -> zarr.Array[Any]:
         """One of its arrays, to write to."""

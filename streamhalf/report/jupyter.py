@@ -200,7 +200,7 @@ def _sentences(result: Result) -> list[str]:
     if result.certificate is not None:
         sentences.append(words.interval_details(result.certificate, result.tau))
     if (rejection := words.leading_rejection(result.testers)) is not None:
-        sentences.append(words.rejection_sentence(rejection))
+        sentences.append(words.rejection_sentence(rejection, whitened=result.whitened))
         sentences += words.suggestions(rejection, whitened=result.whitened)
     return sentences
 

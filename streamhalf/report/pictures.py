@@ -26,6 +26,12 @@ from streamhalf.report.figures import (
 )
 from streamhalf.report.words import count, degrees, number, percent
 
+_LABEL_SHARE = 0.12
+"""Of the height of a figure, what a label takes."""
+
+_LINE_SHARE = 0.01
+"""Of the width of a figure, how far apart two lines must be to be told apart."""
+
 
 def interval_figure(certificate: CertificateRecord, upper: float) -> Figure | None:
     """The interval [L, U] on a line; `upper` bounds the error on the source."""
@@ -66,6 +72,7 @@ def profile_figure(certificate: CertificateRecord) -> Figure | None:
     bounds = tuple(100 * piece.bound for piece in pieces)
     error, least = 100 * certificate.error, 100 * certificate.opt.lower_empirical
     low, high = span((*bounds, error), low=0.0, high=0.0)
+    close = error - least < _LABEL_SHARE * (high - low)
     picture = Plot(
         "Lower bound by angle",
         f"Steps of the bound over angles from 0 to 180 degrees; the least is {least:.3f}%, beside "
@@ -73,7 +80,8 @@ def profile_figure(certificate: CertificateRecord) -> Figure | None:
         Axis("angle to this halfspace", 0.0, 180.0, unit="°"),
         Axis("errors of such halfspaces, at least", low, high, unit="%"),
         (
-            Rule(error, f"this halfspace {error:.3f}%", Role.REFERENCE, below=True),
+            # apart they stand below their lines; close together one above, one below
+            Rule(error, f"this halfspace {error:.3f}%", Role.REFERENCE, below=not close),
             Rule(least, f"L = {least:.3f}%", below=True),
             Steps(tuple(edges), bounds, "lower bound"),
         ),
@@ -195,6 +203,9 @@ def evidence_figure(judgement: Judgement) -> Figure | None:
         return None
     items = judgement.evidence
     observed = [f"{number(one.observed)}, expected {number(one.expected)}" for one in items]
+    longest = max(judgement.limit, judgement.statistic, *(one.deviation for one in items))
+    apart = abs(judgement.null_quantile - judgement.limit) > _LINE_SHARE * longest
+    chance = judgement.null_quantile if apart else math.nan
     picture = Comparison(
         f"Evidence of tester {judgement.tester}",
         f"Bars of the deviation of {len(items)} quantities against the limit "
@@ -204,7 +215,7 @@ def evidence_figure(judgement: Judgement) -> Figure | None:
         (judgement.statistic, *(one.deviation for one in items)),
         judgement.limit,
         f"limit {number(judgement.limit)}",
-        judgement.null_quantile,
+        chance,
     )
     labels = ("observed", "expected", "deviation", "limit")
     table = Table(
@@ -215,10 +226,15 @@ def evidence_figure(judgement: Judgement) -> Figure | None:
             for one in items
         ),
     )
+    reached = number(judgement.null_quantile)
+    lines = (
+        f"Solid line: the limit. Dotted line: what chance alone reaches, {reached}."
+        if drawable(chance)
+        else f"Line: the limit; chance alone reaches about as much, {reached}."
+    )
     caption = (
         "Length: deviation from a standard Gaussian in the tester's unit, with the observed and "
-        "the expected value at the right. Solid line: the limit. Dotted line: what chance alone "
-        f"reaches, {number(judgement.null_quantile)}."
+        f"the expected value at the right. {lines}"
     )
     return Figure((picture,), caption, (table,))
 

@@ -13,7 +13,18 @@ from streamhalf.records import (
     PassRecord,
 )
 from streamhalf.report.figures import Column, Table
-from streamhalf.report.words import ABSENT, QUESTIONS, count, nbytes, number, percent, seconds
+from streamhalf.report.words import (
+    ABSENT,
+    QUESTIONS,
+    TAU,
+    count,
+    nbytes,
+    number,
+    outcome_words,
+    percent,
+    seconds,
+    worst_judgement,
+)
 
 
 def tester_summary(judgements: tuple[Judgement, ...]) -> Table:
@@ -43,15 +54,11 @@ def _by_tester(judgements: tuple[Judgement, ...]) -> list[tuple[str, list[Judgem
 
 def _summary_row(name: str, own: list[Judgement]) -> tuple[str, ...]:
     counts = {outcome: sum(one.outcome is outcome for one in own) for outcome in Outcome}
-    words = ", ".join(f"{n} {outcome}" for outcome, n in counts.items() if n)
-    worst = max(own, key=_badness)
+    words = ", ".join(outcome_words(outcome, n) for outcome, n in counts.items() if n)
+    worst = worst_judgement(own)
+    if worst is None:
+        return (name, words, ABSENT, ABSENT, ABSENT)
     return (name, words, number(worst.statistic), number(worst.limit), worst.pass_name)
-
-
-def _badness(judgement: Judgement) -> tuple[bool, float]:
-    share = judgement.statistic / judgement.limit if judgement.limit else judgement.statistic
-    # a share that is not a number compares with nothing; it is never the worst
-    return judgement.outcome is Outcome.REJECTED, share if share == share else -1.0
 
 
 def _judgement_table(name: str, own: list[Judgement]) -> Table:
@@ -64,7 +71,7 @@ def _judgement_table(name: str, own: list[Judgement]) -> Table:
         tuple(
             (
                 one.pass_name,
-                one.outcome.value,
+                outcome_words(one.outcome),
                 *map(number, (one.statistic, one.limit, one.null_quantile)),
                 count(one.n_rows),
                 one.evidence[0].name if one.evidence else ABSENT,
@@ -106,7 +113,7 @@ def fact_table(result: FitResult | CertifyResult) -> Table:
         ("fingerprint of the data", result.data.fingerprint or ABSENT),
         *facts,
         *(certificate_facts(certificate) if certificate is not None else ()),
-        ("tau, probability of a wrong statement", number(result.tau)),
+        (f"tau, {TAU}", number(result.tau)),
         ("streamhalf", versions.streamhalf),
         ("Python", versions.python),
         ("NumPy, Dask, Zarr", f"{versions.numpy}, {versions.dask}, {versions.zarr}"),

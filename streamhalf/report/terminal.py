@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +12,6 @@ from rich.table import Table
 
 from streamhalf.data.inspection import StoreReport
 from streamhalf.records import (
-    CertificateRecord,
     CertifyResult,
     FitResult,
     Judgement,
@@ -23,7 +21,19 @@ from streamhalf.records import (
     Verdict,
     VerifyResult,
 )
-from streamhalf.report.words import leading_rejection
+from streamhalf.report.words import (
+    ABSENT,
+    TAU,
+    evidence_features,
+    interval_details,
+    leading_rejection,
+    outcome_words,
+    rejection_sentence,
+    suggestions,
+    worst_judgement,
+)
+
+_SPARE = "spare: for updates that repeat, else unread"
 
 _STYLE = {
     Outcome.PASSED: "green",
@@ -47,21 +57,14 @@ def show_test(console: Console, result: MomentTestResult) -> None:
     console.print(_tester_table(result.testers))
     for judgement in result.testers:
         if judgement.outcome is Outcome.REJECTED:
-            console.print(_evidence_table(judgement))
+            console.print(_evidence_table(judgement, whitened=result.whitened))
 
 
 def moment_sentence(result: MomentTestResult) -> str:
     """The verdict in words that need no statistics."""
-    rows = f"{result.data.rows:,} rows of {result.data.dim} features"
     if result.verdict is Verdict.REJECTED:
-        worst = _worst_rejection(result.testers)
-        evidence = worst.evidence[0]
-        text = (
-            f"The features are not standard Gaussian ({rows}).\nThe mean of {evidence.name} is "
-            f"{evidence.observed:.4g}; N(0, I) has {evidence.expected:.4g}. That is "
-            f"{evidence.deviation / evidence.limit:.3g} times the allowed deviation."
-        )
-        return text if result.whitened else text + "\nIf mean or scale is the cause: try --whiten."
+        return _rejected(result)
+    rows = str(result.data)
     if result.verdict is Verdict.INCONCLUSIVE:
         needed = max(judgement.rows_needed or 0 for judgement in result.testers)
         return (
@@ -71,26 +74,33 @@ def moment_sentence(result: MomentTestResult) -> str:
     return f"Nothing speaks against standard Gaussian features ({rows})."
 
 
-def _worst_rejection(judgements: tuple[Judgement, ...]) -> Judgement:
-    found = leading_rejection(judgements)
-    if found is None:
+def _rejected(result: MomentTestResult | FitResult) -> str:
+    """That the features are not Gaussian, what shows it, and what to do."""
+    worst, whitened = leading_rejection(result.testers), result.whitened
+    if worst is None:
         raise ValueError("no tester rejected")
-    return found
+    return "\n".join(
+        (
+            f"The features are not standard Gaussian ({result.data}).",
+            rejection_sentence(worst, whitened=whitened),
+            *suggestions(worst, whitened=whitened),
+        )
+    )
 
 
 def _tester_table(judgements: tuple[Judgement, ...]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in ("tester", "outcome"):
-        table.add_column(column)
+        table.add_column(column, no_wrap=True)
     for column in ("statistic", "limit", "chance alone", "rows"):
         table.add_column(column, justify="right")
     table.add_column("remark")
     for judgement in judgements:
         table.add_row(
             escape(judgement.tester),
-            f"[{_STYLE[judgement.outcome]}]{judgement.outcome}",
+            f"[{_STYLE[judgement.outcome]}]{outcome_words(judgement.outcome)}",
             f"{judgement.statistic:.4g}",
-            f"{judgement.limit:.4g}",
+            ABSENT if judgement.outcome is Outcome.NOT_JUDGED else f"{judgement.limit:.4g}",
             f"{judgement.null_quantile:.4g}",
             f"{judgement.n_rows:,}",
             escape(judgement.remark),
@@ -98,10 +108,12 @@ def _tester_table(judgements: tuple[Judgement, ...]) -> Table:
     return table
 
 
-def _evidence_table(judgement: Judgement) -> Table:
+def _evidence_table(judgement: Judgement, *, whitened: bool) -> Table:
     table = Table(
         box=None,
         title=f"evidence: {escape(judgement.tester)}",
+        caption=evidence_features(whitened=whitened) or None,
+        caption_justify="left",
         title_justify="left",
         pad_edge=False,
     )
@@ -166,22 +178,8 @@ def show_fit(console: Console, result: FitResult) -> None:
         console.print(_summary_table(result.testers))
     for judgement in result.testers:
         if judgement.outcome is Outcome.REJECTED:
-            console.print(_evidence_table(judgement))
+            console.print(_evidence_table(judgement, whitened=result.whitened))
             break
-
-
-def interval_words(error: float, certificate: CertificateRecord, tau: float) -> str:
-    """The certified interval in words."""
-    lower = certificate.opt.lower_empirical
-    if lower <= 0:
-        return f"No lower bound above 0 could be certified; {certificate.advice}."
-    weakest = math.degrees(certificate.angle_low)
-    return (
-        f"Certified: it errs on {100 * error:.3f}% of all rows, no halfspace through the origin "
-        f"on less than {100 * lower:.3f}% ({100 * certificate.opt.lower:.3f}% of their source, "
-        f"confidence {100 * (1 - tau):g}%): {error / lower:.3g} times the best at most. The bound "
-        f"is weakest at {weakest:.0f} degrees; {certificate.advice}."
-    )
 
 
 def show_certificate(console: Console, result: CertifyResult) -> None:
@@ -190,8 +188,7 @@ def show_certificate(console: Console, result: CertifyResult) -> None:
     text = (
         f"The classifier errs on {100 * error.empirical:.3f}% of {error.n_rows:,} rows (at most "
         f"{100 * error.upper:.3f}% on their source if it never saw them, confidence "
-        f"{100 * (1 - result.tau):g}%).\n"
-        + interval_words(error.empirical, result.certificate, result.tau)
+        f"{100 * (1 - result.tau):g}%).\n" + interval_details(result.certificate, result.tau)
     )
     console.print(Panel(escape(text), title="CERTIFICATE", title_align="left", expand=False))
 
@@ -213,11 +210,9 @@ def show_verification(console: Console, result: VerifyResult) -> None:
 
 def fit_sentence(result: FitResult) -> str:
     """The verdict in words that need no statistics."""
-    rows = f"{result.data.rows:,} rows of {result.data.dim} features"
     if result.verdict is Verdict.REJECTED:
-        judgement = _worst_rejection(result.testers)
-        text = rejection_words(judgement)
-        return f"The features are not standard Gaussian ({rows}).\n{text}"
+        return _rejected(result)
+    rows = str(result.data)
     if result.verdict is Verdict.INCONCLUSIVE:
         return (
             f"Too few rows to tell ({rows}).\nJudging at eps = {result.eps:.4g} takes about "
@@ -233,24 +228,7 @@ def fit_sentence(result: FitResult) -> str:
         f"{100 * result.error.upper:.3f}% (confidence {100 * (1 - result.tau):g}%).\n"
         f"The features look Gaussian at accuracy eps = {result.eps:.4g} ({rows}), so this is "
         "within a constant of the best halfspace plus eps, whichever labels were flipped."
-        + (
-            "\n" + interval_words(result.certificate.error, result.certificate, result.tau)
-            if result.certificate
-            else ""
-        )
-    )
-
-
-def rejection_words(judgement: Judgement) -> str:
-    """What a rejecting tester saw, in one sentence."""
-    evidence = judgement.evidence[0]
-    what = evidence.name
-    if judgement.tester == "largest moment":
-        what = f"mean of {what}"
-    return (
-        f"In pass {judgement.pass_name!r} the {what} is {evidence.observed:.4g}; N(0, I) has "
-        f"{evidence.expected:.4g}. Tester {judgement.tester!r} sees a deviation of "
-        f"{evidence.deviation:.4g} where {evidence.limit:.4g} is allowed."
+        + ("\n" + interval_details(result.certificate, result.tau) if result.certificate else "")
     )
 
 
@@ -264,14 +242,17 @@ def _summary_table(judgements: tuple[Judgement, ...]) -> Table:
         own = [judgement for judgement in judgements if judgement.tester == name]
         counts = {outcome: sum(one.outcome is outcome for one in own) for outcome in Outcome}
         words = ", ".join(
-            f"[{_STYLE[outcome]}]{count} {outcome}[/]" for outcome, count in counts.items() if count
+            f"[{_STYLE[outcome]}]{outcome_words(outcome, n)}[/]"
+            for outcome, n in counts.items()
+            if n
         )
-        worst = max(
-            own, key=lambda one: (one.outcome is Outcome.REJECTED, one.statistic / one.limit)
+        worst = worst_judgement(own)
+        shown = (
+            (ABSENT, ABSENT, ABSENT)
+            if worst is None
+            else (f"{worst.statistic:.4g}", f"{worst.limit:.4g}", worst.pass_name)
         )
-        table.add_row(
-            escape(name), words, f"{worst.statistic:.4g}", f"{worst.limit:.4g}", worst.pass_name
-        )
+        table.add_row(escape(name), words, *shown)
     return table
 
 
@@ -291,8 +272,21 @@ def show_plan(console: Console, record: PlanRecord) -> None:
         table.add_column(column, justify="right")
     for budget in record.passes:
         table.add_row(budget.name, f"{budget.rows:,}", f"{budget.nbytes / 1e6:,.1f}")
-    table.add_row("all", f"{sum(b.rows for b in record.passes):,}", f"{record.nbytes / 1e6:,.1f}")
+    _add_total(table, record)
     console.print(table)
     memory = f"memory of one task: about {record.memory_nbytes / 2**20:,.0f} MiB"
     sketched = "; degree above 2 is tested on a sketch" if record.sketched else ""
-    console.print(f"tau = {record.tau:g}; {memory}{sketched}", highlight=False, soft_wrap=True)
+    words = f"tau = {record.tau:g} ({TAU}); {memory}{sketched}"
+    console.print(words, highlight=False, soft_wrap=True)
+
+
+def _add_total(table: Table, record: PlanRecord) -> None:
+    """What the passes read, what is kept for repeated updates, and all: the rows add up."""
+    rows, nbytes = sum(budget.rows for budget in record.passes), record.nbytes
+    planned = record.rows if record.conclusive else record.rows_needed
+    if rows < planned:  # not where every pass takes all rows
+        per_row = nbytes / max(1, rows)
+        spare = planned - rows
+        table.add_row(_SPARE, f"{spare:,}", f"{spare * per_row / 1e6:,.1f}")
+        rows, nbytes = planned, round(planned * per_row)
+    table.add_row("all", f"{rows:,}", f"{nbytes / 1e6:,.1f}")

@@ -24,6 +24,7 @@ from streamhalf.report.words import (
     QUESTIONS,
     certify_headline,
     count,
+    evidence_features,
     fit_details,
     fit_headline,
     interval_details,
@@ -87,14 +88,19 @@ def view_result(result: FitResult | CertifyResult) -> Report:
 def _view_fit(result: FitResult) -> Report:
     rejection = leading_rejection(result.testers)
     upper = result.error.upper if result.error else 1.0
-    first = _evidence_section(rejection) if rejection else _missing_section(result)
+    whitened = result.whitened
+    first = (
+        _evidence_section(rejection, whitened=whitened) if rejection else _missing_section(result)
+    )
     return Report(
         title="Fit of a halfspace",
         subject=_subject(result),
         badge=_BADGES[result.verdict],
         headline=fit_headline(result),
-        details=(rejection_sentence(rejection),) if rejection else fit_details(result),
-        advice=suggestions(rejection, whitened=result.whitened) if rejection else _advice(result),
+        details=(rejection_sentence(rejection, whitened=whitened),)
+        if rejection
+        else fit_details(result),
+        advice=suggestions(rejection, whitened=whitened) if rejection else _advice(result),
         notices=result.notices,
         sections=_present(
             first,
@@ -159,14 +165,15 @@ def _advice(result: FitResult) -> tuple[str, ...]:
     )
 
 
-def _evidence_section(judgement: Judgement) -> Section:
+def _evidence_section(judgement: Judgement, whitened: bool) -> Section:
     figure = pictures.evidence_figure(judgement)
     question = QUESTIONS.get(judgement.tester, "")
     return Section(
         "evidence",
         "The evidence",
         paragraphs=(
-            f"Tester “{judgement.tester}”, pass {judgement.pass_name}. {question}".strip(),
+            f"Tester “{judgement.tester}”, pass {judgement.pass_name}. {question} "
+            f"{evidence_features(whitened=whitened)}".strip(),
         ),
         figures=(figure,) if figure else (),
     )
@@ -200,7 +207,9 @@ def _interval_section(
 
 
 def _profile_section(certificate: CertificateRecord | None) -> Section | None:
-    figure = pictures.profile_figure(certificate) if certificate else None
+    if certificate is None or certificate.n_errors == 0:  # nothing lies below no error at all
+        return None
+    figure = pictures.profile_figure(certificate)
     if figure is None:
         return None
     words = (
@@ -257,9 +266,10 @@ def _moment_section(result: FitResult) -> Section | None:
         worst = judged.evidence[0]
         words += (
             f" The moment to look at first, of all degrees, is the mean of {worst.name}: "
-            f"{number(worst.observed)} where a Gaussian has {number(worst.expected)}."
+            f"{number(worst.observed)} where a Gaussian has {number(worst.expected)}. "
+            f"{evidence_features(whitened=result.whitened)}"
         )
-    return Section("moments", "Moments of the features", (words,), (figure,))
+    return Section("moments", "Moments of the features", (words.strip(),), (figure,))
 
 
 def _halfspace_section(result: FitResult) -> Section | None:

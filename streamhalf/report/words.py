@@ -16,6 +16,9 @@ from streamhalf.records import (
     Verdict,
 )
 
+TAU = "probability of a wrong statement"
+"""What tau is, wherever it is named."""
+
 ABSENT = "–"
 """Stands where the document has no number."""
 
@@ -89,9 +92,15 @@ def fit_headline(result: FitResult) -> str:
         )
     if result.error is None:
         return "The features passed every test."
+    certificate = result.certificate
+    if certificate is not None and certificate.n_errors == 0:
+        return (
+            f"The halfspace is right on all {count(certificate.n_rows)} rows: none can do better "
+            "on these data."
+        )
     text = f"The halfspace is wrong on {percent(result.error.empirical)} of rows it never saw"
-    if result.certificate is not None and result.certificate.opt.lower_empirical > 0:
-        best = percent(result.certificate.opt.lower_empirical)
+    if certificate is not None and certificate.opt.lower_empirical > 0:
+        best = percent(certificate.opt.lower_empirical)
         return (
             f"{text}, and no halfspace through the origin is wrong on less than {best} of these "
             "data."
@@ -113,6 +122,9 @@ def fit_details(result: FitResult) -> tuple[str, ...]:
 
 def certify_headline(result: CertifyResult) -> str:
     """What is certified about somebody's classifier, in one sentence."""
+    if result.error.empirical == 0:
+        rows = count(result.error.n_rows)
+        return f"The classifier is right on all {rows} rows: none can do better on these data."
     text = f"The classifier is wrong on {percent(result.error.empirical)} of these rows"
     if result.certificate.opt.lower_empirical > 0:
         best = percent(result.certificate.opt.lower_empirical)
@@ -122,17 +134,27 @@ def certify_headline(result: CertifyResult) -> str:
 
 def interval_details(certificate: CertificateRecord, tau: float) -> str:
     """The certified interval for an expert."""
+    rows = f"all {count(certificate.n_rows)} rows"
+    if certificate.n_errors == 0:
+        return (
+            f"On {rows} this halfspace errs on none (U = 0), so L = 0 is the answer and not a lack "
+            "of rows: the labels can be separated."
+        )
+    said = f"On {rows} this halfspace errs on {percent(certificate.error)} (U)"
     lower = certificate.opt.lower_empirical
     if lower <= 0:
-        return f"No lower bound above 0 could be certified. What would help: {certificate.advice}."
+        return (
+            f"{said}; no lower bound above 0 could be certified (if some halfspace errs on no row, "
+            f"0 is the answer). Otherwise: {certificate.advice}."
+        )
     ratio = "" if certificate.ratio is None else f" Their ratio is {number(certificate.ratio)}."
     return (
-        f"On all {count(certificate.n_rows)} rows this halfspace errs on "
-        f"{percent(certificate.error)} (U); any other errs on {percent(lower)} at least (L), "
-        f"whatever the labels.{ratio} For the source of the rows L is "
-        f"{percent(certificate.opt.lower)} (confidence {confidence(tau)}). The bound is weakest "
-        f"for halfspaces {degrees(certificate.angle_low)} to {degrees(certificate.angle_high)} "
-        f"away. What would tighten it: {certificate.advice}."
+        f"{said}; any other through the origin errs on {percent(lower)} at least (L), whatever the "
+        f"features.{ratio} For the source of the rows L is {percent(certificate.opt.lower)} "
+        f"(confidence {confidence(tau)}). L depends on the direction it is computed from, "
+        "here that of this halfspace: from another it may come out higher or lower, and holds all "
+        f"the same. The bound is weakest for halfspaces {degrees(certificate.angle_low)} to "
+        f"{degrees(certificate.angle_high)} away; {certificate.advice}."
     )
 
 
@@ -143,21 +165,45 @@ def leading_rejection(judgements: Sequence[Judgement]) -> Judgement | None:
     return next(iter(named or rejected), None)
 
 
-def rejection_sentence(judgement: Judgement) -> str:
+def rejection_sentence(judgement: Judgement, *, whitened: bool) -> str:
     """What a rejecting tester saw."""
-    where = f"In pass {judgement.pass_name}" if judgement.pass_name else "Here"
     said = (
         f"Tester “{judgement.tester}” has {number(judgement.statistic)}; the limit is "
         f"{number(judgement.limit)} and chance alone reaches {number(judgement.null_quantile)}."
     )
+    where = f"In pass {judgement.pass_name}" if judgement.pass_name else "Here"
     if not judgement.evidence:
         return f"{where}: {said}"
     evidence = judgement.evidence[0]
     what = f"mean of {evidence.name}" if judgement.tester == "largest moment" else evidence.name
+    of = " of the whitened features" if whitened else ""
     return (
-        f"{where} the {what} is {number(evidence.observed)}; a standard Gaussian has "
+        f"{where} the {what}{of} is {number(evidence.observed)}; a standard Gaussian has "
         f"{number(evidence.expected)}. {said}"
     )
+
+
+def evidence_features(*, whitened: bool) -> str:
+    """Which features the evidence speaks of, where they are not the stored ones."""
+    return "x1, x2, ... are the whitened features, not the stored ones." if whitened else ""
+
+
+def outcome_words(outcome: Outcome, n: int | None = None) -> str:
+    """An outcome, or how often; of a tester that had no say, that it is an extra."""
+    word = "extra, not judged" if outcome is Outcome.NOT_JUDGED else str(outcome)
+    return word if n is None else f"{n} {word}"
+
+
+def worst_judgement(judgements: Sequence[Judgement]) -> Judgement | None:
+    """The rejection, or else the closest to its limit, among those that had a say."""
+    judged = [one for one in judgements if one.outcome is not Outcome.NOT_JUDGED]
+    return max(judged, key=_badness, default=None)
+
+
+def _badness(judgement: Judgement) -> tuple[bool, float]:
+    share = judgement.statistic / judgement.limit if judgement.limit else judgement.statistic
+    # a share that is not a number compares with nothing; it is never the worst
+    return judgement.outcome is Outcome.REJECTED, share if share == share else -1.0
 
 
 def suggestions(judgement: Judgement, *, whitened: bool) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from streamhalf.files import read_result, write_json
 from streamhalf.records import Outcome, to_json
 from streamhalf.report.figures import Axis, ticks
 from streamhalf.report.html import render_report
+from streamhalf.report.words import outcome_words
 from tests.report.conftest import DIM, ROWS, Results
 from tests.report.pages import Page, value
 
@@ -207,14 +209,31 @@ def test_testers__summary_and_every_judgement(results: Results, pages: dict[str,
     for name, outcomes, worst, limit, pass_name in page.body("Testers"):
         own = [one for one in testers if one.tester == name]
         rows = next(page.body(key) for key in page.tables if key.startswith(f"{name}: "))
-        assert [row[:2] for row in rows] == [[one.pass_name, one.outcome.value] for one in own]
+        words = [[one.pass_name, outcome_words(one.outcome)] for one in own]
+        assert [row[:2] for row in rows] == words
         near([row[2] for row in rows], [one.statistic for one in own])
         near([row[3] for row in rows], [one.limit for one in own])
         near([row[4] for row in rows], [one.null_quantile for one in own])
         near([row[5] for row in rows], [one.n_rows for one in own])
-        assert sum(int(part.split()[0]) for part in outcomes.split(", ")) == len(own)
-        shown = (f"{one.statistic:.4g} {one.limit:.4g} {one.pass_name}" for one in own)
-        assert f"{worst} {limit} {pass_name}" in list(shown)
+        assert sum(int(number) for number in re.findall(r"\d+", outcomes)) == len(own)
+        judged = [one for one in own if one.outcome is not Outcome.NOT_JUDGED]
+        shown = [f"{one.statistic:.4g} {one.limit:.4g} {one.pass_name}" for one in judged]
+        assert f"{worst} {limit} {pass_name}" in (shown or ["– – –"])
+
+
+def test_evidence__lines_are_named_only_if_they_can_be_told_apart(results: Results) -> None:
+    (rejection,) = (
+        one
+        for one in results.rejected.testers
+        if one.tester == "largest moment" and one.outcome is Outcome.REJECTED
+    )
+    together = dataclasses.replace(rejection, null_quantile=1.001 * rejection.limit)
+    apart = dataclasses.replace(rejection, null_quantile=0.5 * rejection.statistic)
+    for judgement, dotted in ((together, False), (apart, True)):
+        page = Page(render_report(dataclasses.replace(results.rejected, testers=(judgement,))))
+        (evidence,) = (one for one in page.all("section") if one.attributes["id"] == "evidence")
+        assert ("Dotted line" in evidence.text) is dotted
+        assert ('class="stroke chance"' in page.source) is dotted
 
 
 def test_passes_and_facts__numbers(results: Results, pages: dict[str, Page]) -> None:
