@@ -103,7 +103,7 @@ class RowSchema:
                 f"other values than {low} and {high} (first: {y[bad[0]]})",
                 "recode the labels to two classes",
             )
-        labels = positive.view(np.int8) * np.int8(2)
+        labels: NDArray[np.int8] = positive.view(np.int8) * np.int8(2)
         labels -= np.int8(1)
         return labels
 

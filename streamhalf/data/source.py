@@ -7,6 +7,7 @@ import difflib
 import hashlib
 import itertools
 from collections.abc import Hashable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -95,15 +96,27 @@ class Source:
         return [tuple(rows for _, rows in group) for _, group in pairs]
 
     def read_each(self, ranges: tuple[RowRange, ...]) -> Iterator[Block]:
-        """Read several ranges, one after the other, each stored chunk once."""
-        for group in self.reads(ranges):
-            if len(group) == 1:
-                yield self.read(group[0])
-                continue
-            whole = self.read(RowRange(group[0].start, group[-1].stop))
-            for rows in group:
-                window = slice(rows.start - group[0].start, rows.stop - group[0].start)
-                yield Block(whole.X[window], whole.y[window], whole.rows[window])
+        """Read several ranges, each stored chunk once, and the next while one is worked on."""
+        groups = self.reads(ranges)
+        if len(groups) < 2:
+            yield from itertools.chain.from_iterable(map(self._read_group, groups))
+            return
+        with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as ahead:
+            coming = ahead.submit(self._read_group, groups[0])
+            for group in groups[1:]:
+                blocks = coming.result()
+                coming = ahead.submit(self._read_group, group)
+                yield from blocks
+            yield from coming.result()
+
+    def _read_group(self, group: tuple[RowRange, ...]) -> list[Block]:
+        """Ranges of one block in one read, cut apart in memory."""
+        start = group[0].start
+        whole = self.read(RowRange(start, group[-1].stop))
+        if len(group) == 1:
+            return [whole]
+        windows = [slice(rows.start - start, rows.stop - start) for rows in group]
+        return [Block(whole.X[cut], whole.y[cut], whole.rows[cut]) for cut in windows]
 
     def reblocked(self, block_rows: int) -> Source:
         """The same rows, cut into blocks of `block_rows` whatever the stored chunks."""

@@ -15,22 +15,32 @@ from typing import Any
 import numpy as np
 import zarr
 from numpy.typing import NDArray
+from zarr.storage import LocalStore
 
 from streamhalf.data.block import RowRange
 from streamhalf.errors import DataError
 from streamhalf.names import one_line
 from streamhalf.retry import retrying
 
+zarrs: Any
+try:
+    import zarrs
+except ImportError:
+    zarrs = None
+
 MISSING = "is missing from the store"
 """What is said of a chunk that is not there."""
 
 
 def refill(array: zarr.Array[Any], fill_value: Any) -> zarr.Array[Any]:
-    """The same stored array, read with another fill value."""
+    """The same stored array, read with another fill value, and with the fastest codecs."""
     metadata = dataclasses.replace(array.metadata, fill_value=array.dtype.type(fill_value))
-    return zarr.Array(
-        zarr.AsyncArray(metadata=metadata, store_path=array.store_path, config=array.config)
-    )
+    refilled = zarr.AsyncArray(metadata=metadata, store_path=array.store_path, config=array.config)
+    if array.shards is not None and isinstance(array.store, LocalStore) and zarrs is not None:
+        # measured: compiled codecs read shards faster, plain chunks slower than Zarr's own
+        pipeline = zarrs.ZarrsCodecPipeline.from_array_metadata_and_store(metadata, array.store)
+        object.__setattr__(refilled, "codec_pipeline", pipeline)
+    return zarr.Array(refilled)
 
 
 def impossible_value(dtype: np.dtype[Any]) -> Any:

@@ -32,7 +32,7 @@ MAX_TASKS = 4096
 
 _TASK_NBYTES = 4 * BLOCK_NBYTES
 _LEAST_TASKS = 64
-TASK_COPIES = 4  # stored bytes, decoded rows, a transformed copy and the kernel's scratch
+TASK_COPIES = 5  # stored bytes, decoded rows, a transformed copy, scratch, and the rows to come
 
 
 @dataclass(frozen=True, slots=True, eq=False)

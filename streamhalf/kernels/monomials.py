@@ -72,9 +72,9 @@ def monomial_name(variables: tuple[int, ...], letter: str = "x") -> str:
 
 
 def sub_batch_rows(n_features: int, itemsize: int) -> int:
-    """Rows of a feature matrix that fit the sub-batch, at least 256 and at most 4,096."""
+    """Rows of a feature matrix that fit the sub-batch, at least 1,024 and at most 4,096."""
     rows = SUB_BATCH_NBYTES // max(1, n_features * itemsize)
-    return int(min(4096, max(256, rows)))
+    return int(min(4096, max(1024, rows)))
 
 
 def evaluate_monomials(

@@ -17,6 +17,7 @@ from zarr.codecs import Crc32cCodec
 import streamhalf
 from streamhalf import DataError, open_source
 from streamhalf.cli import main
+from streamhalf.data import stored
 from streamhalf.data.schema import LabelCoding, find_coding
 from tests.conftest import make_rows, write_arrays
 
@@ -132,7 +133,7 @@ CASES: dict[str, tuple[Damage, str]] = {
     "inner chunk left out": (leave_out_inner_chunk, r"X: chunk 5 \(rows 500 to 599\) is missing"),
     "shard of no bytes": (
         truncate("X/c/2/0", 0, shard_rows=200),
-        r"X: chunk 4 \(rows 400 to 499\) is missing",
+        r"X: chunk 4 \(rows 400 to 499\) is missing|X: cannot read rows 400 to 599",
     ),
     "probed shard of no bytes": (
         truncate("X/c/0/0", 0, shard_rows=200),
@@ -258,6 +259,17 @@ def test_damage__is_a_data_error_that_names_the_place(damaged: tuple[Path, str])
     with pytest.raises(DataError, match=message) as caught:
         streamhalf.test(path, scheduler="serial")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if "shard" in name or "inner" in name])
+def test_damage__of_shards_is_found_without_compiled_codecs_too(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored, "zarrs", None)
+    damage, message = CASES[case]
+    damage(tmp_path / "rows.zarr")
+    with pytest.raises(DataError, match=message):
+        streamhalf.test(tmp_path / "rows.zarr", scheduler="serial")
 
 
 def test_damage__is_one_line_and_exit_code_3_on_the_command_line(

@@ -69,7 +69,7 @@ def test_validate__names_pass_need_limit_and_remedy() -> None:
     with pytest.raises(MemoryBudgetError) as caught:
         plan.validate(n_threads=3, memory_limit=512 * MIB)
     message = str(caught.value)
-    assert "pass 'moments' needs about 12,000 MiB per worker (3 tasks at once" in message
+    assert "pass 'moments' needs about 15,000 MiB per worker (3 tasks at once" in message
     assert "the limit memory_limit is 512 MiB" in message
     assert "raise it, use fewer threads per worker, store smaller chunks" in message
     assert isinstance(caught.value, UsageError)

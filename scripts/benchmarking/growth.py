@@ -1,0 +1,149 @@
+"""How a fit grows: rows, workers, chunk sizes and tasks."""
+
+from __future__ import annotations
+
+import resource
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from distributed import Client, LocalCluster
+
+import streamhalf
+from scripts.benchmarking.fits import DIM
+from scripts.benchmarking.stores import Folder, read_bare
+from scripts.benchmarking.tables import Criterion, Table
+from scripts.benchmarking.timing import Ratio, take_turns
+from streamhalf.engine import open_engine
+from streamhalf.engine.job import Counted, Job
+
+
+def measure_rows(folder: Folder, *, sizes: list[int], rounds: int) -> Table:
+    """Time per row and peak memory of a worker, two workers of one thread."""
+    lines, per_row, peaks = [], {}, {}
+    for rows in sizes:
+        store = folder.store(rows, DIM)
+        with _workers(2) as (_, client):
+            seconds = take_turns(
+                {"fit": lambda s=store, c=client: streamhalf.fit(s, client=c)}, rounds=rounds
+            )["fit"]
+            peak = max(client.run(_peak_mebibytes).values())
+        per_row[rows] = 1e9 * float(np.median(seconds)) / rows
+        peaks[rows] = peak
+        lines.append((rows, float(np.median(seconds)), per_row[rows], peak))
+    criteria = [Criterion("peak memory of a worker, MiB", max(peaks.values()), 2048.0)]
+    if {10**7, 10**8} <= set(sizes):
+        growth = per_row[10**8] / per_row[10**7]
+        criteria.append(Criterion("time per row, 1e8 against 1e7 rows", growth, 1.15))
+    return Table(
+        "growth",
+        f"Growth with the rows, d = {DIM}, two workers of one thread",
+        ("rows", "seconds", "ns per row", "peak memory of a worker, MiB"),
+        lines,
+        criteria,
+    )
+
+
+def measure_workers(folder: Folder, *, rows: int, rounds: int) -> Table:
+    """One against two workers, threads and processes."""
+    store = folder.store(rows, DIM)
+    with _workers(1) as (_, one), _workers(2) as (_, two):
+        seconds = take_turns(
+            {
+                "1 thread": lambda: streamhalf.fit(store, scheduler="threads", n_workers=1),
+                "2 threads": lambda: streamhalf.fit(store, scheduler="threads", n_workers=2),
+                "1 process": lambda: streamhalf.fit(store, client=one),
+                "2 processes": lambda: streamhalf.fit(store, client=two),
+            },
+            rounds=rounds,
+        )
+    threads = Ratio.of(seconds["1 thread"], seconds["2 threads"])
+    processes = Ratio.of(seconds["1 process"], seconds["2 processes"])
+    lines = [(name, float(np.median(taken))) for name, taken in seconds.items()]
+    return Table(
+        "workers",
+        f"One against two workers, {rows:,} rows, d = {DIM}",
+        ("workers", "seconds"),
+        lines,
+        [
+            Criterion("two threads against one", threads.median, 1.7, at_most=False),
+            Criterion("two processes against one", processes.median, 1.7, at_most=False),
+        ],
+        f"Two threads: {threads} times one; two processes: {processes} times one.",
+    )
+
+
+def measure_chunks(folder: Folder, *, rows: int, rounds: int) -> Table:
+    """The same rows in stored chunks of several sizes."""
+    lines = []
+    for power in (14, 16, 18, 20):
+        store = folder.store(rows, DIM, chunk_rows=1 << power)
+        seconds = take_turns(
+            {
+                "bare": lambda s=store: read_bare(s),
+                "fit": lambda s=store: streamhalf.fit(s, scheduler="threads", n_workers=2),
+            },
+            rounds=rounds,
+        )
+        bare, fit = (float(np.median(seconds[name])) for name in ("bare", "fit"))
+        lines.append((f"2^{power}", -(-rows // 2**power), bare, fit, fit / bare))
+    return Table(
+        "chunks",
+        f"Rows in a stored chunk, {rows:,} rows, d = {DIM}, two threads",
+        ("rows in a chunk", "chunks", "bare read, s", "fit, s", "fit / bare read"),
+        lines,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Nothing:
+    """The context of tasks that do nothing."""
+
+
+def measure_tasks(*, counts: list[int]) -> Table:
+    """What a task costs that does nothing: the scheduler's share of a pass."""
+    lines = []
+    with open_engine("threads", 2) as threads, open_engine("processes", 2) as cluster:
+        for count in counts:
+            job = Job("tasks", _Nothing(), tuple(range(count)), (1,) * count, _leaf, _combine)
+            taken = []
+            for engine in (threads, cluster):
+                started = time.perf_counter()
+                total = engine.run(job, lambda rows: None)
+                taken.append(time.perf_counter() - started)
+                assert total.n_rows == count
+            lines.append((count, *taken, *(1e3 * seconds / count for seconds in taken)))
+    return Table(
+        "tasks",
+        "A tree reduction of empty tasks, two workers",
+        ("tasks", "threads, s", "cluster, s", "threads, ms a task", "cluster, ms a task"),
+        lines,
+    )
+
+
+def _leaf(context: Any, item: Any) -> Counted:
+    return Counted(1, 0)
+
+
+def _combine(context: Any, left: Any, right: Any) -> int:
+    return 0
+
+
+def _peak_mebibytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+class _workers:  # noqa: N801
+    """A local cluster of one-thread workers."""
+
+    def __init__(self, count: int) -> None:
+        self.cluster = LocalCluster(count, threads_per_worker=1, dashboard_address=":0")
+        self.client = Client(self.cluster, set_as_default=False)
+
+    def __enter__(self) -> tuple[LocalCluster, Client]:
+        return self.cluster, self.client
+
+    def __exit__(self, *error: object) -> None:
+        self.client.close()
+        self.cluster.close()

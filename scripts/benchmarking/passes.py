@@ -1,0 +1,80 @@
+"""Each kind of pass against a bare read of the same chunks with as many threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from scripts.benchmarking.stores import Folder, read_bare
+from scripts.benchmarking.tables import Criterion, Table
+from scripts.benchmarking.timing import Ratio, take_turns
+from streamhalf.algorithms.certification import Certification
+from streamhalf.algorithms.planner import plan_for_rows
+from streamhalf.algorithms.wedge_bound import WedgeBound
+from streamhalf.config import RunConfig
+from streamhalf.data.opening import open_source
+from streamhalf.engine import open_engine
+from streamhalf.engine.run import Run
+from streamhalf.events import ignore
+from streamhalf.reductions import Bundle, Chow, Localized, Moments
+from streamhalf.reductions.base import Reduction
+
+THREADS = 2
+_CANDIDATES = 9
+
+
+def reductions(n_rows: int, dim: int) -> dict[str, Reduction[Any, Any]]:
+    """What the passes of a run compute."""
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((_CANDIDATES, dim))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    config = RunConfig()
+    plan = plan_for_rows(n_rows, dim, config)
+    learner = Bundle((Moments(4), Chow(25)))
+    wedge = WedgeBound(
+        plan.mass_tester(), plan.covariance_tester(), vectors, max(1, plan.final_rows), seed=0
+    )
+    certification = Certification(vectors[0], 0.05, 4, config.memory_limit)
+    return {
+        "moments of degree 2": Moments(2),
+        "moments of degree 4": Moments(4),
+        "localised, delta 0.05": Localized(learner, vectors[0], 0.05, 0, 1),
+        "localised, delta 0.01": Localized(learner, vectors[0], 0.01, 0, 1),
+        f"final, {_CANDIDATES} candidates": wedge.needs(),
+        "certificate": certification.needs(),
+    }
+
+
+def measure(folder: Folder, *, rows: int, rounds: int) -> Table:
+    """Throughput of every pass in that of a bare read."""
+    lines, criteria = [], []
+    for dim in (8, 16, 32):
+        store = folder.store(rows * 8 // dim, dim)
+        source = open_source(store)
+        with open_engine("threads", THREADS) as engine:
+            run = Run(engine, 4 << 30, 8, ignore)
+            work: dict[str, Callable[[], Any]] = {
+                "bare": lambda store=store: read_bare(store, threads=THREADS)
+            }
+            for name, reduction in reductions(source.n_rows, dim).items():
+                work[name] = lambda name=name, reduction=reduction, run=run, source=source: (
+                    run.reduce(name, source, reduction)
+                )
+            seconds = take_turns(work, rounds=rounds)
+        bare = seconds.pop("bare")
+        for name, taken in seconds.items():
+            ratio = Ratio.of(bare, taken)
+            rate = source.n_rows / float(np.median(taken))
+            lines.append((dim, name, ratio, rate / 1e6))
+            cheap = "degree 2" in name or "localised" in name
+            if dim > 8 and cheap:
+                criteria.append(Criterion(f"{name}, d = {dim}", ratio.median, 0.6, at_most=False))
+    return Table(
+        "passes",
+        f"Passes over all rows against a bare warm read, {THREADS} threads",
+        ("d", "pass", "throughput / bare read", "million rows/s"),
+        lines,
+        criteria,
+    )

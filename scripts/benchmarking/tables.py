@@ -1,0 +1,73 @@
+"""What a part of the benchmark found: a table for people, figures for programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """A figure that is held against a limit."""
+
+    name: str
+    value: float
+    limit: float
+    at_most: bool = True
+
+    @property
+    def met(self) -> bool:
+        """Whether the figure is on the right side of the limit."""
+        return self.value <= self.limit if self.at_most else self.value >= self.limit
+
+    def __str__(self) -> str:
+        word = "at most" if self.at_most else "at least"
+        said = "met" if self.met else "NOT MET"
+        return f"{self.name}: {self.value:.3g}, {word} {self.limit:g}: {said}"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of words and numbers, and the criteria they settle."""
+
+    name: str
+    title: str
+    header: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    criteria: list[Criterion] = field(default_factory=list)
+    remark: str = ""
+
+    def to_markdown(self) -> str:
+        """The table as Markdown."""
+        lines = [f"### {self.title}", ""]
+        lines.append("| " + " | ".join(self.header) + " |")
+        lines.append("|" + "---|" * len(self.header))
+        lines.extend("| " + " | ".join(_show(cell) for cell in row) + " |" for row in self.rows)
+        if self.remark:
+            lines += ["", self.remark]
+        lines += ["", *(f"- {criterion}" for criterion in self.criteria), ""]
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "title": self.title,
+            "header": self.header,
+            "rows": [
+                [str(cell) if not _plain(cell) else cell for cell in row] for row in self.rows
+            ],
+            "criteria": [
+                {"name": c.name, "value": c.value, "limit": c.limit, "met": c.met}
+                for c in self.criteria
+            ],
+        }
+
+
+def _plain(cell: Any) -> bool:
+    return cell is None or isinstance(cell, int | float | str)
+
+
+def _show(cell: Any) -> str:
+    if isinstance(cell, float):
+        return f"{cell:,.3g}" if abs(cell) < 1000 else f"{cell:,.0f}"
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)
