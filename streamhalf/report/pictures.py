@@ -33,6 +33,10 @@ _LINE_SHARE = 0.01
 """Of the width of a figure, how far apart two lines must be to be told apart."""
 
 
+_BELOW = 2.0
+"""What the profile shows below L, in widths of the interval: a narrow one is not to vanish."""
+
+
 def interval_figure(certificate: CertificateRecord, upper: float) -> Figure | None:
     """The interval [L, U] on a line; `upper` bounds the error on the source."""
     low, high, outer = certificate.opt.lower_empirical, certificate.error, certificate.opt.lower
@@ -71,7 +75,8 @@ def profile_figure(certificate: CertificateRecord) -> Figure | None:
     edges.append(math.degrees(pieces[-1].angle_high))
     bounds = tuple(100 * piece.bound for piece in pieces)
     error, least = 100 * certificate.error, 100 * certificate.opt.lower_empirical
-    low, high = span((*bounds, error), low=0.0, high=0.0)
+    floor = max(0.0, least - _BELOW * (error - least)) if least > 0 else 0.0
+    low, high = span((*bounds, error), low=floor, high=floor)
     close = error - least < _LABEL_SHARE * (high - low)
     picture = Plot(
         "Lower bound by angle",
@@ -239,8 +244,8 @@ def evidence_figure(judgement: Judgement) -> Figure | None:
     return Figure((picture,), caption, (table,))
 
 
-def rows_figure(rows: int, needed: int) -> Figure:
-    """Rows at hand against rows needed."""
+def rows_figure(rows: int, needed: int, coarser: bool) -> Figure:
+    """Rows at hand against rows needed; `coarser` says that a question for fewer can be asked."""
     picture = Comparison(
         "Rows at hand and rows needed",
         f"{count(rows)} rows at hand, about {count(needed)} needed.",
@@ -255,4 +260,9 @@ def rows_figure(rows: int, needed: int) -> Figure:
         (Column("rows", numeric=False), Column("number")),
         (("at hand", count(rows)), ("needed, about", count(needed))),
     )
-    return Figure((picture,), "Fewer rows settle a coarser question (a larger eps).", (table,))
+    caption = (
+        "Fewer rows settle a coarser question (a larger eps)."
+        if coarser
+        else "This is the coarsest question there is: eps cannot be larger."
+    )
+    return Figure((picture,), caption, (table,))

@@ -72,6 +72,9 @@ class Report:
     footer: str
 
 
+_LARGEST_EPS = 0.25
+"""The largest that a run takes: no coarser question can be asked."""
+
 _BADGES = {
     Verdict.ACCEPTED: Badge("Accepted", "✓", "good"),
     Verdict.PASSED: Badge("Passed", "✓", "good"),
@@ -159,9 +162,9 @@ def _footer(result: FitResult | CertifyResult) -> str:
 def _advice(result: FitResult) -> tuple[str, ...]:
     if result.verdict is not Verdict.INCONCLUSIVE or result.rows_needed is None:
         return ()
+    coarser = ", or ask for less with a larger `--eps`" if result.eps < _LARGEST_EPS else ""
     return (
-        "Gather more rows; for small data try `--rows reuse` (all rows in every pass), or ask "
-        "for less with a larger `--eps`.",
+        f"Gather more rows; for small data try `--rows reuse` (all rows in every pass){coarser}.",
     )
 
 
@@ -190,7 +193,8 @@ def _missing_section(result: FitResult) -> Section | None:
         tuple((one.tester, count(one.n_rows), count(one.rows_needed)) for one in lacking),
     )
     needed = result.rows_needed
-    figures = (pictures.rows_figure(result.data.rows, needed),) if needed else ()
+    coarser = result.eps < _LARGEST_EPS
+    figures = (pictures.rows_figure(result.data.rows, needed, coarser),) if needed else ()
     if not figures and not lacking:
         return None
     return Section("missing", "What is missing", (), figures, (table,) if lacking else ())

@@ -98,14 +98,16 @@ def fit_headline(result: FitResult) -> str:
             f"The halfspace is right on all {count(certificate.n_rows)} rows: none can do better "
             "on these data."
         )
-    text = f"The halfspace is wrong on {percent(result.error.empirical)} of rows it never saw"
     if certificate is not None and certificate.opt.lower_empirical > 0:
         best = percent(certificate.opt.lower_empirical)
         return (
-            f"{text}, and no halfspace through the origin is wrong on less than {best} of these "
-            "data."
+            f"The halfspace is wrong on {percent(certificate.error)} of these rows, and no "
+            f"halfspace through the origin is wrong on less than {best} of them."
         )
-    return f"{text}, and the features passed every test that its guarantee rests on."
+    return (
+        f"The halfspace is wrong on {percent(result.error.empirical)} of rows it never saw, and "
+        "the features passed every test that its guarantee rests on."
+    )
 
 
 def fit_details(result: FitResult) -> tuple[str, ...]:
@@ -113,9 +115,10 @@ def fit_details(result: FitResult) -> tuple[str, ...]:
     if result.verdict is not Verdict.ACCEPTED or result.error is None:
         return ()
     return (
-        f"At most {percent(result.error.upper)} on the source of the rows (confidence "
-        f"{confidence(result.tau)}). The features look Gaussian at accuracy eps = "
-        f"{number(result.eps)}, so this is within a constant of the best halfspace plus eps, "
+        f"On rows it never saw it is wrong on {percent(result.error.empirical)}, and on their "
+        f"source on {percent(result.error.upper)} at most (confidence {confidence(result.tau)}). "
+        f"The features look Gaussian at accuracy eps = {number(result.eps)}, so this is within a "
+        "constant of the best halfspace plus eps, "
         "whichever labels were flipped.",
     )
 
@@ -222,6 +225,7 @@ def suggestions(judgement: Judgement, *, whitened: bool) -> tuple[str, ...]:
             "a cluster, a gap or a rounded feature shows up there.",
         )
     columns = named_features(judgement.evidence[:1])
+    columns = f"the features behind whitened {columns}" if whitened and columns else columns
     inspect = f"Inspect {columns}: outliers, clipping, rounding, duplicates." if columns else ""
     if not whitened and _highest_degree(judgement) <= 2:
         first = (

@@ -100,7 +100,8 @@ def test_accepted__says_what_it_found(results: Results, pages: dict[str, Page]) 
     result, page = results.accepted, pages["accepted"]
     assert result.error
     assert result.certificate
-    assert f"{100 * result.error.empirical:.3f}%" in headline(page)
+    assert f"{100 * result.certificate.error:.3f}%" in headline(page)
+    assert f"On rows it never saw it is wrong on {100 * result.error.empirical:.3f}%" in page.text
     assert f"{100 * result.certificate.opt.lower_empirical:.3f}%" in headline(page)
     assert "✓Accepted" in page.text
     assert sections(page) == [
@@ -135,6 +136,16 @@ def test_inconclusive__says_how_many_rows(results: Results, pages: dict[str, Pag
     assert f"{results.inconclusive.rows_needed:,}" in headline(page)
     near(column(page, "Rows", 1), (300, results.inconclusive.rows_needed))
     assert sections(page) == ["missing", "facts"]
+
+
+def test_inconclusive__asks_for_less_only_if_that_is_possible(results: Results) -> None:
+    assert results.inconclusive.eps == 0.25
+    page = Page(render_report(results.inconclusive))
+    assert "larger --eps" not in page.text
+    assert "the coarsest question there is" in page.text
+    page = Page(render_report(dataclasses.replace(results.inconclusive, eps=0.1)))
+    assert "larger --eps" in page.text
+    assert "Fewer rows settle a coarser question" in page.text
 
 
 def test_inconclusive__says_what_was_demanded(results: Results, pages: dict[str, Page]) -> None:

@@ -45,6 +45,7 @@ def test_evidence__says_that_features_are_whitened(results: Results) -> None:
         assert "whitened features" not in show(plain)
         assert "whitened features" in show(whitened)
     assert "x1, x2, ... are the whitened features" in render_report(whitened)
+    assert "Inspect the features behind whitened x1" in render_report(whitened)
 
 
 def test_interval_details__says_what_the_bound_depends_on(results: Results) -> None:
