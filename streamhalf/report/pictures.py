@@ -33,7 +33,7 @@ _LINE_SHARE = 0.01
 """Of the width of a figure, how far apart two lines must be to be told apart."""
 
 
-_BELOW = 2.0
+_BELOW = 1.0
 """What the profile shows below L, in widths of the interval: a narrow one is not to vanish."""
 
 
