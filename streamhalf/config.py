@@ -22,6 +22,9 @@ CHOICES = {
 }
 """Parameters that take one of a few words."""
 
+LEAST_CERTIFICATE_ROWS = 1 << 16
+"""64 windows: that none of them is taken has a chance below 1e-27."""
+
 _REAL = ("eps", "tau", "moment_tolerance", "spectral_tolerance", "max_ratio")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _LARGEST_FILE = 1 << 20
@@ -55,6 +58,10 @@ class RunConfig:
         rows), "chunks", "rows" or "reuse" (all rows in every pass, for small data).
     certificate_degree
         Even degree of the slab moments behind the certificate; 0 for no certificate.
+    certificate_rows
+        Rows behind the certificate's moments: "all", a number (taken in windows of 1,024 rows
+        spread over the data), or "auto" for all up to the larger of 2^23 and 300 d² / error. All
+        rows are read and enter the digest.
     max_ratio
         Accept only if the certified ratio U/L is at most this; None for no such demand.
     seed
@@ -81,6 +88,7 @@ class RunConfig:
     schedule: str = "adaptive"
     rows: str = "auto"
     certificate_degree: int = 4
+    certificate_rows: int | str = "auto"
     max_ratio: float | None = None
     seed: int = 0
     scheduler: str = "threads"
@@ -104,6 +112,13 @@ class RunConfig:
             raise UsageError(
                 f"certificate_degree: {self.certificate_degree} is odd; use 0, 2, 4, 6 or 8"
             )
+        if self.certificate_rows not in ("auto", "all"):
+            if isinstance(self.certificate_rows, str):
+                raise UsageError(
+                    f"certificate_rows: {shown(self.certificate_rows)} is no number of rows; use "
+                    f"auto, all or a whole number from {LEAST_CERTIFICATE_ROWS}"
+                )
+            _whole("certificate_rows", self.certificate_rows, LEAST_CERTIFICATE_ROWS, 2**62)
         if self.max_ratio is not None:
             _within("max_ratio", self.max_ratio, 1.0, 1e6)
             if self.certificate_degree == 0:

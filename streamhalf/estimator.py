@@ -62,7 +62,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    eps, tau, degree, whiten, rows, schedule, certificate_degree, max_ratio, seed
+    eps, tau, degree, whiten, rows, schedule, certificate_degree, certificate_rows, max_ratio, seed
         As in `RunConfig`, which says what they mean.
     scheduler, n_workers, memory_limit, features, labels
         As in `RunConfig`.
@@ -82,7 +82,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     verdict_ : Verdict
         "accepted", "rejected" or "inconclusive"; only the first comes with a guarantee.
     certificate_ : CertificateRecord or None
-        The certified interval of the error, over all rows.
+        The certified interval of the error.
     passes_ : tuple of PassRecord
         What each pass read.
     result_ : FitResult
@@ -110,6 +110,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         rows: str = _DEFAULT.rows,
         schedule: str = _DEFAULT.schedule,
         certificate_degree: int = _DEFAULT.certificate_degree,
+        certificate_rows: int | str = _DEFAULT.certificate_rows,
         max_ratio: float | None = _DEFAULT.max_ratio,
         seed: int = _DEFAULT.seed,
         scheduler: str = _DEFAULT.scheduler,
@@ -126,6 +127,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         self.rows = rows
         self.schedule = schedule
         self.certificate_degree = certificate_degree
+        self.certificate_rows = certificate_rows
         self.max_ratio = max_ratio
         self.seed = seed
         self.scheduler = scheduler

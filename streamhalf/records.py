@@ -171,7 +171,7 @@ class OptRecord:
 
 @dataclass(frozen=True, slots=True)
 class AngleRecord:
-    """No halfspace at an angle between these (radians) from the certified one errs on less."""
+    """No halfspace at an angle between these (radians) from the direction errs on less."""
 
     angle_low: float
     angle_high: float
@@ -181,11 +181,14 @@ class AngleRecord:
 
 @dataclass(frozen=True, slots=True)
 class CertificateRecord:
-    """What the certificate pass found over all rows.
+    """What the certificate pass found.
 
-    `error` is the error of sgn(v·x) on them, `ratio` that over the bound (None where the bound is
-    0); the angles say where the bound is weakest; `slab_error` set the slabs; `digest` is a digest
-    of every row.
+    It read all rows: `digest` is a digest of every one. The other numbers speak of `n_rows` of
+    them, those in the windows that `share` and `seed` choose; all if `share` is 1. `error` is the
+    error of the halfspace on them, `ratio` that over the bound (None where the bound is 0). The
+    bound was computed from slabs along the unit vector `direction` (of whitened features, where
+    rows were whitened; empty: that of the halfspace): `slab_error` and `n_slabs` say which. The
+    angles, from that direction, say where the bound is weakest.
     """
 
     n_rows: int
@@ -201,6 +204,9 @@ class CertificateRecord:
     digest: str
     profile: tuple[AngleRecord, ...]
     advice: str
+    direction: tuple[float, ...] = ()
+    share: float = 1.0
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,12 @@ from rich.console import Console
 
 import streamhalf
 from streamhalf import DataError, UsageError
+from streamhalf.algorithms.certification import certificate_share
 from streamhalf.cli import main
 from streamhalf.files import read_weights, write_json
-from streamhalf.records import Halfspace, seal, to_json
+from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.records import Halfspace, OptRecord, seal, to_json
+from streamhalf.reductions.windowed import WINDOW_STREAM
 from streamhalf.report.html import render_report
 from streamhalf.report.terminal import show_certificate
 from streamhalf.report.words import certify_headline
@@ -135,7 +138,7 @@ def test_verify__every_claim_holds_whatever_the_chunking(
     result = streamhalf.verify(fitted, store, block_rows=block_rows)
     assert [claim for claim in result.claims if not claim.holds] == []
     assert len(result.passes) == 1
-    assert len(result.claims) == 12
+    assert len(result.claims) == 13
 
 
 def test_verify__sampled_rows_and_whitened_runs_hold(tmp_path: Path) -> None:
@@ -163,6 +166,99 @@ def test_verify__a_changed_number_is_found_out(store: str, fitted: streamhalf.Fi
     assert failed(forged, store) == {"no halfspace below L"}
     error = dataclasses.replace(fitted.error, empirical=0.01)
     assert "error on them" in failed(seal(dataclasses.replace(fitted, error=error)), store)
+
+
+def test_verify__a_weaker_claim_holds_and_is_called_so(
+    store: str, fitted: streamhalf.FitResult
+) -> None:
+    certificate = fitted.certificate
+    assert certificate is not None
+    opt = OptRecord(certificate.opt.lower_empirical / 2, certificate.opt.lower / 2)
+    weaker = dataclasses.replace(certificate, opt=opt, ratio=2 * certificate.ratio)
+    found = streamhalf.verify(seal(dataclasses.replace(fitted, certificate=weaker)), store)
+    assert found.holds
+    remarked = {claim.name for claim in found.claims if "weaker than the data" in claim.claimed}
+    assert remarked == {"no halfspace below L", "L on the source", "ratio U/L"}
+    # a changed number is found out all the same
+    unsealed = dataclasses.replace(fitted, certificate=weaker)
+    assert failed(unsealed, store) == {"document is as written"}
+
+
+def test_verify__a_slightly_stronger_claim_fails(store: str, fitted: streamhalf.FitResult) -> None:
+    certificate = fitted.certificate
+    assert certificate is not None
+    opt = dataclasses.replace(
+        certificate.opt, lower_empirical=1.02 * certificate.opt.lower_empirical
+    )
+    forged = dataclasses.replace(certificate, opt=opt)
+    assert failed(seal(dataclasses.replace(fitted, certificate=forged)), store) == {
+        "no halfspace below L"
+    }
+
+
+def test_certify__some_rows_speak_for_themselves_and_all_are_in_the_digest(store: str) -> None:
+    group = zarr.open_group(store, mode="r")
+    X, y = group["X"][:], group["y"][:]
+    weights = planted(store)
+    some = streamhalf.certify((X, y), weights=weights, certificate_rows=65_536, seed=5)
+    whole = streamhalf.certify((X, y), weights=weights, certificate_rows="all")
+    certificate = some.certificate
+    # windows are whole, but for the last one of the data
+    assert certificate.n_rows % 1024 in (0, ROWS % 1024)
+    assert certificate.n_rows == pytest.approx(65_536, rel=0.3)
+    assert certificate.share == 65_536 / ROWS
+    assert whole.certificate.n_rows == some.error.n_rows == ROWS
+    assert some.error == whole.error
+    assert certificate.digest == whole.certificate.digest
+    taken = np.concatenate(
+        [
+            np.arange(1024 * w, min(ROWS, 1024 * (w + 1)))
+            for w in np.flatnonzero(
+                uniforms_at(5, WINDOW_STREAM, np.arange(ROWS // 1024 + 1)) < certificate.share
+            )
+        ]
+    )
+    wrong = (X[taken].astype(float) @ weights >= 0) != (y[taken] > 0)
+    assert certificate.n_errors == np.count_nonzero(wrong)
+    assert some.ratio == certificate.error / certificate.opt.lower_empirical
+    assert certificate.opt.lower_empirical - certificate.opt.lower == pytest.approx(
+        np.sqrt(np.log(100) / (2 * certificate.n_rows))
+    )
+    assert streamhalf.verify(some, (X, y), block_rows=7_777).holds
+    left = np.setdiff1d(np.arange(ROWS), taken)[1000]
+    changed = X.copy()
+    changed[left, 0] += 1
+    # rows that the bound does not speak of: it still holds, and the data are found out
+    assert failed(some, (changed, y)) >= {"digest of all rows"}
+    assert "no halfspace below L" not in failed(some, (changed, y))
+
+
+def test_certificate_share__auto_is_all_rows_until_there_are_enough() -> None:
+    def share(rows: int | str, n_rows: int, error: float = 0.05, dim: int = 10) -> float:
+        return certificate_share(rows, n_rows=n_rows, dim=dim, error=error)
+
+    assert share("auto", 2**23) == share("all", 10**12) == share(10**9, 10**8) == 1
+    assert share("auto", 2**24) == 0.5
+    assert share("auto", 10**9, error=0.001, dim=20) == pytest.approx(0.12)
+    assert share(10**6, 10**8) == 0.01
+
+
+def test_fit__certifies_from_the_last_candidate_where_that_is_better(tmp_path: Path) -> None:
+    path = str(tmp_path / "near.zarr")
+    streamhalf.synth(
+        path, rows=400_000, dim=4, marginal="gaussian", noise="near", rate=0.05, seed=1
+    )
+    result = streamhalf.fit(path)
+    certificate = result.certificate
+    assert certificate is not None
+    assert result.chosen != len(result.candidates) - 1
+    normal = np.array(result.halfspace.normal)
+    apart = np.linalg.norm(np.array(certificate.direction) - normal / np.linalg.norm(normal))
+    assert apart > 0.01
+    own = streamhalf.certify(path, weights=result)
+    assert certificate.opt.lower_empirical > 1.1 * own.opt.lower_empirical
+    assert certificate.n_errors == round(own.error.empirical * own.error.n_rows)
+    assert failed(result, path) == set()
 
 
 def test_verify__a_changed_row_is_found_out(store: str, fitted: streamhalf.FitResult) -> None:

@@ -1,11 +1,13 @@
 """A certificate with numbers: this halfspace errs on U, and no halfspace errs on less than L.
 
-The statistics are those of one pass over all rows; the bound is computed from them alone and holds
-for any data, Gaussian or not.
+The statistics are those of one pass; the bound is computed from them alone and holds for any data,
+Gaussian or not, and whatever direction the slabs are cut along: where the learner knows two that
+differ, the better bound is kept.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.certificate.lower_bound import LowerBound, lower_bound
+from streamhalf.certificate.lower_bound import LowerBound, harder_search, lower_bound
 from streamhalf.data.source import Source
 from streamhalf.data.whitening import Whitening
 from streamhalf.engine.run import Run
@@ -26,26 +28,43 @@ from streamhalf.records import (
     WhiteningRecord,
 )
 from streamhalf.reductions.base import Bundle, Reduction
-from streamhalf.reductions.halfspace_errors import HalfspaceErrorsResult
+from streamhalf.reductions.halfspace_errors import HalfspaceErrors, HalfspaceErrorsResult
 from streamhalf.reductions.row_digest import RowDigest
-from streamhalf.reductions.slab_moments import SlabMoments, certificate_edges
+from streamhalf.reductions.slab_moments import SlabMoments, SlabStatistics, certificate_edges
 from streamhalf.reductions.whitened import Whitened
+from streamhalf.reductions.windowed import Windowed
 
-_RATIOS = (1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
+_RATIOS = (1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
 """Quotients of neighbouring slab edges, finest first."""
 
 PARTIALS_AT_ONCE = 10
 """Partials of the certificate pass that a worker holds at its height: two tasks of up to five."""
 
+_SAME = 1e-5
+"""Relative difference of two bounds that are the same."""
+
+_ENOUGH_ROWS = 1 << 23
+_ROWS_PER_SQUARE = 300
+"""Ten times the rows at which sampling noise in the moments begins to cost: 30 d² / error."""
+
+
+def certificate_share(rows: int | str, *, n_rows: int, dim: int, error: float) -> float:
+    """Share of the rows behind slab moments, for a `certificate_rows` of the configuration."""
+    if rows == "all":
+        return 1.0
+    if rows == "auto":
+        rows = max(_ENOUGH_ROWS, math.ceil(_ROWS_PER_SQUARE * dim**2 / max(error, 1e-6)))
+    return min(1.0, int(rows) / max(1, n_rows))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Certification:
-    """The certificate pass for one direction.
+    """The certificate pass of one halfspace.
 
     Parameters
     ----------
     direction
-        Unit vector v (of whitened features, where `whitening` is given).
+        Unit vector v (of whitened features, where `whitening` is given) to cut slabs along.
     error
         Its error, about: it sets the width of the slabs next to the boundary.
     degree
@@ -54,6 +73,17 @@ class Certification:
         Of one worker; slabs get coarser, or degree 4 is given up, until partials fit.
     whitening
         Applied to the rows first.
+    halfspace
+        Whose errors are counted; that of `direction` by default.
+    others
+        Further directions; the best bound of all is kept.
+    share, seed
+        Windows of rows behind the moments and the errors, as in `Windowed`.
+    n_slabs
+        Slabs of an earlier pass that is repeated; chosen for the memory by default.
+    claimed
+        A bound that was found before: it is searched for harder where it is not found at once,
+        because the search takes other turns where sums are rounded otherwise.
     """
 
     direction: NDArray[np.float64]
@@ -61,6 +91,12 @@ class Certification:
     degree: int
     memory_limit: int
     whitening: Whitening | None = None
+    halfspace: Halfspace | None = None
+    others: tuple[NDArray[np.float64], ...] = ()
+    share: float = 1.0
+    seed: int = 0
+    n_slabs: tuple[int, ...] = ()
+    claimed: float = 0.0
 
     @classmethod
     def of_halfspace(
@@ -72,91 +108,129 @@ class Certification:
         degree: int,
         memory_limit: int,
     ) -> Certification:
-        """For the direction of a halfspace on raw features."""
+        """For a halfspace on raw features, along its own direction."""
         map_ = None if whitening is None else Whitening.from_record(whitening)
         normal = np.array(halfspace.normal)
         if map_ is not None:
             normal, _ = map_.from_raw(halfspace)
-        return cls(normal / np.linalg.norm(normal), error, degree, memory_limit, map_)
+        unit = normal / np.linalg.norm(normal)
+        return cls(unit, error, degree, memory_limit, map_, halfspace)
 
-    def slabs(self) -> tuple[SlabMoments, ...]:
-        """Degree 2 on fine slabs, and the full degree on the finest that fit in memory."""
-        low = self._finest(2)
-        high = self._finest(self.degree) if self.degree > 2 else None
-        return tuple(item for item in (high, low) if item is not None)
+    @property
+    def directions(self) -> tuple[NDArray[np.float64], ...]:
+        """All directions that slabs are cut along."""
+        return (self.direction, *self.others)
+
+    def slabs(self, direction: NDArray[np.float64]) -> tuple[SlabMoments, ...]:
+        """The full degree on the finest slabs that fit, and degree 2 where it can be finer."""
+        wanted = (self.degree, 2) if self.degree > 2 else (2,)
+        found: list[SlabMoments] = []
+        for degree in wanted:
+            slabs = self._finest(direction, degree, len(found))
+            # the moments of degree 2 are among those of a higher degree on the same slabs
+            if slabs is not None and all(slabs.n_slabs > other.n_slabs for other in found):
+                found.append(slabs)
+        return tuple(found)
 
     def needs(self) -> Bundle:
-        """Slab moments and the digest of all rows."""
-        members: list[Reduction[Any, Any]] = list(self.slabs())
+        """The digest of all rows; errors and slab moments of those in the windows."""
+        members: list[Reduction[Any, Any]] = [
+            slabs for direction in self.directions for slabs in self.slabs(direction)
+        ]
+        errors: Reduction[Any, Any] = HalfspaceErrors(self.direction)
         if self.whitening is not None:
             members = [Whitened(member, self.whitening) for member in members]
-        return Bundle((RowDigest(), *members))
+            errors = Whitened(errors, self.whitening)
+        if self.halfspace is not None:
+            errors = HalfspaceErrors(np.array(self.halfspace.normal), self.halfspace.offset)
+        return Bundle((RowDigest(), Windowed(Bundle((errors, *members)), self.share, self.seed)))
 
-    def run(self, run: Run, source: Source, *, tau: float) -> CertificateRecord:
-        """The certificate pass over all rows, as they are stored."""
-        found = run.reduce(
-            "certificate",
-            source,
-            self.needs(),
-            split_every=2,
-            count_accepted=lambda result: int(result[1].n_rows),
-        )
+    def run(
+        self, run: Run, source: Source, *, tau: float, name: str = "certificate"
+    ) -> CertificateRecord:
+        """The certificate pass, over the rows as they are stored."""
+        found = run.reduce(name, source, self.needs(), split_every=2, count_accepted=_rows_taken)
         return self.conclude(found, tau=tau)
+
+    def run_with(
+        self, run: Run, source: Source, errors: Reduction[Any, Any], *, tau: float, name: str
+    ) -> tuple[CertificateRecord, HalfspaceErrorsResult]:
+        """The same with a count of errors beside it, over all rows that it likes."""
+        found = run.reduce(
+            name,
+            source,
+            Bundle((self.needs(), errors)),
+            split_every=2,
+            count_accepted=lambda result: _rows_taken(result[0]),
+        )
+        return self.conclude(found[0], tau=tau), found[1]
 
     def conclude(self, result: tuple[Any, ...], *, tau: float) -> CertificateRecord:
         """Bound, interval, and what would tighten it."""
-        digest, *statistics = result
-        bound = lower_bound(*statistics)
-        first = statistics[0]
-        shift = math.sqrt(math.log(1 / tau) / (2 * max(1, first.n_rows)))
+        digest, (counted, *statistics) = result
+        direction, used, bound = self._best(statistics)
+        n_rows, degree = counted.n_rows, max(item.degree for item in used)
+        error = counted.n_errors / max(1, n_rows)
+        shift = math.sqrt(math.log(1 / tau) / (2 * max(1, n_rows)))
         return CertificateRecord(
-            n_rows=first.n_rows,
-            n_errors=first.n_errors,
-            error=first.error,
+            n_rows=n_rows,
+            n_errors=counted.n_errors,
+            error=error,
             opt=OptRecord(bound.value, max(0.0, bound.value - shift)),
-            ratio=first.error / bound.value if bound.value > 0 else None,
+            ratio=error / bound.value if bound.value > 0 else None,
             angle_low=bound.angle_low,
             angle_high=bound.angle_high,
-            degree=self.degree,
+            degree=degree,
             slab_error=self.error,
-            n_slabs=tuple(len(item.counts) for item in statistics),
+            n_slabs=tuple(len(item.counts) for item in used),
             digest=digest.text,
             profile=tuple(
                 AngleRecord(item.angle_low, item.angle_high, item.bound, item.family)
                 for item in bound.profile
             ),
-            advice=_advice(bound, first.n_rows, first.error, len(self.direction), self.degree),
+            advice=_advice(bound, n_rows, error, len(direction), degree),
+            direction=tuple(direction.tolist()),
+            share=self.share,
+            seed=self.seed,
         )
 
-    def _finest(self, degree: int) -> SlabMoments | None:
-        """The finest slabs whose partials fit half of the memory, if any do."""
-        for ratio in _RATIOS:
-            edges = certificate_edges(self.error, ratio=ratio)
-            found = SlabMoments(self.direction, edges, degree)
-            size = found.partial_nbytes(len(self.direction))
-            if PARTIALS_AT_ONCE * size <= self.memory_limit // 2:
-                return found
-        return None
+    def _best(
+        self, statistics: list[SlabStatistics]
+    ) -> tuple[NDArray[np.float64], list[SlabStatistics], LowerBound]:
+        """The direction with the largest bound, its statistics and the bound."""
+        found = []
+        for direction in self.directions:
+            count = len(self.slabs(direction))
+            used, statistics = statistics[:count], statistics[count:]
+            bound = lower_bound(*used)
+            if bound.value < self.claimed * (1 - _SAME):
+                harder = lower_bound(*used, search=harder_search(self.claimed))
+                bound = max(bound, harder, key=lambda item: item.value)
+            found.append((direction, used, bound))
+        return max(found, key=lambda item: item[2].value)
+
+    def _finest(
+        self, direction: NDArray[np.float64], degree: int, place: int
+    ) -> SlabMoments | None:
+        """The slabs asked for, or the finest whose partials fit half of the memory, if any do."""
+        choices = [
+            SlabMoments(direction, certificate_edges(self.error, ratio=ratio), degree)
+            for ratio in _RATIOS
+        ]
+        asked = self.n_slabs[place : place + 1] or self.n_slabs[-1:]
+        dim, copies = len(direction), PARTIALS_AT_ONCE * len(self.directions)
+        again = (slabs for slabs in choices if slabs.n_slabs in asked)
+        fitting = (
+            slabs
+            for slabs in choices
+            if copies * slabs.partial_nbytes(dim) <= self.memory_limit // 2
+        )
+        return next(itertools.chain(again, fitting), None)
 
 
-def certify_halfspace(
-    run: Run,
-    source: Source,
-    certification: Certification,
-    errors: Reduction[Any, Any],
-    *,
-    name: str,
-    tau: float,
-) -> tuple[CertificateRecord, HalfspaceErrorsResult]:
-    """The certificate pass over all rows, as they are stored, with a count of errors beside it."""
-    found = run.reduce(
-        name,
-        source,
-        Bundle((certification.needs(), errors)),
-        split_every=2,
-        count_accepted=lambda result: int(result[0][1].n_rows),
-    )
-    return certification.conclude(found[0], tau=tau), found[1]
+def _rows_taken(result: tuple[Any, ...]) -> int:
+    """Rows behind the moments."""
+    return int(result[1][0].n_rows)
 
 
 def _advice(bound: LowerBound, n_rows: int, error: float, dim: int, degree: int) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.algorithms.certification import Certification, certify_halfspace
+from streamhalf.algorithms.certification import Certification, certificate_share
 from streamhalf.algorithms.localization import Localization, LocalizationState, Stage
 from streamhalf.algorithms.planner import WIDE_DIM, RunPlan
 from streamhalf.config import RunConfig
@@ -36,10 +36,22 @@ from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.localized import LocalizedPartial
 
 _PILOT_ROWS = 65_536
+_NOTICEABLE = 0.15
+"""Angle between two candidates, in units of the error, from which both are certified from: they
+disagree on a twentieth of the error."""
+
 _UNFINISHED = ("rows for updates are used up", "largest number of updates")
 
 
-def learn(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> FitResult:
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """The answer, and the last candidate: another direction that a certificate may look from."""
+
+    result: FitResult
+    last: NDArray[np.float64] | None
+
+
+def learn(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> Learned:
     """Run every pass of the plan; source is what the statements refer to (whitened or not)."""
     algorithm = Localization(plan, config, source.blocks)
     state = algorithm.start()
@@ -63,7 +75,8 @@ def learn(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> FitResu
         if (chosen := choose(state)) is not None and state.final is not None:
             counts = tuple(state.final.slab_counts[chosen].tolist())
             run.observer(SlabsMeasured(plan.eps, counts))
-    return conclude(run, source, plan, config, state, held_out)
+    result = conclude(run, source, plan, config, state, held_out)
+    return Learned(result, state.candidates[-1].vector if state.candidates else None)
 
 
 def count_accepted(result: object) -> int:
@@ -75,17 +88,22 @@ def count_accepted(result: object) -> int:
     return int(result.n_rows)  # type: ignore[attr-defined]
 
 
-def certify_fit(run: Run, source: Source, config: RunConfig, result: FitResult) -> FitResult:
-    """Add the certificate of the returned halfspace; `source` has the rows as they are stored."""
+def certify_fit(run: Run, source: Source, config: RunConfig, learned: Learned) -> FitResult:
+    """Add the certificate of the returned halfspace; `source` has the rows as they are stored.
+
+    Where noise next to the boundary makes an early candidate the best one, the last is nearer to
+    the halfspace behind the noise, and slabs along it give the better bound.
+    """
+    result = learned.result
     if result.halfspace is None or result.error is None or not config.certificate_degree:
         return result
-    certification = Certification.of_halfspace(
-        result.halfspace,
-        result.whitening,
-        error=result.error.empirical,
-        degree=config.certificate_degree,
-        memory_limit=config.memory_limit,
+    certification = _certification(
+        source, config, result.halfspace, result.whitening, result.error.empirical
     )
+    if learned.last is not None:
+        apart = angle_between(certification.direction, learned.last)
+        if apart > _NOTICEABLE * result.error.empirical:
+            certification = replace(certification, others=(learned.last,))
     certificate = certification.run(run, source, tau=config.tau)
     certified = replace(
         result,
@@ -108,24 +126,18 @@ def certify_classifier(
     errors = HalfspaceErrors(np.array(halfspace.normal), halfspace.offset)
     pilot_rows = tuple(spread(source.n_rows, _PILOT_ROWS))
     pilot = run.reduce("pilot", source, errors, blocks=pilot_rows)
-    certification = Certification.of_halfspace(
-        halfspace,
-        whitening,
-        error=pilot.n_errors / pilot.n_rows,
-        degree=config.certificate_degree or 4,
-        memory_limit=config.memory_limit,
+    certification = _certification(
+        source, config, halfspace, whitening, pilot.n_errors / pilot.n_rows
     )
-    certificate, counted = certify_halfspace(
-        run, source, certification, errors, name="certificate", tau=config.tau
+    certificate, counted = certification.run_with(
+        run, source, errors, name="certificate", tau=config.tau
     )
-    error = counted.n_errors / counted.n_rows
     upper = binomial_upper(counted.n_errors, counted.n_rows, config.tau)
-    lower = certificate.opt.lower_empirical
     return CertifyResult(
         halfspace=halfspace,
-        error=ErrorRecord(error, upper, counted.n_rows),
+        error=ErrorRecord(counted.n_errors / counted.n_rows, upper, counted.n_rows),
         opt=certificate.opt,
-        ratio=error / lower if lower > 0 else None,
+        ratio=certificate.ratio,
         tau=config.tau,
         certificate=certificate,
         passes=tuple(run.passes),
@@ -134,6 +146,27 @@ def certify_classifier(
         notices=source.notices,
         whitening=whitening,
     )
+
+
+def _certification(
+    source: Source,
+    config: RunConfig,
+    halfspace: Halfspace,
+    whitening: WhiteningRecord | None,
+    error: float,
+) -> Certification:
+    """The certificate pass that the configuration asks for."""
+    certification = Certification.of_halfspace(
+        halfspace,
+        whitening,
+        error=error,
+        degree=config.certificate_degree or 4,
+        memory_limit=config.memory_limit,
+    )
+    share = certificate_share(
+        config.certificate_rows, n_rows=source.n_rows, dim=source.dim, error=error
+    )
+    return replace(certification, share=share, seed=config.seed)
 
 
 def _demand_ratio(result: FitResult, max_ratio: float | None) -> FitResult:

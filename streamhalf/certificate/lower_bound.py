@@ -75,6 +75,8 @@ class SearchConfig:
     behind
         Forms whose bound is smaller than the best by this share of the limit are not tried again
         on the halves of an interval.
+    enough
+        The search ends when L is this large.
     """
 
     max_intervals: int = 96
@@ -85,6 +87,20 @@ class SearchConfig:
     patience: int = 40
     progress: float = 5e-4
     behind: float = 0.1
+    enough: float = math.inf
+
+
+def harder_search(enough: float) -> SearchConfig:
+    """A search that goes on longer than the usual one, for an L that is known to be in reach."""
+    return SearchConfig(
+        max_intervals=256,
+        refits=8,
+        eigen_steps=12,
+        narrowest=1.002,
+        patience=200,
+        behind=0.3,
+        enough=enough,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,7 +209,7 @@ class _Search:
         mark, patience = -math.inf, self.config.patience
         while queue:
             bound, _, worst = queue[0]
-            if bound >= self.limit * (1 - self.config.tolerance):
+            if bound >= min(self.limit * (1 - self.config.tolerance), self.config.enough):
                 break
             if bound > mark + self.config.progress * self.limit:
                 mark, patience = bound, self.config.patience

@@ -69,6 +69,16 @@ def add_learning(parser: argparse.ArgumentParser) -> None:
     add_parameter(parser, "mode", "practical, or the paper's own parameters")
 
 
+def add_certificate_rows(parser: argparse.ArgumentParser) -> None:
+    """How many rows the certificate's moments are taken over."""
+    parser.add_argument(
+        "--certificate-rows",
+        type=_rows,
+        metavar="N",
+        help="rows behind the slab moments: a number, all or auto (default: auto)",
+    )
+
+
 def add_names(parser: argparse.ArgumentParser) -> None:
     """Names of the arrays."""
     add_parameter(parser, "features", "array of the features")
@@ -186,6 +196,13 @@ def parse_storage(pairs: Sequence[str]) -> Mapping[str, Any] | None:
         words: dict[str, Any] = {"true": True, "false": False}
         options[key] = int(value) if value.isdigit() else words.get(value.lower(), value)
     return options or None
+
+
+def _rows(text: str) -> int | str:
+    try:
+        return text if text in ("auto", "all") else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor auto or all") from None
 
 
 def _eps(text: str) -> float | str:
