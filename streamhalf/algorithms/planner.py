@@ -273,8 +273,7 @@ def _round_up(eps: float) -> float:
 
 def _memory(plan: RunPlan, config: RunConfig, row_nbytes: int) -> int:
     """Projected memory of one task of the largest pass."""
-    features = count_monomials(min(plan.dim, WIDE_DIM), config.degree // 2)
-    moments = 8 * max(features, plan.dim + 1) ** 2
+    moments = 8 * max(count_monomials(min(plan.dim, WIDE_DIM), config.degree), plan.dim**2)
     slabs = 2 * finest_half_count(plan.eps) + 2
     final = 8 * (plan.max_updates + 1) * slabs * (1 + plan.dim * (plan.dim + 1) // 2)
     largest = max(moments, min(final, partial_limit(config)))

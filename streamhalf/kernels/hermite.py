@@ -38,21 +38,6 @@ def partial_pairings(degree: int) -> tuple[tuple[tuple[int, int], ...], ...]:
     return tuple(found)
 
 
-def sketch_moments(gram: NDArray[np.float64], dim: int, degree: int) -> NDArray[np.float64]:
-    """Mean of every monomial of degree <= `degree`, read off the mean Gram matrix.
-
-    The lower half of a monomial's variables names the row, the upper half the column.
-    """
-    moments = np.empty(count_monomials(dim, degree))
-    for m in range(degree + 1):
-        tuples = monomial_tuples(dim, m)
-        start = degree_offset(dim, m)
-        rows = monomial_ranks(tuples[:, : m // 2], dim)
-        columns = monomial_ranks(tuples[:, m // 2 :], dim)
-        moments[start : start + len(tuples)] = gram[rows, columns]
-    return moments
-
-
 def wick_terms(
     dim: int, degree: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:

@@ -100,8 +100,24 @@ def extend_monomials(dim: int, degree: int, out: NDArray[np.floating[Any]]) -> N
             target += width
 
 
+@cache
+def gram_positions(dim: int, degree: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Row and column of the Gram matrix at which each monomial of degree <= `degree` stands.
+
+    The lower half of a monomial's variables names the row, the upper half the column.
+    """
+    rows = np.empty(count_monomials(dim, degree), dtype=np.int64)
+    columns = np.empty_like(rows)
+    for m in range(degree + 1):
+        tuples = monomial_tuples(dim, m)
+        here = slice(degree_offset(dim, m), degree_offset(dim, m) + len(tuples))
+        rows[here] = monomial_ranks(tuples[:, : m // 2], dim)
+        columns[here] = monomial_ranks(tuples[:, m // 2 :], dim)
+    return rows, columns
+
+
 def monomial_gram(X: NDArray[np.floating[Any]], degree: int) -> NDArray[np.float64]:
-    """Sum over rows of m(x) m(x)^T, m all monomials of degree <= `degree`: the monomial sketch.
+    """Sum over rows of m(x) m(x)^T, m all monomials of degree <= `degree`.
 
     Products stay in the input's precision inside a sub-batch and are summed in float64. Where
     float32 overflows, the sum is taken again in float64.

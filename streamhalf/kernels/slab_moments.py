@@ -6,7 +6,6 @@ off the Gram matrix of the monomials of degree <= k/2, one matrix product per sl
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,8 @@ from numpy.typing import NDArray
 
 from streamhalf.kernels.monomials import (
     count_monomials,
-    degree_offset,
     extend_monomials,
-    monomial_ranks,
-    monomial_tuples,
+    gram_positions,
     sub_batch_rows,
 )
 from streamhalf.kernels.slabs import slab_windows
@@ -34,19 +31,6 @@ def complement_basis(v: NDArray[np.float64]) -> NDArray[np.float64]:
     mirror[0] += 1.0 if mirror[0] >= 0 else -1.0
     reflection = np.eye(dim) - np.outer(mirror, mirror) * (2 / float(mirror @ mirror))
     return np.ascontiguousarray(reflection[:, 1:])
-
-
-@cache
-def gram_positions(dim: int, degree: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row and column of the Gram matrix at which each distinct monomial stands."""
-    rows = np.empty(count_monomials(dim, degree), dtype=np.int64)
-    columns = np.empty_like(rows)
-    for m in range(degree + 1):
-        tuples = monomial_tuples(dim, m)
-        here = slice(degree_offset(dim, m), degree_offset(dim, m) + len(tuples))
-        rows[here] = monomial_ranks(tuples[:, : m // 2], dim)
-        columns[here] = monomial_ranks(tuples[:, m // 2 :], dim)
-    return rows, columns
 
 
 def sum_slab_monomials(

@@ -1,4 +1,4 @@
-"""Moments up to an even degree k, as the Gram matrix of the monomials of degree <= k/2."""
+"""Moments up to an even degree k: the sum of every monomial."""
 
 from __future__ import annotations
 
@@ -10,43 +10,36 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.errors import DataError
-from streamhalf.kernels.hermite import hermite_gram, hermite_moments, sketch_moments
-from streamhalf.kernels.monomials import (
-    count_monomials,
-    monomial_gram,
-    monomial_ranks,
-    monomial_tuples,
-)
+from streamhalf.kernels.hermite import hermite_gram, hermite_moments
+from streamhalf.kernels.monomial_sums import spread_gram, sum_monomials
+from streamhalf.kernels.monomials import count_monomials, monomial_ranks, monomial_tuples
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MomentsPartial:
-    """Rows seen (int64) and the summed Gram matrix (float64)."""
+    """Rows seen (int64) and the sum of every monomial (float64), in rank order."""
 
     n_rows: int
-    gram: NDArray[np.float64]
+    sums: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MomentsResult:
-    """Means over all rows: the monomial sketch and what follows from it."""
+    """Mean of every monomial of degree <= k over all rows, in rank order, and what follows."""
 
     n_rows: int
     dim: int
     degree: int
-    gram: NDArray[np.float64]
-
-    def monomials(self) -> NDArray[np.float64]:
-        """Mean of every monomial of degree <= k, in rank order."""
-        return sketch_moments(self.gram, self.dim, self.degree)
+    monomials: NDArray[np.float64]
 
     def hermite(self) -> NDArray[np.float64]:
         """Mean of every normalised Hermite polynomial of degree <= k; under N(0, I) 1, 0, 0, ..."""
-        return hermite_moments(self.monomials(), self.dim, self.degree)
+        return hermite_moments(self.monomials, self.dim, self.degree)
 
     def hermite_gram(self) -> NDArray[np.float64]:
         """Mean of H H^T, H all normalised Hermite polynomials of degree <= k/2; I under N(0, I)."""
-        return hermite_gram(self.gram, self.dim, self.degree // 2)
+        half = self.degree // 2
+        return hermite_gram(spread_gram(self.monomials, self.dim, half), self.dim, half)
 
     def feature_moments(self) -> NDArray[np.float64]:
         """Means of he_1, ..., he_k of each feature (d, k)."""
@@ -67,7 +60,7 @@ class MomentsResult:
 
     def second_moment(self) -> NDArray[np.float64]:
         """Mean of [1, x][1, x]^T."""
-        return self.gram[: self.dim + 1, : self.dim + 1]
+        return spread_gram(self.monomials, self.dim, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,34 +91,33 @@ class Moments:
 
     def empty(self, dim: int) -> MomentsPartial:
         """No rows."""
-        p = count_monomials(self.features(dim), self.degree // 2)
-        return MomentsPartial(0, np.zeros((p, p)))
+        return MomentsPartial(0, np.zeros(count_monomials(self.features(dim), self.degree)))
 
     def map(self, block: Block) -> MomentsPartial:
-        """Sum the Gram matrix over the block."""
+        """Sum the monomials over the block."""
         X: NDArray[np.floating[Any]] = block.X
         if self.directions is not None:
             X = X @ self.directions.T.astype(X.dtype)
-        gram = monomial_gram(X, self.degree // 2)
-        if not np.isfinite(gram).all():
+        sums = sum_monomials(X, self.degree)
+        if not np.isfinite(sums).all():
             raise DataError(
                 f"features: products of degree {self.degree} overflow (largest value "
                 f"{np.abs(X).max():.3g}); rescale the features or use whitening"
             )
-        return MomentsPartial(block.n_rows, gram)
+        return MomentsPartial(block.n_rows, sums)
 
     def combine(self, left: MomentsPartial, right: MomentsPartial) -> MomentsPartial:
         """Add."""
-        return MomentsPartial(left.n_rows + right.n_rows, left.gram + right.gram)
+        return MomentsPartial(left.n_rows + right.n_rows, left.sums + right.sums)
 
     def finalize(self, partial: MomentsPartial) -> MomentsResult:
         """Divide by the number of rows."""
-        p = len(partial.gram)
-        half = self.degree // 2
-        dim = next(d for d in range(p) if count_monomials(d, half) == p)
-        mean = partial.gram / max(partial.n_rows, 1)
-        return MomentsResult(partial.n_rows, dim, self.degree, mean)
+        p = len(partial.sums)
+        dim = next(d for d in range(p) if count_monomials(d, self.degree) == p)
+        return MomentsResult(
+            partial.n_rows, dim, self.degree, partial.sums / max(partial.n_rows, 1)
+        )
 
     def partial_nbytes(self, dim: int) -> int:
-        """p × p float64."""
-        return 8 * count_monomials(self.features(dim), self.degree // 2) ** 2
+        """Every monomial once."""
+        return 8 * count_monomials(self.features(dim), self.degree)

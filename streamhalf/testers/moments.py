@@ -222,7 +222,7 @@ def _moment_evidence(result: MomentsResult, letter: str, limit: float) -> Iterat
     dim = result.dim
     hermite = np.abs(result.hermite())
     hermite[0] = 0
-    means = result.monomials()
+    means = result.monomials
     for rank in _telling_order(hermite, dim, result.degree, limit):
         degree = next(m for m in range(9) if rank < count_monomials(dim, m))
         row = monomial_tuples(dim, degree)[rank - degree_offset(dim, degree)]
