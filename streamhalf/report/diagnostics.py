@@ -205,14 +205,16 @@ def _passes(passes: tuple[PassRecord, ...]) -> xr.Dataset:
 
 
 def _certificate(record: CertificateRecord) -> xr.Dataset:
-    """The bound for every range of angles from the halfspace."""
+    """The bound for every range of angles from the certificate's direction."""
     low = np.array([one.angle_low for one in record.profile])
     high = np.array([one.angle_high for one in record.profile])
     bound = np.array([one.bound for one in record.profile])
     return xr.Dataset(
         {"certificate_bound": _along("angle", bound, "no halfspace at this angle errs on less")},
         {
-            "angle": _along("angle", (low + high) / 2, "angle to the halfspace, radians"),
+            "angle": _along(
+                "angle", (low + high) / 2, "angle to the certificate's direction, radians"
+            ),
             "angle_low": ("angle", low),
             "angle_high": ("angle", high),
             "angle_family": ("angle", _words(one.family for one in record.profile)),

@@ -82,7 +82,7 @@ def profile_figure(certificate: CertificateRecord) -> Figure | None:
         "Lower bound by angle",
         f"Steps of the bound over angles from 0 to 180 degrees; the least is {least:.3f}%, beside "
         f"the error of this halfspace, {error:.3f}%.",
-        Axis("angle to this halfspace", 0.0, 180.0, unit="°"),
+        Axis("angle to the direction of the certificate", 0.0, 180.0, unit="°"),
         Axis("errors of such halfspaces, at least", low, high, unit="%"),
         (
             # apart they stand below their lines; close together one above, one below

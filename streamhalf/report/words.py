@@ -95,8 +95,8 @@ def fit_headline(result: FitResult) -> str:
     certificate = result.certificate
     if certificate is not None and certificate.n_errors == 0:
         return (
-            f"The halfspace is right on all {count(certificate.n_rows)} rows: none can do better "
-            "on these data."
+            f"The halfspace is right on {certificate_rows(certificate)}: none can do better on "
+            "these data."
         )
     if certificate is not None and certificate.opt.lower_empirical > 0:
         best = percent(certificate.opt.lower_empirical)
@@ -135,9 +135,15 @@ def certify_headline(result: CertifyResult) -> str:
     return f"{text}; no bound above 0 could be certified for the best halfspace."
 
 
+def certificate_rows(certificate: CertificateRecord) -> str:
+    """The rows that a certificate speaks of."""
+    rows = f"{count(certificate.n_rows)} rows"
+    return f"all {rows}" if certificate.share >= 1 else f"the {rows} of the certificate"
+
+
 def interval_details(certificate: CertificateRecord, tau: float) -> str:
     """The certified interval for an expert."""
-    rows = f"all {count(certificate.n_rows)} rows"
+    rows = certificate_rows(certificate)
     if certificate.n_errors == 0:
         return (
             f"On {rows} this halfspace errs on none (U = 0), so L = 0 is the answer and not a lack "
@@ -154,10 +160,10 @@ def interval_details(certificate: CertificateRecord, tau: float) -> str:
     return (
         f"{said}; any other through the origin errs on {percent(lower)} at least (L), whatever the "
         f"features.{ratio} For the source of the rows L is {percent(certificate.opt.lower)} "
-        f"(confidence {confidence(tau)}). L depends on the direction it is computed from, "
-        "here that of this halfspace: from another it may come out higher or lower, and holds all "
-        f"the same. The bound is weakest for halfspaces {degrees(certificate.angle_low)} to "
-        f"{degrees(certificate.angle_high)} away; {certificate.advice}."
+        f"(confidence {confidence(tau)}). L depends on the direction it is computed from "
+        "(certificate.direction): from another it may come out higher or lower, and holds all the "
+        f"same. The bound is weakest for halfspaces {degrees(certificate.angle_low)} to "
+        f"{degrees(certificate.angle_high)} away from it; {certificate.advice}."
     )
 
 
