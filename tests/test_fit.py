@@ -345,7 +345,8 @@ def test_document__has_the_keys_and_comes_back(tmp_path: Path, case: str) -> Non
 def test_document__tells_the_whole_path() -> None:
     result = fit(draw())
     assert result.candidates[0].delta == 1
-    assert [one.rows_accepted for one in result.candidates[1:]] == [
+    # the last candidate is the mean of the two before
+    assert [one.rows_accepted for one in result.candidates[1:-1]] == [
         one.rows_accepted for one in result.passes if one.name.startswith("update")
     ]
     assert result.chosen == int(np.argmin([one.error for one in result.candidates]))

@@ -256,7 +256,9 @@ class Localization:
         delta = state.delta / 2 if small else state.delta
         moved = replace(state, delta=delta, repeats=0 if small else state.repeats + 1)
         if small and state.delta <= self.plan.deltas[-1]:
-            return _stop(moved, "reached the scale of eps")
+            # tau is shared over one candidate more than there are updates at most
+            spare = len(moved.candidates) <= self.plan.max_updates
+            return _stop(_with_mean(moved) if spare else moved, "reached the scale of eps")
         if moved.repeats >= _MOST_REPEATS:
             return _stop(moved, f"no further progress at delta {delta:.4g}", delta)
         if moved.n_updates >= self.plan.max_updates:
@@ -295,6 +297,22 @@ def sketch_directions(
     draws = rng.standard_normal((_SKETCH_DIRECTIONS - len(anchors), dim))
     columns = np.vstack([*anchors, draws]).T
     return np.linalg.qr(columns)[0].T
+
+
+def _with_mean(state: LocalizationState) -> LocalizationState:
+    """Add the mean of the last two candidates, by the precision of the rows behind them.
+
+    An update at scale delta errs by an angle proportional to delta / sqrt(accepted rows), and two
+    of them used different rows: under random noise their mean is nearer than either.
+    """
+    if len(state.candidates) < 3:
+        return state
+    before, last = state.candidates[-2:]
+    weights = [one.n_accepted / one.delta**2 for one in (before, last)]
+    total = weights[0] * before.vector + weights[1] * last.vector
+    mean = total / np.linalg.norm(total)
+    step = float(np.linalg.norm(mean - last.vector))
+    return replace(state, candidates=(*state.candidates, replace(last, vector=mean, step=step)))
 
 
 def _stop(state: LocalizationState, why: str, noisy_delta: float = 0.0) -> LocalizationState:

@@ -122,7 +122,8 @@ def test_scale__halves_after_small_steps_down_to_eps(script: Script) -> None:
     assert state.stage is Stage.FINAL
     assert state.stopped_because == "reached the scale of eps"
     assert state.tested_delta == 0.125
-    assert [candidate.delta for candidate in state.candidates] == [1.0, 0.5, 0.25, 0.125]
+    # the last one is the mean of the two before
+    assert [candidate.delta for candidate in state.candidates] == [1.0, 0.5, 0.25, 0.125, 0.125]
 
 
 def test_scale__stays_after_large_steps(script: Script) -> None:
@@ -130,7 +131,7 @@ def test_scale__stays_after_large_steps(script: Script) -> None:
     state, deltas, _ = advance_while_updating(make_algorithm(), script, shares)
     assert deltas == [0.5, 0.5, 0.25, 0.25, 0.25, 0.125]
     assert state.stopped_because == "reached the scale of eps"
-    assert len(state.candidates) == 7
+    assert len(state.candidates) == 8
 
 
 def test_scale__gives_up_where_steps_stay_large(script: Script) -> None:
@@ -294,13 +295,24 @@ def test_run__learns_and_tests_in_every_split(rows: str) -> None:
 
 def test_run__steps_and_scales_of_the_path_agree() -> None:
     state, _ = run(make_algorithm(), draw("chow", 0.1))
-    path = state.candidates[1:]
+    path = state.candidates[1:-1]
     for before, after in itertools.pairwise(path):
         small = before.step < 0.35 * before.delta
         assert after.delta == (before.delta / 2 if small else before.delta)
     for before, after in itertools.pairwise(state.candidates):
         assert after.step == pytest.approx(np.linalg.norm(after.vector - before.vector))
     assert state.candidates[0].n_seen == make_algorithm().plan.initial_rows
+
+
+def test_run__ends_with_the_mean_of_the_last_two_candidates() -> None:
+    state, _ = run(make_algorithm(), draw("random", 0.05))
+    before, last, mean = state.candidates[-3:]
+    assert last.delta == mean.delta == before.delta / 2
+    # an update errs in proportion to delta: the last one counts about four times
+    total = before.n_accepted * before.vector + 4 * last.n_accepted * last.vector
+    np.testing.assert_allclose(mean.vector, total / np.linalg.norm(total), atol=1e-12)
+    assert mean.step == pytest.approx(np.linalg.norm(mean.vector - last.vector))
+    assert len(state.final.errors) == len(state.candidates)
 
 
 def sort_rows(data: Block) -> Block:
