@@ -26,7 +26,10 @@ _tallies_lock = threading.Lock()
 
 
 class Tally:
-    """Rows counted in this process since they were last told of; tasks in threads share it."""
+    """Rows counted in this process since they were last told of; tasks in threads share it.
+
+    `seconds` pass between two times at least; with 0, every task is told of.
+    """
 
     def __init__(self, name: str, seconds: float) -> None:
         self._name = name
@@ -50,7 +53,8 @@ class Tally:
             if found is None or now < self._due:
                 return None
             self._waiting = None
-            self._due = now + max(self._seconds, _SHARE_BETWEEN_COUNTS * (now - self._began))
+            longer = _SHARE_BETWEEN_COUNTS * (now - self._began)
+            self._due = now + (max(self._seconds, longer) if self._seconds else 0.0)
         coarse = [coarsen(SlabsMeasured(width, tuple(row.tolist()))) for row in found.counts]
         errors = tuple(np.asarray(found.errors).tolist())
         return SlabsCounted(

@@ -78,7 +78,7 @@ def test_fit__tells_of_slabs_while_the_final_pass_runs(
 ) -> None:
     live_slabs(monkeypatch, 0.0)
     events: list[Event] = []
-    streamhalf.fit(store, eps=0.2, certificate_degree=0, observer=events.append)
+    streamhalf.fit(store, eps=0.2, certificate_degree=0, observer=events.append, scheduler="serial")
     ended = [isinstance(one, PassEnded) and one.record.name == "final" for one in events]
     counted = [i for i, one in enumerate(events) if isinstance(one, SlabsCounted)]
     assert len(counted) >= 3
