@@ -101,8 +101,9 @@ def fit_headline(result: FitResult) -> str:
     if certificate is not None and certificate.opt.lower_empirical > 0:
         best = percent(certificate.opt.lower_empirical)
         return (
-            f"The halfspace is wrong on {percent(certificate.error)} of these rows, and no "
-            f"halfspace through the origin is wrong on less than {best} of them."
+            f"The halfspace is wrong on {percent(certificate.error)} of "
+            f"{certificate_rows(certificate)}, and no halfspace through the origin on less than "
+            f"{best}."
         )
     return (
         f"The halfspace is wrong on {percent(result.error.empirical)} of rows it never saw, and "
