@@ -9,13 +9,21 @@ import platform
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from scripts.benchmarking import fits, growth, kernels, passes
+from scripts.benchmarking import fits, growth, kernels, model, passes
 from scripts.benchmarking.picture import draw_picture
 from scripts.benchmarking.stores import Folder
-from scripts.benchmarking.tables import Table
+from scripts.benchmarking.tables import Table, to_markdown
 
 SCHEMA = "streamhalf-benchmark-1"
+_FILE = "benchmark.json"
+_PREFACE = """# Benchmarks
+
+Made by `./scripts/benchmark --large`; figures are medians over the rounds of one run, in brackets
+the smallest and the largest. What they mean, and the formulas behind them: [cost.md](cost.md).
+
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,16 +32,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="streamhalf-benchmark-") as scratch:
         folder = Folder(options.stores or Path(scratch))
         folder.path.mkdir(parents=True, exist_ok=True)
-        tables = []
-        for name, measure in _parts(folder, options).items():
+        known = _read(options.out)
+        for name, measure in _parts(folder, options, known).items():
             if not options.only or name in options.only:
-                tables.append(measure())
-                print(tables[-1].to_markdown(), flush=True)
-    _write(tables, options.out)
-    return 0 if all(one.met for table in tables for one in table.criteria) else 1
+                known[name] = measure().to_json()
+                print(to_markdown(known[name]), flush=True)
+                _write(known, options.out)
+    return 0 if all(one["met"] for table in known.values() for one in table["criteria"]) else 1
 
 
-def _parts(folder: Folder, options: argparse.Namespace) -> dict[str, Callable[[], Table]]:
+def _parts(
+    folder: Folder, options: argparse.Namespace, known: dict[str, Any]
+) -> dict[str, Callable[[], Table]]:
     rows, rounds = options.rows, options.rounds
     sizes = [rows // 10, rows] + ([10 * rows] if options.large else [])
     return {
@@ -45,7 +55,9 @@ def _parts(folder: Folder, options: argparse.Namespace) -> dict[str, Callable[[]
         "growth": lambda: growth.measure_rows(folder, sizes=sizes, rounds=rounds),
         "workers": lambda: growth.measure_workers(folder, rows=sizes[-1], rounds=rounds),
         "chunks": lambda: growth.measure_chunks(folder, rows=rows, rounds=rounds),
-        "tasks": lambda: growth.measure_tasks(counts=[10**3, 10**4, options.tasks]),
+        "tasks": lambda: growth.measure_tasks(counts=[options.tasks // k for k in (100, 10, 1)]),
+        "model": lambda: model.check(known),
+        "extrapolation": lambda: model.extrapolate(known),
     }
 
 
@@ -59,23 +71,27 @@ PARTS = (
     "workers",
     "chunks",
     "tasks",
+    "model",
+    "extrapolation",
 )
 
 
-def _write(tables: list[Table], out: Path) -> None:
+def _read(out: Path) -> dict[str, Any]:
+    """The tables of earlier runs: a part can be measured again by itself."""
+    file = out / _FILE
+    return json.loads(file.read_text(encoding="utf-8"))["tables"] if file.exists() else {}
+
+
+def _write(tables: dict[str, Any], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    file = out / "benchmark.json"
-    known = json.loads(file.read_text(encoding="utf-8"))["tables"] if file.exists() else {}
-    known |= {table.name: table.to_json() for table in tables}
-    document = {
-        "schema": SCHEMA,
-        "machine": {"system": platform.system(), "cores": os.cpu_count()},
-        "tables": {name: known[name] for name in PARTS if name in known},
-    }
+    ordered = {name: tables[name] for name in PARTS if name in tables}
+    machine = {"system": platform.system(), "cores": os.cpu_count()}
+    document = {"schema": SCHEMA, "machine": machine, "tables": ordered}
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
-    file.write_text(text + "\n", encoding="utf-8")
-    draw_picture(document["tables"], out / "benchmark.png")
-    print(f"written: {os.path.relpath(out)}/benchmark.json and .png")
+    (out / _FILE).write_text(text + "\n", encoding="utf-8")
+    pages = (to_markdown(table) for table in ordered.values())
+    (out / "benchmark.md").write_text(_PREFACE + "\n".join(pages), encoding="utf-8")
+    draw_picture(ordered, out / "benchmark.png")
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

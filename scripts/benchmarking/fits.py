@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import zarr
 
 import streamhalf
-from scripts.benchmarking.stores import Folder, read_bare
+from scripts.benchmarking.stores import BareReader, Folder
 from scripts.benchmarking.tables import Criterion, Table
 from scripts.benchmarking.timing import Ratio, take_turns
 
@@ -25,21 +26,21 @@ def measure(folder: Folder, *, sizes: list[int], rounds: int) -> Table:
     for rows in sizes:
         store = folder.store(rows, DIM)
         found: list[streamhalf.FitResult] = []
-        seconds = take_turns(
-            {
-                "bare": lambda store=store: read_bare(store),
-                "fit": lambda store=store, found=found: found.append(
-                    streamhalf.fit(store, scheduler="threads", n_workers=2)
-                ),
-            },
-            rounds=rounds,
-        )
+        with BareReader() as bare:
+            seconds = take_turns(
+                {
+                    "bare": lambda store=store: bare.seconds(store),
+                    "fit": lambda store=store, found=found: found.append(
+                        streamhalf.fit(store, scheduler="threads", n_workers=2)
+                    ),
+                },
+                rounds=rounds,
+            )
         ratio = Ratio.of(seconds["fit"], seconds["bare"])
         result = found[-1]
         passes = result.passes
         reads = sum(one.bytes_read for one in passes) / (rows * (4 * DIM + 1))
         inside = sum(one.seconds for one in passes) / float(np.median(seconds["fit"]))
-        assert result.error is not None
         lines.append(
             (
                 rows,
@@ -49,7 +50,7 @@ def measure(folder: Folder, *, sizes: list[int], rounds: int) -> Table:
                 ratio,
                 reads,
                 inside,
-                result.error.empirical,
+                result.error.empirical if result.error else None,
                 result.ratio,
             )
         )
@@ -78,7 +79,8 @@ def measure(folder: Folder, *, sizes: list[int], rounds: int) -> Table:
 def compare(folder: Folder, *, rows: int) -> Table:
     """Other learners on the same rows, once each: they take long."""
     store = folder.store(rows, DIM)
-    bare = min(_seconds(lambda: read_bare(store))[0] for _ in range(3))
+    with BareReader() as reader:
+        bare = statistics.median(reader.seconds(store) for _ in range(5))
     planted = np.array(zarr.open_group(store, mode="r").attrs["streamhalf"]["planted_vector"])
     lines = []
     for name, learn in _learners(store).items():

@@ -12,7 +12,7 @@ from distributed import Client, LocalCluster
 
 import streamhalf
 from scripts.benchmarking.fits import DIM
-from scripts.benchmarking.stores import Folder, read_bare
+from scripts.benchmarking.stores import BareReader, Folder
 from scripts.benchmarking.tables import Criterion, Table
 from scripts.benchmarking.timing import Ratio, take_turns
 from streamhalf.engine import open_engine
@@ -26,7 +26,7 @@ def measure_rows(folder: Folder, *, sizes: list[int], rounds: int) -> Table:
         store = folder.store(rows, DIM)
         with _workers(2) as (_, client):
             seconds = take_turns(
-                {"fit": lambda s=store, c=client: streamhalf.fit(s, client=c)}, rounds=rounds
+                {"fit": lambda s=store, c=client: _fit(s, client=c)}, rounds=rounds
             )["fit"]
             peak = max(client.run(_peak_mebibytes).values())
         per_row[rows] = 1e9 * float(np.median(seconds)) / rows
@@ -51,10 +51,10 @@ def measure_workers(folder: Folder, *, rows: int, rounds: int) -> Table:
     with _workers(1) as (_, one), _workers(2) as (_, two):
         seconds = take_turns(
             {
-                "1 thread": lambda: streamhalf.fit(store, scheduler="threads", n_workers=1),
-                "2 threads": lambda: streamhalf.fit(store, scheduler="threads", n_workers=2),
-                "1 process": lambda: streamhalf.fit(store, client=one),
-                "2 processes": lambda: streamhalf.fit(store, client=two),
+                "1 thread": lambda: _fit(store, scheduler="threads", n_workers=1),
+                "2 threads": lambda: _fit(store, scheduler="threads", n_workers=2),
+                "1 process": lambda: _fit(store, client=one),
+                "2 processes": lambda: _fit(store, client=two),
             },
             rounds=rounds,
         )
@@ -79,13 +79,14 @@ def measure_chunks(folder: Folder, *, rows: int, rounds: int) -> Table:
     lines = []
     for power in (14, 16, 18, 20):
         store = folder.store(rows, DIM, chunk_rows=1 << power)
-        seconds = take_turns(
-            {
-                "bare": lambda s=store: read_bare(s),
-                "fit": lambda s=store: streamhalf.fit(s, scheduler="threads", n_workers=2),
-            },
-            rounds=rounds,
-        )
+        with BareReader() as bare_reader:
+            seconds = take_turns(
+                {
+                    "bare": lambda s=store: bare_reader.seconds(s),
+                    "fit": lambda s=store: _fit(s, scheduler="threads", n_workers=2),
+                },
+                rounds=rounds,
+            )
         bare, fit = (float(np.median(seconds[name])) for name in ("bare", "fit"))
         lines.append((f"2^{power}", -(-rows // 2**power), bare, fit, fit / bare))
     return Table(
@@ -120,6 +121,10 @@ def measure_tasks(*, counts: list[int]) -> Table:
         ("tasks", "threads, s", "cluster, s", "threads, ms a task", "cluster, ms a task"),
         lines,
     )
+
+
+def _fit(store: str, **where: Any) -> None:
+    streamhalf.fit(store, **where)
 
 
 def _leaf(context: Any, item: Any) -> Counted:

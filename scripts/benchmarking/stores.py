@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-from concurrent.futures import ThreadPoolExecutor
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +29,30 @@ class Folder:
         return os.fspath(path)
 
 
-def read_bare(store: str, *, threads: int = 2) -> int:
-    """Decode every stored chunk into memory, and do nothing with it; returns the rows."""
+class BareReader:
+    """Decodes every stored chunk into memory and does nothing with it.
+
+    In a process of its own, which has done nothing else: what reading with Zarr costs by itself.
+    """
+
+    def __init__(self, threads: int = 2) -> None:
+        self.threads = threads
+        self.process = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+
+    def __enter__(self) -> BareReader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.process.shutdown()
+
+    def seconds(self, store: str) -> float:
+        """Time of one read of the whole store."""
+        return self.process.submit(read_bare, store, self.threads).result()
+
+
+def read_bare(store: str, threads: int) -> float:
+    """Seconds that decoding all chunks takes."""
+    started = time.perf_counter()
     group = zarr.open_group(store, mode="r")
     X, y = group["X"], group["y"]
     step = X.chunks[0]
@@ -40,4 +64,5 @@ def read_bare(store: str, *, threads: int = 2) -> int:
         return len(labels)
 
     with ThreadPoolExecutor(threads) as pool:
-        return sum(pool.map(read, range(0, X.shape[0], step)))
+        assert sum(pool.map(read, range(0, X.shape[0], step))) == X.shape[0]
+    return time.perf_counter() - started

@@ -37,30 +37,32 @@ class Table:
     criteria: list[Criterion] = field(default_factory=list)
     remark: str = ""
 
-    def to_markdown(self) -> str:
-        """The table as Markdown."""
-        lines = [f"### {self.title}", ""]
-        lines.append("| " + " | ".join(self.header) + " |")
-        lines.append("|" + "---|" * len(self.header))
-        lines.extend("| " + " | ".join(_show(cell) for cell in row) + " |" for row in self.rows)
-        if self.remark:
-            lines += ["", self.remark]
-        lines += ["", *(f"- {criterion}" for criterion in self.criteria), ""]
-        return "\n".join(lines)
-
     def to_json(self) -> dict[str, Any]:
-        """The same for programs."""
+        """The table for programs, and for `to_markdown`."""
         return {
             "title": self.title,
-            "header": self.header,
-            "rows": [
-                [str(cell) if not _plain(cell) else cell for cell in row] for row in self.rows
-            ],
+            "header": list(self.header),
+            "rows": [[cell if _plain(cell) else str(cell) for cell in row] for row in self.rows],
+            "remark": self.remark,
             "criteria": [
-                {"name": c.name, "value": c.value, "limit": c.limit, "met": c.met}
+                {"name": c.name, "value": c.value, "limit": c.limit, "met": c.met, "text": str(c)}
                 for c in self.criteria
             ],
         }
+
+
+def to_markdown(table: dict[str, Any]) -> str:
+    """A table, its remark and its criteria for people."""
+    lines = [f"### {table['title']}", ""]
+    lines.append("| " + " | ".join(table["header"]) + " |")
+    lines.append("|" + "---|" * len(table["header"]))
+    lines += ["| " + " | ".join(_show(cell) for cell in row) + " |" for row in table["rows"]]
+    lines.append("")
+    if table["remark"]:
+        lines += [table["remark"], ""]
+    if table["criteria"]:
+        lines += [*(f"- {criterion['text']}" for criterion in table["criteria"]), ""]
+    return "\n".join(lines)
 
 
 def _plain(cell: Any) -> bool:
@@ -68,6 +70,8 @@ def _plain(cell: Any) -> bool:
 
 
 def _show(cell: Any) -> str:
+    if cell is None:
+        return "–"
     if isinstance(cell, float):
         return f"{cell:,.3g}" if abs(cell) < 1000 else f"{cell:,.0f}"
     return f"{cell:,}" if isinstance(cell, int) else str(cell)

@@ -6,7 +6,6 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +26,19 @@ class Ratio:
         return f"{self.median:.3g} ({self.low:.3g} to {self.high:.3g})"
 
 
-def take_turns(work: Mapping[str, Callable[[], Any]], *, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each piece of work in each round, after one round that is not counted."""
+def take_turns(
+    work: Mapping[str, Callable[[], float | None]], *, rounds: int
+) -> dict[str, list[float]]:
+    """Seconds of each piece of work in each round, after one round that is not counted.
+
+    Work that returns a number has taken its own time: that of another process, say.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in work}
     for turn in range(rounds + 1):
         for name, call in work.items():
             started = time.perf_counter()
-            call()
+            own = call()
+            taken = time.perf_counter() - started if own is None else own
             if turn:
-                seconds[name].append(time.perf_counter() - started)
+                seconds[name].append(taken)
     return seconds

@@ -1,0 +1,46 @@
+"""The benchmarks run end to end, on a few rows; their figures mean nothing here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scripts.benchmarking.command import PARTS, SCHEMA, main
+from scripts.benchmarking.tables import Criterion, Table, to_markdown
+from scripts.benchmarking.timing import Ratio, take_turns
+
+
+@pytest.mark.slow
+def test_benchmark__every_part_makes_its_table(tmp_path: Path) -> None:
+    slow = ("gram", "slab-matrices", "others", "growth", "workers")
+    quick = [part for part in PARTS if part not in slow]
+    small = ["--rows", "200000", "--rounds", "1", "--tasks", "100"]
+    main([*small, "--only", *quick, "--out", str(tmp_path), "--stores", str(tmp_path / "stores")])
+    document = json.loads((tmp_path / "benchmark.json").read_text("utf-8"))
+    assert document["schema"] == SCHEMA
+    assert list(document["tables"]) == quick
+    for table in document["tables"].values():
+        assert table["rows"]
+        assert all(len(row) == len(table["header"]) for row in table["rows"])
+    verdicts = {row[1] for row in document["tables"]["fits"]["rows"]}
+    assert verdicts == {"accepted"}
+    assert (tmp_path / "benchmark.png").stat().st_size > 1000
+
+
+def test_take_turns__the_first_round_does_not_count() -> None:
+    calls = iter([100.0, 1.0, 2.0])
+    assert take_turns({"work": lambda: next(calls)}, rounds=2) == {"work": [1.0, 2.0]}
+
+
+def test_ratio__is_the_median_of_the_rounds() -> None:
+    ratio = Ratio.of([1.0, 8.0, 3.0], [1.0, 2.0, 1.0])
+    assert (ratio.low, ratio.median, ratio.high) == (1.0, 3.0, 4.0)
+
+
+def test_table__says_which_criterion_is_not_met() -> None:
+    criteria = [Criterion("speed", 0.5, 0.6, at_most=False), Criterion("time", 0.5, 0.6)]
+    text = to_markdown(Table("t", "A table", ("a", "b"), [(1, 2.5)], criteria).to_json())
+    assert "speed: 0.5, at least 0.6: NOT MET" in text
+    assert "time: 0.5, at most 0.6: met" in text
