@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from dataclasses import replace
+import threading
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -304,3 +305,49 @@ def test_open_source__takes_a_group_on_obstore(write_store: StoreWriter) -> None
     np.testing.assert_array_equal(
         found.read(RowRange(100, 300)).X, open_source(str(path)).read(RowRange(100, 300)).X
     )
+
+
+@dataclass(frozen=True, eq=False)
+class WatchedReader:
+    """Notes every read, and wakes whoever waits for one."""
+
+    inner: ArrayReader
+    begun: list[int] = field(default_factory=list)
+    news: threading.Condition = field(default_factory=threading.Condition)
+
+    def read(self, rows: RowRange) -> tuple[np.ndarray, np.ndarray]:
+        with self.news:
+            self.begun.append(rows.start)
+            self.news.notify_all()
+        return self.inner.read(rows)
+
+    def find_missing(self, rows: RowRange) -> str | None:
+        return None
+
+    def wait_for(self, start: int) -> bool:
+        with self.news:
+            return self.news.wait_for(lambda: start in self.begun, timeout=60)
+
+
+def test_read_each__reads_one_block_ahead_and_no_more() -> None:
+    reader = WatchedReader(ArrayReader(X, Y))
+    source = replace(open_source((X, Y)).reblocked(250), reader=reader)
+    blocks = source.read_each(source.blocks)
+    assert reader.begun == []  # nothing is read before somebody asks
+    assert next(blocks).rows[0] == 0
+    assert reader.wait_for(250)  # while the first is worked on
+    assert reader.begun == [0, 250]
+    assert next(blocks).rows[0] == 250
+    assert reader.wait_for(500)
+    assert [block.rows[0] for block in blocks] == [500, 750]
+    assert reader.begun == [0, 250, 500, 750]
+
+
+def test_read_each__an_error_ahead_is_raised_in_its_turn() -> None:
+    bad = X.copy()
+    bad[600, 1] = np.nan
+    source = open_source((bad, Y)).reblocked(250)
+    blocks = source.read_each(source.blocks)
+    assert [next(blocks).rows[0], next(blocks).rows[0]] == [0, 250]
+    with pytest.raises(DataError, match="row 600"):
+        next(blocks)
