@@ -16,14 +16,17 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 def sum_row_hashes(
     X: NDArray[np.floating[Any]], y: NDArray[np.int8], rows: NDArray[np.int64]
 ) -> int:
-    """Sum over rows, modulo 2^64, of a hash of the row's bits, its label and its number."""
-    words = np.uint32 if X.dtype == np.float32 else np.uint64
-    keys = column_keys(X.shape[1] + 1)
+    """Sum over rows, modulo 2^64, of a hash of the row's bits, its label and its number.
+
+    Bits are taken 32 at a time: the top bit of a 64-bit word times any odd key is the top bit, and
+    two of them, two signs that changed, would cancel.
+    """
+    keys = column_keys(X.shape[1] * X.itemsize // 4 + 1)
     total = np.uint64(0)
     with np.errstate(over="ignore"):
         for start in range(0, len(y), _SUB_BATCH):
             window = slice(start, start + _SUB_BATCH)
-            bits = np.ascontiguousarray(X[window]).view(words).astype(np.uint64)
+            bits = np.ascontiguousarray(X[window]).view(np.uint32).astype(np.uint64)
             label = (y[window] > 0).astype(np.uint64)
             mixed = bits @ keys[:-1] + label * keys[-1]
             mixed = mix(mixed ^ (rows[window].astype(np.uint64) * _ODD))
@@ -40,7 +43,7 @@ def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @cache
 def column_keys(count: int) -> NDArray[np.uint64]:
-    """One odd multiplier per column."""
+    """One odd multiplier per word."""
     with np.errstate(over="ignore"):
         keys = mix(np.arange(1, count + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
     keys.setflags(write=False)
