@@ -17,7 +17,7 @@ from streamhalf.kernels.monomials import (
     gram_positions,
     sub_batch_rows,
 )
-from streamhalf.kernels.slabs import slab_windows
+from streamhalf.kernels.slabs import SlabOrder
 
 
 def complement_basis(v: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -37,15 +37,14 @@ def sum_slab_monomials(
     X: NDArray[np.floating[Any]],
     signs: NDArray[np.int8],
     basis: NDArray[np.float64],
-    slab: NDArray[np.int32],
-    n_slabs: int,
+    order: SlabOrder,
     degree: int,
 ) -> NDArray[np.float64]:
     """Per slab, the sum of every monomial of even degree <= `degree` of s = sign·basis^T x.
 
-    Rows are sorted by slab and each slab is one product, (n_slabs, monomials) in all. Products
-    in the precision of X, in pieces that stay in cache; sums in float64. Where float32 overflows,
-    the sum is taken again in float64.
+    Each slab is one product, (n_slabs, monomials) in all. Products in the precision of X, in
+    pieces that stay in cache; sums in float64. Where float32 overflows, the sum is taken again in
+    float64.
     """
     dim = basis.shape[1]
     p = count_monomials(dim, degree // 2)
@@ -54,9 +53,9 @@ def sum_slab_monomials(
     turned = np.ascontiguousarray(basis.T).astype(X.dtype)
     step = sub_batch_rows(p, X.itemsize)
     features = np.empty((p, min(step, len(X))), dtype=X.dtype)
-    sums = np.zeros((n_slabs, len(positions)))
+    sums = np.zeros((len(order.counts), len(positions)))
     with np.errstate(over="ignore", invalid="ignore"):
-        for window in slab_windows(slab, n_slabs, step):
+        for window in order.windows(step):
             filled = features[:, : len(window.rows)]
             filled[1 : dim + 1] = turned @ np.take(X, window.rows, axis=0).T
             filled[1 : dim + 1] *= np.take(signs, window.rows)
@@ -65,17 +64,18 @@ def sum_slab_monomials(
                 piece = filled[:, columns_of]
                 sums[number] += np.take(piece @ piece.T, positions)
     if X.dtype == np.float32 and not np.isfinite(sums).all():
-        return sum_slab_monomials(X.astype(np.float64), signs, basis, slab, n_slabs, degree)
+        return sum_slab_monomials(X.astype(np.float64), signs, basis, order, degree)
     return sums
 
 
 def slab_extremes(
-    size: NDArray[np.float64], slab: NDArray[np.int32], n_slabs: int
+    size: NDArray[np.float64], order: SlabOrder
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Smallest and largest `size` in each slab; infinity and 0 where a slab is empty."""
-    low, high = np.full(n_slabs, np.inf), np.zeros(n_slabs)
-    for window in slab_windows(slab, n_slabs, max(1, len(slab))):
-        ordered, held = np.take(size, window.rows), window.held
-        low[held] = np.minimum.reduceat(ordered, window.cuts[:-1])
-        high[held] = np.maximum.reduceat(ordered, window.cuts[:-1])
+    low, high = np.full(len(order.counts), np.inf), np.zeros(len(order.counts))
+    held = np.flatnonzero(order.counts)
+    if len(held):
+        ordered = np.take(size, order.order)
+        low[held] = np.minimum.reduceat(ordered, order.bounds[held])
+        high[held] = np.maximum.reduceat(ordered, order.bounds[held])
     return low, high

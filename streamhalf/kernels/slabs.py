@@ -92,15 +92,6 @@ def count_slabs(slab: NDArray[np.int32], n_slabs: int) -> NDArray[np.int64]:
     return np.bincount(slab, minlength=n_slabs).astype(np.int64)
 
 
-def sort_slabs(
-    slab: NDArray[np.int32], n_slabs: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """An order that puts rows slab by slab, and where each slab begins and ends in it."""
-    # 16-bit keys are sorted by counting
-    order = np.argsort(slab.astype(np.int16) if n_slabs < 2**15 else slab, kind="stable")
-    return order, np.concatenate([[0], np.cumsum(count_slabs(slab, n_slabs))])
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SlabWindow:
     """Some rows, slab by slab: those from cuts[i] to cuts[i + 1] lie in slab held[i]."""
@@ -116,16 +107,35 @@ class SlabWindow:
             yield slab, slice(begin, end)
 
 
-def slab_windows(slab: NDArray[np.int32], n_slabs: int, step: int) -> Iterator[SlabWindow]:
-    """All rows in the order of their slabs, `step` at a time; a slab may span two windows."""
-    order, bounds = sort_slabs(slab, n_slabs)
-    held = np.flatnonzero(np.diff(bounds))
-    starts, stops = bounds[held], bounds[held + 1]
-    for begin in range(0, len(slab), step):
-        end = min(begin + step, len(slab))
-        touched = slice(np.searchsorted(stops, begin, side="right"), np.searchsorted(starts, end))
-        cuts = np.append(np.maximum(starts[touched] - begin, 0), end - begin)
-        yield SlabWindow(order[begin:end], held[touched], cuts)
+@dataclass(frozen=True, slots=True, eq=False)
+class SlabOrder:
+    """Rows in an order that puts them slab by slab; slab i is bounds[i] to bounds[i + 1] of it."""
+
+    order: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, slab: NDArray[np.int32], n_slabs: int) -> SlabOrder:
+        """Sort rows by the number of their slab."""
+        # 16-bit keys are sorted by counting
+        order = np.argsort(slab.astype(np.int16) if n_slabs < 2**15 else slab, kind="stable")
+        return cls(order, np.concatenate([[0], np.cumsum(count_slabs(slab, n_slabs))]))
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """Rows in each slab."""
+        return np.diff(self.bounds)
+
+    def windows(self, step: int) -> Iterator[SlabWindow]:
+        """All rows, `step` at a time; a slab may span several windows."""
+        held = np.flatnonzero(self.counts)
+        starts, stops = self.bounds[held], self.bounds[held + 1]
+        for begin in range(0, len(self.order), step):
+            end = min(begin + step, len(self.order))
+            first = np.searchsorted(stops, begin, side="right")
+            touched = slice(first, np.searchsorted(starts, end))
+            cuts = np.append(np.maximum(starts[touched] - begin, 0), end - begin)
+            yield SlabWindow(self.order[begin:end], held[touched], cuts)
 
 
 def sum_slab_products(
@@ -141,12 +151,13 @@ def sum_slab_products(
     first, second = np.zeros((n_slabs, dim)), np.zeros((n_slabs, dim, dim))
     n_monomials = count_monomials(dim, 2)
     n_held = min(n_slabs, len(X))
+    order = SlabOrder.of(slab, n_slabs)
     sweep_ns = n_monomials * (len(X) * _ENTRY_NS + n_held * _SEGMENT_NS)
     if sweep_ns < n_held * _PRODUCT_NS:
         step = sub_batch_rows(n_monomials, X.itemsize)
         features = np.empty((n_monomials, min(step, len(X))), dtype=X.dtype)
         i, j = monomial_tuples(dim, 2).T
-        for window in slab_windows(slab, n_slabs, step):
+        for window in order.windows(step):
             filled = features[:, : len(window.rows)]
             evaluate_monomials(np.take(X, window.rows, axis=0), 2, filled)
             sums = np.add.reduceat(filled, window.cuts[:-1], axis=1)
@@ -157,7 +168,7 @@ def sum_slab_products(
     step = max(256, SUB_BATCH_NBYTES // (dim * X.itemsize))
     ones = np.ones(min(step, len(X)), dtype=X.dtype)
     ordered = np.empty((len(ones), dim), dtype=X.dtype)
-    for window in slab_windows(slab, n_slabs, step):
+    for window in order.windows(step):
         # "clip" writes straight into `out`; every index is valid
         np.take(X, window.rows, axis=0, out=ordered[: len(window.rows)], mode="clip")
         for number, rows in window.segments():

@@ -13,7 +13,7 @@ from streamhalf.errors import UsageError
 from streamhalf.kernels.localize import wide_margins
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.slab_moments import complement_basis, slab_extremes, sum_slab_monomials
-from streamhalf.kernels.slabs import assign_slabs, count_slabs
+from streamhalf.kernels.slabs import SlabOrder, assign_slabs
 
 LARGEST_EDGE = 3.0
 """Beyond this margin N(0, 1) has 0.3% of its mass: one slab on each side takes the rest."""
@@ -139,13 +139,13 @@ class SlabMoments:
         """Return the partial of one block."""
         z = wide_margins(block.X, self.direction)
         z *= block.y
-        slab = assign_slabs(z, self.edges)
+        order = SlabOrder.of(assign_slabs(z, self.edges), self.n_slabs)
         basis = complement_basis(self.direction)
-        low, high = slab_extremes(np.abs(z), slab, self.n_slabs)
+        low, high = slab_extremes(np.abs(z), order)
         unsure = int(np.count_nonzero((z == 0) & (block.y < 0)))
         return SlabMomentsPartial(
-            count_slabs(slab, self.n_slabs),
-            sum_slab_monomials(block.X, block.y, basis, slab, self.n_slabs, self.degree),
+            order.counts,
+            sum_slab_monomials(block.X, block.y, basis, order, self.degree),
             low,
             high,
             int(np.count_nonzero(z < 0)) + unsure,
