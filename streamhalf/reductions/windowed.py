@@ -56,14 +56,16 @@ class Windowed:
         return self.inner.partial_nbytes(dim)
 
     def _chosen(self, block: Block) -> Block:
-        window = block.rows // WINDOW_ROWS
-        starts = np.flatnonzero(np.diff(window, prepend=-1))
-        taken = uniforms_at(self.seed, WINDOW_STREAM, window[starts]) < self.share
-        stops = np.append(starts[1:], len(window))
+        if block.n_rows == 0:
+            return block
+        first_window, last_window = block.rows[[0, -1]] // WINDOW_ROWS
+        windows = np.arange(first_window, last_window + 2)
+        cuts = np.searchsorted(block.rows, windows * WINDOW_ROWS)
+        taken = uniforms_at(self.seed, WINDOW_STREAM, windows[:-1]) < self.share
         # neighbouring windows that are both taken make one slice
         edges = np.diff(taken.astype(np.int8), prepend=0, append=0)
-        first, last = np.flatnonzero(edges > 0), np.flatnonzero(edges < 0) - 1
-        pieces = [slice(starts[a], stops[b]) for a, b in zip(first, last, strict=True)]
+        first, last = np.flatnonzero(edges > 0), np.flatnonzero(edges < 0)
+        pieces = [slice(cuts[a], cuts[b]) for a, b in zip(first, last, strict=True)]
         if len(pieces) == 1:
             return Block(block.X[pieces[0]], block.y[pieces[0]], block.rows[pieces[0]])
         nothing = slice(0, 0)
