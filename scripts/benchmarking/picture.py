@@ -35,7 +35,7 @@ def _draw_passes(axis: Any, table: dict[str, Any]) -> None:
     axis.barh([row[1] for row in rows], values, color=_BLUE)
     axis.bar_label(axis.containers[0], fmt="%.2f", padding=3)
     axis.axvline(1, color=_GREY, linestyle="--", linewidth=1)
-    axis.set_xlim(0, 1.15)
+    axis.set_xlim(0, 1.15 * max(1.0, *values))
     axis.set_xlabel("throughput, a bare read of the same chunks = 1")
     axis.set_title("Passes over all rows, d = 16, two threads", loc="left", fontsize=11)
 
@@ -47,6 +47,6 @@ def _draw_others(axis: Any, table: dict[str, Any]) -> None:
     axis.barh(names, [row[2] for row in rows], color=colours)
     labels = [f"{row[2]:.0f}×, error {row[3]:.3f}" for row in rows]
     axis.bar_label(axis.containers[0], labels=labels, padding=3)
-    axis.set_xlim(0, 1.35 * max(row[2] for row in rows))
+    axis.set_xlim(0, 1.5 * max(row[2] for row in rows))
     axis.set_xlabel("time, in bare reads of the data")
     axis.set_title("Learners, 5% of labels flipped by an adversary", loc="left", fontsize=11)

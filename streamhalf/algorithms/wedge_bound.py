@@ -17,13 +17,17 @@ from streamhalf.engine.shares import SHARE_STREAM
 from streamhalf.records import Judgement
 from streamhalf.reductions.base import Bundle
 from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
-from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.slab_covariance import SlabCovariance, SlabCovarianceResult
+from streamhalf.reductions.windowed import Windowed
 from streamhalf.testers.slab_covariance import SlabCovarianceTester, covariance_edges
 from streamhalf.testers.slab_mass import SlabMassTester, finest_half_count
 
 _CENTRAL_DENSITY = 0.35
 """Mass of a slab per width, about one half standard deviation out."""
+
+_WINDOWS, _WIDEST_WINDOW = 50, 1 << 14
+"""Second moments come from so many windows of rows, about, each at most so wide: their number
+varies by a seventh, and slabs are planned for twice the rows they need."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,8 +94,10 @@ class WedgeBound:
         half_count = finest_half_count(eps)
         rows = self.covariance_rows()
         moments = SlabCovariance(self.candidates, self.edges())
+        # large windows: a task's few rows in many slabs cost as much as many rows would
+        width = 2 ** int(math.log2(max(1, min(_WIDEST_WINDOW, rows // _WINDOWS))))
         # another stream than the shares': the sample must not be a slice of one of them
-        share = Sampled(moments, 0.0, rows / self.n_rows, self.seed, SHARE_STREAM + 1)
+        share = Windowed(moments, rows / self.n_rows, self.seed, SHARE_STREAM + 1, width)
         masses = CandidateSlabs(self.candidates, eps, half_count)
         return Bundle((masses, moments if rows == self.n_rows else share))
 

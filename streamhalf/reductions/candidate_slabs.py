@@ -11,7 +11,7 @@ from streamhalf.data.block import Block
 from streamhalf.kernels.localize import GRID_ROWS, grid_margins
 from streamhalf.kernels.slabs import count_slabs, number_slabs
 
-_SUB_BATCH = 16 * GRID_ROWS
+_SUB_BATCH = 4 * GRID_ROWS
 
 
 @dataclass(frozen=True, slots=True, eq=False)

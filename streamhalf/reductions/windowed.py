@@ -22,13 +22,15 @@ WINDOW_STREAM = 2**41
 class Windowed:
     """An inner reduction over the windows of rows whose uniform number is below `share`.
 
-    Window w holds the rows w WINDOW_ROWS, ..., (w + 1) WINDOW_ROWS - 1 of the data set, whatever
+    Window w holds the rows w window_rows, ..., (w + 1) window_rows - 1 of the data set, whatever
     the chunking: a fair sample of the data, which another run with the same seed takes again.
     """
 
     inner: Reduction[Any, Any]
     share: float
     seed: int
+    stream: int = WINDOW_STREAM
+    window_rows: int = WINDOW_ROWS
 
     @property
     def name(self) -> str:
@@ -58,10 +60,10 @@ class Windowed:
     def _chosen(self, block: Block) -> Block:
         if block.n_rows == 0:
             return block
-        first_window, last_window = block.rows[[0, -1]] // WINDOW_ROWS
+        first_window, last_window = block.rows[[0, -1]] // self.window_rows
         windows = np.arange(first_window, last_window + 2)
-        cuts = np.searchsorted(block.rows, windows * WINDOW_ROWS)
-        taken = uniforms_at(self.seed, WINDOW_STREAM, windows[:-1]) < self.share
+        cuts = np.searchsorted(block.rows, windows * self.window_rows)
+        taken = uniforms_at(self.seed, self.stream, windows[:-1]) < self.share
         # neighbouring windows that are both taken make one slice
         edges = np.diff(taken.astype(np.int8), prepend=0, append=0)
         first, last = np.flatnonzero(edges > 0), np.flatnonzero(edges < 0)

@@ -12,7 +12,7 @@ from streamhalf.algorithms.wedge_bound import WedgeBound, join_outcomes, wedge_b
 from streamhalf.data.block import Block, RowRange
 from streamhalf.data.synthetic import SyntheticSpec, generate, plant
 from streamhalf.records import Outcome
-from streamhalf.reductions import Sampled, SlabCovariance
+from streamhalf.reductions import SlabCovariance, Windowed
 from streamhalf.testers import SlabCovarianceTester, SlabMassTester
 
 EPS = 0.1
@@ -183,10 +183,11 @@ def test_covariance__is_taken_over_a_sample_of_many_rows(
 ) -> None:
     wedge = make_wedge(units(2, 5), n_rows, eps)
     moments = wedge.needs().members[1]
-    assert isinstance(moments, Sampled) == sampled
+    assert isinstance(moments, Windowed) == sampled
     assert (wedge.covariance_rows() < n_rows) == sampled
     if sampled:
-        assert moments.high == wedge.covariance_rows() / n_rows
+        assert moments.share == wedge.covariance_rows() / n_rows
+        assert 40 <= wedge.covariance_rows() / moments.window_rows <= 110
     # enough for every slab of about half the central width to be conclusive
     assert len(wedge.edges()) > (20 if sampled else 4)
 

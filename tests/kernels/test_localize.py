@@ -32,8 +32,8 @@ def test_margins__bits_do_not_depend_on_the_chunk(start: int, length: int, dim: 
 
 @settings(max_examples=40)
 @given(
-    start=st.integers(0, 3000),
-    length=st.integers(0, 3000),
+    start=st.integers(0, 12_000),
+    length=st.integers(0, 12_000),
     keep=st.sampled_from([1.0, 0.9, 0.1]),
     dim=st.sampled_from([3, 8, 17]),
     count=st.sampled_from([1, 8, 17]),
@@ -42,12 +42,12 @@ def test_grid_margins__bits_depend_on_the_row_and_its_number_alone(
     start: int, length: int, keep: float, dim: int, count: int
 ) -> None:
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((5000, dim)).astype(np.float32)
+    X = rng.standard_normal((14_000, dim)).astype(np.float32)
     V = rng.standard_normal((count, dim))
-    rows = 777 + np.arange(5000)
+    rows = 777 + np.arange(14_000)
     whole = grid_margins(X, V, rows)
     np.testing.assert_allclose(whole, V @ X.T.astype(np.float64), atol=2e-6 * dim)
-    chosen = np.flatnonzero(rng.random(5000) < keep)
+    chosen = np.flatnonzero(rng.random(14_000) < keep)
     chosen = chosen[(chosen >= start) & (chosen < start + length)]
     np.testing.assert_array_equal(grid_margins(X[chosen], V, rows[chosen]), whole[:, chosen])
 
