@@ -57,7 +57,8 @@ class RunConfig:
         How passes share rows: "auto" (disjoint chunks where they are exchangeable, else sampled
         rows), "chunks", "rows" or "reuse" (all rows in every pass, for small data).
     certificate_degree
-        Even degree of the slab moments behind the certificate; 0 for no certificate.
+        Even degree of the slab moments behind the certificate; 0 for no certificate, "auto" for
+        what costs little: 6 up to 6 features, else 4.
     certificate_rows
         Rows behind the certificate's moments: "all", a number (taken in windows of 1,024 rows
         spread over the data), or "auto" for all up to the larger of 2^23 and 300 d² / error. All
@@ -87,7 +88,7 @@ class RunConfig:
     mode: str = "practical"
     schedule: str = "adaptive"
     rows: str = "auto"
-    certificate_degree: int = 4
+    certificate_degree: int | str = "auto"
     certificate_rows: int | str = "auto"
     max_ratio: float | None = None
     seed: int = 0
@@ -107,11 +108,7 @@ class RunConfig:
         _whole("degree", self.degree, 2, 8)
         if self.degree % 2:
             raise UsageError(f"degree: {self.degree} is odd; use an even degree from 2 to 8")
-        _whole("certificate_degree", self.certificate_degree, 0, 8)
-        if self.certificate_degree % 2:
-            raise UsageError(
-                f"certificate_degree: {self.certificate_degree} is odd; use 0, 2, 4, 6 or 8"
-            )
+        _check_certificate_degree(self.certificate_degree)
         if self.certificate_rows not in ("auto", "all"):
             if isinstance(self.certificate_rows, str):
                 raise UsageError(
@@ -122,7 +119,7 @@ class RunConfig:
         if self.max_ratio is not None:
             _within("max_ratio", self.max_ratio, 1.0, 1e6)
             if self.certificate_degree == 0:
-                raise UsageError("max_ratio: needs a certificate; set certificate_degree to 4")
+                raise UsageError("max_ratio: needs a certificate; set certificate_degree to auto")
         _within("moment_tolerance", self.moment_tolerance, 1e-6, 1.0)
         _within("spectral_tolerance", self.spectral_tolerance, 1e-6, 1.0)
         _whole("seed", self.seed, 0, 2**63 - 1)
@@ -198,6 +195,18 @@ def load_config(path: str | os.PathLike[str]) -> ConfigFile:
         if re.fullmatch(r"[0-9]+[eE][-+]?[0-9]+", str(content.get(real))):
             content[real] = float(content[real])
     return ConfigFile(content, options)
+
+
+def _check_certificate_degree(degree: Any) -> None:
+    if degree == "auto":
+        return
+    if isinstance(degree, str):
+        raise UsageError(
+            f"certificate_degree: {shown(degree)} is no degree; use auto, 0, 2, 4, 6 or 8"
+        )
+    _whole("certificate_degree", degree, 0, 8)
+    if degree % 2:
+        raise UsageError(f"certificate_degree: {degree} is odd; use auto, 0, 2, 4, 6 or 8")
 
 
 def _whole(name: str, value: Any, low: int, high: int) -> None:

@@ -109,7 +109,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         whiten: bool = _DEFAULT.whiten,
         rows: str = _DEFAULT.rows,
         schedule: str = _DEFAULT.schedule,
-        certificate_degree: int = _DEFAULT.certificate_degree,
+        certificate_degree: int | str = _DEFAULT.certificate_degree,
         certificate_rows: int | str = _DEFAULT.certificate_rows,
         max_ratio: float | None = _DEFAULT.max_ratio,
         seed: int = _DEFAULT.seed,

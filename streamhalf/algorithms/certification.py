@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.certificate.lower_bound import LowerBound, harder_search, lower_bound
+from streamhalf.certificate.lower_bound import LowerBound, find_again
 from streamhalf.data.source import Source
 from streamhalf.data.whitening import Whitening
 from streamhalf.engine.run import Run
@@ -40,8 +40,7 @@ _RATIOS = (1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
 PARTIALS_AT_ONCE = 10
 """Partials of the certificate pass that a worker holds at its height: two tasks of up to five."""
 
-_SAME = 1e-5
-"""Relative difference of two bounds that are the same."""
+_CHEAP_MONOMIALS = 56
 
 _ENOUGH_ROWS = 1 << 23
 _ROWS_PER_SQUARE = 300
@@ -55,6 +54,17 @@ def certificate_share(rows: int | str, *, n_rows: int, dim: int, error: float) -
     if rows == "auto":
         rows = max(_ENOUGH_ROWS, math.ceil(_ROWS_PER_SQUARE * dim**2 / max(error, 1e-6)))
     return min(1.0, int(rows) / max(1, n_rows))
+
+
+def certificate_degree(degree: int | str, dim: int) -> int:
+    """Degree of the slab moments, for a `certificate_degree` of the configuration.
+
+    Degree 6 wherever the pass has no more monomials of half the degree to multiply with each other
+    than degree 4 has for ten features.
+    """
+    if degree != "auto":
+        return int(degree)
+    return 6 if count_monomials(dim - 1, 3) <= _CHEAP_MONOMIALS else 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,8 +92,7 @@ class Certification:
     n_slabs
         Slabs of an earlier pass that is repeated; chosen for the memory by default.
     claimed
-        A bound that was found before: it is searched for harder where it is not found at once,
-        because the search takes other turns where sums are rounded otherwise.
+        A bound that was found before, and is searched for until it is found again.
     """
 
     direction: NDArray[np.float64]
@@ -202,11 +211,7 @@ class Certification:
         for direction in self.directions:
             count = len(self.slabs(direction))
             used, statistics = statistics[:count], statistics[count:]
-            bound = lower_bound(*used)
-            if bound.value < self.claimed * (1 - _SAME):
-                harder = lower_bound(*used, search=harder_search(self.claimed))
-                bound = max(bound, harder, key=lambda item: item.value)
-            found.append((direction, used, bound))
+            found.append((direction, used, find_again(*used, claimed=self.claimed)))
         return max(found, key=lambda item: item[2].value)
 
     def _finest(

@@ -8,7 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.algorithms.certification import Certification, certificate_share
+from streamhalf.algorithms.certification import (
+    Certification,
+    certificate_degree,
+    certificate_share,
+)
 from streamhalf.algorithms.localization import Localization, LocalizationState, Stage
 from streamhalf.algorithms.planner import WIDE_DIM, RunPlan
 from streamhalf.config import RunConfig
@@ -160,7 +164,7 @@ def _certification(
         halfspace,
         whitening,
         error=error,
-        degree=config.certificate_degree or 4,
+        degree=certificate_degree(config.certificate_degree or "auto", source.dim),
         memory_limit=config.memory_limit,
     )
     share = certificate_share(

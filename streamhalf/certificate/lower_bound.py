@@ -29,6 +29,15 @@ Array = NDArray[np.float64]
 EXACT = "counted"
 """Family of a bound that is an exact count, not a minorant's mean."""
 
+NARROW = 1.3
+"""On intervals whose ends have a smaller quotient the forms' ranking does not change any more."""
+
+SAME, OUT_OF_REACH = 3e-4, 0.05
+"""Relative differences of two bounds that are the same, and of two that no search reconciles."""
+
+LEAST_GAIN = 1e-4
+"""Share of the bound that neighbours must contribute."""
+
 WORTHWHILE = 0.003
 """Refits that gain less than this share of the limit are not repeated on the halves."""
 
@@ -60,6 +69,8 @@ class SearchConfig:
 
     Parameters
     ----------
+    first_intervals
+        Ends of the first intervals up to a right angle.
     max_intervals
         Size of the final partition at most.
     refits
@@ -75,47 +86,74 @@ class SearchConfig:
     behind
         Forms whose bound is smaller than the best by this share of the limit are not tried again
         on the halves of an interval.
+    loans
+        How often an interval that is stuck may begin from its neighbours' laws.
     enough
         The search ends when L is this large.
     """
 
+    first_intervals: int = 17
     max_intervals: int = 96
     refits: int = 5
     eigen_steps: int = 8
     tolerance: float = 2e-3
     narrowest: float = 1.005
-    patience: int = 40
+    patience: int = 60
     progress: float = 5e-4
     behind: float = 0.1
+    loans: int = 2
     enough: float = math.inf
 
 
-def harder_search(enough: float) -> SearchConfig:
-    """A search that goes on longer than the usual one, for an L that is known to be in reach."""
-    return SearchConfig(
-        max_intervals=256,
-        refits=8,
-        eigen_steps=12,
-        narrowest=1.002,
-        patience=200,
-        behind=0.3,
-        enough=enough,
-    )
+def find_again(*statistics: SlabStatistics, claimed: float, searches: int = 10) -> LowerBound:
+    """Search for a bound that was found from the same sums, rounded otherwise.
+
+    The search takes other turns then, and may end in a dead end somewhere. Searches that begin
+    from other intervals end elsewhere; at every angle the best of them counts.
+    """
+    found = lower_bound(*statistics)
+    for turn in range(1, searches):
+        short = 1 - found.value / claimed if claimed > 0 else 0.0
+        if short <= SAME or short > OUT_OF_REACH:
+            break
+        config = SearchConfig(first_intervals=17 + 2 * turn, refits=5 + turn % 3, enough=claimed)
+        found = _merge(found, lower_bound(*statistics, search=config))
+    return found
+
+
+def _merge(left: LowerBound, right: LowerBound) -> LowerBound:
+    """The better of two bounds at every angle."""
+    ends = sorted({piece.angle_high for bound in (left, right) for piece in bound.profile})
+    profile, low, places = [], 0.0, [0, 0]
+    for high in ends:
+        pieces = [left.profile[places[0]], right.profile[places[1]]]
+        best = max(pieces, key=lambda piece: piece.bound)
+        profile.append(AngleBound(low, high, best.bound, best.family))
+        places = [at + (piece.angle_high <= high) for at, piece in zip(places, pieces, strict=True)]
+        low = high
+    worst = min(profile, key=lambda piece: piece.bound)
+    return LowerBound(worst.bound, worst.angle_low, worst.angle_high, worst.family, tuple(profile))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Interval:
     """An interval with the best bound found so far, for each of the forms.
 
-    `refitted` says whether its own refits are spent, `promising` whether they, or those of the
-    interval it was cut from, gained anything.
+    `refitted` are the forms whose refits are spent, `promising` says whether these, or those of
+    the interval it was cut from, gained anything; `borrowed` counts the times its neighbours
+    helped out.
     """
 
     low: float
     high: float
     fits: tuple[Fit, ...]
-    refitted: bool = False
+    refitted: tuple[int, ...] = ()
     promising: bool = True
+    borrowed: int = 0
+
+    def touches(self, other: _Interval) -> bool:
+        """Whether the two are neighbours."""
+        return self.high == other.low or self.low == other.high
 
     @property
     def best(self) -> int:
@@ -159,7 +197,7 @@ def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None)
     forms = tuple(
         slab_forms(item, degree)
         for item in statistics
-        for degree in dict.fromkeys((item.degree, 2))
+        for degree in dict.fromkeys((item.degree, min(item.degree, 4), 2))
     )
     settled = _Search(forms, limit, search or SearchConfig()).run(first.error)
     return _summary(settled, forms, limit)
@@ -198,7 +236,8 @@ class _Search:
     def run(self, error: float) -> list[_Interval]:
         """Return the final partition of [0, pi]."""
         first = max(error, SMALLEST_ERROR) / 20
-        ends = [0.0, *np.geomspace(first, math.pi / 2, 17).tolist(), 1.9, 2.4, math.pi]
+        rising = np.geomspace(first, math.pi / 2, self.config.first_intervals).tolist()
+        ends = [0.0, *rising, 1.9, 2.4, math.pi]
         uniform = tuple(form.start() for form in self.forms)
         queue: list[tuple[float, int, _Interval]] = []
         done: list[_Interval] = []
@@ -218,6 +257,9 @@ class _Search:
             heapq.heappop(queue)
             pieces = self.improve(worst, room=len(queue) + len(done) < self.config.max_intervals)
             if not pieces:
+                others = [item for _, _, item in queue]
+                pieces = self.borrow(worst, [one for one in others if one.touches(worst)])
+            if not pieces:
                 done.append(worst)
                 break
             for item in pieces:
@@ -227,9 +269,11 @@ class _Search:
     def measure(self, low: float, high: float, starts: tuple[Fit, ...]) -> _Interval:
         """Bound an interval with minorants fitted to the laws of the one it was cut from.
 
-        Forms that were far behind on the wider interval keep their bound from there.
+        Where it is narrow, forms that were far behind on the wider one keep their bound from there.
         """
-        behind = max(start.value for start in starts) - self.config.behind * self.limit
+        behind = -math.inf
+        if high < NARROW * low:
+            behind = max(start.value for start in starts) - self.config.behind * self.limit
         fits = []
         for form, start in zip(self.forms, starts, strict=True):
             if start.value >= behind:
@@ -243,8 +287,24 @@ class _Search:
         """Refit an interval, or split it; nothing if neither is left to do."""
         final = not room or worst.high < worst.low * self.config.narrowest
         if not worst.refitted and (worst.promising or final):
-            return (self.refit(worst),)
-        return () if final else self.split(worst)
+            return (self.refit(worst, worst.best),)
+        if not final:
+            return self.split(worst)
+        left = [i for i in range(len(self.forms)) if i not in worst.refitted]
+        return (self.refit(worst, left[0]),) if left else ()
+
+    def borrow(self, stuck: _Interval, neighbours: list[_Interval]) -> tuple[_Interval, ...]:
+        """Refit an interval from the laws that serve its neighbours better; nothing if in vain."""
+        if stuck.borrowed >= self.config.loans:
+            return ()
+        config, fits = self.config, list(stuck.fits)
+        for neighbour in neighbours:
+            i = neighbour.best
+            form, tau = self.forms[i], thresholds(self.forms[i], stuck.low, stuck.high)
+            start = replace(neighbour.fits[i], value=fits[i].value)
+            fits[i] = form.refit(tau, start, rounds=config.refits, steps=config.eigen_steps)
+        found = replace(stuck, fits=tuple(fits), borrowed=stuck.borrowed + 1)
+        return (found,) if found.bound > stuck.bound * (1 + LEAST_GAIN) else ()
 
     def split(self, parent: _Interval) -> tuple[_Interval, ...]:
         """Cut an interval in two; what holds on the whole holds on its halves."""
@@ -257,14 +317,13 @@ class _Search:
         )
         return tuple(replace(half, promising=parent.promising) for half in halves)
 
-    def refit(self, item: _Interval) -> _Interval:
-        """Spend the refits on the form that is best here.
+    def refit(self, item: _Interval, chosen: int) -> _Interval:
+        """Spend the refits on one of the forms.
 
         A law that served the wider interval may be a dead end on this one: where it gains
         nothing the refits begin once more from all directions alike.
         """
-        best = item.best
-        form, start = self.forms[best], item.fits[best]
+        form, start = self.forms[chosen], item.fits[chosen]
         tau = thresholds(form, item.low, item.high)
         least = start.value + WORTHWHILE * self.limit
         config = self.config
@@ -273,5 +332,7 @@ class _Search:
             again = replace(form.start(), value=improved.value)
             found = form.refit(tau, again, rounds=config.refits, steps=config.eigen_steps)
             improved = found if found.value > improved.value else improved
-        fits = (*item.fits[:best], improved, *item.fits[best + 1 :])
-        return _Interval(item.low, item.high, fits, True, improved.value > least)
+        fits = (*item.fits[:chosen], improved, *item.fits[chosen + 1 :])
+        return _Interval(
+            item.low, item.high, fits, (*item.refitted, chosen), improved.value > least
+        )

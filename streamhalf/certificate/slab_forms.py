@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.certificate.minorants import (
-    fit_minorants,
+    Proposal,
     hermite_from_powers,
+    normal_moments,
     propose_minorants,
 )
 from streamhalf.certificate.sphere import (
@@ -38,6 +39,11 @@ SMALLEST_SCALE = 1e-25
 LINE_SEARCH = (0.0, 0.05, 0.12, 0.25, 0.4, 0.6)
 """How far a refit may move the law of u towards the worst direction."""
 
+PRIOR_ROWS = (0.0, 0.0, 2.0, 0.0, 1.0, 0.0, 12.0, 0.0, 30.0)
+"""By degree: minorants are fitted to a slab's law as if so many rows of N(0, 1) were in the slab as
+well. Those fitted to a handful of rows are steep, and sum to a polynomial that no bound does
+justice; the higher the degree, the more rows make a law."""
+
 STALL = 1e-3
 """A round of refitting that gains less than this share of the bound is the last."""
 
@@ -59,12 +65,14 @@ class Fit:
 class SlabForms:
     """Non-empty slabs: mass, extremes of abs(z), Hermite moments times mass, in a common unit.
 
+    `trust` is how far a slab's own law counts beside N(0, 1) where minorants are fitted.
     `sizes` are the masses times the mean of |s|^m and `hermite_sizes` the same for he_m with all
     its terms taken positive: what the rounding of the moments is proportional to.
     """
 
     degree: int
     mass: Array
+    trust: Array
     low: Array
     high: Array
     negative: NDArray[np.bool_]
@@ -85,6 +93,13 @@ class SlabForms:
         parts = [hermite[:, m] @ self.moments[:, part] for m, part in enumerate(self.table.slices)]
         return np.concatenate(parts)
 
+    def propose(self, laws: Array, tau: Array) -> Proposal:
+        """Minorants for laws of u·s: one for each slab, or several, all slabs at a time."""
+        copies = len(laws) // len(self.mass) if len(self.mass) else 1
+        trust = np.tile(self.trust, copies)[:, None]
+        shrunk = trust * laws + (1 - trust) * normal_moments(self.degree)
+        return propose_minorants(shrunk, np.tile(tau, copies))
+
     def start(self) -> Fit:
         """Nothing known: all directions alike."""
         law = uniform_point(self.table)
@@ -95,7 +110,7 @@ class SlabForms:
 
         The bound holds whatever the law is.
         """
-        value, _ = self.bound(fit_minorants(start.moments, tau), steps=steps)
+        value, _ = self.bound(self.propose(start.moments, tau).certified(), steps=steps)
         return dataclasses.replace(start, value=value)
 
     def bound(self, coefficients: Array, *, steps: int) -> tuple[float, Array]:
@@ -120,7 +135,7 @@ class SlabForms:
         """
         best = start
         law, here = start.law, start.moments
-        minorants = fit_minorants(here, tau)
+        minorants = self.propose(here, tau).certified()
         for turn in range(rounds):
             value, worst = self.bound(minorants, steps=steps)
             stalled = turn > 1 and value < best.value + STALL * abs(best.value)
@@ -139,7 +154,7 @@ class SlabForms:
         """How far from one law to the other the best minorants earn least, and those minorants."""
         count = len(here)
         laws = np.concatenate([here + share * (there - here) for share in LINE_SEARCH])
-        proposal = propose_minorants(laws, np.tile(tau, len(LINE_SEARCH)))
+        proposal = self.propose(laws, tau)
         earned = proposal.means(laws).reshape(len(LINE_SEARCH), count) @ self.mass
         least = int(np.argmin(earned))
         chosen = proposal.rows(slice(least * count, (least + 1) * count))
@@ -170,6 +185,7 @@ def slab_forms(statistics: SlabStatistics, degree: int) -> SlabForms:
     return SlabForms(
         degree,
         statistics.counts[keep] / statistics.n_rows,
+        statistics.counts[keep] / (statistics.counts[keep] + PRIOR_ROWS[degree]),
         statistics.low[keep] / scale,
         statistics.high[keep] / scale,
         np.flatnonzero(keep) < statistics.n_negative,

@@ -69,11 +69,17 @@ def add_learning(parser: argparse.ArgumentParser) -> None:
     add_parameter(parser, "mode", "practical, or the paper's own parameters")
 
 
-def add_certificate_rows(parser: argparse.ArgumentParser) -> None:
-    """How many rows the certificate's moments are taken over."""
+def add_certificate(parser: argparse.ArgumentParser, degree: str) -> None:
+    """What the certificate is made from."""
+    parser.add_argument(
+        "--certificate-degree",
+        type=_number_or("auto"),
+        metavar="K",
+        help=f"{degree}, or auto: 6 up to 6 features, else 4 (default: auto)",
+    )
     parser.add_argument(
         "--certificate-rows",
-        type=_rows,
+        type=_number_or("auto", "all"),
         metavar="N",
         help="rows behind the slab moments: a number, all or auto (default: auto)",
     )
@@ -198,11 +204,15 @@ def parse_storage(pairs: Sequence[str]) -> Mapping[str, Any] | None:
     return options or None
 
 
-def _rows(text: str) -> int | str:
-    try:
-        return text if text in ("auto", "all") else int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor auto or all") from None
+def _number_or(*words: str) -> Callable[[str], int | str]:
+    def parse(text: str) -> int | str:
+        try:
+            return text if text in words else int(text)
+        except ValueError:
+            known = " or ".join(words)
+            raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor {known}") from None
+
+    return parse
 
 
 def _eps(text: str) -> float | str:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from streamhalf import api
 from streamhalf.cli.options import (
-    add_certificate_rows,
+    add_certificate,
     add_command,
     add_config,
     add_engine,
@@ -88,8 +88,7 @@ def add_fit(commands: Any) -> None:
     add_testing(parser)
     add_learning(parser)
     add_parameter(parser, "rows", "how passes share the rows")
-    add_parameter(parser, "certificate_degree", "even degree of its slab moments, 0 for none", int)
-    add_certificate_rows(parser)
+    add_certificate(parser, "even degree of the certificate's slab moments, 0 for none")
     parser.add_argument(
         "--checkpoint", metavar="FOLDER", help="path or URL that takes the result of every pass"
     )
@@ -121,8 +120,7 @@ def add_certify(commands: Any) -> None:
     )
     add_parameter(parser, "tau", TAU, float)
     add_parameter(parser, "whiten", "estimate mean and covariance, bound on whitened rows", bool)
-    add_parameter(parser, "certificate_degree", "even degree of the slab moments", int)
-    add_certificate_rows(parser)
+    add_certificate(parser, "even degree of the slab moments")
     add_report(parser)
     _add_common(parser)
 

@@ -64,9 +64,20 @@ def critical_directions(X: Array, rng: np.random.Generator) -> Array:
 
 
 def smallest_error(problem: Problem, rng: np.random.Generator) -> float:
-    """Least error of any halfspace found; the least of all for d <= 2."""
+    """Least error of any halfspace found; the least of all for d <= 2.
+
+    In three dimensions the best one found is improved by trying its neighbours.
+    """
     W = np.column_stack([critical_directions(problem.X, rng), problem.v, -problem.v])
-    return float((predict(problem.X, W) != problem.y[:, None]).mean(axis=0).min())
+    best, least = problem.v, 1.0
+    for width in (1.0, 0.1, 0.02, 0.004) if len(problem.v) == 3 else (1.0,):
+        if width < 1:
+            W = best[:, None] + width * rng.standard_normal((3, 100))
+        errors = (predict(problem.X, W) != problem.y[:, None]).mean(axis=0)
+        if errors.min() < least:
+            best, least = W[:, np.argmin(errors)], float(errors.min())
+            best = best / np.linalg.norm(best)
+    return least
 
 
 def largest_disagreement(problem: Problem, gamma: float, rng: np.random.Generator) -> float:
@@ -130,6 +141,38 @@ def random_problem(rng: np.random.Generator, *, largest: int = 800) -> Problem:
     v = w + rng.choice([0.0, 0.05, 0.5, 50.0]) * rng.standard_normal(dim)
     if rng.random() < 0.2:
         v = -w
+    if rng.random() < 0.3:
+        X = X.astype(np.float32)
+    return Problem(X, y, v / np.linalg.norm(v))
+
+
+def friendly_problem(rng: np.random.Generator, *, largest: int = 1_500) -> Problem:
+    """Draw rows on which the bound is seldom empty: near to normal, with little noise."""
+    dim = int(rng.integers(2, 4))
+    n = int(rng.choice([200, 600, largest]))
+    X = rng.standard_normal((n, dim))
+    kind = rng.integers(5)
+    if kind == 1:
+        X = rng.uniform(-1.7, 1.7, (n, dim))
+    elif kind == 2:
+        X = X @ (np.eye(dim) + 0.4 * rng.standard_normal((dim, dim)))
+    elif kind == 3:
+        X = rng.standard_t(8.0, (n, dim))
+    elif kind == 4:
+        X = np.round(X * 4) / 4
+    w = rng.standard_normal(dim)
+    w /= np.linalg.norm(w)
+    margin = X @ w
+    y = predict(X, w[:, None])[:, 0]
+    rate = float(rng.choice([0.02, 0.05, 0.1, 0.2]))
+    chosen = {
+        0: rng.random(n) < rate,
+        1: np.abs(margin) > np.quantile(np.abs(margin), 1 - rate),
+        2: np.abs(margin) < np.quantile(np.abs(margin), rate),
+        3: X[:, 0] * y > np.quantile(X[:, 0] * y, 1 - rate),
+    }[int(rng.integers(4))]
+    y[chosen] *= -1
+    v = w + rng.choice([0.0, 0.02, 0.1, 0.3]) * rng.standard_normal(dim)
     if rng.random() < 0.3:
         X = X.astype(np.float32)
     return Problem(X, y, v / np.linalg.norm(v))

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamhalf.certificate.lower_bound import SearchConfig, lower_bound
+from streamhalf.certificate.lower_bound import SearchConfig, find_again, lower_bound
 from streamhalf.errors import UsageError
-from tests.certificate.brute_force import Problem, predict, random_problem, smallest_error
+from tests.certificate.brute_force import (
+    Problem,
+    friendly_problem,
+    predict,
+    random_problem,
+    smallest_error,
+)
 
 QUICK = SearchConfig(max_intervals=24, refits=2, eigen_steps=2)
 
 
 @given(
     seed=st.integers(0, 2**32 - 1),
-    degree=st.sampled_from([2, 4, 6]),
+    degree=st.sampled_from([2, 4, 6, 8]),
     ratio=st.sampled_from([1.15, 1.6, 4.0]),
+    draw=st.sampled_from([random_problem, friendly_problem]),
 )
 @settings(max_examples=60, deadline=None)
-def test_lower_bound__never_exceeds_the_best_halfspace(seed, degree, ratio):
+def test_lower_bound__never_exceeds_the_best_halfspace(seed, degree, ratio, draw):
     rng = np.random.default_rng(seed)
-    problem = random_problem(rng, largest=300)
+    problem = draw(rng, largest=300)
     value = lower_bound(problem.statistics(degree=degree, ratio=ratio), search=QUICK).value
     assert value <= smallest_error(problem, rng) + 1e-12
 
@@ -43,6 +51,32 @@ def test_lower_bound__is_tight_under_random_noise():
     found = lower_bound(statistics)
     assert found.value <= statistics.error
     assert statistics.error <= 1.06 * found.value
+
+
+@pytest.mark.parametrize(("degree", "ratio"), [(4, 1.4), (6, 1.2), (8, 1.1)])
+def test_lower_bound__a_slab_of_a_row_or_two_does_not_spoil_it(degree, ratio):
+    # 260 slabs, the innermost with a row each: minorants fitted to these would be steep
+    statistics = planted(20_000, 3, noise=0.1, seed=1).statistics(degree=degree, ratio=1.06)
+    assert np.count_nonzero(statistics.counts == 1) > 5
+    assert statistics.error <= ratio * lower_bound(statistics).value
+
+
+def test_find_again__finds_what_another_rounding_found():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((50_000, 3))
+    y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
+    y[y * X[:, 1] > 1.645] *= -1
+    statistics = Problem(X, y, np.eye(3)[0]).statistics(degree=4, ratio=1.15)
+    noise = 1 + 1e-7 * rng.standard_normal(statistics.sums.shape)
+    rounded = replace(statistics, sums=statistics.sums * noise)
+    claimed = lower_bound(statistics).value
+    found = find_again(rounded, claimed=claimed)
+    ends = [piece.angle_high for piece in found.profile]
+    assert ends == sorted(ends)
+    assert [piece.angle_low for piece in found.profile] == [0.0, *ends[:-1]]
+    assert ends[-1] == math.pi
+    assert min(piece.bound for piece in found.profile) == found.value
+    assert found.value >= (1 - 5e-4) * claimed
 
 
 def test_lower_bound__refits_gain_where_error_rows_are_not_normal():
