@@ -104,7 +104,7 @@ def _factor_below(matrix: Array, shift: Array, guess: float, slack: float) -> tu
 
     The bound is a little below `guess` if that is one. A factor that exists in floating point
     proves that the matrix it was made of is positive but for n + 1 roundings of its trace (Higham,
-    Accuracy and Stability of Numerical Algorithms, theorem 10.7).
+    Accuracy and Stability of Numerical Algorithms, theorem 10.3).
     """
     size = len(matrix)
     slack += 1e-4 * abs(guess)

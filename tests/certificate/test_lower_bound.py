@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamhalf.certificate.lower_bound import SearchConfig, find_again, lower_bound
+from streamhalf.certificate.lower_bound import find_again, lower_bound
+from streamhalf.certificate.search import SearchConfig
 from streamhalf.errors import UsageError
 from tests.certificate.brute_force import (
     Problem,
