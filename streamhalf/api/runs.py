@@ -37,6 +37,7 @@ from streamhalf.events import (
     TesterJudged,
     ignore,
 )
+from streamhalf.places import place_of, refuse_harm
 from streamhalf.records import (
     CertifyResult,
     DataRecord,
@@ -143,6 +144,8 @@ def fit(
         Fields of `RunConfig`.
     """
     config = make_config(parameters)
+    if checkpoint is not None and (place := place_of(data)) is not None:
+        refuse_harm(place, {"checkpoint": checkpoint})
     source = open_data(data, config, storage_options)
     if config.mode == "strict":
         raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)

@@ -39,6 +39,7 @@ from streamhalf.events import (
     ignore,
 )
 from streamhalf.files import write_text
+from streamhalf.places import refuse_harm
 from streamhalf.records import (
     CertifyResult,
     FitResult,
@@ -149,6 +150,7 @@ def predict(
         Called with every event.
     """
     halfspace = model if isinstance(model, Halfspace) else _usable(model, force=force)
+    refuse_harm(store, {"out": out}, replaces=True)
     target = Target(os.fspath(out), storage_options)
     source = open_features(store, features=features, storage_options=storage_options)
     started = start("predict", source, observer)
@@ -212,6 +214,8 @@ def report(result: FitResult | CertifyResult, path: str | os.PathLike[str]) -> N
     path
         The file to write; it appears whole or not at all.
     """
+    if os.path.exists(result.data.source):
+        refuse_harm(result.data.source, {"path": path})
     write_text(path, render_report(result))
 
 

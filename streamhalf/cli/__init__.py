@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import streamhalf
 from streamhalf.cli import data, reports, runs
-from streamhalf.cli.options import EXIT_CODES
+from streamhalf.cli.options import EXIT_CODES, check_places
 from streamhalf.cli.parsing import HintingParser
 from streamhalf.errors import StreamhalfError
 
@@ -20,6 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = options.run
     try:
+        check_places(options)
         return run(options)
     except StreamhalfError as error:
         print(f"streamhalf: error: {error}", file=sys.stderr)

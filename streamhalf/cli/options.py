@@ -14,13 +14,16 @@ from rich.console import Console
 from streamhalf.config import CHOICES, ConfigFile, RunConfig, load_config, parse_size
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, fan_out
+from streamhalf.places import refuse_clash, refuse_harm
 from streamhalf.report.progress import log_json, watch
 from streamhalf.report.words import TAU
 
 EXIT_CODES = """exit codes: 0 accepted or passed, 10 rejected, 11 inconclusive,
-12 a claim does not hold, 2 wrong usage, 3 bad data, 1 anything else"""
+12 a claim does not hold, 2 wrong usage, 3 bad data, 130 interrupted, 1 anything else"""
 
 _DEFAULTS = RunConfig()
+_INPUT_FILES = ("config", "document", "model", "result", "weights")
+_OUTPUTS = ("json", "report", "log_json", "checkpoint", "out")
 
 
 def add_command(
@@ -158,6 +161,17 @@ def read_config(options: argparse.Namespace) -> ConfigFile:
 def given(options: argparse.Namespace, *names: str) -> dict[str, Any]:
     """The named options that were given."""
     return {name: getattr(options, name) for name in names if hasattr(options, name)}
+
+
+def check_places(options: argparse.Namespace) -> None:
+    """Refuse outputs that would harm an input or each other, before anything is read."""
+    inputs = {f"--{name}": path for name, path in given(options, *_INPUT_FILES).items()}
+    outputs = {
+        f"--{name.replace('_', '-')}": path for name, path in given(options, *_OUTPUTS).items()
+    }
+    refuse_clash(inputs, outputs)
+    if (store := getattr(options, "store", None)) is not None:
+        refuse_harm(store, outputs, replaces="model" in options)
 
 
 def check_writable(path: str | None, option: str = "json") -> None:

@@ -22,6 +22,8 @@ from streamhalf.retry import retrying
 MARKS = "streamhalf"
 """Group attribute that says what the store is, and whether it is complete."""
 
+_METADATA = ("zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata")
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -143,7 +145,7 @@ class Target:
         Zarr's own overwriting empties any directory or prefix, so it is used on Zarr stores alone.
         """
         try:
-            zarr.open(self.url, mode="r", storage_options=self._options)
+            found = zarr.open(self.url, mode="r", storage_options=self._options)
         except (NodeNotFoundError, FileNotFoundError) as error:
             if os.path.isfile(self.url) or (os.path.isdir(self.url) and os.listdir(self.url)):
                 raise UsageError(
@@ -161,4 +163,24 @@ class Target:
             raise UsageError(
                 f"{self.name}: a store exists here; choose another path or add --overwrite"
             )
+        if isinstance(found, zarr.Group) and (foreign := _foreign_entry(self.url)):
+            raise UsageError(
+                f"{self.name}: holds {foreign!r}, which is no part of a Zarr store, and would be "
+                "lost; choose another path or move it away"
+            )
         return True
+
+
+def _foreign_entry(url: str) -> str | None:
+    """A file or folder among those of a Zarr group on this machine that Zarr did not make."""
+    if "://" in url:
+        return None
+    with os.scandir(url) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        if entry.is_dir():
+            if not any(os.path.exists(os.path.join(entry.path, name)) for name in _METADATA):
+                return entry.name
+        elif entry.name not in (*_METADATA, ".DS_Store"):
+            return entry.name
+    return None

@@ -1,0 +1,141 @@
+"""Nothing that is written may harm what is read: checked before anything is read or deleted."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import streamhalf
+from streamhalf import UsageError, api
+from streamhalf.cli import main
+from streamhalf.files import write_json
+from streamhalf.places import is_within, normalised, place_of
+from tests.conftest import StoreWriter, make_rows
+from tests.test_predict import make_model
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def store(write_store: StoreWriter) -> Path:
+    return write_store(*make_rows(200, 3))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.json"
+    write_json(path, make_model())
+    return path
+
+
+def content(folder: Path) -> dict[str, str]:
+    """Every file of a folder and the digest of what is in it."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.mark.parametrize("spelling", ["plain", "dots", "link", "url", "inside", "around"])
+def test_predict__never_replaces_its_input(
+    store: Path, model: Path, tmp_path: Path, capsys: Captured, spelling: str
+) -> None:
+    (tmp_path / "link").symlink_to(store)
+    out = {
+        "plain": str(store),
+        "dots": f"{store.parent}/./x/../{store.name}/",
+        "link": str(tmp_path / "link"),
+        "url": f"file://{store}",
+        "inside": str(store / "predictions"),
+        "around": str(store.parent),
+    }[spelling]
+    before = content(store)
+    flags = ["--model", str(model), "--out", out, "--overwrite", "--quiet"]
+    assert main(["predict", str(store), *flags]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("streamhalf: error: --out: ")
+    assert "the data" in err
+    assert "choose another path" in err
+    with pytest.raises(UsageError, match="out: "):
+        streamhalf.predict(store, model=make_model(), out=out, overwrite=True)
+    assert content(store) == before
+
+
+@pytest.mark.parametrize("option", ["--json", "--report", "--log-json", "--checkpoint"])
+def test_fit__writes_nothing_into_its_data(store: Path, capsys: Captured, option: str) -> None:
+    before = content(store)
+    assert main(["fit", str(store), option, str(store / "zarr.json"), "--quiet"]) == 2
+    assert f"{option}: {store}/zarr.json lies inside the data {store}" in capsys.readouterr().err
+    assert content(store) == before
+
+
+def test_fit__keeps_its_checkpoint_out_of_the_data(store: Path) -> None:
+    before = content(store)
+    for data in (store, zarr.open_group(str(store), mode="r")):
+        with pytest.raises(UsageError, match=r"checkpoint: .* lies inside the data"):
+            streamhalf.fit(data, checkpoint=store / "passes")
+    assert content(store) == before
+
+
+def test_outputs__each_have_a_path_of_their_own(tmp_path: Path, capsys: Captured) -> None:
+    same = str(tmp_path / "same")
+    flags = ["--json", same, "--report", f"{tmp_path}/./same"]
+    assert main(["fit", str(tmp_path / "not there"), *flags]) == 2
+    assert "--report: " in (err := capsys.readouterr().err)
+    assert "is also what --json names" in err
+    assert main(["certify", "not there", "--weights", same, "--json", same]) == 2
+    assert "is also what --weights names" in capsys.readouterr().err
+
+
+def test_outputs__may_share_a_device(store: Path, capsys: Captured) -> None:
+    flags = ["--json", "/dev/null", "--report", "/dev/null", "--quiet"]
+    assert main(["fit", str(store), *flags]) == 11
+    assert "Too few rows" in capsys.readouterr().out
+
+
+def test_report__is_not_written_into_the_data(store: Path) -> None:
+    result = streamhalf.fit(store)
+    before = content(store)
+    with pytest.raises(UsageError, match=r"path: .* lies inside the data"):
+        api.report(result, store / "zarr.json")
+    assert content(store) == before
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "pictures/cat.png", ".git/HEAD"])
+def test_synth__never_deletes_what_is_no_part_of_a_store(
+    store: Path, capsys: Captured, name: str
+) -> None:
+    (store / name).parent.mkdir(exist_ok=True)
+    (store / name).write_text("mine")
+    before = content(store)
+    assert main(["synth", str(store), "--rows", "10", "--dim", "2", "--overwrite"]) == 2
+    assert "which is no part of a Zarr store" in capsys.readouterr().err
+    assert content(store) == before
+
+
+def test_synth__never_deletes_a_folder(tmp_path: Path, capsys: Captured) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "mine").write_text("mine")
+    assert main(["synth", str(folder), "--rows", "10", "--dim", "2", "--overwrite"]) == 2
+    assert "is not a Zarr store" in capsys.readouterr().err
+    assert (folder / "mine").read_text() == "mine"
+
+
+def test_normalised__urls() -> None:
+    one = "s3://bucket/a/data.zarr"
+    for other in ("s3a://bucket/a/data.zarr/", "S3://key:secret@bucket/a/./b/../data.zarr?x=1"):
+        assert normalised(other) == one
+    assert is_within("s3://bucket/a/data.zarr/X", one)
+    assert not is_within("s3://bucket/a/data.zarr2", one)
+    assert not is_within("gs://bucket/a/data.zarr", one)
+
+
+def test_place_of__is_known_for_paths_groups_and_datasets(store: Path) -> None:
+    import xarray as xr
+
+    assert is_within(place_of(zarr.open_group(str(store), mode="r")) or "", store)
+    assert place_of((np.zeros((2, 2)), np.ones(2))) is None
+    assert place_of(xr.Dataset()) is None
