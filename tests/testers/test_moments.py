@@ -167,3 +167,20 @@ def test_moment_tester__degree_two_has_two_tests() -> None:
     tester = make_tester(degree=2)
     judgements = judge_rows(np.random.default_rng(1).standard_normal((5_000, 5)), tester)
     assert [judgement.tester for judgement in judgements] == ["largest moment", "second moment"]
+
+
+@pytest.mark.parametrize("degree", [6, 8])
+def test_moment_tester__higher_degrees_pass_gaussian_rows_and_find_the_rest(degree: int) -> None:
+    # 6 data sets at tau = 0.01: one or more rejections with probability below 0.06, and
+    # the seeds are fixed
+    tester = make_tester(degree=degree)
+    n_rows = tester.rows_needed(3)
+    for seed in range(6):
+        rows = np.random.default_rng(seed).standard_normal((n_rows, 3))
+        outcomes = {judgement.outcome for judgement in judge_rows(rows, tester)}
+        assert outcomes <= {Outcome.PASSED, Outcome.NOT_JUDGED}
+    # Gauss-Hermite points agree with N(0, 1) up to degree 5: only a higher degree sees them
+    points = np.random.default_rng(0).choice(
+        [-np.sqrt(3), 0.0, np.sqrt(3)], (n_rows, 3), p=[1 / 6, 2 / 3, 1 / 6]
+    )
+    assert judge_rows(points, tester)[0].outcome is Outcome.REJECTED
