@@ -13,11 +13,12 @@ errors, never more. At theta = 0 and pi the errors of v and of -v are counted ex
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from streamhalf.certificate.search import Interval, Search, SearchConfig
+from streamhalf.certificate.search import Interval, Search, SearchConfig, usual_search
 from streamhalf.certificate.slab_forms import SlabForms, slab_forms
 from streamhalf.errors import UsageError
+from streamhalf.kernels.monomials import count_monomials
 from streamhalf.reductions.slab_moments import SlabStatistics
 
 EXACT = "counted"
@@ -59,7 +60,13 @@ def find_again(*statistics: SlabStatistics, claimed: float, searches: int = 10) 
         short = 1 - found.value / claimed if claimed > 0 else 0.0
         if short <= SAME or short > OUT_OF_REACH:
             break
-        config = SearchConfig(first_intervals=17 + 2 * turn, refits=5 + turn % 3, enough=claimed)
+        usual = _usual(statistics)
+        config = replace(
+            usual,
+            first_intervals=usual.first_intervals + 2 * turn,
+            refits=usual.refits + turn % 3,
+            enough=claimed,
+        )
         found = _merge(found, lower_bound(*statistics, search=config))
     return found
 
@@ -99,8 +106,13 @@ def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None)
         for item in statistics
         for degree in dict.fromkeys((item.degree, min(item.degree, 4), 2))
     )
-    settled = Search(forms, limit, search or SearchConfig()).run(first.error)
+    settled = Search(forms, limit, search or _usual(statistics)).run(first.error)
     return _summary(settled, forms, limit)
+
+
+def _usual(statistics: tuple[SlabStatistics, ...]) -> SearchConfig:
+    """The effort that the largest matrix allows."""
+    return usual_search(max(count_monomials(s.dim - 1, s.degree // 2) for s in statistics))
 
 
 def _check(statistics: tuple[SlabStatistics, ...]) -> SlabStatistics:

@@ -15,6 +15,9 @@ from streamhalf.reductions.slab_moments import SMALLEST_ERROR
 
 Array = NDArray[np.float64]
 
+LARGEST_CHEAP = 250
+"""Matrices with more rows make every step dear, and get fewer."""
+
 NARROW = 1.3
 """On intervals whose ends have a smaller quotient the forms' ranking does not change any more."""
 
@@ -65,6 +68,17 @@ class SearchConfig:
     behind: float = 0.1
     loans: int = 2
     enough: float = math.inf
+
+
+def usual_search(size: int) -> SearchConfig:
+    """Effort for matrices of this size: the full one up to 250 rows (20 features at degree 4)."""
+    share = min(1.0, (LARGEST_CHEAP / size) ** 2)
+    return SearchConfig(
+        max_intervals=24 + int(72 * share),
+        refits=2 + int(3 * share),
+        eigen_steps=4 + int(4 * share),
+        patience=8 + int(52 * share),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

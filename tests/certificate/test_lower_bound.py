@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamhalf.certificate.lower_bound import find_again, lower_bound
-from streamhalf.certificate.search import SearchConfig
+from streamhalf.certificate.search import SearchConfig, usual_search
 from streamhalf.errors import UsageError
 from tests.certificate.brute_force import (
     Problem,
@@ -90,6 +90,13 @@ def test_lower_bound__refits_gain_where_error_rows_are_not_normal():
     fitted = lower_bound(statistics, search=SearchConfig(max_intervals=40))
     assert fitted.value > 1.5 * plain.value
     assert statistics.error < 4 * fitted.value
+
+
+def test_usual_search__spends_less_on_large_matrices():
+    assert usual_search(10) == usual_search(250) == SearchConfig()
+    efforts = [usual_search(size) for size in (250, 500, 1_000, 5_000)]
+    assert sorted(efforts, key=lambda one: -one.max_intervals) == efforts
+    assert min(efforts[-1].max_intervals, efforts[-1].refits, efforts[-1].patience) >= 2
 
 
 def test_lower_bound__profile_covers_all_angles_and_attains_the_value():
