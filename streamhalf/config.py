@@ -125,7 +125,7 @@ class RunConfig:
         _whole("seed", self.seed, 0, 2**63 - 1)
         if self.n_workers is not None:
             _whole("n_workers", self.n_workers, 1, 4096)
-        _whole("memory_limit", self.memory_limit, 1 << 20, 1 << 50)
+        _check_memory_limit(self.memory_limit)
         _whole("split_every", self.split_every, 2, 256)
         if not isinstance(self.whiten, bool):
             raise UsageError(f"whiten: {shown(self.whiten)} is not True or False; use one of them")
@@ -207,6 +207,13 @@ def _check_certificate_degree(degree: Any) -> None:
     _whole("certificate_degree", degree, 0, 8)
     if degree % 2:
         raise UsageError(f"certificate_degree: {degree} is odd; use auto, 0, 2, 4, 6 or 8")
+
+
+def _check_memory_limit(limit: Any) -> None:
+    low, high = 1 << 20, 1 << 50
+    if isinstance(limit, int) and limit is not True and not low <= limit <= high:
+        raise UsageError(f"memory_limit: {limit} is out of range; use 1MiB to 1024TiB, as in 2GiB")
+    _whole("memory_limit", limit, low, high)
 
 
 def _whole(name: str, value: Any, low: int, high: int) -> None:

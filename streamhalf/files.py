@@ -19,6 +19,7 @@ from streamhalf.records import (
     Halfspace,
     MomentTestResult,
     from_json,
+    is_as_written,
     to_json,
 )
 
@@ -84,6 +85,18 @@ def read_record(cls: type[T], path: str | os.PathLike[str]) -> T:
 def read_fit(path: str | os.PathLike[str]) -> FitResult:
     """Read what `fit` wrote; another result is told by its kind."""
     found: FitResult = _read_kind(path, FitResult)
+    return found
+
+
+def read_model(path: str | os.PathLike[str]) -> FitResult:
+    """Read what `fit` wrote to predict with it; refused if it was changed since."""
+    found = read_fit(path)
+    if not is_as_written(found):
+        raise DataError(
+            f"{os.fspath(path)}: the file was changed after fit wrote it (its digest does not fit "
+            "its content), so its halfspace and verdict cannot be trusted; restore the file or fit "
+            "again (to predict with numbers of your own, use streamhalf.Halfspace in Python)"
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""Names of places and texts of errors: on one line, and without secrets."""
+"""Names of places, texts of errors and counted things: on one line, and without secrets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,11 @@ import re
 def public_name(url: str) -> str:
     """The URL without user names, passwords and signatures."""
     return printable(re.sub(r"://[^/]*@", "://", url).split("?")[0] if "://" in url else url)
+
+
+def plural(count: int, noun: str, ending: str = "s") -> str:
+    """A count and its noun: 1 row, 12,345 rows."""
+    return f"{count:,} {noun}{'' if count == 1 else ending}"
 
 
 def printable(text: str) -> str:

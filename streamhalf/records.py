@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from streamhalf.errors import DataError
+from streamhalf.names import plural
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -112,7 +113,7 @@ class DataRecord:
     source: str = ""
 
     def __str__(self) -> str:
-        return f"{self.rows:,} rows of {self.dim:,} features"
+        return f"{plural(self.rows, 'row')} of {plural(self.dim, 'feature')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +334,10 @@ class CertifyResult:
         )
 
 
+AS_WRITTEN = "document is as written"
+"""The claim that a document has not been changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One statement of a result file, computed again from the data."""
@@ -357,7 +362,7 @@ class VerifyResult:
 
     def __repr__(self) -> str:
         failed = ", ".join(claim.name for claim in self.claims if not claim.holds)
-        return f"<VerifyResult: {len(self.claims)} claims, {failed or 'none'} wrong>"
+        return f"<VerifyResult: {plural(len(self.claims), 'claim')}, {failed or 'none'} wrong>"
 
 
 Sealed = TypeVar("Sealed", FitResult, CertifyResult)
@@ -368,6 +373,11 @@ def document_digest(record: FitResult | CertifyResult) -> str:
     content = to_json(dataclasses.replace(record, digest=""))
     text = json.dumps(content, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def is_as_written(record: FitResult | CertifyResult) -> bool:
+    """Whether the document has not been changed since it was sealed."""
+    return record.digest == document_digest(record)
 
 
 def seal(record: Sealed) -> Sealed:

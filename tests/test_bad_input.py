@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from streamhalf.cli import main
 from streamhalf.engine import opening
+from streamhalf.records import FitResult, from_json, seal, to_json
 from tests.conftest import make_rows, write_arrays
 
 Captured = pytest.CaptureFixture[str]
@@ -111,7 +112,7 @@ HOSTILE = "evil\n\x1b[31mname"
 STORES: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "nothing": (lambda path: None, 3, "no such store"),
     "empty folder": (Path.mkdir, 3, "not a readable Zarr group"),
-    "plain file": (lambda path: path.write_text("hello") and None, 3, "not a readable Zarr group"),
+    "plain file": (lambda path: path.write_text("hello") and None, 3, "this is a file and no Zarr"),
     "link to itself": (lambda path: path.symlink_to(path), 3, "no such store"),
     "metadata no JSON": (
         damaged(lambda path: (path / "zarr.json").write_text("{") and None),
@@ -341,6 +342,10 @@ def changed(**changes: Any) -> Callable[[dict[str, Any]], Any]:
     return lambda document: {**document, **changes}
 
 
+def resealed(**changes: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda document: to_json(seal(from_json(FitResult, document | changes)))
+
+
 def without(key: str) -> Callable[[dict[str, Any]], Any]:
     return lambda document: {k: v for k, v in document.items() if k != key}
 
@@ -357,9 +362,14 @@ RESULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], int, str]] = {
     "passes an object": (changed(passes={}), 3, "passes: expected a list"),
     "pass of text": (changed(passes=["x"]), 3, "passes[0]: expected an object"),
     "normal of text": (changed(halfspace={"normal": ["a"]}), 3, "normal[0]: expected float"),
-    "no halfspace": (changed(halfspace=None), 2, "model: the run was accepted and has no"),
-    "rejected": (changed(verdict="rejected"), 2, "model: the run was rejected|--force"),
-    "of other features": (changed(halfspace={"normal": [1.0] * 5}), 3, "2 features|model has 5"),
+    "edited": (changed(verdict="rejected"), 3, "bad.json: the file was changed after fit wrote"),
+    "no halfspace": (resealed(halfspace=None), 2, "bad.json: the run was accepted and has no"),
+    "rejected": (resealed(verdict="rejected"), 2, "bad.json: the run was rejected|--force"),
+    "of other features": (
+        resealed(halfspace={"normal": [1.0] * 5, "offset": 0.0}),
+        3,
+        "2 features|model has 5",
+    ),
 }
 
 
@@ -435,14 +445,14 @@ WEIGHTS: dict[str, tuple[str, bytes, int, str]] = {
     "table": ("w.npy", npy(np.ones((2, 2))), 3, "expected one vector"),
     "complex": ("w.npy", npy(np.ones(2, complex)), 3, "not an array of real numbers"),
     "text": ("w.npy", npy(np.array(["a", "b"])), 3, "not an array of real numbers"),
-    "short": ("w.npy", npy(np.ones(1)), 2, "weights: shape (1,); the data have 2"),
-    "NaN": ("w.npy", npy(np.array([1.0, np.nan])), 2, "weights: must be finite"),
-    "zeros": ("w.npy", npy(np.zeros(2)), 2, "weights: must be finite and not all 0"),
+    "short": ("w.npy", npy(np.ones(1)), 2, ": shape (1,); the data have 2"),
+    "NaN": ("w.npy", npy(np.array([1.0, np.nan])), 2, ": must be finite"),
+    "zeros": ("w.npy", npy(np.zeros(2)), 2, ": must be finite and not all 0"),
     "JSON text": ("w.json", b'["a", "b"]', 3, "normal[0]: expected float"),
     "JSON truth": ("w.json", b"[true, false]", 3, "normal[0]: expected float"),
     "JSON number": ("w.json", b"7", 3, "expected an object"),
-    "JSON nothing": ("w.json", b"[]", 2, "weights: shape (0,)"),
-    "JSON infinite": ("w.json", b"[1e999, 1]", 2, "weights: must be finite"),
+    "JSON nothing": ("w.json", b"[]", 2, ": shape (0,)"),
+    "JSON infinite": ("w.json", b"[1e999, 1]", 2, ": must be finite"),
     "JSON offset": ("w.json", b'{"normal": [1, 2], "offset": "x"}', 3, "offset: expected float"),
     "JSON vast": ("w.json", b"[1" + b"0" * 4000 + b", 1]", 3, "too large for a float"),
 }
@@ -600,7 +610,7 @@ def test_checkpoint__that_holds_a_run_is_not_overwritten(
     command = ["fit", str(good / "rows.zarr"), *FIT, "--checkpoint"]
     refused([*command, str(good / "saved")], 2, "holds a run already; add --resume", capsys)
     (tmp_path / "file").touch()
-    refused([*command, str(tmp_path / "file")], 1, "file/manifest.json: cannot be read", capsys)
+    refused([*command, str(tmp_path / "file")], 2, "file is a file; name a folder", capsys)
     refused([*command, str(good / "saved"), "--resume", "--tau", "0.2"], 2, "tau (was", capsys)
 
 

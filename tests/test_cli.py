@@ -87,7 +87,7 @@ def test_test__names_the_product_of_correlated_features(stores: Path, capsys: Ca
     out = words(capsys.readouterr().out)
     assert "REJECTED" in out
     assert any(f"Here the mean of {pair} is 0." in out for pair in ("x1·x2", "x1·x3", "x2·x3"))
-    assert "Tester “largest moment” has" in out
+    assert "On the scale of tester “largest moment” it is off by" in out
     assert "Run again with `--whiten`" in out
     assert "evidence: largest moment" in out
 
@@ -201,7 +201,7 @@ def test_help__examples_parse(
         raise UsageError("enough")
 
     monkeypatch.setattr(api, command, note)
-    monkeypatch.setattr("streamhalf.cli.data.read_fit", lambda path: None)
+    monkeypatch.setattr("streamhalf.cli.data.read_model", lambda path: None)
     assert main(example.split()) == 2
     assert reached == ([] if command == "plan" else ["data.zarr"])
 
@@ -415,7 +415,7 @@ def test_fit__rejects_with_evidence_and_predict_refuses(
     assert "evidence: largest moment" in out
     command = ["predict", store, "--model", model, "--out", str(tmp_path / "out"), "--quiet"]
     assert main(command) == 2
-    assert "model: the run was rejected" in capsys.readouterr().err
+    assert "model.json: the run was rejected" in capsys.readouterr().err
 
 
 def test_fit__is_inconclusive_on_few_rows(stores: Path, tmp_path: Path, capsys: Captured) -> None:

@@ -35,7 +35,8 @@ def test_config__names_field_value_and_limits(name: str, value: Any) -> None:
     low, high, _ = RANGES[name]
     with pytest.raises(UsageError) as caught:
         make_config({name: value})
-    assert str(caught.value) == f"{name}: {value!r} is out of range; use {low:g} to {high:g}"
+    limits = "1MiB to 1024TiB, as in 2GiB" if name == "memory_limit" else f"{low:g} to {high:g}"
+    assert str(caught.value) == f"{name}: {value!r} is out of range; use {limits}"
 
 
 @pytest.mark.parametrize("value", ["3", True, [2], 1j])

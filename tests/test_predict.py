@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from streamhalf.cli import main
 from streamhalf.data.predictions import predict_rows
 from streamhalf.events import Event, PassStarted
 from streamhalf.files import write_json
-from streamhalf.records import DataRecord, Versions, to_json
+from streamhalf.records import DataRecord, Versions, seal, to_json
 from tests.conftest import StoreWriter, make_rows
 
 N_ROWS, DIM = 2_300, 3
@@ -44,7 +44,7 @@ def make_model(verdict: Verdict = Verdict.ACCEPTED, **changes: Any) -> FitResult
         "data": DataRecord(N_ROWS, DIM, "abc"),
         "versions": Versions.current(),
     }
-    return FitResult(**(values | changes))
+    return seal(FitResult(**(values | changes)))
 
 
 def expected(rows: np.ndarray = X) -> np.ndarray:
@@ -123,6 +123,42 @@ def test_predict__uses_a_model_that_was_not_accepted_only_by_force(
     np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], expected())
 
 
+def test_predict__refuses_a_result_that_was_changed(store: Path, tmp_path: Path) -> None:
+    model = make_model(Verdict.REJECTED)
+    changed = dataclasses.replace(model, verdict=Verdict.ACCEPTED)
+    with pytest.raises(DataError, match="changed after fit returned it"):
+        streamhalf.predict(store, model=changed, out=tmp_path / "out")
+
+
+def test_command__refuses_a_file_that_was_changed(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "model.json", tmp_path / "out"
+    document = to_json(make_model(Verdict.REJECTED))
+    for changes in (
+        {"verdict": "accepted"},
+        {"halfspace": {"normal": [1.0] * DIM, "offset": 0.0}},
+        {"verdict": "accepted", "digest": ""},
+    ):
+        file.write_text(json.dumps(document | changes))
+        assert run_predict(store, file, out, "--force") == 3
+        err = capsys.readouterr().err
+        assert err.startswith(f"streamhalf: error: {file}: the file was changed after fit wrote it")
+        assert "restore the file or fit again" in err
+    assert not out.exists()
+
+
+def test_command__says_what_an_inconclusive_run_needs(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "model.json"
+    write_json(file, make_model(Verdict.INCONCLUSIVE, halfspace=None, rows_needed=12_345))
+    assert run_predict(store, file, tmp_path / "out", "--force") == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"streamhalf: error: {file}: the run was inconclusive")
+    assert "fit on about 12,345" in err
+
+
 def test_predict__no_force_makes_a_halfspace(store: Path, tmp_path: Path) -> None:
     model = make_model(Verdict.INCONCLUSIVE, halfspace=None)
     with pytest.raises(UsageError, match="the run was inconclusive and has no halfspace"):
@@ -132,7 +168,7 @@ def test_predict__no_force_makes_a_halfspace(store: Path, tmp_path: Path) -> Non
 def test_predict__replaces_a_store_only_when_told(store: Path, tmp_path: Path) -> None:
     out = tmp_path / "predictions.zarr"
     streamhalf.predict(store, model=make_model(), out=out)
-    turned = replace(make_model(), halfspace=Halfspace((-0.6, 0.8, -0.1), -0.25))
+    turned = make_model(halfspace=Halfspace((-0.6, 0.8, -0.1), -0.25))
     with pytest.raises(UsageError, match="a store exists here; choose another path"):
         streamhalf.predict(store, model=turned, out=out)
     np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], expected())

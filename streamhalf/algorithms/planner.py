@@ -166,8 +166,9 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig) -> RunPlan:
 
 def make_plan(*, dim: int, n_rows: int | None, row_nbytes: int, config: RunConfig) -> PlanRecord:
     """Plan for a number of rows, or for an eps."""
-    if dim < 1 or (n_rows is not None and n_rows < 1):
-        raise UsageError(f"rows, dim: {n_rows}, {dim} given; both must be at least 1")
+    for name, value in (("dim", dim), ("rows", n_rows)):
+        if value is not None and value < 1:
+            raise UsageError(f"{name}: {value} given; must be at least 1")
     if n_rows is None and config.eps == "auto":
         raise UsageError(
             "eps: 'auto' needs a number of rows; give rows, or an eps for which to plan"

@@ -1,8 +1,9 @@
 """The functions users call: thin, keyword-only after the data, each returns a record."""
 
 from streamhalf.api.running import make_config, open_run
-from streamhalf.api.runs import as_halfspace, certify, fit, lazy, plan, test, verify
+from streamhalf.api.runs import certify, fit, lazy, plan, test, verify
 from streamhalf.api.stores import diagnostics, inspect, predict, report, synth
+from streamhalf.api.weights import as_halfspace
 
 __all__ = [
     "as_halfspace",

@@ -25,6 +25,7 @@ from streamhalf.events import (
     RunStarted,
 )
 from streamhalf.folders import Folder
+from streamhalf.names import plural, public_name
 from streamhalf.records import (
     Versions,
 )
@@ -73,9 +74,10 @@ def open_data(
     )
 
 
-def start(command: str, source: Source, observer: Observer) -> RunStarted:
-    """Tell the observer that a command has opened its data."""
-    started = RunStarted(command, source.name, source.n_rows, source.dim, source.notices)
+def start(command: str, source: Source, observer: Observer, *notices: str) -> RunStarted:
+    """Tell the observer that a command has opened its data, and what is to be known about it."""
+    said = (*source.notices, *notices)
+    started = RunStarted(command, source.name, source.n_rows, source.dim, said)
     observer(started)
     return started
 
@@ -131,6 +133,11 @@ def open_checkpoint(
         if resume:
             raise UsageError("resume: needs the checkpoint folder to resume from (--checkpoint)")
         return None
+    if "://" not in os.fspath(url) and os.path.isfile(url):
+        raise UsageError(
+            f"checkpoint: {public_name(os.fspath(url))} is a file; name a folder, which is made if "
+            "there is none"
+        )
     where_it_runs = {"scheduler", "n_workers"}
     identity = {
         "data fingerprint": source.fingerprint,
@@ -139,6 +146,15 @@ def open_checkpoint(
         "version": Versions.current().streamhalf,
     } | {name: getattr(config, name) for name in RunConfig.names() if name not in where_it_runs}
     return Checkpoint(Folder(os.fspath(url), storage_options), identity, resume=resume)
+
+
+def resume_notices(kept: Checkpoint | None, *, resume: bool) -> tuple[str, ...]:
+    """What a resumed run goes on from."""
+    if kept is None or not resume:
+        return ()
+    if kept.n_passes == 0:
+        return (f"checkpoint: nothing to resume in {kept.name}; starting anew",)
+    return (f"checkpoint: {kept.name} holds {plural(kept.n_passes, 'finished pass', 'es')}",)
 
 
 def whiten(run: Run, source: Source) -> Source:

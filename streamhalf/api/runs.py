@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from streamhalf.algorithms.planner import make_plan, plan_for_rows, refuse_strict
 from streamhalf.algorithms.tester_learner import (
@@ -16,15 +15,18 @@ from streamhalf.algorithms.tester_learner import (
     no_answer,
 )
 from streamhalf.algorithms.verification import Verification
+from streamhalf.api.advising import advise_reuse, note_one_class
 from streamhalf.api.running import (
     make_config,
     open_checkpoint,
     open_data,
     open_run,
+    resume_notices,
     start,
     takes_data,
     whiten,
 )
+from streamhalf.api.weights import as_halfspace
 from streamhalf.data.opening import DataLike
 from streamhalf.engine import (
     lazy_pass,
@@ -39,15 +41,18 @@ from streamhalf.events import (
 )
 from streamhalf.places import place_of, refuse_harm
 from streamhalf.records import (
+    AS_WRITTEN,
     CertifyResult,
+    Claim,
     DataRecord,
     FitResult,
-    Halfspace,
     MomentTestResult,
     PlanRecord,
     Verdict,
     VerifyResult,
     Versions,
+    document_digest,
+    is_as_written,
     overall_outcome,
     seal,
 )
@@ -150,15 +155,21 @@ def fit(
     if config.mode == "strict":
         raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)
     budget = plan_for_rows(source.n_rows, source.dim, config)
-    started = start("fit", source, observer)
-    if budget.required_rows > source.n_rows:
-        result = no_answer(source, budget, config)
+    enough = budget.required_rows <= source.n_rows
+    kept = (
+        open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
+        if enough
+        else None
+    )
+    started = start("fit", source, observer, *resume_notices(kept, resume=resume))
+    if not enough:
+        result = advise_reuse(no_answer(source, budget, config), source, config)
         observer(RunEnded(result.verdict))
     else:
-        kept = open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
         with open_run(config, client, observer, kept, started) as run:
             seen = whiten(run, source) if config.whiten else source
             result = certify_fit(run, source, config, learn(run, seen, budget, config))
+            result = note_one_class(run, source, result)
             run.observer(RunEnded(result.verdict))
     return seal(result)
 
@@ -232,7 +243,8 @@ def verify(
     **parameters
         Fields of `RunConfig`.
     """
-    _check_document(document)
+    if (changed := _check_document(document)) is not None:
+        return changed
     config = make_config(parameters)
     source = open_data(data, config, storage_options)
     if block_rows is not None:
@@ -242,8 +254,8 @@ def verify(
         return Verification(document, config).run(run, source)
 
 
-def _check_document(document: Any) -> None:
-    """Refuse what makes no claims that data could settle."""
+def _check_document(document: Any) -> VerifyResult | None:
+    """Refuse what makes no claims that data could settle; one that was made so is found out."""
     if isinstance(document, str | os.PathLike):
         raise UsageError(
             "document: a path given; verify takes a result: verify(read_result(path), data)"
@@ -252,6 +264,11 @@ def _check_document(document: Any) -> None:
         raise UsageError(
             f"document: {type(document).__name__} given; expected what fit or certify returned"
         )
+    if document.certificate is not None and document.halfspace is not None:
+        return None
+    if not is_as_written(document):
+        again = document_digest(document)
+        return VerifyResult((Claim(AS_WRITTEN, document.digest, again, False),))
     if document.certificate is None:  # so it is of a fit
         why = (
             "it was made without a certificate (certificate_degree 0)"
@@ -259,6 +276,7 @@ def _check_document(document: Any) -> None:
             else "such a run makes no claim about a halfspace"
         )
         raise DataError(f"document: the run was {document.verdict}; {why}, so nothing to verify")
+    return None
 
 
 def plan(
@@ -275,8 +293,13 @@ def plan(
     row_nbytes
         Bytes of a row; float32 features and a one-byte label by default.
     **parameters
-        Fields of `RunConfig`.
+        Fields of `RunConfig`; a number for `rows` is taken as `n_rows`.
     """
+    rows = parameters.get("rows")
+    if isinstance(rows, Integral):
+        if n_rows is not None:
+            raise UsageError(f"rows, n_rows: {rows} and {n_rows} given; give the rows once")
+        n_rows = int(parameters.pop("rows"))
     config = make_config(parameters)
     return make_plan(dim=dim, n_rows=n_rows, row_nbytes=row_nbytes or 4 * dim + 1, config=config)
 
@@ -292,23 +315,3 @@ def lazy(
     config = make_config(parameters)
     source = open_data(data, config, storage_options)
     return lazy_pass(plan_pass(reduction.name, source, reduction, split_every=config.split_every))
-
-
-def as_halfspace(weights: Any, dim: int) -> Halfspace:
-    """A halfspace from a vector, a fitted linear model, or a result of `fit`."""
-    if isinstance(weights, FitResult):
-        weights = weights.halfspace
-    if isinstance(weights, Halfspace):
-        normal, offset = np.array(weights.normal), weights.offset
-    else:
-        normal = np.asarray(getattr(weights, "coef_", weights), dtype=np.float64).squeeze()
-        intercept = np.asarray(getattr(weights, "intercept_", 0.0), dtype=np.float64).squeeze()
-        if intercept.ndim:
-            raise UsageError("weights: more than one intercept; only two classes can be certified")
-        offset = float(intercept)
-    normal = np.atleast_1d(normal)
-    if normal.shape != (dim,):
-        raise UsageError(f"weights: shape {normal.shape}; the data have {dim} features")
-    if not (np.isfinite(normal).all() and np.isfinite(offset) and np.any(normal)):
-        raise UsageError("weights: must be finite and not all 0")
-    return Halfspace(tuple(normal.tolist()), offset)

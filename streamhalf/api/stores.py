@@ -32,7 +32,7 @@ from streamhalf.engine import (
     open_engine,
     run_job,
 )
-from streamhalf.errors import UsageError
+from streamhalf.errors import DataError, UsageError
 from streamhalf.events import (
     Observer,
     RunStarted,
@@ -45,8 +45,10 @@ from streamhalf.records import (
     FitResult,
     Halfspace,
     Verdict,
+    is_as_written,
 )
 from streamhalf.report.html import render_report
+from streamhalf.report.words import remedy
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -166,8 +168,15 @@ def predict(
 
 
 def _usable(model: FitResult, *, force: bool) -> Halfspace:
+    if model.digest and not is_as_written(model):
+        raise DataError(
+            "model: the result was changed after fit returned it (its digest does not fit); fit "
+            "again, or give the halfspace itself: model=result.halfspace"
+        )
     if model.halfspace is None:
-        raise UsageError(f"model: the run was {model.verdict} and has no halfspace; fit again")
+        raise UsageError(
+            f"model: the run was {model.verdict} and has no halfspace; {remedy(model)}"
+        )
     if model.verdict is not Verdict.ACCEPTED and not force:
         raise UsageError(
             f"model: the run was {model.verdict}, so its halfspace comes without a guarantee; "

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import streamhalf
 from streamhalf.cli import data, reports, runs
-from streamhalf.cli.options import EXIT_CODES, check_places
+from streamhalf.cli.options import EXIT_CODES, check_places, silence_output
 from streamhalf.cli.parsing import HintingParser
 from streamhalf.errors import StreamhalfError
 
@@ -19,9 +19,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     options = build_parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = options.run
+    code = 1
     try:
         check_places(options)
-        return run(options)
+        code = run(options)
+        sys.stdout.flush()
+        return code
     except StreamhalfError as error:
         print(f"streamhalf: error: {error}", file=sys.stderr)
         return error.exit_code
@@ -29,9 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"streamhalf: interrupted{_how_to_resume(options)}", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # the reader of our output has gone; say nothing more, also not at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        silence_output()
+        return code
     except Exception as error:
         if os.environ.get("STREAMHALF_DEBUG"):
             traceback.print_exc()

@@ -5,26 +5,27 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rich.console import Console
-
 from streamhalf import api
 from streamhalf.cli.options import (
+    ResultConsole,
     add_command,
     add_engine,
     add_names,
     add_parameter,
     add_storage,
     given,
+    naming,
     observe,
     parse_storage,
+    whole,
 )
 from streamhalf.data.marginals import Marginal
 from streamhalf.data.noise import DIRECTIONS, Noise
 from streamhalf.data.synthetic import DTYPES
 from streamhalf.data.synthetic_store import DEFAULT_CHUNK_ROWS
 from streamhalf.errors import DataError
-from streamhalf.files import read_fit
-from streamhalf.names import public_name
+from streamhalf.files import read_model
+from streamhalf.names import plural, public_name
 from streamhalf.report.terminal import show_store
 
 
@@ -38,8 +39,8 @@ def add_synth(commands: Any) -> None:
         "streamhalf synth data.zarr --rows 1000000 --dim 10 --noise chow --rate 0.05",
     )
     parser.add_argument("out", metavar="OUT", help="path or URL of the new Zarr store")
-    parser.add_argument("--rows", type=int, required=True, metavar="N", help="rows")
-    parser.add_argument("--dim", type=int, required=True, metavar="D", help="features")
+    parser.add_argument("--rows", type=whole, required=True, metavar="N", help="rows")
+    parser.add_argument("--dim", type=whole, required=True, metavar="D", help="features")
     parser.add_argument(
         "--marginal",
         choices=[member.value for member in Marginal],
@@ -59,11 +60,11 @@ def add_synth(commands: Any) -> None:
     parser.add_argument("--dtype", choices=DTYPES, help="of the features (default: float32)")
     parser.add_argument(
         "--chunk-rows",
-        type=int,
+        type=whole,
         metavar="N",
         help=f"rows in a stored chunk (default: {DEFAULT_CHUNK_ROWS})",
     )
-    parser.add_argument("--seed", type=int, help="names the data set (default: 0)")
+    parser.add_argument("--seed", type=whole, help="names the data set (default: 0)")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing store")
     add_engine(parser)
     add_storage(parser)
@@ -126,7 +127,8 @@ def run_synth(options: argparse.Namespace) -> int:
             observer=observer,
             **chosen,
         )
-    print(f"wrote {options.rows:,} rows of {options.dim} features to {public_name(options.out)}")
+    size = f"{plural(options.rows, 'row')} of {plural(options.dim, 'feature')}"
+    print(f"wrote {size} to {public_name(options.out)}")
     print(f"planted error {error:.6f} (marginal {options.marginal}, noise {options.noise})")
     return 0
 
@@ -138,14 +140,14 @@ def run_inspect(options: argparse.Namespace) -> int:
         storage_options=parse_storage(getattr(options, "storage_option", [])),
         **given(options, "features", "labels"),
     )
-    show_store(Console(), report)
+    show_store(ResultConsole(), report)
     return DataError.exit_code if report.missing else 0
 
 
 def run_predict(options: argparse.Namespace) -> int:
     """Write predictions."""
-    model = read_fit(options.model)
-    with observe(options) as observer:
+    model = read_model(options.model)
+    with naming("model", options.model), observe(options) as observer:
         n_positive = api.predict(
             options.store,
             model=model,
@@ -154,7 +156,9 @@ def run_predict(options: argparse.Namespace) -> int:
             observer=observer,
             **given(options, "force", "overwrite", "features", "scheduler", "n_workers"),
         )
-    print(f"wrote predictions to {public_name(options.out)}: {n_positive:,} rows are +1")
+    are = "is" if n_positive == 1 else "are"
+    said = f"{plural(n_positive, 'row')} {are} +1"
+    print(f"wrote predictions to {public_name(options.out)}: {said}")
     return 0
 
 

@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from decimal import Decimal
 from typing import Any, TextIO
 
 from rich.console import Console
 
 from streamhalf.config import CHOICES, ConfigFile, RunConfig, load_config, parse_size
-from streamhalf.errors import UsageError
+from streamhalf.errors import StreamhalfError, UsageError
 from streamhalf.events import Observer, fan_out
 from streamhalf.places import refuse_clash, refuse_harm
 from streamhalf.report.progress import log_json, watch
@@ -22,6 +23,7 @@ EXIT_CODES = """exit codes: 0 accepted or passed, 10 rejected, 11 inconclusive,
 12 a claim does not hold, 2 wrong usage, 3 bad data, 130 interrupted, 1 anything else"""
 
 _DEFAULTS = RunConfig()
+_LARGEST_WHOLE = 1 << 63
 _INPUT_FILES = ("config", "document", "model", "result", "weights")
 _OUTPUTS = ("json", "report", "log_json", "checkpoint", "out")
 
@@ -52,7 +54,8 @@ def add_parameter(parser: argparse.ArgumentParser, name: str, text: str, kind: A
     elif name in CHOICES:
         parser.add_argument(flag, choices=CHOICES[name], help=help_text)
     else:
-        parser.add_argument(flag, type=kind, metavar=kind.__name__.upper(), help=help_text)
+        parse = whole if kind is int else kind
+        parser.add_argument(flag, type=parse, metavar=kind.__name__.upper(), help=help_text)
 
 
 def add_testing(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +107,7 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--workers",
-        type=int,
+        type=whole,
         dest="n_workers",
         metavar="N",
         help="threads or processes here (default: one a core)",
@@ -174,6 +177,19 @@ def check_places(options: argparse.Namespace) -> None:
         refuse_harm(store, outputs, replaces="model" in options)
 
 
+class ResultConsole(Console):
+    """Standard output; where its reader has gone (`| head`), the verdict's exit code stays."""
+
+    def on_broken_pipe(self) -> None:
+        """Say nothing more."""
+        silence_output()
+
+
+def silence_output() -> None:
+    """Say nothing more on standard output, also not at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def check_writable(path: str | None, option: str = "json") -> None:
     """Refuse an output file that cannot be written before any work is done."""
     if path is None:
@@ -183,6 +199,18 @@ def check_writable(path: str | None, option: str = "json") -> None:
         raise UsageError(f"{option}: {path!r} cannot be written; name a file in an existing folder")
     if not os.access(path if os.path.exists(path) else folder, os.W_OK):
         raise UsageError(f"{option}: {path!r} cannot be written; permission denied")
+
+
+@contextmanager
+def naming(field: str, path: str) -> Iterator[None]:
+    """Errors about a parameter that came from a file name the file."""
+    try:
+        yield
+    except StreamhalfError as error:
+        text = str(error)
+        if not text.startswith(f"{field}: "):
+            raise
+        raise type(error)(f"{path}: {text.removeprefix(f'{field}: ')}") from error
 
 
 @contextmanager
@@ -221,12 +249,27 @@ def parse_storage(pairs: Sequence[str]) -> Mapping[str, Any] | None:
 def _number_or(*words: str) -> Callable[[str], int | str]:
     def parse(text: str) -> int | str:
         try:
-            return text if text in words else int(text)
-        except ValueError:
+            return text if text in words else whole(text)
+        except argparse.ArgumentTypeError:
             known = " or ".join(words)
             raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor {known}") from None
 
     return parse
+
+
+def whole(text: str) -> int:
+    """A whole number, also as 1e6 or 1_000_000."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        value = Decimal(text)
+        if value == (number := int(value)) and abs(value) < _LARGEST_WHOLE:
+            return number
+    except (ArithmeticError, ValueError):
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number; write 1000000 or 1e6")
 
 
 def _eps(text: str) -> float | str:

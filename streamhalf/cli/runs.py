@@ -11,6 +11,7 @@ from rich.console import Console
 
 from streamhalf import api
 from streamhalf.cli.options import (
+    ResultConsole,
     add_certificate,
     add_command,
     add_config,
@@ -24,8 +25,10 @@ from streamhalf.cli.options import (
     add_testing,
     check_writable,
     given,
+    naming,
     observe,
     read_config,
+    whole,
 )
 from streamhalf.cli.reports import add_report, show_with_report
 from streamhalf.errors import UsageError
@@ -66,8 +69,8 @@ def add_plan(commands: Any) -> None:
         "Say which eps a number of rows can judge, or how many rows an eps needs.",
         "streamhalf plan --dim 10 --rows 1000000",
     )
-    parser.add_argument("--dim", type=int, required=True, metavar="D", help="features")
-    parser.add_argument("--rows", type=int, dest="n_rows", metavar="N", help="rows at hand")
+    parser.add_argument("--dim", type=whole, required=True, metavar="D", help="features")
+    parser.add_argument("--rows", type=whole, dest="n_rows", metavar="N", help="rows at hand")
     parser.add_argument("--reuse", action="store_true", help="all rows in every pass")
     add_testing(parser)
     add_learning(parser)
@@ -137,7 +140,7 @@ def add_verify(commands: Any) -> None:
     parser.add_argument("document", metavar="CERTIFICATE", help="what fit or certify wrote")
     parser.add_argument("store", metavar="STORE", help="path or URL of a Zarr store")
     parser.add_argument(
-        "--block-rows", type=int, metavar="N", help="read in other pieces than the stored chunks"
+        "--block-rows", type=whole, metavar="N", help="read in other pieces than the stored chunks"
     )
     _add_common(parser)
 
@@ -153,7 +156,7 @@ def _finish(path: str | None, record: T, show: Callable[[Console, T], None]) -> 
         if path:
             write_json(path, record)
     finally:
-        show(Console(), record)
+        show(ResultConsole(), record)
 
 
 def run_test(options: argparse.Namespace) -> int:
@@ -211,7 +214,7 @@ def run_certify(options: argparse.Namespace) -> int:
     check_writable(getattr(options, "report", None), "report")
     config = read_config(options)
     weights = read_weights(options.weights)
-    with observe(options) as observer:
+    with naming("weights", options.weights), observe(options) as observer:
         result = api.certify(
             options.store,
             weights=weights,
@@ -230,7 +233,7 @@ def run_verify(options: argparse.Namespace) -> int:
     config = read_config(options)
     _check_order(options.document, options.store)
     document = read_result(options.document)
-    with observe(options) as observer:
+    with naming("document", options.document), observe(options) as observer:
         result = api.verify(
             document,
             options.store,

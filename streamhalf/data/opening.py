@@ -33,6 +33,9 @@ DataLike: TypeAlias = "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[
 MOST_BLOCKS = 1 << 22
 """A list of more blocks than these is refused: 64 TiB of well-stored rows, or a damaged shape."""
 
+_START = 4096
+"""Characters of a file that tell what it is."""
+
 IN_MEMORY_CHUNK_ROWS = 1024
 """Blocks of arrays in memory are cut at multiples of this many rows."""
 
@@ -92,6 +95,8 @@ def open_group(
     name = public_name(text)
     if "://" not in text and not os.path.exists(text):
         raise DataError(f"{name}: no such store; check the path")
+    if "://" not in text and os.path.isfile(text):
+        raise DataError(f"{name}: {_kind_of_file(text)}; a Zarr store is a folder")
     options = dict(storage_options) if storage_options and "://" in text else None
     try:
         return retrying(lambda: zarr.open_group(text, mode="r", storage_options=options))
@@ -103,6 +108,20 @@ def open_group(
         raise DataError(
             f"{name}: not a readable Zarr group: {without_secrets(one_line(error), text)}"
         ) from error
+
+
+def _kind_of_file(path: str) -> str:
+    """What a file is that stands where a store should."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            start = file.read(_START)
+    except (OSError, ValueError):
+        start = ""
+    if '"schema": "streamhalf-' in start:
+        return "this is a result file, not data; give the store that it was made from"
+    if path.endswith((".zip", ".csv", ".npy", ".npz", ".parquet", ".h5")):
+        return "this is a file and no Zarr store; convert it, or give arrays in Python"
+    return "this is a file and no Zarr store"
 
 
 def _from_group(group: zarr.Group, name: str, features: str, labels: str | None) -> Source:
@@ -139,7 +158,7 @@ def open_member(group: zarr.Group, name: str, key: str) -> zarr.Array[Any]:
     try:
         member = retrying(lambda: group.get(key))
         if isinstance(member, zarr.Array):
-            if min(member.chunks, default=1) < 1:
+            if min(member.chunks, default=1) < 1 and 0 not in member.shape[1:]:
                 raise ValueError(f"chunks of shape {member.chunks}")
             return member
         with warnings.catch_warnings():

@@ -114,6 +114,6 @@ class RowSchema:
         numbers = rows.start + bad
         shown = ", ".join(str(row) for row in numbers[:3]) + (", ..." if len(bad) > 3 else "")
         raise DataError(
-            f"{array}: row {shown} ({len(bad)} among rows {rows.start} to {rows.stop - 1}, chunk "
-            f"{numbers[0] // chunk_rows}) holds {what}; {remedy}"
+            f"{array}: row {shown} (counting from 0; {len(bad)} among rows {rows.start} to "
+            f"{rows.stop - 1}, chunk {numbers[0] // chunk_rows}) holds {what}; {remedy}"
         )

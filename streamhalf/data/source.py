@@ -148,6 +148,11 @@ class Shape:
     def validate(self) -> None:
         """Refuse shapes and dtypes that are not labelled rows."""
         X, y = self.features, self.labels
+        if len(self.features_shape) == 2 and self.features_shape[1] == 0:
+            raise DataError(
+                f"{X}: there are no features (shape {self.features_shape}); store one column or "
+                "more"
+            )
         if len(self.features_shape) != 2 or self.features_shape[1] < 1:
             raise DataError(f"{X}: shape {self.features_shape}; expected (rows, features)")
         if len(self.labels_shape) != 1:

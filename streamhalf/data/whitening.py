@@ -19,6 +19,12 @@ _LEAST_RELATIVE_SPREAD = 1e-10
 summed one after the other, is right to 2**18 units in the last place."""
 
 
+_NOTICEABLE = 0.05
+"""Share of the largest weight in a null direction from which a feature has a part in it."""
+
+_MOST_NAMED = 8
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Whitening:
     """Mean (d,) and symmetric matrix W = covariance^{-1/2} (d, d), both float64."""
@@ -39,13 +45,12 @@ class Whitening:
         correlation = covariance / np.outer(scale, scale)
         values, vectors = np.linalg.eigh(correlation)
         if values[0] < _LEAST_RELATIVE_VARIANCE * values[-1]:
-            involved = np.argsort(-np.abs(vectors[:, 0]))[:3] + 1
-            names = ", ".join(str(j) for j in sorted(involved))
+            names = _involved(vectors[:, 0])
             raise DataError(
                 f"whitening: features are linearly dependent (smallest eigenvalue of the "
                 f"correlation matrix {values[0]:.2g}, limit "
                 f"{_LEAST_RELATIVE_VARIANCE * values[-1]:.2g}); look at features {names} and "
-                "remove one"
+                "remove one of them"
             )
         inverse_root = (vectors / np.sqrt(values)) @ vectors.T
         return cls(mean=mean, matrix=inverse_root / scale)
@@ -80,3 +85,11 @@ class Whitening:
         """The halfspace on raw features that equals sgn(normal·z) on whitened ones."""
         raw = self.matrix.T @ normal
         return Halfspace(tuple(float(a) for a in raw), float(-raw @ self.mean))
+
+
+def _involved(null: NDArray[np.float64]) -> str:
+    """The features with a noticeable weight in a null direction, numbered from 1."""
+    weights = np.abs(null)
+    found = [int(j) + 1 for j in np.flatnonzero(weights > _NOTICEABLE * weights.max())]
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    return ", ".join(str(j) for j in found[:_MOST_NAMED]) + more

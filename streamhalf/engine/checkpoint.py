@@ -79,6 +79,11 @@ class Checkpoint:
         self._passes = found.passes
 
     @property
+    def name(self) -> str:
+        """Where it is, without secrets."""
+        return self._folder.name
+
+    @property
     def n_passes(self) -> int:
         """Passes the folder holds."""
         return len(self._passes)
@@ -209,7 +214,9 @@ def _read_array(archive: zipfile.ZipFile, name: str, like: NDArray[Any]) -> NDAr
         if version != (1, 0):
             raise ValueError(f"{name} has format {version}")
         shape, is_fortran, dtype = npy.read_array_header_1_0(file)
-        if shape != like.shape or dtype != like.dtype:
+        # a whole number from 2^63 up, such as a digest, is stored without a sign
+        unsigned = shape == () and dtype == np.uint64 and like.dtype == np.int64
+        if shape != like.shape or not (dtype == like.dtype or unsigned):
             raise ValueError(
                 f"{name} has shape {shape} of {dtype}, not {like.shape} of {like.dtype}"
             )

@@ -76,7 +76,7 @@ def slab_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) -> 
 def _distance_words(judgement: Judgement) -> str:
     return (
         f"The two differ by {number(judgement.statistic)} in all (sum of absolute differences); "
-        f"the limit is {number(judgement.limit)}, chance alone reaches "
+        f"the limit is {number(judgement.limit)}, and chance alone stays below "
         f"{number(judgement.null_quantile)}."
     )
 

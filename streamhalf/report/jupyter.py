@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamhalf.events import Event, RunEnded, RunStarted
 from streamhalf.records import CertifyResult, FitResult, Judgement, MomentTestResult
-from streamhalf.report import words
+from streamhalf.report import rejections, words
 from streamhalf.report.live import TOPIC, Board, RunView, TesterView, add_judgement
 from streamhalf.report.live_html import badge, run_html, tester_table
 from streamhalf.report.progress import human_count
@@ -194,14 +194,17 @@ def _sentences(result: Result) -> list[str]:
     if isinstance(result, MomentTestResult):
         return moment_sentence(result).split("\n")
     if isinstance(result, CertifyResult):
-        interval = words.interval_details(result.certificate, result.tau)
+        whitened = result.whitening is not None
+        interval = words.interval_details(result.certificate, result.tau, whitened=whitened)
         return [words.certify_headline(result), interval]
     sentences = [words.fit_headline(result), *words.fit_details(result)]
     if result.certificate is not None:
-        sentences.append(words.interval_details(result.certificate, result.tau))
-    if (rejection := words.leading_rejection(result.testers)) is not None:
-        sentences.append(words.rejection_sentence(rejection, whitened=result.whitened))
-        sentences += words.suggestions(rejection, whitened=result.whitened)
+        sentences.append(
+            words.interval_details(result.certificate, result.tau, whitened=result.whitened)
+        )
+    if (rejection := rejections.leading_rejection(result.testers)) is not None:
+        sentences.append(rejections.rejection_sentence(rejection, whitened=result.whitened))
+        sentences += rejections.result_suggestions(result)
     return sentences
 
 

@@ -233,9 +233,9 @@ def evidence_figure(judgement: Judgement) -> Figure | None:
     )
     reached = number(judgement.null_quantile)
     lines = (
-        f"Solid line: the limit. Dotted line: what chance alone reaches, {reached}."
+        f"Solid line: the limit. Dotted line: chance alone stays below it, {reached}."
         if drawable(chance)
-        else f"Line: the limit; chance alone reaches about as much, {reached}."
+        else f"Line: the limit; chance alone stays below {reached}."
     )
     caption = (
         "Length: deviation from a standard Gaussian in the tester's unit, with the observed and "

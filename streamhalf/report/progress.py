@@ -30,7 +30,8 @@ from streamhalf.events import (
     RunStarted,
     TesterJudged,
 )
-from streamhalf.records import Judgement, Outcome, to_json
+from streamhalf.names import plural
+from streamhalf.records import Judgement, Outcome, PassRecord, to_json
 
 
 def human_count(value: float) -> str:
@@ -61,7 +62,7 @@ class _RowsColumn(ProgressColumn):
 def watch(console: Console) -> Iterator[Observer]:
     """An observer that draws bars on a terminal, and prints plain lines elsewhere."""
     if not console.is_terminal:
-        yield lambda event: _print_plain(console, event)
+        yield _Lines(console).observe
         return
     progress = Progress(
         TextColumn("[bold]{task.description}"),
@@ -104,7 +105,9 @@ class _Bars:
     def _show_acceptance(self, event: PassEnded) -> None:
         record = event.record
         task = self._tasks.get(record.name)
-        if task is not None and record.rows_accepted < record.rows_read:
+        if task is None:
+            _print_pass(self._console, record, ran=False)
+        elif record.rows_accepted < record.rows_read:
             share = record.rows_accepted / record.rows_read
             self._progress.update(task, margin=f"accepted {share:.2%}")
 
@@ -123,23 +126,35 @@ def _closeness(judgement: Judgement) -> float:
     return judgement.statistic / judgement.limit
 
 
-def _print_plain(console: Console, event: Event) -> None:
-    if isinstance(event, RunStarted):
-        _print_notices(console, event)
-    elif isinstance(event, PassEnded):
-        record = event.record
-        rate = human_count(record.rows_read / max(record.seconds, 1e-9))
-        console.print(
-            f"pass {record.name}: {record.rows_read:,} rows in {record.seconds:.2f} s "
-            f"({rate} rows/s)",
-            highlight=False,
-            markup=False,
-        )
+class _Lines:
+    """One plain line per pass."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._started: set[str] = set()
+
+    def observe(self, event: Event) -> None:
+        """Print what has happened."""
+        if isinstance(event, RunStarted):
+            _print_notices(self._console, event)
+        elif isinstance(event, PassStarted):
+            self._started.add(event.name)
+        elif isinstance(event, PassEnded):
+            _print_pass(self._console, event.record, ran=event.record.name in self._started)
+
+
+def _print_pass(console: Console, record: PassRecord, *, ran: bool) -> None:
+    rows = plural(record.rows_read, "row")
+    rate = human_count(record.rows_read / max(record.seconds, 1e-9))
+    how = f"in {record.seconds:.2f} s ({rate} rows/s)" if ran else "from the checkpoint"
+    console.print(
+        f"pass {record.name}: {rows} {how}", highlight=False, markup=False, soft_wrap=True
+    )
 
 
 def _print_notices(console: Console, event: RunStarted) -> None:
     for notice in event.notices:
-        console.print(f"notice: {notice}", highlight=False, markup=False)
+        console.print(f"notice: {notice}", highlight=False, markup=False, soft_wrap=True)
 
 
 def log_json(stream: TextIO) -> Observer:

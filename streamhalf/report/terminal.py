@@ -11,7 +11,9 @@ from rich.panel import Panel
 from rich.table import Table
 
 from streamhalf.data.inspection import StoreReport
+from streamhalf.names import plural
 from streamhalf.records import (
+    AS_WRITTEN,
     CertifyResult,
     FitResult,
     Judgement,
@@ -21,15 +23,23 @@ from streamhalf.records import (
     Verdict,
     VerifyResult,
 )
+from streamhalf.report.rejections import (
+    evidence_features,
+    leading_rejection,
+    rejection_sentence,
+    result_suggestions,
+)
 from streamhalf.report.words import (
     ABSENT,
     TAU,
-    evidence_features,
+    flagged,
     interval_details,
-    leading_rejection,
+    interval_sentence,
     outcome_words,
-    rejection_sentence,
-    suggestions,
+    reuse_notice,
+    sentence,
+    through,
+    useless,
     worst_judgement,
 )
 
@@ -83,7 +93,7 @@ def _rejected(result: MomentTestResult | FitResult) -> str:
         (
             f"The features are not standard Gaussian ({result.data}).",
             rejection_sentence(worst, whitened=whitened),
-            *suggestions(worst, whitened=whitened),
+            *result_suggestions(result),
         )
     )
 
@@ -188,7 +198,8 @@ def show_certificate(console: Console, result: CertifyResult) -> None:
     text = (
         f"The classifier errs on {100 * error.empirical:.3f}% of {error.n_rows:,} rows (at most "
         f"{100 * error.upper:.3f}% on their source if it never saw them, confidence "
-        f"{100 * (1 - result.tau):g}%).\n" + interval_details(result.certificate, result.tau)
+        f"{100 * (1 - result.tau):g}%).\n"
+        + interval_details(result.certificate, result.tau, whitened=result.whitening is not None)
     )
     console.print(Panel(escape(text), title="CERTIFICATE", title_align="left", expand=False))
 
@@ -204,31 +215,50 @@ def show_verification(console: Console, result: VerifyResult) -> None:
     console.print(table)
     failed = sum(not claim.holds for claim in result.claims)
     console.print(
-        "[green]every claim holds" if result.holds else f"[bold red]{failed} claims do not hold"
+        "[green]every claim holds"
+        if result.holds
+        else f"[bold red]{plural(failed, 'claim')} {'does' if failed == 1 else 'do'} not hold"
     )
+    if any(claim.name == AS_WRITTEN and not claim.holds for claim in result.claims):
+        console.print("the document was changed after it was written: its digest does not fit")
 
 
 def fit_sentence(result: FitResult) -> str:
     """The verdict in words that need no statistics."""
     if result.verdict is Verdict.REJECTED:
         return _rejected(result)
-    rows = str(result.data)
     if result.verdict is Verdict.INCONCLUSIVE:
-        return (
-            f"Too few rows to tell ({rows}).\nJudging at eps = {result.eps:.4g} takes about "
-            f"{result.rows_needed:,} rows"
-            + ("." if result.split == "reuse" else "; fewer where every pass may reuse all rows.")
-            if result.rows_needed is not None
-            else f"Not accepted: {result.notices[-1]}."
-        )
+        return _inconclusive(result)
     if result.error is None:
-        return f"Accepted ({rows})."
-    return (
+        return f"Accepted ({result.data})."
+    promise = (
         f"The halfspace errs on {100 * result.error.empirical:.3f}% of fresh rows, at most "
         f"{100 * result.error.upper:.3f}% (confidence {100 * (1 - result.tau):g}%).\n"
-        f"The features look Gaussian at accuracy eps = {result.eps:.4g} ({rows}), so this is "
-        "within a constant of the best halfspace plus eps, whichever labels were flipped."
-        + ("\n" + interval_details(result.certificate, result.tau) if result.certificate else "")
+        f"The features look Gaussian at accuracy eps = {result.eps:.4g} ({result.data}), so this "
+        f"is within a constant of the best halfspace {through(whitened=result.whitened)} plus eps, "
+        "whichever labels were flipped."
+    )
+    interval = (
+        interval_sentence(result.certificate, whitened=result.whitened)
+        if result.certificate
+        else ""
+    )
+    return "\n".join(text for text in (useless(result), promise, interval) if text)
+
+
+def _inconclusive(result: FitResult) -> str:
+    """What is missing, and what would do with the rows at hand."""
+    if result.rows_needed is None:
+        return f"Not accepted: {flagged(result.notices[-1])}."
+    reuse = reuse_notice(result)
+    return "\n".join(
+        text
+        for text in (
+            f"Too few rows to tell ({result.data}).",
+            f"Judging at eps = {result.eps:.4g} takes about {result.rows_needed:,} rows.",
+            reuse and sentence(reuse),
+        )
+        if text
     )
 
 
@@ -258,13 +288,11 @@ def _summary_table(judgements: tuple[Judgement, ...]) -> Table:
 
 def show_plan(console: Console, record: PlanRecord) -> None:
     """Rows, eps, passes, bytes and memory."""
+    size = f"{plural(record.rows, 'row')} of {plural(record.dim, 'feature')}"
     if record.conclusive:
-        text = f"{record.rows:,} rows of {record.dim} features can judge eps = {record.eps:.4g}"
+        text = f"{size} can judge eps = {record.eps:.4g}"
     else:
-        text = (
-            f"{record.rows:,} rows of {record.dim} features are too few for eps = "
-            f"{record.eps:.4g}: it takes {record.rows_needed:,}"
-        )
+        text = f"{size} are too few for eps = {record.eps:.4g}: it takes {record.rows_needed:,}"
     console.print(text, highlight=False, soft_wrap=True)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("pass")

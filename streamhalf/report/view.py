@@ -19,20 +19,26 @@ from streamhalf.records import (
 )
 from streamhalf.report import distribution, pictures
 from streamhalf.report.figures import Column, Figure, Table
+from streamhalf.report.rejections import (
+    evidence_features,
+    leading_rejection,
+    rejection_sentence,
+    result_suggestions,
+)
 from streamhalf.report.tables import fact_table, pass_table, tester_details, tester_summary
 from streamhalf.report.words import (
+    ONE_CLASS,
     QUESTIONS,
+    REUSE,
     certify_headline,
     count,
-    evidence_features,
     fit_details,
     fit_headline,
     interval_details,
-    leading_rejection,
     number,
     percent,
-    rejection_sentence,
-    suggestions,
+    reuse_notice,
+    sentence,
 )
 
 
@@ -103,11 +109,11 @@ def _view_fit(result: FitResult) -> Report:
         details=(rejection_sentence(rejection, whitened=whitened),)
         if rejection
         else fit_details(result),
-        advice=suggestions(rejection, whitened=whitened) if rejection else _advice(result),
-        notices=result.notices,
+        advice=result_suggestions(result) if rejection else _advice(result),
+        notices=_other_notices(result.notices),
         sections=_present(
             first,
-            _interval_section(result.certificate, upper, result.tau),
+            _interval_section(result.certificate, upper, result.tau, whitened=whitened),
             _path_section(result),
             *_slab_sections(result),
             _moment_section(result),
@@ -135,7 +141,12 @@ def _view_certificate(result: CertifyResult) -> Report:
         advice=(),
         notices=result.notices,
         sections=_present(
-            _interval_section(result.certificate, result.error.upper, result.tau),
+            _interval_section(
+                result.certificate,
+                result.error.upper,
+                result.tau,
+                whitened=result.whitening is not None,
+            ),
             _profile_section(result.certificate),
             Section("halfspace", "The classifier", figures=(weights,)) if weights else None,
             _pass_section(result.passes),
@@ -150,8 +161,7 @@ def _present(*sections: Section | None) -> tuple[Section, ...]:
 
 
 def _subject(result: FitResult | CertifyResult) -> str:
-    size = f"{count(result.data.rows)} rows of {count(result.data.dim)} features"
-    return f"{result.data.source}: {size}" if result.data.source else size
+    return f"{result.data.source}: {result.data}" if result.data.source else str(result.data)
 
 
 def _footer(result: FitResult | CertifyResult) -> str:
@@ -163,9 +173,13 @@ def _advice(result: FitResult) -> tuple[str, ...]:
     if result.verdict is not Verdict.INCONCLUSIVE or result.rows_needed is None:
         return ()
     coarser = ", or ask for less with a larger `--eps`" if result.eps < _LARGEST_EPS else ""
-    return (
-        f"Gather more rows; for small data try `--rows reuse` (all rows in every pass){coarser}.",
-    )
+    reuse = reuse_notice(result)
+    return (f"Gather more rows{coarser}.", *((sentence(reuse),) if reuse else ()))
+
+
+def _other_notices(notices: tuple[str, ...]) -> tuple[str, ...]:
+    """Notices that are not said elsewhere on the page."""
+    return tuple(text for text in notices if REUSE not in text and not text.startswith(ONE_CLASS))
 
 
 def _evidence_section(judgement: Judgement, whitened: bool) -> Section:
@@ -201,12 +215,12 @@ def _missing_section(result: FitResult) -> Section | None:
 
 
 def _interval_section(
-    certificate: CertificateRecord | None, upper: float, tau: float
+    certificate: CertificateRecord | None, upper: float, tau: float, *, whitened: bool
 ) -> Section | None:
     if certificate is None:
         return None
     figure = pictures.interval_figure(certificate, upper)
-    words = interval_details(certificate, tau)
+    words = interval_details(certificate, tau, whitened=whitened)
     return Section("interval", "How good is it?", (words,), (figure,) if figure else ())
 
 

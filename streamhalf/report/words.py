@@ -6,10 +6,11 @@ import math
 import re
 from collections.abc import Sequence
 
+from streamhalf.names import plural
 from streamhalf.records import (
     CertificateRecord,
     CertifyResult,
-    Evidence,
+    ErrorRecord,
     FitResult,
     Judgement,
     Outcome,
@@ -22,12 +23,23 @@ TAU = "probability of a wrong statement"
 ABSENT = "–"
 """Stands where the document has no number."""
 
-_MOST_FEATURES_NAMED = 4
+REUSE = "`--rows reuse`"
+"""Names the option that lets every pass use all rows."""
+
+ONE_CLASS = "all labels are "
+"""Begins the notice about labels of one class."""
+
+COIN = 0.4
+"""Error from which a halfspace is hardly better than a coin toss."""
+
+_HALF = 0.47
+"""Error from which it is as good as one."""
 
 QUESTIONS = {
     "largest moment": "Do averages of products of features match those of a Gaussian?",
     "second moment": "Is the spread the same in every direction?",
-    "quadratics": "Do squares and products of features vary as they should? An extra test.",
+    "quadratics": "Do squares and products of features vary as they should? The guarantee does "
+    "not rest on it: an extra test, judged where the rows suffice for it.",
     "exchangeable chunks": "Do all stretches of rows look alike?",
     "acceptance": "Are as many rows near the boundary as there should be?",
     "slab mass": "Is the histogram along the candidate a Gaussian bell?",
@@ -73,6 +85,11 @@ def confidence(tau: float) -> str:
     return f"{100 * (1 - tau):g}%"
 
 
+def through(*, whitened: bool) -> str:
+    """The halfspaces that a certificate speaks of, by what they go through."""
+    return "through the mean of the features" if whitened else "through the origin"
+
+
 def fit_headline(result: FitResult) -> str:
     """The verdict of a fit in one sentence that needs no statistics."""
     if result.verdict is Verdict.REJECTED:
@@ -83,7 +100,7 @@ def fit_headline(result: FitResult) -> str:
     if result.verdict is Verdict.INCONCLUSIVE:
         if result.rows_needed is not None:
             return (
-                f"{count(result.data.rows)} rows are too few to tell; about "
+                f"{plural(result.data.rows, 'row')} are too few to tell; about "
                 f"{count(result.rows_needed)} would settle it at accuracy eps = "
                 f"{number(result.eps)}."
             )
@@ -92,6 +109,10 @@ def fit_headline(result: FitResult) -> str:
         )
     if result.error is None:
         return "The features passed every test."
+    return useless(result) or _accepted_headline(result, result.error)
+
+
+def _accepted_headline(result: FitResult, error: ErrorRecord) -> str:
     certificate = result.certificate
     if certificate is not None and certificate.n_errors == 0:
         return (
@@ -102,48 +123,97 @@ def fit_headline(result: FitResult) -> str:
         best = percent(certificate.opt.lower_empirical)
         return (
             f"The halfspace is wrong on {percent(certificate.error)} of "
-            f"{certificate_rows(certificate)}, and no halfspace through the origin on less than "
-            f"{best}."
+            f"{certificate_rows(certificate)}, and no halfspace "
+            f"{through(whitened=result.whitened)} on less than {best}."
         )
     return (
-        f"The halfspace is wrong on {percent(result.error.empirical)} of rows it never saw, and "
+        f"The halfspace is wrong on {percent(error.empirical)} of rows it never saw, and "
         "the features passed every test that its guarantee rests on."
     )
 
 
+def useless(result: FitResult) -> str:
+    """That an accepted halfspace is true to its promise and still of no use; empty where it is."""
+    if result.verdict is not Verdict.ACCEPTED or result.error is None:
+        return ""
+    error = result.error.empirical
+    if one_class := [text for text in result.notices if text.startswith(ONE_CLASS)]:
+        return sentence(one_class[0])
+    if error < COIN:
+        return ""
+    lower = result.opt.lower_empirical if result.opt else 0.0
+    others = f"halfspace {through(whitened=result.whitened)}"
+    if lower >= COIN:
+        return (
+            f"No better than a coin toss: the halfspace is wrong on {percent(error)} of rows it "
+            f"never saw, and every {others} is wrong on {percent(lower)} at least, so the labels "
+            "hardly depend on which side of one a row lies."
+        )
+    word = "No" if error >= _HALF else "Hardly"
+    return (
+        f"{word} better than a coin toss: the halfspace is wrong on {percent(error)} of rows it "
+        f"never saw. The promise holds but says little: the best {others} may be hardly better."
+    )
+
+
+def sentence(notice: str) -> str:
+    """A notice as a sentence."""
+    return f"{notice[:1].upper()}{notice[1:]}."
+
+
 def fit_details(result: FitResult) -> tuple[str, ...]:
-    """What an expert wants to know next."""
+    """What an expert wants to know next; nothing that the headline has said."""
     if result.verdict is not Verdict.ACCEPTED or result.error is None:
         return ()
+    said = percent(result.error.empirical)
+    unseen = "" if said in fit_headline(result) else f"On rows it never saw it is wrong on {said}. "
     return (
-        f"On rows it never saw it is wrong on {percent(result.error.empirical)}, and on their "
-        f"source on {percent(result.error.upper)} at most (confidence {confidence(result.tau)}). "
-        f"The features look Gaussian at accuracy eps = {number(result.eps)}, so this is within a "
-        "constant of the best halfspace plus eps, "
-        "whichever labels were flipped.",
+        f"{unseen}On the source of the rows it is wrong on {percent(result.error.upper)} at most "
+        f"(confidence {confidence(result.tau)}). The features look Gaussian at accuracy eps = "
+        f"{number(result.eps)}, so this is within a constant of the best halfspace "
+        f"{through(whitened=result.whitened)} plus eps, whichever labels were flipped.",
     )
+
+
+def remedy(result: FitResult) -> str:
+    """What to do about a run that left no halfspace."""
+    if result.verdict is Verdict.INCONCLUSIVE and result.rows_needed is not None:
+        reuse = reuse_notice(result)
+        return (
+            f"{plural(result.data.rows, 'row')} were too few: fit on about "
+            f"{count(result.rows_needed)}" + (f", or: {reuse}" if reuse else "")
+        )
+    if result.verdict is Verdict.REJECTED:
+        return "mend the features as the run advises (its report says how), then fit again"
+    return "fit again"
+
+
+def reuse_notice(result: FitResult) -> str:
+    """That the rows at hand suffice if every pass may use them all; empty where they do not."""
+    return next((text for text in result.notices if REUSE in text), "")
 
 
 def certify_headline(result: CertifyResult) -> str:
     """What is certified about somebody's classifier, in one sentence."""
     if result.error.empirical == 0:
-        rows = count(result.error.n_rows)
-        return f"The classifier is right on all {rows} rows: none can do better on these data."
+        rows = plural(result.error.n_rows, "row")
+        return f"The classifier is right on all {rows}: none can do better on these data."
     text = f"The classifier is wrong on {percent(result.error.empirical)} of these rows"
     if result.certificate.opt.lower_empirical > 0:
         best = percent(result.certificate.opt.lower_empirical)
-        return f"{text}, and no halfspace through the origin is wrong on less than {best} of them."
+        others = through(whitened=result.whitening is not None)
+        return f"{text}, and no halfspace {others} is wrong on less than {best} of them."
     return f"{text}; no bound above 0 could be certified for the best halfspace."
 
 
 def certificate_rows(certificate: CertificateRecord) -> str:
     """The rows that a certificate speaks of."""
-    rows = f"{count(certificate.n_rows)} rows"
+    rows = plural(certificate.n_rows, "row")
     return f"all {rows}" if certificate.share >= 1 else f"the {rows} of the certificate"
 
 
-def interval_details(certificate: CertificateRecord, tau: float) -> str:
-    """The certified interval for an expert."""
+def interval_sentence(certificate: CertificateRecord, *, whitened: bool) -> str:
+    """The certified interval and its ratio, for a first read."""
     rows = certificate_rows(certificate)
     if certificate.n_errors == 0:
         return (
@@ -155,47 +225,32 @@ def interval_details(certificate: CertificateRecord, tau: float) -> str:
     if lower <= 0:
         return (
             f"{said}; no lower bound above 0 could be certified (if some halfspace errs on no row, "
-            f"0 is the answer). Otherwise: {certificate.advice}."
+            f"0 is the answer). Otherwise: {flagged(certificate.advice)}."
         )
     ratio = "" if certificate.ratio is None else f" Their ratio is {number(certificate.ratio)}."
     return (
-        f"{said}; any other through the origin errs on {percent(lower)} at least (L), whatever the "
-        f"features.{ratio} For the source of the rows L is {percent(certificate.opt.lower)} "
+        f"{said}; any other {through(whitened=whitened)} errs on {percent(lower)} at least (L), "
+        f"whatever the features.{ratio}"
+    )
+
+
+def interval_details(certificate: CertificateRecord, tau: float, *, whitened: bool) -> str:
+    """The certified interval for an expert."""
+    said = interval_sentence(certificate, whitened=whitened)
+    if certificate.n_errors == 0 or certificate.opt.lower_empirical <= 0:
+        return said
+    return (
+        f"{said} For the source of the rows L is {percent(certificate.opt.lower)} "
         f"(confidence {confidence(tau)}). L depends on the direction it is computed from "
         "(certificate.direction): from another it may come out higher or lower, and holds all the "
         f"same. The bound is weakest for halfspaces {degrees(certificate.angle_low)} to "
-        f"{degrees(certificate.angle_high)} away from it; {certificate.advice}."
+        f"{degrees(certificate.angle_high)} away from it; {flagged(certificate.advice)}."
     )
 
 
-def leading_rejection(judgements: Sequence[Judgement]) -> Judgement | None:
-    """The rejection to show first: one that names moments, else the first."""
-    rejected = [judgement for judgement in judgements if judgement.outcome is Outcome.REJECTED]
-    named = [judgement for judgement in rejected if judgement.tester == "largest moment"]
-    return next(iter(named or rejected), None)
-
-
-def rejection_sentence(judgement: Judgement, *, whitened: bool) -> str:
-    """What a rejecting tester saw."""
-    said = (
-        f"Tester “{judgement.tester}” has {number(judgement.statistic)}; the limit is "
-        f"{number(judgement.limit)} and chance alone reaches {number(judgement.null_quantile)}."
-    )
-    where = f"In pass {judgement.pass_name}" if judgement.pass_name else "Here"
-    if not judgement.evidence:
-        return f"{where}: {said}"
-    evidence = judgement.evidence[0]
-    what = f"mean of {evidence.name}" if judgement.tester == "largest moment" else evidence.name
-    of = " of the whitened features" if whitened else ""
-    return (
-        f"{where} the {what}{of} is {number(evidence.observed)}; a standard Gaussian has "
-        f"{number(evidence.expected)}. {said}"
-    )
-
-
-def evidence_features(*, whitened: bool) -> str:
-    """Which features the evidence speaks of, where they are not the stored ones."""
-    return "x1, x2, ... are the whitened features, not the stored ones." if whitened else ""
+def flagged(advice: str) -> str:
+    """Advice that names a parameter, with the option of the command line."""
+    return re.sub(r"\bcertificate_degree (\d)", r"`--certificate-degree \1`", advice)
 
 
 def outcome_words(outcome: Outcome, n: int | None = None) -> str:
@@ -214,49 +269,3 @@ def _badness(judgement: Judgement) -> tuple[bool, float]:
     share = judgement.statistic / judgement.limit if judgement.limit else judgement.statistic
     # a share that is not a number compares with nothing; it is never the worst
     return judgement.outcome is Outcome.REJECTED, share if share == share else -1.0
-
-
-def suggestions(judgement: Judgement, *, whitened: bool) -> tuple[str, ...]:
-    """What to do about a rejection."""
-    if judgement.tester == "exchangeable chunks":
-        return ("The rows come in an order. Shuffle them before they are stored.",)
-    if judgement.pass_name.startswith("update"):
-        return (
-            "The features look Gaussian as a whole, but not near the boundary of the halfspace. "
-            "More rows or whitening will not change that: look at the rows with a small margin "
-            "|w·x|. Features of this pass are coordinates of the localised rows, not columns.",
-        )
-    if judgement.tester in ("slab mass", "slab covariance", "acceptance"):
-        return (
-            "Along the halfspace the features are not Gaussian. Look at the slab named above: "
-            "a cluster, a gap or a rounded feature shows up there.",
-        )
-    columns = named_features(judgement.evidence[:1])
-    columns = f"the features behind whitened {columns}" if whitened and columns else columns
-    inspect = f"Inspect {columns}: outliers, clipping, rounding, duplicates." if columns else ""
-    if not whitened and _highest_degree(judgement) <= 2:
-        first = (
-            "Mean, scale or correlation of the features is off. Run again with "
-            "`--whiten` (in Python `whiten=True`), which estimates and removes them."
-        )
-    else:
-        first = (
-            "Mean and covariance are not the cause, so whitening alone will not help: the shape "
-            "of the features differs from a Gaussian. Transform them, or use another method."
-        )
-    return tuple(text for text in (first, inspect) if text)
-
-
-def named_features(evidence: Sequence[Evidence]) -> str:
-    """The features that evidence names, such as x3 and x7."""
-    found = [name for item in evidence for name in re.findall(r"\bx\d+", item.name)]
-    names = list(dict.fromkeys(found))[:_MOST_FEATURES_NAMED]
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _highest_degree(judgement: Judgement) -> int:
-    """Degree of the leading moment; directions and everything else stand for degree 2."""
-    if judgement.tester != "largest moment" or not judgement.evidence:
-        return 2
-    powers = re.findall(r"x\d+(?:\^(\d{1,3}))?", judgement.evidence[0].name)
-    return sum(int(power or 1) for power in powers)

@@ -7,18 +7,23 @@ import dataclasses
 import numpy as np
 import pytest
 
+import streamhalf
 from streamhalf.cli import main
 from streamhalf.config import RunConfig
-from streamhalf.records import Judgement, Outcome
+from streamhalf.records import FitResult, Judgement, OptRecord, Outcome, WhiteningRecord
 from streamhalf.report.html import render_report
 from streamhalf.report.jupyter import result_html
+from streamhalf.report.rejections import rejection_sentence, result_suggestions
 from streamhalf.report.terminal import fit_sentence
 from streamhalf.report.words import (
     TAU,
+    certify_headline,
     fit_headline,
+    flagged,
     interval_details,
+    interval_sentence,
     outcome_words,
-    rejection_sentence,
+    remedy,
     worst_judgement,
 )
 from tests.report.conftest import Results
@@ -51,16 +56,19 @@ def test_evidence__says_that_features_are_whitened(results: Results) -> None:
 def test_interval_details__says_what_the_bound_depends_on(results: Results) -> None:
     certificate = results.accepted.certificate
     assert certificate is not None
-    said = interval_details(certificate, 0.01)
+    said = interval_details(certificate, 0.01, whitened=False)
     assert "at least (L), whatever the features" in said
     assert "L depends on the direction it is computed from" in said
-    assert said in fit_sentence(results.accepted)
+    assert interval_sentence(certificate, whitened=False) in fit_sentence(results.accepted)
+    assert "L depends on" not in fit_sentence(results.accepted)
     none = dataclasses.replace(certificate.opt, lower_empirical=0.0, lower=0.0)
     advised = dataclasses.replace(certificate, opt=none, ratio=None, advice="about 9 rows help")
-    assert "if some halfspace errs on no row, 0 is the answer" in interval_details(advised, 0.01)
+    assert "if some halfspace errs on no row, 0 is the answer" in interval_details(
+        advised, 0.01, whitened=False
+    )
     perfect = dataclasses.replace(advised, n_errors=0, error=0.0)
-    assert "9 rows" not in interval_details(perfect, 0.01)
-    assert "L = 0 is the answer" in interval_details(perfect, 0.01)
+    assert "9 rows" not in interval_details(perfect, 0.01, whitened=False)
+    assert "L = 0 is the answer" in interval_details(perfect, 0.01, whitened=False)
     fitted = dataclasses.replace(results.accepted, certificate=perfect)
     assert fit_headline(fitted).startswith("The halfspace is right on all 120,000 rows")
 
@@ -84,3 +92,100 @@ def test_tau__is_the_same_everywhere(
     assert TAU in " ".join(capsys.readouterr().out.split())
     assert TAU in (RunConfig.__doc__ or "").lower()
     assert f"tau, {TAU}" in render_report(results.accepted)
+
+
+def test_whitened__certificates_speak_of_halfspaces_through_the_mean(results: Results) -> None:
+    plain, certified = results.accepted, results.certificate
+    mean = WhiteningRecord((0.0,) * 3, ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
+    whitened = dataclasses.replace(plain, whitened=True)
+    moved = dataclasses.replace(certified, whitening=mean)
+    for show in (fit_sentence, fit_headline, render_report, result_html):
+        assert "through the origin" in show(plain)
+        assert "through the mean" not in show(plain)
+        assert "through the mean of the features" in show(whitened)
+        assert "through the origin" not in show(whitened)
+    for page in (render_report(moved), result_html(moved), certify_headline(moved)):
+        assert "through the mean of the features" in page
+        assert "through the origin" not in page
+
+
+def erring(result: FitResult, error: float, lower: float) -> FitResult:
+    """The same result with another error and bound."""
+    assert result.error is not None
+    return dataclasses.replace(
+        result,
+        error=dataclasses.replace(result.error, empirical=error),
+        opt=OptRecord(lower, lower),
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "lower", "said"),
+    [
+        (0.495, 0.0, "No better than a coin toss: the halfspace is wrong on 49.500%"),
+        (0.42, 0.1, "Hardly better than a coin toss: the halfspace is wrong on 42.000%"),
+        (0.495, 0.45, "every halfspace through the origin is wrong on 45.000% at least"),
+    ],
+)
+def test_accepted__says_that_it_is_of_no_use(
+    results: Results, error: float, lower: float, said: str
+) -> None:
+    result = erring(results.accepted, error, lower)
+    assert fit_sentence(result).startswith(fit_headline(result))
+    assert said in fit_headline(result)
+    assert said in Page(render_report(result)).text
+    assert "coin" not in render_report(results.accepted)
+
+
+def test_accepted__says_that_all_labels_are_the_same() -> None:
+    X = np.random.default_rng(8).standard_normal((100_000, 2))
+    for label, said in ((1, "All labels are +1: "), (-1, "All labels are -1: ")):
+        result = streamhalf.fit((X, np.full(len(X), label)), eps=0.25, certificate_degree=0)
+        assert result.verdict == "accepted"
+        assert fit_headline(result).startswith(said)
+        assert fit_sentence(result).startswith(said)
+
+
+def advice(X: np.ndarray) -> tuple[str, str]:
+    """What a fit and a moment test advise about these features."""
+    y = np.where(X[:, 0] > X[:, 0].mean(), 1, -1)
+    fitted, tested = streamhalf.fit((X, y), eps=0.25), streamhalf.test((X, y))
+    return " ".join(result_suggestions(fitted)), " ".join(result_suggestions(tested))
+
+
+def test_suggestions__whitening_is_for_means_and_covariances_alone() -> None:
+    X = np.random.default_rng(9).standard_normal((100_000, 3))
+    for text in advice(X * 1000 + 5000):
+        assert "--whiten" in text
+    for text in advice(X**3):
+        assert "--whiten" not in text
+        assert "shape of the features differs" in text
+    for text in advice(np.column_stack([X[:, :2], np.full(len(X), 7.0)])):
+        assert text.startswith("x3 is constant: remove it")
+
+
+def test_rejection_sentence__tells_one_quantity_with_its_own_limit() -> None:
+    X = 1000 * np.random.default_rng(9).standard_normal((100_000, 2)) + 5000
+    (first, *_) = streamhalf.test((X, np.ones(len(X)))).testers
+    said = rejection_sentence(first, whitened=False)
+    assert first.statistic > 1e9
+    assert "e+" not in said
+    assert f"off by {first.evidence[0].deviation:.4g}; the limit is 0.1" in said
+    assert "chance alone stays below" in said
+
+
+def test_inconclusive__names_reuse_only_where_it_helps(results: Results) -> None:
+    assert "reuse" not in fit_sentence(results.inconclusive)
+    assert "reuse" not in render_report(results.inconclusive)
+    X = np.random.default_rng(10).standard_normal((40_000, 2))
+    y = np.where(X[:, 0] > 0, 1, -1)
+    few = streamhalf.fit((X, y))
+    assert few.verdict == "inconclusive"
+    for text in (fit_sentence(few), Page(render_report(few)).text, remedy(few)):
+        assert "--rows reuse" in text
+    assert streamhalf.fit((X, y), rows="reuse").verdict == "accepted"
+
+
+def test_flagged__names_the_option() -> None:
+    said = "certificate_degree 6 would tighten it (now 4)"
+    assert flagged(said) == "`--certificate-degree 6` would tighten it (now 4)"

@@ -1,0 +1,220 @@
+"""A rejection in words: which tester to show, what it saw, and what to do about it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from streamhalf.records import (
+    DiagnosticsRecord,
+    Evidence,
+    FitResult,
+    Judgement,
+    MomentTestResult,
+    Outcome,
+)
+from streamhalf.report.words import number
+
+_MOST_FEATURES_NAMED = 4
+
+_LEAST_RELATIVE_VARIANCE = 1e-9
+"""Below this share of its mean square a feature's variance is rounding: it is constant."""
+
+_MOST_RELATIVE_MEAN = 300.0
+"""In units of the spread; beyond it the shape drowns in the rounding of fourth powers."""
+
+_LARGEST = 1e30
+"""Beyond it powers overflow, and nothing is known about the shape."""
+
+_SHAPE = 0.15
+"""Normalised Hermite moment of a standardised feature from which its shape is not Gaussian."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureShape:
+    """What four moments say about one feature, whatever its mean and scale."""
+
+    name: str
+    constant: bool
+    gaussian: bool
+
+
+def leading_rejection(judgements: Sequence[Judgement]) -> Judgement | None:
+    """The rejection to show first: one that names moments, else the first."""
+    rejected = [judgement for judgement in judgements if judgement.outcome is Outcome.REJECTED]
+    named = [judgement for judgement in rejected if judgement.tester == "largest moment"]
+    return next(iter(named or rejected), None)
+
+
+def rejection_sentence(judgement: Judgement, *, whitened: bool) -> str:
+    """What a rejecting tester saw: one quantity, against its own limit."""
+    where = f"In pass {judgement.pass_name}" if judgement.pass_name else "Here"
+    chance = f"chance alone stays below {number(judgement.null_quantile)}"
+    statistic = (
+        f"tester “{judgement.tester}” has {number(judgement.statistic)}; the limit is "
+        f"{number(judgement.limit)}, and {chance}."
+    )
+    if not judgement.evidence:
+        return f"{where} {statistic}"
+    evidence = judgement.evidence[0]
+    moment = judgement.tester == "largest moment"
+    of = " of the whitened features" if whitened else ""
+    said = (
+        f"{where} the {'mean of ' * moment}{evidence.name}{of} is {number(evidence.observed)}; a "
+        f"standard Gaussian has {number(evidence.expected)}."
+    )
+    if moment or math.isclose(evidence.deviation, judgement.statistic, rel_tol=1e-3):
+        return (
+            f"{said} On the scale of tester “{judgement.tester}” it is off by "
+            f"{number(evidence.deviation)}; the limit is {number(evidence.limit)}, and {chance}."
+        )
+    return f"{said} In all, {statistic}"
+
+
+def evidence_features(*, whitened: bool) -> str:
+    """Which features the evidence speaks of, where they are not the stored ones."""
+    return "x1, x2, ... are the whitened features, not the stored ones." if whitened else ""
+
+
+def result_suggestions(result: FitResult | MomentTestResult) -> tuple[str, ...]:
+    """What to do about the leading rejection of a result; nothing where there is none."""
+    judgement = leading_rejection(result.testers)
+    if judgement is None:
+        return ()
+    measured = result.measurements if isinstance(result, FitResult) else None
+    shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(judgement)
+    return suggestions(judgement, whitened=result.whitened, shapes=shapes)
+
+
+def suggestions(
+    judgement: Judgement, *, whitened: bool, shapes: Sequence[FeatureShape] = ()
+) -> tuple[str, ...]:
+    """What to do about a rejection."""
+    if judgement.tester == "exchangeable chunks":
+        return ("The rows come in an order. Shuffle them before they are stored.",)
+    if judgement.pass_name.startswith("update"):
+        return (
+            "The features look Gaussian as a whole, but not near the boundary of the halfspace. "
+            "More rows or whitening will not change that: look at the rows with a small margin "
+            "|w·x|. Features of this pass are coordinates of the localised rows, not columns.",
+        )
+    if judgement.tester in ("slab mass", "slab covariance", "acceptance"):
+        return (
+            "Along the halfspace the features are not Gaussian. Look at the slab named above: "
+            "a cluster, a gap or a rounded feature shows up there.",
+        )
+    return _moment_suggestions(judgement, whitened, shapes)
+
+
+def _moment_suggestions(
+    judgement: Judgement, whitened: bool, shapes: Sequence[FeatureShape]
+) -> tuple[str, ...]:
+    """Whitening cures means and covariances, and nothing else."""
+    if constant := [shape.name for shape in shapes if shape.constant]:
+        one = len(constant) == 1
+        return (
+            f"{_names(constant)} {'is' if one else 'are'} constant: remove "
+            f"{'it' if one else 'them'}; a constant cannot be whitened.",
+        )
+    strange = [shape.name for shape in shapes if not shape.gaussian]
+    columns = _names(strange) or named_features(judgement.evidence[:1])
+    columns = f"the features behind whitened {columns}" if whitened and columns else columns
+    inspect = f"Inspect {columns}: outliers, clipping, rounding, duplicates." if columns else ""
+    if not whitened and not strange and _highest_degree(judgement) <= 2:
+        first = (
+            "Mean, scale or correlation of the features is off. Run again with "
+            "`--whiten` (in Python `whiten=True`), which estimates and removes them."
+        )
+    elif strange and not whitened:
+        first = (
+            "Whatever mean and scale are, the shape of the features differs from a Gaussian (skew "
+            "or tails), so another mean and scale will not help. Transform them (a logarithm, "
+            "ranks), or use another method."
+        )
+    else:
+        first = (
+            "Mean and covariance are not the cause: the shape of the features differs from a "
+            "Gaussian. Transform them, or use another method."
+        )
+    return tuple(text for text in (first, inspect) if text)
+
+
+def named_features(evidence: Sequence[Evidence]) -> str:
+    """The features that evidence names, such as x3 and x7."""
+    return _names([name for item in evidence for name in re.findall(r"\bx\d+", item.name)])
+
+
+def _names(found: Sequence[str]) -> str:
+    names = list(dict.fromkeys(found))
+    if len(names) > _MOST_FEATURES_NAMED:
+        more = len(names) - _MOST_FEATURES_NAMED + 1
+        names = [*names[: _MOST_FEATURES_NAMED - 1], f"{more} more"]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _highest_degree(judgement: Judgement) -> int:
+    """Degree of the leading moment; directions and everything else stand for degree 2."""
+    if judgement.tester != "largest moment" or not judgement.evidence:
+        return 2
+    powers = re.findall(r"x\d+(?:\^(\d{1,3}))?", judgement.evidence[0].name)
+    return sum(int(power or 1) for power in powers)
+
+
+def _measured_shapes(measured: DiagnosticsRecord) -> list[FeatureShape]:
+    """From the Hermite moments of each feature: he_m / sqrt(m!), of degrees 1 to 4."""
+    shapes = []
+    for i, (one, two, *higher) in enumerate(
+        row for row in measured.feature_moments if len(row) > 1
+    ):
+        square = 1 + math.sqrt(2) * two
+        three = math.sqrt(6) * higher[0] + 3 * one if higher else math.nan
+        four = math.sqrt(24) * higher[1] + 6 * square - 3 if len(higher) > 1 else math.nan
+        shapes.append(_shape(f"x{i + 1}", one, square, three, four))
+    return shapes
+
+
+def _evident_shapes(judgement: Judgement) -> list[FeatureShape]:
+    """From the moments that the evidence names, where they are of one centred feature."""
+    means = {item.name: item.observed for item in judgement.evidence}
+    if judgement.tester != "largest moment" or _highest_degree(judgement) > 2:
+        return []
+    if _highest_degree(judgement) == 1:
+        return [FeatureShape(name, True, False) for name in means if _is_power_of(name, means)]
+    features = {name.partition("^")[0] for name in means if re.fullmatch(r"x\d+\^[24]", name)}
+    return [
+        # the leading evidence is of the lowest degree beyond its limit, so means are about 0
+        _shape(name, 0.0, means[f"{name}^2"], math.nan, means.get(f"{name}^4", math.nan))
+        for name in sorted(features, key=lambda name: int(name[1:]))
+        if f"{name}^2" in means
+    ]
+
+
+def _is_power_of(name: str, means: Mapping[str, float]) -> bool:
+    """Whether a mean of powers is the power of the mean: the feature is constant then."""
+    if not abs(means[name]) < _LARGEST:
+        return False
+    powers = {k: means.get(f"{name}^{k}") for k in (2, 4, 6, 8)}
+    return any(
+        found is not None and math.isclose(found, means[name] ** k, rel_tol=1e-9)
+        for k, found in powers.items()
+    )
+
+
+def _shape(name: str, mean: float, square: float, cube: float, fourth: float) -> FeatureShape:
+    """Standardise four raw moments and look at skew and tails; what is not known is fine."""
+    if not max(abs(mean), abs(square)) < _LARGEST:
+        return FeatureShape(name, constant=False, gaussian=True)
+    variance = square - mean**2
+    if variance <= _LEAST_RELATIVE_VARIANCE * max(square, _LEAST_RELATIVE_VARIANCE):
+        return FeatureShape(name, constant=True, gaussian=False)
+    spread = math.sqrt(variance)
+    if abs(mean) > _MOST_RELATIVE_MEAN * spread:
+        return FeatureShape(name, constant=False, gaussian=True)
+    skew = (cube - 3 * mean * square + 2 * mean**3) / spread**3
+    tails = (fourth - 4 * mean * cube + 6 * mean**2 * square - 3 * mean**4) / variance**2
+    if math.isnan(tails) and mean == 0:
+        tails = fourth / variance**2
+    off = (abs(skew) / math.sqrt(6), abs(tails - 3) / math.sqrt(24))
+    return FeatureShape(name, constant=False, gaussian=not any(one > _SHAPE for one in off))
