@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import resource
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def measure_rows(folder: Folder, *, sizes: list[int], rounds: int) -> Table:
     lines, per_row, peaks = [], {}, {}
     for rows in sizes:
         store = folder.store(rows, DIM)
-        with _workers(2) as (_, client):
+        with _workers(2) as client:
             seconds = take_turns(
                 {"fit": lambda s=store, c=client: _fit(s, client=c)}, rounds=rounds
             )["fit"]
@@ -48,7 +49,7 @@ def measure_rows(folder: Folder, *, sizes: list[int], rounds: int) -> Table:
 def measure_workers(folder: Folder, *, rows: int, rounds: int) -> Table:
     """One against two workers, threads and processes."""
     store = folder.store(rows, DIM)
-    with _workers(1) as (_, one), _workers(2) as (_, two):
+    with _workers(1) as one, _workers(2) as two:
         seconds = take_turns(
             {
                 "1 thread": lambda: _fit(store, scheduler="threads", n_workers=1),
@@ -97,17 +98,12 @@ def measure_chunks(folder: Folder, *, rows: int, rounds: int) -> Table:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Nothing:
-    """The context of tasks that do nothing."""
-
-
 def measure_tasks(*, counts: list[int]) -> Table:
     """What a task costs that does nothing: the scheduler's share of a pass."""
     lines = []
     with open_engine("threads", 2) as threads, open_engine("processes", 2) as cluster:
         for count in counts:
-            job = Job("tasks", _Nothing(), tuple(range(count)), (1,) * count, _leaf, _combine)
+            job = Job("tasks", None, tuple(range(count)), (1,) * count, _leaf, _combine)
             taken = []
             for engine in (threads, cluster):
                 started = time.perf_counter()
@@ -139,16 +135,11 @@ def _peak_mebibytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-class _workers:  # noqa: N801
-    """A local cluster of one-thread workers."""
-
-    def __init__(self, count: int) -> None:
-        self.cluster = LocalCluster(count, threads_per_worker=1, dashboard_address=":0")
-        self.client = Client(self.cluster, set_as_default=False)
-
-    def __enter__(self) -> tuple[LocalCluster, Client]:
-        return self.cluster, self.client
-
-    def __exit__(self, *error: object) -> None:
-        self.client.close()
-        self.cluster.close()
+@contextmanager
+def _workers(count: int) -> Iterator[Client]:
+    """A client of a local cluster of one-thread workers."""
+    with (
+        LocalCluster(count, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
