@@ -138,10 +138,11 @@ Picture = Plot | HeatMap | Interval | Comparison
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table; numbers are aligned to the right."""
+    """A column of a table; numbers are aligned to the right, and names do not break."""
 
     label: str
     numeric: bool = True
+    name: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from html import escape
 
 from streamhalf.records import CertifyResult, FitResult
-from streamhalf.report.figures import Figure, HeatMap, Picture, Plot, Points, Steps, Table
+from streamhalf.report.figures import Column, Figure, HeatMap, Picture, Plot, Points, Steps, Table
 from streamhalf.report.stylesheet import STYLESHEET
 from streamhalf.report.svg import draw
 from streamhalf.report.view import Report, Section, view_result
@@ -138,8 +138,7 @@ def _table(table: Table, *, whole: bool = False) -> str:
     """A table in a box that scrolls by itself, also with the keyboard."""
     name = escape(table.caption, quote=True)
     heads = "".join(
-        f'<th scope="col"{_aligned(column.numeric)}>{escape(column.label)}</th>'
-        for column in table.columns
+        f'<th scope="col"{_kind(column)}>{escape(column.label)}</th>' for column in table.columns
     )
     rows = "".join(_row(table, row) for row in table.rows)
     kind = "scroll whole" if whole else "scroll"
@@ -154,9 +153,11 @@ def _row(table: Table, row: tuple[str, ...]) -> str:
     cells = []
     for i, (column, text) in enumerate(zip(table.columns, row, strict=True)):
         tag, scope = ("th", ' scope="row"') if i == 0 else ("td", "")
-        cells.append(f"<{tag}{scope}{_aligned(column.numeric)}>{escape(text)}</{tag}>")
+        cells.append(f"<{tag}{scope}{_kind(column)}>{escape(text)}</{tag}>")
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _aligned(numeric: bool) -> str:
-    return ' class="number"' if numeric else ""
+def _kind(column: Column) -> str:
+    if column.numeric:
+        return ' class="number"'
+    return ' class="unbroken"' if column.name else ""

@@ -37,6 +37,10 @@ _BELOW = 1.0
 """What the profile shows below L, in widths of the interval: a narrow one is not to vanish."""
 
 
+_ABOVE = 2.0
+"""What it shows above 0, in errors of this halfspace: larger bounds end at the top."""
+
+
 def interval_figure(certificate: CertificateRecord, upper: float) -> Figure | None:
     """The interval [L, U] on a line; `upper` bounds the error on the source."""
     low, high, outer = certificate.opt.lower_empirical, certificate.error, certificate.opt.lower
@@ -76,7 +80,8 @@ def profile_figure(certificate: CertificateRecord) -> Figure | None:
     bounds = tuple(100 * piece.bound for piece in pieces)
     error, least = 100 * certificate.error, 100 * certificate.opt.lower_empirical
     floor = max(0.0, least - _BELOW * (error - least)) if least > 0 else 0.0
-    low, high = span((*bounds, error), low=floor, high=floor)
+    most = _ABOVE * error if error > 0 else math.inf
+    low, high = span((*(min(bound, most) for bound in bounds), error), low=floor, high=floor)
     close = error - least < _LABEL_SHARE * (high - low)
     picture = Plot(
         "Lower bound by angle",
@@ -85,9 +90,10 @@ def profile_figure(certificate: CertificateRecord) -> Figure | None:
         Axis("angle to the direction of the certificate", 0.0, 180.0, unit="°"),
         Axis("errors of such halfspaces, at least", low, high, unit="%"),
         (
-            # apart they stand below their lines; close together one above, one below
+            # apart they stand below their lines; close together one above, one below; and never
+            # below the axis, where its ticks have their words
             Rule(error, f"this halfspace {error:.3f}%", Role.REFERENCE, below=not close),
-            Rule(least, f"L = {least:.3f}%", below=True),
+            Rule(least, f"L = {least:.3f}%", below=least - low > _LABEL_SHARE * (high - low)),
             Steps(tuple(edges), bounds, "lower bound"),
         ),
     )
@@ -125,7 +131,9 @@ def path_figure(
     reach = [rule.at for rule in limits]
     pictures = [
         _path_plot("Errors on fresh rows", "%", xs, errors, chosen),
-        _path_plot("Angle to the returned halfspace", "°", xs, angles, chosen),
+        _path_plot("Angle to the returned halfspace", "°", xs, angles, chosen)
+        if any(angles)  # one feature leaves no room to turn
+        else None,
         _scale_plot(xs, candidates),
         _path_plot("Accepted rows over expected", "", xs, ratios, None, limits, (0.0, max(reach))),
     ]
@@ -167,14 +175,19 @@ def _scale_plot(xs: tuple[float, ...], candidates: tuple[CandidateRecord, ...]) 
     if not drawn:
         return None
     words = ", ".join(f"{number(one.delta)} and {number(one.step)}" for one in candidates)
+    named = "scale delta and step" if any(map(drawable, steps)) else "scale delta"
     return Plot(
         "Scale and step",
         f"Scale delta and step from the candidate before, one pair for each candidate: {words}.",
         _candidate_axis(xs),
-        Axis("scale delta and step", min(drawn) / 1.5, max(drawn) * 1.5, log=True),
-        (
-            Points(xs, deltas, "scale delta", Role.REFERENCE),
-            Points(xs, steps, "step from the one before"),
+        Axis(named, min(drawn) / 1.5, max(drawn) * 1.5, log=True),
+        tuple(
+            points
+            for points in (
+                Points(xs, deltas, "scale delta", Role.REFERENCE),
+                Points(xs, steps, "step from the one before"),
+            )
+            if any(drawable(y) for y in points.ys)
         ),
     )
 
@@ -249,8 +262,8 @@ def rows_figure(rows: int, needed: int, coarser: bool) -> Figure:
     picture = Comparison(
         "Rows at hand and rows needed",
         f"{count(rows)} rows at hand, about {count(needed)} needed.",
-        ("rows at hand",),
-        (count(rows),),
+        (f"rows at hand: {count(rows)}",),
+        ("",),
         (float(rows),),
         float(needed),
         f"needed {count(needed)}",

@@ -5,11 +5,13 @@ from __future__ import annotations
 _LIGHT = """
   --page: #ffffff; --card: #f6f7f9; --ink: #1c2127; --soft: #56616c; --edge: #d3d9df;
   --main: #0067ac; --contrast: #c04d00; --good: #00684f; --open: #7d5700; --inside: #ffffff;
+  --shade: #9aa5b0;
 """
 
 _DARK = """
   --page: #14171b; --card: #1c2126; --ink: #e7eaed; --soft: #a3adb7; --edge: #39424b;
   --main: #58aef0; --contrast: #ff9855; --good: #45cfa3; --open: #e6b54a; --inside: #10151a;
+  --shade: #56616c;
 """
 
 STYLESHEET = f"""
@@ -86,7 +88,12 @@ svg .plus {{ fill: var(--main); }} svg .minus {{ fill: var(--contrast); }}
 details {{ margin-top: .5rem; }}
 summary {{ cursor: pointer; color: var(--main); font-size: .9rem; padding: .2rem 0;
   width: fit-content; }}
-.scroll {{ overflow: auto; max-height: 24rem; margin-top: .5rem; }}
+.scroll {{ overflow: auto; max-height: 24rem; margin-top: .5rem;
+  background: linear-gradient(to right, var(--page) 40%, transparent) left / 3rem 100%,
+    linear-gradient(to left, var(--page) 40%, transparent) right / 3rem 100%,
+    linear-gradient(to right, var(--shade), transparent) left / 1rem 100%,
+    linear-gradient(to left, var(--shade), transparent) right / 1rem 100%;
+  background-repeat: no-repeat; background-attachment: local, local, scroll, scroll; }}
 .whole {{ max-height: none; }}
 .whole caption {{ position: absolute; clip-path: inset(50%); }}
 table {{ border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }}
@@ -97,6 +104,7 @@ thead th {{ color: var(--soft); white-space: nowrap; }}
 tbody th {{ font-weight: 600; }}
 .number {{ text-align: right; white-space: nowrap; }}
 td {{ overflow-wrap: anywhere; }}
+.unbroken {{ white-space: nowrap; overflow-wrap: normal; }}
 footer {{ margin-top: 3rem; padding-top: 1rem; padding-bottom: 2.5rem;
   border-top: 1px solid var(--edge); overflow-wrap: anywhere; }}
 @media (max-width: 620px) {{
@@ -106,6 +114,12 @@ footer {{ margin-top: 3rem; padding-top: 1rem; padding-bottom: 2.5rem;
   th, td {{ padding-right: .55rem; }}
   .pictures > .one svg.wide {{ display: none; }}
   .pictures > .one svg.narrow {{ display: block; }}
+}}
+@media (max-width: 480px) {{
+  table {{ font-size: .78rem; }}
+  thead th {{ white-space: normal; }}
+  th, td {{ padding-right: .4rem; }}
+  tr > :last-child {{ padding-right: 0; }}
 }}
 @media print {{
   @page {{ margin: 16mm; }}
@@ -119,6 +133,6 @@ footer {{ margin-top: 3rem; padding-top: 1rem; padding-bottom: 2.5rem;
   h2, section > p {{ break-after: avoid; }}
   figcaption {{ break-before: avoid; }}
   section {{ margin-top: 1.75rem; }}
-  .scroll {{ overflow: visible; max-height: none; }}
+  .scroll {{ overflow: visible; max-height: none; background: none; }}
 }}
 """

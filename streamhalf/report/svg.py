@@ -29,6 +29,8 @@ from streamhalf.report.figures import (
 _LETTER = 7.0
 """Average width of a letter, enough to keep labels apart."""
 
+_Y_TICKS = 5
+
 
 def draw(picture: Picture, width: int) -> str:
     """The picture as an <svg> element of this width, with its name and description."""
@@ -104,7 +106,9 @@ def _share(axis: Axis, value: float) -> float:
 
 def _draw_plot(plot: Plot, width: int) -> str:
     height = 250 if width < 500 else 290
-    frame = _Frame(plot, left=52, right=width - 18, top=34, bottom=height - 44)
+    longest = max((len(_tick(plot.y, value)) for value in ticks(plot.y, _Y_TICKS)), default=0)
+    left = max(52.0, 10 + _LETTER * longest)
+    frame = _Frame(plot, left=left, right=width - 18, top=34, bottom=height - 44)
     parts = [
         *_axes(frame, n_x=width // 70),
         *(part for mark in plot.marks for part in _draw_mark(frame, mark)),
@@ -115,19 +119,23 @@ def _draw_plot(plot: Plot, width: int) -> str:
 def _axes(frame: _Frame, n_x: int) -> Iterable[str]:
     plot = frame.plot
     yield _text(0, 16, plot.y.label, kind="label")
-    for value in ticks(plot.y, 5):
+    for value in ticks(plot.y, _Y_TICKS):
         y = frame.y(value)
         yield _line(frame.left, y, frame.right, y, "grid")
-        words = f"{value:.4g}{plot.y.unit}"
+        words = _tick(plot.y, value)
         yield _text(frame.left - 8, y + 4, words, anchor="end", kind="tick")
     for value in ticks(plot.x, n_x):
         x = frame.x(value)
         yield _line(x, frame.bottom, x, frame.bottom + 5, "axis")
-        words = f"{value:.4g}{plot.x.unit}"
+        words = _tick(plot.x, value)
         yield _text(x, frame.bottom + 19, words, anchor="middle", kind="tick")
     yield _line(frame.left, frame.bottom, frame.right, frame.bottom, "axis")
     middle = (frame.left + frame.right) / 2
     yield _text(middle, frame.bottom + 38, plot.x.label, anchor="middle", kind="label")
+
+
+def _tick(axis: Axis, value: float) -> str:
+    return f"{value:.4g}{axis.unit}"
 
 
 def _draw_mark(frame: _Frame, mark: Mark) -> Iterable[str]:
@@ -302,7 +310,8 @@ def _draw_comparison(picture: Comparison, width: int) -> str:
         kind = "contrast" if value > picture.limit else "main"
         if drawable(value):
             parts.append(_rect(left, y + 20, at(value) - left, 16, f"fill {kind}"))
-        parts.append(_line(limit, y + 17, limit, y + 39, "end"))
+        # below the words, which may reach as far as the line
+        parts.append(_line(limit, y + 20, limit, y + 40, "end"))
         if chance is not None:
-            parts.append(_line(chance, y + 17, chance, y + 39, "chance"))
+            parts.append(_line(chance, y + 20, chance, y + 40, "chance"))
     return _document(picture, width, height, parts)

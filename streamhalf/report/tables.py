@@ -36,7 +36,7 @@ def tester_summary(judgements: tuple[Judgement, ...]) -> Table:
             Column("outcomes", numeric=False),
             Column("worst"),
             Column("limit"),
-            Column("in pass", numeric=False),
+            Column("in pass", numeric=False, name=True),
         ),
         tuple(_summary_row(name, own) for name, own in _by_tester(judgements)),
     )
@@ -67,7 +67,7 @@ def _judgement_table(name: str, own: list[Judgement]) -> Table:
     question = QUESTIONS.get(name, "")
     return Table(
         f"{name}: {len(own)} judgement{'s' * (len(own) > 1)}. {question}".strip(),
-        tuple(Column(label, label not in words) for label in labels),
+        tuple(Column(label, label not in words, label == "pass") for label in labels),
         tuple(
             (
                 one.pass_name,
@@ -98,7 +98,11 @@ def pass_table(passes: tuple[PassRecord, ...]) -> Table:
     read, size = sum(one.rows_read for one in passes), sum(one.bytes_read for one in passes)
     time = seconds(sum(one.seconds for one in passes))
     rows.append(("all", count(read), ABSENT, nbytes(size), time))
-    return Table("Passes", tuple(Column(label, label != "pass") for label in labels), tuple(rows))
+    return Table(
+        "Passes",
+        tuple(Column(label, label != "pass", label == "pass") for label in labels),
+        tuple(rows),
+    )
 
 
 def fact_table(result: FitResult | CertifyResult) -> Table:

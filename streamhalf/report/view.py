@@ -259,7 +259,7 @@ def _slab_sections(result: FitResult) -> Iterable[Section]:
     spread = distribution.eigen_figure(
         result.measurements, _chosen_judgement(result, "slab covariance")
     )
-    if spread is not None:
+    if spread is not None and result.data.dim > 1:  # there is no other direction than the one
         words = "In every slice the spread in all other directions must stay below the limit."
         yield Section("slices", "Spread in slices", (words,), (spread,))
 
@@ -304,6 +304,11 @@ def _tester_section(judgements: tuple[Judgement, ...]) -> Section | None:
     if not judgements:
         return None
     words = "A tester passes up to its limit, and rejects only beyond what chance alone reaches."
+    if any(one.outcome is Outcome.NOT_JUDGED for one in judgements):
+        words += (
+            " “Extra, not judged” marks a test that the guarantee does not rest on and that these "
+            "rows are too few for."
+        )
     tables, folded = (tester_summary(judgements),), tester_details(judgements)
     return Section("testers", "The testers", (words,), tables=tables, folded=folded)
 

@@ -160,3 +160,15 @@ def test_paper__leaves_out_what_cannot_be_opened(open_page: Opener) -> None:
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert background == "rgb(255, 255, 255)"
         assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+def test_passes__fit_a_phone_and_names_stay_whole(open_page: Opener) -> None:
+    with open_page("accepted", PHONE) as page:
+        table = page.locator("#passes .scroll")
+        assert table.evaluate("box => box.scrollWidth <= box.clientWidth")
+        heights = page.locator("#testers .unbroken").evaluate_all(
+            "cells => cells.map(cell => getComputedStyle(cell).whiteSpace)"
+        )
+        assert set(heights) == {"nowrap"}
+        shade = table.evaluate("box => getComputedStyle(box).backgroundAttachment")
+        assert shade == "local, local, scroll, scroll"

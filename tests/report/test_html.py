@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import streamhalf
 from streamhalf import CertifyResult, FitResult, Verdict, api
 from streamhalf.cli import main
 from streamhalf.files import read_result, write_json
-from streamhalf.records import Outcome, to_json
-from streamhalf.report.figures import Axis, ticks
+from streamhalf.records import AngleRecord, Outcome, to_json
+from streamhalf.report.figures import Axis, Plot, Rule, ticks
 from streamhalf.report.html import render_report
+from streamhalf.report.pictures import profile_figure
 from streamhalf.report.words import outcome_words
 from tests.report.conftest import DIM, ROWS, Results
 from tests.report.pages import Page, value
@@ -426,3 +428,55 @@ def test_api__writes_what_is_rendered(results: Results, tmp_path: Path) -> None:
     result: FitResult | CertifyResult = results.rejected
     api.report(result, tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == render_report(result)
+
+
+def profile(results: Results, *, error: float, bounds: tuple[float, ...]) -> Plot:
+    """The picture of the lower bound by angle for other numbers."""
+    certificate = results.accepted.certificate
+    assert certificate is not None
+    pieces = tuple(
+        AngleRecord(angle, angle + 1.0, bound, "pair")
+        for angle, bound in zip((0.0, 1.0, 2.0), bounds, strict=True)
+    )
+    opt = dataclasses.replace(certificate.opt, lower_empirical=min(bounds))
+    figure = profile_figure(dataclasses.replace(certificate, error=error, opt=opt, profile=pieces))
+    assert figure is not None
+    (picture,) = figure.pictures
+    assert isinstance(picture, Plot)
+    return picture
+
+
+def test_profile__labels_stay_off_the_axis_and_the_scale_fits(results: Results) -> None:
+    picture = profile(results, error=0.00037, bounds=(0.0, 0.01, 0.01))
+    assert picture.y.high < 3 * 0.037
+    rules = {mark.label: mark for mark in picture.marks if isinstance(mark, Rule)}
+    assert not rules["L = 0.000%"].below
+    apart = profile(results, error=0.05, bounds=(0.03, 0.05, 0.05))
+    rules = {mark.label: mark for mark in apart.marks if isinstance(mark, Rule)}
+    assert rules["L = 3.000%"].below
+
+
+def test_one_feature__has_no_figures_of_other_directions() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((120_000, 1))
+    y = np.where((X[:, 0] > 0) ^ (rng.random(len(X)) < 0.05), 1, -1)
+    page = Page(render_report(streamhalf.fit((X, y), eps=0.25)))
+    assert "slices" not in sections(page)
+    assert "of 1 feature" in page.text
+    assert "step from the one before" not in [one.text for one in page.all("li")]
+    assert "angle to the returned halfspace" not in page.text
+
+
+def test_inconclusive__the_bar_names_its_rows_once(results: Results) -> None:
+    page = Page(render_report(results.inconclusive))
+    texts = [one.text for one in page.all("text")]
+    assert "rows at hand: 300" in texts
+    assert "300" not in texts
+
+
+def test_accepted_without_bound__says_nothing_twice(results: Results) -> None:
+    result = dataclasses.replace(results.accepted, certificate=None, opt=None, ratio=None)
+    page = Page(render_report(result))
+    assert result.error is not None
+    assert page.all("header")[0].text.count(f"{100 * result.error.empirical:.3f}%") == 1
+    assert "“Extra, not judged” marks a test that the guarantee does not rest on" in page.text
