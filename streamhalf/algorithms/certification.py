@@ -34,7 +34,7 @@ from streamhalf.reductions.slab_moments import SlabMoments, SlabStatistics, cert
 from streamhalf.reductions.whitened import Whitened
 from streamhalf.reductions.windowed import Windowed
 
-_RATIOS = (1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
+_RATIOS = (1.04, 1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
 """Quotients of neighbouring slab edges, finest first."""
 
 PARTIALS_AT_ONCE = 10
