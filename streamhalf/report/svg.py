@@ -29,6 +29,9 @@ from streamhalf.report.figures import (
 _LETTER = 7.0
 """Average width of a letter, enough to keep labels apart."""
 
+_DIGIT = 8.0
+"""Width of a digit or a sign, enough for the ticks beside an axis."""
+
 _Y_TICKS = 5
 
 
@@ -107,7 +110,7 @@ def _share(axis: Axis, value: float) -> float:
 def _draw_plot(plot: Plot, width: int) -> str:
     height = 250 if width < 500 else 290
     longest = max((len(_tick(plot.y, value)) for value in ticks(plot.y, _Y_TICKS)), default=0)
-    left = max(52.0, 10 + _LETTER * longest)
+    left = max(52.0, 12 + _DIGIT * longest)
     frame = _Frame(plot, left=left, right=width - 18, top=34, bottom=height - 44)
     parts = [
         *_axes(frame, n_x=width // 70),
