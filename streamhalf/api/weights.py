@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.errors import UsageError
+from streamhalf.names import plural
 from streamhalf.records import FitResult, Halfspace
 
 
@@ -43,7 +44,7 @@ def as_halfspace(weights: Any, dim: int) -> Halfspace:
         offset = float(intercept)
     normal = np.atleast_1d(normal)
     if normal.shape != (dim,):
-        raise UsageError(f"weights: shape {normal.shape}; the data have {dim} features")
+        raise UsageError(f"weights: shape {normal.shape}; the data have {plural(dim, 'feature')}")
     if not (np.isfinite(normal).all() and np.isfinite(offset) and np.any(normal)):
         raise UsageError("weights: must be finite and not all 0")
     return Halfspace(tuple(normal.tolist()), offset)

@@ -11,6 +11,7 @@ from streamhalf.data.block import RowRange
 from streamhalf.data.source import Source
 from streamhalf.data.stores import Column, Target
 from streamhalf.errors import DataError
+from streamhalf.names import plural
 from streamhalf.records import Halfspace
 
 ARRAY = "prediction"
@@ -22,8 +23,8 @@ def create_predictions(
     """Make an unfinished store with one int8 array; its chunks are the source's blocks."""
     if len(halfspace.normal) != source.dim:
         raise DataError(
-            f"{source.name}: {source.dim} features, but the model has {len(halfspace.normal)}; "
-            "predict on data with the features the model was fitted on"
+            f"{source.name}: {plural(source.dim, 'feature')}, but the model has "
+            f"{len(halfspace.normal)}; predict on data with the features the model was fitted on"
         )
     if not np.isfinite([*halfspace.normal, halfspace.offset]).all() or not any(halfspace.normal):
         raise DataError("model: its halfspace must be finite and not all 0; fit again")

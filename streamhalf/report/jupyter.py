@@ -12,6 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from streamhalf.events import Event, RunEnded, RunStarted
+from streamhalf.names import plural
 from streamhalf.records import CertifyResult, FitResult, Judgement, MomentTestResult
 from streamhalf.report import rejections, words
 from streamhalf.report.live import TOPIC, Board, RunView, TesterView, add_judgement
@@ -163,7 +164,9 @@ class _Text:
 
 def run_lines(run: RunView) -> list[str]:
     """What is settled about a run, a line each: later calls only add lines."""
-    lines = [f"{run.command} {run.source}: {run.n_rows:,} rows of {run.dim:,} features"]
+    lines = [
+        f"{run.command} {run.source}: {plural(run.n_rows, 'row')} of {plural(run.dim, 'feature')}"
+    ]
     lines += [
         f"pass {one.name}: {one.rows_done:,} rows in {one.seconds:.2f} s "
         f"({human_count(one.rows_per_second)} rows/s)"
@@ -181,7 +184,7 @@ def result_html(result: Result) -> str:
     first, *rest = _sentences(result)
     said = "".join(f'<div style="margin:4px 0">{escape(text)}</div>' for text in rest if text)
     data = result.data
-    facts = f"{data.rows:,} rows × {data.dim:,} features · {data.source}"
+    facts = f"{plural(data.rows, 'row')} × {plural(data.dim, 'feature')} · {data.source}"
     testers = () if isinstance(result, CertifyResult) else result.testers
     return (
         f'<div style="line-height:1.45;max-width:60em">{badge(status)} <b>{escape(first)}</b>'

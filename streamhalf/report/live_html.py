@@ -8,6 +8,7 @@ from html import escape
 import numpy as np
 
 from streamhalf.events import SlabsMeasured
+from streamhalf.names import plural
 from streamhalf.records import Outcome
 from streamhalf.report.live import PassView, RunView, TesterView, margin
 from streamhalf.report.progress import human_count
@@ -41,7 +42,7 @@ def badge(status: str) -> str:
 
 def headline(run: RunView) -> str:
     """Which run this is, and what became of it."""
-    size = f"{run.n_rows:,} rows × {run.dim:,} features · " if run.n_rows else ""
+    size = f"{plural(run.n_rows, 'row')} × {plural(run.dim, 'feature')} · " if run.n_rows else ""
     error = f" · {escape(run.error)}" if run.error else ""
     notices = "".join(f"<div>notice: {escape(notice)}</div>" for notice in run.notices)
     return (
