@@ -70,7 +70,7 @@ def _with_code(text: str) -> str:
 
 
 def _paragraphs(texts: Iterable[str]) -> str:
-    return "".join(f"<p>{escape(text)}</p>\n" for text in texts)
+    return "".join(f"<p>{_with_code(text)}</p>\n" for text in texts)
 
 
 def _section(section: Section) -> str:

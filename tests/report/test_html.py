@@ -480,3 +480,12 @@ def test_accepted_without_bound__says_nothing_twice(results: Results) -> None:
     assert result.error is not None
     assert page.all("header")[0].text.count(f"{100 * result.error.empirical:.3f}%") == 1
     assert "“Extra, not judged” marks a test that the guarantee does not rest on" in page.text
+
+
+def test_paragraphs__set_options_as_code(results: Results) -> None:
+    certificate = results.accepted.certificate
+    assert certificate is not None
+    advised = dataclasses.replace(certificate, advice="certificate_degree 8 would tighten it")
+    page = render_report(dataclasses.replace(results.accepted, certificate=advised))
+    assert "<code>--certificate-degree 8</code> would tighten it" in page
+    assert "`" not in page
