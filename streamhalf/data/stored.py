@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from zarr.storage import LocalStore
 
 from streamhalf.data.block import RowRange
+from streamhalf.data.plain_chunks import read_plain
 from streamhalf.errors import DataError
 from streamhalf.names import one_line
 from streamhalf.retry import retrying
@@ -99,6 +100,8 @@ class UnlabelledReader:
 
 
 def _read(array: zarr.Array[Any], rows: RowRange, fill_value: Any) -> NDArray[Any]:
+    if (plain := read_plain(array, rows)) is not None:
+        return plain
     filled = refill(array, fill_value)
     try:
         return retrying(lambda: np.asarray(filled[rows.start : rows.stop]))

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from streamhalf.engine.cluster import ClusterEngine, ThreadsEngine, available_cpus
 from streamhalf.engine.job import Engine
 from streamhalf.engine.local import SerialEngine
+from streamhalf.engine.process import eager_switching
 from streamhalf.errors import StreamhalfError, UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def open_engine(scheduler: str | Client, n_workers: int | None = None) -> Iterat
         raise UsageError(f"n_workers: {n_workers} is out of range; use at least 1")
     # tasks are the parallelism: threads times BLAS threads must not exceed the cores, and the
     # driver's small eigenproblems only lose by them; set once, not inside tasks
-    with threadpool_limits(limits=1), _open(scheduler, n_workers) as engine:
+    with threadpool_limits(limits=1), eager_switching(), _open(scheduler, n_workers) as engine:
         yield engine
 
 

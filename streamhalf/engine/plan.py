@@ -16,7 +16,7 @@ from streamhalf.data.block import Block, RowRange
 from streamhalf.data.source import BLOCK_NBYTES, Source
 from streamhalf.engine.cluster import build_graph
 from streamhalf.engine.job import Counted, Engine, Job, run_job
-from streamhalf.engine.process import keep_buffers
+from streamhalf.engine.process import settle_worker
 from streamhalf.errors import MemoryBudgetError
 from streamhalf.events import Observer, PassEnded
 from streamhalf.records import PassRecord
@@ -136,7 +136,7 @@ class PassContext:
 
 def map_blocks(context: PassContext, item: Any) -> Counted:
     """Read and reduce the blocks of one task, one after the other."""
-    keep_buffers()
+    settle_worker()
     reduction = context.reduction
     total: Counted | None = None
     for block in context.read(item):

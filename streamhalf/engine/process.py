@@ -1,18 +1,42 @@
-"""What a process that works on tasks settles once, before the first of them."""
+"""What a process that works on tasks settles: memory that is kept, and threads that take turns."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 _MMAP_THRESHOLD, _TRIM_THRESHOLD, _TOP_PAD = -3, -1, -2  # names in glibc's malloc.h
 _KEPT = ((_MMAP_THRESHOLD, 32 << 20), (_TRIM_THRESHOLD, 256 << 20), (_TOP_PAD, 64 << 20))
 
+_SWITCH_SECONDS = 2e-4
+"""Python's 5 ms are too long: a thread that computes gives the interpreter away for microseconds
+at a time, too short for another to wake up and take it, so that threads that read would get it
+once in 5 ms, and they need it dozens of times for a chunk."""
+
 
 @cache
-def keep_buffers() -> bool:
-    """Let malloc keep freed chunk buffers instead of giving them back; whether it agreed.
+def settle_worker() -> bool:
+    """Settle this process for good, once; whether malloc agreed."""
+    sys.setswitchinterval(min(_SWITCH_SECONDS, sys.getswitchinterval()))
+    return _keep_buffers()
+
+
+@contextmanager
+def eager_switching() -> Iterator[None]:
+    """Let threads of this process take turns quickly, for a while."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(_SWITCH_SECONDS, before))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
+
+
+def _keep_buffers() -> bool:
+    """Let malloc keep freed chunk buffers instead of giving them back.
 
     By default every large buffer is fresh from the kernel, and each of its pages faults on first
     use: for large chunks that costs more than decoding them. glibc only; elsewhere nothing

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+from zarr.codecs import BytesCodec, Crc32cCodec
+
+from streamhalf.data import plain_chunks
+from streamhalf.data.block import RowRange
+from streamhalf.data.plain_chunks import is_plain, read_plain
+
+ROWS, DIM, STEP = 1000, 3, 64
+
+
+def make(path: Path, dtype: str = "float32", dim: int = DIM, **layout: Any) -> zarr.Array:
+    shape = (ROWS, dim) if dim else (ROWS,)
+    layout = {"compressors": None, "chunks": (STEP, dim) if dim else (STEP,)} | layout
+    array = zarr.create_array(str(path), shape=shape, dtype=dtype, **layout)
+    rng = np.random.default_rng(0)
+    array[...] = (100 * rng.standard_normal(shape)).astype(dtype)
+    return array
+
+
+@pytest.fixture(scope="module")
+def arrays(tmp_path_factory: pytest.TempPathFactory) -> list[zarr.Array]:
+    folder = tmp_path_factory.mktemp("plain")
+    return [
+        make(folder / "raw"),
+        make(folder / "checked", compressors=(Crc32cCodec(),)),
+        make(folder / "wide", "float64"),
+        make(folder / "labels", "int8", 0, compressors=(Crc32cCodec(),)),
+    ]
+
+
+@given(start=st.integers(0, ROWS - 1), length=st.integers(1, ROWS))
+def test_read_plain__equals_zarr(arrays: list[zarr.Array], start: int, length: int) -> None:
+    rows = RowRange(start, min(start + length, ROWS))
+    for array in arrays:
+        found = read_plain(array, rows)
+        assert found is not None
+        assert found.dtype == array.dtype
+        np.testing.assert_array_equal(found, array[rows.start : rows.stop])
+
+
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "compressed": {"compressors": "auto"},
+    "sharded": {"chunks": (20, DIM), "shards": (100, DIM)},
+    "features in pieces": {"chunks": (STEP, 2)},
+    "another byte order": {"serializer": BytesCodec(endian="big")},
+    "v2": {"zarr_format": 2},
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_read_plain__leaves_other_layouts_to_zarr(tmp_path: Path, layout: dict[str, Any]) -> None:
+    array = make(tmp_path / "array", **layout)
+    assert not is_plain(array)
+    assert read_plain(array, RowRange(0, 10)) is None
+
+
+def test_read_plain__without_the_checksum_library_checked_chunks_are_zarrs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain_chunks, "google_crc32c", None)
+    assert read_plain(make(tmp_path / "a", compressors=(Crc32cCodec(),)), RowRange(0, 9)) is None
+    assert read_plain(make(tmp_path / "b"), RowRange(0, 9)) is not None
+
+
+def damage_bit(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[5] ^= 1
+    file.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        damage_bit,
+        Path.unlink,
+        lambda file: file.write_bytes(file.read_bytes()[:-1]),
+        lambda file: file.write_bytes(file.read_bytes() + b"x"),
+        lambda file: file.write_bytes(b""),
+        lambda file: (file.unlink(), file.mkdir()),
+    ],
+)
+@pytest.mark.parametrize("rows", [RowRange(64, 128), RowRange(70, 80), RowRange(0, ROWS)])
+def test_read_plain__damage_is_left_to_zarr(tmp_path: Path, damage: Any, rows: RowRange) -> None:
+    array = make(tmp_path / "array", compressors=(Crc32cCodec(),))
+    damage(tmp_path / "array" / "c" / "1" / "0")
+    assert read_plain(array, rows) is None
+    assert read_plain(array, RowRange(200, 300)) is not None
