@@ -9,7 +9,7 @@ import numpy as np
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.wrapping import Wrapping
 
 WINDOW_ROWS = 1024
 """Neighbouring rows that are taken or left together: slices, which cost next to nothing."""
@@ -19,14 +19,13 @@ WINDOW_STREAM = 2**41
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Windowed:
+class Windowed(Wrapping):
     """An inner reduction over the windows of rows whose uniform number is below `share`.
 
     Window w holds the rows w window_rows, ..., (w + 1) window_rows - 1 of the data set, whatever
     the chunking: a fair sample of the data, which another run with the same seed takes again.
     """
 
-    inner: Reduction[Any, Any]
     share: float
     seed: int
     stream: int = WINDOW_STREAM
@@ -37,25 +36,9 @@ class Windowed:
         """The inner name, marked."""
         return f"windowed-{self.inner.name}"
 
-    def empty(self, dim: int) -> Any:
-        """The inner partial of no rows."""
-        return self.inner.empty(dim)
-
     def map(self, block: Block) -> Any:
         """Reduce the chosen windows."""
         return self.inner.map(block if self.share >= 1 else self._chosen(block))
-
-    def combine(self, left: Any, right: Any) -> Any:
-        """Combine inside."""
-        return self.inner.combine(left, right)
-
-    def finalize(self, partial: Any) -> Any:
-        """Finalize inside."""
-        return self.inner.finalize(partial)
-
-    def partial_nbytes(self, dim: int) -> int:
-        """The inner size."""
-        return self.inner.partial_nbytes(dim)
 
     def _chosen(self, block: Block) -> Block:
         if block.n_rows == 0:

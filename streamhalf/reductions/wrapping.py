@@ -1,0 +1,31 @@
+"""A reduction around another: it changes which rows are seen, or how, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from streamhalf.reductions.base import Reduction
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wrapping:
+    """Partials and results are the inner ones; a subclass has a `name` and a `map` of its own."""
+
+    inner: Reduction[Any, Any]
+
+    def empty(self, dim: int) -> Any:
+        """The inner partial of no rows."""
+        return self.inner.empty(dim)
+
+    def combine(self, left: Any, right: Any) -> Any:
+        """Combine inside."""
+        return self.inner.combine(left, right)
+
+    def finalize(self, partial: Any) -> Any:
+        """Finalize inside."""
+        return self.inner.finalize(partial)
+
+    def partial_nbytes(self, dim: int) -> int:
+        """The inner size."""
+        return self.inner.partial_nbytes(dim)
