@@ -16,7 +16,7 @@ from streamhalf.kernels.monomials import count_monomials
 
 _ERROR = 0.05
 _WORKERS = 1000
-_SLABS = 300
+_SLABS = 420
 
 
 @dataclass(frozen=True, slots=True)
