@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import time
 from collections.abc import Iterator
@@ -47,32 +48,34 @@ def measure_rows(folder: Folder, *, sizes: list[int], rounds: int) -> Table:
 
 
 def measure_workers(folder: Folder, *, rows: int, rounds: int) -> Table:
-    """One against two workers, threads and processes."""
+    """One against two workers, each bound to a core: unbound, one reads ahead on the other core."""
     store = folder.store(rows, DIM)
     with _workers(1) as one, _workers(2) as two:
+        for client in (one, two):
+            for core, worker in enumerate(client.scheduler_info(n_workers=-1)["workers"]):
+                client.run(_bind, {core}, workers=[worker])
         seconds = take_turns(
             {
-                "1 thread": lambda: _fit(store, scheduler="threads", n_workers=1),
-                "2 threads": lambda: _fit(store, scheduler="threads", n_workers=2),
-                "1 process": lambda: _fit(store, client=one),
-                "2 processes": lambda: _fit(store, client=two),
+                "1 worker": lambda: _fit(store, client=one),
+                "2 workers": lambda: _fit(store, client=two),
             },
             rounds=rounds,
         )
-    threads = Ratio.of(seconds["1 thread"], seconds["2 threads"])
-    processes = Ratio.of(seconds["1 process"], seconds["2 processes"])
-    lines = [(name, float(np.median(taken))) for name, taken in seconds.items()]
+    ratio = Ratio.of(seconds["1 worker"], seconds["2 workers"])
     return Table(
         "workers",
-        f"One against two workers, {rows:,} rows, d = {DIM}",
+        f"One against two workers of one thread and one core, {rows:,} rows, d = {DIM}",
         ("workers", "seconds"),
-        lines,
-        [
-            Criterion("two threads against one", threads.median, 1.7, at_most=False),
-            Criterion("two processes against one", processes.median, 1.7, at_most=False),
-        ],
-        f"Two threads: {threads} times one; two processes: {processes} times one.",
+        [(name, float(np.median(taken))) for name, taken in seconds.items()],
+        [Criterion("two workers against one", ratio.median, 1.7, at_most=False)],
+        f"Two workers: {ratio} times one.",
     )
+
+
+def _bind(cores: set[int]) -> None:
+    """Bind all threads of this process to cores; threads to come inherit it."""
+    for thread in os.listdir("/proc/self/task"):
+        os.sched_setaffinity(int(thread), cores)
 
 
 def measure_chunks(folder: Folder, *, rows: int, rounds: int) -> Table:
