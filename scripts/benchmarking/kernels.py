@@ -12,8 +12,6 @@ from streamhalf.kernels.slabs import number_slabs, sum_slab_products
 
 _GEMM = 1024
 _LEAST = {16: 0.45, 32: 0.70, 64: 0.80}
-_SORT_AND_SEGMENT_NS = {16: 142, 32: 144, 64: 239}
-"""ns per row of a plain stable sort with one product per slab, before this package was written."""
 
 
 def measure_gram(rounds: int) -> Table:
@@ -71,7 +69,7 @@ def measure_slabs(rounds: int) -> Table:
         )
         ratio = Ratio.of(seconds["kernel"], seconds["plain"])
         rows.append((dim, 1e9 * float(np.median(seconds["kernel"])) / n, ratio))
-        if dim in _SORT_AND_SEGMENT_NS:
+        if dim in _LEAST:
             criteria.append(Criterion(f"slab matrices, d = {dim}", ratio.median, 1.0))
     return Table(
         "slab-matrices",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import zarr
@@ -33,11 +33,9 @@ _CHECKSUM_NBYTES = 4
 
 def read_plain(array: zarr.Array[Any], rows: RowRange) -> NDArray[Any] | None:
     """Rows of an array whose chunks are plain and whole; None if they are not."""
-    store, metadata = array.store, array.metadata
-    if not isinstance(store, LocalStore) or not isinstance(metadata, ArrayV3Metadata):
-        return None
     if not is_plain(array):
         return None
+    store, metadata = cast(LocalStore, array.store), cast(ArrayV3Metadata, array.metadata)
     checked = len(metadata.codecs) == 2
     folder = Path(store.root) / array.path
     step = array.chunks[0]
