@@ -142,7 +142,7 @@ def _peak_mebibytes() -> float:
 def _workers(count: int) -> Iterator[Client]:
     """A client of a local cluster of one-thread workers."""
     with (
-        LocalCluster(count, threads_per_worker=1, dashboard_address=":0") as cluster,
+        LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         yield client
