@@ -192,7 +192,7 @@ def run_pass(
 
 def lazy_pass(plan: PassPlan) -> Delayed:
     """The pass's result as a Dask Delayed: compute several together, visualise, persist."""
-    _, root = build_graph(plan.job(lazy=True))
+    root = build_graph(plan.job(lazy=True)).delayed()
     result: Delayed = delayed(_finalize, pure=False)(plan.reduction, root)
     return result
 
