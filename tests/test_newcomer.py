@@ -156,3 +156,9 @@ def test_help__lists_the_exit_code_of_an_interrupted_run(capsys: Captured) -> No
     with pytest.raises(SystemExit):
         main(["fit", "--help"])
     assert "130 interrupted" in capsys.readouterr().out
+
+
+def test_synth__names_what_is_not_given(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="marginal: not given; synth needs rows, dim, marginal"):
+        streamhalf.synth(tmp_path / "rows.zarr", rows=10, dim=2, noise="none")
+    assert not any(tmp_path.iterdir())

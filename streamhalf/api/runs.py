@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +162,8 @@ def fit(
         if enough
         else None
     )
+    if kept is not None:  # what is saved outlives the run: no rows in it whose checks are to come
+        source = source.checked_at_once()
     started = start("fit", source, observer, *resume_notices(kept, resume=resume))
     if not enough:
         result = advise_reuse(no_answer(source, budget, config), source, config)
@@ -170,6 +173,8 @@ def fit(
             seen = whiten(run, source) if config.whiten else source
             result = certify_fit(run, source, config, learn(run, seen, budget, config))
             result = note_one_class(run, source, result)
+            run.check_parts(source)
+            result = replace(result, passes=tuple(run.passes))
             run.observer(RunEnded(result.verdict))
     return seal(result)
 

@@ -100,6 +100,9 @@ def synth(
         Fields of `SyntheticSpec`: rows, dim, marginal, noise, rate, seed, planted, dtype.
     """
     check_names(spec, SyntheticSpec.__slots__, "synth")
+    for name in ("rows", "dim", "marginal", "noise"):
+        if name not in spec:
+            raise UsageError(f"{name}: not given; synth needs rows, dim, marginal and noise")
     request = SyntheticSpec(**spec)
     target = Target(os.fspath(store), storage_options)
     with open_engine(client or scheduler, n_workers) as engine:

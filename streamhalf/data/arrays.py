@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import dask.array as da
 import numpy as np
@@ -19,6 +19,7 @@ class ArrayReader:
 
     features: NDArray[Any]
     labels: NDArray[Any]
+    defers_checks: ClassVar[bool] = False
 
     def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
         """Views of the rows."""
@@ -29,6 +30,10 @@ class ArrayReader:
         """Nothing can be missing in memory."""
         return None
 
+    def read_nbytes(self, rows: RowRange) -> int:
+        """Bytes of the rows."""
+        return _row_nbytes(self.features, self.labels) * rows.n_rows
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DaskReader:
@@ -36,6 +41,7 @@ class DaskReader:
 
     features: da.Array
     labels: da.Array
+    defers_checks: ClassVar[bool] = False
 
     @classmethod
     def align(cls, features: da.Array, labels: da.Array) -> DaskReader:
@@ -56,6 +62,14 @@ class DaskReader:
         """Unknown to a Dask array: what it computes is what there is."""
         return None
 
+    def read_nbytes(self, rows: RowRange) -> int:
+        """Bytes of the rows; what computing them takes is unknown."""
+        return _row_nbytes(self.features, self.labels) * rows.n_rows
+
     def delayed(self) -> list[tuple[Any, Any]]:
         """One pair of lazy (features, labels) for each chunk of rows."""
         return list(zip(self.features.to_delayed()[:, 0], self.labels.to_delayed(), strict=True))
+
+
+def _row_nbytes(features: NDArray[Any] | da.Array, labels: NDArray[Any] | da.Array) -> int:
+    return int(features.shape[1] * features.dtype.itemsize + labels.dtype.itemsize)

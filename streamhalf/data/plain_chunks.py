@@ -2,14 +2,17 @@
 
 Zarr reads a chunk in many small steps on one thread of its own: a copy into a buffer, a copy out of
 it, and a turn of the interpreter for every step, which threads that compute keep for themselves.
-Where a chunk is nothing but its numbers, with or without a checksum, one system call does. Whatever
-is not as expected, missing or damaged, is left to Zarr and its errors.
+Where a chunk is nothing but its numbers, with or without a checksum, one system call does, and of a
+chunk no more need be read than is wanted. Whatever is not as expected, missing or damaged, is left
+to Zarr and its errors.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,26 +34,41 @@ except ImportError:
 _CHECKSUM_NBYTES = 4
 
 
-def read_plain(array: zarr.Array[Any], rows: RowRange) -> NDArray[Any] | None:
-    """Rows of an array whose chunks are plain and whole; None if they are not."""
+def read_plain(
+    array: zarr.Array[Any], rows: RowRange, *, parts: bool = False
+) -> NDArray[Any] | None:
+    """Rows of an array whose chunks are plain and whole; None if they are not.
+
+    With `parts`, no more is read of a chunk than is wanted; its checksum is then not looked at.
+    """
     if not is_plain(array):
         return None
     store, metadata = cast(LocalStore, array.store), cast(ArrayV3Metadata, array.metadata)
-    checked = len(metadata.codecs) == 2
     folder = Path(store.root) / array.path
-    step = array.chunks[0]
+    step, checked = array.chunks[0], has_checksum(array)
     result = np.empty((rows.n_rows, *array.shape[1:]), dtype=array.dtype)
     for chunk in range(rows.start // step, -(-rows.stop // step)):
-        first, last = max(rows.start, chunk * step), min(rows.stop, (chunk + 1) * step)
+        start, stop = chunk * step, min((chunk + 1) * step, array.shape[0])
+        first, last = max(rows.start, start), min(rows.stop, stop)
         target = result[first - rows.start : last - rows.start]
-        whole = last - first == step
-        content = target if whole else np.empty(array.chunks, dtype=array.dtype)
         index = (chunk, *(0 for _ in array.shape[1:]))
-        if not _fill(folder / metadata.encode_chunk_key(index), content, checked=checked):
+        file = ChunkFile(folder / metadata.encode_chunk_key(index), array.chunks, checked)
+        if parts and (first, last) != (start, stop):
+            found = file.read_part(target, first - start)
+        elif last - first == step:
+            found = file.read_whole(target)
+        else:  # the last chunk too is stored in full size
+            whole = np.empty(array.chunks, dtype=array.dtype)
+            found = file.read_whole(whole)
+            target[...] = whole[first - start : last - start]
+        if not found:
             return None
-        if not whole:
-            target[...] = content[first - chunk * step : last - chunk * step]
     return result
+
+
+def has_checksum(array: zarr.Array[Any]) -> bool:
+    """Whether the chunks of a plain array end with a checksum."""
+    return len(cast(ArrayV3Metadata, array.metadata).codecs) == 2
 
 
 def is_plain(array: zarr.Array[Any]) -> bool:
@@ -70,22 +88,42 @@ def is_plain(array: zarr.Array[Any]) -> bool:
     return google_crc32c is not None and len(others) == 1 and isinstance(others[0], Crc32cCodec)
 
 
-def _fill(file: Path, content: NDArray[Any], *, checked: bool) -> bool:
-    """Read a whole chunk into an array; whether the file has exactly that, and its checksum."""
-    numbers = content.reshape(-1).view(np.uint8)
-    view: memoryview = numbers.data
-    try:
-        with open(file, "rb", buffering=0) as handle:
-            if os.fstat(handle.fileno()).st_size != len(view) + checked * _CHECKSUM_NBYTES:
-                return False
-            done = 0
-            while done < len(view):
-                got = handle.readinto(view[done:])
-                if not got:
+@dataclass(frozen=True, slots=True)
+class ChunkFile:
+    """The file of a chunk: its rows, and a checksum perhaps."""
+
+    path: Path
+    shape: tuple[int, ...]
+    has_checksum: bool
+
+    def read_whole(self, target: NDArray[Any]) -> bool:
+        """Read all rows; whether the file has exactly them, and its checksum fits."""
+        return self._read(target, 0, check=self.has_checksum)
+
+    def read_part(self, target: NDArray[Any], first: int) -> bool:
+        """Read as many rows as the target takes, from row `first` of the chunk on."""
+        return self._read(target, first, check=False)
+
+    def _read(self, target: NDArray[Any], first: int, *, check: bool) -> bool:
+        row_nbytes = math.prod(self.shape[1:]) * target.itemsize
+        size = self.shape[0] * row_nbytes + self.has_checksum * _CHECKSUM_NBYTES
+        numbers = target.reshape(-1).view(np.uint8)
+        view: memoryview = numbers.data
+        try:
+            with open(self.path, "rb", buffering=0) as handle:
+                if os.fstat(handle.fileno()).st_size != size:
                     return False
-                done += got
-            stored = handle.read(_CHECKSUM_NBYTES) if checked else b""
-    except OSError:
-        return False
-    numbers.setflags(write=False)  # what the checksum's library asks for
-    return not checked or google_crc32c.value(numbers) == int.from_bytes(stored or b"", "little")
+                handle.seek(first * row_nbytes)
+                done = 0
+                while done < len(view):
+                    got = handle.readinto(view[done:])
+                    if not got:
+                        return False
+                    done += got
+                if not check:
+                    return True
+                stored = handle.read(_CHECKSUM_NBYTES) or b""
+        except OSError:
+            return False
+        numbers.setflags(write=False)  # what the checksum's library asks for
+        return bool(google_crc32c.value(numbers) == int.from_bytes(stored, "little"))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block, RowRange
 from streamhalf.data.schema import LabelCoding, RowSchema, find_coding
-from streamhalf.data.stored import UnlabelledReader
+from streamhalf.data.stored import UnlabelledReader, ZarrReader
 from streamhalf.data.whitening import Whitening
 from streamhalf.errors import DataError, UsageError
 
@@ -35,6 +35,15 @@ class Reader(Protocol):
 
     def find_missing(self, rows: RowRange) -> str | None:
         """Say what of the range is not stored, or None."""
+        ...
+
+    def read_nbytes(self, rows: RowRange) -> int:
+        """Bytes that reading the range takes out of storage, as numbers in memory."""
+        ...
+
+    @property
+    def defers_checks(self) -> bool:
+        """Whether parts of stored chunks are read without a look at their checksums."""
         ...
 
 
@@ -109,12 +118,24 @@ class Source:
                 yield from blocks
             yield from coming.result()
 
+    def read_nbytes(self, ranges: tuple[RowRange, ...]) -> int:
+        """Bytes that `read_each` takes out of storage for these ranges."""
+        groups = self.reads(ranges)
+        return sum(self.reader.read_nbytes(rows) for group in groups for rows in self._plan(group))
+
+    def _plan(self, group: tuple[RowRange, ...]) -> tuple[RowRange, ...]:
+        """Ranges of one block each by itself, or in one read where that takes no more bytes."""
+        span = RowRange(group[0].start, group[-1].stop)
+        apart = sum(self.reader.read_nbytes(rows) for rows in group)
+        return group if apart < self.reader.read_nbytes(span) else (span,)
+
     def _read_group(self, group: tuple[RowRange, ...]) -> list[Block]:
-        """Ranges of one block in one read, cut apart in memory."""
+        """The ranges of one block."""
+        reads = self._plan(group)
+        if reads == group:
+            return [self.read(rows) for rows in group]
         start = group[0].start
-        whole = self.read(RowRange(start, group[-1].stop))
-        if len(group) == 1:
-            return [whole]
+        whole = self.read(reads[0])
         windows = [slice(rows.start - start, rows.stop - start) for rows in group]
         return [Block(whole.X[cut], whole.y[cut], whole.rows[cut]) for cut in windows]
 
@@ -125,6 +146,12 @@ class Source:
         starts = range(0, self.n_rows, block_rows)
         blocks = tuple(RowRange(i, min(i + block_rows, self.n_rows)) for i in starts)
         return replace(self, blocks=blocks)
+
+    def checked_at_once(self) -> Source:
+        """The same rows, every chunk held against its checksum whenever a part of it is read."""
+        if not isinstance(self.reader, ZarrReader):
+            return self
+        return replace(self, reader=replace(self.reader, parts=False))
 
     def whitened(self, whitening: Whitening) -> Source:
         """The same rows, seen through a whitening."""

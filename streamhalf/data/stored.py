@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from zarr.storage import LocalStore
 
 from streamhalf.data.block import RowRange
-from streamhalf.data.plain_chunks import read_plain
+from streamhalf.data.plain_chunks import has_checksum, is_plain, read_plain
 from streamhalf.errors import DataError
 from streamhalf.names import one_line
 from streamhalf.retry import retrying
@@ -61,26 +62,44 @@ def stored_rows(array: zarr.Array[Any]) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ZarrReader:
-    """Reads raw rows of two Zarr arrays; picklable, so that a task anywhere can read."""
+    """Reads raw rows of two Zarr arrays; picklable, so that a task anywhere can read.
+
+    With `parts`, no more is read of a plain chunk than is wanted, and the checksum of a chunk is
+    looked at only where all of it is read.
+    """
 
     features: zarr.Array[Any]
     labels: zarr.Array[Any]
+    parts: bool = True
 
     def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
         """Raw features and labels of a range of rows; what is missing comes as an invalid value."""
-        features = _read(self.features, rows, impossible_value(self.features.dtype))
-        return features, self._read_labels(rows)
+        features = _read(self.features, rows, parts=self.parts)
+        labels = _read(self.labels, rows, parts=self._labels_in_parts)
+        # a bool has no impossible value: what depends on the fill value was never stored
+        if self.labels.dtype.kind == "b" and (missing := _missing_chunk(self.labels, rows)):
+            raise DataError(missing)
+        return features, labels
 
     def find_missing(self, rows: RowRange) -> str | None:
         """Say which stored chunk of the range does not exist, or None if all do."""
         return _missing_chunk(self.features, rows) or _missing_chunk(self.labels, rows)
 
-    def _read_labels(self, rows: RowRange) -> NDArray[Any]:
-        values = _read(self.labels, rows, impossible_value(self.labels.dtype))
-        # a bool has no impossible value: what depends on the fill value was never stored
-        if self.labels.dtype.kind == "b" and (missing := _missing_chunk(self.labels, rows)):
-            raise DataError(missing)
-        return values
+    def read_nbytes(self, rows: RowRange) -> int:
+        """Bytes that reading the range takes out of storage, as numbers in memory."""
+        features = _nbytes(self.features, rows, parts=self.parts)
+        return features + _nbytes(self.labels, rows, parts=self._labels_in_parts)
+
+    @property
+    def defers_checks(self) -> bool:
+        """Whether parts of chunks are read without a look at their checksums."""
+        labels = self._labels_in_parts and _defers(self.labels)
+        return labels or (self.parts and _defers(self.features))
+
+    @property
+    def _labels_in_parts(self) -> bool:
+        """Only where a block of features holds whole chunks of labels, which are checked then."""
+        return self.parts and stored_rows(self.features) % stored_rows(self.labels) == 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,18 +110,45 @@ class UnlabelledReader:
 
     def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
         """Raw features; what is missing comes as an invalid value."""
-        features = _read(self.features, rows, impossible_value(self.features.dtype))
+        features = _read(self.features, rows, parts=False)
         return features, np.ones(rows.n_rows, dtype=np.int8)
 
     def find_missing(self, rows: RowRange) -> str | None:
         """Say which stored chunk of the range does not exist, or None if all do."""
         return _missing_chunk(self.features, rows)
 
+    def read_nbytes(self, rows: RowRange) -> int:
+        """Bytes that reading the range takes out of storage, as numbers in memory."""
+        return _nbytes(self.features, rows, parts=False)
 
-def _read(array: zarr.Array[Any], rows: RowRange, fill_value: Any) -> NDArray[Any]:
-    if (plain := read_plain(array, rows)) is not None:
+    @property
+    def defers_checks(self) -> bool:
+        """Never."""
+        return False
+
+
+def _defers(array: zarr.Array[Any]) -> bool:
+    return is_plain(array) and has_checksum(array)
+
+
+def _whole_chunks(array: zarr.Array[Any], rows: RowRange) -> RowRange:
+    """All rows of the chunks that a range lies in."""
+    step = array.chunks[0]
+    return RowRange(rows.start // step * step, min(-(-rows.stop // step) * step, array.shape[0]))
+
+
+def _nbytes(array: zarr.Array[Any], rows: RowRange, *, parts: bool) -> int:
+    taken = rows if parts and is_plain(array) else _whole_chunks(array, rows)
+    return taken.n_rows * math.prod(array.shape[1:]) * array.dtype.itemsize
+
+
+def _read(
+    array: zarr.Array[Any], rows: RowRange, fill_value: Any = None, *, parts: bool = False
+) -> NDArray[Any]:
+    """Rows, and the fill value (one that no valid row can hold) where there are none stored."""
+    if (plain := read_plain(array, rows, parts=parts)) is not None:
         return plain
-    filled = refill(array, fill_value)
+    filled = refill(array, impossible_value(array.dtype) if fill_value is None else fill_value)
     try:
         return retrying(lambda: np.asarray(filled[rows.start : rows.stop]))
     except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from streamhalf.errors import DataError
 from streamhalf.events import Observer, PassEnded
 from streamhalf.records import PassRecord
 from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.label_counts import LabelCounts
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +33,8 @@ class Run:
     checkpoint: Checkpoint | None = None
     listen: Callable[[str, Reduction[Any, Any]], Tell | None] | None = None
     passes: list[PassRecord] = field(default_factory=list)
+    checked: dict[RowRange, bool] = field(default_factory=dict)
+    """Blocks whose parts may be read without their checksums: whether they were read whole too."""
 
     def reduce(
         self,
@@ -53,6 +57,8 @@ class Run:
             detail=detail,
             tell=None if self.listen is None else self.listen(name, reduction),
         )
+        if source.reader.defers_checks:
+            self._note_parts(source, plan.blocks)
         if self.checkpoint is not None:
             template = reduction.empty(source.dim)
             if saved := self.checkpoint.load(len(self.passes), name, template):
@@ -75,3 +81,16 @@ class Run:
         )
         self.passes.append(record)
         return result
+
+    def check_parts(self, source: Source) -> None:
+        """Hold what was read in parts only against its checksums, before anything is said of it."""
+        if unchecked := tuple(sorted(block for block, whole in self.checked.items() if not whole)):
+            self.reduce("checksums", source, LabelCounts(), blocks=unchecked)
+
+    def _note_parts(self, source: Source, ranges: tuple[RowRange, ...]) -> None:
+        starts = [block.start for block in source.blocks]
+        for rows in ranges:
+            first, stop = bisect_right(starts, rows.start) - 1, bisect_left(starts, rows.stop)
+            for block in source.blocks[first:stop]:
+                whole = rows.start <= block.start and block.stop <= rows.stop
+                self.checked[block] = whole or self.checked.get(block, False)

@@ -37,11 +37,13 @@ def arrays(tmp_path_factory: pytest.TempPathFactory) -> list[zarr.Array]:
     ]
 
 
-@given(start=st.integers(0, ROWS - 1), length=st.integers(1, ROWS))
-def test_read_plain__equals_zarr(arrays: list[zarr.Array], start: int, length: int) -> None:
+@given(start=st.integers(0, ROWS - 1), length=st.integers(1, ROWS), parts=st.booleans())
+def test_read_plain__equals_zarr(
+    arrays: list[zarr.Array], start: int, length: int, parts: bool
+) -> None:
     rows = RowRange(start, min(start + length, ROWS))
     for array in arrays:
-        found = read_plain(array, rows)
+        found = read_plain(array, rows, parts=parts)
         assert found is not None
         assert found.dtype == array.dtype
         np.testing.assert_array_equal(found, array[rows.start : rows.stop])
@@ -94,3 +96,16 @@ def test_read_plain__damage_is_left_to_zarr(tmp_path: Path, damage: Any, rows: R
     damage(tmp_path / "array" / "c" / "1" / "0")
     assert read_plain(array, rows) is None
     assert read_plain(array, RowRange(200, 300)) is not None
+
+
+def test_read_plain__a_part_costs_a_part_and_leaves_the_checksum(tmp_path: Path) -> None:
+    array = make(tmp_path / "array", compressors=(Crc32cCodec(),))
+    file = tmp_path / "array" / "c" / "1" / "0"
+    before = array[70:80]
+    damage_bit(file)
+    part = read_plain(array, RowRange(70, 80), parts=True)
+    np.testing.assert_array_equal(part, before)
+    for whole in (RowRange(64, 128), RowRange(60, 130)):
+        assert read_plain(array, whole, parts=True) is None
+    file.write_bytes(file.read_bytes()[:-1])
+    assert read_plain(array, RowRange(70, 80), parts=True) is None

@@ -324,6 +324,9 @@ class WatchedReader:
     def find_missing(self, rows: RowRange) -> str | None:
         return None
 
+    def read_nbytes(self, rows: RowRange) -> int:
+        return self.inner.read_nbytes(rows)
+
     def wait_for(self, start: int) -> bool:
         with self.news:
             return self.news.wait_for(lambda: start in self.begun, timeout=60)

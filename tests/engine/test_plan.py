@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import dask.array as da
 import numpy as np
@@ -31,6 +31,7 @@ class CountingReader:
     """Counts what is read."""
 
     reads: list[RowRange] = field(default_factory=list)
+    defers_checks: ClassVar[bool] = False
 
     def read(self, rows: RowRange) -> tuple[Any, Any]:
         self.reads.append(rows)
@@ -38,6 +39,9 @@ class CountingReader:
 
     def find_missing(self, rows: RowRange) -> str | None:
         return None
+
+    def read_nbytes(self, rows: RowRange) -> int:
+        return 21 * rows.n_rows
 
 
 def counting_source() -> tuple[Source, CountingReader]:

@@ -1,0 +1,127 @@
+"""Fits on stores as `synth` writes them: plain chunks with checksums, of which parts are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from zarr.codecs import Crc32cCodec
+
+import streamhalf
+from streamhalf import DataError, FitResult, Verdict
+from streamhalf.data import source
+from streamhalf.data.block import RowRange
+from streamhalf.data.opening import open_source
+from streamhalf.engine.local import SerialEngine
+from streamhalf.engine.run import Run
+from streamhalf.events import ignore
+from streamhalf.reductions.label_counts import LabelCounts
+from tests.conftest import StoreWriter, make_rows
+
+CHUNK_ROWS, N_CHUNKS = 6_500, 20
+N_ROWS = CHUNK_ROWS * N_CHUNKS
+ROW_NBYTES = 3 * 4 + 1
+SPEC = {"rows": N_ROWS, "dim": 3, "marginal": "gaussian", "noise": "random", "rate": 0.05}
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Twenty blocks of Gaussian rows."""
+    monkeypatch.setattr(source, "BLOCK_NBYTES", 1)
+    path = tmp_path / "rows.zarr"
+    streamhalf.synth(path, **SPEC, chunk_rows=CHUNK_ROWS)
+    return path
+
+
+def fit(path: Path, **parameters: Any) -> FitResult:
+    return streamhalf.fit(path, scheduler="serial", rows="chunks", **parameters)
+
+
+def names(result: FitResult) -> list[str]:
+    return [one.name for one in result.passes]
+
+
+def test_passes__take_the_bytes_of_their_rows(store: Path) -> None:
+    result = fit(store)
+    assert result.verdict is Verdict.ACCEPTED
+    for one in result.passes:
+        assert one.bytes_read == one.rows_read * ROW_NBYTES, one.name
+    assert names(result)[-1] == "certificate"  # it reads all chunks, and looks at their checksums
+
+
+def test_checksums__are_looked_at_where_no_pass_did(store: Path) -> None:
+    result = fit(store, certificate_degree=0)
+    assert names(result)[-2:] == ["final", "checksums"]
+    # the first pass takes a part of every block, so that no other takes a whole one
+    assert result.passes[-1].rows_read == N_ROWS
+
+
+def test_checksums__are_looked_at_at_once_where_results_are_saved(
+    store: Path, tmp_path: Path
+) -> None:
+    kept = fit(store, certificate_degree=0, checkpoint=tmp_path / "saved")
+    assert names(kept)[-1] == "final"
+    assert kept.passes[0].bytes_read == N_ROWS * ROW_NBYTES
+    assert kept.testers == fit(store, certificate_degree=0).testers
+
+
+def damage(store: Path, value: float) -> None:
+    """Change a value of the first pass, in the chunk that the 13th of its 32 places lies in."""
+    chunk, row = divmod(12 * N_ROWS // 32, CHUNK_ROWS)
+    assert chunk == 7
+    file = store / "X" / "c" / "7" / "0"
+    content = bytearray(file.read_bytes())
+    content[12 * row : 12 * row + 4] = np.float32(value).tobytes()
+    file.write_bytes(bytes(content))
+
+
+# by its value alone, the row would pass, make the first pass reject, or be called invalid
+@pytest.mark.parametrize("value", [0.5, 1e30, np.nan])
+@pytest.mark.parametrize("certificate_degree", [0, 2])
+def test_damage__is_found_before_anything_is_said(
+    store: Path, value: float, certificate_degree: int
+) -> None:
+    damage(store, value)
+    with pytest.raises(DataError, match=r"object X/c/7/0\): its checksum does not fit"):
+        fit(store, certificate_degree=certificate_degree)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "unchecked"),
+    [
+        ([RowRange(0, 100)], []),
+        ([RowRange(0, 50)], [0]),
+        ([RowRange(0, 50), RowRange(50, 100)], [0]),
+        ([RowRange(0, 300)], []),
+        ([RowRange(50, 250)], [0, 200]),
+        ([RowRange(0, 200), RowRange(350, 500)], [300]),
+        ([RowRange(999, 1000)], [900]),
+    ],
+)
+def test_run__remembers_blocks_read_in_parts_only(
+    write_store: StoreWriter, small_blocks: None, ranges: list[RowRange], unchecked: list[int]
+) -> None:
+    found = open_source(write_store(*make_rows(1000, 3), compressors=(Crc32cCodec(),)))
+    run = Run(SerialEngine(), 1 << 30, 8, ignore)
+    run.reduce("some", found, LabelCounts(), blocks=tuple(ranges))
+    assert sorted(block.start for block, whole in run.checked.items() if not whole) == unchecked
+    run.check_parts(found)
+    run.check_parts(found)  # once is enough
+    assert [one.name for one in run.passes] == ["some"] + ["checksums"] * bool(unchecked)
+
+
+@pytest.mark.parametrize("label_chunk_rows", [50, 100, 150, 1000])
+def test_labels__in_chunks_of_their_own_are_checked_with_every_block(
+    write_store: StoreWriter, small_blocks: None, label_chunk_rows: int
+) -> None:
+    layout = {"compressors": (Crc32cCodec(),), "label_chunk_rows": label_chunk_rows}
+    path = write_store(*make_rows(1000, 3), **layout)
+    found = open_source(path)
+    file = path / "y" / "c" / "0"
+    content = bytearray(file.read_bytes())
+    content[7] ^= 0xFE  # +1 becomes -1 and -1 becomes +1
+    file.write_bytes(bytes(content))
+    with pytest.raises(DataError, match="checksum"):
+        found.read(found.blocks[0])
