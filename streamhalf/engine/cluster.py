@@ -42,10 +42,13 @@ class Graph:
     leaves: tuple[Key, ...]
     root: Key
 
+    def layers(self) -> HighLevelGraph:
+        """The tasks as one layer, which Dask takes as it is: a bare dict it would digest first."""
+        return HighLevelGraph.from_collections(str(self.root), self.tasks)
+
     def delayed(self) -> Delayed:
         """The root as a lazy object that can be computed with others."""
-        name = str(self.root)
-        return Delayed(self.root, HighLevelGraph.from_collections(name, self.tasks), layer=name)
+        return Delayed(self.root, self.layers(), layer=str(self.root))
 
 
 def build_graph(job: Job) -> Graph:
@@ -136,7 +139,8 @@ class ClusterEngine:
         with warnings.catch_warnings():
             # arrays in memory travel with the graph: the only way a lost worker can be replaced
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-            *futures, final = self.client.get(graph.tasks, [*graph.leaves, graph.root], sync=False)
+            keys = [*graph.leaves, graph.root]
+            *futures, final = self.client.get(graph.layers(), keys, sync=False)
         rows = dict(zip(graph.leaves, job.rows, strict=True))
         done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
         for future in (*futures, final):

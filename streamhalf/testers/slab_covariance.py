@@ -50,10 +50,10 @@ class SlabCovarianceTester:
         if not groups:
             raise ValueError("no slab to judge")
         sums = result.second_moments(candidate) * counts[:, None, None]
-        n_rows = [int(counts[group].sum()) for group in groups]
-        moments = np.stack(
-            [sums[group].sum(axis=0) / max(1, n) for group, n in zip(groups, n_rows, strict=True)]
-        )
+        groups.sort()  # neighbours without gaps, but for slabs without rows
+        starts = [group[0] for group in groups]
+        n_rows = np.add.reduceat(counts, starts).tolist()
+        moments = np.add.reduceat(sums, starts) / np.maximum(1, n_rows)[:, None, None]
         values = np.linalg.eigvalsh(moments)[:, -1].tolist()
         found = [
             judge(value, limit=COVARIANCE_LIMIT, null_quantile=self.quantile(n, dim))
@@ -129,11 +129,13 @@ def merge_outwards(
     for side in (list(range(zero - 1, -1, -1)), list(range(zero, len(counts)))):
         open_group: list[int] = []
         closed: list[list[int]] = []
+        held = 0
         for i in side:
             open_group.append(i)
-            if counts[open_group].sum() >= rows_per_slab:
+            held += int(counts[i])
+            if held >= rows_per_slab:
                 closed.append(open_group)
-                open_group = []
+                open_group, held = [], 0
         if open_group:
             if closed:
                 closed[-1] = closed[-1] + open_group

@@ -6,7 +6,9 @@ unions of finest ones.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,15 +59,22 @@ class SlabMassTester:
         return rows_until(lambda n: self.quantile(n, self.eps), self.eps)
 
     def judge(self, counts: NDArray[np.int64]) -> tuple[Judgement, ...]:
-        """Judge a histogram over the finest slabs: first the finest scale, then the worst other.
+        """Judge a histogram over the finest slabs: the finest scale, then another that rejects.
 
-        The finest scale carries the verdict (passing it implies all others, by the triangle
-        inequality); a coarser scale can still reject where the finest is inconclusive.
+        The finest scale carries the verdict: passing it implies all others whose slabs reach no
+        further, by the triangle inequality. A coarser scale can still reject where it is
+        inconclusive.
         """
         finest = self._judge_scale(counts, 1)
-        others = [self._judge_scale(counts, j) for j in range(2, count_scales(self.eps) + 1)]
-        rejected = [judgement for judgement in others if judgement.outcome is Outcome.REJECTED]
-        return (finest, *rejected[:1]) if finest.outcome is not Outcome.REJECTED else (finest,)
+        if finest.outcome is Outcome.REJECTED:
+            return (finest,)
+        scales: Iterable[int] = range(2, count_scales(self.eps) + 1)
+        if finest.outcome is Outcome.PASSED:
+            reach = slab_half_count(self.eps)
+            scales = (j for j in scales if j * slab_half_count(j * self.eps) > reach)
+        others = (self._judge_scale(counts, j) for j in scales)
+        rejected = (judgement for judgement in others if judgement.outcome is Outcome.REJECTED)
+        return (finest, *itertools.islice(rejected, 1))
 
     def _judge_scale(self, counts: NDArray[np.int64], j: int) -> Judgement:
         eta = j * self.eps
