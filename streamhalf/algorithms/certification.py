@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +40,9 @@ _RATIOS = (1.04, 1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
 
 PARTIALS_AT_ONCE = 10
 """Partials of the certificate pass that a worker holds at its height: two tasks of up to five."""
+
+_SMALL = 16
+"""A sixteenth of the memory is a small part of it."""
 
 _CHEAP_MONOMIALS = 56
 
@@ -158,21 +162,24 @@ class Certification:
         self, run: Run, source: Source, *, tau: float, name: str = "certificate"
     ) -> CertificateRecord:
         """The certificate pass, over the rows as they are stored."""
-        found = run.reduce(name, source, self.needs(), split_every=2, count_accepted=_rows_taken)
+        found = self._reduce(run, name, source, self.needs(), _rows_taken)
         return self.conclude(found, tau=tau)
 
     def run_with(
         self, run: Run, source: Source, errors: Reduction[Any, Any], *, tau: float, name: str
     ) -> tuple[CertificateRecord, HalfspaceErrorsResult]:
         """The same with a count of errors beside it, over all rows that it likes."""
-        found = run.reduce(
-            name,
-            source,
-            Bundle((self.needs(), errors)),
-            split_every=2,
-            count_accepted=lambda result: _rows_taken(result[0]),
-        )
+        both = Bundle((self.needs(), errors))
+        found = self._reduce(run, name, source, both, lambda result: _rows_taken(result[0]))
         return self.conclude(found[0], tau=tau), found[1]
+
+    def _reduce(
+        self, run: Run, name: str, source: Source, needs: Bundle, count: Callable[[Any], int]
+    ) -> Any:
+        """One pass; large partials are combined in pairs, for a task holds two more than that."""
+        held = (run.split_every + 2) * needs.partial_nbytes(source.dim)
+        fan_in = 2 if held > self.memory_limit // _SMALL else None
+        return run.reduce(name, source, needs, split_every=fan_in, count_accepted=count)
 
     def conclude(self, result: tuple[Any, ...], *, tau: float) -> CertificateRecord:
         """Bound, interval, and what would tighten it."""

@@ -34,6 +34,10 @@ class ArrayReader:
         """Bytes of the rows."""
         return _row_nbytes(self.features, self.labels) * rows.n_rows
 
+    def prefetch(self, rows: RowRange) -> bool:
+        """They are here."""
+        return True
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DaskReader:
@@ -65,6 +69,10 @@ class DaskReader:
     def read_nbytes(self, rows: RowRange) -> int:
         """Bytes of the rows; what computing them takes is unknown."""
         return _row_nbytes(self.features, self.labels) * rows.n_rows
+
+    def prefetch(self, rows: RowRange) -> bool:
+        """Nothing but computing them helps."""
+        return False
 
     def delayed(self) -> list[tuple[Any, Any]]:
         """One pair of lazy (features, labels) for each chunk of rows."""

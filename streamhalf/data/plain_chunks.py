@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -32,6 +33,7 @@ except ImportError:
     google_crc32c = None
 
 _CHECKSUM_NBYTES = 4
+_PREFETCH_NBYTES = 128 << 10  # what Linux reads ahead where nobody has set it otherwise
 
 
 def read_plain(
@@ -43,17 +45,13 @@ def read_plain(
     """
     if not is_plain(array):
         return None
-    store, metadata = cast(LocalStore, array.store), cast(ArrayV3Metadata, array.metadata)
-    folder = Path(store.root) / array.path
-    step, checked = array.chunks[0], has_checksum(array)
+    step = array.chunks[0]
     result = np.empty((rows.n_rows, *array.shape[1:]), dtype=array.dtype)
-    for chunk in range(rows.start // step, -(-rows.stop // step)):
-        start, stop = chunk * step, min((chunk + 1) * step, array.shape[0])
-        first, last = max(rows.start, start), min(rows.stop, stop)
+    for start, file in _files(array, rows):
+        first, last = max(rows.start, start), min(rows.stop, start + step)
         target = result[first - rows.start : last - rows.start]
-        index = (chunk, *(0 for _ in array.shape[1:]))
-        file = ChunkFile(folder / metadata.encode_chunk_key(index), array.chunks, checked)
-        if parts and (first, last) != (start, stop):
+        all_rows = (start, min(start + step, array.shape[0]))
+        if parts and (first, last) != all_rows:
             found = file.read_part(target, first - start)
         elif last - first == step:
             found = file.read_whole(target)
@@ -66,9 +64,29 @@ def read_plain(
     return result
 
 
+def prefetch_plain(array: zarr.Array[Any], rows: RowRange) -> bool:
+    """Have the kernel bring the chunks of these rows into memory; whether it can be asked to."""
+    if not is_plain(array) or not hasattr(os, "posix_fadvise"):
+        return False
+    for _, file in _files(array, rows):
+        file.prefetch()
+    return True
+
+
 def has_checksum(array: zarr.Array[Any]) -> bool:
     """Whether the chunks of a plain array end with a checksum."""
     return len(cast(ArrayV3Metadata, array.metadata).codecs) == 2
+
+
+def _files(array: zarr.Array[Any], rows: RowRange) -> Iterator[tuple[int, ChunkFile]]:
+    """The chunks that rows lie in, each with its first row."""
+    store, metadata = cast(LocalStore, array.store), cast(ArrayV3Metadata, array.metadata)
+    folder = Path(store.root) / array.path
+    step, checked = array.chunks[0], has_checksum(array)
+    for chunk in range(rows.start // step, -(-rows.stop // step)):
+        index = (chunk, *(0 for _ in array.shape[1:]))
+        path = folder / metadata.encode_chunk_key(index)
+        yield chunk * step, ChunkFile(path, array.chunks, checked)
 
 
 def is_plain(array: zarr.Array[Any]) -> bool:
@@ -103,6 +121,16 @@ class ChunkFile:
     def read_part(self, target: NDArray[Any], first: int) -> bool:
         """Read as many rows as the target takes, from row `first` of the chunk on."""
         return self._read(target, first, check=False)
+
+    def prefetch(self) -> None:
+        """Ask for the whole file, in steps: the kernel takes up only so much of one request."""
+        try:
+            with open(self.path, "rb", buffering=0) as handle:
+                file = handle.fileno()
+                for offset in range(0, os.fstat(file).st_size, _PREFETCH_NBYTES):
+                    os.posix_fadvise(file, offset, _PREFETCH_NBYTES, os.POSIX_FADV_WILLNEED)
+        except OSError:
+            pass  # whoever reads it will say what is wrong
 
     def _read(self, target: NDArray[Any], first: int, *, check: bool) -> bool:
         row_nbytes = math.prod(self.shape[1:]) * target.itemsize

@@ -41,6 +41,10 @@ class Reader(Protocol):
         """Bytes that reading the range takes out of storage, as numbers in memory."""
         ...
 
+    def prefetch(self, rows: RowRange) -> bool:
+        """Have rows brought near without waiting; False where only reading them does that."""
+        ...
+
     @property
     def defers_checks(self) -> bool:
         """Whether parts of stored chunks are read without a look at their checksums."""
@@ -105,10 +109,17 @@ class Source:
         return [tuple(rows for _, rows in group) for _, group in pairs]
 
     def read_each(self, ranges: tuple[RowRange, ...]) -> Iterator[Block]:
-        """Read several ranges, each stored chunk once, and the next while one is worked on."""
+        """Read several ranges, each stored chunk once, and the next while one is worked on.
+
+        Where the kernel can be asked for the next, no thread is needed for it: next to one that
+        computes, a thread that reads costs both a tenth of their time.
+        """
         groups = self.reads(ranges)
-        if len(groups) < 2:
-            yield from itertools.chain.from_iterable(map(self._read_group, groups))
+        if len(groups) < 2 or self._prefetch(groups[0]):
+            for group, coming in itertools.zip_longest(groups, groups[1:]):
+                if coming is not None:
+                    self._prefetch(coming)
+                yield from self._read_group(group)
             return
         with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as ahead:
             coming = ahead.submit(self._read_group, groups[0])
@@ -117,6 +128,9 @@ class Source:
                 coming = ahead.submit(self._read_group, group)
                 yield from blocks
             yield from coming.result()
+
+    def _prefetch(self, group: tuple[RowRange, ...]) -> bool:
+        return self.reader.prefetch(RowRange(group[0].start, group[-1].stop))
 
     def read_nbytes(self, ranges: tuple[RowRange, ...]) -> int:
         """Bytes that `read_each` takes out of storage for these ranges."""

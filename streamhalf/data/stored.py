@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from zarr.storage import LocalStore
 
 from streamhalf.data.block import RowRange
-from streamhalf.data.plain_chunks import has_checksum, is_plain, read_plain
+from streamhalf.data.plain_chunks import has_checksum, is_plain, prefetch_plain, read_plain
 from streamhalf.errors import DataError
 from streamhalf.names import one_line
 from streamhalf.retry import retrying
@@ -90,6 +90,10 @@ class ZarrReader:
         features = _nbytes(self.features, rows, parts=self.parts)
         return features + _nbytes(self.labels, rows, parts=self._labels_in_parts)
 
+    def prefetch(self, rows: RowRange) -> bool:
+        """Have rows brought near without waiting; False where only reading them does that."""
+        return prefetch_plain(self.features, rows) and prefetch_plain(self.labels, rows)
+
     @property
     def defers_checks(self) -> bool:
         """Whether parts of chunks are read without a look at their checksums."""
@@ -120,6 +124,10 @@ class UnlabelledReader:
     def read_nbytes(self, rows: RowRange) -> int:
         """Bytes that reading the range takes out of storage, as numbers in memory."""
         return _nbytes(self.features, rows, parts=False)
+
+    def prefetch(self, rows: RowRange) -> bool:
+        """Have rows brought near without waiting; False where only reading them does that."""
+        return prefetch_plain(self.features, rows)
 
     @property
     def defers_checks(self) -> bool:

@@ -327,6 +327,9 @@ class WatchedReader:
     def read_nbytes(self, rows: RowRange) -> int:
         return self.inner.read_nbytes(rows)
 
+    def prefetch(self, rows: RowRange) -> bool:
+        return False
+
     def wait_for(self, start: int) -> bool:
         with self.news:
             return self.news.wait_for(lambda: start in self.begun, timeout=60)

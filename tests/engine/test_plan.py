@@ -43,6 +43,9 @@ class CountingReader:
     def read_nbytes(self, rows: RowRange) -> int:
         return 21 * rows.n_rows
 
+    def prefetch(self, rows: RowRange) -> bool:
+        return True
+
 
 def counting_source() -> tuple[Source, CountingReader]:
     reader = CountingReader()
