@@ -44,7 +44,7 @@ class Costs:
             digest=ns["digest of all rows"],
             certificate=ns["certificate"],
             bound=largest[3] * (1 - largest[6]),
-            task=1e-3 * tables["tasks"]["rows"][-1][4],
+            task=1e-3 * tables["tasks"]["rows"][-1][5],
         )
 
     def worker_seconds(self, plan: RunPlan) -> float:
