@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -174,7 +173,6 @@ def fit(
             result = certify_fit(run, source, config, learn(run, seen, budget, config))
             result = note_one_class(run, source, result)
             run.check_parts(source)
-            result = replace(result, passes=tuple(run.passes))
             run.observer(RunEnded(result.verdict))
     return seal(result)
 

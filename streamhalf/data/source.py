@@ -132,24 +132,14 @@ class Source:
     def _prefetch(self, group: tuple[RowRange, ...]) -> bool:
         return self.reader.prefetch(RowRange(group[0].start, group[-1].stop))
 
-    def read_nbytes(self, ranges: tuple[RowRange, ...]) -> int:
-        """Bytes that `read_each` takes out of storage for these ranges."""
-        groups = self.reads(ranges)
-        return sum(self.reader.read_nbytes(rows) for group in groups for rows in self._plan(group))
-
-    def _plan(self, group: tuple[RowRange, ...]) -> tuple[RowRange, ...]:
-        """Ranges of one block each by itself, or in one read where that takes no more bytes."""
+    def _read_group(self, group: tuple[RowRange, ...]) -> list[Block]:
+        """The ranges of one block, in one read unless that takes more bytes, then cut apart."""
         span = RowRange(group[0].start, group[-1].stop)
         apart = sum(self.reader.read_nbytes(rows) for rows in group)
-        return group if apart < self.reader.read_nbytes(span) else (span,)
-
-    def _read_group(self, group: tuple[RowRange, ...]) -> list[Block]:
-        """The ranges of one block."""
-        reads = self._plan(group)
-        if reads == group:
+        if len(group) == 1 or apart < self.reader.read_nbytes(span):
             return [self.read(rows) for rows in group]
-        start = group[0].start
-        whole = self.read(reads[0])
+        start = span.start
+        whole = self.read(span)
         windows = [slice(rows.start - start, rows.stop - start) for rows in group]
         return [Block(whole.X[cut], whole.y[cut], whole.rows[cut]) for cut in windows]
 

@@ -180,7 +180,7 @@ def run_pass(
     record = PassRecord(
         name=plan.name,
         rows_read=counted.n_rows,
-        bytes_read=plan.source.read_nbytes(plan.blocks),
+        bytes_read=counted.n_rows * plan.source.row_nbytes,
         rows_accepted=counted.n_rows if count_accepted is None else count_accepted(result),
         seconds=time.perf_counter() - started,
     )

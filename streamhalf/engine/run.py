@@ -10,10 +10,10 @@ from typing import Any
 from streamhalf.data.block import RowRange
 from streamhalf.data.source import Source
 from streamhalf.engine.checkpoint import Checkpoint
-from streamhalf.engine.job import Engine
+from streamhalf.engine.job import Engine, run_job
 from streamhalf.engine.plan import PassPlan, Tell, run_pass
 from streamhalf.errors import DataError
-from streamhalf.events import Observer, PassEnded
+from streamhalf.events import Observer, PassEnded, ignore
 from streamhalf.records import PassRecord
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.label_counts import LabelCounts
@@ -84,8 +84,11 @@ class Run:
 
     def check_parts(self, source: Source) -> None:
         """Hold what was read in parts only against its checksums, before anything is said of it."""
-        if unchecked := tuple(sorted(block for block, whole in self.checked.items() if not whole)):
-            self.reduce("checksums", source, LabelCounts(), blocks=unchecked)
+        unchecked = tuple(sorted(block for block, whole in self.checked.items() if not whole))
+        if unchecked:  # not a pass of the run: what is computed is of no interest
+            plan = PassPlan("checksums", source, LabelCounts(), unchecked, self.split_every)
+            run_job(self.engine, plan.job(lazy=self.engine.lazy), ignore)
+        self.checked.clear()
 
     def _note_parts(self, source: Source, ranges: tuple[RowRange, ...]) -> None:
         starts = [block.start for block in source.blocks]

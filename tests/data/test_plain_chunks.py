@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from zarr.codecs import BytesCodec, Crc32cCodec
 
 from streamhalf.data import plain_chunks
 from streamhalf.data.block import RowRange
-from streamhalf.data.plain_chunks import is_plain, read_plain
+from streamhalf.data.plain_chunks import is_plain, prefetch_plain, read_plain
 
 ROWS, DIM, STEP = 1000, 3, 64
 
@@ -109,3 +110,20 @@ def test_read_plain__a_part_costs_a_part_and_leaves_the_checksum(tmp_path: Path)
         assert read_plain(array, whole, parts=True) is None
     file.write_bytes(file.read_bytes()[:-1])
     assert read_plain(array, RowRange(70, 80), parts=True) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system has no posix_fadvise")
+def test_prefetch_plain__asks_for_all_bytes_of_the_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = make(tmp_path / "array", compressors=(Crc32cCodec(),))
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(plain_chunks, "_PREFETCH_NBYTES", 300)
+    monkeypatch.setattr(os, "posix_fadvise", lambda _, at, size, advice: asked.append((at, size)))
+    assert prefetch_plain(array, RowRange(60, 70))  # of chunks 0 and 1, 64 * 12 + 4 bytes each
+    assert asked == [(0, 300), (300, 300), (600, 300)] * 2
+    (tmp_path / "array" / "c" / "1" / "0").unlink()
+    assert prefetch_plain(array, RowRange(60, 70))  # whoever reads it finds out
+    assert not prefetch_plain(make(tmp_path / "packed", compressors="auto"), RowRange(0, 9))
+    monkeypatch.delattr(os, "posix_fadvise")
+    assert not prefetch_plain(array, RowRange(60, 70))

@@ -349,6 +349,27 @@ def test_read_each__reads_one_block_ahead_and_no_more() -> None:
     assert reader.begun == [0, 250, 500, 750]
 
 
+@dataclass(frozen=True, eq=False)
+class PrefetchingReader(WatchedReader):
+    """Can be asked for rows without being made to read them."""
+
+    asked: list[int] = field(default_factory=list)
+
+    def prefetch(self, rows: RowRange) -> bool:
+        self.asked.append(rows.start)
+        return True
+
+
+def test_read_each__asks_for_the_next_block_where_it_can() -> None:
+    reader = PrefetchingReader(ArrayReader(X, Y))
+    source = replace(open_source((X, Y)).reblocked(250), reader=reader)
+    blocks = source.read_each(source.blocks)
+    assert next(blocks).rows[0] == 0
+    assert (reader.begun, reader.asked) == ([0], [0, 250])
+    assert [block.rows[0] for block in blocks] == [250, 500, 750]
+    assert (reader.begun, reader.asked) == ([0, 250, 500, 750], [0, 250, 500, 750])
+
+
 def test_read_each__an_error_ahead_is_raised_in_its_turn() -> None:
     bad = X.copy()
     bad[600, 1] = np.nan
