@@ -26,20 +26,25 @@ def measure(folder: Folder, *, sizes: list[int], rounds: int) -> Table:
     for rows in sizes:
         store = folder.store(rows, DIM)
         found: list[streamhalf.FitResult] = []
+        read: list[int] = []
+
+        def fit(store: str = store, found: list[Any] = found, read: list[int] = read) -> None:
+            before = _bytes_read()
+            found.append(streamhalf.fit(store, scheduler="threads", n_workers=2))
+            read.append(_bytes_read() - before)
+
         with BareReader() as bare:
             seconds = take_turns(
                 {
                     "bare": lambda store=store: bare.seconds(store),
-                    "fit": lambda store=store, found=found: found.append(
-                        streamhalf.fit(store, scheduler="threads", n_workers=2)
-                    ),
+                    "fit": fit,
                 },
                 rounds=rounds,
             )
         ratio = Ratio.of(seconds["fit"], seconds["bare"])
         result = found[-1]
         passes = result.passes
-        reads = sum(one.bytes_read for one in passes) / (rows * (4 * DIM + 1))
+        reads = round(min(read) / (rows * (4 * DIM + 1)), 2)
         inside = sum(one.seconds for one in passes) / float(np.median(seconds["fit"]))
         lines.append(
             (
@@ -74,6 +79,12 @@ def measure(folder: Folder, *, sizes: list[int], rounds: int) -> Table:
         lines,
         criteria,
     )
+
+
+def _bytes_read() -> int:
+    """Bytes that this process has read from files so far, as the system counts them."""
+    with open("/proc/self/io", encoding="ascii") as counts:
+        return int(next(line.split()[1] for line in counts if line.startswith("rchar")))
 
 
 def compare(folder: Folder, *, rows: int) -> Table:
