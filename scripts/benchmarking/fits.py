@@ -6,6 +6,7 @@ import importlib.util
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,8 @@ def measure(folder: Folder, *, sizes: list[int], rounds: int) -> Table:
         ratio = Ratio.of(seconds["fit"], seconds["bare"])
         result = found[-1]
         passes = result.passes
-        reads = round(min(read) / (rows * (4 * DIM + 1)), 2)
+        stored = sum(file.stat().st_size for file in Path(store).rglob("*") if file.is_file())
+        reads = round(min(read) / stored, 2)
         inside = sum(one.seconds for one in passes) / float(np.median(seconds["fit"]))
         lines.append(
             (

@@ -68,8 +68,9 @@ def prefetch_plain(array: zarr.Array[Any], rows: RowRange) -> bool:
     """Have the kernel bring the chunks of these rows into memory; whether it can be asked to."""
     if not is_plain(array) or not hasattr(os, "posix_fadvise"):
         return False
-    for _, file in _files(array, rows):
-        file.prefetch()
+    step = array.chunks[0]
+    for start, file in _files(array, rows):
+        file.prefetch(max(0, rows.start - start), min(step, rows.stop - start))
     return True
 
 
@@ -83,10 +84,11 @@ def _files(array: zarr.Array[Any], rows: RowRange) -> Iterator[tuple[int, ChunkF
     store, metadata = cast(LocalStore, array.store), cast(ArrayV3Metadata, array.metadata)
     folder = Path(store.root) / array.path
     step, checked = array.chunks[0], has_checksum(array)
+    row_nbytes = math.prod(array.shape[1:]) * array.dtype.itemsize
     for chunk in range(rows.start // step, -(-rows.stop // step)):
         index = (chunk, *(0 for _ in array.shape[1:]))
         path = folder / metadata.encode_chunk_key(index)
-        yield chunk * step, ChunkFile(path, array.chunks, checked)
+        yield chunk * step, ChunkFile(path, step, row_nbytes, checked)
 
 
 def is_plain(array: zarr.Array[Any]) -> bool:
@@ -111,7 +113,8 @@ class ChunkFile:
     """The file of a chunk: its rows, and a checksum perhaps."""
 
     path: Path
-    shape: tuple[int, ...]
+    n_rows: int
+    row_nbytes: int
     has_checksum: bool
 
     def read_whole(self, target: NDArray[Any]) -> bool:
@@ -122,26 +125,26 @@ class ChunkFile:
         """Read as many rows as the target takes, from row `first` of the chunk on."""
         return self._read(target, first, check=False)
 
-    def prefetch(self) -> None:
-        """Ask for the whole file, in steps: the kernel takes up only so much of one request."""
+    def prefetch(self, first: int, last: int) -> None:
+        """Ask for rows, in steps: the kernel takes up only so much of one request."""
+        start, stop = first * self.row_nbytes, last * self.row_nbytes
         try:
             with open(self.path, "rb", buffering=0) as handle:
-                file = handle.fileno()
-                for offset in range(0, os.fstat(file).st_size, _PREFETCH_NBYTES):
-                    os.posix_fadvise(file, offset, _PREFETCH_NBYTES, os.POSIX_FADV_WILLNEED)
+                for offset in range(start, stop, _PREFETCH_NBYTES):
+                    size = min(_PREFETCH_NBYTES, stop - offset)
+                    os.posix_fadvise(handle.fileno(), offset, size, os.POSIX_FADV_WILLNEED)
         except OSError:
             pass  # whoever reads it will say what is wrong
 
     def _read(self, target: NDArray[Any], first: int, *, check: bool) -> bool:
-        row_nbytes = math.prod(self.shape[1:]) * target.itemsize
-        size = self.shape[0] * row_nbytes + self.has_checksum * _CHECKSUM_NBYTES
+        size = self.n_rows * self.row_nbytes + self.has_checksum * _CHECKSUM_NBYTES
         numbers = target.reshape(-1).view(np.uint8)
         view: memoryview = numbers.data
         try:
             with open(self.path, "rb", buffering=0) as handle:
                 if os.fstat(handle.fileno()).st_size != size:
                     return False
-                handle.seek(first * row_nbytes)
+                handle.seek(first * self.row_nbytes)
                 done = 0
                 while done < len(view):
                     got = handle.readinto(view[done:])

@@ -113,15 +113,15 @@ def test_read_plain__a_part_costs_a_part_and_leaves_the_checksum(tmp_path: Path)
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system has no posix_fadvise")
-def test_prefetch_plain__asks_for_all_bytes_of_the_chunks(
+def test_prefetch_plain__asks_for_the_bytes_of_the_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     array = make(tmp_path / "array", compressors=(Crc32cCodec(),))
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(plain_chunks, "_PREFETCH_NBYTES", 300)
     monkeypatch.setattr(os, "posix_fadvise", lambda _, at, size, advice: asked.append((at, size)))
-    assert prefetch_plain(array, RowRange(60, 70))  # of chunks 0 and 1, 64 * 12 + 4 bytes each
-    assert asked == [(0, 300), (300, 300), (600, 300)] * 2
+    assert prefetch_plain(array, RowRange(60, 100))  # rows 60 to 63 of chunk 0, 0 to 35 of chunk 1
+    assert asked == [(720, 48), (0, 300), (300, 132)]
     (tmp_path / "array" / "c" / "1" / "0").unlink()
     assert prefetch_plain(array, RowRange(60, 70))  # whoever reads it finds out
     assert not prefetch_plain(make(tmp_path / "packed", compressors="auto"), RowRange(0, 9))
