@@ -50,38 +50,36 @@ def measure_rows(folder: Folder, *, sizes: list[int], rounds: int) -> Table:
 
 
 def measure_workers(folder: Folder, *, rows: int, rounds: int) -> Table:
-    """One against two workers of one thread, and one against two processes that share nothing."""
+    """One against two workers, threads against workers, and processes that share nothing."""
     store = folder.store(rows, DIM)
-    fits: dict[int, list[streamhalf.FitResult]] = {1: [], 2: []}
+    fits: dict[str, list[streamhalf.FitResult]] = {"1 worker": [], "2 workers": [], "2 threads": []}
     seconds = take_turns(
         {
             "1 process": lambda: count_slabs(1),
             "2 processes": lambda: count_slabs(2),
-            "1 worker": lambda: _fit_on_workers(store, 1, fits[1]),
-            "2 workers": lambda: _fit_on_workers(store, 2, fits[2]),
+            "1 worker": lambda: _fit_on_workers(store, 1, fits["1 worker"]),
+            "2 workers": lambda: _fit_on_workers(store, 2, fits["2 workers"]),
+            "2 threads": lambda: _fit_on_threads(store, 2, fits["2 threads"]),
         },
         rounds=rounds,
     )
     ratio = Ratio.of(seconds["1 worker"], seconds["2 workers"])
+    threads = Ratio.of(seconds["1 worker"], seconds["2 threads"])
     machine = Ratio.of([2 * one for one in seconds["1 process"]], seconds["2 processes"])
     lines: list[tuple[Any, ...]] = []
-    for count, results in fits.items():
+    for name, results in fits.items():
         passes = [{one.name: one.seconds for one in result.passes} for result in results[1:]]
-        lines.append(
-            (
-                count,
-                float(np.median(seconds[f"{count} worker{'s' * (count > 1)}"])),
-                *(float(np.median([one[name] for one in passes])) for name in _LONG_PASSES),
-            )
-        )
+        long_ones = (float(np.median([one[long] for one in passes])) for long in _LONG_PASSES)
+        lines.append((name, float(np.median(seconds[name])), *long_ones))
     return Table(
         "workers",
-        f"One against two workers of one thread, {rows:,} rows, d = {DIM}",
-        ("workers", "fit, s", *(f"pass {name}, s" for name in _LONG_PASSES)),
+        f"Workers of one thread each, and threads of one process, {rows:,} rows, d = {DIM}",
+        ("on", "fit, s", *(f"pass {name}, s" for name in _LONG_PASSES)),
         lines,
         [Criterion("two workers against one", ratio.median, 1.7, at_most=False)],
-        f"Two workers: {ratio} times one. The machine's own limit, measured in the same rounds: "
-        f"two processes that count slabs and share nothing, {machine} times one.",
+        f"Two workers: {ratio} times as fast as one; two threads: {threads}. The machine's own "
+        "limit, measured in the same rounds: two processes that count slabs and share nothing, "
+        f"{machine} times one.",
     )
 
 
@@ -95,6 +93,10 @@ def _fit_on_workers(store: str, count: int, results: list[streamhalf.FitResult])
         started = time.perf_counter()
         results.append(streamhalf.fit(store, client=client))
         return time.perf_counter() - started
+
+
+def _fit_on_threads(store: str, count: int, results: list[streamhalf.FitResult]) -> None:
+    results.append(streamhalf.fit(store, scheduler="threads", n_workers=count))
 
 
 def count_slabs(n_processes: int) -> float:
