@@ -62,7 +62,7 @@ class Monitor:
         self._numbers = itertools.count(1)
         self._local = ""
         self._lock = threading.Lock()
-        self._heard = 0.0
+        self._seen: set[float] = set()
         self._listening = False
         self._screen: _Notebook | _Text = _Notebook() if _has_kernel() else _Text()
         self._due = 0.0
@@ -96,8 +96,8 @@ class Monitor:
         """A message with the scheduler's time, unless it is known or of a run shown already."""
         with self._lock:
             at, message = event
-            if at > self._heard and not self._local:
-                self._heard = at
+            if at not in self._seen and not self._local:
+                self._seen.add(at)
                 self._board.take(message)
 
     def __call__(self, event: Event) -> None:
@@ -113,9 +113,21 @@ class Monitor:
         """A message from the scheduler, in the client's own thread."""
         if not self._listening:  # the scheduler learns a little later that nobody does
             return
+        with self._lock:
+            missed = self._board.lacks_beginning(event[1])
+        if missed:  # told before the scheduler knew that somebody listens; this thread cannot ask
+            threading.Thread(target=self._fetch, daemon=True).start()
+            return
         self._take(event)
         with self._lock:
             if time.monotonic() >= self._due or not self._board.under_way():
+                self._draw()
+
+    def _fetch(self) -> None:
+        with contextlib.suppress(OSError, TimeoutError, RuntimeError):  # all may be over just now
+            self._catch_up()
+        with self._lock:
+            if self._listening:
                 self._draw()
 
     def _draw(self) -> None:

@@ -289,10 +289,19 @@ class Board:
         for at, event in happenings:
             self.happen(run, at, event)
 
+    def lacks_beginning(self, message: Any) -> bool:
+        """Whether a message goes on with a run whose beginning nobody has told."""
+        try:
+            run, happenings = decode(message)
+        except DataError:
+            return False
+        first = happenings[0][1] if happenings else None
+        return run not in self.runs and not isinstance(first, RunStarted | SlabsCounted | None)
+
     def happen(self, run: str, at: float, event: Event | RunClosed) -> None:
         """Take in an event of a run."""
         if run not in self.runs:
-            if isinstance(event, SlabsCounted):  # of a run that is forgotten
+            if isinstance(event, SlabsCounted | RunClosed):  # of a run that is forgotten
                 return
             self.runs[run] = RunView(run, at)
         self.runs[run].take(at, event)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import sys
 import time
@@ -45,6 +44,13 @@ def execute(*sources: str) -> list[list[Any]]:
     with ThreadPoolExecutor(1) as pool:  # a browser test may keep a loop running in this thread
         pool.submit(lambda: asyncio.run(runner.async_execute())).result()
     return [cell.outputs for cell in notebook.cells]
+
+
+def has_closed(messages: Any) -> bool:
+    """Whether a run that begins in these messages ends in them too."""
+    kinds = [(one["run"], event["kind"]) for _, one in messages for event in one["events"]]
+    begun, ended = ({run for run, kind in kinds if kind == k} for k in ("RunStarted", "RunClosed"))
+    return bool(begun & ended)
 
 
 class Text(HTMLParser):
@@ -90,11 +96,12 @@ def test_monitor__hears_of_runs_that_others_started(
 ) -> None:
     with Client(client.scheduler.address, set_as_default=False) as elsewhere:
         observe = dashboard_observer(elsewhere)
+        before = len(client.get_events(TOPIC))
         with monitor(client):
             for event in STORY:
                 observe(event)
             observe.close()
-            while '"RunClosed"' not in json.dumps(client.get_events(TOPIC)[-1:]):
+            while not has_closed(client.get_events(TOPIC)[before:]):
                 time.sleep(0.01)  # messages of another client travel by themselves
         assert capsys.readouterr().out.splitlines() == LINES
         after = dashboard_observer(elsewhere)
@@ -169,3 +176,23 @@ def test_kernel__renews_one_output_and_shows_results(tmp_path: Any) -> None:
     assert "ACCEPTED" in Text(shown.data["text/html"]).words
     assert "PASSED" in Text(tested.data["text/html"]).words
     assert "REJECTED" in Text(threaded.data["text/html"]).words
+
+
+def test_monitor__fetches_the_beginning_of_a_run_that_it_missed(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monitor(client) as watch:
+        watch._listening = False  # as if the scheduler did not know yet that somebody listens
+        observe = dashboard_observer(client)
+        observe(STORY[0])
+        while not client.get_events(TOPIC) or STORY[0].source not in str(client.get_events(TOPIC)):
+            time.sleep(0.01)
+        time.sleep(0.2)
+        watch._listening = True
+        before = len(client.get_events(TOPIC))
+        for event in STORY[1:]:
+            observe(event)
+        observe.close()
+        while len(client.get_events(TOPIC)) == before:
+            time.sleep(0.01)
+    assert capsys.readouterr().out.splitlines() == LINES
