@@ -134,9 +134,10 @@ class Source:
 
     def _read_group(self, group: tuple[RowRange, ...]) -> list[Block]:
         """The ranges of one block, in one read unless that takes more bytes, then cut apart."""
+        if len(group) == 1:
+            return [self.read(group[0])]
         span = RowRange(group[0].start, group[-1].stop)
-        apart = sum(self.reader.read_nbytes(rows) for rows in group)
-        if len(group) == 1 or apart < self.reader.read_nbytes(span):
+        if sum(map(self.reader.read_nbytes, group)) < self.reader.read_nbytes(span):
             return [self.read(rows) for rows in group]
         start = span.start
         whole = self.read(span)
