@@ -26,7 +26,7 @@ from streamhalf.errors import (
     TargetError,
     UsageError,
 )
-from streamhalf.files import read_result
+from streamhalf.documents import read_result
 from streamhalf.records import (
     CertifyResult,
     FitResult,

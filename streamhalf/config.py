@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from streamhalf.errors import UsageError
+from streamhalf.records.codes import Position
 
 CHOICES = {
     "mode": ("practical", "strict"),
@@ -132,6 +133,16 @@ class RunConfig:
         for name in ("scheduler", "features", "labels"):
             if not isinstance(getattr(self, name), str):
                 raise UsageError(f"{name}: {shown(getattr(self, name))} is not text; give a string")
+
+    @property
+    def position(self) -> Position:
+        """How rows are laid before they are tested."""
+        return Position.ISOTROPIC if self.whiten else Position.STORED
+
+    def identity(self) -> dict[str, Any]:
+        """What must agree for a run to go on with another's passes."""
+        where_it_runs = {"scheduler", "n_workers", "memory_limit"}
+        return {name: getattr(self, name) for name in self.names() if name not in where_it_runs}
 
     @classmethod
     def names(cls) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf import api
-from streamhalf.algorithms.unverified import learn_unverified
 from streamhalf.config import RunConfig
 from streamhalf.data.labelled import (
     Labelled,
@@ -19,17 +18,15 @@ from streamhalf.data.labelled import (
     map_rows,
     open_labelled,
 )
-from streamhalf.data.source import Source
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
 from streamhalf.events import Observer, ignore
-from streamhalf.kernels.localize import margins
+from streamhalf.kernels.plane import Plane
 from streamhalf.records import (
     CertificateRecord,
     FitResult,
     Halfspace,
     PassRecord,
     Verdict,
-    seal,
 )
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.report.terminal import fit_sentence
@@ -161,11 +158,15 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         observer
             Called with every event of the run.
         """
-        config = self._config()
+        self._config()  # a wrong parameter is named before data are looked at
         found = self._open_training(X, y, storage_options)
-        result = api.fit(found.source, client=client, observer=observer, **self._parameters())
-        if result.halfspace is None and self.accept_unverified:
-            result = _fit_few_rows(found.source, config, self._parameters(), client, observer)
+        result = api.fit(
+            found.source,
+            client=client,
+            observer=observer,
+            unverified=self.accept_unverified,
+            **self._parameters(),
+        )
         self.classes_ = found.classes
         self.n_features_in_ = found.source.dim
         self._keep(result)
@@ -173,15 +174,13 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> Any:
         """normal·x + offset of every row: an array in the container of X, lazy where X is."""
-        halfspace = self._usable_halfspace()
-        return map_rows(
-            partial(_margins, halfspace=halfspace), self._check_rows(X), dtype=np.float64
-        )
+        plane = self._usable_halfspace().plane
+        return map_rows(partial(_margins, plane=plane), self._check_rows(X), dtype=np.float64)
 
     def predict(self, X: Any) -> Any:
         """The class of every row: an array in the container of X, lazy where X is."""
-        halfspace = self._usable_halfspace()
-        predict = partial(_predict, halfspace=halfspace, classes=self.classes_)
+        plane = self._usable_halfspace().plane
+        predict = partial(_predict, plane=plane, classes=self.classes_)
         return map_rows(predict, self._check_rows(X), dtype=self.classes_.dtype)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -193,9 +192,9 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         halfspace, config = self._usable_halfspace(), self._config()
         source = self._open_arrays(X, y, None, classes=self.classes_).source
         self._check_dim(source.dim)
-        errors = HalfspaceErrors(np.array(halfspace.normal), halfspace.offset)
         with api.open_run(config, None, ignore) as run:
-            counted = run.reduce("score", source, errors)
+            counted = run.reduce("score", source, HalfspaceErrors(halfspace.plane))
+            run.close()
         return float(1 - counted.n_errors / counted.n_rows)
 
     @property
@@ -285,27 +284,10 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             )
 
 
-def _fit_few_rows(
-    source: Source,
-    config: RunConfig,
-    parameters: dict[str, Any],
-    client: Client | None,
-    observer: Observer,
-) -> FitResult:
-    """All rows in every pass, or where they are too few even for that, the Chow direction."""
-    result = api.fit(source, client=client, observer=observer, **{**parameters, "rows": "reuse"})
-    if result.halfspace is not None:
-        return result
-    with api.open_run(config, client, observer) as run:
-        return seal(learn_unverified(run, source, config, result))
+def _margins(X: NDArray[Any], *, plane: Plane) -> NDArray[np.float64]:
+    return plane.margins(np.asarray(X))
 
 
-def _margins(X: NDArray[Any], *, halfspace: Halfspace) -> NDArray[np.floating[Any]]:
-    rows = np.asarray(X, dtype=np.float64)
-    return margins(rows, np.array(halfspace.normal)) + halfspace.offset
-
-
-def _predict(X: NDArray[Any], *, halfspace: Halfspace, classes: NDArray[Any]) -> NDArray[Any]:
-    positive = _margins(X, halfspace=halfspace) >= 0
-    chosen: NDArray[Any] = classes[positive.astype(np.intp)]
+def _predict(X: NDArray[Any], *, plane: Plane, classes: NDArray[Any]) -> NDArray[Any]:
+    chosen: NDArray[Any] = classes[(plane.signs(np.asarray(X)) > 0).astype(np.intp)]
     return chosen

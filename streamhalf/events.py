@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
-from streamhalf.records import Judgement, PassRecord, Verdict
+from streamhalf.records import Judgement, Notice, PassRecord, Record, Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class RunStarted:
+class RunStarted(Record, tag=True, tag_field="event"):
     """A command has opened its data; `notices` are things the user should know about them."""
 
     command: str
     source: str
     n_rows: int
     dim: int
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PassStarted:
+class PassStarted(Record, tag=True, tag_field="event"):
     """One pass over (a share of) the rows begins; `detail` says at which scale, if any."""
 
     name: str
@@ -30,8 +27,7 @@ class PassStarted:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PassProgress:
+class PassProgress(Record, tag=True, tag_field="event"):
     """So many rows of the pass under way are done."""
 
     name: str
@@ -39,30 +35,26 @@ class PassProgress:
     n_rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class PassEnded:
+class PassEnded(Record, tag=True, tag_field="event"):
     """A pass is complete; every row of it was counted."""
 
     record: PassRecord
 
 
-@dataclass(frozen=True, slots=True)
-class TesterJudged:
+class TesterJudged(Record, tag=True, tag_field="event"):
     """A tester has spoken."""
 
     judgement: Judgement
 
 
-@dataclass(frozen=True, slots=True)
-class SlabsMeasured:
+class SlabsMeasured(Record, tag=True, tag_field="event"):
     """Rows in slabs of `width` along the best candidate (the outer two are tails)."""
 
     width: float
     counts: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SlabsCounted:
+class SlabsCounted(Record, tag=True, tag_field="event"):
     """Rows that some tasks of pass `name` saw, while it runs: what comes later is added to it.
 
     For each candidate its errors and its rows in slabs of `width` (the outer two are tails).
@@ -74,8 +66,7 @@ class SlabsCounted:
     counts: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(Record, tag=True, tag_field="event"):
     """The command has its answer."""
 
     verdict: Verdict

@@ -8,8 +8,8 @@ from typing import Any
 from scripts.benchmarking.fits import DIM
 from scripts.benchmarking.passes import THREADS
 from scripts.benchmarking.tables import Criterion, Table
-from streamhalf.algorithms.certification import certificate_share
-from streamhalf.algorithms.planner import RunPlan, plan_for_rows
+from streamhalf.claims.certification import certificate_share
+from streamhalf.planning.plan import RunPlan, plan_for_rows
 from streamhalf.config import RunConfig
 from streamhalf.engine.plan import MAX_TASKS
 from streamhalf.kernels.monomials import count_monomials

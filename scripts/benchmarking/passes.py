@@ -11,8 +11,8 @@ import numpy as np
 from scripts.benchmarking.stores import BareReader, Folder, read_bare
 from scripts.benchmarking.tables import Criterion, Table
 from scripts.benchmarking.timing import Ratio, take_turns
-from streamhalf.algorithms.certification import Certification
-from streamhalf.algorithms.planner import plan_for_rows
+from streamhalf.claims.certification import Certification
+from streamhalf.planning.plan import plan_for_rows
 from streamhalf.algorithms.wedge_bound import WedgeBound
 from streamhalf.config import RunConfig
 from streamhalf.data.opening import open_source

@@ -12,7 +12,7 @@ from streamhalf.api import fit
 from streamhalf.data.block import RowRange
 from streamhalf.data.noise import CleanRows, Noise, choose_cut, flip_scores
 from streamhalf.data.synthetic import SyntheticSpec, generate, plant
-from streamhalf.kernels.localize import margins
+from streamhalf.kernels.margins import margins
 from streamhalf.records import FitResult
 
 

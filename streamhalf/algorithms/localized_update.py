@@ -1,30 +1,29 @@
-"""Algorithm 4, the testable localised update: from v and delta to a better v."""
+"""Algorithm 4, the testable localised update: from a plane and a scale to a better plane."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamhalf.algorithms.proper_learner import ProperLearner
-from streamhalf.kernels.localize import map_back
+from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.streams import Stream
 from streamhalf.records import Judgement
-from streamhalf.reductions.localized import Localized, LocalizedPartial
-from streamhalf.testers.acceptance import AcceptanceTester
+from streamhalf.reductions.localized import Localized, LocalizedResult
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdateOutcome:
     """What an update found.
 
-    `step` is |v' - v|; `overlap` is w·v in the localised, whitened space, at most 0 where noise
-    dominates at this scale.
+    `step` is |v' - v|; `overlap` is w·v in the frame, at most 0 where noise dominates at this
+    scale.
     """
 
     judgements: tuple[Judgement, ...]
-    vector: NDArray[np.float64]
+    plane: Plane
     step: float
     overlap: float
     n_seen: int
@@ -33,35 +32,28 @@ class UpdateOutcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalizedUpdate:
-    """Algorithm 4 at (v, delta) as a state machine of one pass."""
+    """Algorithm 4 in a frame, as a pass; `number` is how many updates there were before."""
 
     learner: ProperLearner
-    acceptance: AcceptanceTester
-    v: NDArray[np.float64]
+    frame: Frame
     seed: int
-    stream: int
-
-    @property
-    def delta(self) -> float:
-        """The scale."""
-        return self.acceptance.delta
+    number: int
 
     def needs(self) -> Localized:
-        """Algorithm 1's statistics over the accepted, whitened rows."""
-        inner = self.learner.needs(len(self.v))
-        return Localized(inner, self.v, self.delta, self.seed, self.stream)
+        """Algorithm 1's statistics over the accepted rows, in the frame."""
+        return Localized(
+            self.learner.needs(), self.frame, self.seed, Stream.UPDATES + self.number
+        )
 
-    def conclude(self, result: LocalizedPartial) -> UpdateOutcome:
+    def conclude(self, result: LocalizedResult) -> UpdateOutcome:
         """Judge acceptance and moments, and map the Chow direction back."""
-        inner: Any = result.inner
-        proper = self.learner.conclude(inner)
-        vector = map_back(proper.vector, self.v, self.delta)
-        accepted = self.acceptance.judge(result.n_seen, result.n_accepted)
+        proper = self.learner.conclude(result.inner, n_seen=result.n_seen)
+        plane, before = self.frame.from_frame(proper.plane), self.frame.plane
         return UpdateOutcome(
-            judgements=(accepted, *proper.judgements),
-            vector=vector,
-            step=float(np.linalg.norm(vector - self.v)),
-            overlap=float(proper.vector @ self.v),
+            judgements=proper.judgements,
+            plane=plane,
+            step=float(np.linalg.norm(plane.normal - before.normal)),
+            overlap=float(proper.plane.normal @ before.normal),
             n_seen=result.n_seen,
             n_accepted=result.n_accepted,
         )

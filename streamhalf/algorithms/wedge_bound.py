@@ -7,36 +7,28 @@ beta puts a number on what follows.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.engine.shares import SHARE_STREAM
 from streamhalf.records import Judgement
 from streamhalf.reductions.base import Bundle
-from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
-from streamhalf.reductions.slab_covariance import SlabCovariance, SlabCovarianceResult
-from streamhalf.reductions.windowed import Windowed
-from streamhalf.testers.slab_covariance import SlabCovarianceTester, covariance_edges
-from streamhalf.testers.slab_mass import SlabMassTester, finest_half_count
-
-_CENTRAL_DENSITY = 0.35
-"""Mass of a slab per width, about one half standard deviation out."""
-
-_WINDOWS, _WIDEST_WINDOW = 50, 1 << 14
-"""Second moments come from so many windows of rows, about, each at most so wide: their number
-varies by a seventh, and slabs are planned for twice the rows they need."""
+from streamhalf.reductions.candidate_slabs import CandidateSlabsResult
+from streamhalf.reductions.slab_covariance import SlabCovarianceResult
+from streamhalf.testers.panel import Panel
+from streamhalf.testers.slab_covariance import SlabCovarianceTester
+from streamhalf.testers.slab_mass import SlabMassTester
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WedgeOutcome:
-    """Per candidate: error counts, judgements and the wedge bound at eps."""
+    """All judgements; per candidate its errors, and the wedge bound at eps."""
 
     n_rows: int
     errors: NDArray[np.int64]
-    judgements: tuple[tuple[Judgement, ...], ...]
+    judgements: tuple[Judgement, ...]
     betas: tuple[float, ...]
     slab_counts: NDArray[np.int64]
     edges: NDArray[np.float64]
@@ -45,80 +37,27 @@ class WedgeOutcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WedgeBound:
-    """Algorithm 2 for a batch of candidates, one pass.
+    """Algorithm 2 for a batch of candidates, as a pass: a panel with both slab testers."""
 
-    Parameters
-    ----------
-    mass, covariance
-        The testers of one candidate.
-    candidates
-        Unit vectors (c, d).
-    n_rows
-        Rows the pass reads, about.
-    seed
-        Of the thinning: second moments need only a few hundred rows per slab.
-    first
-        Number of the first candidate, where the candidates come in batches.
-    most_slabs
-        Second-moment matrices of one candidate at most, where features are many.
-    """
-
-    mass: SlabMassTester
-    covariance: SlabCovarianceTester
-    candidates: NDArray[np.float64]
-    n_rows: int
-    seed: int
-    first: int = 0
-    most_slabs: int = 1 << 20
-
-    def covariance_rows(self) -> int:
-        """Rows from which second moments are taken."""
-        per_slab = self.covariance.rows_per_slab(self.candidates.shape[1])
-        wanted = math.ceil(2 * per_slab / (_CENTRAL_DENSITY * self.mass.eps))
-        return min(self.n_rows, max(wanted, 40 * per_slab))
-
-    def edges(self) -> NDArray[np.float64]:
-        """Slab edges of the second moments."""
-        eps, rows = self.mass.eps, self.covariance_rows()
-        per_slab = self.covariance.rows_per_slab(self.candidates.shape[1])
-        edges = covariance_edges(eps, finest_half_count(eps), rows, per_slab)
-        if len(edges) < self.most_slabs:
-            return edges
-        # covariance_edges gives every slab twice the rows asked for
-        per_slab = math.ceil(rows / (2 * self.most_slabs))
-        return covariance_edges(eps, finest_half_count(eps), rows, per_slab)
+    panel: Panel
+    eps: float
 
     def needs(self) -> Bundle:
         """Errors and slab masses over all rows, second moments over a sample."""
-        eps = self.mass.eps
-        half_count = finest_half_count(eps)
-        rows = self.covariance_rows()
-        moments = SlabCovariance(self.candidates, self.edges())
-        # large windows: a task's few rows in many slabs cost as much as many rows would
-        width = 2 ** int(math.log2(max(1, min(_WIDEST_WINDOW, rows // _WINDOWS))))
-        # another stream than the shares': the sample must not be a slice of one of them
-        share = Windowed(moments, rows / self.n_rows, self.seed, SHARE_STREAM + 1, width)
-        masses = CandidateSlabs(self.candidates, eps, half_count)
-        return Bundle((masses, moments if rows == self.n_rows else share))
+        return self.panel.needs()
 
     def conclude(self, result: tuple[Any, ...]) -> WedgeOutcome:
         """Judge every candidate."""
-        slabs: CandidateSlabsResult = result[0]
-        moments: SlabCovarianceResult = result[1]
-        judgements = []
-        for i in range(len(self.candidates)):
-            found = (*self.mass.judge(slabs.counts[i]), self.covariance.judge(moments, i))
-            judgements.append(
-                tuple(replace(one, remark=_mention(one.remark, self.first + i)) for one in found)
-            )
-        everyone = range(len(self.candidates))
+        slabs: CandidateSlabsResult = self.panel.result_of(SlabMassTester, result)
+        moments: SlabCovarianceResult = self.panel.result_of(SlabCovarianceTester, result)
+        everyone = range(len(slabs.errors))
         eigenvalues = np.array([slab_eigenvalues(moments, i) for i in everyone])
         return WedgeOutcome(
             n_rows=slabs.n_rows,
             errors=slabs.errors,
-            judgements=tuple(judgements),
+            judgements=self.panel.judge(result, n_seen=slabs.n_rows),
             betas=tuple(
-                wedge_beta(moments, i, self.mass.eps, eigenvalues=eigenvalues[i]) for i in everyone
+                wedge_beta(moments, i, self.eps, eigenvalues=eigenvalues[i]) for i in everyone
             ),
             slab_counts=slabs.counts,
             edges=moments.edges,
@@ -131,16 +70,12 @@ def join_outcomes(parts: tuple[WedgeOutcome, ...]) -> WedgeOutcome:
     return WedgeOutcome(
         n_rows=parts[0].n_rows,
         errors=np.concatenate([part.errors for part in parts]),
-        judgements=tuple(found for part in parts for found in part.judgements),
+        judgements=tuple(one for part in parts for one in part.judgements),
         betas=tuple(beta for part in parts for beta in part.betas),
         slab_counts=np.concatenate([part.slab_counts for part in parts]),
         edges=parts[0].edges,
         eigenvalues=np.concatenate([part.eigenvalues for part in parts]),
     )
-
-
-def _mention(remark: str, candidate: int) -> str:
-    return f"candidate {candidate}" + (f", {remark}" if remark else "")
 
 
 def slab_eigenvalues(result: SlabCovarianceResult, candidate: int) -> NDArray[np.float64]:

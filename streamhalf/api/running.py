@@ -11,25 +11,15 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from streamhalf.config import RunConfig, check_names
 from streamhalf.data.opening import DataLike, open_source
 from streamhalf.data.source import Source
-from streamhalf.data.whitening import Whitening
-from streamhalf.engine import (
-    Engine,
-    open_engine,
-)
+from streamhalf.engine import Engine, open_engine
 from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.cluster import ClusterEngine
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
-from streamhalf.events import (
-    Observer,
-    RunStarted,
-)
+from streamhalf.events import Observer, RunEnded, RunStarted
 from streamhalf.folders import Folder
-from streamhalf.names import plural, public_name
-from streamhalf.records import (
-    Versions,
-)
-from streamhalf.reductions.covariance import Covariance
+from streamhalf.names import public_name
+from streamhalf.records import Notice, Resumed, Versions
 from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs
 
 if TYPE_CHECKING:
@@ -74,7 +64,31 @@ def open_data(
     )
 
 
-def start(command: str, source: Source, observer: Observer, *notices: str) -> RunStarted:
+def execute(
+    command: str,
+    source: Source,
+    config: RunConfig,
+    work: Callable[[Run], R],
+    *,
+    client: Client | None,
+    observer: Observer,
+    checkpoint: Checkpoint | None = None,
+    notices: tuple[Notice, ...] = (),
+) -> R:
+    """Do the work of a command in a run of its own, and tell the observer how it begins and ends.
+
+    The run is closed, and with it every checksum looked at, before anything is said.
+    """
+    started = start(command, source, observer, *notices)
+    with open_run(config, client, observer, checkpoint, started) as run:
+        result = work(run)
+        run.close()
+        if (verdict := getattr(result, "verdict", None)) is not None:
+            run.observer(RunEnded(verdict))
+    return result
+
+
+def start(command: str, source: Source, observer: Observer, *notices: Notice) -> RunStarted:
     """Tell the observer that a command has opened its data, and what is to be known about it."""
     said = (*source.notices, *notices)
     started = RunStarted(command, source.name, source.n_rows, source.dim, said)
@@ -90,7 +104,7 @@ def open_run(
     checkpoint: Checkpoint | None = None,
     started: RunStarted | None = None,
 ) -> Iterator[Run]:
-    """A run on the client or the configured scheduler, closed at the end.
+    """A run on the client or the configured scheduler.
 
     On a cluster, the run's observer reaches the dashboard too; `started` is what it shows first.
     """
@@ -138,26 +152,20 @@ def open_checkpoint(
             f"checkpoint: {public_name(os.fspath(url))} is a file; name a folder, which is made if "
             "there is none"
         )
-    where_it_runs = {"scheduler", "n_workers"}
     identity = {
         "data fingerprint": source.fingerprint,
         "rows of data": source.n_rows,
         "blocks of data": len(source.blocks),
         "version": Versions.current().streamhalf,
-    } | {name: getattr(config, name) for name in RunConfig.names() if name not in where_it_runs}
-    return Checkpoint(Folder(os.fspath(url), storage_options), identity, resume=resume)
+    } | config.identity()
+    return Checkpoint(
+        Folder(os.fspath(url), storage_options),
+        identity,
+        memory_limit=config.memory_limit,
+        resume=resume,
+    )
 
 
-def resume_notices(kept: Checkpoint | None, *, resume: bool) -> tuple[str, ...]:
+def resume_notices(kept: Checkpoint | None, *, resume: bool) -> tuple[Notice, ...]:
     """What a resumed run goes on from."""
-    if kept is None or not resume:
-        return ()
-    if kept.n_passes == 0:
-        return (f"checkpoint: nothing to resume in {kept.name}; starting anew",)
-    return (f"checkpoint: {kept.name} holds {plural(kept.n_passes, 'finished pass', 'es')}",)
-
-
-def whiten(run: Run, source: Source) -> Source:
-    """The source seen through the whitening that one pass over it estimates."""
-    estimate = run.reduce("whitening", source, Covariance())
-    return source.whitened(Whitening.from_moments(estimate.mean, estimate.covariance))
+    return (Resumed(kept.name, kept.n_passes),) if kept is not None and resume else ()

@@ -7,57 +7,32 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from streamhalf.algorithms.planner import make_plan, plan_for_rows, refuse_strict
-from streamhalf.algorithms.tester_learner import (
-    certify_classifier,
-    certify_fit,
-    learn,
-    no_answer,
-)
-from streamhalf.algorithms.verification import Verification
-from streamhalf.api.advising import advise_reuse, note_one_class
+from streamhalf.algorithms import driver
 from streamhalf.api.running import (
+    execute,
     make_config,
     open_checkpoint,
     open_data,
-    open_run,
     resume_notices,
-    start,
     takes_data,
-    whiten,
 )
 from streamhalf.api.weights import as_halfspace
+from streamhalf.claims.verification import Verification, check_document
 from streamhalf.data.opening import DataLike
-from streamhalf.engine import (
-    lazy_pass,
-    plan_pass,
-)
-from streamhalf.errors import DataError, UsageError
-from streamhalf.events import (
-    Observer,
-    RunEnded,
-    TesterJudged,
-    ignore,
-)
+from streamhalf.engine import lazy_pass, plan_pass
+from streamhalf.errors import UsageError
+from streamhalf.events import Observer, ignore
 from streamhalf.places import place_of, refuse_harm
+from streamhalf.planning.plan import make_plan
 from streamhalf.records import (
-    AS_WRITTEN,
     CertifyResult,
-    Claim,
-    DataRecord,
     FitResult,
     MomentTestResult,
     PlanRecord,
-    Verdict,
     VerifyResult,
-    Versions,
-    document_digest,
-    is_as_written,
-    overall_outcome,
     seal,
 )
 from streamhalf.reductions.base import Reduction
-from streamhalf.testers.moments import MomentTester
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -90,31 +65,13 @@ def test(
     """
     config = make_config(parameters)
     source = open_data(data, config, storage_options)
-    tester = MomentTester(
-        degree=config.degree,
-        moment_tolerance=config.moment_tolerance,
-        spectral_tolerance=config.spectral_tolerance,
-        tau=config.tau,
-    )
-    started = start("test", source, observer)
-    with open_run(config, client, observer, started=started) as run:
-        if config.whiten:
-            source = whiten(run, source)
-        judgements = tester.judge(run.reduce("moments", source, tester.needs()))
-        for judgement in judgements:
-            run.observer(TesterJudged(judgement))
-        verdict = Verdict(overall_outcome(judgements))
-        run.observer(RunEnded(verdict))
-    return MomentTestResult(
-        verdict=verdict,
-        tau=config.tau,
-        seed=config.seed,
-        whitened=config.whiten,
-        testers=judgements,
-        passes=tuple(run.passes),
-        data=DataRecord(source.n_rows, source.dim, source.fingerprint, source.name),
-        versions=Versions.current(),
-        notices=source.notices,
+    return execute(
+        "test",
+        source,
+        config,
+        lambda run: driver.test(run, source, config),
+        client=client,
+        observer=observer,
     )
 
 
@@ -126,6 +83,7 @@ def fit(
     storage_options: Mapping[str, Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    unverified: bool = False,
     observer: Observer = ignore,
     **parameters: Any,
 ) -> FitResult:
@@ -143,6 +101,9 @@ def fit(
         Folder (path or URL) that takes the result of every pass.
     resume
         Go on from what the checkpoint folder holds, if it holds a run.
+    unverified
+        Where the rows are too few for the testers, learn a halfspace from all of them all the
+        same; the verdict stays "inconclusive".
     observer
         Called with every event of the run.
     **parameters
@@ -152,28 +113,19 @@ def fit(
     if checkpoint is not None and (place := place_of(data)) is not None:
         refuse_harm(place, {"checkpoint": checkpoint})
     source = open_data(data, config, storage_options)
-    if config.mode == "strict":
-        raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)
-    budget = plan_for_rows(source.n_rows, source.dim, config)
-    enough = budget.required_rows <= source.n_rows
-    kept = (
-        open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
-        if enough
-        else None
-    )
+    kept = open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
     if kept is not None:  # what is saved outlives the run: no rows in it whose checks are to come
         source = source.checked_at_once()
-    started = start("fit", source, observer, *resume_notices(kept, resume=resume))
-    if not enough:
-        result = advise_reuse(no_answer(source, budget, config), source, config)
-        observer(RunEnded(result.verdict))
-    else:
-        with open_run(config, client, observer, kept, started) as run:
-            seen = whiten(run, source) if config.whiten else source
-            result = certify_fit(run, source, config, learn(run, seen, budget, config))
-            result = note_one_class(run, source, result)
-            run.check_parts(source)
-            run.observer(RunEnded(result.verdict))
+    result = execute(
+        "fit",
+        source,
+        config,
+        lambda run: driver.fit(run, source, config, unverified=unverified),
+        client=client,
+        observer=observer,
+        checkpoint=kept,
+        notices=resume_notices(kept, resume=resume),
+    )
     return seal(result)
 
 
@@ -207,13 +159,14 @@ def certify(
     config = make_config(parameters)
     source = open_data(data, config, storage_options)
     halfspace = as_halfspace(weights, source.dim)
-    started = start("certify", source, observer)
-    with open_run(config, client, observer, started=started) as run:
-        whitening = None
-        if config.whiten:
-            found = whiten(run, source).schema.whitening
-            whitening = found.record if found is not None else None
-        result = certify_classifier(run, source, config, halfspace, whitening)
+    result = execute(
+        "certify",
+        source,
+        config,
+        lambda run: driver.certify(run, source, config, halfspace),
+        client=client,
+        observer=observer,
+    )
     return seal(result)
 
 
@@ -246,40 +199,20 @@ def verify(
     **parameters
         Fields of `RunConfig`.
     """
-    if (changed := _check_document(document)) is not None:
+    if (changed := check_document(document)) is not None:
         return changed
     config = make_config(parameters)
     source = open_data(data, config, storage_options)
     if block_rows is not None:
         source = source.reblocked(block_rows)
-    started = start("verify", source, observer)
-    with open_run(config, client, observer, started=started) as run:
-        return Verification(document, config).run(run, source)
-
-
-def _check_document(document: Any) -> VerifyResult | None:
-    """Refuse what makes no claims that data could settle; one that was made so is found out."""
-    if isinstance(document, str | os.PathLike):
-        raise UsageError(
-            "document: a path given; verify takes a result: verify(read_result(path), data)"
-        )
-    if not isinstance(document, FitResult | CertifyResult):
-        raise UsageError(
-            f"document: {type(document).__name__} given; expected what fit or certify returned"
-        )
-    if document.certificate is not None and document.halfspace is not None:
-        return None
-    if not is_as_written(document):
-        again = document_digest(document)
-        return VerifyResult((Claim(AS_WRITTEN, document.digest, again, False),))
-    if document.certificate is None:  # so it is of a fit
-        why = (
-            "it was made without a certificate (certificate_degree 0)"
-            if document.error is not None
-            else "such a run makes no claim about a halfspace"
-        )
-        raise DataError(f"document: the run was {document.verdict}; {why}, so nothing to verify")
-    return None
+    return execute(
+        "verify",
+        source,
+        config,
+        lambda run: Verification(document, config).run(run, source),
+        client=client,
+        observer=observer,
+    )
 
 
 def plan(

@@ -24,7 +24,7 @@ from streamhalf.data.noise import DIRECTIONS, Noise
 from streamhalf.data.synthetic import DTYPES
 from streamhalf.data.synthetic_store import DEFAULT_CHUNK_ROWS
 from streamhalf.errors import DataError
-from streamhalf.files import read_model
+from streamhalf.documents import read_model
 from streamhalf.names import plural, public_name
 from streamhalf.report.terminal import show_store
 

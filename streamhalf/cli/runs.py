@@ -32,7 +32,7 @@ from streamhalf.cli.options import (
 )
 from streamhalf.cli.reports import add_report, show_with_report
 from streamhalf.errors import UsageError
-from streamhalf.files import read_result, read_weights, write_json
+from streamhalf.documents import read_result, read_weights, write_json
 from streamhalf.names import public_name
 from streamhalf.report.terminal import (
     show_certificate,

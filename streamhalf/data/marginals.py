@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from streamhalf.kernels.localize import margins
+from streamhalf.kernels.margins import margins
 
 Features: TypeAlias = NDArray[np.floating[Any]]
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.kernels.localize import margins
+from streamhalf.kernels.margins import margins
 
 Scores: TypeAlias = NDArray[np.floating[Any]]
 

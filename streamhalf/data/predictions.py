@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from streamhalf.data.block import RowRange
 from streamhalf.data.source import Source
@@ -34,7 +31,7 @@ def create_predictions(
 
 def write_predictions(target: Target, source: Source, halfspace: Halfspace, rows: RowRange) -> int:
     """Predict and write one block; returns how many rows are predicted +1."""
-    predicted = predict_rows(source.read(rows).X, halfspace)
+    predicted = halfspace.plane.signs(source.read(rows).X)
     target.write(ARRAY, rows, predicted)
     return int(np.count_nonzero(predicted > 0))
 
@@ -43,9 +40,3 @@ def finish_predictions(target: Target, source: Source, n_positive: int) -> None:
     """Mark the store as complete."""
     marks = {"fingerprint": source.fingerprint, "n_positive": n_positive}
     target.finish((ARRAY,), marks)
-
-
-def predict_rows(X: NDArray[np.floating[Any]], halfspace: Halfspace) -> NDArray[np.int8]:
-    """sgn(normal·x + offset) of raw rows, in float64: an offset may cancel most of the product."""
-    margin = np.einsum("ij,j->i", X.astype(np.float64), np.array(halfspace.normal))
-    return np.where(margin + halfspace.offset >= 0, np.int8(1), np.int8(-1))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block, RowRange
-from streamhalf.data.whitening import Whitening
 from streamhalf.errors import DataError
 
 
@@ -51,14 +50,9 @@ class RowSchema:
     coding: LabelCoding
     features_chunk_rows: int
     labels_chunk_rows: int
-    whitening: Whitening | None = None
-
-    def whitened(self, whitening: Whitening) -> RowSchema:
-        """The same rows, seen through a whitening."""
-        return replace(self, whitening=whitening)
 
     def block(self, rows: RowRange, X: NDArray[Any], y: NDArray[Any]) -> Block:
-        """Check raw rows, map labels to ±1 and apply the whitening."""
+        """Check raw rows and map labels to ±1."""
         if X.shape != (rows.n_rows, self.dim) or y.shape != (rows.n_rows,):
             raise DataError(
                 f"{self.features}, {self.labels}: rows {rows.start} to {rows.stop - 1} came with "
@@ -67,8 +61,6 @@ class RowSchema:
         features = np.ascontiguousarray(X, dtype=X.dtype.newbyteorder("="))
         self._check_features(rows, features)
         labels = self._map_labels(rows, y)
-        if self.whitening is not None:
-            features = self.whitening.apply(features)
         return Block(features, labels, np.arange(rows.start, rows.stop, dtype=np.int64))
 
     def read_arrays(self, item: tuple[RowRange, NDArray[Any], NDArray[Any]]) -> tuple[Block]:

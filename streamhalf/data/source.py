@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from streamhalf.data.block import Block, RowRange
 from streamhalf.data.schema import LabelCoding, RowSchema, find_coding
 from streamhalf.data.stored import UnlabelledReader, ZarrReader
-from streamhalf.data.whitening import Whitening
 from streamhalf.errors import DataError, UsageError
+from streamhalf.records import DataRecord, LabelsAreBits, Notice
 
 BLOCK_NBYTES = 16 << 20
 """Small stored chunks are read together until a block has about this size."""
@@ -79,7 +79,7 @@ class Source:
     blocks: tuple[RowRange, ...]
     row_nbytes: int
     fingerprint: str
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -92,7 +92,7 @@ class Source:
         return self.schema.dim
 
     def read(self, rows: RowRange) -> Block:
-        """Read, check and transform a range of rows."""
+        """Read and check a range of rows."""
         X, y = self.reader.read(rows)
         try:
             return self.schema.block(rows, X, y)
@@ -145,12 +145,15 @@ class Source:
         return [Block(whole.X[cut], whole.y[cut], whole.rows[cut]) for cut in windows]
 
     def reblocked(self, block_rows: int) -> Source:
-        """The same rows, cut into blocks of `block_rows` whatever the stored chunks."""
+        """The same rows, cut into blocks of `block_rows` whatever the stored chunks.
+
+        Blocks are no longer whole chunks, so every chunk is held against its checksum at once.
+        """
         if block_rows < 1:
             raise UsageError(f"block_rows: {block_rows} given; use at least 1")
         starts = range(0, self.n_rows, block_rows)
         blocks = tuple(RowRange(i, min(i + block_rows, self.n_rows)) for i in starts)
-        return replace(self, blocks=blocks)
+        return replace(self, blocks=blocks).checked_at_once()
 
     def checked_at_once(self) -> Source:
         """The same rows, every chunk held against its checksum whenever a part of it is read."""
@@ -158,9 +161,10 @@ class Source:
             return self
         return replace(self, reader=replace(self.reader, parts=False))
 
-    def whitened(self, whitening: Whitening) -> Source:
-        """The same rows, seen through a whitening."""
-        return replace(self, schema=self.schema.whitened(whitening))
+    @property
+    def record(self) -> DataRecord:
+        """Which data this is, for results."""
+        return DataRecord(self.n_rows, self.dim, self.fingerprint, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,9 +225,9 @@ def build_source(shape: Shape, reader: Reader, blocks: tuple[RowRange, ...]) -> 
         features_chunk_rows=shape.features_chunk_rows,
         labels_chunk_rows=shape.labels_chunk_rows,
     )
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     if coding is LabelCoding.BITS:
-        notices = (f"{shape.labels}: labels are 0/1; 0 is read as -1",)
+        notices = (LabelsAreBits(shape.labels),)
     source = Source(
         name=shape.name,
         reader=reader,

@@ -27,7 +27,7 @@ from streamhalf.data.noise import (
     flip_scores,
 )
 from streamhalf.errors import UsageError
-from streamhalf.kernels.localize import margins
+from streamhalf.kernels.margins import margins
 from streamhalf.kernels.uniforms import uniforms_at
 
 PILOT_ROWS = 2**20

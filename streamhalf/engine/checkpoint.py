@@ -13,8 +13,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.lib import format as npy
@@ -24,15 +23,14 @@ from streamhalf.engine.job import Counted
 from streamhalf.errors import DataError, UsageError
 from streamhalf.folders import Folder
 from streamhalf.names import one_line
-from streamhalf.records import PassRecord, from_json, to_json
+from streamhalf.records import PassRecord, Record, from_json, to_json
 
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 16 << 20
 _OVERHEAD = 4096  # more than the headers of one array in an archive
 
 
-@dataclass(frozen=True, slots=True)
-class SavedPass:
+class SavedPass(Record):
     """One pass in the manifest; `digest` is that of its file."""
 
     file: str
@@ -41,12 +39,12 @@ class SavedPass:
     record: PassRecord
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """What the folder holds, and of which run."""
+class Manifest(Record, kw_only=True):
+    """What the folder holds, and of which run; with more memory its later passes may differ."""
 
-    schema: str = "streamhalf-checkpoint-1"
+    schema: Literal["streamhalf-checkpoint-2"] = "streamhalf-checkpoint-2"
     identity: str
+    memory_limit: int
     passes: tuple[SavedPass, ...]
 
 
@@ -59,13 +57,18 @@ class Checkpoint:
         Local or in object storage.
     identity
         What must agree for a run to go on: data, parameters, version; names and values.
+    memory_limit
+        Of one worker. Passes that were cut to another one are made again.
     resume
         Go on from what the folder holds; without it a folder that holds a run is refused.
     """
 
-    def __init__(self, folder: Folder, identity: Mapping[str, Any], *, resume: bool) -> None:
+    def __init__(
+        self, folder: Folder, identity: Mapping[str, Any], *, memory_limit: int, resume: bool
+    ) -> None:
         self._folder = folder
         self._identity = json.dumps(to_json(dict(identity)), sort_keys=True)
+        self._memory_limit = self._limit_before = memory_limit
         self._passes: tuple[SavedPass, ...] = ()
         found = self._read_manifest()
         if found is None:
@@ -76,7 +79,7 @@ class Checkpoint:
                 "name another folder"
             )
         _compare(folder.name, found.identity, self._identity)
-        self._passes = found.passes
+        self._passes, self._limit_before = found.passes, found.memory_limit
 
     @property
     def name(self) -> str:
@@ -92,7 +95,15 @@ class Checkpoint:
         """The saved partial of a pass, in the shape of `template`; None if there is none."""
         if ordinal >= len(self._passes):
             return None
-        saved = self._passes[ordinal]
+        try:
+            return self._load(self._passes[ordinal], name, template)
+        except DataError:
+            if self._memory_limit == self._limit_before:
+                raise
+            self._passes = self._passes[:ordinal]
+            return None
+
+    def _load(self, saved: SavedPass, name: str, template: Any) -> tuple[Counted, PassRecord]:
         expected = list(_leaves(template))
         content = self._folder.read(saved.file, _largest_archive(expected))
         where = f"checkpoint: {self._folder.name}/{saved.file}"
@@ -113,7 +124,9 @@ class Checkpoint:
         self._folder.write(file, content)
         saved = SavedPass(file, hashlib.sha256(content).hexdigest(), counted.n_rows, record)
         passes = (*self._passes, saved)
-        manifest = Manifest(identity=self._identity, passes=passes)
+        manifest = Manifest(
+            identity=self._identity, memory_limit=self._memory_limit, passes=passes
+        )
         text = json.dumps(to_json(manifest), indent=1, allow_nan=False)
         self._folder.write(MANIFEST, text.encode())
         self._passes = passes

@@ -169,7 +169,6 @@ def run_pass(
     *,
     memory_limit: int,
     observer: Observer,
-    count_accepted: Callable[[Any], int] | None = None,
     save: Callable[[Counted, PassRecord], None] | None = None,
 ) -> tuple[Any, PassRecord]:
     """Validate, run, count the rows, save and finalize; returns the result and the record."""
@@ -181,7 +180,7 @@ def run_pass(
         name=plan.name,
         rows_read=counted.n_rows,
         bytes_read=counted.n_rows * plan.source.row_nbytes,
-        rows_accepted=counted.n_rows if count_accepted is None else count_accepted(result),
+        rows_accepted=plan.reduction.rows_used(counted.partial),
         seconds=time.perf_counter() - started,
     )
     if save is not None:

@@ -35,6 +35,8 @@ class Run:
     passes: list[PassRecord] = field(default_factory=list)
     checked: dict[RowRange, bool] = field(default_factory=dict)
     """Blocks whose parts may be read without their checksums: whether they were read whole too."""
+    in_parts: Source | None = None
+    """The source whose blocks these are."""
 
     def reduce(
         self,
@@ -45,7 +47,6 @@ class Run:
         blocks: tuple[RowRange, ...] | None = None,
         split_every: int | None = None,
         detail: str = "",
-        count_accepted: Callable[[Any], int] | None = None,
     ) -> Any:
         """One pass over `blocks` (all by default); returns the finalized result."""
         plan = PassPlan(
@@ -58,7 +59,7 @@ class Run:
             tell=None if self.listen is None else self.listen(name, reduction),
         )
         if source.reader.defers_checks:
-            self._note_parts(source, plan.blocks)
+            self._note_parts(plan)
         if self.checkpoint is not None:
             template = reduction.empty(source.dim)
             if saved := self.checkpoint.load(len(self.passes), name, template):
@@ -76,24 +77,25 @@ class Run:
             plan,
             memory_limit=self.memory_limit,
             observer=self.observer,
-            count_accepted=count_accepted,
             save=None if self.checkpoint is None else self.checkpoint.save,
         )
         self.passes.append(record)
         return result
 
-    def check_parts(self, source: Source) -> None:
+    def close(self) -> None:
         """Hold what was read in parts only against its checksums, before anything is said of it."""
         unchecked = tuple(sorted(block for block, whole in self.checked.items() if not whole))
-        if unchecked:  # not a pass of the run: what is computed is of no interest
-            plan = PassPlan("checksums", source, LabelCounts(), unchecked, self.split_every)
+        if unchecked and self.in_parts is not None:
+            # not a pass of the run: what is computed is of no interest
+            plan = PassPlan("checksums", self.in_parts, LabelCounts(), unchecked, self.split_every)
             run_job(self.engine, plan.job(lazy=self.engine.lazy), ignore)
-        self.checked.clear()
 
-    def _note_parts(self, source: Source, ranges: tuple[RowRange, ...]) -> None:
-        starts = [block.start for block in source.blocks]
-        for rows in ranges:
+    def _note_parts(self, plan: PassPlan) -> None:
+        self.in_parts = plan.source
+        blocks = plan.source.blocks
+        starts = [block.start for block in blocks]
+        for rows in plan.blocks:
             first, stop = bisect_right(starts, rows.start) - 1, bisect_left(starts, rows.stop)
-            for block in source.blocks[first:stop]:
+            for block in blocks[first:stop]:
                 whole = rows.start <= block.start and block.stop <= rows.stop
                 self.checked[block] = whole or self.checked.get(block, False)

@@ -24,6 +24,11 @@ def uniforms_at(seed: int, stream: int, rows: NDArray[np.int64]) -> NDArray[np.f
     return drawn if len(drawn) == len(rows) else drawn[rows - first]
 
 
+def generator_of(seed: int, stream: int) -> np.random.Generator:
+    """A generator for what is drawn once and not row by row."""
+    return np.random.Generator(np.random.Philox(key=_key(seed, stream)))
+
+
 def _key(seed: int, stream: int) -> int:
     """Pack seed and stream into the generator's 128-bit key."""
     return (seed % 2**64) | (stream % 2**64) << 64

@@ -1,57 +1,39 @@
-"""The parts of results: outcomes, judgements, evidence, passes, certificates."""
+"""The parts of results: judgements, evidence, passes, certificates."""
 
 from __future__ import annotations
 
-import enum
 import importlib.metadata
 import platform
-from dataclasses import dataclass
+from collections.abc import Iterable
 
+import numpy as np
+
+from streamhalf.kernels.plane import Plane
 from streamhalf.names import plural
+from streamhalf.records.base import Record
+from streamhalf.records.codes import Advice, Outcome, Position, Role, Subject
 
 
-class Outcome(enum.StrEnum):
-    """The three outcomes of a tester, and the word for one that had no say."""
-
-    PASSED = "passed"
-    REJECTED = "rejected"
-    INCONCLUSIVE = "inconclusive"
-    NOT_JUDGED = "not judged"
-
-
-class Verdict(enum.StrEnum):
-    """What a run says in the end."""
-
-    ACCEPTED = "accepted"
-    PASSED = "passed"
-    REJECTED = "rejected"
-    INCONCLUSIVE = "inconclusive"
-
-    @property
-    def exit_code(self) -> int:
-        """What the command line returns for this verdict."""
-        return {Verdict.REJECTED: 10, Verdict.INCONCLUSIVE: 11}.get(self, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Record):
     """One measured quantity beside what N(0, I) would give.
 
     `deviation` is the distance that is compared with `limit`, in the tester's own unit;
-    `observed` and `expected` are in the unit of `name`.
+    `observed` and `expected` are in the unit of the subject.
     """
 
-    name: str
+    subject: Subject
     observed: float
     expected: float
     deviation: float
     limit: float
-    direction: tuple[float, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """A tester's word: statistic T against tolerance `limit` and null quantile q."""
+class Judgement(Record):
+    """A tester's word: statistic T against tolerance `limit` and null quantile q.
+
+    `candidate` is the number of the halfspace it speaks of, `scale` the width eta of its slabs,
+    `directions` the number of directions it was sketched on, where there are such.
+    """
 
     tester: str
     outcome: Outcome
@@ -61,12 +43,44 @@ class Judgement:
     n_rows: int
     rows_needed: int | None = None
     evidence: tuple[Evidence, ...] = ()
-    remark: str = ""
     pass_name: str = ""
+    role: Role = Role.REQUIRED
+    candidate: int | None = None
+    scale: float | None = None
+    directions: int | None = None
+
+    @property
+    def share(self) -> float:
+        """Statistic over limit: beyond 1 a tester may reject."""
+        return self.statistic / self.limit if self.limit > 0 else self.statistic
+
+    @property
+    def severity(self) -> tuple[int, float]:
+        """Orders judgements: rejections last, and among equals those further beyond their limit."""
+        return _SEVERITY[self.outcome], self.share
 
 
-@dataclass(frozen=True, slots=True)
-class PassRecord:
+_SEVERITY = {
+    Outcome.NOT_JUDGED: 0,
+    Outcome.PASSED: 1,
+    Outcome.INCONCLUSIVE: 2,
+    Outcome.REJECTED: 3,
+}
+
+
+def worst_of(judgements: Iterable[Judgement]) -> Judgement | None:
+    """The judgement that matters most, among those that had a say."""
+    judged = (one for one in judgements if one.outcome is not Outcome.NOT_JUDGED)
+    return max(judged, key=lambda one: one.severity, default=None)
+
+
+def overall_outcome(judgements: Iterable[Judgement]) -> Outcome:
+    """Rejected if any tester rejects, else inconclusive if any is, else passed."""
+    worst = worst_of(judgements)
+    return Outcome.PASSED if worst is None else worst.outcome
+
+
+class PassRecord(Record):
     """What one pass read, kept and took."""
 
     name: str
@@ -76,16 +90,24 @@ class PassRecord:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Halfspace:
-    """sgn(normal·x + offset) on raw features; sgn(0) = +1."""
+class Halfspace(Record):
+    """sgn(normal·x + offset) on stored features; sgn(0) = +1."""
 
     normal: tuple[float, ...]
     offset: float = 0.0
 
+    @classmethod
+    def of(cls, plane: Plane) -> Halfspace:
+        """From a plane of the stored features."""
+        return cls(tuple(plane.normal.tolist()), -float(plane.threshold) or 0.0)
 
-@dataclass(frozen=True, slots=True)
-class DataRecord:
+    @property
+    def plane(self) -> Plane:
+        """The plane that bounds it."""
+        return Plane(np.array(self.normal, dtype=np.float64), -self.offset)
+
+
+class DataRecord(Record):
     """Which data a result speaks of."""
 
     rows: int
@@ -97,8 +119,7 @@ class DataRecord:
         return f"{plural(self.rows, 'row')} of {plural(self.dim, 'feature')}"
 
 
-@dataclass(frozen=True, slots=True)
-class Versions:
+class Versions(Record):
     """What computed a result."""
 
     streamhalf: str
@@ -115,8 +136,7 @@ class Versions:
         return cls(python=platform.python_version(), **found)
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorRecord:
+class ErrorRecord(Record):
     """Error on rows that no update used, and its exact binomial upper bound."""
 
     empirical: float
@@ -124,16 +144,14 @@ class ErrorRecord:
     n_rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class OptRecord:
+class OptRecord(Record):
     """No halfspace errs on less: on the rows at hand, and (confidence 1 - tau) on their source."""
 
     lower_empirical: float
     lower: float
 
 
-@dataclass(frozen=True, slots=True)
-class AngleRecord:
+class AngleRecord(Record):
     """No halfspace at an angle between these (radians) from the direction errs on less."""
 
     angle_low: float
@@ -142,16 +160,15 @@ class AngleRecord:
     family: str
 
 
-@dataclass(frozen=True, slots=True)
-class CertificateRecord:
+class CertificateRecord(Record):
     """What the certificate pass found.
 
     It read all rows: `digest` is a digest of every one. The other numbers speak of `n_rows` of
     them, those in the windows that `share` and `seed` choose; all if `share` is 1. `error` is the
     error of the halfspace on them, `ratio` that over the bound (None where the bound is 0). The
-    bound was computed from slabs along the unit vector `direction` (of whitened features, where
-    rows were whitened; empty: that of the halfspace): `slab_error` and `n_slabs` say which. The
-    angles, from that direction, say where the bound is weakest.
+    bound was computed from slabs along the unit vector `direction` (of rows in the run's position;
+    empty: that of the halfspace): `slab_error` and `n_slabs` say which. The angles, from that
+    direction, say where the bound is weakest.
     """
 
     n_rows: int
@@ -166,22 +183,21 @@ class CertificateRecord:
     n_slabs: tuple[int, ...]
     digest: str
     profile: tuple[AngleRecord, ...]
-    advice: str
+    advice: Advice
     direction: tuple[float, ...] = ()
     share: float = 1.0
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class WhiteningRecord:
-    """Whitened features are matrix·(x - mean)."""
+class PositionRecord(Record):
+    """The row map of a run: rows of the isotropic position are matrix·(x - centre)."""
 
-    mean: tuple[float, ...]
-    matrix: tuple[tuple[float, ...], ...]
+    kind: Position = Position.STORED
+    centre: tuple[float, ...] = ()
+    matrix: tuple[tuple[float, ...], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HeldOutRecord:
+class HeldOutRecord(Record):
     """The rows that measured the error: those in the ranges whose uniform lies in [low, high)."""
 
     ranges: tuple[tuple[int, ...], ...]
@@ -189,8 +205,7 @@ class HeldOutRecord:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class DiagnosticsRecord:
+class DiagnosticsRecord(Record):
     """What the pictures of a report are drawn from.
 
     Of the first pass: `feature_moments` (d rows: means of he_1, he_2, ... of each feature) and
@@ -207,12 +222,11 @@ class DiagnosticsRecord:
     eigenvalues: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateRecord:
+class CandidateRecord(Record):
     """A candidate of the localisation: how it was found and how it did.
 
-    `angle` is its angle to the returned halfspace in radians; `beta` bounds its disagreement with
-    any halfspace within eps of it.
+    `angle` is its angle to the returned halfspace in radians; `error` and `beta`, which bounds its
+    disagreement with any halfspace within eps of it, are None where no final pass measured them.
     """
 
     delta: float
@@ -221,24 +235,14 @@ class CandidateRecord:
     rows_seen: int
     rows_accepted: int
     angle: float
-    error: float
-    beta: float
+    error: float | None
+    beta: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class PassBudget:
+class PassBudget(Record):
     """What one pass will read."""
 
     name: str
     rows: int
     nbytes: int
     delta: float | None = None
-
-
-def overall_outcome(judgements: tuple[Judgement, ...]) -> Outcome:
-    """Rejected if any tester rejects, else inconclusive if any is, else passed."""
-    outcomes = {judgement.outcome for judgement in judgements}
-    for outcome in (Outcome.REJECTED, Outcome.INCONCLUSIVE):
-        if outcome in outcomes:
-            return outcome
-    return Outcome.PASSED

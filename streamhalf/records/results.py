@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, Literal, TypeVar
+
+import msgspec
 
 from streamhalf.names import plural
-from streamhalf.records.encoding import KEY, to_json
+from streamhalf.records.base import Record, replace, to_json
+from streamhalf.records.codes import Notice, Position, Split, Stop, Verdict
 from streamhalf.records.parts import (
     CandidateRecord,
     CertificateRecord,
@@ -22,39 +23,33 @@ from streamhalf.records.parts import (
     OptRecord,
     PassBudget,
     PassRecord,
-    Verdict,
+    PositionRecord,
     Versions,
-    WhiteningRecord,
 )
 
-if TYPE_CHECKING:
-    import xarray as xr
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MomentTestResult:
+class MomentTestResult(Record, kw_only=True):
     """What the moment test of a data set found."""
 
-    schema: str = "streamhalf-test-1"
+    schema: Literal["streamhalf-test-2"] = "streamhalf-test-2"
     verdict: Verdict
     tau: float
     seed: int
-    whitened: bool
+    position: Position
     testers: tuple[Judgement, ...]
     passes: tuple[PassRecord, ...]
     data: DataRecord
     versions: Versions
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     def __repr__(self) -> str:
         return f"<MomentTestResult {self.verdict}: {self.data}>"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitResult:
+class FitResult(Record, kw_only=True):
     """What the tester-learner found; the document that `fit --json` writes."""
 
-    schema: str = "streamhalf-fit-1"
+    schema: Literal["streamhalf-fit-2"] = "streamhalf-fit-2"
     verdict: Verdict
     halfspace: Halfspace | None
     error: ErrorRecord | None
@@ -64,26 +59,25 @@ class FitResult:
     opt: OptRecord | None = None
     ratio: float | None = None
     rows_needed: int | None
-    split: str
-    whitened: bool
-    stopped_because: str
+    split: Split
+    position: PositionRecord
+    stop: Stop
     candidates: tuple[CandidateRecord, ...]
     chosen: int | None
     testers: tuple[Judgement, ...]
     passes: tuple[PassRecord, ...]
     data: DataRecord
     versions: Versions
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     certificate: CertificateRecord | None = None
     held_out: HeldOutRecord | None = None
-    whitening: WhiteningRecord | None = None
-    measurements: DiagnosticsRecord | None = field(default=None, metadata={KEY: "diagnostics"})
+    measurements: DiagnosticsRecord | None = msgspec.field(default=None, name="diagnostics")
     digest: str = ""
 
     @property
-    def diagnostics(self) -> xr.Dataset:
-        """What the testers measured, as a labelled Dataset: to plot, to select from, to store."""
-        from streamhalf.report.diagnostics import to_dataset  # a result shows itself when asked
+    def diagnostics(self) -> Any:
+        """What the testers measured, as an xarray Dataset: to plot, to select from, to store."""
+        from streamhalf.records.dataset import to_dataset  # xarray, for those who ask for it
 
         return to_dataset(self)
 
@@ -96,22 +90,21 @@ class FitResult:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CertifyResult:
+class CertifyResult(Record, kw_only=True):
     """The certified interval of somebody's classifier; the document of `certify --json`."""
 
-    schema: str = "streamhalf-certificate-1"
+    schema: Literal["streamhalf-certificate-2"] = "streamhalf-certificate-2"
     halfspace: Halfspace
     error: ErrorRecord
     opt: OptRecord
     ratio: float | None
     tau: float
+    position: PositionRecord
     certificate: CertificateRecord
     passes: tuple[PassRecord, ...]
     data: DataRecord
     versions: Versions
-    notices: tuple[str, ...] = ()
-    whitening: WhiteningRecord | None = None
+    notices: tuple[Notice, ...] = ()
     digest: str = ""
 
     def __repr__(self) -> str:
@@ -125,8 +118,7 @@ AS_WRITTEN = "document is as written"
 """The claim that a document has not been changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Record):
     """One statement of a result file, computed again from the data."""
 
     name: str
@@ -135,8 +127,7 @@ class Claim:
     holds: bool
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyResult:
+class VerifyResult(Record):
     """Which claims of a result file hold."""
 
     claims: tuple[Claim, ...]
@@ -155,11 +146,15 @@ class VerifyResult:
 Sealed = TypeVar("Sealed", FitResult, CertifyResult)
 
 
+def content_digest(content: dict[str, Any]) -> str:
+    """Digest of everything that a document, as JSON has it, says besides the digest."""
+    text = json.dumps({**content, "digest": ""}, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
 def document_digest(record: FitResult | CertifyResult) -> str:
     """Digest of everything else that the document says."""
-    content = to_json(dataclasses.replace(record, digest=""))
-    text = json.dumps(content, sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return content_digest(to_json(record))
 
 
 def is_as_written(record: FitResult | CertifyResult) -> bool:
@@ -169,11 +164,10 @@ def is_as_written(record: FitResult | CertifyResult) -> bool:
 
 def seal(record: Sealed) -> Sealed:
     """The record with its own digest, so that a changed number is found out."""
-    return dataclasses.replace(record, digest=document_digest(record))
+    return replace(record, digest=document_digest(record))
 
 
-@dataclass(frozen=True, slots=True)
-class PlanRecord:
+class PlanRecord(Record):
     """What `plan` says."""
 
     rows: int

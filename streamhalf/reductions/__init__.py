@@ -7,13 +7,13 @@ from streamhalf.reductions.covariance import Covariance
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.label_counts import LabelCounts
 from streamhalf.reductions.localized import Localized
+from streamhalf.reductions.mapped import Mapped
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.row_digest import RowDigest
 from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.segment_scatter import SegmentScatter
 from streamhalf.reductions.slab_covariance import SlabCovariance
 from streamhalf.reductions.slab_moments import SlabMoments
-from streamhalf.reductions.whitened import Whitened
 from streamhalf.reductions.windowed import Windowed
 
 REDUCTIONS: tuple[type, ...] = (
@@ -24,13 +24,13 @@ REDUCTIONS: tuple[type, ...] = (
     HalfspaceErrors,
     LabelCounts,
     Localized,
+    Mapped,
     Moments,
     RowDigest,
     Sampled,
     SegmentScatter,
     SlabCovariance,
     SlabMoments,
-    Whitened,
     Windowed,
 )
 

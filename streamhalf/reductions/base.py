@@ -14,8 +14,8 @@ R_co = TypeVar("R_co", covariant=True)
 class Reduction(Protocol[P, R_co]):
     """A statistic that is summed over chunks.
 
-    A reduction is a frozen dataclass whose fields are its parameters. `tests/laws.py` states
-    what all of them obey: `empty` is neutral, `combine` is associative up to rounding and never
+    A reduction is a frozen dataclass whose fields are its parameters. `streamhalf.testing`
+    states what all of them obey: `empty` is neutral, `combine` is associative up to rounding and never
     mutates, any chunking equals one chunk, a partial pickles and its size does not depend on the
     number of rows.
     """
@@ -39,6 +39,10 @@ class Reduction(Protocol[P, R_co]):
 
     def finalize(self, partial: P) -> R_co:
         """Turn the partial of all rows into the statistic."""
+        ...
+
+    def rows_used(self, partial: P) -> int:
+        """Rows behind a partial: those that were not left out."""
         ...
 
     def partial_nbytes(self, dim: int) -> int:
@@ -76,6 +80,11 @@ class Bundle:
         return tuple(
             member.finalize(part) for member, part in zip(self.members, partial, strict=True)
         )
+
+    def rows_used(self, partial: tuple[Any, ...]) -> int:
+        """The most that any member used."""
+        pairs = zip(self.members, partial, strict=True)
+        return max((member.rows_used(part) for member, part in pairs), default=0)
 
     def partial_nbytes(self, dim: int) -> int:
         """Sum of the members' sizes."""

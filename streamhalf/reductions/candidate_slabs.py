@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.localize import GRID_ROWS, grid_margins
+from streamhalf.kernels.margins import GRID_ROWS
+from streamhalf.kernels.plane import Plane, are_wrong, grid_plane_margins
 from streamhalf.kernels.slabs import count_slabs, number_slabs
 
 _SUB_BATCH = 4 * GRID_ROWS
@@ -25,13 +26,13 @@ class CandidateSlabsResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CandidateSlabs:
-    """Exact counts for the unit vectors `candidates` (c, d).
+    """Exact counts for `candidates`, planes with normals of length 1.
 
-    Slab i in -B <= i < B is width·i <= v·x < width·(i + 1); below and above them are the tails
+    Slab i in -B <= i < B is width·i <= v·x - t < width·(i + 1); below and above them are the tails
     (Algorithm 2, line 3, read as disjoint and covering).
     """
 
-    candidates: NDArray[np.float64]
+    candidates: tuple[Plane, ...]
     width: float
     half_count: int
 
@@ -53,9 +54,8 @@ class CandidateSlabs:
         result = self.empty(block.dim)
         for start in range(0, block.n_rows, _SUB_BATCH):
             piece = slice(start, start + _SUB_BATCH)
-            positive = block.y[piece] > 0
-            margins = grid_margins(block.X[piece], self.candidates, block.rows[piece])
-            result.errors[:] += np.count_nonzero((margins >= 0) != positive, axis=1)
+            margins = grid_plane_margins(self.candidates, block.X[piece], block.rows[piece])
+            result.errors[:] += np.count_nonzero(are_wrong(margins, block.y[piece]), axis=1)
             for counts, slab in zip(
                 result.counts, number_slabs(margins, self.width, self.half_count), strict=True
             ):
@@ -73,6 +73,10 @@ class CandidateSlabs:
     def finalize(self, partial: CandidateSlabsResult) -> CandidateSlabsResult:
         """The counts are the result."""
         return partial
+
+    def rows_used(self, partial: CandidateSlabsResult) -> int:
+        """Rows that were summed."""
+        return partial.n_rows
 
     def partial_nbytes(self, dim: int) -> int:
         """One histogram per candidate."""

@@ -66,6 +66,10 @@ class Chow:
         means = partial.sums[held] / partial.counts[held, None]
         return ChowResult(int(partial.counts.sum()), np.median(means, axis=0), means)
 
+    def rows_used(self, partial: ChowPartial) -> int:
+        """Rows that were summed."""
+        return int(partial.counts.sum())
+
     def partial_nbytes(self, dim: int) -> int:
         """Groups × (d + 1) words."""
         return 8 * self.n_groups * (dim + 1)

@@ -62,6 +62,10 @@ class Covariance:
         """Mean and covariance are read off the partial."""
         return partial
 
+    def rows_used(self, partial: CovariancePartial) -> int:
+        """Rows that were summed."""
+        return partial.n_rows
+
     def partial_nbytes(self, dim: int) -> int:
         """One vector and one matrix."""
         return 8 * (dim * dim + dim + 1)

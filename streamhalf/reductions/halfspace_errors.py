@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.localize import wide_margins
+from streamhalf.kernels.plane import Plane
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,12 @@ class HalfspaceErrorsResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HalfspaceErrors:
-    """Errors of sgn(normal·x + offset), in float64, over the rows in `ranges` (None: all rows).
+    """Errors of the halfspace behind `plane` over the rows in `ranges` (None: all rows).
 
     `ranges` holds rising, disjoint pairs (start, stop).
     """
 
-    normal: NDArray[np.float64]
-    offset: float = 0.0
+    plane: Plane
     ranges: NDArray[np.int64] | None = None
 
     name = "halfspace-errors"
@@ -42,10 +41,7 @@ class HalfspaceErrors:
             position = np.searchsorted(self.ranges[:, 0], block.rows, side="right") - 1
             inside = block.rows < self.ranges[np.maximum(position, 0), 1]
             block = block.select(inside & (position >= 0))
-        margin = wide_margins(block.X, self.normal) + self.offset
-        return HalfspaceErrorsResult(
-            block.n_rows, int(np.count_nonzero((margin >= 0) != (block.y > 0)))
-        )
+        return HalfspaceErrorsResult(block.n_rows, self.plane.errors(block.X, block.y))
 
     def combine(
         self, left: HalfspaceErrorsResult, right: HalfspaceErrorsResult
@@ -56,6 +52,10 @@ class HalfspaceErrors:
     def finalize(self, partial: HalfspaceErrorsResult) -> HalfspaceErrorsResult:
         """The counts are the result."""
         return partial
+
+    def rows_used(self, partial: HalfspaceErrorsResult) -> int:
+        """Rows that were summed."""
+        return partial.n_rows
 
     def partial_nbytes(self, dim: int) -> int:
         """Two words."""

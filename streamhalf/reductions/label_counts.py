@@ -45,6 +45,10 @@ class LabelCounts:
         """The counts are the result."""
         return partial
 
+    def rows_used(self, partial: LabelCountsResult) -> int:
+        """Rows that were summed."""
+        return partial.n_rows
+
     def partial_nbytes(self, dim: int) -> int:
         """Two words."""
         return 16

@@ -5,18 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from streamhalf.data.block import Block
-from streamhalf.kernels.localize import acceptance_probability, margins, whiten_localized
+from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions.base import Reduction
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalizedPartial:
-    """Rows seen and accepted (int64), and the inner partial of the accepted, whitened rows."""
+    """Rows seen and accepted (int64), and the inner partial of the accepted rows."""
+
+    n_seen: int
+    n_accepted: int
+    inner: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalizedResult:
+    """Rows seen and accepted, and the inner result."""
 
     n_seen: int
     n_accepted: int
@@ -25,21 +31,20 @@ class LocalizedPartial:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Localized:
-    """An inner reduction over the rows that rejection sampling at (v, delta) accepts, whitened.
+    """An inner reduction over the rows that rejection sampling accepts, in the frame.
 
     Parameters
     ----------
     inner
-        Sees the accepted rows after Sigma^{-1/2}.
-    v, delta
-        Unit vector and scale of the localisation.
+        Sees the accepted rows as the frame shows them.
+    frame
+        Plane and scale of the localisation.
     seed, stream
         Whether a row is accepted depends on these and its row number.
     """
 
     inner: Reduction[Any, Any]
-    v: NDArray[np.float64]
-    delta: float
+    frame: Frame
     seed: int
     stream: int
 
@@ -53,14 +58,12 @@ class Localized:
         return LocalizedPartial(0, 0, self.inner.empty(dim))
 
     def map(self, block: Block) -> LocalizedPartial:
-        """Accept, whiten, reduce; the accepted rows never leave the task."""
-        margin = margins(block.X, self.v)
-        uniforms = uniforms_at(self.seed, self.stream, block.rows)
-        keep = uniforms < acceptance_probability(margin, self.delta)
+        """Accept, take to the frame, reduce; the accepted rows never leave the task."""
+        along = self.frame.coordinates(block.X)
+        keep = uniforms_at(self.seed, self.stream, block.rows) < self.frame.acceptance(along)
         kept = block.select(keep)
-        whitened = whiten_localized(kept.X, margin[keep], self.v, self.delta)
-        inner = self.inner.map(Block(whitened, kept.y, kept.rows))
-        return LocalizedPartial(block.n_rows, kept.n_rows, inner)
+        local = Block(self.frame.to_frame(kept.X, along[keep]), kept.y, kept.rows)
+        return LocalizedPartial(block.n_rows, kept.n_rows, self.inner.map(local))
 
     def combine(self, left: LocalizedPartial, right: LocalizedPartial) -> LocalizedPartial:
         """Add counts, combine inside."""
@@ -70,10 +73,15 @@ class Localized:
             self.inner.combine(left.inner, right.inner),
         )
 
-    def finalize(self, partial: LocalizedPartial) -> LocalizedPartial:
+    def finalize(self, partial: LocalizedPartial) -> LocalizedResult:
         """Counts stay, the inner partial becomes the inner result."""
-        inner = self.inner.finalize(partial.inner)
-        return LocalizedPartial(partial.n_seen, partial.n_accepted, inner)
+        return LocalizedResult(
+            partial.n_seen, partial.n_accepted, self.inner.finalize(partial.inner)
+        )
+
+    def rows_used(self, partial: LocalizedPartial) -> int:
+        """Rows that were accepted."""
+        return partial.n_accepted
 
     def partial_nbytes(self, dim: int) -> int:
         """The inner size and two words."""

@@ -118,6 +118,10 @@ class Moments:
             partial.n_rows, dim, self.degree, partial.sums / max(partial.n_rows, 1)
         )
 
+    def rows_used(self, partial: MomentsPartial) -> int:
+        """Rows that were summed."""
+        return partial.n_rows
+
     def partial_nbytes(self, dim: int) -> int:
         """Every monomial once."""
         return 8 * count_monomials(self.features(dim), self.degree)

@@ -10,8 +10,9 @@ from streamhalf.kernels.digest import sum_row_hashes
 
 @dataclass(frozen=True, slots=True)
 class RowDigestPartial:
-    """A sum of row hashes modulo 2^64."""
+    """Rows, and the sum of their hashes modulo 2^64."""
 
+    n_rows: int
     total: int
 
     @property
@@ -28,20 +29,26 @@ class RowDigest:
 
     def empty(self, dim: int) -> RowDigestPartial:
         """No rows."""
-        return RowDigestPartial(0)
+        return RowDigestPartial(0, 0)
 
     def map(self, block: Block) -> RowDigestPartial:
         """Hash one block."""
-        return RowDigestPartial(sum_row_hashes(block.X, block.y, block.rows))
+        return RowDigestPartial(block.n_rows, sum_row_hashes(block.X, block.y, block.rows))
 
     def combine(self, left: RowDigestPartial, right: RowDigestPartial) -> RowDigestPartial:
         """Add modulo 2^64."""
-        return RowDigestPartial((left.total + right.total) % 2**64)
+        return RowDigestPartial(
+            left.n_rows + right.n_rows, (left.total + right.total) % 2**64
+        )
 
     def finalize(self, partial: RowDigestPartial) -> RowDigestPartial:
         """The sum is the digest."""
         return partial
 
+    def rows_used(self, partial: RowDigestPartial) -> int:
+        """Rows that were summed."""
+        return partial.n_rows
+
     def partial_nbytes(self, dim: int) -> int:
-        """One word."""
-        return 8
+        """Two words."""
+        return 16

@@ -101,6 +101,10 @@ class SegmentScatter:
         z = np.divide(means - mean, errors, out=np.zeros_like(means), where=errors > 0)
         return SegmentScatterResult(np.flatnonzero(held), counts, means, mean, z)
 
+    def rows_used(self, partial: SegmentScatterPartial) -> int:
+        """Rows that were summed."""
+        return int(partial.counts.sum())
+
     def partial_nbytes(self, dim: int) -> int:
         """Two tables and the counts."""
         return 8 * self.n_segments * (2 * (2 + dim) + 1)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.localize import margins
+from streamhalf.kernels.margins import margins
+from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import assign_slabs, count_slabs, sum_slab_products
 
 
@@ -25,26 +26,31 @@ class SlabCovariancePartial:
 class SlabCovarianceResult:
     """Per candidate and slab: rows, and the second moment orthogonal to the candidate."""
 
-    candidates: NDArray[np.float64]
+    candidates: tuple[Plane, ...]
     edges: NDArray[np.float64]
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
     products: NDArray[np.float64]
 
+    @property
+    def dim(self) -> int:
+        """Features of a row."""
+        return self.sums.shape[2]
+
     def mean_norms(self, candidate: int) -> NDArray[np.float64]:
         """Length of each slab's mean, projected orthogonally to the candidate."""
-        v = self.candidates[candidate]
+        v = self.candidates[candidate].normal
         means = self.sums[candidate] / np.maximum(1, self.counts[candidate])[:, None]
         norms: NDArray[np.float64] = np.linalg.norm(means - np.outer(means @ v, v), axis=1)
         return norms
 
     def second_moments(self, candidate: int) -> NDArray[np.float64]:
         """Mean of x x^T over each slab's rows, projected orthogonally to the candidate."""
-        dim = self.candidates.shape[1]
+        dim = self.dim
         i, j = np.triu_indices(dim)
         matrices = np.zeros((self.counts.shape[1], dim, dim))
         matrices[:, i, j] = matrices[:, j, i] = self.products[candidate]
-        v = self.candidates[candidate]
+        v = self.candidates[candidate].normal
         projector = np.eye(dim) - np.outer(v, v)
         shares = 1 / np.maximum(1, self.counts[candidate])
         projected: NDArray[np.float64] = shares[:, None, None] * (projector @ matrices @ projector)
@@ -53,9 +59,9 @@ class SlabCovarianceResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlabCovariance:
-    """Slabs between consecutive `edges` of v·x, the first and last open-ended."""
+    """Slabs between consecutive `edges` of v·x - t, the first and last open-ended."""
 
-    candidates: NDArray[np.float64]
+    candidates: tuple[Plane, ...]
     edges: NDArray[np.float64]
 
     name = "slab-covariance"
@@ -77,8 +83,9 @@ class SlabCovariance:
         """Sort rows into slabs candidate by candidate, and multiply slab by slab."""
         partial = self.empty(block.dim)
         upper = np.triu_indices(block.dim)
-        for i, v in enumerate(self.candidates):
-            slab = assign_slabs(margins(block.X, v), self.edges)
+        for i, plane in enumerate(self.candidates):
+            margin = margins(block.X, plane.normal) - block.X.dtype.type(plane.threshold)
+            slab = assign_slabs(margin, self.edges)
             partial.counts[i] = count_slabs(slab, self.n_slabs)
             first, second = sum_slab_products(block.X, slab, self.n_slabs)
             partial.sums[i] = first
@@ -100,6 +107,10 @@ class SlabCovariance:
         return SlabCovarianceResult(
             self.candidates, self.edges, partial.counts, partial.sums, partial.products
         )
+
+    def rows_used(self, partial: SlabCovariancePartial) -> int:
+        """Rows that were summed."""
+        return int(partial.counts[0].sum())
 
     def partial_nbytes(self, dim: int) -> int:
         """One packed matrix per candidate and slab."""

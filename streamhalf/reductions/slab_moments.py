@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.errors import UsageError
-from streamhalf.kernels.localize import wide_margins
+from streamhalf.kernels.margins import wide_margins
 from streamhalf.kernels.monomials import count_monomials
+from streamhalf.kernels.plane import are_wrong
 from streamhalf.kernels.slab_moments import complement_basis, slab_extremes, sum_slab_monomials
 from streamhalf.kernels.slabs import SlabOrder, assign_slabs
 
@@ -137,19 +138,18 @@ class SlabMoments:
 
     def map(self, block: Block) -> SlabMomentsPartial:
         """Return the partial of one block."""
-        z = wide_margins(block.X, self.direction)
-        z *= block.y
+        margin = wide_margins(block.X, self.direction)
+        z = margin * block.y
         order = SlabOrder.of(assign_slabs(z, self.edges), self.n_slabs)
         basis = complement_basis(self.direction)
         low, high = slab_extremes(np.abs(z), order)
-        unsure = int(np.count_nonzero((z == 0) & (block.y < 0)))
         return SlabMomentsPartial(
             order.counts,
             sum_slab_monomials(block.X, block.y, basis, order, self.degree),
             low,
             high,
-            int(np.count_nonzero(z < 0)) + unsure,
-            int(np.count_nonzero(z > 0)) + unsure,
+            int(np.count_nonzero(are_wrong(margin, block.y))),
+            int(np.count_nonzero(are_wrong(-margin, block.y))),
         )
 
     def combine(self, left: SlabMomentsPartial, right: SlabMomentsPartial) -> SlabMomentsPartial:
@@ -176,6 +176,10 @@ class SlabMoments:
             n_errors=partial.n_errors,
             n_opposite_errors=partial.n_opposite_errors,
         )
+
+    def rows_used(self, partial: SlabMomentsPartial) -> int:
+        """Rows that were summed."""
+        return int(partial.counts.sum())
 
     def partial_nbytes(self, dim: int) -> int:
         """Size of one partial in bytes."""

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 
 from streamhalf.data.block import Block
+from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions.wrapping import Wrapping
 
 WINDOW_ROWS = 1024
 """Neighbouring rows that are taken or left together: slices, which cost next to nothing."""
-
-WINDOW_STREAM = 2**41
-"""Stream of the windows' uniform numbers, apart from those of rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +26,7 @@ class Windowed(Wrapping):
 
     share: float
     seed: int
-    stream: int = WINDOW_STREAM
+    stream: int = Stream.CERTIFICATE
     window_rows: int = WINDOW_ROWS
 
     @property

@@ -26,6 +26,10 @@ class Wrapping:
         """Finalize inside."""
         return self.inner.finalize(partial)
 
+    def rows_used(self, partial: Any) -> int:
+        """Rows that the inner reduction used."""
+        return self.inner.rows_used(partial)
+
     def partial_nbytes(self, dim: int) -> int:
         """The inner size."""
         return self.inner.partial_nbytes(dim)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from streamhalf.errors import DataError
@@ -22,7 +22,7 @@ from streamhalf.events import (
     SlabsMeasured,
     TesterJudged,
 )
-from streamhalf.records import Judgement, Outcome, Verdict, from_json, to_json
+from streamhalf.records import Judgement, Record, Verdict, from_json, replace, to_json
 
 TOPIC = "streamhalf"
 """Topic of a Dask scheduler's event log that the messages go to."""
@@ -31,8 +31,7 @@ _MOST_RUNS = 20
 _MOST_SLABS = 80
 
 
-@dataclass(frozen=True, slots=True)
-class RunClosed:
+class RunClosed(Record, tag=True, tag_field="event"):
     """Nothing more will come; `error` names what ended a run that did not come to its end."""
 
     error: str = ""
@@ -41,20 +40,12 @@ class RunClosed:
 Happening: TypeAlias = tuple[float, Event | RunClosed]
 """An event, and the time at which it happened in seconds since the epoch."""
 
-_KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (
-        RunStarted,
-        PassStarted,
-        PassProgress,
-        PassEnded,
-        TesterJudged,
-        SlabsMeasured,
-        SlabsCounted,
-        RunEnded,
-        RunClosed,
-    )
-}
+
+class Message(Record):
+    """Events of one run, on their way to those who watch from another process."""
+
+    run: str
+    events: tuple[Happening, ...]
 
 
 @dataclass(slots=True)
@@ -91,7 +82,7 @@ class TesterView:
     def take(self, judgement: Judgement) -> None:
         """Remember a judgement if it is worse than those before."""
         self.n_judged += 1
-        if _badness(judgement) > _badness(self.worst):
+        if judgement.severity > self.worst.severity:
             self.worst = judgement
 
 
@@ -107,11 +98,6 @@ def margin(judgement: Judgement) -> float:
     """Statistic over limit: beyond 1 a tester may reject; 0 where there is nothing to divide."""
     share = judgement.statistic / judgement.limit if judgement.limit > 0 else math.nan
     return share if math.isfinite(share) else 0.0
-
-
-def _badness(judgement: Judgement) -> tuple[bool, bool, float]:
-    judged = judgement.outcome is not Outcome.NOT_JUDGED
-    return judgement.outcome is Outcome.REJECTED, judged, margin(judgement)
 
 
 @dataclass(slots=True)
@@ -224,30 +210,15 @@ def _layout(slabs: SlabsCounted) -> tuple[str, float, tuple[int, ...]]:
 
 def encode(run: str, happenings: Iterable[Happening]) -> dict[str, Any]:
     """A message that msgpack and JSON take; only what a view draws is in it."""
-    events = [
-        {"kind": type(event).__name__, "at": at, "values": to_json(_slim(event))}
-        for at, event in happenings
-    ]
-    return {"run": run, "events": events}
+    message = Message(run, tuple((at, _slim(event)) for at, event in happenings))
+    plain: dict[str, Any] = to_json(message)
+    return plain
 
 
-def decode(message: Any) -> tuple[str, list[Happening]]:
+def decode(message: Any) -> tuple[str, tuple[Happening, ...]]:
     """Back from a message; one that another version wrote may raise DataError."""
-    try:
-        run, events = message["run"], message["events"]
-        return str(run), [
-            (float(one["at"]), from_json(_KINDS[one["kind"]], _plain(one["values"])))
-            for one in events
-        ]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DataError(f"message: not one of a run ({type(error).__name__}: {error})") from error
-
-
-def _plain(value: Any) -> Any:
-    """Dask brings lists as tuples; records are read from lists."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+    found = from_json(Message, message, where="message")
+    return found.run, found.events
 
 
 def _slim(event: Event | RunClosed) -> Event | RunClosed:

@@ -161,7 +161,7 @@ def log_json(stream: TextIO) -> Observer:
     """An observer that writes every event as one line of JSON, with its kind and time."""
 
     def observe(event: Event) -> None:
-        line = {"event": type(event).__name__, "time": time.time(), **to_json(event)}
+        line = {**to_json(event), "time": time.time()}
         print(json.dumps(line, allow_nan=False), file=stream, flush=True)
 
     return observe

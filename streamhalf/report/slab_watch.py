@@ -13,7 +13,7 @@ import numpy as np
 from streamhalf.events import Event, Observer, PassProgress, SlabsCounted, SlabsMeasured
 from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.wrapping import Wrapping
 from streamhalf.report.live import TOPIC, coarsen, encode
 
 SECONDS_BETWEEN_COUNTS = 1.0
@@ -68,7 +68,7 @@ def find_slabs(
     """The slabs that a pass counts, and its partial of them; None if it counts none."""
     if isinstance(reduction, CandidateSlabs):
         return reduction, partial
-    if isinstance(reduction, Sampled):
+    if isinstance(reduction, Wrapping):
         return find_slabs(reduction.inner, partial)
     if isinstance(reduction, Bundle):
         parts = (None,) * len(reduction.members) if partial is None else partial

@@ -1,17 +1,26 @@
-"""Three-outcome tests of the x-marginal, one per file; `TESTERS` is the family's only registry."""
+"""Three-outcome tests of the x-marginal, one per file; `TESTERS` is what a run walks."""
+
+from collections.abc import Mapping
 
 from streamhalf.testers.acceptance import AcceptanceTester
+from streamhalf.testers.base import Context, Stage, Tester, TesterWords
 from streamhalf.testers.exchangeability import ExchangeabilityTester
 from streamhalf.testers.moments import MomentTester
+from streamhalf.testers.panel import Panel
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
 from streamhalf.testers.slab_mass import SlabMassTester
 
-TESTERS: tuple[type, ...] = (
+TESTERS: tuple[type[Tester], ...] = (
     AcceptanceTester,
-    ExchangeabilityTester,
     MomentTester,
-    SlabCovarianceTester,
+    ExchangeabilityTester,
     SlabMassTester,
+    SlabCovarianceTester,
 )
 
-__all__ = ["TESTERS", *(cls.__name__ for cls in TESTERS)]
+WORDS: Mapping[str, TesterWords] = {
+    name: words for tester in TESTERS for name, words in tester.words.items()
+}
+"""What each name in a judgement stands for."""
+
+__all__ = ["TESTERS", "WORDS", "Context", "Panel", "Stage", "Tester", "TesterWords"]

@@ -4,55 +4,86 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
-from streamhalf.records import Evidence, Judgement, Outcome
-from streamhalf.testers.base import judge, rows_until, upper_normal_quantile
+from streamhalf.kernels.frame import Frame
+from streamhalf.records import AcceptanceRate, Evidence, Judgement
+from streamhalf.reductions.label_counts import LabelCounts, LabelCountsResult
+from streamhalf.testers.base import (
+    Context,
+    TesterWords,
+    judgement,
+    rows_until,
+    upper_normal_quantile,
+)
 
 ACCEPTANCE_TOLERANCE = 0.5
-"""The rate may lie in [delta / 2, 3 delta / 2]."""
+"""The rate may lie in [1/2, 3/2] of what it should be."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AcceptanceTester:
-    """Compares accepted / rows / delta with 1."""
+    """Compares accepted / rows with the frame's rate."""
 
-    delta: float
+    frame: Frame
     tau: float
 
-    name = "acceptance"
+    name: ClassVar[str] = "acceptance"
+    share: ClassVar[float] = 0.25
+    words: ClassVar = {
+        name: TesterWords(
+            asks="Are as many rows near the boundary as there should be?",
+            failure="Along the halfspace the features are not Gaussian.",
+            remedy="Look at the slab named above: a cluster, a gap or a rounded feature shows up "
+            "there.",
+        )
+    }
+
+    @classmethod
+    def of(cls, context: Context) -> Self | None:
+        """Wherever rows are accepted or not."""
+        if context.frame is None:
+            return None
+        return cls(frame=context.frame, tau=cls.share * context.tau)
+
+    def needs(self) -> LabelCounts:
+        """Rows that were accepted."""
+        return LabelCounts()
 
     def quantile(self, n_rows: int) -> float:
-        """Null quantile of |accepted / (rows delta) - 1|: binomial, two-sided."""
+        """Null quantile of |accepted / (rows rate) - 1|: binomial, two-sided."""
         z = upper_normal_quantile(self.tau / 2)
-        mean = max(1, n_rows) * self.delta
+        mean = max(1, n_rows) * self.frame.rate
         # Bernstein's second term covers the skewness of small counts
-        return z * math.sqrt((1 - self.delta) / mean) + z**2 / (3 * mean)
+        return z * math.sqrt((1 - self.frame.rate) / mean) + z**2 / (3 * mean)
 
     def rows_needed(self) -> int:
-        """Rows that make the test conclusive."""
+        """Rows that must be accepted to make the test conclusive."""
+        return math.ceil(self.rows_to_see() * self.frame.rate)
+
+    def rows_to_see(self) -> int:
+        """Rows that must be looked at for that."""
         return rows_until(self.quantile, ACCEPTANCE_TOLERANCE)
 
-    def judge(self, n_seen: int, n_accepted: int) -> Judgement:
+    def judge(self, result: LabelCountsResult, *, n_seen: int) -> tuple[Judgement, ...]:
         """Judge the counts of one localised pass."""
-        rate = n_accepted / max(1, n_seen)
-        statistic = abs(rate / self.delta - 1)
-        quantile = self.quantile(n_seen)
-        outcome = judge(statistic, limit=ACCEPTANCE_TOLERANCE, null_quantile=quantile)
-        return Judgement(
-            tester=self.name,
-            outcome=outcome,
-            statistic=statistic,
+        rate = result.n_rows / max(1, n_seen)
+        statistic = abs(rate / self.frame.rate - 1)
+        evidence = Evidence(
+            subject=AcceptanceRate(self.frame.delta),
+            observed=rate,
+            expected=self.frame.rate,
+            deviation=statistic,
             limit=ACCEPTANCE_TOLERANCE,
-            null_quantile=quantile,
-            n_rows=n_seen,
-            rows_needed=self.rows_needed() if outcome is Outcome.INCONCLUSIVE else None,
-            evidence=(
-                Evidence(
-                    name=f"acceptance rate at delta {self.delta:.4g}",
-                    observed=rate,
-                    expected=self.delta,
-                    deviation=statistic,
-                    limit=ACCEPTANCE_TOLERANCE,
-                ),
+        )
+        return (
+            judgement(
+                self.name,
+                statistic=statistic,
+                limit=ACCEPTANCE_TOLERANCE,
+                null_quantile=self.quantile(n_seen),
+                n_rows=n_seen,
+                rows_needed=self.rows_to_see,
+                evidence=(evidence,),
             ),
         )

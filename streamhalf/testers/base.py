@@ -1,4 +1,4 @@
-"""The three outcomes of every tester, and the quantiles they are judged by.
+"""What a tester is, and the three outcomes every one of them has.
 
 T is the statistic, tol what soundness needs, q the quantile of T for true N(0, I) at this number
 of rows. Only T > max(tol, q) says "not Gaussian"; tol < T <= q says "too few rows".
@@ -6,12 +6,109 @@ of rows. Only T > max(tol, q) says "not Gaussian"; tol < T <= q says "too few ro
 
 from __future__ import annotations
 
+import enum
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from streamhalf.records import Outcome
+from streamhalf.config import RunConfig
+from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.plane import Plane
+from streamhalf.records import Evidence, Judgement, Outcome, finite
+from streamhalf.reductions.base import Reduction
+
+
+class Stage(enum.StrEnum):
+    """The pass that comes next."""
+
+    INITIAL = "initial"
+    UPDATE = "update"
+    FINAL = "final"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Context:
+    """What a pass tells its testers before it runs.
+
+    Parameters
+    ----------
+    stage
+        Which pass.
+    config
+        Of the run.
+    dim, n_rows, total_rows
+        Features; rows of the pass, about; rows of the data set.
+    eps, tau
+        Accuracy to judge, and the pass's share of tau.
+    frame
+        Of an update: testers see the rows that it accepts, as it shows them.
+    directions
+        Of wide data: orthonormal rows (m, d) that the highest moments are tested on.
+    candidates, first, most_candidates
+        Of the final pass: the planes of this batch, the number of the first, and how many there
+        may be in all.
+    most_slabs
+        Of the final pass: second-moment matrices of one candidate at most.
+    """
+
+    stage: Stage
+    config: RunConfig
+    dim: int
+    n_rows: int
+    total_rows: int
+    eps: float
+    tau: float
+    frame: Frame | None = None
+    directions: NDArray[np.float64] | None = None
+    candidates: tuple[Plane, ...] = ()
+    first: int = 0
+    most_candidates: int = 1
+    most_slabs: int = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class TesterWords:
+    """What a tester asks, what it means when it fails, and what to do about that."""
+
+    asks: str
+    failure: str
+    remedy: str
+
+
+class Tester(Protocol):
+    """A test of the rows of one pass; frozen, made by `of`.
+
+    `share` is the share of its pass's tau that its rejections may cost; `words` has an entry for
+    every name that its judgements carry. `streamhalf.testing.check_tester` states what all of them
+    obey.
+    """
+
+    name: ClassVar[str]
+    share: ClassVar[float]
+    words: ClassVar[Mapping[str, TesterWords]]
+
+    @classmethod
+    def of(cls, context: Context) -> Self | None:
+        """The tester of a pass, or None where it has no say."""
+        ...
+
+    def needs(self) -> Reduction[Any, Any]:
+        """The statistic that it judges."""
+        ...
+
+    def rows_needed(self) -> int:
+        """Rows that make it conclusive."""
+        ...
+
+    def judge(self, result: Any, *, n_seen: int) -> tuple[Judgement, ...]:
+        """Judge the statistic of a pass that looked at `n_seen` rows, accepted or not."""
+        ...
 
 
 def judge(statistic: float, *, limit: float, null_quantile: float) -> Outcome:
@@ -21,6 +118,32 @@ def judge(statistic: float, *, limit: float, null_quantile: float) -> Outcome:
     if statistic > max(limit, null_quantile) or math.isnan(statistic):
         return Outcome.REJECTED
     return Outcome.INCONCLUSIVE
+
+
+def judgement(
+    tester: str,
+    *,
+    statistic: float,
+    limit: float,
+    null_quantile: float,
+    n_rows: int,
+    rows_needed: Callable[[], int],
+    evidence: tuple[Evidence, ...],
+    **fields: Any,
+) -> Judgement:
+    """A judgement by comparison; the rows it would take are worked out where it cannot tell."""
+    outcome = judge(statistic, limit=limit, null_quantile=null_quantile)
+    return Judgement(
+        tester=tester,
+        outcome=outcome,
+        statistic=finite(statistic),
+        limit=limit,
+        null_quantile=finite(null_quantile),
+        n_rows=n_rows,
+        rows_needed=rows_needed() if outcome is Outcome.INCONCLUSIVE else None,
+        evidence=evidence,
+        **fields,
+    )
 
 
 def upper_normal_quantile(tail: float) -> float:

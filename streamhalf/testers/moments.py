@@ -4,26 +4,50 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import eval_hermitenorm
 
 from streamhalf.kernels.hermite import gaussian_monomial_mean
 from streamhalf.kernels.monomials import (
     count_monomials,
     degree_offset,
-    monomial_name,
     monomial_tuples,
 )
-from streamhalf.records import Evidence, Judgement, Outcome
+from streamhalf.records import (
+    Evidence,
+    Judgement,
+    Moment,
+    Outcome,
+    Quadratic,
+    Role,
+    SecondMoment,
+    Subject,
+    finite,
+)
 from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.moments import Moments, MomentsResult
-from streamhalf.testers.base import judge, rows_until, upper_normal_quantile
+from streamhalf.testers.base import (
+    Context,
+    Stage,
+    TesterWords,
+    judgement,
+    rows_until,
+)
+from streamhalf.testers.moment_nulls import (
+    largest_quantile,
+    quadratics_quantile,
+    second_moment_quantile,
+)
+
+WIDE_DIM = 64
+"""Above this many features, degree k is tested on a sketch."""
 
 _SHOWN = 5
+_FAILURE = "Mean, scale, correlation or shape of the features differs from a standard Gaussian."
+_REMEDY = "Whitening cures means and covariances; transform the features, or use another method."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,6 +56,8 @@ class MomentTester:
 
     Parameters
     ----------
+    dim
+        Features.
     degree
         Even degree k.
     moment_tolerance, spectral_tolerance
@@ -43,13 +69,46 @@ class MomentTester:
         only, and the judgements say so.
     """
 
+    dim: int
     degree: int
     moment_tolerance: float
     spectral_tolerance: float
     tau: float
     directions: NDArray[np.float64] | None = None
 
-    name = "moments"
+    name: ClassVar[str] = "moments"
+    share: ClassVar[float] = 0.75
+    words: ClassVar = {
+        "largest moment": TesterWords(
+            asks="Do averages of products of features match those of a Gaussian?",
+            failure=_FAILURE,
+            remedy=_REMEDY,
+        ),
+        "second moment": TesterWords(
+            asks="Is the spread the same in every direction?", failure=_FAILURE, remedy=_REMEDY
+        ),
+        "quadratics": TesterWords(
+            asks="Do squares and products of features vary as they should? The guarantee does not "
+            "rest on it: an extra test, judged where the rows suffice for it.",
+            failure=_FAILURE,
+            remedy=_REMEDY,
+        ),
+    }
+
+    @classmethod
+    def of(cls, context: Context) -> Self | None:
+        """Wherever a vector is learned."""
+        if context.stage is Stage.FINAL:
+            return None
+        config = context.config
+        return cls(
+            dim=context.dim,
+            degree=config.degree,
+            moment_tolerance=config.moment_tolerance,
+            spectral_tolerance=config.spectral_tolerance,
+            tau=cls.share * context.tau,
+            directions=context.directions,
+        )
 
     @property
     def n_tests(self) -> int:
@@ -66,62 +125,65 @@ class MomentTester:
             return Moments(self.degree)
         return Bundle((Moments(2), Moments(self.degree, self.directions)))
 
-    def rows_needed(self, dim: int) -> int:
+    def moments(self, result: Any) -> MomentsResult:
+        """The moments of the features themselves, in what the pass found."""
+        full: MomentsResult = result if self.directions is None else result[0]
+        return full
+
+    def rows_needed(self) -> int:
         """Rows that make the required tests conclusive."""
-        count = self._count(dim)
+        count = self._count()
         return max(
             rows_until(
                 lambda n: largest_quantile(n, count, self._share, self.degree),
                 self.moment_tolerance,
             ),
             rows_until(
-                lambda n: second_moment_quantile(n, dim, self._share), self.spectral_tolerance
+                lambda n: second_moment_quantile(n, self.dim, self._share),
+                self.spectral_tolerance,
             ),
         )
 
-    def judge(self, result: Any) -> tuple[Judgement, ...]:
+    def judge(self, result: Any, *, n_seen: int) -> tuple[Judgement, ...]:
         """One judgement per statistic."""
         full, sketch = (result, result) if self.directions is None else result
         judgements = [self._judge_largest(full, sketch), self._judge_second_moment(full)]
         if self.degree > 2:
             judgements.append(self._judge_quadratics(sketch))
-        if self.directions is not None:
-            said = f"degree {self.degree} sketched on {len(self.directions)} directions"
-            judgements = [
-                replace(judgement, remark=" · ".join(filter(None, (judgement.remark, said))))
-                for judgement in judgements
-            ]
         return tuple(judgements)
 
-    def _count(self, dim: int) -> int:
+    def _count(self) -> int:
         """How many moments are looked at."""
         if self.directions is None:
-            return count_monomials(dim, self.degree) - 1
-        return count_monomials(dim, 2) + count_monomials(len(self.directions), self.degree) - 2
+            return count_monomials(self.dim, self.degree) - 1
+        sketched = count_monomials(len(self.directions), self.degree)
+        return count_monomials(self.dim, 2) + sketched - 2
 
     def _judge_largest(self, full: MomentsResult, sketch: MomentsResult) -> Judgement:
-        evidence = list(_moment_evidence(full, "x", self.moment_tolerance))
+        limit = self.moment_tolerance
+        evidence = list(_moment_evidence(full, limit, sketched=False))
         if self.directions is not None:
-            evidence += _moment_evidence(sketch, "u", self.moment_tolerance)
+            evidence += _moment_evidence(sketch, limit, sketched=True)
         worst = max(evidence, key=lambda item: item.deviation)
         return self._judgement(
             "largest moment",
             full,
             worst.deviation,
-            self.moment_tolerance,
-            largest_quantile(full.n_rows, self._count(full.dim), self._share, self.degree),
+            limit,
+            largest_quantile(full.n_rows, self._count(), self._share, self.degree),
             tuple(evidence),
         )
 
     def _judge_second_moment(self, result: MomentsResult) -> Judgement:
         value, vector = _extreme_eigenpair(result.second_moment())
+        subject = SecondMoment(_unit(vector[1:]))
         return self._judgement(
             "second moment",
             result,
             abs(value),
             self.spectral_tolerance,
             second_moment_quantile(result.n_rows, result.dim, self._share),
-            (_spectral_evidence("second moment", value, vector[1:], self.spectral_tolerance),),
+            (_spectral_evidence(subject, value, self.spectral_tolerance),),
         )
 
     def _judge_quadratics(self, result: MomentsResult) -> Judgement:
@@ -131,22 +193,30 @@ class MomentTester:
         direction = _quadratic_direction(vector, result.dim)
         if self.directions is not None:
             direction = self.directions.T @ direction
-        evidence = (_spectral_evidence("squared quadratic", value, direction, limit),)
+        evidence = (_spectral_evidence(Quadratic(_unit(direction)), value, limit),)
         if self.degree == 4 and quantile <= limit:
             return self._judgement("quadratics", result, abs(value), limit, quantile, evidence)
-        needed = rows_until(lambda n: quadratics_quantile(n, result.dim, self._share), limit)
         return Judgement(
             tester="quadratics",
             outcome=Outcome.NOT_JUDGED,
-            statistic=abs(value),
+            statistic=finite(abs(value)),
             limit=limit,
             null_quantile=quantile,
             n_rows=result.n_rows,
-            evidence=evidence,
-            remark=f"an extra test; it would need {needed:,} rows"
+            # its null is calibrated for degree 4 only
+            rows_needed=rows_until(
+                lambda n: quadratics_quantile(n, result.dim, self._share), limit
+            )
             if self.degree == 4
-            else "an extra test; its null is calibrated for degree 4 only",
+            else None,
+            evidence=evidence,
+            role=Role.EXTRA,
+            directions=self._sketched_on,
         )
+
+    @property
+    def _sketched_on(self) -> int | None:
+        return None if self.directions is None else len(self.directions)
 
     def _judgement(
         self,
@@ -157,59 +227,16 @@ class MomentTester:
         quantile: float,
         evidence: tuple[Evidence, ...],
     ) -> Judgement:
-        outcome = judge(statistic, limit=limit, null_quantile=quantile)
-        return Judgement(
-            tester=tester,
-            outcome=outcome,
+        return judgement(
+            tester,
             statistic=statistic,
             limit=limit,
             null_quantile=quantile,
             n_rows=result.n_rows,
-            rows_needed=self.rows_needed(result.dim) if outcome is Outcome.INCONCLUSIVE else None,
+            rows_needed=self.rows_needed,
             evidence=evidence,
+            directions=self._sketched_on,
         )
-
-
-def largest_quantile(n_rows: int, count: int, tau: float, degree: int = 4) -> float:
-    """Null quantile of the largest of `count` Hermite moments: Gaussian with a union bound.
-
-    Moments of degree 4 have heavier tails than a Gaussian until about 10,000 rows; the factors
-    below were calibrated by simulation for d = 1 to 20 and 40 rows upwards. In moments of a higher
-    degree a single row can outweigh the rest: what the largest he_k(x) among n rows adds.
-    """
-    share = tau / (2 * max(1, count))
-    z = upper_normal_quantile(share)
-    small = 1.25 if n_rows < 10_000 else 1.0
-    tiny = max(1.0, math.sqrt(math.sqrt(1_000 / max(1, n_rows))))
-    jump = 0.0
-    if degree > 4:
-        largest = upper_normal_quantile(share / max(1, n_rows))
-        norm = math.sqrt(math.factorial(degree))
-        jump = float(eval_hermitenorm(degree, largest)) / norm / max(1, n_rows)
-    return small * tiny * z / math.sqrt(max(1, n_rows)) + jump
-
-
-def second_moment_quantile(n_rows: int, dim: int, tau: float) -> float:
-    """Null quantile of the operator norm of mean [1,x][1,x]^T - I (Gaussian matrices).
-
-    The edge 2 s + s^2, s = sqrt((d+1)/n), and the fluctuation of a quadratic form, sqrt(2/n).
-    """
-    n = max(1, n_rows)
-    edge = math.sqrt((dim + 1) / n)
-    z = upper_normal_quantile(tau)
-    return 2 * edge + edge**2 + z * math.sqrt(2 / n) + z**2 / n
-
-
-def quadratics_quantile(n_rows: int, dim: int, tau: float) -> float:
-    """Null quantile of the operator norm of mean H H^T - I, H of degree <= 2.
-
-    2.7 sqrt(p/n) is the edge seen for p polynomials; 14 is the variance of he_2(x)^2, the most
-    volatile direction; calibrated by simulation.
-    """
-    n = max(1, n_rows)
-    p = count_monomials(dim, 2)
-    z = upper_normal_quantile(tau)
-    return 1.1 * (2.7 * math.sqrt(p / n) + z * math.sqrt(14 / n))
 
 
 def _telling_order(
@@ -228,7 +255,9 @@ def _telling_order(
     return order[:_SHOWN]
 
 
-def _moment_evidence(result: MomentsResult, letter: str, limit: float) -> Iterator[Evidence]:
+def _moment_evidence(
+    result: MomentsResult, limit: float, *, sketched: bool
+) -> Iterator[Evidence]:
     """The most telling moments, by name."""
     dim = result.dim
     hermite = np.abs(result.hermite())
@@ -239,10 +268,10 @@ def _moment_evidence(result: MomentsResult, letter: str, limit: float) -> Iterat
         row = monomial_tuples(dim, degree)[rank - degree_offset(dim, degree)]
         variables = tuple(int(j) for j in row)
         yield Evidence(
-            name=monomial_name(variables, letter),
-            observed=float(means[rank]),
+            subject=Moment(variables, sketched),
+            observed=finite(means[rank]),
             expected=gaussian_monomial_mean(variables),
-            deviation=float(hermite[rank]),
+            deviation=finite(hermite[rank]),
             limit=limit,
         )
 
@@ -266,24 +295,16 @@ def _quadratic_direction(vector: NDArray[np.float64], dim: int) -> NDArray[np.fl
     return vectors[:, int(np.argmax(np.abs(values)))]
 
 
-def _spectral_evidence(
-    what: str, value: float, direction: NDArray[np.float64], limit: float
-) -> Evidence:
-    norm = float(np.linalg.norm(direction))
-    unit = direction / norm if norm > 0 else direction
+def _spectral_evidence(subject: Subject, value: float, limit: float) -> Evidence:
     return Evidence(
-        name=f"{what} along {direction_name(unit)}",
-        observed=1 + value,
+        subject=subject,
+        observed=finite(1 + value),
         expected=1.0,
-        deviation=abs(value),
+        deviation=finite(abs(value)),
         limit=limit,
-        direction=tuple(float(a) for a in unit),
     )
 
 
-def direction_name(unit: NDArray[np.float64], shown: int = 3) -> str:
-    """The largest coordinates of a direction, in words."""
-    order = np.argsort(-np.abs(unit), kind="stable")[:shown]
-    kept = [int(j) for j in order if abs(unit[j]) > 0.05]
-    text = " ".join(f"{unit[j]:+.2f}·x{j + 1}" for j in kept)
-    return text + (" ..." if np.count_nonzero(np.abs(unit) > 0.05) > shown else "")
+def _unit(direction: NDArray[np.float64]) -> tuple[float, ...]:
+    norm = float(np.linalg.norm(direction))
+    return tuple((direction / norm if norm > 0 else direction).tolist())

@@ -7,95 +7,178 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from streamhalf.records import Evidence, Judgement, Outcome
-from streamhalf.reductions.slab_covariance import SlabCovarianceResult
-from streamhalf.testers.base import judge
-from streamhalf.testers.moments import direction_name
+from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.streams import Stream
+from streamhalf.records import Evidence, Judgement, SlabSecondMoment, replace
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.slab_covariance import SlabCovariance, SlabCovarianceResult
+from streamhalf.reductions.windowed import Windowed
+from streamhalf.testers.base import Context, Stage, TesterWords, judgement
+from streamhalf.testers.slab_mass import finest_half_count
 
 COVARIANCE_LIMIT = 2.0
-_SEVERITY = {Outcome.PASSED: 0, Outcome.INCONCLUSIVE: 1, Outcome.REJECTED: 2}
+
+_CENTRAL_DENSITY = 0.35
+"""Mass of a slab per width, about one half standard deviation out."""
+
+_LEAST_SLABS = 20
+"""Slabs that a pass should have rows for."""
+
+_WINDOWS, _WIDEST_WINDOW = 50, 1 << 14
+"""Second moments come from so many windows of rows, about, each at most so wide: their number
+varies by a seventh, and slabs are planned for twice the rows they need."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SlabCovarianceTester:
-    """Largest eigenvalue over all slabs that hold enough rows; thin slabs are merged outwards."""
+    """Largest eigenvalue over all slabs that hold enough rows; thin slabs are merged outwards.
 
+    Parameters
+    ----------
+    dim
+        Features.
+    eps
+        Width that the edges of slabs are multiples of.
+    tau, n_slabs
+        Of one candidate; tau is shared over so many slabs.
+    n_rows, seed
+        Rows of the pass, about, and the seed of the windows that second moments are taken from:
+        they need only a few hundred rows per slab.
+    candidates, first
+        Planes, and the number of the first.
+    most_slabs
+        Second-moment matrices of one candidate at most, where features are many.
+    """
+
+    dim: int
+    eps: float
     tau: float
     n_slabs: int
+    n_rows: int = 1
+    seed: int = 0
+    candidates: tuple[Plane, ...] = ()
+    first: int = 0
+    most_slabs: int = 1 << 20
 
-    name = "slab covariance"
-
-    def quantile(self, n_rows: int, dim: int) -> float:
-        """Null quantile of lambda_max in one slab of n rows (Gaussian matrices)."""
-        edge = (math.sqrt(dim) + math.sqrt(2 * math.log(self.n_slabs / self.tau))) / math.sqrt(
-            max(1, n_rows)
+    name: ClassVar[str] = "slab covariance"
+    share: ClassVar[float] = 0.5
+    words: ClassVar = {
+        name: TesterWords(
+            asks="Is the spread bounded in every slice along the candidate?",
+            failure="Along the halfspace the features are not Gaussian.",
+            remedy="Look at the slab named above: a cluster, a gap or a rounded feature shows up "
+            "there.",
         )
-        return (1 + edge) ** 2
+    }
 
-    def rows_per_slab(self, dim: int) -> int:
+    @classmethod
+    def of(cls, context: Context) -> Self | None:
+        """In the final pass, about every candidate."""
+        if context.stage is not Stage.FINAL:
+            return None
+        return cls(
+            dim=context.dim,
+            eps=context.eps,
+            tau=cls.share * context.tau / context.most_candidates,
+            n_slabs=2 * finest_half_count(context.eps) + 2,
+            n_rows=max(1, context.n_rows),
+            seed=context.config.seed,
+            candidates=context.candidates,
+            first=context.first,
+            most_slabs=context.most_slabs,
+        )
+
+    def needs(self) -> Reduction[Any, Any]:
+        """Second moments in slabs, over a sample of the rows where that is enough."""
+        moments, rows = SlabCovariance(self.candidates, self.edges()), self.sample_rows()
+        if rows == self.n_rows:
+            return moments
+        # large windows: a task's few rows in many slabs cost as much as many rows would
+        width = 2 ** int(math.log2(max(1, min(_WIDEST_WINDOW, rows // _WINDOWS))))
+        return Windowed(moments, rows / self.n_rows, self.seed, Stream.SLAB_SAMPLE, width)
+
+    def sample_rows(self) -> int:
+        """Rows from which second moments are taken."""
+        wanted = math.ceil(2 * self.rows_per_slab() / (_CENTRAL_DENSITY * self.eps))
+        return min(self.n_rows, max(wanted, 40 * self.rows_per_slab()))
+
+    def edges(self) -> NDArray[np.float64]:
+        """Slab edges of the second moments."""
+        half_count, rows = finest_half_count(self.eps), self.sample_rows()
+        edges = covariance_edges(self.eps, half_count, rows, self.rows_per_slab())
+        if len(edges) < self.most_slabs:
+            return edges
+        # covariance_edges gives every slab twice the rows asked for
+        per_slab = math.ceil(rows / (2 * self.most_slabs))
+        return covariance_edges(self.eps, half_count, rows, per_slab)
+
+    def quantile(self, n_rows: int) -> float:
+        """Null quantile of lambda_max in one slab of n rows (Gaussian matrices)."""
+        return (1 + self._root() / math.sqrt(max(1, n_rows))) ** 2
+
+    def rows_per_slab(self) -> int:
         """Rows that make a slab conclusive: 5.83 = (sqrt 2 - 1)^-2."""
-        root = math.sqrt(dim) + math.sqrt(2 * math.log(self.n_slabs / self.tau))
-        return math.ceil((root / (math.sqrt(COVARIANCE_LIMIT) - 1)) ** 2)
+        return math.ceil((self._root() / (math.sqrt(COVARIANCE_LIMIT) - 1)) ** 2)
 
-    def judge(self, result: SlabCovarianceResult, candidate: int) -> Judgement:
+    def _root(self) -> float:
+        return math.sqrt(self.dim) + math.sqrt(2 * math.log(self.n_slabs / self.tau))
+
+    def rows_needed(self) -> int:
+        """Rows that fill a few slabs on each side."""
+        return _LEAST_SLABS * self.rows_per_slab()
+
+    def judge(self, result: SlabCovarianceResult, *, n_seen: int) -> tuple[Judgement, ...]:
+        """Judge every candidate by its worst slab."""
+        return tuple(self._judge_candidate(result, i) for i in range(len(result.counts)))
+
+    def _judge_candidate(self, result: SlabCovarianceResult, candidate: int) -> Judgement:
         """Merge outwards, then judge the slab whose eigenvalue is worst against its quantile."""
-        dim = result.candidates.shape[1]
         counts = result.counts[candidate]
-        groups = merge_outwards(counts, result.edges, self.rows_per_slab(dim))
+        groups = sorted(merge_outwards(counts, result.edges, self.rows_per_slab()))
         if not groups:
             raise ValueError("no slab to judge")
         sums = result.second_moments(candidate) * counts[:, None, None]
-        groups.sort()  # neighbours without gaps, but for slabs without rows
+        # neighbours without gaps, but for slabs without rows
         starts = [group[0] for group in groups]
         n_rows = np.add.reduceat(counts, starts).tolist()
         moments = np.add.reduceat(sums, starts) / np.maximum(1, n_rows)[:, None, None]
-        values = np.linalg.eigvalsh(moments)[:, -1].tolist()
         found = [
-            judge(value, limit=COVARIANCE_LIMIT, null_quantile=self.quantile(n, dim))
-            for value, n in zip(values, n_rows, strict=True)
+            judgement(
+                self.name,
+                statistic=value,
+                limit=COVARIANCE_LIMIT,
+                null_quantile=self.quantile(n),
+                n_rows=n,
+                rows_needed=self.rows_per_slab,
+                evidence=(),
+                candidate=self.first + candidate,
+            )
+            for value, n in zip(np.linalg.eigvalsh(moments)[:, -1].tolist(), n_rows, strict=True)
         ]
-        worst = max(range(len(groups)), key=lambda i: (_SEVERITY[found[i]], values[i]))
-        return self._judgement(result, groups[worst], moments[worst], n_rows[worst], found[worst])
+        worst = max(range(len(found)), key=lambda i: found[i].severity)
+        evidence = _evidence(result.edges, groups[worst], moments[worst])
+        return replace(found[worst], evidence=(evidence,))
 
-    def _judgement(
-        self,
-        result: SlabCovarianceResult,
-        group: list[int],
-        moment: NDArray[np.float64],
-        n_rows: int,
-        outcome: Outcome,
-    ) -> Judgement:
-        dim = len(moment)
-        values, vectors = np.linalg.eigh(moment)
-        statistic = float(values[-1])
-        quantile = self.quantile(n_rows, dim)
-        direction = vectors[:, -1]
-        edges = np.concatenate([[-np.inf], result.edges, [np.inf]])
-        return Judgement(
-            tester=self.name,
-            outcome=outcome,
-            statistic=statistic,
-            limit=COVARIANCE_LIMIT,
-            null_quantile=quantile,
-            n_rows=n_rows,
-            rows_needed=self.rows_per_slab(dim) if outcome is Outcome.INCONCLUSIVE else None,
-            evidence=(
-                Evidence(
-                    name=f"second moment along {direction_name(direction)} in slab "
-                    f"{edges[group[0]]:.4g} <= v·x < {edges[group[-1] + 1]:.4g}",
-                    observed=statistic,
-                    expected=1.0,
-                    deviation=statistic,
-                    limit=COVARIANCE_LIMIT,
-                    direction=tuple(float(a) for a in direction),
-                ),
-            ),
-        )
+
+def _evidence(
+    edges: NDArray[np.float64], group: list[int], moment: NDArray[np.float64]
+) -> Evidence:
+    values, vectors = np.linalg.eigh(moment)
+    ends = [None, *edges.tolist(), None]
+    direction = tuple(vectors[:, -1].tolist())
+    return Evidence(
+        subject=SlabSecondMoment(ends[group[0]], ends[group[-1] + 1], direction),
+        observed=float(values[-1]),
+        expected=1.0,
+        deviation=float(values[-1]),
+        limit=COVARIANCE_LIMIT,
+    )
 
 
 def covariance_edges(

@@ -8,15 +8,27 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
-from streamhalf.records import Evidence, Judgement, Outcome
-from streamhalf.testers.base import judge, rows_until, upper_normal_quantile
+from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.slabs import gaussian_masses
+from streamhalf.records import Evidence, Judgement, Outcome, SlabShare
+from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
+from streamhalf.testers.base import (
+    Context,
+    Stage,
+    TesterWords,
+    judgement,
+    rows_until,
+    upper_normal_quantile,
+)
+
+_SHOWN = 5
 
 
 def slab_half_count(eta: float) -> int:
@@ -34,78 +46,121 @@ def count_scales(eps: float) -> int:
     return max(1, math.ceil(0.5 / eps) - 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SlabMassTester:
-    """Sum over slabs of |observed mass - Gaussian mass|, for every scale eta = j eps."""
+    """Sum over slabs of |observed mass - Gaussian mass|, for every scale eta = j eps.
+
+    `tau` is that of one candidate, `first` the number of the first.
+    """
 
     eps: float
     tau: float
+    candidates: tuple[Plane, ...] = ()
+    first: int = 0
 
-    name = "slab mass"
+    name: ClassVar[str] = "slab mass"
+    share: ClassVar[float] = 0.5
+    words: ClassVar = {
+        name: TesterWords(
+            asks="Is the histogram along the candidate a Gaussian bell?",
+            failure="Along the halfspace the features are not Gaussian.",
+            remedy="Look at the slab named above: a cluster, a gap or a rounded feature shows up "
+            "there.",
+        )
+    }
+
+    @classmethod
+    def of(cls, context: Context) -> Self | None:
+        """In the final pass, about every candidate."""
+        if context.stage is not Stage.FINAL:
+            return None
+        return cls(
+            eps=context.eps,
+            tau=cls.share * context.tau / context.most_candidates,
+            candidates=context.candidates,
+            first=context.first,
+        )
+
+    def needs(self) -> CandidateSlabs:
+        """Errors and finest slabs of every candidate."""
+        return CandidateSlabs(self.candidates, self.eps, finest_half_count(self.eps))
 
     def quantile(self, n_rows: int, eta: float) -> float:
         """Null quantile of the L1 distance at scale eta.
 
-        Its mean is at most sqrt(2 / (pi n)) sum sqrt(p (1 - p)); 0.603 = sqrt(1 - 2/pi) is the
+        The mean absolute deviation of a binomial count is at most 2 n p, and at most
+        sqrt(2/pi) (1 + 1 / (24 v)) standard deviations, v its variance: the excess over a normal
+        law is largest where n p is half-way between whole numbers. 0.603 = sqrt(1 - 2/pi) is the
         standard deviation of the sum of independent half-normals with variances p.
         """
+        n = max(1, n_rows)
         p = gaussian_masses(eta, slab_half_count(eta))
-        mean = math.sqrt(2 / math.pi) * float(np.sqrt(p * (1 - p)).sum())
+        p = p[p > 0]
+        variance = n * p * (1 - p)
+        normal = math.sqrt(2 / math.pi) * np.sqrt(variance) * (1 + 1 / (24 * variance))
+        mean = float(np.minimum(2 * n * p, normal).sum()) / n
         z = upper_normal_quantile(self.tau / count_scales(self.eps))
-        return (mean + 0.603 * z) / math.sqrt(max(1, n_rows))
+        return mean + 0.603 * z / math.sqrt(n)
 
     def rows_needed(self) -> int:
         """Rows that make the finest scale conclusive; all coarser ones follow."""
         return rows_until(lambda n: self.quantile(n, self.eps), self.eps)
 
-    def judge(self, counts: NDArray[np.int64]) -> tuple[Judgement, ...]:
-        """Judge a histogram over the finest slabs: the finest scale, then another that rejects.
+    def judge(self, result: CandidateSlabsResult, *, n_seen: int) -> tuple[Judgement, ...]:
+        """Judge every candidate's histogram over the finest slabs."""
+        return tuple(
+            one
+            for i, counts in enumerate(result.counts)
+            for one in self._judge_candidate(counts, self.first + i)
+        )
+
+    def _judge_candidate(
+        self, counts: NDArray[np.int64], candidate: int
+    ) -> Iterator[Judgement]:
+        """The finest scale, then another that rejects.
 
         The finest scale carries the verdict: passing it implies all others whose slabs reach no
         further, by the triangle inequality. A coarser scale can still reject where it is
         inconclusive.
         """
-        finest = self._judge_scale(counts, 1)
+        finest = self._judge_scale(counts, 1, candidate)
+        yield finest
         if finest.outcome is Outcome.REJECTED:
-            return (finest,)
+            return
         scales: Iterable[int] = range(2, count_scales(self.eps) + 1)
         if finest.outcome is Outcome.PASSED:
             reach = slab_half_count(self.eps)
             scales = (j for j in scales if j * slab_half_count(j * self.eps) > reach)
-        others = (self._judge_scale(counts, j) for j in scales)
-        rejected = (judgement for judgement in others if judgement.outcome is Outcome.REJECTED)
-        return (finest, *itertools.islice(rejected, 1))
+        others = (self._judge_scale(counts, j, candidate) for j in scales)
+        rejected = (other for other in others if other.outcome is Outcome.REJECTED)
+        yield from itertools.islice(rejected, 1)
 
-    def _judge_scale(self, counts: NDArray[np.int64], j: int) -> Judgement:
+    def _judge_scale(self, counts: NDArray[np.int64], j: int, candidate: int) -> Judgement:
         eta = j * self.eps
         half_count = slab_half_count(eta)
-        observed = merge_slabs(counts, j, half_count) / max(1, int(counts.sum()))
+        n_rows = int(counts.sum())
+        observed = merge_slabs(counts, j, half_count) / max(1, n_rows)
         expected = gaussian_masses(eta, half_count)
         gaps = np.abs(observed - expected)
-        statistic = float(gaps.sum())
-        n_rows = int(counts.sum())
-        quantile = self.quantile(n_rows, eta)
-        outcome = judge(statistic, limit=eta, null_quantile=quantile)
-        worst = np.argsort(-gaps, kind="stable")[:5]
-        return Judgement(
-            tester=self.name,
-            outcome=outcome,
-            statistic=statistic,
+        return judgement(
+            self.name,
+            statistic=float(gaps.sum()),
             limit=eta,
-            null_quantile=quantile,
+            null_quantile=self.quantile(n_rows, eta),
             n_rows=n_rows,
-            rows_needed=self.rows_needed() if outcome is Outcome.INCONCLUSIVE else None,
+            rows_needed=self.rows_needed,
             evidence=tuple(
                 Evidence(
-                    name=slab_name(int(i), eta, half_count),
+                    subject=slab_subject(int(i), eta, half_count),
                     observed=float(observed[i]),
                     expected=float(expected[i]),
                     deviation=float(gaps[i]),
                     limit=eta,
                 )
-                for i in worst
+                for i in np.argsort(-gaps, kind="stable")[:_SHOWN]
             ),
-            remark=f"eta {eta:.4g}",
+            candidate=candidate,
+            scale=eta,
         )
 
 
@@ -119,19 +174,9 @@ def merge_slabs(counts: NDArray[np.int64], j: int, half_count: int) -> NDArray[n
     return np.concatenate([[low], middle.sum(axis=1), [high]])
 
 
-def gaussian_masses(eta: float, half_count: int) -> NDArray[np.float64]:
-    """N(0, 1) mass of the lower tail, the slabs of width eta, and the upper tail."""
-    edges = eta * np.arange(-half_count, half_count + 1)
-    below = ndtr(edges)
-    return np.concatenate([below[:1], np.diff(below), below[:1]])
-
-
-def slab_name(i: int, eta: float, half_count: int) -> str:
-    """Name a slab by the margins it holds."""
-    reach = eta * half_count
-    if i == 0:
-        return f"slab v·x < {-reach:.4g}"
-    if i == 2 * half_count + 1:
-        return f"slab v·x >= {reach:.4g}"
+def slab_subject(i: int, eta: float, half_count: int) -> SlabShare:
+    """The slab by the margins it holds."""
     low = (i - 1 - half_count) * eta
-    return f"slab {low:.4g} <= v·x < {low + eta:.4g}"
+    return SlabShare(
+        low=low if i > 0 else None, high=low + eta if i < 2 * half_count + 1 else None
+    )

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import enum
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,45 +18,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import RowRange
+from streamhalf.kernels.streams import Stream
+from streamhalf.kernels.uniforms import generator_of
+from streamhalf.records import HeldOutRecord, Split
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.sampled import Sampled
 
 N_STRATA = 32
-SHARE_STREAM = 2**40
-"""Stream of the uniforms that deal rows to passes; far from the streams of the passes."""
-
-
-class Split(enum.StrEnum):
-    """How passes share the rows."""
-
-    CHUNKS = "chunks"
-    ROWS = "rows"
-    REUSE = "reuse"
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Blocks to read and, of their rows, those with uniforms in [low, high)."""
+    """Blocks to read and, of their rows, those with uniforms of `seed` in [low, high)."""
 
     blocks: tuple[RowRange, ...]
+    seed: int
     low: float = 0.0
     high: float = 1.0
 
-    def restrict(self, reduction: Reduction[Any, Any], seed: int) -> Reduction[Any, Any]:
+    def restrict(self, reduction: Reduction[Any, Any]) -> Reduction[Any, Any]:
         """The reduction over the share's rows only."""
         if (self.low, self.high) == (0.0, 1.0):
             return reduction
-        return Sampled(reduction, self.low, self.high, seed, SHARE_STREAM)
+        return Sampled(reduction, self.low, self.high, self.seed, Stream.SHARES)
+
+    @property
+    def record(self) -> HeldOutRecord:
+        """The share's rows, neighbouring blocks joined."""
+        joined: list[tuple[int, int]] = []
+        for rows in self.blocks:
+            if joined and joined[-1][1] == rows.start:
+                joined[-1] = (joined[-1][0], rows.stop)
+            else:
+                joined.append((rows.start, rows.stop))
+        return HeldOutRecord(tuple(joined), self.low, self.high)
 
 
 @dataclass(frozen=True, eq=False)
-class RowShares:
+class Deal:
     """Deals rows to passes: `take(cursor, n)` is the share of rows cursor, ..., cursor + n - 1."""
 
+    seed: int
     blocks: tuple[RowRange, ...]
     split: Split
     first_rows: int
-    seed: int
 
     @property
     def n_rows(self) -> int:
@@ -67,11 +71,11 @@ class RowShares:
     def take(self, cursor: int, n_rows: int) -> Share:
         """The share of a pass; clipped at the end of the data."""
         if self.split is Split.REUSE:
-            return Share(self.blocks)
+            return Share(self.blocks, self.seed)
         stop = min(cursor + n_rows, self.n_rows)
         if self.split is Split.ROWS:
-            return Share(self.blocks, cursor / self.n_rows, stop / self.n_rows)
-        return Share(self._cut(cursor, stop))
+            return Share(self.blocks, self.seed, cursor / self.n_rows, stop / self.n_rows)
+        return Share(self._cut(cursor, stop), self.seed)
 
     def _cut(self, start: int, stop: int) -> tuple[RowRange, ...]:
         line, ends = self._line
@@ -89,7 +93,7 @@ class RowShares:
     @cached_property
     def _line(self) -> tuple[list[RowRange], NDArray[np.int64]]:
         strata = spread(self.n_rows, self.first_rows)
-        order = np.random.Generator(np.random.Philox(self.seed)).permutation(len(self.blocks))
+        order = generator_of(self.seed, Stream.CHUNK_ORDER).permutation(len(self.blocks))
         rest = subtract(self.blocks, strata)
         line = strata + [piece for i in order for piece in rest[i]]
         return line, np.cumsum([piece.n_rows for piece in line])

@@ -1,8 +1,4 @@
-"""Localisation (Algorithm 4): margins, acceptance by rejection sampling, whitening, the map back.
-
-delta is the scale of the localisation: accepted rows of N(0, I) follow N(0, Sigma) with
-Sigma = I - (1 - delta^2) v v^T, and Sigma^{-1/2} x = x + (1/delta - 1) (v·x) v.
-"""
+"""v·x of rows, with bits that depend on the row alone and not on the chunk it came in."""
 
 from __future__ import annotations
 
@@ -60,30 +56,3 @@ def grid_margins(
             result[:, begin:end] = (vectors @ padded.T)[:, places]
             padded[places] = 0
     return result
-
-
-def acceptance_probability(
-    margin: NDArray[np.floating[Any]], delta: float
-) -> NDArray[np.floating[Any]]:
-    """exp(-(v·x)^2 (delta^-2 - 1) / 2); under N(0, I) its mean is delta (Algorithm 4, line 1)."""
-    rate = margin.dtype.type((delta**-2 - 1) / 2)
-    result: NDArray[np.floating[Any]] = np.exp(-np.square(margin) * rate)
-    return result
-
-
-def whiten_localized(
-    X: NDArray[np.floating[Any]],
-    margin: NDArray[np.floating[Any]],
-    v: NDArray[np.float64],
-    delta: float,
-) -> NDArray[np.floating[Any]]:
-    """Sigma^{-1/2} x of every row (Algorithm 4, line 3)."""
-    stretch = X.dtype.type(1 / delta - 1)
-    result: NDArray[np.floating[Any]] = X + np.outer(margin * stretch, v.astype(X.dtype))
-    return result
-
-
-def map_back(w: NDArray[np.float64], v: NDArray[np.float64], delta: float) -> NDArray[np.float64]:
-    """Unit vector along Sigma^{-1/2} w (Algorithm 4, last line, whose Sigma^{1/2} is a slip)."""
-    raw = w + (1 / delta - 1) * float(w @ v) * v
-    return raw / np.linalg.norm(raw)

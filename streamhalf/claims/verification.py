@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+import os
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.algorithms.certification import Certification
+from streamhalf.claims.certification import Certification
 from streamhalf.config import RunConfig
+from streamhalf.data.positions import row_map
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
-from streamhalf.engine.shares import SHARE_STREAM
-from streamhalf.errors import DataError
+from streamhalf.errors import DataError, UsageError
 from streamhalf.kernels.binomial import binomial_upper
+from streamhalf.kernels.streams import Stream
 from streamhalf.records import (
+    AS_WRITTEN,
     CertificateRecord,
     CertifyResult,
     Claim,
@@ -24,6 +27,7 @@ from streamhalf.records import (
     Halfspace,
     VerifyResult,
     document_digest,
+    is_as_written,
 )
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors, HalfspaceErrorsResult
@@ -48,8 +52,8 @@ class Verification:
             raise DataError("certificate: the document has none; nothing to verify")
         if source.dim == self.document.data.dim:
             certification = self._certification(self.document.certificate)
-            found, errors = certification.run_with(
-                run, source, self._errors(), name="verify", tau=self.document.tau
+            found, errors = certification.run(
+                run, source, tau=self.document.tau, name="verify", beside=self._errors()
             )
             claims += self._certified(self.document.certificate, found)
             same_rows = self.document.certificate.digest == found.digest
@@ -58,9 +62,7 @@ class Verification:
 
     def _document(self) -> Claim:
         again = document_digest(self.document)
-        return Claim(
-            "document is as written", self.document.digest, again, self.document.digest == again
-        )
+        return Claim(AS_WRITTEN, self.document.digest, again, self.document.digest == again)
 
     def _data(self, source: Source) -> list[Claim]:
         data = self.document.data
@@ -71,16 +73,15 @@ class Verification:
         ]
 
     def _certification(self, record: CertificateRecord) -> Certification:
-        certification = Certification.of_halfspace(
-            self._halfspace(),
-            self.document.whitening,
+        halfspace, position = self._halfspace(), row_map(self.document.position)
+        own = position.push(halfspace.plane).unit().normal
+        return Certification(
+            halfspace=halfspace,
+            row_map=position,
             error=record.slab_error,
             degree=record.degree,
             memory_limit=self.config.memory_limit,
-        )
-        return replace(
-            certification,
-            direction=_unit(record.direction, certification.direction),
+            directions=(_unit(record.direction, own),),
             share=record.share,
             seed=record.seed,
             n_slabs=record.n_slabs,
@@ -95,17 +96,16 @@ class Verification:
 
     def _errors(self) -> Reduction[Any, Any]:
         """Errors of the halfspace on the rows that measured it."""
-        halfspace = self._halfspace()
-        normal = np.array(halfspace.normal)
+        plane = self._halfspace().plane
         held_out = self.document.held_out if isinstance(self.document, FitResult) else None
         if held_out is None:
-            return HalfspaceErrors(normal, halfspace.offset)
+            return HalfspaceErrors(plane)
         ranges = np.array(held_out.ranges, dtype=np.int64).reshape(-1, 2)
-        errors = HalfspaceErrors(normal, halfspace.offset, ranges)
+        errors = HalfspaceErrors(plane, ranges)
         if (held_out.low, held_out.high) == (0.0, 1.0):
             return errors
         seed = self.document.seed if isinstance(self.document, FitResult) else 0
-        return Sampled(errors, held_out.low, held_out.high, seed, SHARE_STREAM)
+        return Sampled(errors, held_out.low, held_out.high, seed, Stream.SHARES)
 
     def _certified(self, claimed: CertificateRecord, found: CertificateRecord) -> list[Claim]:
         slack = _slack(found.n_rows, same_rows=claimed.digest == found.digest)
@@ -133,6 +133,31 @@ class Verification:
             _close("error on them", error.empirical, found.n_errors / n_rows, slack),
             _close("upper bound of the error", error.upper, upper, 2 * slack),
         ]
+
+
+def check_document(document: Any) -> VerifyResult | None:
+    """Refuse what makes no claims that data could settle; one that was made so is found out."""
+    if isinstance(document, str | os.PathLike):
+        raise UsageError(
+            "document: a path given; verify takes a result: verify(read_result(path), data)"
+        )
+    if not isinstance(document, FitResult | CertifyResult):
+        raise UsageError(
+            f"document: {type(document).__name__} given; expected what fit or certify returned"
+        )
+    if document.certificate is not None and document.halfspace is not None:
+        return None
+    if not is_as_written(document):
+        again = document_digest(document)
+        return VerifyResult((Claim(AS_WRITTEN, document.digest, again, False),))
+    if document.certificate is None:  # so it is of a fit
+        why = (
+            "it was made without a certificate (certificate_degree 0)"
+            if document.error is not None
+            else "such a run makes no claim about a halfspace"
+        )
+        raise DataError(f"document: the run was {document.verdict}; {why}, so nothing to verify")
+    return None
 
 
 def _slack(n_rows: int, *, same_rows: bool) -> float:

@@ -8,23 +8,19 @@ from dataclasses import dataclass, replace
 from streamhalf.config import RunConfig
 from streamhalf.data.source import BLOCK_NBYTES
 from streamhalf.engine.plan import TASK_COPIES
-from streamhalf.engine.shares import Split
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
-from streamhalf.records import PassBudget, PlanRecord
-from streamhalf.testers.moments import MomentTester
-from streamhalf.testers.slab_covariance import SlabCovarianceTester
-from streamhalf.testers.slab_mass import SlabMassTester, finest_half_count
+from streamhalf.planning.strict import refuse_strict
+from streamhalf.records import PassBudget, PlanRecord, Split
+from streamhalf.testers import TESTERS, Context, Panel, Stage
+from streamhalf.testers.moments import WIDE_DIM
+from streamhalf.testers.slab_mass import finest_half_count
 
 FIRST_DELTA = 0.5
 PAPER_FIRST_DELTA = 0.01
-WIDE_DIM = 64
-"""Above this many features, degree k is tested on a sketch."""
-
 LARGEST_EPS, SMALLEST_EPS = 0.25, 1e-4
 _SPARE_UPDATES = 6
 _ROWS_PER_FEATURE = 100
-_COVARIANCE_SLABS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,24 +80,17 @@ class RunPlan:
         share = self.tau / (self.max_updates + 2)
         return share * math.exp(-min(self.dim, 300)) if self.split is Split.REUSE else share
 
-    def moment_tester(self, config: RunConfig) -> MomentTester:
-        """The moment tester of a pass, with three quarters of its tau."""
-        return MomentTester(
-            degree=config.degree,
-            moment_tolerance=config.moment_tolerance,
-            spectral_tolerance=config.spectral_tolerance,
-            tau=0.75 * self.tau_pass,
-        )
-
-    def mass_tester(self) -> SlabMassTester:
-        """The slab mass tester of one candidate."""
-        return SlabMassTester(eps=self.eps, tau=self.tau_pass / (2 * (self.max_updates + 1)))
-
-    def covariance_tester(self) -> SlabCovarianceTester:
-        """The slab covariance tester of one candidate."""
-        return SlabCovarianceTester(
-            tau=self.tau_pass / (2 * (self.max_updates + 1)),
-            n_slabs=2 * finest_half_count(self.eps) + 2,
+    def context(self, stage: Stage, config: RunConfig, n_rows: int = 1) -> Context:
+        """What testers are told before a pass; the pass itself adds what it knows."""
+        return Context(
+            stage=stage,
+            config=config,
+            dim=self.dim,
+            n_rows=n_rows,
+            total_rows=self.n_rows,
+            eps=self.eps,
+            tau=self.tau_pass,
+            most_candidates=self.max_updates + 1,
         )
 
 
@@ -133,13 +122,12 @@ def plan_for_eps(eps: float, dim: int, config: RunConfig) -> RunPlan:
     )
     moments = max(_moment_rows(plan, config), _ROWS_PER_FEATURE * dim)
     spare = _SPARE_UPDATES / deltas[0]
-    covariance = _COVARIANCE_SLABS * plan.covariance_tester().rows_per_slab(dim)
     plan = replace(
         plan,
         initial_rows=moments,
         accepted_rows=moments,
         update_rows=math.ceil(moments * (sum(1 / delta for delta in deltas) + spare)),
-        final_rows=max(plan.mass_tester().rows_needed(), covariance),
+        final_rows=Panel.of(TESTERS, plan.context(Stage.FINAL, config)).rows_needed(),
     )
     return replace(plan, n_rows=plan.required_rows)
 
@@ -204,42 +192,14 @@ def make_plan(*, dim: int, n_rows: int | None, row_nbytes: int, config: RunConfi
     )
 
 
-def strict_parameters(eps: float, dim: int) -> dict[str, float]:
-    """The paper's parameters for its constants C = C_A = 1, as base-10 logarithms where huge.
-
-    eta = 1/20000 (Algorithm 4), k = log(1/eta)/eta^2, log10 of the number of monomials and of
-    the rows d^(k log k) (Algorithm 1).
-    """
-    eta = 1 / 20000
-    k = math.ceil(math.log(1 / eta) / eta**2)
-    log_monomials = (
-        math.lgamma(dim + k + 1) - math.lgamma(k + 1) - math.lgamma(dim + 1)
-    ) / math.log(10)
-    return {
-        "eta": eta,
-        "degree": float(k),
-        "log10_monomials": log_monomials,
-        "log10_rows": k * math.log(k) * math.log10(max(2, dim)),
-        "updates": math.ceil(math.log2(1 / eps)) + 1,
-    }
-
-
-def refuse_strict(eps: float, dim: int) -> UsageError:
-    """The error that a strict run ends with, the paper's parameters in it."""
-    found = strict_parameters(eps, dim)
-    return UsageError(
-        f"mode: 'strict' cannot run: at eta = 1/20000 (Algorithm 4, all constants 1) the degree is "
-        f"k = {found['degree']:.3g}, with 10^{found['log10_monomials']:.3g} monomials of {dim} "
-        f"features and 10^{found['log10_rows']:.3g} rows; use mode: practical"
-    )
-
-
 def _moment_rows(plan: RunPlan, config: RunConfig) -> int:
-    tester = plan.moment_tester(config)
+    """Rows that the testers of an update must accept."""
+    context = plan.context(Stage.INITIAL, config)
     if plan.dim <= WIDE_DIM:
-        return tester.rows_needed(plan.dim)
-    in_full = replace(tester, degree=2).rows_needed(plan.dim)
-    return max(in_full, tester.rows_needed(WIDE_DIM))
+        return Panel.of(TESTERS, context).rows_needed()
+    in_full = replace(context, config=replace(config, degree=2))
+    on_sketch = replace(context, dim=WIDE_DIM)
+    return max(Panel.of(TESTERS, one).rows_needed() for one in (in_full, on_sketch))
 
 
 def _spread_surplus(plan: RunPlan, n_rows: int, config: RunConfig, *, most: float) -> RunPlan:

@@ -9,30 +9,32 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.certificate.lower_bound import LowerBound, find_again
+from streamhalf.config import RunConfig
+from streamhalf.data.positions import RowMap
 from streamhalf.data.source import Source
-from streamhalf.data.whitening import Whitening
 from streamhalf.engine.run import Run
+from streamhalf.errors import MemoryBudgetError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.records import (
+    Advice,
+    AdviceCode,
     AngleRecord,
     CertificateRecord,
     Halfspace,
     OptRecord,
-    WhiteningRecord,
 )
 from streamhalf.reductions.base import Bundle, Reduction
-from streamhalf.reductions.halfspace_errors import HalfspaceErrors, HalfspaceErrorsResult
+from streamhalf.reductions.halfspace_errors import HalfspaceErrors
+from streamhalf.reductions.mapped import Mapped
 from streamhalf.reductions.row_digest import RowDigest
 from streamhalf.reductions.slab_moments import SlabMoments, SlabStatistics, certificate_edges
-from streamhalf.reductions.whitened import Whitened
 from streamhalf.reductions.windowed import Windowed
 
 _RATIOS = (1.04, 1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
@@ -77,20 +79,18 @@ class Certification:
 
     Parameters
     ----------
-    direction
-        Unit vector v (of whitened features, where `whitening` is given) to cut slabs along.
+    halfspace
+        Whose errors are counted, on the rows as they are stored.
+    row_map
+        The position in which slabs are cut.
     error
-        Its error, about: it sets the width of the slabs next to the boundary.
+        Of the halfspace, about: it sets the width of the slabs next to the boundary.
     degree
         Largest degree of the slab moments.
     memory_limit
         Of one worker; slabs get coarser, or degree 4 is given up, until partials fit.
-    whitening
-        Applied to the rows first.
-    halfspace
-        Whose errors are counted; that of `direction` by default.
-    others
-        Further directions; the best bound of all is kept.
+    directions
+        Unit vectors to cut slabs along; the best bound of all is kept.
     share, seed
         Windows of rows behind the moments and the errors, as in `Windowed`.
     n_slabs
@@ -99,40 +99,39 @@ class Certification:
         A bound that was found before, and is searched for until it is found again.
     """
 
-    direction: NDArray[np.float64]
+    halfspace: Halfspace
+    row_map: RowMap
     error: float
     degree: int
     memory_limit: int
-    whitening: Whitening | None = None
-    halfspace: Halfspace | None = None
-    others: tuple[NDArray[np.float64], ...] = ()
+    directions: tuple[NDArray[np.float64], ...]
     share: float = 1.0
     seed: int = 0
     n_slabs: tuple[int, ...] = ()
     claimed: float = 0.0
 
     @classmethod
-    def of_halfspace(
-        cls,
-        halfspace: Halfspace,
-        whitening: WhiteningRecord | None,
-        *,
-        error: float,
-        degree: int,
-        memory_limit: int,
+    def of(
+        cls, source: Source, config: RunConfig, halfspace: Halfspace, row_map: RowMap, error: float
     ) -> Certification:
-        """For a halfspace on raw features, along its own direction."""
-        map_ = None if whitening is None else Whitening.from_record(whitening)
-        normal = np.array(halfspace.normal)
-        if map_ is not None:
-            normal, _ = map_.from_raw(halfspace)
-        unit = normal / np.linalg.norm(normal)
-        return cls(unit, error, degree, memory_limit, map_, halfspace)
+        """The certificate pass that the configuration asks for, along the halfspace's normal."""
+        return cls(
+            halfspace=halfspace,
+            row_map=row_map,
+            error=error,
+            degree=certificate_degree(config.certificate_degree or "auto", source.dim),
+            memory_limit=config.memory_limit,
+            directions=(row_map.push(halfspace.plane).unit().normal,),
+            share=certificate_share(
+                config.certificate_rows, n_rows=source.n_rows, dim=source.dim, error=error
+            ),
+            seed=config.seed,
+        )
 
-    @property
-    def directions(self) -> tuple[NDArray[np.float64], ...]:
-        """All directions that slabs are cut along."""
-        return (self.direction, *self.others)
+    def looking_from(self, direction: NDArray[np.float64]) -> Certification:
+        """The same with slabs along a further direction, if that fits in memory."""
+        both = replace(self, directions=(*self.directions, direction))
+        return both if all(both.slabs(one) for one in both.directions) else self
 
     def slabs(self, direction: NDArray[np.float64]) -> tuple[SlabMoments, ...]:
         """The full degree on the finest slabs that fit, and degree 2 where it can be finer."""
@@ -147,43 +146,36 @@ class Certification:
 
     def needs(self) -> Bundle:
         """The digest of all rows; errors and slab moments of those in the windows."""
-        members: list[Reduction[Any, Any]] = [
-            slabs for direction in self.directions for slabs in self.slabs(direction)
-        ]
-        errors: Reduction[Any, Any] = HalfspaceErrors(self.direction)
-        if self.whitening is not None:
-            members = [Whitened(member, self.whitening) for member in members]
-            errors = Whitened(errors, self.whitening)
-        if self.halfspace is not None:
-            errors = HalfspaceErrors(np.array(self.halfspace.normal), self.halfspace.offset)
-        return Bundle((RowDigest(), Windowed(Bundle((errors, *members)), self.share, self.seed)))
+        slabs = tuple(slabs for one in self.directions for slabs in self.slabs(one))
+        if not slabs:
+            raise no_room_for_slabs(len(self.directions[0]), self.memory_limit)
+        measured = Bundle(
+            (HalfspaceErrors(self.halfspace.plane), Mapped(Bundle(slabs), self.row_map))
+        )
+        return Bundle((RowDigest(), Windowed(measured, self.share, self.seed)))
 
     def run(
-        self, run: Run, source: Source, *, tau: float, name: str = "certificate"
-    ) -> CertificateRecord:
-        """The certificate pass, over the rows as they are stored."""
-        found = self._reduce(run, name, source, self.needs(), _rows_taken)
-        return self.conclude(found, tau=tau)
-
-    def run_with(
-        self, run: Run, source: Source, errors: Reduction[Any, Any], *, tau: float, name: str
-    ) -> tuple[CertificateRecord, HalfspaceErrorsResult]:
-        """The same with a count of errors beside it, over all rows that it likes."""
-        both = Bundle((self.needs(), errors))
-        found = self._reduce(run, name, source, both, lambda result: _rows_taken(result[0]))
-        return self.conclude(found[0], tau=tau), found[1]
-
-    def _reduce(
-        self, run: Run, name: str, source: Source, needs: Bundle, count: Callable[[Any], int]
-    ) -> Any:
-        """One pass; large partials are combined in pairs, for a task holds two more than that."""
+        self,
+        run: Run,
+        source: Source,
+        *,
+        tau: float,
+        name: str = "certificate",
+        beside: Reduction[Any, Any] | None = None,
+    ) -> tuple[CertificateRecord, Any]:
+        """The certificate pass, and what a reduction beside it found in the same read."""
+        needs = self.needs() if beside is None else Bundle((self.needs(), beside))
+        # large partials are combined in pairs, for a task holds two more than it combines
         held = (run.split_every + 2) * needs.partial_nbytes(source.dim)
         fan_in = 2 if held > self.memory_limit // _SMALL else None
-        return run.reduce(name, source, needs, split_every=fan_in, count_accepted=count)
+        found = run.reduce(name, source, needs, split_every=fan_in)
+        if beside is None:
+            return self.conclude(found, tau=tau), None
+        return self.conclude(found[0], tau=tau), found[1]
 
     def conclude(self, result: tuple[Any, ...], *, tau: float) -> CertificateRecord:
         """Bound, interval, and what would tighten it."""
-        digest, (counted, *statistics) = result
+        digest, (counted, statistics) = result
         direction, used, bound = self._best(statistics)
         n_rows, degree = counted.n_rows, max(item.degree for item in used)
         error = counted.n_errors / max(1, n_rows)
@@ -211,8 +203,8 @@ class Certification:
         )
 
     def _best(
-        self, statistics: list[SlabStatistics]
-    ) -> tuple[NDArray[np.float64], list[SlabStatistics], LowerBound]:
+        self, statistics: tuple[SlabStatistics, ...]
+    ) -> tuple[NDArray[np.float64], tuple[SlabStatistics, ...], LowerBound]:
         """The direction with the largest bound, its statistics and the bound."""
         found = []
         for direction in self.directions:
@@ -240,18 +232,35 @@ class Certification:
         return next(itertools.chain(again, fitting), None)
 
 
-def _rows_taken(result: tuple[Any, ...]) -> int:
-    """Rows behind the moments."""
-    return int(result[1][0].n_rows)
+def require_room(dim: int, config: RunConfig) -> None:
+    """Refuse, before anything is read, a certificate whose coarsest slabs fit in no memory."""
+    if config.certificate_degree != 0 and _least_nbytes(dim) > config.memory_limit:
+        raise no_room_for_slabs(dim, config.memory_limit)
 
 
-def _advice(bound: LowerBound, n_rows: int, error: float, dim: int, degree: int) -> str:
+def no_room_for_slabs(dim: int, memory_limit: int) -> MemoryBudgetError:
+    """The error of a certificate that cannot be had."""
+    return MemoryBudgetError(
+        f"memory_limit: {memory_limit / 2**20:,.0f} MiB; the coarsest slabs of a certificate of "
+        f"{dim} features take {_least_nbytes(dim) / 2**20:,.0f} MiB; raise memory_limit, or do "
+        "without a certificate (certificate_degree 0)"
+    )
+
+
+def _least_nbytes(dim: int) -> int:
+    """Memory for the coarsest slabs of degree 2, for any error."""
+    axis = np.eye(1, dim)[0]
+    slabs = SlabMoments(axis, certificate_edges(0.0, ratio=_RATIOS[-1]), 2)
+    return 2 * PARTIALS_AT_ONCE * slabs.partial_nbytes(dim)
+
+
+def _advice(bound: LowerBound, n_rows: int, error: float, dim: int, degree: int) -> Advice:
     """What would tighten the bound."""
     if error == 0 or bound.value >= 0.95 * error:
-        return "the bound is tight"
+        return Advice(AdviceCode.TIGHT)
     enough = math.ceil(30 * dim**2 / max(error, 1e-6))
     if n_rows < enough:
-        return f"about {enough:,} rows would leave little sampling noise in the moments"
+        return Advice(AdviceCode.MORE_ROWS, rows=enough)
     if degree < 8 and count_monomials(dim, degree + 2) < 50_000:
-        return f"certificate_degree {degree + 2} would tighten it (now {degree})"
-    return "label noise of this shape hides better halfspaces from moments of this degree"
+        return Advice(AdviceCode.HIGHER_DEGREE, degree=degree + 2)
+    return Advice(AdviceCode.NOTHING)

@@ -1,0 +1,39 @@
+"""The one place that names a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from streamhalf.records import Judgement, Outcome, Verdict, overall_outcome
+
+
+def decide(
+    judgements: Iterable[Judgement],
+    *,
+    settled: bool = True,
+    ratio: float | None = None,
+    max_ratio: float | None = None,
+    promise: Verdict = Verdict.ACCEPTED,
+) -> Verdict:
+    """The verdict of a run.
+
+    Parameters
+    ----------
+    judgements
+        Of all testers.
+    settled
+        Whether the question that was asked could be answered: enough rows for a first pass, and
+        every scale down to the eps that was asked for.
+    ratio, max_ratio
+        The certified ratio U/L (None: no bound above 0), and the largest that is wanted.
+    promise
+        What it says where nothing stands against it.
+    """
+    outcome = overall_outcome(judgements)
+    if outcome is Outcome.REJECTED:
+        return Verdict.REJECTED
+    if outcome is Outcome.INCONCLUSIVE or not settled:
+        return Verdict.INCONCLUSIVE
+    if max_ratio is not None and (ratio is None or ratio > max_ratio):
+        return Verdict.INCONCLUSIVE
+    return promise

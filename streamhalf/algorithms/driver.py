@@ -1,0 +1,206 @@
+"""What a command does between opening its data and returning its result.
+
+A fit is: position, Algorithm 3 pass by pass, certificate, verdict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streamhalf.algorithms.answer import assemble, halfspace_of, held_out_error
+from streamhalf.algorithms.decide import decide
+from streamhalf.algorithms.few_rows import answer_few_rows
+from streamhalf.algorithms.localization import Localization
+from streamhalf.algorithms.localization_state import LocalizationState
+from streamhalf.algorithms.position import estimate_position
+from streamhalf.claims.certification import Certification, require_room
+from streamhalf.config import RunConfig
+from streamhalf.data.positions import RowMap
+from streamhalf.data.source import Source
+from streamhalf.engine.run import Run
+from streamhalf.events import SlabsMeasured, TesterJudged
+from streamhalf.kernels.binomial import binomial_upper
+from streamhalf.planning.deal import spread
+from streamhalf.planning.plan import plan_for_rows
+from streamhalf.planning.strict import refuse_strict
+from streamhalf.records import (
+    CertificateRecord,
+    CertifyResult,
+    ErrorRecord,
+    FitResult,
+    Halfspace,
+    MomentTestResult,
+    Notice,
+    OneClass,
+    Verdict,
+    Versions,
+)
+from streamhalf.reductions.halfspace_errors import HalfspaceErrors
+from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.mapped import Mapped
+from streamhalf.testers import TESTERS, Tester
+from streamhalf.testers.moments import MomentTester
+
+_PILOT_ROWS = 65_536
+
+_DOUBTFUL = 0.4
+"""Error from which labels may all be the same: a halfspace through the centre errs on half then."""
+
+_NOTICEABLE = 0.15
+"""Angle between two candidates, in units of the error, from which both are certified from: they
+disagree on a twentieth of the error."""
+
+
+def fit(
+    run: Run,
+    source: Source,
+    config: RunConfig,
+    *,
+    unverified: bool = False,
+    testers: tuple[type[Tester], ...] = TESTERS,
+) -> FitResult:
+    """Learn a halfspace, and test on the way whether it can be trusted.
+
+    Parameters
+    ----------
+    run, source, config
+        Where, on what and how.
+    unverified
+        Where the rows are too few, let every pass use all of them, and where they are too few
+        even for that, learn without any test.
+    testers
+        What the rows are asked.
+    """
+    if config.mode == "strict":
+        raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)
+    plan = plan_for_rows(source.n_rows, source.dim, config)
+    if unverified and plan.required_rows > source.n_rows:
+        config = replace(config, rows="reuse")
+        plan = plan_for_rows(source.n_rows, source.dim, config)
+    if plan.required_rows > source.n_rows:
+        return answer_few_rows(run, source, plan, config, unverified=unverified)
+    require_room(source.dim, config)
+    row_map = estimate_position(run, source, config)
+    state = localize(run, source, row_map, Localization(plan, config, source.blocks, testers))
+    return assemble(
+        run,
+        source,
+        plan,
+        config,
+        state=state,
+        row_map=row_map,
+        certificate=_certify_state(run, source, config, row_map, state),
+        notices=_one_class(run, source, config, state),
+    )
+
+
+def localize(
+    run: Run, source: Source, row_map: RowMap, algorithm: Localization
+) -> LocalizationState:
+    """Run the passes of Algorithm 3, on rows in the position of the map."""
+    state = algorithm.start()
+    while (step := algorithm.next_step(state)) is not None:
+        result = run.reduce(
+            step.name,
+            source,
+            Mapped(step.reduction, row_map),
+            blocks=step.share.blocks,
+            detail=step.detail,
+        )
+        known = len(state.judgements)
+        state = step.conclude(result)
+        for judgement in state.judgements[known:]:
+            run.observer(TesterJudged(judgement))
+        if state.final is not None and state.chosen is not None:
+            counts = tuple(state.final.slab_counts[state.chosen].tolist())
+            run.observer(SlabsMeasured(algorithm.plan.eps, counts))
+    return state
+
+
+def _certify_state(
+    run: Run, source: Source, config: RunConfig, row_map: RowMap, state: LocalizationState
+) -> CertificateRecord | None:
+    """The certificate of the chosen halfspace.
+
+    Where noise next to the boundary makes an early candidate the best one, the last is nearer to
+    the halfspace behind the noise, and slabs along it give the better bound.
+    """
+    halfspace, error = halfspace_of(state, row_map), held_out_error(state, config.tau)
+    if halfspace is None or error is None or not config.certificate_degree:
+        return None
+    certification = Certification.of(source, config, halfspace, row_map, error.empirical)
+    chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
+    if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
+        certification = certification.looking_from(last.normal)
+    return certification.run(run, source, tau=config.tau)[0]
+
+
+def _one_class(
+    run: Run, source: Source, config: RunConfig, state: LocalizationState
+) -> tuple[Notice, ...]:
+    """Whether all labels are the same; they are counted only where the error raises doubts."""
+    error = held_out_error(state, config.tau)
+    if error is None or error.empirical < _DOUBTFUL:
+        return ()
+    pilot = tuple(spread(source.n_rows, _PILOT_ROWS))
+    found = run.reduce("some labels", source, LabelCounts(), blocks=pilot)
+    if min(found.positive, found.negative) == 0:
+        found = run.reduce("labels", source, LabelCounts())
+    if min(found.positive, found.negative) > 0:
+        return ()
+    return (OneClass(1 if found.positive else -1),)
+
+
+def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
+    """Judge the moments of all rows."""
+    row_map = estimate_position(run, source, config)
+    tester = MomentTester(
+        dim=source.dim,
+        degree=config.degree,
+        moment_tolerance=config.moment_tolerance,
+        spectral_tolerance=config.spectral_tolerance,
+        tau=config.tau,
+    )
+    result = run.reduce("moments", source, Mapped(tester.needs(), row_map))
+    judgements = tester.judge(result, n_seen=source.n_rows)
+    for judgement in judgements:
+        run.observer(TesterJudged(judgement))
+    return MomentTestResult(
+        verdict=decide(judgements, promise=Verdict.PASSED),
+        tau=config.tau,
+        seed=config.seed,
+        position=config.position,
+        testers=judgements,
+        passes=tuple(run.passes),
+        data=source.record,
+        versions=Versions.current(),
+        notices=source.notices,
+    )
+
+
+def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> CertifyResult:
+    """The certified interval of a classifier that somebody brings."""
+    require_room(source.dim, config)
+    row_map = estimate_position(run, source, config)
+    errors = HalfspaceErrors(halfspace.plane)
+    pilot = run.reduce(
+        "pilot", source, errors, blocks=tuple(spread(source.n_rows, _PILOT_ROWS))
+    )
+    certification = Certification.of(
+        source, config, halfspace, row_map, pilot.n_errors / pilot.n_rows
+    )
+    certificate, counted = certification.run(run, source, tau=config.tau, beside=errors)
+    upper = binomial_upper(counted.n_errors, counted.n_rows, config.tau)
+    return CertifyResult(
+        halfspace=halfspace,
+        error=ErrorRecord(counted.n_errors / counted.n_rows, upper, counted.n_rows),
+        opt=certificate.opt,
+        ratio=certificate.ratio,
+        tau=config.tau,
+        position=row_map.record,
+        certificate=certificate,
+        passes=tuple(run.passes),
+        data=source.record,
+        versions=Versions.current(),
+        notices=source.notices,
+    )

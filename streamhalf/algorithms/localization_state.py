@@ -1,0 +1,122 @@
+"""The state of Algorithm 3 between two passes, and the ways it moves on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from streamhalf import records
+from streamhalf.algorithms.wedge_bound import WedgeOutcome
+from streamhalf.kernels.plane import Plane
+from streamhalf.planning.deal import Share
+from streamhalf.planning.plan import FIRST_DELTA
+from streamhalf.records import Judgement, Outcome, Role, Split, Stop, StopReason, overall_outcome
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.moments import MomentsResult
+from streamhalf.testers import Stage
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A plane and how it was found: from a localised update at scale `delta`, or Chow."""
+
+    plane: Plane
+    delta: float
+    step: float
+    overlap: float
+    n_seen: int
+    n_accepted: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalizationState:
+    """Everything that the next pass depends on.
+
+    `stage` is what to do next; what the testers said is `outcome`.
+    """
+
+    stage: Stage
+    split: Split
+    cursor: int = 0
+    delta: float = FIRST_DELTA
+    repeats: int = 0
+    n_updates: int = 0
+    tested_delta: float = 1.0
+    candidates: tuple[Candidate, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+    stop: Stop | None = None
+    batches: tuple[WedgeOutcome, ...] = ()
+    final: WedgeOutcome | None = None
+    held_out: Share | None = None
+    moments: MomentsResult | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the testers have said so far."""
+        return overall_outcome(self.judgements)
+
+    @property
+    def chosen(self) -> int | None:
+        """The candidate with the fewest errors on fresh rows; without a final pass, the last."""
+        if self.final is not None:
+            return int(np.argmin(self.final.errors))
+        return len(self.candidates) - 1 if self.candidates else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """The next pass: its name, its statistic, its rows, and the state that its result leads to."""
+
+    name: str
+    reduction: Reduction[Any, Any]
+    share: Share
+    conclude: Callable[[Any], LocalizationState]
+    detail: str = ""
+
+
+def with_mean(state: LocalizationState) -> LocalizationState:
+    """Add the mean of the last two candidates, by the precision of the rows behind them.
+
+    An update at scale delta errs by an angle proportional to delta / sqrt(accepted rows), and two
+    of them used different rows: under random noise their mean is nearer than either.
+    """
+    if len(state.candidates) < 3:
+        return state
+    before, last = state.candidates[-2:]
+    weights = [one.n_accepted / one.delta**2 for one in (before, last)]
+    total = weights[0] * before.plane.normal + weights[1] * last.plane.normal
+    mean = Plane(total).unit()
+    step = float(np.linalg.norm(mean.normal - last.plane.normal))
+    return replace(state, candidates=(*state.candidates, replace(last, plane=mean, step=step)))
+
+
+def stop(
+    state: LocalizationState, reason: StopReason, delta: float | None = None
+) -> LocalizationState:
+    """Go to the final pass, for this reason."""
+    return replace(state, stage=Stage.FINAL, stop=Stop(reason, delta))
+
+
+def stop_if_rejected(state: LocalizationState) -> LocalizationState:
+    """A rejection ends the run; anything else leaves it as it is."""
+    if state.outcome is not Outcome.REJECTED:
+        return state
+    return replace(state, stage=Stage.DONE, stop=Stop(StopReason.TESTER_REJECTED))
+
+
+def name_pass(judgements: tuple[Judgement, ...], name: str) -> tuple[Judgement, ...]:
+    """The judgements of a pass, under its name."""
+    return tuple(records.replace(judgement, pass_name=name) for judgement in judgements)
+
+
+def as_refinement(judgements: tuple[Judgement, ...]) -> tuple[Judgement, ...]:
+    """Below the tested scale a tester can still reject, but its doubts do not count."""
+    return tuple(
+        records.replace(one, outcome=Outcome.NOT_JUDGED, role=Role.REFINEMENT)
+        if one.outcome is Outcome.INCONCLUSIVE
+        else one
+        for one in judgements
+    )

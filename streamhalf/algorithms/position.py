@@ -1,0 +1,20 @@
+"""The position in which rows are tested and learned from, estimated where it must be."""
+
+from __future__ import annotations
+
+from streamhalf.config import RunConfig
+from streamhalf.data.positions import Identity, Isotropic, RowMap
+from streamhalf.data.source import Source
+from streamhalf.engine.run import Run
+from streamhalf.records import Position
+from streamhalf.reductions.covariance import Covariance
+
+
+def estimate_position(
+    run: Run, source: Source, config: RunConfig, *, strict: bool = True
+) -> RowMap:
+    """The row map that the configuration asks for; `strict` refuses features that stand still."""
+    if config.position is Position.STORED:
+        return Identity()
+    estimate = run.reduce("whitening", source, Covariance())
+    return Isotropic.from_moments(estimate.mean, estimate.covariance, strict=strict)

@@ -1,0 +1,31 @@
+"""Rows as they are stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamhalf.data.block import Block
+from streamhalf.kernels.plane import Plane
+from streamhalf.records import PositionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Changes nothing."""
+
+    def apply(self, block: Block) -> Block:
+        """The block itself."""
+        return block
+
+    def pull_back(self, plane: Plane) -> Plane:
+        """The plane itself."""
+        return plane
+
+    def push(self, plane: Plane) -> Plane:
+        """The plane itself."""
+        return plane
+
+    @property
+    def record(self) -> PositionRecord:
+        """No numbers are needed."""
+        return PositionRecord()

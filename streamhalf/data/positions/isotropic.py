@@ -1,0 +1,107 @@
+"""Centred rows whose spread is the same in every direction: x -> W (x - mean)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.data.block import Block
+from streamhalf.errors import DataError
+from streamhalf.kernels.margins import grid_margins
+from streamhalf.kernels.plane import Plane
+from streamhalf.records import Position, PositionRecord
+
+_LEAST_RELATIVE_VARIANCE = 1e-10
+"""Below this share of the largest (scaled) variance a direction counts as constant."""
+
+_LEAST_RELATIVE_SPREAD = 1e-10
+"""Below this share of its mean a feature's spread is rounding, not data: a mean of 2**18 rows,
+summed one after the other, is right to 2**18 units in the last place."""
+
+_NOTICEABLE = 0.05
+"""Share of the largest weight in a null direction from which a feature has a part in it."""
+
+_MOST_NAMED = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Isotropic:
+    """Mean (d,) and W (d, d), both float64: W covariance W^T is the identity.
+
+    W is the inverse root of the correlation matrix times the inverse scales of the features, so
+    it is not symmetric unless they are all alike.
+    """
+
+    mean: NDArray[np.float64]
+    matrix: NDArray[np.float64]
+
+    @classmethod
+    def from_moments(
+        cls, mean: NDArray[np.float64], covariance: NDArray[np.float64], *, strict: bool = True
+    ) -> Isotropic:
+        """The map for estimated mean and covariance.
+
+        Constant and linearly dependent features are refused by name or, unless `strict`, mapped
+        to 0.
+        """
+        spread = np.sqrt(np.diag(covariance))
+        varies = spread > _LEAST_RELATIVE_SPREAD * np.abs(mean)
+        if strict and not varies.all():
+            first = int(np.flatnonzero(~varies)[0])
+            raise DataError(
+                f"whitening: feature {first + 1} is constant (standard deviation "
+                f"{spread[first]:.2g} around {mean[first]:.6g}); remove it"
+            )
+        scale = np.where(varies, spread, np.inf)
+        values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+        least = _LEAST_RELATIVE_VARIANCE * max(float(values[-1]), np.finfo(np.float64).tiny)
+        kept = values > least
+        if strict and not kept.all():
+            raise DataError(
+                f"whitening: features are linearly dependent (smallest eigenvalue of the "
+                f"correlation matrix {values[0]:.2g}, limit {least:.2g}); look at features "
+                f"{_involved(vectors[:, 0])} and remove one of them"
+            )
+        inverse_root = (vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T
+        return cls(mean, inverse_root / scale)
+
+    @classmethod
+    def from_record(cls, record: PositionRecord) -> Isotropic:
+        """The map from plain numbers."""
+        mean, matrix = np.array(record.centre), np.array(record.matrix)
+        if matrix.shape != (len(mean), len(mean)) or not np.isfinite(matrix).all():
+            raise DataError(f"position: matrix {matrix.shape} does not fit {len(mean)} features")
+        return cls(mean, matrix)
+
+    def apply(self, block: Block) -> Block:
+        """Whiten rows; centring happens in float64, because a mean may dwarf the spread."""
+        centred = block.X.astype(np.float64) - self.mean
+        turned = grid_margins(centred, self.matrix, block.rows).T
+        X = np.ascontiguousarray(turned, dtype=block.X.dtype)
+        return Block(X, block.y, block.rows)
+
+    def pull_back(self, plane: Plane) -> Plane:
+        """W^T w, with the threshold moved by the mean."""
+        normal = self.matrix.T @ plane.normal
+        return Plane(normal, plane.threshold + float(normal @ self.mean))
+
+    def push(self, plane: Plane) -> Plane:
+        """W^-T w, with the threshold moved back."""
+        normal = np.linalg.solve(self.matrix.T, plane.normal)
+        return Plane(normal, plane.threshold - float(plane.normal @ self.mean))
+
+    @property
+    def record(self) -> PositionRecord:
+        """Mean and matrix as plain numbers."""
+        rows = tuple(tuple(row) for row in self.matrix.tolist())
+        return PositionRecord(Position.ISOTROPIC, tuple(self.mean.tolist()), rows)
+
+
+def _involved(null: NDArray[np.float64]) -> str:
+    """The features with a noticeable weight in a null direction, numbered from 1."""
+    weights = np.abs(null)
+    found = [int(j) + 1 for j in np.flatnonzero(weights > _NOTICEABLE * weights.max())]
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    return ", ".join(str(j) for j in found[:_MOST_NAMED]) + more

@@ -1,0 +1,144 @@
+"""Result files and weights: written whole, read as data only and of bounded size."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from streamhalf.errors import DataError
+from streamhalf.files import write_text
+from streamhalf.records import (
+    CertifyResult,
+    FitResult,
+    Halfspace,
+    MomentTestResult,
+    from_json,
+    is_as_written,
+    seal,
+    to_json,
+)
+from streamhalf.records.first_version import upgrade
+from streamhalf.records.results import content_digest
+
+_LARGEST_RECORD = 64 << 20
+
+_KINDS: dict[type[Any], tuple[str, str, str]] = {
+    FitResult: ("streamhalf-fit-2", "streamhalf-fit-1", "a result of fit"),
+    CertifyResult: (
+        "streamhalf-certificate-2",
+        "streamhalf-certificate-1",
+        "a certificate (what certify writes)",
+    ),
+    MomentTestResult: ("streamhalf-test-2", "streamhalf-test-1", "a result of test"),
+}
+"""For each kind its schema today and in version 0.1, and what it is called."""
+
+
+def write_json(path: str | os.PathLike[str], record: Any) -> None:
+    """Write a record as JSON, atomically."""
+    write_text(path, json.dumps(to_json(record), indent=2, allow_nan=False) + "\n")
+
+
+def read_fit(path: str | os.PathLike[str]) -> FitResult:
+    """Read what `fit` wrote; another result is told by its kind."""
+    found: FitResult = _read_kind(path, FitResult)
+    return found
+
+
+def read_model(path: str | os.PathLike[str]) -> FitResult:
+    """Read what `fit` wrote to predict with it; refused if it was changed since."""
+    found = read_fit(path)
+    if not is_as_written(found):
+        raise DataError(
+            f"{os.fspath(path)}: the file was changed after fit wrote it (its digest does not fit "
+            "its content), so its halfspace and verdict cannot be trusted; restore the file or fit "
+            "again (to predict with numbers of your own, use streamhalf.Halfspace in Python)"
+        )
+    return found
+
+
+def read_result(path: str | os.PathLike[str]) -> FitResult | CertifyResult:
+    """Read what `fit` or `certify` wrote; the document's schema says which."""
+    found: FitResult | CertifyResult = _read_kind(path, FitResult, CertifyResult)
+    return found
+
+
+def _read_kind(path: str | os.PathLike[str], *wanted: type[Any]) -> Any:
+    """Read a result of one of the kinds that are wanted."""
+    content, where = _read_json(path), os.fspath(path)
+    schema = content.get("schema") if isinstance(content, dict) else None
+    for kind, (today, before, words) in _KINDS.items():
+        if schema not in (today, before):
+            continue
+        if kind not in wanted:
+            commands = " or ".join("fit" if one is FitResult else "certify" for one in wanted)
+            raise DataError(
+                f"{where}: this is {words}; give the file that {commands} wrote with --json"
+            )
+        if schema == today:
+            return from_json(kind, content, where=where)
+        found = from_json(kind, upgrade(content), where=where)
+        # a document that was as its run wrote it stays one in its new form
+        return seal(found) if content_digest(content) == content.get("digest") else found
+    return from_json(wanted[0], content, where=where)
+
+
+def read_weights(path: str | os.PathLike[str]) -> Halfspace:
+    """Read a linear classifier: .npy (a vector), or JSON.
+
+    JSON may be a list of weights, an object with `normal` and perhaps `offset`, or a result file.
+    """
+    name = os.fspath(path)
+    if name.endswith(".npy"):
+        return Halfspace(_vector(name, _read_npy(name)))
+    content = _read_json(name)
+    if isinstance(content, dict) and isinstance(content.get("halfspace"), dict):
+        content = content["halfspace"]
+    if isinstance(content, list):
+        content = {"normal": content}
+    return from_json(Halfspace, content, where=name)
+
+
+def _read_npy(name: str) -> Any:
+    try:
+        with open(name, "rb") as file:
+            content = file.read(_LARGEST_RECORD + 1)
+        if len(content) > _LARGEST_RECORD:
+            raise DataError(f"{name}: more than {_LARGEST_RECORD} bytes; not a vector of weights")
+        return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read: {error.strerror or error}") from error
+    # MemoryError: a header that promises more numbers than follow
+    except (ValueError, EOFError, MemoryError) as error:
+        raise DataError(
+            f"{name}: not an array of numbers: {' '.join(str(error).split())}"
+        ) from error
+
+
+def _vector(name: str, array: Any) -> tuple[float, ...]:
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
+        raise DataError(f"{name}: not an array of real numbers; save one vector of weights")
+    squeezed = np.atleast_1d(array.squeeze())
+    if squeezed.ndim != 1:
+        raise DataError(f"{name}: shape {array.shape}; expected one vector of weights")
+    return tuple(float(value) for value in squeezed)
+
+
+def _read_json(path: str | os.PathLike[str]) -> Any:
+    name = os.fspath(path)
+    try:
+        with open(name, encoding="utf-8") as file:
+            text = file.read(_LARGEST_RECORD + 1)
+        if len(text) > _LARGEST_RECORD:
+            raise DataError(f"{name}: more than {_LARGEST_RECORD} characters; not a result file")
+        return json.loads(text)
+    except IsADirectoryError as error:
+        raise DataError(f"{name}: this is a folder; a result file (JSON) is needed here") from error
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{name}: not JSON: {' '.join(str(error).split())}") from error

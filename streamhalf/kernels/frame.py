@@ -1,0 +1,68 @@
+"""Localisation (Algorithm 4) about a plane: which rows are accepted, and where they are taken.
+
+Of N(0, I) rows, those that are accepted at (v, t, delta) follow N(t v, I - (1 - delta^2) v v^T);
+z = A (x - t v) with A = I + (1/delta - 1) v v^T makes them N(0, I) again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.kernels.margins import margins
+from streamhalf.kernels.plane import Plane
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """The neighbourhood of a plane (its normal v of length 1, its threshold t) at scale delta < 1.
+
+    Coordinates along v are taken in the precision of the rows and summed row by row, so whether a
+    row is accepted does not depend on the chunk that it came in.
+    """
+
+    plane: Plane
+    delta: float
+
+    @property
+    def rate(self) -> float:
+        """Share of N(0, I) rows that is accepted: delta exp(-t^2 / (2 (1 - delta^2)))."""
+        return self.delta * math.exp(-(self.plane.threshold**2) / (2 * (1 - self.delta**2)))
+
+    def coordinates(self, X: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """v·x of every row."""
+        return margins(X, self.plane.normal)
+
+    def acceptance(self, along: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """Probability with which a row at v·x is accepted (Algorithm 4, line 1).
+
+        Aiming at t / (1 - delta^2) instead of t centres the accepted law at t.
+        """
+        kind = along.dtype.type
+        aim = kind(self.plane.threshold / (1 - self.delta**2))
+        steepness = kind((self.delta**-2 - 1) / 2)
+        return np.asarray(np.exp(-np.square(along - aim) * steepness))
+
+    def to_frame(
+        self, X: NDArray[np.floating[Any]], along: NDArray[np.floating[Any]]
+    ) -> NDArray[np.floating[Any]]:
+        """A (x - t v) of every row, with its v·x at hand (Algorithm 4, line 3)."""
+        kind = X.dtype.type
+        threshold, stretch = kind(self.plane.threshold), kind(1 / self.delta - 1)
+        shift = (along - threshold) * stretch - threshold
+        return np.asarray(X + np.outer(shift, self.plane.normal.astype(X.dtype)))
+
+    def from_frame(self, plane: Plane) -> Plane:
+        """The plane whose image in the frame is `plane`, at length 1.
+
+        Its normal lies along A w (Algorithm 4, last line, whose Sigma^{1/2} is a slip).
+        """
+        v, w = self.plane.normal, plane.normal
+        along = float(w @ v)
+        normal = w + (1 / self.delta - 1) * along * v
+        threshold = plane.threshold + self.plane.threshold * along / self.delta
+        return Plane(normal, threshold).unit()

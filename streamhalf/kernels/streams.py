@@ -1,0 +1,30 @@
+"""Every use of random numbers, by name: two uses never share a stream."""
+
+from __future__ import annotations
+
+import enum
+
+
+class Stream(enum.IntEnum):
+    """First stream of each use; those between one and the next belong to it."""
+
+    UPDATES = 1
+    """Acceptance in update 0, 1, ... (one stream each)."""
+
+    SHARES = 2**40
+    """Which rows go to which pass."""
+
+    SLAB_SAMPLE = 2**40 + 1
+    """Windows of rows behind the second moments of slabs."""
+
+    CERTIFICATE = 2**41
+    """Windows of rows behind the certificate."""
+
+    CHUNK_ORDER = 2**42
+    """In which order chunks are dealt to passes."""
+
+    SKETCHES = 2**43
+    """Random directions of the moment sketch in pass 0, 1, ... of wide data (one stream each)."""
+
+    SYNTHETIC = int.from_bytes(b"synth", "big") << 8
+    """Directions, features and noise of synthetic data (one stream each)."""

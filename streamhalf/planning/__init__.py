@@ -1,0 +1,1 @@
+"""How rows, memory and tau are dealt out before anything is read."""

@@ -1,0 +1,49 @@
+"""What all records share: frozen values with types that are checked when they are read."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from streamhalf.errors import DataError
+
+T = TypeVar("T")
+
+replace = msgspec.structs.replace
+"""A record with some fields changed."""
+
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A value that goes to JSON and comes back as data only.
+
+    Numbers in it are finite, or None where there is none.
+    """
+
+
+def finite(value: float) -> float:
+    """The nearest number that JSON can hold; what is no number at all counts as huge."""
+    return _LARGEST if math.isnan(value) else min(max(float(value), -_LARGEST), _LARGEST)
+
+
+def to_json(value: Any) -> Any:
+    """Turn records into what `json.dumps` takes."""
+    return msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)
+
+
+def from_json(cls: type[T], data: Any, *, where: str = "document") -> T:
+    """Rebuild a record of class `cls`; whatever does not fit is named, with its place."""
+    try:
+        return msgspec.convert(data, cls)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise DataError(f"{where}: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no place in a record")

@@ -1,0 +1,233 @@
+"""Codes that travel: why a search stopped, what was noticed, what would help, what was looked at.
+
+Each is a small value; the sentence for it is made where somebody reads it.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TypeAlias
+
+from streamhalf.records.base import Record
+
+
+class Outcome(enum.StrEnum):
+    """The three outcomes of a tester, and the word for one that had no say."""
+
+    PASSED = "passed"
+    REJECTED = "rejected"
+    INCONCLUSIVE = "inconclusive"
+    NOT_JUDGED = "not judged"
+
+
+class Verdict(enum.StrEnum):
+    """What a run says in the end."""
+
+    ACCEPTED = "accepted"
+    PASSED = "passed"
+    REJECTED = "rejected"
+    INCONCLUSIVE = "inconclusive"
+
+    @property
+    def exit_code(self) -> int:
+        """What the command line returns for this verdict."""
+        return {Verdict.REJECTED: 10, Verdict.INCONCLUSIVE: 11}.get(self, 0)
+
+
+class Split(enum.StrEnum):
+    """How passes share the rows."""
+
+    CHUNKS = "chunks"
+    ROWS = "rows"
+    REUSE = "reuse"
+
+
+class Position(enum.StrEnum):
+    """How rows are laid before they are tested: as they are stored, or centred and of spread I."""
+
+    STORED = "stored"
+    ISOTROPIC = "isotropic"
+
+
+class Role(enum.StrEnum):
+    """What a tester's word counts for.
+
+    A required one decides; below the tested scale (refinement) doubts do not count; an extra one
+    carries no part of the guarantee; an advisory one speaks of the order of rows, and a fallback
+    is one upon which the run began anew with rows drawn at random.
+    """
+
+    REQUIRED = "required"
+    REFINEMENT = "refinement"
+    EXTRA = "extra"
+    ADVISORY = "advisory"
+    FALLBACK = "fallback"
+
+
+class StopReason(enum.StrEnum):
+    """Why the localisation went no further."""
+
+    REACHED_EPS = "reached eps"
+    NOISE_DOMINATES = "noise dominates"
+    NO_PROGRESS = "no progress"
+    MOST_UPDATES = "most updates"
+    ROWS_USED_UP = "rows used up"
+    TESTER_REJECTED = "a tester rejected"
+    TOO_FEW_ROWS = "too few rows"
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether finer scales were left untested for want of rows or updates."""
+        return self in (StopReason.ROWS_USED_UP, StopReason.MOST_UPDATES)
+
+
+class Stop(Record):
+    """Why the localisation stopped, and at which scale where that matters."""
+
+    reason: StopReason
+    delta: float | None = None
+
+
+class AdviceCode(enum.StrEnum):
+    """What would tighten a certificate."""
+
+    TIGHT = "tight"
+    MORE_ROWS = "more rows"
+    HIGHER_DEGREE = "higher degree"
+    NOTHING = "nothing known"
+
+
+class Advice(Record):
+    """What would tighten a certificate, with the rows or the degree it takes."""
+
+    code: AdviceCode
+    rows: int | None = None
+    degree: int | None = None
+
+
+# what a run should tell its user besides its numbers
+
+
+class LabelsAreBits(Record, tag="labels-are-bits"):
+    """Labels are stored as 0 and 1, and 0 is read as -1."""
+
+    array: str
+
+
+class ReuseSuffices(Record, tag="reuse-suffices"):
+    """Rows that are too few for fresh ones in every pass can judge eps if all passes use all."""
+
+    rows: int
+    eps: float
+
+
+class OneClass(Record, tag="one-class"):
+    """All labels are the same."""
+
+    label: int
+
+
+class RatioNotReached(Record, tag="ratio-not-reached"):
+    """The certificate's ratio is above what was demanded; None: it has no bound above 0."""
+
+    demanded: float
+    ratio: float | None
+
+
+class Unverified(Record, tag="unverified"):
+    """The halfspace is the Chow direction of all rows: too few for any tester."""
+
+
+class Resumed(Record, tag="resumed"):
+    """A run goes on from so many finished passes in a checkpoint folder."""
+
+    place: str
+    passes: int
+
+
+class Remark(Record, tag="remark"):
+    """A notice of an older document, as it was worded there."""
+
+    text: str
+
+
+Notice: TypeAlias = (
+    LabelsAreBits | ReuseSuffices | OneClass | RatioNotReached | Unverified | Resumed | Remark
+)
+
+
+# what a piece of evidence is about
+
+
+class Moment(Record, tag="moment"):
+    """The mean of a product of features (numbered from 0; of random directions, if sketched)."""
+
+    variables: tuple[int, ...]
+    sketched: bool = False
+
+
+class SecondMoment(Record, tag="second-moment"):
+    """The mean of (u·x)² along a unit vector."""
+
+    direction: tuple[float, ...]
+
+
+class Quadratic(Record, tag="quadratic"):
+    """The mean square of a quadratic polynomial that is largest along a unit vector."""
+
+    direction: tuple[float, ...]
+
+
+class AcceptanceRate(Record, tag="acceptance-rate"):
+    """The share of rows that localisation at scale delta accepts."""
+
+    delta: float
+
+
+class SlabShare(Record, tag="slab-share"):
+    """The share of rows with a margin in [low, high); None: without an end."""
+
+    low: float | None
+    high: float | None
+
+
+class SlabSecondMoment(Record, tag="slab-second-moment"):
+    """The second moment along a unit vector of the rows with a margin in [low, high)."""
+
+    low: float | None
+    high: float | None
+    direction: tuple[float, ...]
+
+
+class SegmentQuantity(enum.StrEnum):
+    """What is compared between stretches of rows."""
+
+    LABEL = "y"
+    NORM = "|x|^2"
+    PRODUCT = "y x"
+
+
+class SegmentMean(Record, tag="segment-mean"):
+    """The mean of a quantity (of a feature, for products) over a stretch of rows."""
+
+    segment: int
+    quantity: SegmentQuantity
+    feature: int | None = None
+
+
+class Named(Record, tag="named"):
+    """Something that goes by a name of its own."""
+
+    name: str
+
+
+Subject: TypeAlias = (
+    Moment
+    | SecondMoment
+    | Quadratic
+    | AcceptanceRate
+    | SlabShare
+    | SlabSecondMoment
+    | SegmentMean
+    | Named
+)
