@@ -18,6 +18,7 @@ from streamhalf.api import (
 )
 from streamhalf.config import RunConfig
 from streamhalf.data.opening import open_source
+from streamhalf.documents import read_result
 from streamhalf.errors import (
     DataError,
     MemoryBudgetError,
@@ -26,7 +27,6 @@ from streamhalf.errors import (
     TargetError,
     UsageError,
 )
-from streamhalf.documents import read_result
 from streamhalf.records import (
     CertifyResult,
     FitResult,

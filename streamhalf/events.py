@@ -8,7 +8,7 @@ from typing import TypeAlias
 from streamhalf.records import Judgement, Notice, PassRecord, Record, Verdict
 
 
-class RunStarted(Record, tag=True, tag_field="event"):
+class RunStarted(Record, frozen=True, tag=True, tag_field="event"):
     """A command has opened its data; `notices` are things the user should know about them."""
 
     command: str
@@ -18,7 +18,7 @@ class RunStarted(Record, tag=True, tag_field="event"):
     notices: tuple[Notice, ...] = ()
 
 
-class PassStarted(Record, tag=True, tag_field="event"):
+class PassStarted(Record, frozen=True, tag=True, tag_field="event"):
     """One pass over (a share of) the rows begins; `detail` says at which scale, if any."""
 
     name: str
@@ -27,7 +27,7 @@ class PassStarted(Record, tag=True, tag_field="event"):
     detail: str = ""
 
 
-class PassProgress(Record, tag=True, tag_field="event"):
+class PassProgress(Record, frozen=True, tag=True, tag_field="event"):
     """So many rows of the pass under way are done."""
 
     name: str
@@ -35,26 +35,26 @@ class PassProgress(Record, tag=True, tag_field="event"):
     n_rows: int
 
 
-class PassEnded(Record, tag=True, tag_field="event"):
+class PassEnded(Record, frozen=True, tag=True, tag_field="event"):
     """A pass is complete; every row of it was counted."""
 
     record: PassRecord
 
 
-class TesterJudged(Record, tag=True, tag_field="event"):
+class TesterJudged(Record, frozen=True, tag=True, tag_field="event"):
     """A tester has spoken."""
 
     judgement: Judgement
 
 
-class SlabsMeasured(Record, tag=True, tag_field="event"):
+class SlabsMeasured(Record, frozen=True, tag=True, tag_field="event"):
     """Rows in slabs of `width` along the best candidate (the outer two are tails)."""
 
     width: float
     counts: tuple[int, ...]
 
 
-class SlabsCounted(Record, tag=True, tag_field="event"):
+class SlabsCounted(Record, frozen=True, tag=True, tag_field="event"):
     """Rows that some tasks of pass `name` saw, while it runs: what comes later is added to it.
 
     For each candidate its errors and its rows in slabs of `width` (the outer two are tails).
@@ -66,7 +66,7 @@ class SlabsCounted(Record, tag=True, tag_field="event"):
     counts: tuple[tuple[int, ...], ...]
 
 
-class RunEnded(Record, tag=True, tag_field="event"):
+class RunEnded(Record, frozen=True, tag=True, tag_field="event"):
     """The command has its answer."""
 
     verdict: Verdict

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from streamhalf.data.whitening import Whitening
 
 from streamhalf.data.block import Block
-from streamhalf.data.whitening import Whitening
 from streamhalf.reductions import (
     Bundle,
     CandidateSlabs,

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import zarr
 from rich.console import Console
+from streamhalf.algorithms.certification import certificate_degree, certificate_share
 
 import streamhalf
 from streamhalf import DataError, UsageError
-from streamhalf.algorithms.certification import certificate_degree, certificate_share
 from streamhalf.cli import main
 from streamhalf.files import read_weights, write_json
 from streamhalf.kernels.uniforms import uniforms_at

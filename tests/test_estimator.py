@@ -24,10 +24,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from streamhalf.algorithms.unverified import UNVERIFIED, pseudo_whitening
 
 import streamhalf
 from streamhalf import DataError, NotAcceptedError, TargetError, UsageError, Verdict
-from streamhalf.algorithms.unverified import UNVERIFIED, pseudo_whitening
 from streamhalf.estimator import HalfspaceTesterLearner
 
 N_ROWS = 150_000

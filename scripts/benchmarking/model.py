@@ -9,10 +9,10 @@ from scripts.benchmarking.fits import DIM
 from scripts.benchmarking.passes import THREADS
 from scripts.benchmarking.tables import Criterion, Table
 from streamhalf.claims.certification import certificate_share
-from streamhalf.planning.plan import RunPlan, plan_for_rows
 from streamhalf.config import RunConfig
 from streamhalf.engine.plan import MAX_TASKS
 from streamhalf.kernels.monomials import count_monomials
+from streamhalf.planning.plan import RunPlan, plan_for_rows
 
 _ERROR = 0.05
 _WORKERS = 1000

@@ -11,15 +11,15 @@ import numpy as np
 from scripts.benchmarking.stores import BareReader, Folder, read_bare
 from scripts.benchmarking.tables import Criterion, Table
 from scripts.benchmarking.timing import Ratio, take_turns
-from streamhalf.claims.certification import Certification
-from streamhalf.planning.plan import plan_for_rows
 from streamhalf.algorithms.wedge_bound import WedgeBound
+from streamhalf.claims.certification import Certification
 from streamhalf.config import RunConfig
 from streamhalf.data.opening import open_source
 from streamhalf.data.source import Source
 from streamhalf.engine import open_engine
 from streamhalf.engine.run import Run
 from streamhalf.events import ignore
+from streamhalf.planning.plan import plan_for_rows
 from streamhalf.reductions import Bundle, Chow, Localized, Moments, RowDigest
 from streamhalf.reductions.base import Reduction
 

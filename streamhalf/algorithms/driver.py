@@ -183,9 +183,7 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     require_room(source.dim, config)
     row_map = estimate_position(run, source, config)
     errors = HalfspaceErrors(halfspace.plane)
-    pilot = run.reduce(
-        "pilot", source, errors, blocks=tuple(spread(source.n_rows, _PILOT_ROWS))
-    )
+    pilot = run.reduce("pilot", source, errors, blocks=tuple(spread(source.n_rows, _PILOT_ROWS)))
     certification = Certification.of(
         source, config, halfspace, row_map, pilot.n_errors / pilot.n_rows
     )

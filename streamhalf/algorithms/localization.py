@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf import records
-from streamhalf.algorithms.localized_update import LocalizedUpdate
 from streamhalf.algorithms.localization_state import (
     Candidate,
     LocalizationState,
@@ -25,6 +24,7 @@ from streamhalf.algorithms.localization_state import (
     stop_if_rejected,
     with_mean,
 )
+from streamhalf.algorithms.localized_update import LocalizedUpdate
 from streamhalf.algorithms.proper_learner import ProperLearner
 from streamhalf.algorithms.wedge_bound import WedgeBound, join_outcomes
 from streamhalf.config import RunConfig

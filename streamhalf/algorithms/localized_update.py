@@ -41,9 +41,7 @@ class LocalizedUpdate:
 
     def needs(self) -> Localized:
         """Algorithm 1's statistics over the accepted rows, in the frame."""
-        return Localized(
-            self.learner.needs(), self.frame, self.seed, Stream.UPDATES + self.number
-        )
+        return Localized(self.learner.needs(), self.frame, self.seed, Stream.UPDATES + self.number)
 
     def conclude(self, result: LocalizedResult) -> UpdateOutcome:
         """Judge acceptance and moments, and map the Chow direction back."""

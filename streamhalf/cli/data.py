@@ -23,8 +23,8 @@ from streamhalf.data.marginals import Marginal
 from streamhalf.data.noise import DIRECTIONS, Noise
 from streamhalf.data.synthetic import DTYPES
 from streamhalf.data.synthetic_store import DEFAULT_CHUNK_ROWS
-from streamhalf.errors import DataError
 from streamhalf.documents import read_model
+from streamhalf.errors import DataError
 from streamhalf.names import plural, public_name
 from streamhalf.report.terminal import show_store
 

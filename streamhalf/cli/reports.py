@@ -11,8 +11,8 @@ from rich.console import Console
 
 from streamhalf import api
 from streamhalf.cli.options import add_command, check_writable
-from streamhalf.errors import UsageError
 from streamhalf.documents import read_result
+from streamhalf.errors import UsageError
 from streamhalf.records import CertifyResult, FitResult
 
 Reported = TypeVar("Reported", FitResult, CertifyResult)

@@ -31,8 +31,8 @@ from streamhalf.cli.options import (
     whole,
 )
 from streamhalf.cli.reports import add_report, show_with_report
-from streamhalf.errors import UsageError
 from streamhalf.documents import read_result, read_weights, write_json
+from streamhalf.errors import UsageError
 from streamhalf.names import public_name
 from streamhalf.report.terminal import (
     show_certificate,

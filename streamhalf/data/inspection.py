@@ -16,6 +16,7 @@ from streamhalf.data.source import align_blocks
 from streamhalf.data.stored import MISSING, ZarrReader, stored_rows
 from streamhalf.errors import DataError, UsageError
 from streamhalf.names import public_name
+from streamhalf.records import Notice
 
 _SMALL_OBJECT, _LARGE_OBJECT = 1 << 20, 256 << 20
 _MOST_NAMED = 20
@@ -56,7 +57,7 @@ class StoreReport:
     planted: Mapping[str, Any] | None
     missing: tuple[str, ...]
     advice: tuple[str, ...]
-    notices: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
 
 def inspect_store(
@@ -72,7 +73,7 @@ def inspect_store(
     group, name = open_group(url, storage_options=storage_options), public_name(url)
     X, y = (open_member(group, name, key) for key in (features, labels))
     arrays = (_describe(X), _describe(y))
-    found: tuple[str, str, tuple[str, ...]] = (_UNKNOWN, _UNKNOWN, ())
+    found: tuple[str, str, tuple[Notice, ...]] = (_UNKNOWN, _UNKNOWN, ())
     incomplete = any(array.n_missing for array in arrays)
     try:
         source = open_source(url, features=features, labels=labels, storage_options=storage_options)

@@ -30,7 +30,7 @@ _LARGEST_MANIFEST = 16 << 20
 _OVERHEAD = 4096  # more than the headers of one array in an archive
 
 
-class SavedPass(Record):
+class SavedPass(Record, frozen=True):
     """One pass in the manifest; `digest` is that of its file."""
 
     file: str
@@ -39,7 +39,7 @@ class SavedPass(Record):
     record: PassRecord
 
 
-class Manifest(Record, kw_only=True):
+class Manifest(Record, frozen=True, kw_only=True):
     """What the folder holds, and of which run; with more memory its later passes may differ."""
 
     schema: Literal["streamhalf-checkpoint-2"] = "streamhalf-checkpoint-2"
@@ -124,9 +124,7 @@ class Checkpoint:
         self._folder.write(file, content)
         saved = SavedPass(file, hashlib.sha256(content).hexdigest(), counted.n_rows, record)
         passes = (*self._passes, saved)
-        manifest = Manifest(
-            identity=self._identity, memory_limit=self._memory_limit, passes=passes
-        )
+        manifest = Manifest(identity=self._identity, memory_limit=self._memory_limit, passes=passes)
         text = json.dumps(to_json(manifest), indent=1, allow_nan=False)
         self._folder.write(MANIFEST, text.encode())
         self._passes = passes

@@ -81,7 +81,7 @@ class StopReason(enum.StrEnum):
         return self in (StopReason.ROWS_USED_UP, StopReason.MOST_UPDATES)
 
 
-class Stop(Record):
+class Stop(Record, frozen=True):
     """Why the localisation stopped, and at which scale where that matters."""
 
     reason: StopReason
@@ -97,7 +97,7 @@ class AdviceCode(enum.StrEnum):
     NOTHING = "nothing known"
 
 
-class Advice(Record):
+class Advice(Record, frozen=True):
     """What would tighten a certificate, with the rows or the degree it takes."""
 
     code: AdviceCode
@@ -108,44 +108,44 @@ class Advice(Record):
 # what a run should tell its user besides its numbers
 
 
-class LabelsAreBits(Record, tag="labels-are-bits"):
+class LabelsAreBits(Record, frozen=True, tag="labels-are-bits"):
     """Labels are stored as 0 and 1, and 0 is read as -1."""
 
     array: str
 
 
-class ReuseSuffices(Record, tag="reuse-suffices"):
+class ReuseSuffices(Record, frozen=True, tag="reuse-suffices"):
     """Rows that are too few for fresh ones in every pass can judge eps if all passes use all."""
 
     rows: int
     eps: float
 
 
-class OneClass(Record, tag="one-class"):
+class OneClass(Record, frozen=True, tag="one-class"):
     """All labels are the same."""
 
     label: int
 
 
-class RatioNotReached(Record, tag="ratio-not-reached"):
+class RatioNotReached(Record, frozen=True, tag="ratio-not-reached"):
     """The certificate's ratio is above what was demanded; None: it has no bound above 0."""
 
     demanded: float
     ratio: float | None
 
 
-class Unverified(Record, tag="unverified"):
+class Unverified(Record, frozen=True, tag="unverified"):
     """The halfspace is the Chow direction of all rows: too few for any tester."""
 
 
-class Resumed(Record, tag="resumed"):
+class Resumed(Record, frozen=True, tag="resumed"):
     """A run goes on from so many finished passes in a checkpoint folder."""
 
     place: str
     passes: int
 
 
-class Remark(Record, tag="remark"):
+class Remark(Record, frozen=True, tag="remark"):
     """A notice of an older document, as it was worded there."""
 
     text: str
@@ -159,39 +159,39 @@ Notice: TypeAlias = (
 # what a piece of evidence is about
 
 
-class Moment(Record, tag="moment"):
+class Moment(Record, frozen=True, tag="moment"):
     """The mean of a product of features (numbered from 0; of random directions, if sketched)."""
 
     variables: tuple[int, ...]
     sketched: bool = False
 
 
-class SecondMoment(Record, tag="second-moment"):
+class SecondMoment(Record, frozen=True, tag="second-moment"):
     """The mean of (u·x)² along a unit vector."""
 
     direction: tuple[float, ...]
 
 
-class Quadratic(Record, tag="quadratic"):
+class Quadratic(Record, frozen=True, tag="quadratic"):
     """The mean square of a quadratic polynomial that is largest along a unit vector."""
 
     direction: tuple[float, ...]
 
 
-class AcceptanceRate(Record, tag="acceptance-rate"):
+class AcceptanceRate(Record, frozen=True, tag="acceptance-rate"):
     """The share of rows that localisation at scale delta accepts."""
 
     delta: float
 
 
-class SlabShare(Record, tag="slab-share"):
+class SlabShare(Record, frozen=True, tag="slab-share"):
     """The share of rows with a margin in [low, high); None: without an end."""
 
     low: float | None
     high: float | None
 
 
-class SlabSecondMoment(Record, tag="slab-second-moment"):
+class SlabSecondMoment(Record, frozen=True, tag="slab-second-moment"):
     """The second moment along a unit vector of the rows with a margin in [low, high)."""
 
     low: float | None
@@ -207,7 +207,7 @@ class SegmentQuantity(enum.StrEnum):
     PRODUCT = "y x"
 
 
-class SegmentMean(Record, tag="segment-mean"):
+class SegmentMean(Record, frozen=True, tag="segment-mean"):
     """The mean of a quantity (of a feature, for products) over a stretch of rows."""
 
     segment: int
@@ -215,7 +215,7 @@ class SegmentMean(Record, tag="segment-mean"):
     feature: int | None = None
 
 
-class Named(Record, tag="named"):
+class Named(Record, frozen=True, tag="named"):
     """Something that goes by a name of its own."""
 
     name: str

@@ -14,7 +14,7 @@ from streamhalf.records.base import Record
 from streamhalf.records.codes import Advice, Outcome, Position, Role, Subject
 
 
-class Evidence(Record):
+class Evidence(Record, frozen=True):
     """One measured quantity beside what N(0, I) would give.
 
     `deviation` is the distance that is compared with `limit`, in the tester's own unit;
@@ -28,7 +28,7 @@ class Evidence(Record):
     limit: float
 
 
-class Judgement(Record):
+class Judgement(Record, frozen=True):
     """A tester's word: statistic T against tolerance `limit` and null quantile q.
 
     `candidate` is the number of the halfspace it speaks of, `scale` the width eta of its slabs,
@@ -80,7 +80,7 @@ def overall_outcome(judgements: Iterable[Judgement]) -> Outcome:
     return Outcome.PASSED if worst is None else worst.outcome
 
 
-class PassRecord(Record):
+class PassRecord(Record, frozen=True):
     """What one pass read, kept and took."""
 
     name: str
@@ -90,7 +90,7 @@ class PassRecord(Record):
     seconds: float
 
 
-class Halfspace(Record):
+class Halfspace(Record, frozen=True):
     """sgn(normal·x + offset) on stored features; sgn(0) = +1."""
 
     normal: tuple[float, ...]
@@ -107,7 +107,7 @@ class Halfspace(Record):
         return Plane(np.array(self.normal, dtype=np.float64), -self.offset)
 
 
-class DataRecord(Record):
+class DataRecord(Record, frozen=True):
     """Which data a result speaks of."""
 
     rows: int
@@ -119,7 +119,7 @@ class DataRecord(Record):
         return f"{plural(self.rows, 'row')} of {plural(self.dim, 'feature')}"
 
 
-class Versions(Record):
+class Versions(Record, frozen=True):
     """What computed a result."""
 
     streamhalf: str
@@ -136,7 +136,7 @@ class Versions(Record):
         return cls(python=platform.python_version(), **found)
 
 
-class ErrorRecord(Record):
+class ErrorRecord(Record, frozen=True):
     """Error on rows that no update used, and its exact binomial upper bound."""
 
     empirical: float
@@ -144,14 +144,14 @@ class ErrorRecord(Record):
     n_rows: int
 
 
-class OptRecord(Record):
+class OptRecord(Record, frozen=True):
     """No halfspace errs on less: on the rows at hand, and (confidence 1 - tau) on their source."""
 
     lower_empirical: float
     lower: float
 
 
-class AngleRecord(Record):
+class AngleRecord(Record, frozen=True):
     """No halfspace at an angle between these (radians) from the direction errs on less."""
 
     angle_low: float
@@ -160,7 +160,7 @@ class AngleRecord(Record):
     family: str
 
 
-class CertificateRecord(Record):
+class CertificateRecord(Record, frozen=True):
     """What the certificate pass found.
 
     It read all rows: `digest` is a digest of every one. The other numbers speak of `n_rows` of
@@ -189,7 +189,7 @@ class CertificateRecord(Record):
     seed: int = 0
 
 
-class PositionRecord(Record):
+class PositionRecord(Record, frozen=True):
     """The row map of a run: rows of the isotropic position are matrix·(x - centre)."""
 
     kind: Position = Position.STORED
@@ -197,7 +197,7 @@ class PositionRecord(Record):
     matrix: tuple[tuple[float, ...], ...] = ()
 
 
-class HeldOutRecord(Record):
+class HeldOutRecord(Record, frozen=True):
     """The rows that measured the error: those in the ranges whose uniform lies in [low, high)."""
 
     ranges: tuple[tuple[int, ...], ...]
@@ -205,7 +205,7 @@ class HeldOutRecord(Record):
     high: float
 
 
-class DiagnosticsRecord(Record):
+class DiagnosticsRecord(Record, frozen=True):
     """What the pictures of a report are drawn from.
 
     Of the first pass: `feature_moments` (d rows: means of he_1, he_2, ... of each feature) and
@@ -222,7 +222,7 @@ class DiagnosticsRecord(Record):
     eigenvalues: tuple[float, ...]
 
 
-class CandidateRecord(Record):
+class CandidateRecord(Record, frozen=True):
     """A candidate of the localisation: how it was found and how it did.
 
     `angle` is its angle to the returned halfspace in radians; `error` and `beta`, which bounds its
@@ -239,7 +239,7 @@ class CandidateRecord(Record):
     beta: float | None
 
 
-class PassBudget(Record):
+class PassBudget(Record, frozen=True):
     """What one pass will read."""
 
     name: str

@@ -28,7 +28,7 @@ from streamhalf.records.parts import (
 )
 
 
-class MomentTestResult(Record, kw_only=True):
+class MomentTestResult(Record, frozen=True, kw_only=True):
     """What the moment test of a data set found."""
 
     schema: Literal["streamhalf-test-2"] = "streamhalf-test-2"
@@ -46,7 +46,7 @@ class MomentTestResult(Record, kw_only=True):
         return f"<MomentTestResult {self.verdict}: {self.data}>"
 
 
-class FitResult(Record, kw_only=True):
+class FitResult(Record, frozen=True, kw_only=True):
     """What the tester-learner found; the document that `fit --json` writes."""
 
     schema: Literal["streamhalf-fit-2"] = "streamhalf-fit-2"
@@ -90,7 +90,7 @@ class FitResult(Record, kw_only=True):
         )
 
 
-class CertifyResult(Record, kw_only=True):
+class CertifyResult(Record, frozen=True, kw_only=True):
     """The certified interval of somebody's classifier; the document of `certify --json`."""
 
     schema: Literal["streamhalf-certificate-2"] = "streamhalf-certificate-2"
@@ -118,7 +118,7 @@ AS_WRITTEN = "document is as written"
 """The claim that a document has not been changed."""
 
 
-class Claim(Record):
+class Claim(Record, frozen=True):
     """One statement of a result file, computed again from the data."""
 
     name: str
@@ -127,7 +127,7 @@ class Claim(Record):
     holds: bool
 
 
-class VerifyResult(Record):
+class VerifyResult(Record, frozen=True):
     """Which claims of a result file hold."""
 
     claims: tuple[Claim, ...]
@@ -167,7 +167,7 @@ def seal(record: Sealed) -> Sealed:
     return replace(record, digest=document_digest(record))
 
 
-class PlanRecord(Record):
+class PlanRecord(Record, frozen=True):
     """What `plan` says."""
 
     rows: int

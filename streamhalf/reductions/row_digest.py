@@ -37,9 +37,7 @@ class RowDigest:
 
     def combine(self, left: RowDigestPartial, right: RowDigestPartial) -> RowDigestPartial:
         """Add modulo 2^64."""
-        return RowDigestPartial(
-            left.n_rows + right.n_rows, (left.total + right.total) % 2**64
-        )
+        return RowDigestPartial(left.n_rows + right.n_rows, (left.total + right.total) % 2**64)
 
     def finalize(self, partial: RowDigestPartial) -> RowDigestPartial:
         """The sum is the digest."""

@@ -35,7 +35,7 @@ class SlabCovarianceResult:
     @property
     def dim(self) -> int:
         """Features of a row."""
-        return self.sums.shape[2]
+        return int(self.sums.shape[2])
 
     def mean_norms(self, candidate: int) -> NDArray[np.float64]:
         """Length of each slab's mean, projected orthogonally to the candidate."""

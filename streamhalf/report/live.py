@@ -31,7 +31,7 @@ _MOST_RUNS = 20
 _MOST_SLABS = 80
 
 
-class RunClosed(Record, tag=True, tag_field="event"):
+class RunClosed(Record, frozen=True, tag=True, tag_field="event"):
     """Nothing more will come; `error` names what ended a run that did not come to its end."""
 
     error: str = ""
@@ -41,7 +41,7 @@ Happening: TypeAlias = tuple[float, Event | RunClosed]
 """An event, and the time at which it happened in seconds since the epoch."""
 
 
-class Message(Record):
+class Message(Record, frozen=True):
     """Events of one run, on their way to those who watch from another process."""
 
     run: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -30,7 +31,7 @@ class AcceptanceTester:
 
     name: ClassVar[str] = "acceptance"
     share: ClassVar[float] = 0.25
-    words: ClassVar = {
+    words: ClassVar[Mapping[str, TesterWords]] = {
         name: TesterWords(
             asks="Are as many rows near the boundary as there should be?",
             failure="Along the halfspace the features are not Gaussian.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -33,7 +34,7 @@ class ExchangeabilityTester:
 
     name: ClassVar[str] = "exchangeable chunks"
     share: ClassVar[float] = 0.0
-    words: ClassVar = {
+    words: ClassVar[Mapping[str, TesterWords]] = {
         name: TesterWords(
             asks="Do all stretches of rows look alike?",
             failure="The rows come in an order.",

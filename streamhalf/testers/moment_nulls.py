@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from scipy.special import eval_hermitenorm
 
 from streamhalf.kernels.monomials import count_monomials

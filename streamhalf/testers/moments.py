@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -78,7 +78,7 @@ class MomentTester:
 
     name: ClassVar[str] = "moments"
     share: ClassVar[float] = 0.75
-    words: ClassVar = {
+    words: ClassVar[Mapping[str, TesterWords]] = {
         "largest moment": TesterWords(
             asks="Do averages of products of features match those of a Gaussian?",
             failure=_FAILURE,
@@ -204,9 +204,7 @@ class MomentTester:
             null_quantile=quantile,
             n_rows=result.n_rows,
             # its null is calibrated for degree 4 only
-            rows_needed=rows_until(
-                lambda n: quadratics_quantile(n, result.dim, self._share), limit
-            )
+            rows_needed=rows_until(lambda n: quadratics_quantile(n, result.dim, self._share), limit)
             if self.degree == 4
             else None,
             evidence=evidence,
@@ -255,9 +253,7 @@ def _telling_order(
     return order[:_SHOWN]
 
 
-def _moment_evidence(
-    result: MomentsResult, limit: float, *, sketched: bool
-) -> Iterator[Evidence]:
+def _moment_evidence(result: MomentsResult, limit: float, *, sketched: bool) -> Iterator[Evidence]:
     """The most telling moments, by name."""
     dim = result.dim
     hermite = np.abs(result.hermite())

@@ -6,6 +6,7 @@ Coarser slabs are unions of these; their second moment is an average, so nothing
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -68,7 +69,7 @@ class SlabCovarianceTester:
 
     name: ClassVar[str] = "slab covariance"
     share: ClassVar[float] = 0.5
-    words: ClassVar = {
+    words: ClassVar[Mapping[str, TesterWords]] = {
         name: TesterWords(
             asks="Is the spread bounded in every slice along the candidate?",
             failure="Along the halfspace the features are not Gaussian.",

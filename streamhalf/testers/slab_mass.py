@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -60,7 +60,7 @@ class SlabMassTester:
 
     name: ClassVar[str] = "slab mass"
     share: ClassVar[float] = 0.5
-    words: ClassVar = {
+    words: ClassVar[Mapping[str, TesterWords]] = {
         name: TesterWords(
             asks="Is the histogram along the candidate a Gaussian bell?",
             failure="Along the halfspace the features are not Gaussian.",
@@ -114,9 +114,7 @@ class SlabMassTester:
             for one in self._judge_candidate(counts, self.first + i)
         )
 
-    def _judge_candidate(
-        self, counts: NDArray[np.int64], candidate: int
-    ) -> Iterator[Judgement]:
+    def _judge_candidate(self, counts: NDArray[np.int64], candidate: int) -> Iterator[Judgement]:
         """The finest scale, then another that rejects.
 
         The finest scale carries the verdict: passing it implies all others whose slabs reach no
@@ -177,6 +175,4 @@ def merge_slabs(counts: NDArray[np.int64], j: int, half_count: int) -> NDArray[n
 def slab_subject(i: int, eta: float, half_count: int) -> SlabShare:
     """The slab by the margins it holds."""
     low = (i - 1 - half_count) * eta
-    return SlabShare(
-        low=low if i > 0 else None, high=low + eta if i < 2 * half_count + 1 else None
-    )
+    return SlabShare(low=low if i > 0 else None, high=low + eta if i < 2 * half_count + 1 else None)

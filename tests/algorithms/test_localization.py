@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from streamhalf.algorithms.planner import plan_for_eps, plan_for_rows
+from streamhalf.engine.shares import Share, Split
 
 from streamhalf import RunConfig
 from streamhalf.algorithms.localization import (
@@ -22,10 +24,8 @@ from streamhalf.algorithms.localization import (
     sketch_directions,
 )
 from streamhalf.algorithms.localized_update import LocalizedUpdate, UpdateOutcome
-from streamhalf.algorithms.planner import plan_for_eps, plan_for_rows
 from streamhalf.data.block import Block, RowRange
 from streamhalf.data.synthetic import SyntheticSpec, generate, plant
-from streamhalf.engine.shares import Share, Split
 from streamhalf.records import Judgement, Outcome, overall_outcome
 from streamhalf.reductions.localized import LocalizedPartial
 

@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import streamhalf
-from streamhalf import RunConfig, UsageError
 from streamhalf.algorithms.planner import (
     LARGEST_EPS,
     PAPER_FIRST_DELTA,
@@ -25,6 +22,9 @@ from streamhalf.algorithms.planner import (
     strict_parameters,
 )
 from streamhalf.engine.shares import Split
+
+import streamhalf
+from streamhalf import RunConfig, UsageError
 from streamhalf.testers import AcceptanceTester
 
 DEFAULT = RunConfig()

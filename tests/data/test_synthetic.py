@@ -13,6 +13,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
+from streamhalf.kernels.localize import margins
 
 from streamhalf.data import synthetic
 from streamhalf.data.block import RowRange
@@ -40,7 +41,6 @@ from streamhalf.data.synthetic import (
 )
 from streamhalf.data.synthetic_store import create_store, finish_store, write_rows
 from streamhalf.errors import DataError, UsageError
-from streamhalf.kernels.localize import margins
 
 RATE = 0.05
 SIGMAS = 6  # a statistic beyond six standard errors has probability below 2e-9

@@ -5,10 +5,10 @@ import pickle
 import dask.array as da
 import numpy as np
 import pytest
+from streamhalf.data.whitening import Whitening
 
 import streamhalf
 from streamhalf import DataError, UsageError, Verdict, open_source
-from streamhalf.data.whitening import Whitening
 from streamhalf.events import Event, PassEnded
 from streamhalf.reductions.covariance import Covariance
 from tests.conftest import StoreWriter

@@ -7,10 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from streamhalf import open_source
-from streamhalf.data.block import Block, RowRange
-from streamhalf.engine import PassPlan, open_engine, run_pass
 from streamhalf.engine.shares import (
     N_STRATA,
     SHARE_STREAM,
@@ -20,6 +16,10 @@ from streamhalf.engine.shares import (
     spread,
     subtract,
 )
+
+from streamhalf import open_source
+from streamhalf.data.block import Block, RowRange
+from streamhalf.engine import PassPlan, open_engine, run_pass
 from streamhalf.events import ignore
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions import Bundle, Chow, LabelCounts, Moments, Sampled

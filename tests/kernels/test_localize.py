@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from streamhalf.kernels.localize import (
     acceptance_probability,
     grid_margins,
@@ -13,6 +12,7 @@ from streamhalf.kernels.localize import (
     whiten_localized,
     wide_margins,
 )
+
 from streamhalf.kernels.uniforms import uniforms_at
 
 

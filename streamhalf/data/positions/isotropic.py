@@ -89,7 +89,7 @@ class Isotropic:
 
     def push(self, plane: Plane) -> Plane:
         """W^-T w, with the threshold moved back."""
-        normal = np.linalg.solve(self.matrix.T, plane.normal)
+        normal = np.asarray(np.linalg.solve(self.matrix.T, plane.normal), dtype=np.float64)
         return Plane(normal, plane.threshold - float(plane.normal @ self.mean))
 
     @property
