@@ -5,8 +5,9 @@ right of it is below the indicator everywhere, whatever the nodes (Markov). The 
 how large its mean is: the best ones for a law with given moments are the zeros of
 sum_j p_j(t) p_j(tau), p_j the law's orthonormal polynomials up to degree n.
 
-Nothing is taken on trust: the largest excess over the indicator, found at the polynomial's own
-maxima, is subtracted, and a polynomial that does not fall at infinity is dropped.
+Nothing is taken on trust: the largest excess over the indicator, bounded around the polynomial's
+own maxima, is subtracted; a polynomial that does not fall at infinity, or whose maxima are not all
+seen to be enclosed, is dropped.
 
 Inside this module arrays hold coefficients, nodes or moments along the first axis and rows along
 the second, so that every operation runs over all rows at once.
@@ -236,44 +237,42 @@ def evaluate(coefficients: Array, points: Array) -> tuple[Array, Array]:
 
 
 def subtract_excess(coefficients: Array, nodes: Array, tau: Array) -> Array:
-    """Lower each polynomial by its largest excess over 1{t < tau}; 0 where it rises at infinity.
+    """Lower each polynomial by its largest excess over 1{t < tau}; 0 where that is not known.
 
     The nodes should be its maxima. Where the slope is seen to change sign around each of n
     separate nodes these are all its maxima, because a polynomial of degree 2n that falls at
-    infinity has no more; elsewhere its critical points are computed.
+    infinity has no more. On either side of tau it is largest at one of them or at tau.
     """
     with np.errstate(all="ignore"):
         size = np.abs(coefficients).max(axis=0)
         sound = (coefficients[-1] < -1e-200 * size) & (size < 1e100)
-        peaks, at_maxima = _peaks(coefficients, nodes)
-        excess = (peaks - (nodes < tau)).max(axis=0)
-        if (rest := sound & ~at_maxima).any():
-            slope = coefficients[1:, rest] * np.arange(1, len(coefficients))[:, None]
-            points = companion_roots(slope[:-1] / slope[-1])
-            value, rounding = evaluate(coefficients[:, rest], points)
-            excess[rest] = (value + rounding - (points < tau[rest])).max(axis=0)
+        peaks, at_maxima = _peaks(coefficients, nodes, tau)
         value, rounding = evaluate(coefficients, tau[None])
-        excess = np.maximum(excess, (value + rounding)[0])
+        excess = np.maximum((peaks - (nodes < tau)).max(axis=0), (value + rounding)[0])
     # a minorant worse than nothing everywhere is replaced by nothing
     lowered = coefficients.copy()
     lowered[0] -= np.maximum(excess, 0.0)
-    return np.where(sound & (excess < 1.0), lowered, 0.0)
+    return np.where(sound & at_maxima & (excess < 1.0), lowered, 0.0)
 
 
-def _peaks(coefficients: Array, nodes: Array) -> tuple[Array, NDArray[np.bool_]]:
+def _peaks(coefficients: Array, nodes: Array, tau: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Upper bound on the polynomial next to each node, and whether the nodes are all its maxima."""
     width = MAXIMUM_WIDTH * (1 + np.abs(nodes))
-    slope = coefficients[1:] * np.arange(1, len(coefficients))[:, None]
+    powers = np.arange(len(coefficients))[:, None]
+    slope = (coefficients * powers)[1:]
     ends = np.concatenate([nodes - width, nodes + width])
     rise, rounding = evaluate(slope, ends)
     left, right = np.split(rise, 2)
     slack_left, slack_right = np.split(rounding, 2)
     falls = (left > slack_left) & (right < -slack_right)
-    order = np.sort(nodes, axis=0)
+    order = np.sort(np.concatenate([nodes, tau[None]]), axis=0)
     apart = np.diff(order, axis=0) > 8 * width.max(axis=0)
     value, slack = evaluate(coefficients, nodes)
-    # the maximum lies within `width` of the node and the slope there is no steeper than at the ends
-    steepest = np.maximum(left + slack_left, slack_right - right)
+    # within `width` of the node the slope is no steeper than at the ends but for what its own
+    # curvature, the third derivative, bends it: width^2 / 2 times that, here with room
+    third = np.abs(coefficients * powers * (powers - 1) * (powers - 2))[3:]
+    bend, _ = evaluate(third, np.abs(nodes) + width)
+    steepest = np.maximum(left + slack_left, slack_right - right) + width**2 * bend
     return value + slack + 2 * width * steepest, falls.all(axis=0) & apart.all(axis=0)
 
 

@@ -24,6 +24,9 @@ NARROW = 1.3
 LEAST_GAIN = 1e-4
 """Share of the bound that neighbours must contribute."""
 
+ROUNDING = 1e-15
+"""Thresholds are lowered by this share of them: products and changes of unit round."""
+
 WORTHWHILE = 0.003
 """Refits that gain less than this share of the limit are not repeated on the halves."""
 
@@ -113,15 +116,20 @@ class Interval:
 
 
 def thresholds(forms: SlabForms, low: float, high: float) -> Array:
-    """Smallest tau of each slab over the angles [low, high]; -infinity where w errs on nobody."""
+    """Smallest tau of each slab over the angles [low, high]; -infinity where w errs on nobody.
+
+    -z cot(theta) is smallest at a corner. Angles that share an end share its cotangent, however
+    it is rounded: together intervals cover all directions.
+    """
     steepest = 1 / math.tan(low) if low > 0 else math.inf
     flattest = 1 / math.tan(high) if high < math.pi else -math.inf
-    right = forms.high if steepest > 0 else forms.low
-    left = forms.low if flattest > 0 else forms.high
     with np.errstate(invalid="ignore"):
-        tau = np.where(forms.negative, left * flattest, -right * steepest)
+        corners = [z * cot for z in (forms.low, forms.high) for cot in (steepest, flattest)]
     # 0 times infinity: z = 0 at theta = 0 or pi, where w·r = 0 is no error of a row with y = 1
-    return np.nan_to_num(tau, nan=-math.inf, posinf=math.inf, neginf=-math.inf)
+    tau = -np.nan_to_num(
+        np.maximum.reduce(corners), nan=math.inf, posinf=math.inf, neginf=-math.inf
+    )
+    return np.asarray(tau * (1 - np.copysign(ROUNDING, tau)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,14 +27,25 @@ from streamhalf.reductions.slab_moments import SlabStatistics
 
 Array = NDArray[np.float64]
 
-SUM_ROUNDING = 2.0**-22
-"""Relative rounding granted to every sum: four units in the last place of float32."""
+UNIT = 2.0**-52
+"""Twice the largest relative error of one float64 operation: room for products of such errors."""
 
-BASIS_ROUNDING = 1e-14
-"""Relative rounding granted to the change of basis, in float64 with room."""
+SUM_STEPS = 32
+"""Operations on a row's monomial, and on a minorant's coefficient, beside the sum over rows: up to
+8 products for the monomial, a division by the rows and one by the unit, 8 for the coefficient."""
+
+BASIS_STEPS = 1024
+"""Operations from raw moments to a polynomial in u beside the sum over slabs: 764 pairings for
+Hermite degree 8, at most 100 for the tables, the minorants' basis, weights and splits."""
 
 SMALLEST_SCALE = 1e-25
 """Rows smaller than this, or larger than its inverse, have moments that float64 cannot hold."""
+
+LARGEST_MOMENT = 1e200
+"""Slabs with larger ones, in units of the typical slab, take no part."""
+
+NEXT_TO_NOTHING = 1e-100
+"""Added to every size, in the same units: more than products that underflow can amount to."""
 
 LINE_SEARCH = (0.0, 0.05, 0.12, 0.25, 0.4, 0.6)
 """How far a refit may move the law of u towards the worst direction."""
@@ -63,11 +74,10 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlabForms:
-    """Non-empty slabs: mass, extremes of abs(z), Hermite moments times mass, in a common unit.
+    """Non-empty slabs: mass, low <= z <= high, Hermite moments times mass, in a common unit.
 
-    `trust` is how far a slab's own law counts beside N(0, 1) where minorants are fitted.
-    `sizes` are the masses times the mean of |s|^m and `hermite_sizes` the same for he_m with all
-    its terms taken positive: what the rounding of the moments is proportional to.
+    `trust` is how far a slab's own law counts beside N(0, 1) where minorants are fitted, `slack`
+    (n_slabs, degree + 1) what rounding can add to the mean of (u·s)^m times mass, whatever u is.
     """
 
     degree: int
@@ -75,10 +85,8 @@ class SlabForms:
     trust: Array
     low: Array
     high: Array
-    negative: NDArray[np.bool_]
     moments: Array
-    sizes: Array
-    hermite_sizes: Array
+    slack: Array
     table: Sphere
 
     def laws(self, law: Array) -> Array:
@@ -120,11 +128,8 @@ class SlabForms:
         return found.bound - self.allowance(coefficients), self.table.point(found.worst)
 
     def allowance(self, coefficients: Array) -> float:
-        """What rounding of the sums, and of the change to the Hermite basis, can amount to."""
-        size = np.abs(coefficients)
-        hermite = size @ hermite_from_powers(self.degree)
-        sums = SUM_ROUNDING * float((size * self.sizes).sum())
-        return sums + BASIS_ROUNDING * float((hermite * self.hermite_sizes).sum())
+        """What rounding, from the rows to the polynomial in u, can amount to."""
+        return float((np.abs(coefficients) * self.slack).sum())
 
     def refit(self, tau: Array, start: Fit, *, rounds: int, steps: int) -> Fit:
         """Improve a bound by fitting the minorants to the directions that defeat them.
@@ -160,40 +165,68 @@ class SlabForms:
         chosen = proposal.rows(slice(least * count, (least + 1) * count))
         return LINE_SEARCH[least], chosen.certified()
 
-    def mirrored(self) -> SlabForms:
-        """The same slabs with s replaced by -sgn(z) s, for which w and v disagree at u·s >= t."""
-        sign = np.where(self.negative, 1.0, -1.0)
-        moments = self.moments.copy()
-        for part in self.table.slices[1::2]:
-            moments[:, part] *= sign[:, None]
-        return dataclasses.replace(self, moments=moments)
-
 
 def slab_forms(statistics: SlabStatistics, degree: int) -> SlabForms:
     """Turn sums into Hermite moments up to an even `degree`, in units of the typical slab."""
     dim = statistics.dim - 1
-    sums = statistics.sums[:, : count_monomials(dim, degree)]
-    # a slab whose moments overflow takes no part: 0 is a minorant too
-    keep = (statistics.counts > 0) & np.isfinite(sums).all(axis=1)
-    raw = sums[keep] / statistics.n_rows
+    held = np.flatnonzero(statistics.counts)
+    raw = statistics.sums[held, : count_monomials(dim, degree)] / statistics.n_rows
     scale = _typical_scale(_even_sizes(raw, dim, 2) / dim, raw[:, 0])
     if not SMALLEST_SCALE < scale < 1 / SMALLEST_SCALE:
-        keep, raw, scale = np.zeros_like(keep), raw[:0], 1.0
-    for m in range(1, degree + 1):
-        raw[:, _part(dim, m)] /= scale**m
+        held, raw, scale = held[:0], raw[:0], 1.0
+    with np.errstate(over="ignore"):
+        for m in range(1, degree + 1):
+            raw[:, _part(dim, m)] /= scale**m
+    # a slab whose moments overflow takes no part: 0 is a minorant too
+    tame = (raw.max(axis=1) < LARGEST_MOMENT) & (raw.min(axis=1) > -LARGEST_MOMENT)
+    held, raw = held[tame], raw[tame]
+    counts = statistics.counts[held]
+    low, high = statistics.low[held] / scale, statistics.high[held] / scale
+    negative = held < statistics.n_negative
     sizes = _sizes(raw, dim, degree)
+    moved = _moved(sizes[:, -1] * statistics.n_rows, high, degree, statistics.dim)
     return SlabForms(
         degree,
-        statistics.counts[keep] / statistics.n_rows,
-        statistics.counts[keep] / (statistics.counts[keep] + PRIOR_ROWS[degree]),
-        statistics.low[keep] / scale,
-        statistics.high[keep] / scale,
-        np.flatnonzero(keep) < statistics.n_negative,
+        counts / statistics.n_rows,
+        counts / (counts + PRIOR_ROWS[degree]),
+        np.where(negative, -high, low) - moved,
+        np.where(negative, -low, high) + moved,
         _hermite(raw, dim, degree),
-        sizes,
-        sizes @ np.abs(np.linalg.inv(hermite_from_powers(degree))).T,
+        _slack(sizes, counts, moved),
         sphere(dim, degree),
     )
+
+
+def _moved(largest: Array, high: Array, degree: int, dim: int) -> Array:
+    """How far rounding may move z and s of a row, for each slab.
+
+    s is Q^T x, with Q off an orthonormal basis by at most (4 d + 24) u, u = 2^-53 (a Householder
+    reflection), and dot products of d terms each off by at most d u |x|: together no more than
+    (d^1.5 + 4 d + 24) u |x| <= (d + 8)^1.5 UNIT |x|. z is one such dot product. |x| is at most
+    |z| + |s|, and |s| at most the `degree`-th root of the slab's sum of |s|^degree.
+    """
+    reach = high + largest ** (1 / degree)
+    return np.asarray((dim + 8) ** 1.5 * UNIT * reach)
+
+
+def _slack(sizes: Array, counts: NDArray[np.int64], moved: Array) -> Array:
+    """Bound on the error of each slab's mean of (u·s)^m times mass, for every unit u.
+
+    A sum of n products, in any order and any number of pieces, is off by at most n u times the
+    sum of their absolute values (Higham, Accuracy and Stability of Numerical Algorithms, section
+    4.2); with one operation more for every factor, so is a monomial's sum. Over all monomials of
+    degree m that makes n u times the sum of (sum_j |u_j s_j|)^m <= |s|^m: the `sizes`. The change
+    to the Hermite basis and all that follows is off by its number of operations times he_m with
+    all terms taken positive. Rows `moved` by r change (u·s)^m by at most (|s| + r)^m - |s|^m.
+    """
+    degree = sizes.shape[1] - 1
+    table = hermite_from_powers(degree)
+    spread = sizes @ np.abs(np.linalg.inv(table)).T @ table.T
+    slack = UNIT * ((counts[:, None] + SUM_STEPS) * sizes + (len(counts) + BASIS_STEPS) * spread)
+    for m in range(1, degree + 1):
+        for j in range(1, m + 1):
+            slack[:, m] += math.comb(m, j) * moved**j * sizes[:, m - j]
+    return np.asarray(slack)
 
 
 def _typical_scale(squares: Array, mass: Array) -> float:
@@ -234,7 +267,7 @@ def _sizes(raw: Array, dim: int, degree: int) -> Array:
     """Mean of |s|^m times mass for m = 0, ..., degree; odd ones by Cauchy and Schwarz."""
     result = np.zeros((len(raw), degree + 1))
     for m in range(0, degree + 1, 2):
-        result[:, m] = np.maximum(_even_sizes(raw, dim, m), 0.0)
+        result[:, m] = np.maximum(_even_sizes(raw, dim, m), 0.0) + NEXT_TO_NOTHING
     for m in range(1, degree, 2):
         result[:, m] = np.sqrt(result[:, m - 1] * result[:, m + 1])
     return result

@@ -27,7 +27,7 @@ def complement_basis(v: NDArray[np.float64]) -> NDArray[np.float64]:
     column: orthogonal to rounding whatever v is.
     """
     dim = len(v)
-    mirror = np.array(v, dtype=np.float64)
+    mirror = v / np.linalg.norm(v)
     mirror[0] += 1.0 if mirror[0] >= 0 else -1.0
     reflection = np.eye(dim) - np.outer(mirror, mirror) * (2 / float(mirror @ mirror))
     return np.ascontiguousarray(reflection[:, 1:])
@@ -42,29 +42,28 @@ def sum_slab_monomials(
 ) -> NDArray[np.float64]:
     """Per slab, the sum of every monomial of even degree <= `degree` of s = sign·basis^T x.
 
-    Each slab is one product, (n_slabs, monomials) in all. Products in the precision of X, in
-    pieces that stay in cache; sums in float64. Where float32 overflows, the sum is taken again in
-    float64.
+    Each slab is one product, (n_slabs, monomials) in all, in pieces that stay in cache. All of it
+    in float64 whatever X is: bounds that hold for certain rest on these sums, and of a sum of n
+    float32 numbers no more than 24 - log2(n) bits are certain.
     """
     dim = basis.shape[1]
     p = count_monomials(dim, degree // 2)
     rows, columns = gram_positions(dim, degree)
     positions = rows * p + columns
-    turned = np.ascontiguousarray(basis.T).astype(X.dtype)
-    step = sub_batch_rows(p, X.itemsize)
-    features = np.empty((p, min(step, len(X))), dtype=X.dtype)
+    turned = np.ascontiguousarray(basis.T)
+    step = sub_batch_rows(p, turned.itemsize)
+    features = np.empty((p, min(step, len(X))))
     sums = np.zeros((len(order.counts), len(positions)))
     with np.errstate(over="ignore", invalid="ignore"):
         for window in order.windows(step):
             filled = features[:, : len(window.rows)]
-            filled[1 : dim + 1] = turned @ np.take(X, window.rows, axis=0).T
+            taken = np.take(X, window.rows, axis=0).astype(np.float64, copy=False)
+            np.matmul(turned, taken.T, out=filled[1 : dim + 1])
             filled[1 : dim + 1] *= np.take(signs, window.rows)
             extend_monomials(dim, degree // 2, filled)
             for number, columns_of in window.segments():
                 piece = filled[:, columns_of]
                 sums[number] += np.take(piece @ piece.T, positions)
-    if X.dtype == np.float32 and not np.isfinite(sums).all():
-        return sum_slab_monomials(X.astype(np.float64), signs, basis, order, degree)
     return sums
 
 

@@ -82,13 +82,26 @@ def test_subtract_excess__lowers_what_is_too_high_and_drops_what_rises(nodes):
     good = interpolate_step(places, tau)
     assert np.abs(subtract_excess(good, places, tau) - good).max() <= 1e-6
     raised = good + np.eye(len(good))[:, :1] * 0.25
-    # maxima are looked for where the nodes are not
-    for claimed in (places, places + 0.3, places * 0 + 1):
-        lowered = subtract_excess(raised, claimed, tau)
-        assert excess(raised[:, 0], 0.5) >= 0.25 - 1e-9
-        assert excess(lowered[:, 0], 0.5) <= 1e-12
-        assert lowered.any()
+    lowered = subtract_excess(raised, places, tau)
+    assert excess(raised[:, 0], 0.5) >= 0.25 - 1e-9
+    assert excess(lowered[:, 0], 0.5) <= 1e-12
+    assert lowered.any()
     assert not subtract_excess(-good, places, tau).any()
+    # maxima that are not where they are said to be are not looked for, nor one node said twice
+    for claimed in (places + 0.3, places * 0 + 1, places[[0] * len(nodes)]):
+        assert not subtract_excess(good, claimed, tau).any()
+
+
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 4), lift=st.floats(-0.2, 0.5))
+@settings(max_examples=100, deadline=None)
+def test_subtract_excess__is_below_the_indicator_wherever_it_is_not_nothing(seed, count, lift):
+    rng = np.random.default_rng(seed)
+    nodes = rng.choice([0.01, 1.0, 30.0]) * rng.standard_normal((count, 1))
+    tau = rng.standard_normal(1)
+    polynomial = interpolate_step(nodes, tau)
+    polynomial[0] += lift
+    polynomial *= 1 + rng.choice([0.0, 1e-9]) * rng.standard_normal(polynomial.shape)
+    assert excess(subtract_excess(polynomial, nodes, tau)[:, 0], float(tau[0])) <= 1e-12
 
 
 @pytest.mark.parametrize("zeros", [[2.0], [-1.0, 3.0], [0.0, 0.0], [-40.0, 0.1, 2.0], [1, 2, 3, 4]])

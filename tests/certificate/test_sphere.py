@@ -96,3 +96,17 @@ def test_univariate_minimum__is_attained_and_not_exceeded(leading):
     grid = np.polynomial.polynomial.polyval(np.linspace(-1, 1, 100_001), coefficients)
     assert grid.min() - 1e-6 <= univariate_minimum(coefficients) <= grid.min()
     assert univariate_minimum(np.zeros(3)) == 0.0
+
+
+@given(seed=st.integers(0, 2**32 - 1), degree=st.integers(2, 8))
+@settings(max_examples=60, deadline=None)
+def test_univariate_minimum__is_below_every_value_and_next_to_the_smallest(seed, degree):
+    rng = np.random.default_rng(seed)
+    # double zeros inside the interval: the minimum is 0 or next to it, wherever they are
+    zeros = rng.uniform(-1, 1, degree // 2)
+    polynomial = np.polynomial.polynomial.polyfromroots([*zeros, *zeros])
+    found = univariate_minimum(polynomial)
+    values = np.polynomial.polynomial.polyval(
+        np.concatenate([zeros, rng.uniform(-1, 1, 500)]), polynomial
+    )
+    assert -1e-5 * np.abs(polynomial).sum() <= found <= values.min()

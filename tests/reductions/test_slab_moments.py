@@ -27,8 +27,8 @@ def test_complement_basis__is_orthonormal_and_orthogonal_to_v(dim):
         np.testing.assert_allclose(full.T @ full, np.eye(dim), atol=1e-14)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 2e-5)])
-def test_slab_moments__equal_sums_over_rows(dtype, tolerance):
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_slab_moments__equal_sums_over_rows(dtype):
     rng = np.random.default_rng(1)
     X = rng.standard_normal((500, 4)).astype(dtype)
     y = np.where(rng.random(500) < 0.5, 1, -1)
@@ -40,10 +40,10 @@ def test_slab_moments__equal_sums_over_rows(dtype, tolerance):
     for variables in [(), (0,), (1, 2), (0, 0, 2), (0, 1, 1, 2), (2, 2, 2, 2)]:
         rank = monomial_ranks(np.array([variables], dtype=np.int64).reshape(1, -1), 3)[0]
         expected = np.prod(s[:, list(variables)], axis=1).sum()
-        assert result.sums[:, rank].sum() == pytest.approx(expected, rel=tolerance, abs=500e-7)
+        assert result.sums[:, rank].sum() == pytest.approx(expected, rel=1e-12, abs=1e-11)
 
 
-def test_slab_moments__float32_falls_back_to_float64_where_products_overflow():
+def test_slab_moments__products_of_float32_do_not_overflow():
     X = np.array([[1.0, 2e15, 0.0], [-1.0, 1.0, 3e14]], dtype=np.float32)
     result = reduce_rows(X, [1, 1], [1.0, 0.0, 0.0])
     assert result.sums.max() == pytest.approx(16e60, rel=1e-6)
