@@ -24,10 +24,10 @@ from streamhalf.algorithms.localization import (
 from streamhalf.algorithms.localized_update import LocalizedUpdate, UpdateOutcome
 from streamhalf.algorithms.planner import plan_for_eps, plan_for_rows
 from streamhalf.data.block import Block, RowRange
-from streamhalf.data.synthetic import SyntheticSpec, generate, plant
 from streamhalf.engine.shares import Share, Split
 from streamhalf.records import Judgement, Outcome, overall_outcome
 from streamhalf.reductions.localized import LocalizedPartial
+from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 
 DIM = 2
 EPS = 0.25
