@@ -8,12 +8,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-START_SECONDS = 90.0
+from tests.waiting import wait_until
 
 # threads of the engine's tasks are the parallelism; a worker's BLAS must not add its own
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -47,7 +46,9 @@ class Cluster:
         if self.protocol != "tcp":
             listening = ["--protocol", self.protocol, *listening]
         self.scheduler = self._start("scheduler", *listening, "--scheduler-file", str(self.file))
-        _wait_until(lambda: self.file.exists() and self.file.stat().st_size > 0, "scheduler")
+        wait_until(
+            lambda: self.file.exists() and self.file.stat().st_size > 0, "the scheduler's start"
+        )
 
     def add_worker(
         self, *options: str, environment: Mapping[str, str] | None = None, nanny: bool = False
@@ -114,11 +115,3 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL: no goodbye, no cleaning up."""
     process.send_signal(signal.SIGKILL)
     process.wait()
-
-
-def _wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{what} did not start within {START_SECONDS:g} s")
-        time.sleep(0.05)

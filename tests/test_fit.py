@@ -21,10 +21,10 @@ from streamhalf import FitResult, MemoryBudgetError, Outcome, UsageError, Verdic
 from streamhalf import events as told
 from streamhalf.data.block import RowRange
 from streamhalf.data.predictions import predict_rows
-from streamhalf.data.synthetic import SyntheticSpec, generate, plant
 from streamhalf.events import Event, PassStarted, RunEnded, RunStarted
 from streamhalf.files import read_record, write_json
 from streamhalf.records import from_json, to_json
+from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from tests.conftest import StoreWriter
 
 N_ROWS = 130_000

@@ -275,8 +275,8 @@ def log_failure(address: str, options: dict[str, Any]) -> None:
 
     from streamhalf.data.block import RowRange
     from streamhalf.data.stores import Target
-    from streamhalf.data.synthetic import SyntheticSpec, plant
-    from streamhalf.data.synthetic_store import write_rows
+    from streamhalf.synthetic.spec import SyntheticSpec, plant
+    from streamhalf.synthetic.store import write_rows
 
     spec = SyntheticSpec(rows=10, dim=2, marginal="gaussian", noise="none")
     with Client(address, set_as_default=False) as client:

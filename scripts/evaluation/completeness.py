@@ -9,7 +9,7 @@ from scripts.evaluation.drawing import draw, learn
 from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.api import plan
 from streamhalf.config import RunConfig
-from streamhalf.data.synthetic import SyntheticSpec
+from streamhalf.synthetic.spec import SyntheticSpec
 
 DIMS = (2, 5, 10, 20)
 SCALES = (0.25, 0.2, 0.15, 0.1)

@@ -10,10 +10,10 @@ import numpy as np
 from scripts.evaluation.search import Features, Labels, Vector
 from streamhalf.api import fit
 from streamhalf.data.block import RowRange
-from streamhalf.data.noise import CleanRows, Noise, choose_cut, flip_scores
-from streamhalf.data.synthetic import SyntheticSpec, generate, plant
 from streamhalf.kernels.margins import margins
 from streamhalf.records import FitResult
+from streamhalf.synthetic.noise import CleanRows, Noise, choose_cut, flip_scores
+from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 
 
 @dataclass(frozen=True, slots=True, eq=False)

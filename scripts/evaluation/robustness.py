@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 from scripts.evaluation.drawing import Problem, draw, learn
 from scripts.evaluation.search import error_of
 from scripts.evaluation.tables import Advance, Cell, Table
-from streamhalf.data.synthetic import SyntheticSpec
+from streamhalf.synthetic.spec import SyntheticSpec
 
 DIMS = {"short": (10,), "long": (10, 30)}
 ROWS = {"short": 300_000, "long": 1_000_000}

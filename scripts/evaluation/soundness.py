@@ -18,10 +18,10 @@ from scripts.evaluation.search import Features, Labels, Vector, best_halfspace, 
 from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.api import plan
 from streamhalf.data.block import RowRange
-from streamhalf.data.marginals import Marginal
-from streamhalf.data.noise import Noise
-from streamhalf.data.synthetic import SyntheticSpec, generate, plant
 from streamhalf.records import FitResult
+from streamhalf.synthetic.marginals import Marginal
+from streamhalf.synthetic.noise import Noise
+from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 
 EPS = 0.1
 FACTOR = 5.0

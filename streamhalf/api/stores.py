@@ -18,13 +18,6 @@ from streamhalf.data.predictions import (
     write_predictions,
 )
 from streamhalf.data.stores import Target
-from streamhalf.data.synthetic import SyntheticSpec, plant
-from streamhalf.data.synthetic_store import (
-    DEFAULT_CHUNK_ROWS,
-    create_store,
-    finish_store,
-    write_rows,
-)
 from streamhalf.engine import (
     Counted,
     Engine,
@@ -49,6 +42,13 @@ from streamhalf.records import (
 )
 from streamhalf.report.html import render_report
 from streamhalf.report.words import remedy
+from streamhalf.synthetic.spec import SyntheticSpec, plant
+from streamhalf.synthetic.store import (
+    DEFAULT_CHUNK_ROWS,
+    create_store,
+    finish_store,
+    write_rows,
+)
 
 if TYPE_CHECKING:
     import xarray as xr

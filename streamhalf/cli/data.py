@@ -19,14 +19,14 @@ from streamhalf.cli.options import (
     parse_storage,
     whole,
 )
-from streamhalf.data.marginals import Marginal
-from streamhalf.data.noise import DIRECTIONS, Noise
-from streamhalf.data.synthetic import DTYPES
-from streamhalf.data.synthetic_store import DEFAULT_CHUNK_ROWS
 from streamhalf.documents import read_model
 from streamhalf.errors import DataError
 from streamhalf.names import plural, public_name
 from streamhalf.report.terminal import show_store
+from streamhalf.synthetic.marginals import Marginal
+from streamhalf.synthetic.noise import DIRECTIONS, Noise
+from streamhalf.synthetic.spec import DTYPES
+from streamhalf.synthetic.store import DEFAULT_CHUNK_ROWS
 
 
 def add_synth(commands: Any) -> None:

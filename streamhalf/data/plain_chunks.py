@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import zarr
 from numpy.typing import NDArray
-from zarr.codecs import BytesCodec, Crc32cCodec
-from zarr.core.metadata import ArrayV3Metadata
-from zarr.storage import LocalStore
 
 from streamhalf.data.block import RowRange
+from streamhalf.data.zarr_private import chunk_file, plain_checksum
 
 google_crc32c: Any
 try:
@@ -74,38 +71,24 @@ def prefetch_plain(array: zarr.Array[Any], rows: RowRange) -> bool:
     return True
 
 
+def is_plain(array: zarr.Array[Any]) -> bool:
+    """Whether a chunk is a file with the bytes of its rows, with a checksum that we can check."""
+    checked = plain_checksum(array)
+    return checked is not None and (not checked or google_crc32c is not None)
+
+
 def has_checksum(array: zarr.Array[Any]) -> bool:
     """Whether the chunks of a plain array end with a checksum."""
-    return len(cast(ArrayV3Metadata, array.metadata).codecs) == 2
+    return bool(plain_checksum(array))
 
 
 def _files(array: zarr.Array[Any], rows: RowRange) -> Iterator[tuple[int, ChunkFile]]:
     """The chunks that rows lie in, each with its first row."""
-    store, metadata = cast(LocalStore, array.store), cast(ArrayV3Metadata, array.metadata)
-    folder = Path(store.root) / array.path
     step, checked = array.chunks[0], has_checksum(array)
     row_nbytes = math.prod(array.shape[1:]) * array.dtype.itemsize
     for chunk in range(rows.start // step, -(-rows.stop // step)):
-        index = (chunk, *(0 for _ in array.shape[1:]))
-        path = folder / metadata.encode_chunk_key(index)
+        path = chunk_file(array, (chunk, *(0 for _ in array.shape[1:])))
         yield chunk * step, ChunkFile(path, step, row_nbytes, checked)
-
-
-def is_plain(array: zarr.Array[Any]) -> bool:
-    """Whether a chunk is a file with the bytes of its rows, in this machine's order."""
-    metadata = array.metadata
-    if not isinstance(array.store, LocalStore) or not isinstance(metadata, ArrayV3Metadata):
-        return False
-    if array.chunks[1:] != array.shape[1:] or array.dtype.kind not in "fiub":
-        return False
-    first, *others = metadata.codecs
-    if not isinstance(first, BytesCodec):
-        return False
-    if array.dtype.itemsize > 1 and (first.endian is None or first.endian.value != sys.byteorder):
-        return False
-    if not others:
-        return True
-    return google_crc32c is not None and len(others) == 1 and isinstance(others[0], Crc32cCodec)
 
 
 @dataclass(frozen=True, slots=True)

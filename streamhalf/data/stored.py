@@ -7,7 +7,6 @@ written shows up as an invalid row, wherever it is missing, at no cost to the re
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from dataclasses import dataclass
@@ -16,33 +15,21 @@ from typing import Any
 import numpy as np
 import zarr
 from numpy.typing import NDArray
-from zarr.storage import LocalStore
 
 from streamhalf.data.block import RowRange
 from streamhalf.data.plain_chunks import has_checksum, is_plain, prefetch_plain, read_plain
+from streamhalf.data.zarr_private import (
+    are_whole_shards,
+    chunk_key,
+    is_checksum_error,
+    refill,
+)
 from streamhalf.errors import DataError
 from streamhalf.names import one_line
 from streamhalf.retry import retrying
 
-zarrs: Any
-try:
-    import zarrs
-except ImportError:
-    zarrs = None
-
 MISSING = "is missing from the store"
 """What is said of a chunk that is not there."""
-
-
-def refill(array: zarr.Array[Any], fill_value: Any) -> zarr.Array[Any]:
-    """The same stored array, read with another fill value, and with the fastest codecs."""
-    metadata = dataclasses.replace(array.metadata, fill_value=array.dtype.type(fill_value))
-    refilled = zarr.AsyncArray(metadata=metadata, store_path=array.store_path, config=array.config)
-    if array.shards is not None and isinstance(array.store, LocalStore) and zarrs is not None:
-        # measured: compiled codecs read shards faster, plain chunks slower than Zarr's own
-        pipeline = zarrs.ZarrsCodecPipeline.from_array_metadata_and_store(metadata, array.store)
-        object.__setattr__(refilled, "codec_pipeline", pipeline)
-    return zarr.Array(refilled)
 
 
 def impossible_value(dtype: np.dtype[Any]) -> Any:
@@ -156,7 +143,8 @@ def _read(
     """Rows, and the fill value (one that no valid row can hold) where there are none stored."""
     if (plain := read_plain(array, rows, parts=parts)) is not None:
         return plain
-    filled = refill(array, impossible_value(array.dtype) if fill_value is None else fill_value)
+    value = impossible_value(array.dtype) if fill_value is None else fill_value
+    filled = refill(array, value, compiled=are_whole_shards(array, rows))
     try:
         return retrying(lambda: np.asarray(filled[rows.start : rows.stop]))
     except Exception as error:
@@ -180,12 +168,12 @@ def _damage(array: zarr.Array[Any], rows: RowRange, error: Exception) -> str:
         try:
             array[window]
         except Exception as cause:
-            key = array.metadata.encode_chunk_key(index)
             last = min((index[0] + 1) * pieces[0], array.shape[0]) - 1
+            key = chunk_key(array, index)
             where = f"rows {index[0] * pieces[0]} to {last} (object {array.path}/{key})"
             error = cause
             break
-    if "checksum do not match" in str(error):  # the rest of that text is raw bytes
+    if is_checksum_error(error):  # its text is raw bytes
         return (
             f"{array.path}: cannot read {where}: its checksum does not fit its content, so the "
             "object was changed or damaged after it was written; restore it"

@@ -7,19 +7,14 @@ import concurrent.futures
 import os
 import queue
 import time
-import uuid
 import warnings
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dask import threaded
-from dask._task_spec import DataNode, List, Task, TaskRef  # Dask's specification of graphs
 from dask.callbacks import Callback
-from dask.delayed import Delayed
-from dask.highlevelgraph import HighLevelGraph
-from dask.typing import Key
 
-from streamhalf.engine.job import Counted, Job, OnProgress, merge
+from streamhalf.engine.dask_graph import build_graph
+from streamhalf.engine.job import Counted, Job, OnProgress
 from streamhalf.errors import StreamhalfError
 
 if TYPE_CHECKING:
@@ -32,69 +27,6 @@ _STUCK_SECONDS = 300.0
 """A cluster without a working worker is given up after this: a batch queue may take minutes."""
 
 _RESUME = "passes that were saved stay saved: run again with --resume (with --checkpoint)"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Graph:
-    """A job as Dask tasks: built directly, for `dask.delayed` takes half a millisecond a task."""
-
-    tasks: dict[Key, Any]
-    leaves: tuple[Key, ...]
-    root: Key
-
-    def layers(self) -> HighLevelGraph:
-        """The tasks as one layer, which Dask takes as it is: a bare dict it would digest first."""
-        return HighLevelGraph.from_collections(str(self.root), self.tasks)
-
-    def delayed(self) -> Delayed:
-        """The root as a lazy object that can be computed with others."""
-        return Delayed(self.root, self.layers(), layer=str(self.root))
-
-
-def build_graph(job: Job) -> Graph:
-    """The tasks of a job; names start with the job's readable name."""
-    name = job.name.replace("-", "_")  # Dask ends the prefix it shows at a part such as "-1"
-    token = uuid.uuid4().hex  # a pass that runs again must not meet results of another run
-    tasks = _lazy_rows(job.items)
-    context = DataNode(f"{name}-context-{token}", job.context)
-    leaves = [
-        Task(f"{name}-map-{token}-{i}", job.leaf, context.ref(), _argument(item))
-        for i, item in enumerate(job.items)
-    ]
-    tasks |= {task.key: task for task in (context, *leaves)}
-    nodes, level = leaves, 0
-    while len(nodes) > 1:
-        groups = [nodes[i : i + job.split_every] for i in range(0, len(nodes), job.split_every)]
-        nodes = [
-            group[0]
-            if len(group) == 1
-            else Task(
-                f"{name}-combine-{token}-{level}-{i}",
-                merge,
-                context.ref(),
-                job.combine,
-                List(*(node.ref() for node in group)),
-            )
-            for i, group in enumerate(groups)
-        ]
-        tasks |= {task.key: task for task in nodes}
-        level += 1
-    return Graph(tasks, tuple(task.key for task in leaves), nodes[0].key)
-
-
-def _argument(item: Any) -> Any:
-    """An item as a task takes it: Dask Delayed objects in it become references to their tasks."""
-    if not isinstance(item, tuple) or not any(isinstance(part, Delayed) for part in item):
-        return item
-    return List(*(TaskRef(part.key) if isinstance(part, Delayed) else part for part in item))
-
-
-def _lazy_rows(items: tuple[Any, ...]) -> dict[Key, Any]:
-    """The tasks behind all Dask Delayed objects in items; those of one array share one graph."""
-    parts = (part for item in items if isinstance(item, tuple) for part in item)
-    graphs = (part.__dask_graph__() for part in parts if isinstance(part, Delayed))
-    distinct = {id(graph): graph for graph in graphs}
-    return {key: task for graph in distinct.values() for key, task in graph.items()}
 
 
 class ThreadsEngine:

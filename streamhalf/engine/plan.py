@@ -14,7 +14,7 @@ from dask.delayed import Delayed, delayed
 from streamhalf.data.arrays import DaskReader
 from streamhalf.data.block import Block, RowRange
 from streamhalf.data.source import BLOCK_NBYTES, Source
-from streamhalf.engine.cluster import build_graph
+from streamhalf.engine.dask_graph import build_graph
 from streamhalf.engine.job import Counted, Engine, Job, run_job
 from streamhalf.engine.process import settle_worker
 from streamhalf.errors import MemoryBudgetError

@@ -1,7 +1,6 @@
 """A page /streamhalf on the Dask scheduler's own dashboard, fed through its event log.
 
-Nothing else in the package touches internal interfaces of `distributed`. The page comes up when a
-run on a cluster begins (`install`), or with the scheduler:
+The page comes up when a run on a cluster begins (`install`), or with the scheduler:
 
     dask scheduler --preload streamhalf.report.dashboard
 """
@@ -20,6 +19,15 @@ from typing import TYPE_CHECKING, Any
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from streamhalf.events import Event, Observer, PassProgress, RunStarted, fan_out
+from streamhalf.report.distributed_private import (
+    add_plugin,
+    dress,
+    find_dashboard,
+    has_plugin,
+    logged,
+    put_under_menu,
+    serve_pages,
+)
 from streamhalf.report.live import TOPIC, Board, Happening, RunClosed, encode
 from streamhalf.report.slab_watch import SECONDS_BETWEEN_COUNTS, ClusterSlabs
 
@@ -61,9 +69,11 @@ class PagePlugin(SchedulerPlugin):
 
     async def start(self, scheduler: Scheduler) -> None:
         """Take in what is in the log already, and serve the page."""
-        for _, message in scheduler.get_events(TOPIC):
+        for message in logged(scheduler, TOPIC):
             self.board.take(message)
-        _serve(scheduler, self.board)
+        draw = zip(PAGES, (_draw_framed, _draw_bare), strict=True)
+        pages = {path: functools.partial(function, self.board) for path, function in draw}
+        serve_pages(scheduler, pages, menu=PAGES[0].strip("/"))
 
     def log_event(self, topic: str, msg: Any) -> None:
         """Take in a message of a run."""
@@ -100,12 +110,11 @@ def install(client: Client) -> Installation:
 
 async def _add_page(dask_scheduler: Scheduler) -> str:
     """Add the page; returns why it cannot be, in words."""
-    if PagePlugin.name in dask_scheduler.plugins:
+    if has_plugin(dask_scheduler, PagePlugin.name):
         return ""
     try:
-        _dashboard(dask_scheduler)
-        plugin = PagePlugin()
-        await dask_scheduler.register_scheduler_plugin(plugin, PagePlugin.name, idempotent=True)
+        find_dashboard(dask_scheduler)
+        await add_plugin(dask_scheduler, PagePlugin(), PagePlugin.name)
     except ImportError as error:
         return f"the scheduler has no bokeh to draw with ({error})"
     except LookupError as error:
@@ -113,63 +122,21 @@ async def _add_page(dask_scheduler: Scheduler) -> str:
     return ""
 
 
-def _dashboard(scheduler: Scheduler) -> Any:
-    """The Bokeh application behind the scheduler's dashboard."""
-    from bokeh.server.tornado import BokehTornado
-
-    for application in scheduler.http_application.applications:
-        if isinstance(application, BokehTornado):
-            return application
-    raise LookupError("the scheduler runs without a dashboard")
-
-
-def _serve(scheduler: Scheduler, board: Board) -> None:
-    """Serve the pages beside those of the dashboard, in its menu and its list of plots."""
-    from distributed.dashboard.core import BokehApplication
-    from distributed.dashboard.scheduler import template_variables
-    from tornado.ioloop import IOLoop
-
-    main = _dashboard(scheduler)
-    variables = template_variables(scheduler)
-    page = PAGES[0].strip("/")
-    if page not in variables["pages"]:
-        variables["pages"].append(page)
-    draw = {PAGES[0]: _draw_framed, PAGES[1]: _draw_bare}
-    own = BokehApplication(
-        {path: functools.partial(function, board) for path, function in draw.items()},
-        scheduler,
-        prefix=main.prefix,
-        template_variables=variables,
-    )
-    scheduler.http_application.add_application(own)
-    own.initialize(IOLoop.current())
-    own.start()
-    # individual-plots.json, which the lab extension reads, lists those of the first application
-    main._applications.update({path: own._applications[path] for path in PAGES})
-
-
 def _draw_bare(board: Board, scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
     """Fill a document with the page alone."""
-    from distributed.dashboard.components import add_periodic_callback
-    from distributed.dashboard.components.scheduler import BOKEH_THEME
-
     from streamhalf.report.page import Page
 
     page = Page(board)
     page.update()
-    add_periodic_callback(doc, page, _REDRAW_MS)
+    dress(doc, page, milliseconds=_REDRAW_MS)
     doc.title = "streamhalf"
-    doc.theme = BOKEH_THEME
     doc.add_root(page.root)
 
 
 def _draw_framed(board: Board, scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
     """Fill a document with the page under the dashboard's menu."""
-    from distributed.dashboard.components.scheduler import env
-
     _draw_bare(board, scheduler, extra, doc)
-    doc.template = env.get_template("simple.html")
-    doc.template_variables.update(extra)
+    put_under_menu(doc, extra)
 
 
 class DashboardObserver:

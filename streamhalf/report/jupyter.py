@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import itertools
+import json
 import sys
 import threading
 import time
@@ -62,7 +63,7 @@ class Monitor:
         self._numbers = itertools.count(1)
         self._local = ""
         self._lock = threading.Lock()
-        self._seen: set[float] = set()
+        self._seen: set[int] = set()
         self._listening = False
         self._screen: _Notebook | _Text = _Notebook() if _has_kernel() else _Text()
         self._due = 0.0
@@ -94,11 +95,12 @@ class Monitor:
 
     def _take(self, event: tuple[float, Any]) -> None:
         """A message with the scheduler's time, unless it is known or of a run shown already."""
+        # heard and read in the log it is the same text; its time alone may be that of others too
+        known_by = hash(json.dumps(event, default=str))
         with self._lock:
-            at, message = event
-            if at not in self._seen and not self._local:
-                self._seen.add(at)
-                self._board.take(message)
+            if known_by not in self._seen and not self._local:
+                self._seen.add(known_by)
+                self._board.take(event[1])
 
     def __call__(self, event: Event) -> None:
         """Show an event of a run in this process."""

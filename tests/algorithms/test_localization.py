@@ -25,9 +25,9 @@ from streamhalf.algorithms.localization import (
 )
 from streamhalf.algorithms.localized_update import LocalizedUpdate, UpdateOutcome
 from streamhalf.data.block import Block, RowRange
-from streamhalf.data.synthetic import SyntheticSpec, generate, plant
 from streamhalf.records import Judgement, Outcome, overall_outcome
 from streamhalf.reductions.localized import LocalizedPartial
+from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 
 DIM = 2
 EPS = 0.25

@@ -8,8 +8,8 @@ import pytest
 from streamhalf.algorithms.localized_update import LocalizedUpdate, UpdateOutcome
 from streamhalf.algorithms.proper_learner import ProperLearner
 from streamhalf.data.block import Block, RowRange
-from streamhalf.data.synthetic import SyntheticSpec, generate, plant
 from streamhalf.records import Outcome, overall_outcome
+from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers import AcceptanceTester, MomentTester
 
 N_ROWS, DIM = 120_000, 4

@@ -7,8 +7,8 @@ import pytest
 
 from streamhalf.algorithms.proper_learner import ProperLearner
 from streamhalf.data.block import Block, RowRange
-from streamhalf.data.synthetic import SyntheticSpec, generate, plant
 from streamhalf.records import Outcome, overall_outcome
+from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers import MomentTester
 
 

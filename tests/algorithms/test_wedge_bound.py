@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from streamhalf.algorithms.wedge_bound import WedgeBound, join_outcomes, wedge_beta
 from streamhalf.data.block import Block, RowRange
-from streamhalf.data.synthetic import SyntheticSpec, generate, plant
 from streamhalf.records import Outcome
 from streamhalf.reductions import SlabCovariance, Windowed
+from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers import SlabCovarianceTester, SlabMassTester
 
 EPS = 0.1

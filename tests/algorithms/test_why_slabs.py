@@ -14,8 +14,8 @@ from scripts.evaluation.atoms import draw_problem
 from scripts.evaluation.drawing import Problem, draw, learn
 from scripts.evaluation.search import best_in_plane, error_of
 from streamhalf.api import plan
-from streamhalf.data.synthetic import SyntheticSpec
 from streamhalf.records import FitResult, Outcome, Verdict, overall_outcome
+from streamhalf.synthetic.spec import SyntheticSpec
 
 EPS = 0.05
 SLAB_TESTERS = ("slab mass", "slab covariance")

@@ -17,7 +17,7 @@ from zarr.codecs import Crc32cCodec
 import streamhalf
 from streamhalf import DataError, open_source
 from streamhalf.cli import main
-from streamhalf.data import stored
+from streamhalf.data import zarr_private
 from streamhalf.data.schema import LabelCoding, find_coding
 from tests.conftest import make_rows, write_arrays
 
@@ -265,7 +265,7 @@ def test_damage__is_a_data_error_that_names_the_place(damaged: tuple[Path, str])
 def test_damage__of_shards_is_found_without_compiled_codecs_too(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored, "zarrs", None)
+    monkeypatch.setattr(zarr_private, "zarrs", None)
     damage, message = CASES[case]
     damage(tmp_path / "rows.zarr")
     with pytest.raises(DataError, match=message):

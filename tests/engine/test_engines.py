@@ -21,7 +21,7 @@ import streamhalf
 from streamhalf import DataError, StreamhalfError, UsageError, Verdict, open_source
 from streamhalf.data.source import Source
 from streamhalf.engine import Counted, Engine, Job, lazy_pass, open_engine, opening, plan_pass
-from streamhalf.engine.cluster import ClusterEngine, ThreadsEngine, available_cpus, build_graph
+from streamhalf.engine.cluster import ClusterEngine, ThreadsEngine, available_cpus
 from streamhalf.engine.local import SerialEngine
 from streamhalf.engine.plan import run_pass
 from streamhalf.engine.run import Run
@@ -169,15 +169,6 @@ def test_tree__is_the_same_on_a_cluster(client: Client, n_items: int, split_ever
     result = ClusterEngine(client).run(job, seen.append)
     assert result.partial == SerialEngine().run(job, lambda rows: None).partial
     assert sorted(seen) == sorted(job.rows)
-
-
-def test_build_graph__names_tasks_after_the_pass(source: Source) -> None:
-    job = plan_pass("first pass", source, BUNDLE).job(lazy=True)
-    keys, again = (set(build_graph(job).tasks) for _ in range(2))
-    assert all(key.startswith("first pass-") for key in keys)
-    for kind, n_tasks in (("context", 1), ("map", N_CHUNKS), ("combine", 4)):
-        assert sum(key.startswith(f"first pass-{kind}-") for key in keys) == n_tasks
-    assert not keys & again  # a pass that runs again must not meet results of another run
 
 
 def test_progress__adds_up_to_all_rows(engine: Engine, source: Source) -> None:

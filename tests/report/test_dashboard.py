@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,11 +25,11 @@ from streamhalf.records import Verdict
 from streamhalf.report import dashboard
 from streamhalf.report.dashboard import PagePlugin, dashboard_observer, install, mirrored
 from streamhalf.report.live import TOPIC, RunClosed, RunView, decode, encode
+from tests.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-PATIENCE = 60.0
 QUICK = {"certificate_degree": 0, "eps": 0.2}
 
 
@@ -40,6 +40,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
         path, rows=120_000, dim=3, chunk_rows=4_000, marginal="gaussian", noise="chow", rate=0.05
     )
     return path
+
+
+def last_run(client: Client) -> RunView:
+    """The latest run on the page, which has ended; its last message may be under way."""
+    wait_until(lambda: runs_on(client)[-1].closed, "the end of the run")
+    return runs_on(client)[-1]
 
 
 def runs_on(client: Client) -> list[RunView]:
@@ -56,13 +62,6 @@ def fetch(url: str) -> str:
     with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
         text: str = answer.read().decode()
         return text
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.05)
 
 
 class FakeClient:
@@ -101,10 +100,10 @@ def test_fit__appears_on_the_page_with_few_messages(client: Client, store: str) 
     started = time.monotonic()
     result = streamhalf.fit(store, client=client, **QUICK)
     seconds = time.monotonic() - started
+    run = last_run(client)
     messages = [message for _, message in client.get_events(TOPIC)[known:]]
     assert 2 <= len(messages) <= 6 * seconds + 4  # of the run, and of its two workers
     assert len(json.dumps(messages)) < 40_000
-    run = runs_on(client)[-1]
     assert (run.command, run.source, run.status) == ("fit", store, result.verdict)
     assert [one.name for one in run.passes] == [one.name for one in result.passes]
     assert all(one.done for one in run.passes)
@@ -124,9 +123,8 @@ def test_other_commands__appear_too(
     else:
         model = streamhalf.Halfspace((1.0, 0.0, 0.0))
         streamhalf.predict(store, model=model, out=tmp_path / "signs.zarr", client=client)
-    run = runs_on(client)[-1]
+    run = last_run(client)
     assert run.command == command
-    assert run.closed
     assert not run.error
 
 
@@ -137,7 +135,7 @@ def test_mirrored__says_that_a_run_failed(client: Client) -> None:
 
     with pytest.raises(DataError):
         fail()
-    run = runs_on(client)[-1]
+    run = last_run(client)
     assert (run.source, run.status, run.error) == ("bad.zarr", "failed", "DataError")
 
 
@@ -145,27 +143,37 @@ def test_page__closes_the_runs_of_a_client_that_left(client: Client) -> None:
     install(client)
     with Client(client.scheduler.address, set_as_default=False) as other:
         dashboard_observer(other)(RunStarted("fit", "left.zarr", 10, 2))
-        wait_for(lambda: runs_on(client)[-1].source == "left.zarr")
-    wait_for(lambda: runs_on(client)[-1].closed)
-    assert runs_on(client)[-1].error == "client left"
+        wait_until(lambda: runs_on(client)[-1].source == "left.zarr", "the run's beginning")
+    assert last_run(client).error == "client left"
     _, events = decode(client.get_events(TOPIC)[-1][1])  # monitors hear of it too
     assert events[-1][1] == RunClosed("client left")
 
 
-def test_observer__sends_few_messages_and_the_latest_progress() -> None:
+def test_observer__sends_few_messages_and_the_latest_progress(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    between = 0.1
+    assert dashboard.SECONDS_BETWEEN_MESSAGES > 1 / 3
+    monkeypatch.setattr(dashboard, "SECONDS_BETWEEN_MESSAGES", between)
     fake = FakeClient()
     observe = dashboard_observer(fake)
     observe(PassStarted("initial", 10**9, 10**6))
-    until, done = time.monotonic() + 1.5, 0
-    while time.monotonic() < until:
-        done += 1
-        observe(PassProgress("initial", done, 10**9))
+    done = 0
+
+    def go_on() -> bool:
+        nonlocal done
+        for _ in range(1000):
+            done += 1
+            observe(PassProgress("initial", done, 10**9))
+        return len(fake.messages) >= 4
+
+    wait_until(go_on, "four messages")
     observe(RunEnded(Verdict.ACCEPTED))
     observe.close()
     regular = fake.times[:-1]  # the last one, at the end of the run, does not wait
-    assert min(b - a for a, b in itertools.pairwise(regular)) > 1 / 3
-    assert len(fake.messages) <= 6
+    assert min(b - a for a, b in itertools.pairwise(regular)) > 0.9 * between
     happened = [event for message in fake.messages for _, event in decode(message)[1]]
+    assert len(happened) <= 1 + len(fake.messages) + 2  # of progress, only the latest is told
     assert isinstance(happened[0], PassStarted)
     progress = [event.rows_done for event in happened if isinstance(event, PassProgress)]
     assert progress == sorted(progress)
@@ -178,7 +186,7 @@ def test_observer__gives_up_silently() -> None:
     fake = FakeClient(OSError("the scheduler is gone"))
     observe = dashboard_observer(fake)
     observe(RunStarted("fit", "rows.zarr", 10, 2))
-    wait_for(lambda: len(fake.times) == 1 and observe._over)
+    wait_until(lambda: len(fake.times) == 1 and observe._over, "the first message")
     observe(RunEnded(Verdict.ACCEPTED))
     observe.close()
     assert len(fake.times) == 1
@@ -225,7 +233,7 @@ def programs(folder: Path) -> Iterator[str]:
                 started.append(
                     subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
                 )
-        wait_for(lambda: file.exists() and file.stat().st_size > 0)
+        wait_until(lambda: file.exists() and file.stat().st_size > 0, "the scheduler's start")
         yield json.loads(file.read_text())["address"]
     finally:
         for process in reversed(started):
@@ -250,7 +258,7 @@ def test_preload__the_page_follows_a_run_in_a_browser(
         part = SlabsCounted("final", 0.5, (3,), ((10, 60, 80, 85, 70, 15),))
         watched = dashboard_observer(client)
         watched(RunStarted("fit", "under-way.zarr", 1000, 2))
-        wait_for(lambda: bool(runs_on(client)))
+        wait_until(lambda: bool(runs_on(client)), "the run's beginning")
         client.log_event(TOPIC, encode(watched.run, [(time.time(), part)]))
         page.wait_for_function(
             "Bokeh.documents[0].to_json_string().includes('320 rows so far')",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,8 @@ from streamhalf.events import PassEnded, PassStarted, RunEnded, RunStarted
 from streamhalf.records import PassRecord, Verdict
 from streamhalf.report.dashboard import dashboard_observer
 from streamhalf.report.jupyter import enable, monitor, result_html
-from streamhalf.report.live import TOPIC
+from streamhalf.report.live import TOPIC, encode
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.report.conftest import Results
@@ -101,8 +101,8 @@ def test_monitor__hears_of_runs_that_others_started(
             for event in STORY:
                 observe(event)
             observe.close()
-            while not has_closed(client.get_events(TOPIC)[before:]):
-                time.sleep(0.01)  # messages of another client travel by themselves
+            # messages of another client travel by themselves
+            wait_until(lambda: has_closed(client.get_events(TOPIC)[before:]), "the run's end")
         assert capsys.readouterr().out.splitlines() == LINES
         after = dashboard_observer(elsewhere)
         after(STORY[0])
@@ -178,21 +178,47 @@ def test_kernel__renews_one_output_and_shows_results(tmp_path: Any) -> None:
     assert "REJECTED" in Text(threaded.data["text/html"]).words
 
 
+def wait_for_delivery(client: Client) -> None:
+    """Wait until the client has heard all that the scheduler has told it: news come in order."""
+    heard: list[Any] = []
+    client.subscribe_topic("marker", heard.append)
+
+    def hears() -> bool:
+        client.log_event("marker", "here")
+        return bool(heard)
+
+    wait_until(hears, "the marker")
+    client.unsubscribe_topic("marker")
+
+
 def test_monitor__fetches_the_beginning_of_a_run_that_it_missed(
     client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with monitor(client) as watch:
         watch._listening = False  # as if the scheduler did not know yet that somebody listens
         observe = dashboard_observer(client)
-        observe(STORY[0])
-        while not client.get_events(TOPIC) or STORY[0].source not in str(client.get_events(TOPIC)):
-            time.sleep(0.01)
-        time.sleep(0.2)
-        watch._listening = True
         before = len(client.get_events(TOPIC))
+        observe(STORY[0])
+        wait_until(lambda: len(client.get_events(TOPIC)) > before, "the beginning")
+        wait_for_delivery(client)
+        watch._listening = True
         for event in STORY[1:]:
             observe(event)
         observe.close()
-        while len(client.get_events(TOPIC)) == before:
-            time.sleep(0.01)
+        wait_until(lambda: has_closed(client.get_events(TOPIC)[before:]), "the run's end")
     assert capsys.readouterr().out.splitlines() == LINES
+
+
+def test_monitor__messages_of_one_moment_are_all_taken() -> None:
+    """A clock may give one time to two messages; one message that comes twice is taken once."""
+    watch = monitor()
+    at = 1_700_000_000.0
+    for i, event in enumerate(STORY):
+        message = encode("run", [(float(i), event)])
+        watch._take((at, message))
+        watch._take((at, {**message, "events": tuple(message["events"])}))
+    (run,) = watch._board.runs.values()
+    assert [one.name for one in run.passes] == ["initial"]
+    assert run.passes[0].done
+    assert run.verdict is Verdict.ACCEPTED
+    assert watch._board.version == len(STORY)

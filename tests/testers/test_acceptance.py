@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 from streamhalf.data.block import Block, RowRange
-from streamhalf.data.synthetic import SyntheticSpec, generate, plant
 from streamhalf.records import Outcome
 from streamhalf.reductions import LabelCounts, Localized
+from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.acceptance import ACCEPTANCE_TOLERANCE, AcceptanceTester
 
 DELTAS = (0.5, 0.25, 0.125, 0.03, 0.005)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from streamhalf.data.block import Block, RowRange
-from streamhalf.data.synthetic import SyntheticSpec, generate, plant
 from streamhalf.kernels.slabs import count_slabs, number_slabs
 from streamhalf.records import Outcome, overall_outcome
 from streamhalf.reductions import CandidateSlabs
+from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.slab_mass import (
     SlabMassTester,
     count_scales,

@@ -6,9 +6,9 @@ import math
 
 from streamhalf.data.block import RowRange
 from streamhalf.data.stores import Column, Target
-from streamhalf.data.synthetic import Planted, SyntheticSpec, generate, require_integer
 from streamhalf.errors import UsageError
 from streamhalf.records import to_json
+from streamhalf.synthetic.spec import Planted, SyntheticSpec, generate, require_integer
 
 DEFAULT_CHUNK_ROWS = 2**18
 

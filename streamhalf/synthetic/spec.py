@@ -15,8 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import RowRange
-from streamhalf.data.marginals import Cell, Marginal, cell_generator, cell_rows, draw_features
-from streamhalf.data.noise import (
+from streamhalf.errors import UsageError
+from streamhalf.kernels.margins import margins
+from streamhalf.kernels.streams import Stream
+from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.synthetic.marginals import Cell, Marginal, cell_generator, cell_rows, draw_features
+from streamhalf.synthetic.noise import (
     DIRECTIONS,
     NO_FLIPS,
     CleanRows,
@@ -26,16 +30,12 @@ from streamhalf.data.noise import (
     choose_directions,
     flip_scores,
 )
-from streamhalf.errors import UsageError
-from streamhalf.kernels.margins import margins
-from streamhalf.kernels.uniforms import uniforms_at
 
 PILOT_ROWS = 2**20
 DTYPES = ("float32", "float64")
 
-# Far from the small stream numbers of passes: a run with the seed of its data draws other numbers.
-_STREAMS = int.from_bytes(b"synth", "big") << 8
-_FEATURES, _DIRECTIONS, _NOISE = (_STREAMS + number for number in range(3))
+# a seed names a data set, so these numbers never change
+_FEATURES, _DIRECTIONS, _NOISE = (Stream.SYNTHETIC + number for number in range(3))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

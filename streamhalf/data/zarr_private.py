@@ -1,0 +1,82 @@
+"""What is used of Zarr beyond its public interface: all of it is here.
+
+tests/data/test_zarr_private.py holds what is relied upon, and says what changed upstream.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import zarr
+from zarr.codecs import BytesCodec, Crc32cCodec
+from zarr.core.metadata import ArrayV3Metadata
+from zarr.storage import LocalStore
+
+from streamhalf.data.block import RowRange
+
+zarrs: Any
+try:
+    import zarrs
+except ImportError:
+    zarrs = None
+
+
+def refill(array: zarr.Array[Any], fill_value: Any, *, compiled: bool = False) -> zarr.Array[Any]:
+    """The same stored array, read with another fill value, and by compiled codecs if it can be."""
+    metadata = dataclasses.replace(array.metadata, fill_value=array.dtype.type(fill_value))
+    refilled = zarr.AsyncArray(metadata=metadata, store_path=array.store_path, config=array.config)
+    if compiled and isinstance(array.store, LocalStore) and zarrs is not None:
+        pipeline = zarrs.ZarrsCodecPipeline.from_array_metadata_and_store(metadata, array.store)
+        object.__setattr__(refilled, "codec_pipeline", pipeline)
+    return zarr.Array(refilled)
+
+
+def are_whole_shards(array: zarr.Array[Any], rows: RowRange) -> bool:
+    """Whether rows are nothing but full shards: what compiled codecs read faster.
+
+    Of a part of a shard, and of one that is full only with its fill values, they do not look at the
+    checksum; plain chunks they read more slowly.
+    """
+    if array.shards is None:
+        return False
+    edges = (rows.start, rows.stop, *array.shape[1:])
+    shards = (array.shards[0], *array.shards)
+    return all(edge % shard == 0 for edge, shard in zip(edges, shards, strict=True))
+
+
+def chunk_key(array: zarr.Array[Any], index: tuple[int, ...]) -> str:
+    """Name of a stored chunk, or shard, below its array."""
+    return str(array.metadata.encode_chunk_key(index))
+
+
+def chunk_file(array: zarr.Array[Any], index: tuple[int, ...]) -> Path:
+    """The file of a chunk in a store on this machine."""
+    return Path(cast(LocalStore, array.store).root) / array.path / chunk_key(array, index)
+
+
+def is_checksum_error(error: Exception) -> bool:
+    """Whether Zarr says that a chunk does not fit its checksum; it has no error of its own kind."""
+    return "checksum do not match" in str(error)
+
+
+def plain_checksum(array: zarr.Array[Any]) -> bool | None:
+    """Whether plain chunks end with a checksum; None where chunks are not plain.
+
+    A plain chunk is a file with the bytes of its rows, in this machine's order.
+    """
+    metadata = array.metadata
+    if not isinstance(array.store, LocalStore) or not isinstance(metadata, ArrayV3Metadata):
+        return None
+    if array.chunks[1:] != array.shape[1:] or array.dtype.kind not in "fiub":
+        return None
+    first, *others = metadata.codecs
+    if not isinstance(first, BytesCodec):
+        return None
+    if array.dtype.itemsize > 1 and (first.endian is None or first.endian.value != sys.byteorder):
+        return None
+    if not others:
+        return False
+    return True if len(others) == 1 and isinstance(others[0], Crc32cCodec) else None

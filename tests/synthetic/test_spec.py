@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamhalf.data.block import RowRange
+from streamhalf.errors import UsageError
+from streamhalf.kernels.margins import margins
+from streamhalf.synthetic import spec as synthetic
+from streamhalf.synthetic.marginals import (
+    Marginal,
+    cell_rows,
+)
+from streamhalf.synthetic.noise import Noise
+from streamhalf.synthetic.spec import (
+    Generated,
+    Planted,
+    SyntheticSpec,
+    generate,
+    plant,
+)
+from tests.synthetic.specs import RATE, SIGMAS, make_spec, whole
+
+SCORED = [noise for noise in Noise if noise.needs_pilot]
+
+
+def count_disagreements(planted: Planted, rows: Generated) -> int:
+    return int(np.count_nonzero((margins(rows.X, planted.v) >= 0) != (rows.y > 0)))
+
+
+@st.composite
+def row_ranges(draw: st.DrawFn, rows: int) -> RowRange:
+    start, stop = sorted(draw(st.tuples(st.integers(0, rows), st.integers(0, rows))))
+    return RowRange(start, stop)
+
+
+@pytest.mark.parametrize("noise", Noise)
+@pytest.mark.parametrize("marginal", Marginal)
+@settings(max_examples=6, deadline=None, derandomize=True, database=None)
+@given(data=st.data())
+def test_generate__is_the_same_whatever_the_chunking(
+    marginal: Marginal, noise: Noise, data: st.DataObject
+) -> None:
+    spec = make_spec(marginal, noise)
+    planted, everything = whole(spec)
+    part = data.draw(row_ranges(spec.rows))
+    rows = generate(spec, planted, part)
+    np.testing.assert_array_equal(rows.X, everything.X[part.start : part.stop])
+    np.testing.assert_array_equal(rows.y, everything.y[part.start : part.stop])
+    assert rows.n_flipped == count_disagreements(planted, rows)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dim", [1, 65, 3000])
+def test_generate__is_the_same_whatever_the_chunking_in_any_dimension(dim: int, dtype: str) -> None:
+    spec = make_spec("hole", "near", dim=dim, dtype=dtype, rows=2 * cell_rows(dim) + 7)
+    planted, everything = whole(spec)
+    cuts = [0, 1, cell_rows(dim) - 3, cell_rows(dim) + 5, spec.rows]
+    parts = [generate(spec, planted, RowRange(*pair)) for pair in itertools.pairwise(cuts)]
+    assert everything.X.dtype == dtype
+    np.testing.assert_array_equal(np.concatenate([part.X for part in parts]), everything.X)
+    np.testing.assert_array_equal(np.concatenate([part.y for part in parts]), everything.y)
+    assert sum(part.n_flipped for part in parts) == everything.n_flipped
+
+
+@pytest.mark.parametrize("marginal", Marginal)
+def test_generate__fewer_rows_are_a_prefix(marginal: Marginal) -> None:
+    _, more = whole(make_spec(marginal))
+    _, fewer = whole(make_spec(marginal, rows=20_001))
+    np.testing.assert_array_equal(fewer.X, more.X[:20_001])
+    np.testing.assert_array_equal(fewer.y, more.y[:20_001])
+
+
+@pytest.mark.parametrize("marginal", Marginal)
+def test_generate__no_row_comes_twice(marginal: Marginal) -> None:
+    _, rows = whole(make_spec(marginal, dim=40))
+    # 40 fair signs coincide for one of 8e8 pairs with probability below 1e-3 for another seed
+    assert len(np.unique(rows.X, axis=0)) == len(rows.X)
+
+
+@pytest.mark.parametrize("change", [{"seed": 6}, {"marginal": "laplace"}, {"dtype": "float64"}])
+def test_generate__another_spec_draws_other_rows(change: dict[str, Any]) -> None:
+    _, rows = whole(make_spec())
+    _, others = whole(make_spec(**change))
+    assert not np.any(np.isclose(rows.X, others.X, rtol=1e-6, atol=0).all(axis=1))
+
+
+def test_generate__rows_outside_are_refused() -> None:
+    spec = make_spec()
+    with pytest.raises(UsageError, match=r"row_range: 0 to 40001 .* 40000"):
+        generate(spec, plant(spec), RowRange(0, 40_001))
+
+
+@pytest.mark.parametrize("marginal", ["gaussian", "rademacher", "gauss-hermite", "hole", "shifted"])
+@pytest.mark.parametrize("noise", SCORED)
+@pytest.mark.parametrize("rows", [37, 40_000])
+def test_generate__flips_the_exact_share(marginal: str, noise: Noise, rows: int) -> None:
+    planted, drawn = whole(make_spec(marginal, noise, rows=rows))
+    assert drawn.n_flipped == round(RATE * rows)
+    assert count_disagreements(planted, drawn) == drawn.n_flipped
+
+
+@pytest.mark.parametrize("marginal", ["gaussian", "rademacher"])
+def test_generate__random_noise_flips_the_share(marginal: str) -> None:
+    planted, rows = whole(make_spec(marginal, "random"))
+    n = len(rows.y)
+    spread = math.sqrt(n * RATE * (1 - RATE))
+    # failure probability below 2e-9 for another seed
+    assert abs(rows.n_flipped - RATE * n) < SIGMAS * spread
+    assert count_disagreements(planted, rows) == rows.n_flipped
+
+
+@pytest.mark.parametrize("marginal", ["gaussian", "rademacher"])
+@pytest.mark.parametrize("noise", SCORED)
+def test_plant__pilot_sets_the_share_of_all_rows(
+    marginal: str, noise: Noise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n_pilot, n = 20_000, 100_000
+    monkeypatch.setattr(synthetic, "PILOT_ROWS", n_pilot)
+    spec = make_spec(marginal, noise, rows=n, seed=8)
+    planted = plant(spec)
+    pilot = generate(spec, planted, RowRange(0, n_pilot))
+    rest = generate(spec, planted, RowRange(n_pilot, n))
+    assert pilot.n_flipped == round(RATE * n_pilot)
+    spread = math.sqrt(RATE * (1 - RATE) * (1 / n_pilot + 1 / (n - n_pilot)))
+    # failure probability below 2e-9 for another seed
+    assert abs(rest.n_flipped / (n - n_pilot) - RATE) < SIGMAS * spread
+
+
+@pytest.mark.parametrize("noise", SCORED)
+def test_generate__flips_the_rows_that_the_noise_names(noise: Noise) -> None:
+    planted, rows = whole(make_spec(noise=noise))
+    margin, side = margins(rows.X, planted.v), margins(rows.X, planted.u)
+    clean = np.where(margin >= 0, 1, -1)
+    flipped = clean != rows.y
+    inside = (margin > 0) & (side < 0)
+    score = {
+        Noise.NEAR: abs(margin),
+        Noise.FAR: -abs(margin),
+        Noise.CHOW: -clean * side,
+        Noise.WEDGE: np.where(inside, margin / np.where(inside, -side, 1), np.inf),
+    }[noise]
+    assert np.isfinite(score[flipped]).all()
+    assert score[flipped].max() <= score[~flipped].min()
+
+
+def test_generate__labels_without_noise_are_those_of_the_planted_vector() -> None:
+    for marginal in Marginal:
+        planted, rows = whole(make_spec(marginal))
+        assert rows.n_flipped == 0
+        assert set(np.unique(rows.y)) == {-1, 1}
+        np.testing.assert_array_equal(rows.y > 0, margins(rows.X, planted.v) >= 0)
+
+
+def test_plant__wedge_without_enough_rows_is_refused() -> None:
+    spec = make_spec("gauss-hermite", "wedge", planted="axis", rate=0.2)
+    with pytest.raises(UsageError, match=r"rate: 0.2 .* share 0\.\d+ .* lower the rate"):
+        plant(spec)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 50])
+def test_plant__directions_are_orthonormal(dim: int) -> None:
+    for name, first in (("axis", 1.0), ("diagonal", dim**-0.5), ("generic", None)):
+        planted = plant(make_spec(dim=dim, planted=name))
+        assert np.linalg.norm(planted.v) == pytest.approx(1, abs=1e-6)
+        assert np.linalg.norm(planted.u) == pytest.approx(float(dim > 1))
+        assert planted.u @ planted.v == pytest.approx(0, abs=1e-12)
+        np.testing.assert_array_equal(planted.v, planted.v.astype(np.float32))
+        if first is not None:
+            assert planted.v[0] == pytest.approx(first)
+    generic = plant(make_spec(dim=50)).v
+    assert abs(generic @ plant(make_spec(dim=50, seed=6)).v) < 0.99
+
+
+def test_planted_and_spec__pickle() -> None:
+    spec = make_spec(noise="chow")
+    planted, rows = whole(spec)
+    spec_again, planted_again = pickle.loads(pickle.dumps((spec, planted)))
+    again = generate(spec_again, planted_again, RowRange(0, spec.rows))
+    assert spec_again == spec
+    np.testing.assert_array_equal(again.y, rows.y)
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("rows", {"rows": 0}),
+        ("rows", {"rows": 1.5}),
+        ("rows", {"rows": True}),
+        ("dim", {"dim": 0}),
+        ("dim", {"dim": 1, "noise": "chow", "rate": RATE}),
+        ("dim", {"dim": 1, "noise": "wedge", "rate": RATE}),
+        ("dim", {"dim": 1, "marginal": "correlated"}),
+        ("dim", {"dim": 1, "marginal": "low-rank"}),
+        ("marginal", {"marginal": "cauchy"}),
+        ("noise", {"noise": "loud"}),
+        ("rate", {"rate": 0.1}),
+        ("rate", {"noise": "random"}),
+        ("rate", {"noise": "random", "rate": -0.1}),
+        ("rate", {"noise": "random", "rate": 0.5}),
+        ("rate", {"noise": "random", "rate": math.nan}),
+        ("rate", {"noise": "random", "rate": "0.1"}),
+        ("rate", {"noise": "wedge", "rate": 0.25}),
+        ("seed", {"seed": -1}),
+        ("seed", {"seed": 2**64}),
+        ("planted", {"planted": "sideways"}),
+        ("dtype", {"dtype": "int8"}),
+    ],
+)
+def test_spec__bad_value_is_named(field: str, changes: dict[str, Any]) -> None:
+    good = {"rows": 100, "dim": 3, "marginal": "gaussian", "noise": "none"}
+    with pytest.raises(UsageError) as caught:
+        SyntheticSpec(**(good | changes))
+    message = str(caught.value)
+    assert message.startswith(f"{field}: ")
+    assert str(changes.get(field, 0)) in message
+
+
+def test_streams__keep_their_numbers() -> None:
+    """A seed names a data set: another stream number would give it other rows."""
+    streams = (synthetic._FEATURES, synthetic._DIRECTIONS, synthetic._NOISE)
+    assert streams == (0x73796E746800, 0x73796E746801, 0x73796E746802)

@@ -1,0 +1,17 @@
+"""Waiting for what happens elsewhere: as long as a busy machine may need, and no longer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+PATIENCE = 120.0
+
+
+def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = PATIENCE) -> None:
+    """Look at a condition until it holds; fail with what never happened."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {seconds:g} s")
+        time.sleep(0.02)
