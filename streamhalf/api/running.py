@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from streamhalf.config import RunConfig, check_names
+from streamhalf.config import RunConfig
 from streamhalf.data.opening import DataLike, open_source
 from streamhalf.data.source import Source
 from streamhalf.data.whitening import Whitening
@@ -31,6 +31,7 @@ from streamhalf.records import (
 )
 from streamhalf.reductions.covariance import Covariance
 from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs
+from streamhalf.settings import check_names
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -138,13 +139,12 @@ def open_checkpoint(
             f"checkpoint: {public_name(os.fspath(url))} is a file; name a folder, which is made if "
             "there is none"
         )
-    where_it_runs = {"scheduler", "n_workers"}
     identity = {
         "data fingerprint": source.fingerprint,
         "rows of data": source.n_rows,
         "blocks of data": len(source.blocks),
         "version": Versions.current().streamhalf,
-    } | {name: getattr(config, name) for name in RunConfig.names() if name not in where_it_runs}
+    } | config.identity()
     return Checkpoint(Folder(os.fspath(url), storage_options), identity, resume=resume)
 
 
