@@ -100,7 +100,8 @@ class Setting:
         if self.kind is bool:
             return None if isinstance(value, bool) else "is not True or False; use one of them"
         number, noun = (Integral, "whole number") if self.kind is int else (Real, "number")
-        if isinstance(value, bool) or not isinstance(value, number):
+        is_number = isinstance(value, number) and not isinstance(value, bool)
+        if not is_number:
             return f"is not a {noun}; use one from {self.limits}"
         low, high = self.within
         if not low <= value <= high:
