@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from streamhalf import api
-from streamhalf.cli.flags import Store, Switch, Whole, takes
+from streamhalf.cli.flags import File, Place, Store, Switch, Whole, takes
 from streamhalf.cli.options import ResultConsole, calling, naming, read_config
 from streamhalf.data.marginals import Marginal
 from streamhalf.data.noise import DIRECTIONS, Noise
@@ -24,7 +24,7 @@ from streamhalf.report.terminal import show_store
     example="synth data.zarr --rows 1000000 --dim 10 --noise chow --rate 0.05",
 )
 def synth(
-    out: str,
+    out: Place,
     /,
     *,
     rows: Whole,
@@ -81,7 +81,7 @@ def synth(
             overwrite=overwrite,
             **call,
         )
-    print(f"wrote {plural(rows, 'row')} of {plural(dim, 'feature')} to {public_name(out)}")
+    print(f"wrote {plural(rows, 'row')} of {plural(dim, 'feature')} to {public_name(str(out))}")
     print(f"planted error {error:.6f} (marginal {marginal}, noise {noise})")
     return 0
 
@@ -103,8 +103,8 @@ def predict(
     store: Store,
     /,
     *,
-    model: Annotated[str, Parameter(metavar="FILE")],
-    out: Annotated[str, Parameter(metavar="PRED")],
+    model: File,
+    out: Annotated[Place, Parameter(metavar="PRED")],
     force: Switch = False,
     overwrite: Switch = False,
     **given: Any,
@@ -123,10 +123,10 @@ def predict(
         replace an existing store
     """
     fitted = read_model(model)
-    with naming("model", model), calling(given) as call:
+    with naming("model", str(model)), calling(given) as call:
         n_positive = api.predict(
             store, model=fitted, out=out, force=force, overwrite=overwrite, **call
         )
     said = f"{plural(n_positive, 'row')} {'is' if n_positive == 1 else 'are'} +1"
-    print(f"wrote predictions to {public_name(out)}: {said}")
+    print(f"wrote predictions to {public_name(str(out))}: {said}")
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
@@ -17,8 +18,10 @@ def _read_whole(kind: type, tokens: Any) -> int:
     return parse_whole(tokens[0].value)
 
 
-Store = Annotated[str, Parameter(help="path or URL of a Zarr store")]
-File = Annotated[str | None, Parameter(metavar="FILE")]
+# values are text, as URLs are; it is for Path that shells complete files
+Place = str | Path
+Store = Annotated[Place, Parameter(help="path or URL of a Zarr store")]
+File = Annotated[Place, Parameter(metavar="FILE")]
 Switch = Annotated[bool, Parameter(show_default=False)]
 Whole = Annotated[int, Parameter(metavar="N", converter=_read_whole)]
 
@@ -29,7 +32,7 @@ def _flag(python_name: str, kind: Any, default: Any, **described: Any) -> inspec
     return inspect.Parameter(python_name, keyword, default=default, annotation=annotation)
 
 
-_file = partial(_flag, kind=str, default=None, metavar="FILE")
+_file = partial(_flag, kind=Place, default=None, metavar="FILE")
 _SHARED = (
     _flag("quiet", bool, False, show_default=False, help="no progress, no notices"),
     _file(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from streamhalf import api
-from streamhalf.cli.flags import File, Store, Switch, Whole, takes
+from streamhalf.cli.flags import File, Place, Store, Switch, Whole, takes
 from streamhalf.cli.options import calling, check_writable, finish, naming, read_config
 from streamhalf.errors import UsageError
 from streamhalf.files import read_result, read_weights
@@ -22,7 +22,7 @@ from streamhalf.report.terminal import (
     show_verification,
 )
 
-Result = Annotated[str, Parameter(help="what fit or certify wrote")]
+Result = Annotated[Place, Parameter(help="what fit or certify wrote")]
 
 _COMMON = ("where it runs", "names", "quiet", "log_json", "storage_option", "config", "json")
 
@@ -72,7 +72,7 @@ def fit(
     store: Store,
     /,
     *,
-    checkpoint: Annotated[str | None, Parameter(metavar="FOLDER")] = None,
+    checkpoint: Annotated[Place | None, Parameter(metavar="FOLDER")] = None,
     resume: Switch = False,
     **given: Any,
 ) -> int:
@@ -95,9 +95,7 @@ def fit(
     *("tau", "whiten", "certificate_degree", "certificate_rows", "report", *_COMMON),
     example="certify data.zarr --weights weights.npy --json certificate.json",
 )
-def certify(
-    store: Store, /, *, weights: Annotated[str, Parameter(metavar="FILE")], **given: Any
-) -> int:
+def certify(store: Store, /, *, weights: File, **given: Any) -> int:
     """Certify a linear classifier: its error, and a bound that no halfspace can beat.
 
     Parameters
@@ -106,7 +104,7 @@ def certify(
         .npy vector, JSON list or object with normal and offset, or a result file
     """
     vector = read_weights(weights)
-    with naming("weights", weights), calling(given) as call:
+    with naming("weights", str(weights)), calling(given) as call:
         result = api.certify(store, weights=vector, **call)
     finish(given, result, show_certificate)
     return 0
@@ -123,21 +121,22 @@ def verify(
     block_rows
         read in other pieces than the stored chunks
     """
-    if "://" in result or os.path.isdir(result):
-        right = (store, result) if os.path.isfile(store) else ("RESULT", "STORE")
+    if "://" in str(result) or os.path.isdir(result):
+        found = public_name(str(result))
+        right = f"{public_name(str(store))} {found}" if os.path.isfile(store) else "RESULT STORE"
         raise UsageError(
-            f"verify: {public_name(result)} is no result file but a store; the result file comes "
-            f"first: streamhalf verify {public_name(right[0])} {public_name(right[1])}"
+            f"verify: {found} is no result file but a store; the result file comes first: "
+            f"streamhalf verify {right}"
         )
     document = read_result(result)
-    with naming("document", result), calling(given) as call:
+    with naming("document", str(result)), calling(given) as call:
         verification = api.verify(document, store, block_rows=block_rows, **call)
     finish(given, verification, show_verification)
     return 0 if verification.holds else 12
 
 
 @takes(example="report result.json --out result.html")
-def report(result: Result, /, *, out: File = None, **given: Any) -> int:
+def report(result: Result, /, *, out: File | None = None, **given: Any) -> int:
     """Write a result file as one HTML page with figures that opens anywhere.
 
     Parameters
