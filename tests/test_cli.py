@@ -14,9 +14,7 @@ import zarr
 import streamhalf
 from streamhalf import MomentTestResult, UsageError, api
 from streamhalf.cli import main
-from streamhalf.cli.options import parse_storage
 from streamhalf.records import from_json
-from streamhalf.settings import parse_size
 from tests.conftest import StoreWriter, make_rows
 
 COMMANDS = ("synth", "inspect", "predict", "test", "plan", "fit", "certify", "verify", "report")
@@ -313,48 +311,6 @@ def test_test__names_a_json_file_that_cannot_be_written(
     assert output.out == ""  # refused before any work
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("1000000", 1_000_000),
-        ("1e6", 1_000_000),
-        ("512b", 512),
-        ("2KiB", 2048),
-        ("1.5M", 3 << 19),
-        ("500 MiB", 500 << 20),
-        ("2GiB", 2 << 30),
-        ("2gb", 2 << 30),
-        ("1T", 1 << 40),
-    ],
-)
-def test_parse_size__reads_units(text: str, size: int) -> None:
-    assert parse_size("memory-limit", text) == size
-
-
-@pytest.mark.parametrize("text", ["", "GiB", "x", "2XiB", "nan", "inf", "1,5G"])
-def test_parse_size__refuses_other_words(text: str) -> None:
-    with pytest.raises(UsageError, match=r"memory-limit: .* is not a size; write 2GiB or 500MiB"):
-        parse_size("memory-limit", text)
-
-
-def test_parse_storage__reads_words_and_numbers() -> None:
-    pairs = ["anon=true", "secure=False", "retries=3", "key=a=b", "empty="]
-    assert parse_storage(pairs) == {
-        "anon": True,
-        "secure": False,
-        "retries": 3,
-        "key": "a=b",
-        "empty": "",
-    }
-    assert parse_storage([]) is None
-
-
-@pytest.mark.parametrize("pair", ["anon", "=true", ""])
-def test_parse_storage__refuses_what_is_no_pair(pair: str) -> None:
-    with pytest.raises(UsageError, match=r"storage-option: .* has no value; write KEY=VALUE"):
-        parse_storage([pair])
-
-
 def test_storage_options__reach_the_storage(capsys: Captured) -> None:
     url = "memory://test-cli/rows.zarr"
     options = ["--storage-option", "skip_instance_cache=true", "--quiet"]
@@ -372,6 +328,29 @@ def test_module__runs_as_a_program(tmp_path: Path) -> None:
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line == f"streamhalf: error: {tmp_path / 'nothing'}: no such store; check the path"
+
+
+def test_install_completion__names_commands_flags_and_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    script = tmp_path / "streamhalf.bash"
+    assert main(["--install-completion", "--shell", "bash", "--output", str(script)]) == 0
+    assert str(script) in capsys.readouterr().out
+
+    def complete(*words: str) -> list[str]:
+        """What bash proposes in the place of the last word."""
+        line = " ".join(f"'{word}'" for word in words)
+        ask = f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _streamhalf"
+        command = ["bash", "-c", f'{ask}; printf "%s\\n" "${{COMPREPLY[@]}}"']
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        return done.stdout.split()
+
+    assert complete("streamhalf", "") == list(COMMANDS)
+    assert complete("streamhalf", "ver") == ["verify"]
+    assert complete("streamhalf", "fit", "x.zarr", "--mem") == ["--memory-limit"]
+    assert complete("streamhalf", "fit", "x.zarr", "--mode", "s") == ["strict"]
+    assert complete("streamhalf", "fit", f"{tmp_path}/str") == [str(script)]
 
 
 @pytest.fixture(scope="module")

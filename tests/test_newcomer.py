@@ -19,7 +19,6 @@ from streamhalf import UsageError
 from streamhalf.cli import main
 from streamhalf.files import write_json
 from streamhalf.records import Verdict
-from streamhalf.settings import parse_whole
 from tests.conftest import StoreWriter, make_rows
 from tests.test_predict import make_model
 
@@ -44,13 +43,8 @@ def test_plan__names_the_one_that_is_wrong(capsys: Captured) -> None:
     assert capsys.readouterr().err == "streamhalf: error: dim: -3 given; must be at least 1\n"
 
 
-@pytest.mark.parametrize(("text", "number"), [("1e6", 10**6), ("12", 12), ("2.5e3", 2500)])
-def test_whole__reads_numbers_as_they_are_written(text: str, number: int) -> None:
-    assert parse_whole(text) == number
-
-
 @pytest.mark.parametrize("text", ["1.5", "many", "nan", "inf", "1e400", ""])
-def test_whole__refuses_other_words(text: str, capsys: Captured) -> None:
+def test_plan__refuses_other_words(text: str, capsys: Captured) -> None:
     assert main(["plan", "--dim", "3", "--rows", text]) == 2
     assert "is not a whole number" in capsys.readouterr().err
 
