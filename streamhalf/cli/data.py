@@ -24,48 +24,26 @@ from streamhalf.report.terminal import show_store
     example="synth data.zarr --rows 1000000 --dim 10 --noise chow --rate 0.05",
 )
 def synth(
-    out: Place,
+    out: Annotated[Place, Parameter(help="path or URL of the new Zarr store")],
     /,
     *,
-    rows: Whole,
-    dim: Whole,
-    marginal: Annotated[str, Parameter(choices=[*Marginal])] = "gaussian",
-    noise: Annotated[str, Parameter(choices=[*Noise])] = "none",
-    rate: float = 0.0,
-    planted: Annotated[str, Parameter(choices=DIRECTIONS)] = "generic",
-    dtype: Annotated[str, Parameter(choices=DTYPES)] = "float32",
-    chunk_rows: Whole = DEFAULT_CHUNK_ROWS,
-    seed: Whole = 0,
-    overwrite: Switch = False,
+    rows: Annotated[Whole, Parameter(help="rows")],
+    dim: Annotated[Whole, Parameter(help="features")],
+    marginal: Annotated[
+        str, Parameter(choices=[*Marginal], help="law of the features")
+    ] = "gaussian",
+    noise: Annotated[str, Parameter(choices=[*Noise], help="which labels are flipped")] = "none",
+    rate: Annotated[float, Parameter(help="share of flipped labels")] = 0.0,
+    planted: Annotated[
+        str, Parameter(choices=DIRECTIONS, help="direction of the halfspace")
+    ] = "generic",
+    dtype: Annotated[str, Parameter(choices=DTYPES, help="of the features")] = "float32",
+    chunk_rows: Annotated[Whole, Parameter(help="rows in a stored chunk")] = DEFAULT_CHUNK_ROWS,
+    seed: Annotated[Whole, Parameter(help="names the data set")] = 0,
+    overwrite: Annotated[Switch, Parameter(help="replace an existing store")] = False,
     **given: Any,
 ) -> int:
-    """Write a labelled data set with a planted halfspace and chosen label noise.
-
-    Parameters
-    ----------
-    out
-        path or URL of the new Zarr store
-    rows
-        rows
-    dim
-        features
-    marginal
-        law of the features
-    noise
-        which labels are flipped
-    rate
-        share of flipped labels
-    planted
-        direction of the halfspace
-    dtype
-        of the features
-    chunk_rows
-        rows in a stored chunk
-    seed
-        names the data set
-    overwrite
-        replace an existing store
-    """
+    """Write a labelled data set with a planted halfspace and chosen label noise."""
     with calling(given) as call:
         error = api.synth(
             out,
@@ -103,25 +81,13 @@ def predict(
     store: Store,
     /,
     *,
-    model: File,
-    out: Annotated[Place, Parameter(metavar="PRED")],
-    force: Switch = False,
-    overwrite: Switch = False,
+    model: Annotated[File, Parameter(help="what fit --json wrote")],
+    out: Annotated[Place, Parameter(metavar="PRED", help="path or URL of the new store")],
+    force: Annotated[Switch, Parameter(help="also with a run not accepted")] = False,
+    overwrite: Annotated[Switch, Parameter(help="replace an existing store")] = False,
     **given: Any,
 ) -> int:
-    """Write the predictions of a fitted halfspace, chunk by chunk.
-
-    Parameters
-    ----------
-    model
-        what fit --json wrote
-    out
-        path or URL of the new store
-    force
-        also with a run not accepted
-    overwrite
-        replace an existing store
-    """
+    """Write the predictions of a fitted halfspace, chunk by chunk."""
     fitted = read_model(model)
     with naming("model", str(model)), calling(given) as call:
         n_positive = api.predict(

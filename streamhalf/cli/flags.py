@@ -66,21 +66,16 @@ def _setting_flag(name: str, setting: Setting) -> inspect.Parameter:
         setting.check(name, value)
         return value
 
-    is_switch = setting.kind is bool
-    metavar = {float: "X", int: "SIZE" if setting.is_size else "N", str: "NAME"}
-    return _flag(
-        name,
-        bool if is_switch else str,
-        setting.default,
-        name=setting.flag,
-        negative=f"--no-{name}" if is_switch else (),
-        converter=None if is_switch else read,
-        choices=setting.words if setting.kind is str and setting.words else None,
-        metavar=None if setting.words and setting.kind is str else metavar.get(setting.kind),
-        group=_GROUPS[setting.group],
-        help=setting.help,
-        show_default=False if is_switch else lambda _: setting.shown_default,
-    )
+    described: dict[str, Any] = {"help": setting.help, "group": _GROUPS[setting.group]}
+    if setting.kind is bool:  # the negative overrides a file
+        described |= {"negative": f"--no-{name.replace('_', '-')}", "show_default": False}
+        return _flag(name, bool, setting.default, **described)
+    described |= {"name": setting.flag, "converter": read}
+    described["show_default"] = lambda _: setting.shown_default
+    if setting.kind is str and setting.words:
+        return _flag(name, str, setting.default, choices=setting.words, **described)
+    metavar = "SIZE" if setting.is_size else {float: "X", int: "N", str: "NAME"}[setting.kind]
+    return _flag(name, str, setting.default, metavar=metavar, **described)
 
 
 def takes(*names: str, example: str) -> Callable[[Any], Any]:

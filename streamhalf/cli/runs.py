@@ -42,22 +42,12 @@ def test(store: Store, /, **given: Any) -> int:
 )
 def plan(
     *,
-    dim: Whole,
-    n_rows: Annotated[Whole | None, Parameter("--rows")] = None,
-    reuse: Switch = False,
+    dim: Annotated[Whole, Parameter(help="features")],
+    n_rows: Annotated[Whole | None, Parameter("--rows", help="rows at hand")] = None,
+    reuse: Annotated[Switch, Parameter(help="all rows in every pass")] = False,
     **given: Any,
 ) -> int:
-    """Say which eps a number of rows can judge, or how many rows an eps needs.
-
-    Parameters
-    ----------
-    dim
-        features
-    n_rows
-        rows at hand
-    reuse
-        all rows in every pass
-    """
+    """Say which eps a number of rows can judge, or how many rows an eps needs."""
     settings = {**read_config(given).parameters, **({"rows": "reuse"} if reuse else {})}
     record = api.plan(dim=dim, n_rows=n_rows, **settings)
     finish(given, record, show_plan)
@@ -72,19 +62,16 @@ def fit(
     store: Store,
     /,
     *,
-    checkpoint: Annotated[Place | None, Parameter(metavar="FOLDER")] = None,
-    resume: Switch = False,
+    checkpoint: Annotated[
+        Place | None,
+        Parameter(metavar="FOLDER", help="path or URL that takes the result of every pass"),
+    ] = None,
+    resume: Annotated[
+        Switch, Parameter(help="go on from what the checkpoint folder holds")
+    ] = False,
     **given: Any,
 ) -> int:
-    """Learn a halfspace with error O(opt) + eps, or say why that cannot be trusted.
-
-    Parameters
-    ----------
-    checkpoint
-        path or URL that takes the result of every pass
-    resume
-        go on from what the checkpoint folder holds
-    """
+    """Learn a halfspace with error O(opt) + eps, or say why that cannot be trusted."""
     with calling(given) as call:
         result = api.fit(store, checkpoint=checkpoint, resume=resume, **call)
     finish(given, result, show_fit)
@@ -95,14 +82,17 @@ def fit(
     *("tau", "whiten", "certificate_degree", "certificate_rows", "report", *_COMMON),
     example="certify data.zarr --weights weights.npy --json certificate.json",
 )
-def certify(store: Store, /, *, weights: File, **given: Any) -> int:
-    """Certify a linear classifier: its error, and a bound that no halfspace can beat.
-
-    Parameters
-    ----------
-    weights
-        .npy vector, JSON list or object with normal and offset, or a result file
-    """
+def certify(
+    store: Store,
+    /,
+    *,
+    weights: Annotated[
+        File,
+        Parameter(help=".npy vector, JSON list or object with normal and offset, or a result file"),
+    ],
+    **given: Any,
+) -> int:
+    """Certify a linear classifier: its error, and a bound that no halfspace can beat."""
     vector = read_weights(weights)
     with naming("weights", str(weights)), calling(given) as call:
         result = api.certify(store, weights=vector, **call)
@@ -112,15 +102,16 @@ def certify(store: Store, /, *, weights: File, **given: Any) -> int:
 
 @takes(*_COMMON, example="verify result.json data.zarr")
 def verify(
-    result: Result, store: Store, /, *, block_rows: Whole | None = None, **given: Any
+    result: Result,
+    store: Store,
+    /,
+    *,
+    block_rows: Annotated[
+        Whole | None, Parameter(help="read in other pieces than the stored chunks")
+    ] = None,
+    **given: Any,
 ) -> int:
-    """Recompute the claims of a result file from the data; exit code 12 if one fails.
-
-    Parameters
-    ----------
-    block_rows
-        read in other pieces than the stored chunks
-    """
+    """Recompute the claims of a result file from the data; exit code 12 if one fails."""
     if "://" in str(result) or os.path.isdir(result):
         found = public_name(str(result))
         right = f"{public_name(str(store))} {found}" if os.path.isfile(store) else "RESULT STORE"
@@ -136,14 +127,16 @@ def verify(
 
 
 @takes(example="report result.json --out result.html")
-def report(result: Result, /, *, out: File | None = None, **given: Any) -> int:
-    """Write a result file as one HTML page with figures that opens anywhere.
-
-    Parameters
-    ----------
-    out
-        the page; without it, RESULT with the ending .html
-    """
+def report(
+    result: Result,
+    /,
+    *,
+    out: Annotated[
+        File | None, Parameter(help="the page; without it, RESULT with the ending .html")
+    ] = None,
+    **given: Any,
+) -> int:
+    """Write a result file as one HTML page with figures that opens anywhere."""
     source = Path(result)
     target = Path(out or source.with_suffix(".html"))
     check_writable(str(target), "out")
