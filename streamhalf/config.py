@@ -1,184 +1,177 @@
-"""`RunConfig`: every parameter of a run, validated; the only home of defaults."""
+"""`RunConfig`: every setting of a run, each declared once; and YAML files of them."""
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
-from collections.abc import Iterable, Mapping
+import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from numbers import Integral, Real
-from reprlib import repr as shown
+from functools import partial
 from typing import Any
 
 import yaml
 
 from streamhalf.errors import UsageError
 from streamhalf.records.codes import Position
+from streamhalf.settings import Setting, check_names, setting
 
-CHOICES = {
-    "mode": ("practical", "strict"),
-    "schedule": ("adaptive", "halving"),
-    "rows": ("auto", "chunks", "rows", "reuse"),
-}
-"""Parameters that take one of a few words."""
+SMALLEST_EPS, LARGEST_EPS = 1e-4, 0.25
 
 LEAST_CERTIFICATE_ROWS = 1 << 16
 """64 windows: that none of them is taken has a chance below 1e-27."""
 
-_REAL = ("eps", "tau", "moment_tolerance", "spectral_tolerance", "max_ratio")
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _LARGEST_FILE = 1 << 20
+
+_learning = partial(setting, group="learning")
+_statistics = partial(setting, group="statistics")
+_certificate = partial(setting, group="certificate")
+_where = partial(setting, group="where it runs")
+_names = partial(setting, group="names")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """Parameters of a run.
+    """Settings of a run."""
 
-    Parameters
-    ----------
-    eps
-        Accuracy to be judged, or "auto" for the smallest that the rows can judge.
-    tau
-        Probability of a wrong statement: that true N(0, I) data are not accepted (shared over all
-        tests of the run), or that a bound on the source of the rows does not hold.
-    degree
-        Even degree k of the moment test (Algorithm 1).
-    moment_tolerance
-        Largest normalised Hermite moment that soundness allows.
-    spectral_tolerance
-        Largest operator norm of the (Hermite) second-moment matrix minus I.
-    whiten
-        Estimate mean and covariance first and test the whitened features.
-    mode
-        "practical", or "strict" for the paper's own parameters (which no data set can meet).
-    schedule
-        "adaptive" (delta halves after a small step) or "halving" (the paper's, from 1/100).
-    rows
-        How passes share rows: "auto" (disjoint chunks where they are exchangeable, else sampled
-        rows), "chunks", "rows" or "reuse" (all rows in every pass, for small data).
-    certificate_degree
-        Even degree of the slab moments behind the certificate; 0 for no certificate, "auto" for
-        what costs little: 6 up to 6 features, else 4.
-    certificate_rows
-        Rows behind the certificate's moments: "all", a number (taken in windows of 1,024 rows
-        spread over the data), or "auto" for all up to the larger of 2^23 and 300 d² / error. All
-        rows are read and enter the digest.
-    max_ratio
-        Accept only if the certified ratio U/L is at most this; None for no such demand.
-    seed
-        Seed of all randomness.
-    scheduler
-        "serial", "threads", "processes", or the address of a Dask scheduler.
-    n_workers
-        Threads or processes on this machine; None means one per core.
-    memory_limit
-        Bytes one worker process may use.
-    split_every
-        Partials combined by one task.
-    features, labels
-        Names of the two arrays in a store.
-    """
-
-    eps: float | str = "auto"
-    tau: float = 0.01
-    degree: int = 4
-    moment_tolerance: float = 0.1
-    spectral_tolerance: float = 0.3
-    whiten: bool = False
-    mode: str = "practical"
-    schedule: str = "adaptive"
-    rows: str = "auto"
-    certificate_degree: int | str = "auto"
-    certificate_rows: int | str = "auto"
-    max_ratio: float | None = None
-    seed: int = 0
-    scheduler: str = "threads"
-    n_workers: int | None = None
-    memory_limit: int = 2 << 30
-    split_every: int = 8
-    features: str = "X"
-    labels: str = "y"
+    eps: float | str = _learning(
+        "auto",
+        float,
+        (SMALLEST_EPS, LARGEST_EPS),
+        words=("auto",),
+        help="accuracy to be judged, or auto for the smallest that the rows can judge",
+    )
+    tau: float = _statistics(
+        0.01,
+        float,
+        (1e-12, 0.5),
+        help="probability of a wrong statement: that true N(0, I) data are not accepted (shared "
+        "over all tests of the run), or that a bound on the source of the rows does not hold",
+    )
+    degree: int = _statistics(4, int, (2, 8), even=True, help="even degree k of the moment test")
+    moment_tolerance: float = _statistics(
+        0.1, float, (1e-6, 1.0), help="largest normalised Hermite moment that soundness allows"
+    )
+    spectral_tolerance: float = _statistics(
+        0.3,
+        float,
+        (1e-6, 1.0),
+        help="largest operator norm of the (Hermite) second-moment matrix minus I",
+    )
+    whiten: bool = _statistics(
+        False, bool, help="estimate mean and covariance first, work on whitened features"
+    )
+    mode: str = _learning(
+        "practical",
+        str,
+        words=("practical", "strict"),
+        help="practical, or strict for the paper's own parameters (which no data set can meet)",
+    )
+    schedule: str = _learning(
+        "adaptive",
+        str,
+        words=("adaptive", "halving"),
+        help="how the scale of the localisation shrinks: adaptive (it halves after a small step) "
+        "or halving (the paper's, from 1/100)",
+    )
+    rows: str = _learning(
+        "auto",
+        str,
+        words=("auto", "chunks", "rows", "reuse"),
+        help="how passes share the rows: disjoint chunks, sampled rows, auto (chunks where rows "
+        "are exchangeable, else rows), or reuse (all rows in every pass, for small data)",
+    )
+    certificate_degree: int | str = _certificate(
+        "auto",
+        int,
+        (0, 8),
+        words=("auto",),
+        even=True,
+        help="even degree of the slab moments behind the certificate; 0 for no certificate, auto "
+        "for what costs little: 6 up to 6 features, else 4",
+    )
+    certificate_rows: int | str = _certificate(
+        "auto",
+        int,
+        (LEAST_CERTIFICATE_ROWS, 2**62),
+        words=("auto", "all"),
+        help="rows behind the certificate's moments: all, a number (taken in windows of 1,024 "
+        "rows spread over the data), or auto for all up to the larger of 2^23 and "
+        "300 d² / error; all rows are read and enter the digest",
+    )
+    max_ratio: float | None = _certificate(
+        None, float, (1.0, 1e6), help="accept only if the certified ratio U/L is at most this"
+    )
+    seed: int = _statistics(0, int, (0, 2**63 - 1), help="seed of all randomness")
+    scheduler: str = _where(
+        "threads",
+        str,
+        may_change=True,
+        help="serial, threads, processes, or the address or file of a Dask scheduler",
+    )
+    n_workers: int | None = _where(
+        None,
+        int,
+        (1, 4096),
+        flag="--workers",
+        may_change=True,
+        help="threads or processes on this machine; without it, one per core",
+    )
+    memory_limit: int = _where(
+        2 << 30,
+        int,
+        (1 << 20, 1 << 50),
+        is_size=True,
+        may_change=True,
+        help="bytes that one worker process may use",
+    )
+    split_every: int = _where(8, int, (2, 256), help="partial results combined by one task")
+    features: str = _names("X", str, help="name of the array of the features")
+    labels: str = _names("y", str, help="name of the array of the labels")
 
     def __post_init__(self) -> None:
-        if self.eps != "auto":
-            _within("eps", self.eps, 1e-4, 0.25)
-        for name, choices in CHOICES.items():
-            _one_of(name, getattr(self, name), choices)
-        _within("tau", self.tau, 1e-12, 0.5)
-        _whole("degree", self.degree, 2, 8)
-        if self.degree % 2:
-            raise UsageError(f"degree: {self.degree} is odd; use an even degree from 2 to 8")
-        _check_certificate_degree(self.certificate_degree)
-        if self.certificate_rows not in ("auto", "all"):
-            if isinstance(self.certificate_rows, str):
-                raise UsageError(
-                    f"certificate_rows: {shown(self.certificate_rows)} is no number of rows; use "
-                    f"auto, all or a whole number from {LEAST_CERTIFICATE_ROWS}"
-                )
-            _whole("certificate_rows", self.certificate_rows, LEAST_CERTIFICATE_ROWS, 2**62)
-        if self.max_ratio is not None:
-            _within("max_ratio", self.max_ratio, 1.0, 1e6)
-            if self.certificate_degree == 0:
-                raise UsageError("max_ratio: needs a certificate; set certificate_degree to auto")
-        _within("moment_tolerance", self.moment_tolerance, 1e-6, 1.0)
-        _within("spectral_tolerance", self.spectral_tolerance, 1e-6, 1.0)
-        _whole("seed", self.seed, 0, 2**63 - 1)
-        if self.n_workers is not None:
-            _whole("n_workers", self.n_workers, 1, 4096)
-        _check_memory_limit(self.memory_limit)
-        _whole("split_every", self.split_every, 2, 256)
-        if not isinstance(self.whiten, bool):
-            raise UsageError(f"whiten: {shown(self.whiten)} is not True or False; use one of them")
-        for name in ("scheduler", "features", "labels"):
-            if not isinstance(getattr(self, name), str):
-                raise UsageError(f"{name}: {shown(getattr(self, name))} is not text; give a string")
+        for name, declared in SETTINGS.items():
+            declared.check(name, getattr(self, name))
+        if self.max_ratio is not None and self.certificate_degree == 0:
+            raise UsageError("max_ratio: needs a certificate; set certificate_degree to auto")
 
     @property
     def position(self) -> Position:
         """How rows are laid before they are tested."""
         return Position.ISOTROPIC if self.whiten else Position.STORED
 
-    def identity(self) -> dict[str, Any]:
-        """What must agree for a run to go on with another's passes."""
-        where_it_runs = {"scheduler", "n_workers", "memory_limit"}
-        return {name: getattr(self, name) for name in self.names() if name not in where_it_runs}
-
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        """The names of all parameters."""
-        return tuple(field.name for field in fields(cls))
+        """The names of all settings."""
+        return tuple(SETTINGS)
+
+    def identity(self) -> dict[str, Any]:
+        """What must agree for a run to be resumed."""
+        return {n: getattr(self, n) for n, said in SETTINGS.items() if not said.may_change}
 
 
-def check_names(given: Iterable[str], known: tuple[str, ...], where: str) -> None:
-    """Refuse names that are not known, with the nearest one that is."""
-    for name in given:
-        if name not in known:
-            close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.4)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-            raise UsageError(f"{where}: unknown parameter {shown(name)}; {hint}")
+SETTINGS: Mapping[str, Setting] = {one.name: one.metadata["setting"] for one in fields(RunConfig)}
+"""The declarations by name, in the order of the docs."""
 
-
-def parse_size(name: str, text: str) -> int:
-    """Bytes from 2GiB, 512M or 1000000."""
-    number = text.strip().lower().removesuffix("ib").removesuffix("b")
-    unit = number[-1:] if number[-1:] in _UNITS else ""
-    try:
-        return int(float(number.removesuffix(unit)) * _UNITS[unit])
-    except (ValueError, OverflowError):
-        raise UsageError(f"{name}: {text!r} is not a size; write 2GiB or 500MiB") from None
+RunConfig.__doc__ = "Settings of a run.\n\nParameters\n----------\n" + "\n".join(
+    f"{name}\n" + textwrap.fill(declared.help, 96, initial_indent="    ", subsequent_indent="    ")
+    for name, declared in SETTINGS.items()
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """Parameters of a run by name, and options of the storage."""
+    """Settings of a run by name, and options of the storage."""
 
     parameters: Mapping[str, Any]
     storage_options: Mapping[str, Any] | None
 
 
 def load_config(path: str | os.PathLike[str]) -> ConfigFile:
-    """Read a YAML file of `RunConfig` fields and, if it likes, `storage_options`."""
+    """Read a YAML file of `RunConfig` fields and, if it likes, `storage_options`.
+
+    Text is read as the text of a flag is: 2GiB is a size, and 1e-3 a number, which YAML 1.1 takes
+    for text because it has no point.
+    """
     name = os.fspath(path)
     try:
         with open(name, encoding="utf-8") as file:
@@ -199,52 +192,8 @@ def load_config(path: str | os.PathLike[str]) -> ConfigFile:
     if options is not None and not isinstance(options, dict):
         raise UsageError(f"{name}: storage_options: expected 'name: value' lines")
     check_names(content, RunConfig.names(), name)
-    if isinstance(content.get("memory_limit"), str):
-        content["memory_limit"] = parse_size("memory_limit", content["memory_limit"])
-    for real in _REAL:
-        # YAML 1.1 takes 1e-3 for text, because it has no point
-        if re.fullmatch(r"[0-9]+[eE][-+]?[0-9]+", str(content.get(real))):
-            content[real] = float(content[real])
-    return ConfigFile(content, options)
-
-
-def _check_certificate_degree(degree: Any) -> None:
-    if degree == "auto":
-        return
-    if isinstance(degree, str):
-        raise UsageError(
-            f"certificate_degree: {shown(degree)} is no degree; use auto, 0, 2, 4, 6 or 8"
-        )
-    _whole("certificate_degree", degree, 0, 8)
-    if degree % 2:
-        raise UsageError(f"certificate_degree: {degree} is odd; use auto, 0, 2, 4, 6 or 8")
-
-
-def _check_memory_limit(limit: Any) -> None:
-    low, high = 1 << 20, 1 << 50
-    if isinstance(limit, int) and limit is not True and not low <= limit <= high:
-        raise UsageError(f"memory_limit: {limit} is out of range; use 1MiB to 1024TiB, as in 2GiB")
-    _whole("memory_limit", limit, low, high)
-
-
-def _whole(name: str, value: Any, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise UsageError(
-            f"{name}: {shown(value)} is not a whole number; use one from {low} to {high}"
-        )
-    _within(name, value, low, high)
-
-
-def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise UsageError(f"{name}: {shown(value)} is unknown; use one of {', '.join(choices)}")
-
-
-def _within(name: str, value: Any, low: float, high: float) -> None:
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number:
-        raise UsageError(
-            f"{name}: {shown(value)} is not a number; use one from {low:g} to {high:g}"
-        )
-    if not low <= value <= high:
-        raise UsageError(f"{name}: {shown(value)} is out of range; use {low:g} to {high:g}")
+    parameters = {
+        key: SETTINGS[key].read(key, value) if isinstance(value, str) else value
+        for key, value in content.items()
+    }
+    return ConfigFile(parameters, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf import api
-from streamhalf.config import RunConfig
+from streamhalf.config import SETTINGS, RunConfig
 from streamhalf.data.labelled import (
     Labelled,
     holds_labels,
@@ -30,6 +31,7 @@ from streamhalf.records import (
 )
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.report.terminal import fit_sentence
+from streamhalf.settings import check_names
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from distributed import Client
     from sklearn.utils import Tags
 
-_DEFAULT = RunConfig()
+_DEFAULTS = {**{name: said.default for name, said in SETTINGS.items()}, "accept_unverified": False}
 _FLOATS = (np.float64, np.float32)
 
 
@@ -59,10 +61,9 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    eps, tau, degree, whiten, rows, schedule, certificate_degree, certificate_rows, max_ratio, seed
-        As in `RunConfig`, which says what they mean.
-    scheduler, n_workers, memory_limit, features, labels
-        As in `RunConfig`.
+    **parameters
+        The settings of `RunConfig` (eps, tau, whiten, ...), which says what they mean; and the
+        following one.
     accept_unverified
         Use the vector even when the run was not accepted. With too few rows for a first try, all
         rows serve in every pass (`rows="reuse"`); with too few even for that, the (whitened) Chow
@@ -97,42 +98,25 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     result_: FitResult
     n_features_in_: int
 
-    def __init__(
-        self,
-        *,
-        eps: float | str = _DEFAULT.eps,
-        tau: float = _DEFAULT.tau,
-        degree: int = _DEFAULT.degree,
-        whiten: bool = _DEFAULT.whiten,
-        rows: str = _DEFAULT.rows,
-        schedule: str = _DEFAULT.schedule,
-        certificate_degree: int | str = _DEFAULT.certificate_degree,
-        certificate_rows: int | str = _DEFAULT.certificate_rows,
-        max_ratio: float | None = _DEFAULT.max_ratio,
-        seed: int = _DEFAULT.seed,
-        scheduler: str = _DEFAULT.scheduler,
-        n_workers: int | None = _DEFAULT.n_workers,
-        memory_limit: int = _DEFAULT.memory_limit,
-        features: str = _DEFAULT.features,
-        labels: str = _DEFAULT.labels,
-        accept_unverified: bool = False,
-    ) -> None:
-        self.eps = eps
-        self.tau = tau
-        self.degree = degree
-        self.whiten = whiten
-        self.rows = rows
-        self.schedule = schedule
-        self.certificate_degree = certificate_degree
-        self.certificate_rows = certificate_rows
-        self.max_ratio = max_ratio
-        self.seed = seed
-        self.scheduler = scheduler
-        self.n_workers = n_workers
-        self.memory_limit = memory_limit
-        self.features = features
-        self.labels = labels
-        self.accept_unverified = accept_unverified
+    accept_unverified: bool
+    features: str
+    labels: str
+
+    def __init__(self, **parameters: Any) -> None:
+        check_names(parameters, (*_DEFAULTS,), type(self).__name__)
+        for name, value in {**_DEFAULTS, **parameters}.items():
+            setattr(self, name, value)
+
+    # where scikit-learn, and whoever asks for help, finds the names and defaults
+    __init__.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+            *(
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
+                for name, value in _DEFAULTS.items()
+            ),
+        ]
+    )
 
     def fit(
         self,
@@ -194,7 +178,6 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         self._check_dim(source.dim)
         with api.open_run(config, None, ignore) as run:
             counted = run.reduce("score", source, HalfspaceErrors(halfspace.plane))
-            run.close()
         return float(1 - counted.n_errors / counted.n_rows)
 
     @property

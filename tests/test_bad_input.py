@@ -614,6 +614,15 @@ def test_checkpoint__that_holds_a_run_is_not_overwritten(
     refused([*command, str(good / "saved"), "--resume", "--tau", "0.2"], 2, "tau (was", capsys)
 
 
+def test_checkpoint__goes_on_with_another_memory_limit(good: Path, tmp_path: Path) -> None:
+    shutil.copytree(good / "saved", tmp_path / "saved")
+    command = ["fit", str(good / "rows.zarr"), *FIT, "--checkpoint", str(tmp_path / "saved")]
+    again = ["--resume", "--memory-limit", "3GiB", "--json", str(tmp_path / "result.json")]
+    assert main([*command, *again]) == 0
+    results = [json.loads((one / "result.json").read_text()) for one in (good, tmp_path)]
+    assert results[0]["halfspace"] == results[1]["halfspace"]
+
+
 def test_tables__hold_enough_cases() -> None:
     tables = (STORES, FLAGS, CONFIGS, RESULTS, RAW, WEIGHTS, CHECKPOINTS)
     assert sum(len(table) for table in tables) >= 60

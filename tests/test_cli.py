@@ -14,12 +14,10 @@ import zarr
 import streamhalf
 from streamhalf import MomentTestResult, UsageError, api
 from streamhalf.cli import main
-from streamhalf.cli.options import parse_storage
-from streamhalf.config import parse_size
 from streamhalf.records import from_json
 from tests.conftest import StoreWriter, make_rows
 
-COMMANDS = ("synth", "inspect", "predict", "test", "plan", "fit")
+COMMANDS = ("synth", "inspect", "predict", "test", "plan", "fit", "certify", "verify", "report")
 Captured = pytest.CaptureFixture[str]
 
 
@@ -42,10 +40,12 @@ def words(text: str) -> str:
     return " ".join(text.replace("│", " ").split())
 
 
-def exit_code_of_parser(*arguments: str) -> Any:
-    with pytest.raises(SystemExit) as caught:
-        main(arguments)
-    return caught.value.code
+def assert_one_line(capsys: Captured) -> None:
+    """Nothing was said but what is wrong and where help is."""
+    output = capsys.readouterr()
+    (line,) = output.err.splitlines()
+    assert line.startswith("streamhalf: error: ")
+    assert output.out == ""
 
 
 def test_synth__writes_a_store_and_says_so(tmp_path: Path, capsys: Captured) -> None:
@@ -171,20 +171,20 @@ def test_test__takes_names_and_shows_notices(write_store: StoreWriter, capsys: C
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help__holds_an_example_and_the_exit_codes(command: str, capsys: Captured) -> None:
-    assert exit_code_of_parser(command, "--help") == 0
+    assert main([command, "--help"]) == 0
     out = capsys.readouterr().out
     assert f"example:\n  streamhalf {command} " in out
     assert "10 rejected, 11 inconclusive" in out
 
 
 def test_help__lists_all_commands(capsys: Captured) -> None:
-    assert exit_code_of_parser("--help") == 0
+    assert main(["--help"]) == 0
     out = capsys.readouterr().out
-    assert all(f"\n    {command} " in out for command in COMMANDS)
+    assert all(f"\n│ {command} " in out for command in COMMANDS)
 
 
 def test_version__is_the_package_version(capsys: Captured) -> None:
-    assert exit_code_of_parser("--version") == 0
+    assert main(["--version"]) == 0
     assert capsys.readouterr().out.strip() == streamhalf.__version__
 
 
@@ -192,18 +192,19 @@ def test_version__is_the_package_version(capsys: Captured) -> None:
 def test_help__examples_parse(
     command: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exit_code_of_parser(command, "--help")
+    assert main([command, "--help"]) == 0
     example = capsys.readouterr().out.split("example:\n  streamhalf ")[1].splitlines()[0]
     reached: list[str] = []
 
-    def note(*store: str, **parameters: Any) -> Any:
-        reached.extend(store)
+    def note(*data: Any, **parameters: Any) -> Any:
+        reached.extend(str(one) for one in data if one is not None)
         raise UsageError("enough")
 
     monkeypatch.setattr(api, command, note)
-    monkeypatch.setattr("streamhalf.cli.data.read_model", lambda path: None)
+    for reader in ("data.read_model", "runs.read_result", "runs.read_weights"):
+        monkeypatch.setattr(f"streamhalf.cli.{reader}", lambda path: None)
     assert main(example.split()) == 2
-    assert reached == ([] if command == "plan" else ["data.zarr"])
+    assert reached == {"plan": [], "report": ["result.html"]}.get(command, ["data.zarr"])
 
 
 PARSER_ERRORS = (
@@ -220,8 +221,8 @@ PARSER_ERRORS = (
 
 @pytest.mark.parametrize("arguments", PARSER_ERRORS, ids=" ".join)
 def test_usage__wrong_arguments_exit_with_2(arguments: tuple[str, ...], capsys: Captured) -> None:
-    assert exit_code_of_parser(*arguments) == 2
-    assert "usage: streamhalf" in capsys.readouterr().err
+    assert main(arguments) == 2
+    assert_one_line(capsys)
 
 
 VALUE_ERRORS = {
@@ -310,48 +311,6 @@ def test_test__names_a_json_file_that_cannot_be_written(
     assert output.out == ""  # refused before any work
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("1000000", 1_000_000),
-        ("1e6", 1_000_000),
-        ("512b", 512),
-        ("2KiB", 2048),
-        ("1.5M", 3 << 19),
-        ("500 MiB", 500 << 20),
-        ("2GiB", 2 << 30),
-        ("2gb", 2 << 30),
-        ("1T", 1 << 40),
-    ],
-)
-def test_parse_size__reads_units(text: str, size: int) -> None:
-    assert parse_size("memory-limit", text) == size
-
-
-@pytest.mark.parametrize("text", ["", "GiB", "x", "2XiB", "nan", "inf", "1,5G"])
-def test_parse_size__refuses_other_words(text: str) -> None:
-    with pytest.raises(UsageError, match=r"memory-limit: .* is not a size; write 2GiB or 500MiB"):
-        parse_size("memory-limit", text)
-
-
-def test_parse_storage__reads_words_and_numbers() -> None:
-    pairs = ["anon=true", "secure=False", "retries=3", "key=a=b", "empty="]
-    assert parse_storage(pairs) == {
-        "anon": True,
-        "secure": False,
-        "retries": 3,
-        "key": "a=b",
-        "empty": "",
-    }
-    assert parse_storage([]) is None
-
-
-@pytest.mark.parametrize("pair", ["anon", "=true", ""])
-def test_parse_storage__refuses_what_is_no_pair(pair: str) -> None:
-    with pytest.raises(UsageError, match=r"storage-option: .* has no value; write KEY=VALUE"):
-        parse_storage([pair])
-
-
 def test_storage_options__reach_the_storage(capsys: Captured) -> None:
     url = "memory://test-cli/rows.zarr"
     options = ["--storage-option", "skip_instance_cache=true", "--quiet"]
@@ -369,6 +328,29 @@ def test_module__runs_as_a_program(tmp_path: Path) -> None:
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line == f"streamhalf: error: {tmp_path / 'nothing'}: no such store; check the path"
+
+
+def test_install_completion__names_commands_flags_and_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    script = tmp_path / "streamhalf.bash"
+    assert main(["--install-completion", "--shell", "bash", "--output", str(script)]) == 0
+    assert str(script) in capsys.readouterr().out
+
+    def complete(*words: str) -> list[str]:
+        """What bash proposes in the place of the last word."""
+        line = " ".join(f"'{word}'" for word in words)
+        ask = f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _streamhalf"
+        command = ["bash", "-c", f'{ask}; printf "%s\\n" "${{COMPREPLY[@]}}"']
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        return done.stdout.split()
+
+    assert complete("streamhalf", "") == list(COMMANDS)
+    assert complete("streamhalf", "ver") == ["verify"]
+    assert complete("streamhalf", "fit", "x.zarr", "--mem") == ["--memory-limit"]
+    assert complete("streamhalf", "fit", "x.zarr", "--mode", "s") == ["strict"]
+    assert complete("streamhalf", "fit", f"{tmp_path}/str") == [str(script)]
 
 
 @pytest.fixture(scope="module")
@@ -457,8 +439,8 @@ def test_fit__wrong_values_return_2_with_one_line(
     ids=" ".join,
 )
 def test_fit__wrong_arguments_exit_with_2(arguments: tuple[str, ...], capsys: Captured) -> None:
-    assert exit_code_of_parser(*arguments) == 2
-    assert "usage: streamhalf" in capsys.readouterr().err
+    assert main(arguments) == 2
+    assert_one_line(capsys)
 
 
 def test_plan__says_which_eps_rows_can_judge(tmp_path: Path, capsys: Captured) -> None:
@@ -513,20 +495,34 @@ def test_plan__reused_rows_need_no_spare(capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "hint"),
+    ("command", "said"),
     [
-        (["fitt", "x.zarr"], "did you mean fit?"),
-        (["fit", "x.zarr", "--epsilon", "0.1"], "did you mean --eps?"),
-        (["fit", "x.zarr", "--certificate_degree=4"], "did you mean --certificate-degree?"),
-        (["synth", "x.zarr", "--rows", "9", "--dim", "2", "--noise", "cho"], "did you mean chow?"),
-        (["inspect", "x.zarr", "--zzz"], "unrecognized arguments: --zzz"),
+        ("fitt x", 'Unknown command "fitt". Did you mean "fit"? Available commands: synth,'),
+        ("fit x --epsilon 0.1", "Unknown option: --epsilon. Did you mean --eps? (streamhalf fit"),
+        ("fit x --certificate_degre=4", "Did you mean --certificate-degree?"),
+        ("fit x --row reuse", "Unknown option: --row. Did you mean --rows?"),
+        ("fit x --rows ruse", 'Invalid value "ruse" for --rows. Choose from: "auto",'),
+        ("fit x --rows ruse", 'Did you mean "reuse"?'),
+        ("synth x --rows 9 --dim 2 --noise cho", 'Did you mean "chow"?'),
+        ("synth x --rows 9.5 --dim 2", "--rows: '9.5' is not a whole number; write 1000000 or"),
+        ("synth x --rows 9", 'Command "synth" parameter --dim requires an argument.'),
+        ("fit x --tau small", "tau: 'small' is not a number; use one from 1e-12 to 0.5"),
+        ("fit x --eps small", "eps: 'small' is not a number; use one from 0.0001 to 0.25, or auto"),
+        ("fit x --degree 4.5", "degree: '4.5' is not a whole number; use one from 2 to 8"),
+        ("fit x --certificate-degree six", "is not a whole number; use one from 0 to 8, or auto"),
+        ("fit x --certificate-rows 9", "use 65536 to 4.61169e+18, or auto, or all"),
+        ("inspect x --zzz", "Unknown option: --zzz. (streamhalf inspect --help says more)"),
+        ("fit x y", "Unused Tokens: ['y']. (streamhalf fit --help says more)"),
+        ("", "no command given; streamhalf --help lists them all"),
     ],
 )
-def test_parser__names_what_was_probably_meant(
-    command: list[str], hint: str, capsys: Captured
+def test_main__names_what_is_wrong_and_what_was_probably_meant(
+    command: str, said: str, capsys: Captured
 ) -> None:
-    assert exit_code_of_parser(*command) == 2
-    assert capsys.readouterr().err.endswith(f"{hint}\n")
+    assert main(command.split()) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("streamhalf: error: ")
+    assert said in line
 
 
 def test_test__marks_an_extra_that_was_not_judged(stores: Path, capsys: Captured) -> None:

@@ -149,6 +149,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     noted: list[dict[str, Any]] = []
 
     def note(store: str, *, observer: Any, **parameters: Any) -> Any:
+        own = {name: parameters.pop(name) for name in ("checkpoint", "resume") & parameters.keys()}
+        assert not any(own.values())
         noted.append(parameters)
         raise UsageError("enough")
 

@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,16 @@ def test_estimator__obeys_scikit_learn(
 ) -> None:
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # without it, one check skips itself
     check(estimator)
+
+
+def test_parameters__are_the_settings_of_a_run() -> None:
+    given = HalfspaceTesterLearner(eps=0.1, split_every=4).get_params()
+    assert given.pop("accept_unverified") is False
+    assert given == {**asdict(streamhalf.RunConfig()), "eps": 0.1, "split_every": 4}
+    again = clone(HalfspaceTesterLearner(seed=7)).set_params(tau=0.2)
+    assert (again.seed, again.tau) == (7, 0.2)
+    with pytest.raises(UsageError, match=r"unknown parameter 'epsilon'; did you mean 'eps'\?"):
+        HalfspaceTesterLearner(epsilon=0.1)
 
 
 def test_fit__accepts_gaussian_rows(accepted: HalfspaceTesterLearner, rows: Rows) -> None:

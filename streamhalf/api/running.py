@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from streamhalf.config import RunConfig, check_names
+from streamhalf.config import RunConfig
 from streamhalf.data.opening import DataLike, open_source
 from streamhalf.data.source import Source
 from streamhalf.engine import Engine, open_engine
@@ -16,11 +16,12 @@ from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.cluster import ClusterEngine
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
-from streamhalf.events import Observer, RunEnded, RunStarted
+from streamhalf.events import Observer, RunStarted
 from streamhalf.folders import Folder
 from streamhalf.names import public_name
 from streamhalf.records import Notice, Resumed, Versions
 from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs
+from streamhalf.settings import check_names
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -75,16 +76,11 @@ def execute(
     checkpoint: Checkpoint | None = None,
     notices: tuple[Notice, ...] = (),
 ) -> R:
-    """Do the work of a command in a run of its own, and tell the observer how it begins and ends.
-
-    The run is closed, and with it every checksum looked at, before anything is said.
-    """
+    """Do the work of a command in a run of its own, and tell the observer how it begins and ends."""
     started = start(command, source, observer, *notices)
     with open_run(config, client, observer, checkpoint, started) as run:
         result = work(run)
-        run.close()
-        if (verdict := getattr(result, "verdict", None)) is not None:
-            run.observer(RunEnded(verdict))
+        run.verdict = getattr(result, "verdict", None)
     return result
 
 
@@ -104,7 +100,7 @@ def open_run(
     checkpoint: Checkpoint | None = None,
     started: RunStarted | None = None,
 ) -> Iterator[Run]:
-    """A run on the client or the configured scheduler.
+    """A run on the client or the configured scheduler, closed at the end.
 
     On a cluster, the run's observer reaches the dashboard too; `started` is what it shows first.
     """
@@ -113,7 +109,9 @@ def open_run(
         mirrored(engine, observer, started) as (watched, slabs),
     ):
         limit, split_every = config.memory_limit, config.split_every
-        yield Run(engine, limit, split_every, watched, checkpoint, slabs.listen)
+        run = Run(engine, limit, split_every, watched, checkpoint, slabs.listen)
+        yield run
+        run.close()
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from streamhalf.api.running import mirrored, start
-from streamhalf.config import check_names
 from streamhalf.data.block import RowRange
 from streamhalf.data.inspection import StoreReport, inspect_store
 from streamhalf.data.opening import open_features
@@ -42,6 +41,7 @@ from streamhalf.records import (
 )
 from streamhalf.report.html import render_report
 from streamhalf.report.words import remedy
+from streamhalf.settings import check_names
 from streamhalf.synthetic.spec import SyntheticSpec, plant
 from streamhalf.synthetic.store import (
     DEFAULT_CHUNK_ROWS,

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cyclopts import App, CycloptsError, Parameter
 
 import streamhalf
-from streamhalf.cli import data, reports, runs
-from streamhalf.cli.options import EXIT_CODES, check_places, silence_output
-from streamhalf.cli.parsing import HintingParser
-from streamhalf.errors import StreamhalfError
+from streamhalf.cli import data, runs
+from streamhalf.cli.options import check_outputs, silence_output
+from streamhalf.errors import StreamhalfError, UsageError
+from streamhalf.names import printable
+
+EXIT_CODES = """exit codes: 0 accepted or passed, 10 rejected, 11 inconclusive, 12 a claim does
+not hold, 2 wrong usage, 3 bad data, 130 interrupted, 1 anything else"""
+
+COMMANDS = (
+    *(data.synth, data.inspect, data.predict),
+    *(runs.test, runs.plan, runs.fit, runs.certify, runs.verify, runs.report),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    options = build_parser().parse_args(arguments)
-    run: Callable[[argparse.Namespace], int] = options.run
-    code = 1
+    code, on_interrupt = 1, ""
     try:
-        check_places(options)
-        code = run(options)
+        command, bound = _parse(sys.argv[1:] if arguments is None else arguments)
+        on_interrupt = _how_to_resume(bound.arguments) if command is runs.fit else ""
+        check_outputs(bound.arguments)
+        code = command(*bound.args, **bound.kwargs) or 0
         sys.stdout.flush()
         return code
     except StreamhalfError as error:
         print(f"streamhalf: error: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print(f"streamhalf: interrupted{_how_to_resume(options)}", file=sys.stderr)
+        print(f"streamhalf: interrupted{on_interrupt}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         silence_output()
@@ -46,25 +56,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _how_to_resume(options: argparse.Namespace) -> str:
+def build_app() -> App:
+    """All commands and their flags."""
+    app = App(
+        name="streamhalf",
+        help="Tester-learner for halfspaces on chunked data.",
+        help_format="plaintext",
+        help_epilogue=EXIT_CODES,
+        version=streamhalf.__version__,
+        default_parameter=Parameter(negative=()),
+        print_error=False,
+        exit_on_error=False,
+    )
+    for number, command in enumerate(COMMANDS):
+        epilogue = f"example:\n  streamhalf {command.example}\n\n{EXIT_CODES}"
+        app.command(command, help_epilogue=epilogue, sort_key=number)
+    app.register_install_completion_command(help="Let the shell complete commands and flags.")
+    return app
+
+
+def _parse(arguments: Sequence[str]) -> Any:
+    """The function to call and its bound arguments."""
+    if not arguments:
+        raise UsageError("no command given; streamhalf --help lists them all")
+    try:
+        return build_app().parse_args(arguments)[:2]
+    except CycloptsError as error:
+        wrong = printable(" ".join(str(error).split()))
+        help_of = " ".join(["streamhalf", *(error.command_chain or ())])
+        raise UsageError(f"{wrong} ({help_of} --help says more)") from error
+
+
+def _how_to_resume(given: Mapping[str, Any]) -> str:
     """Words for somebody who stopped a run that can be resumed."""
-    if options.run is not runs.run_fit:
-        return ""
-    if folder := getattr(options, "checkpoint", None):
+    if folder := given.get("checkpoint"):
         return f"; finished passes are in {folder}: run the same command with --resume to go on"
     return "; nothing was kept (with --checkpoint FOLDER a run can be resumed)"
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
-    parser = HintingParser(
-        prog="streamhalf",
-        description="Tester-learner for halfspaces on chunked data.",
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=streamhalf.__version__)
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for add in (*data.COMMANDS, *runs.COMMANDS, *reports.COMMANDS):
-        add(commands)
-    return parser

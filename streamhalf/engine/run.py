@@ -13,8 +13,8 @@ from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.job import Engine, run_job
 from streamhalf.engine.plan import PassPlan, Tell, run_pass
 from streamhalf.errors import DataError
-from streamhalf.events import Observer, PassEnded, ignore
-from streamhalf.records import PassRecord
+from streamhalf.events import Observer, PassEnded, RunEnded, ignore
+from streamhalf.records import PassRecord, Verdict
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.label_counts import LabelCounts
 
@@ -35,6 +35,7 @@ class Run:
     passes: list[PassRecord] = field(default_factory=list)
     checked: dict[RowRange, bool] = field(default_factory=dict)
     """Blocks whose parts may be read without their checksums: whether they were read whole too."""
+    verdict: Verdict | None = None
     in_parts: Source | None = None
     """The source whose blocks these are."""
 
@@ -83,12 +84,14 @@ class Run:
         return result
 
     def close(self) -> None:
-        """Hold what was read in parts only against its checksums, before anything is said of it."""
+        """Hold what was read in parts only against its checksums, then say how the run ended."""
         unchecked = tuple(sorted(block for block, whole in self.checked.items() if not whole))
         if unchecked and self.in_parts is not None:
             # not a pass of the run: what is computed is of no interest
             plan = PassPlan("checksums", self.in_parts, LabelCounts(), unchecked, self.split_every)
             run_job(self.engine, plan.job(lazy=self.engine.lazy), ignore)
+        if self.verdict is not None:
+            self.observer(RunEnded(self.verdict))
 
     def _note_parts(self, plan: PassPlan) -> None:
         self.in_parts = plan.source

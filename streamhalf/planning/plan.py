@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from streamhalf.config import RunConfig
+from streamhalf.config import LARGEST_EPS, SMALLEST_EPS, RunConfig
 from streamhalf.data.source import BLOCK_NBYTES
 from streamhalf.engine.plan import TASK_COPIES
 from streamhalf.errors import UsageError
@@ -18,7 +18,6 @@ from streamhalf.testers.slab_mass import finest_half_count
 
 FIRST_DELTA = 0.5
 PAPER_FIRST_DELTA = 0.01
-LARGEST_EPS, SMALLEST_EPS = 0.25, 1e-4
 _SPARE_UPDATES = 6
 _ROWS_PER_FEATURE = 100
 

@@ -87,8 +87,7 @@ def test_worst_judgement__had_a_say() -> None:
 def test_tau__is_the_same_everywhere(
     command: str, results: Results, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit):
-        main([command, "--help"])
+    assert main([command, "--help"]) == 0
     assert TAU in " ".join(capsys.readouterr().out.split())
     assert TAU in (RunConfig.__doc__ or "").lower()
     assert f"tau, {TAU}" in render_report(results.accepted)

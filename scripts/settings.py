@@ -1,0 +1,56 @@
+"""Write what the declarations of settings say: a table in docs/guide.md and configs/default.yaml.
+
+usage: python scripts/settings.py     after a change in streamhalf/config.py
+"""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+from streamhalf.config import SETTINGS
+
+ROOT = Path(__file__).parent.parent
+BEGIN, END = "<!-- settings: made by scripts/settings.py -->\n", "<!-- end of settings -->"
+
+
+def render_table() -> str:
+    """All settings as a Markdown table, one group after the other."""
+    lines = ["| setting | default | takes | meaning |", "|---|---|---|---|"]
+    for group in dict.fromkeys(setting.group for setting in SETTINGS.values()):
+        lines.append(f"| **{group}** | | | |")
+        for name, setting in SETTINGS.items():
+            if setting.group == group:
+                flag = f" (`{setting.flag}`)" if setting.flag else ""
+                default = f"`{setting.shown_default}`" if setting.shown_default else ""
+                lines.append(f"| `{name}`{flag} | {default} | {setting.limits} | {setting.help} |")
+    return "\n".join(lines) + "\n"
+
+
+def render_config() -> str:
+    """A YAML file of all settings at their defaults."""
+    parts = [
+        "# Every setting of a run with its default (made by scripts/settings.py).\n"
+        "# Use: streamhalf fit STORE --config configs/default.yaml; a flag overrides the file.\n"
+    ]
+    for name, setting in SETTINGS.items():
+        text = f"{setting.help} [{setting.limits}]"
+        said = textwrap.fill(text, 98, initial_indent="# ", subsequent_indent="# ")
+        parts.append(f"{said}\n{name}: {setting.shown_default or 'null'}\n")
+    return "\n".join(parts)
+
+
+def render_all() -> dict[Path, str]:
+    """What the files should hold."""
+    guide = ROOT / "docs" / "guide.md"
+    before, _, rest = guide.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    return {
+        guide: f"{before}{BEGIN}{render_table()}{END}{after}",
+        ROOT / "configs" / "default.yaml": render_config(),
+    }
+
+
+if __name__ == "__main__":
+    for path, text in render_all().items():
+        path.write_text(text, encoding="utf-8")

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamhalf import UsageError, api
+from streamhalf.cli.options import (
+    calling,
+    check_outputs,
+    check_writable,
+    finish,
+    naming,
+    parse_storage,
+    read_config,
+)
+from streamhalf.errors import DataError
+
+
+def test_parse_storage__reads_words_and_numbers() -> None:
+    pairs = ["anon=true", "secure=False", "retries=3", "key=a=b", "empty="]
+    assert parse_storage(pairs) == {
+        "anon": True,
+        "secure": False,
+        "retries": 3,
+        "key": "a=b",
+        "empty": "",
+    }
+    assert parse_storage([]) is None
+
+
+@pytest.mark.parametrize("pair", ["anon", "=true", ""])
+def test_parse_storage__refuses_what_is_no_pair(pair: str) -> None:
+    with pytest.raises(UsageError, match=r"storage-option: .* has no value; write KEY=VALUE"):
+        parse_storage([pair])
+
+
+def test_read_config__takes_settings_and_storage_options_alone() -> None:
+    given = {"eps": 0.1, "json": "a", "quiet": True, "storage_option": ["anon=true"]}
+    config = read_config(given)
+    assert config.parameters == {"eps": 0.1}
+    assert config.storage_options == {"anon": True}
+
+
+def test_calling__writes_events_where_it_is_told(tmp_path: Path, capsys: Any) -> None:
+    with calling({"quiet": True, "log_json": str(tmp_path / "log"), "tau": 0.1}) as call:
+        assert call.keys() == {"tau", "storage_options", "observer"}
+    assert (tmp_path / "log").read_text() == ""
+    assert capsys.readouterr().err == ""
+    with (
+        pytest.raises(UsageError, match=r"log-json: .* cannot be written: No such file"),
+        calling({"log_json": str(tmp_path / "none" / "log")}),
+    ):
+        pass
+
+
+def test_check_outputs__refuses_two_in_one_place(tmp_path: Path) -> None:
+    file = str(tmp_path / "file")
+    with pytest.raises(UsageError, match=r"--report: .* is also what --json names"):
+        check_outputs({"json": file, "report": file})
+    with pytest.raises(UsageError, match=r"--json: .* is also what --weights names"):
+        check_outputs({"weights": file, "json": file})
+    check_outputs({"json": file, "report": f"{file}.html"})
+
+
+def test_check_writable__names_option_and_path(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"report: .* cannot be written; name a file in an exis"):
+        check_writable(str(tmp_path), "report")
+    check_writable(str(tmp_path / "new"), "report")
+    check_writable(None, "report")
+
+
+def test_naming__puts_the_file_for_the_parameter() -> None:
+    with pytest.raises(DataError, match=r"^w\.npy: too short"), naming("weights", "w.npy"):
+        raise DataError("weights: too short")
+    with pytest.raises(DataError, match=r"^X: no rows"), naming("weights", "w.npy"):
+        raise DataError("X: no rows")
+
+
+def test_finish__shows_the_result_whatever_becomes_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[Any] = []
+
+    def fail(record: Any, path: str) -> None:
+        done.append("report")
+        raise UsageError("no report")
+
+    monkeypatch.setattr(api, "report", fail)
+    given = {"json": str(tmp_path / "none" / "result.json"), "report": "page.html"}
+    record = api.plan(dim=3, n_rows=1000)
+    with pytest.raises(UsageError, match="no report"):
+        finish(given, record, lambda console, shown: done.append(shown.dim))
+    assert done == ["report", 3]
