@@ -76,7 +76,7 @@ def execute(
     checkpoint: Checkpoint | None = None,
     notices: tuple[Notice, ...] = (),
 ) -> R:
-    """Do the work of a command in a run of its own, and tell the observer how it begins and ends."""
+    """Do the work of a command in a run of its own; the observer hears how it begins and ends."""
     started = start(command, source, observer, *notices)
     with open_run(config, client, observer, checkpoint, started) as run:
         result = work(run)

@@ -9,14 +9,14 @@ from cyclopts import Parameter
 from streamhalf import api
 from streamhalf.cli.flags import File, Place, Store, Switch, Whole, takes
 from streamhalf.cli.options import ResultConsole, calling, naming, read_config
+from streamhalf.documents import read_model
+from streamhalf.errors import DataError
+from streamhalf.names import plural, public_name
+from streamhalf.report.terminal import show_store
 from streamhalf.synthetic.marginals import Marginal
 from streamhalf.synthetic.noise import DIRECTIONS, Noise
 from streamhalf.synthetic.spec import DTYPES
 from streamhalf.synthetic.store import DEFAULT_CHUNK_ROWS
-from streamhalf.errors import DataError
-from streamhalf.documents import read_model
-from streamhalf.names import plural, public_name
-from streamhalf.report.terminal import show_store
 
 
 @takes(

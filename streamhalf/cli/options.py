@@ -12,9 +12,9 @@ from rich.console import Console
 
 from streamhalf import api
 from streamhalf.config import SETTINGS, ConfigFile, load_config
+from streamhalf.documents import write_json
 from streamhalf.errors import StreamhalfError, UsageError
 from streamhalf.events import Observer, fan_out
-from streamhalf.documents import write_json
 from streamhalf.places import refuse_clash, refuse_harm
 from streamhalf.report.progress import log_json, watch
 

@@ -11,8 +11,8 @@ from cyclopts import Parameter
 from streamhalf import api
 from streamhalf.cli.flags import File, Place, Store, Switch, Whole, takes
 from streamhalf.cli.options import calling, check_writable, finish, naming, read_config
-from streamhalf.errors import UsageError
 from streamhalf.documents import read_result, read_weights
+from streamhalf.errors import UsageError
 from streamhalf.names import public_name
 from streamhalf.report.terminal import (
     show_certificate,
