@@ -14,10 +14,10 @@ R_co = TypeVar("R_co", covariant=True)
 class Reduction(Protocol[P, R_co]):
     """A statistic that is summed over chunks.
 
-    A reduction is a frozen dataclass whose fields are its parameters. `tests/laws.py` states
-    what all of them obey: `empty` is neutral, `combine` is associative up to rounding and never
-    mutates, any chunking equals one chunk, a partial pickles and its size does not depend on the
-    number of rows.
+    A reduction is a frozen dataclass whose fields are its parameters.
+    `streamhalf.testing.check_reduction` states what all of them obey: `empty` is neutral, `combine`
+    is associative up to rounding and never mutates, any chunking equals one chunk, a partial
+    pickles and its size does not depend on the number of rows.
     """
 
     @property
