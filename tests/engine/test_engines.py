@@ -27,8 +27,8 @@ from streamhalf.engine.plan import run_pass
 from streamhalf.engine.run import Run
 from streamhalf.events import Event, PassEnded, PassProgress, PassStarted, ignore
 from streamhalf.reductions import Bundle, Chow, Covariance, LabelCounts, Moments
+from streamhalf.testing.comparing import assert_identical, leaves
 from tests.conftest import StoreWriter, make_rows
-from tests.laws import assert_identical, leaves
 
 N_ROWS, DIM, CHUNK_ROWS = 5000, 4, 200
 N_CHUNKS = N_ROWS // CHUNK_ROWS

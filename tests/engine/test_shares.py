@@ -23,8 +23,8 @@ from streamhalf.engine import PassPlan, open_engine, run_pass
 from streamhalf.events import ignore
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions import Bundle, Chow, LabelCounts, Moments, Sampled
+from streamhalf.testing.comparing import assert_close, assert_identical
 from tests.conftest import make_rows
-from tests.laws import assert_close, assert_identical
 
 
 @st.composite

@@ -5,14 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from streamhalf.data.block import RowRange
+from streamhalf.data.block import Block, RowRange
 from streamhalf.records import Outcome, overall_outcome
 from streamhalf.reductions import Moments
 from streamhalf.synthetic.marginals import Marginal
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.base import judge, rows_until
 from streamhalf.testers.moments import MomentTester, quadratics_quantile
-from tests.strategies import Block
 
 
 def make_tester(**changes) -> MomentTester:
