@@ -16,15 +16,15 @@ from streamhalf.testing import check_reduction
 
 @dataclass(frozen=True)
 class Sum:
-    """Sums of the features."""
+    """The number of rows and the sums of their features."""
 
     name = "sum"
 
     def empty(self, dim: int) -> Any:
-        return np.zeros(dim)
+        return np.zeros(1 + dim)
 
     def map(self, block: Block) -> Any:
-        return block.X.sum(axis=0, dtype=np.float64)
+        return np.append(float(block.n_rows), block.X.sum(axis=0, dtype=np.float64))
 
     def combine(self, left: Any, right: Any) -> Any:
         return left + right
@@ -32,13 +32,16 @@ class Sum:
     def finalize(self, partial: Any) -> Any:
         return partial
 
+    def rows_used(self, partial: Any) -> int:
+        return int(partial[0])
+
     def partial_nbytes(self, dim: int) -> int:
-        return 8 * dim
+        return 8 * (1 + dim)
 
 
 class StartsAtOne(Sum):
     def empty(self, dim: int) -> Any:
-        return np.ones(dim)
+        return np.ones(1 + dim)
 
 
 class Difference(Sum):
@@ -48,7 +51,7 @@ class Difference(Sum):
 
 class Mean(Sum):
     def map(self, block: Block) -> Any:
-        return block.X.mean(axis=0, dtype=np.float64) if block.n_rows else self.empty(block.dim)
+        return super().map(block) / max(1, block.n_rows)
 
 
 class InPlace(Sum):
@@ -65,6 +68,11 @@ class Unpicklable(Sum):
 class Greedy(Sum):
     def partial_nbytes(self, dim: int) -> int:
         return -64
+
+
+class Boastful(Sum):
+    def rows_used(self, partial: Any) -> int:
+        return 1 + int(partial[0])
 
 
 class Ratio(Sum):
@@ -87,6 +95,7 @@ def test_check_reduction__passes_what_is_right() -> None:
         (InPlace(), "nothing_is_mutated"),
         (Unpicklable(), "partials_and_reductions_pickle"),
         (Greedy(), "partial_size_is_as_planned"),
+        (Boastful(), "rows_used_are_counted"),
         (Ratio(), "finalize_takes_any_partial"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Sum) else "",
