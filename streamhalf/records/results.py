@@ -10,7 +10,7 @@ import msgspec
 
 from streamhalf.names import plural
 from streamhalf.records.base import Record, replace, to_json
-from streamhalf.records.codes import Notice, Position, Split, Stop, Verdict
+from streamhalf.records.codes import Notice, Split, Stop, Verdict
 from streamhalf.records.parts import (
     CandidateRecord,
     CertificateRecord,
@@ -35,7 +35,7 @@ class MomentTestResult(Record, frozen=True, kw_only=True):
     verdict: Verdict
     tau: float
     seed: int
-    position: Position
+    position: PositionRecord
     testers: tuple[Judgement, ...]
     passes: tuple[PassRecord, ...]
     data: DataRecord
