@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from streamhalf.kernels.monomials import (
     SUB_BATCH_NBYTES,
@@ -90,6 +91,13 @@ def number_slabs(
 def count_slabs(slab: NDArray[np.int32], n_slabs: int) -> NDArray[np.int64]:
     """Rows in each slab."""
     return np.bincount(slab, minlength=n_slabs).astype(np.int64)
+
+
+def gaussian_masses(eta: float, half_count: int) -> NDArray[np.float64]:
+    """N(0, 1) mass of the lower tail, the slabs of width eta, and the upper tail."""
+    edges = eta * np.arange(-half_count, half_count + 1)
+    below = ndtr(edges)
+    return np.concatenate([below[:1], np.diff(below), below[:1]])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,6 +20,8 @@ from streamhalf.records.parts import (
     Versions,
     WhiteningRecord,
     overall_outcome,
+    severity,
+    worst,
 )
 from streamhalf.records.results import (
     AS_WRITTEN,
@@ -66,5 +68,7 @@ __all__ = [
     "is_as_written",
     "overall_outcome",
     "seal",
+    "severity",
     "to_json",
+    "worst",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import importlib.metadata
 import platform
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streamhalf.names import plural
@@ -235,10 +236,23 @@ class PassBudget:
     delta: float | None = None
 
 
-def overall_outcome(judgements: tuple[Judgement, ...]) -> Outcome:
+_SEVERITY = (Outcome.NOT_JUDGED, Outcome.PASSED, Outcome.INCONCLUSIVE, Outcome.REJECTED)
+
+
+def severity(judgement: Judgement) -> tuple[int, float]:
+    """What judgements are ranked by: the outcome, then the statistic in units of its limit."""
+    share = judgement.statistic / (judgement.limit or 1.0)
+    # a share that is not a number compares with nothing; it is never the worst
+    return _SEVERITY.index(judgement.outcome), share if share == share else -1.0
+
+
+def worst(judgements: Iterable[Judgement]) -> Judgement | None:
+    """The most severe among those that had a say; None where nobody had."""
+    judged = (one for one in judgements if one.outcome is not Outcome.NOT_JUDGED)
+    return max(judged, key=severity, default=None)
+
+
+def overall_outcome(judgements: Iterable[Judgement]) -> Outcome:
     """Rejected if any tester rejects, else inconclusive if any is, else passed."""
-    outcomes = {judgement.outcome for judgement in judgements}
-    for outcome in (Outcome.REJECTED, Outcome.INCONCLUSIVE):
-        if outcome in outcomes:
-            return outcome
-    return Outcome.PASSED
+    found = worst(judgements)
+    return Outcome.PASSED if found is None else found.outcome

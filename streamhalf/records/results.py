@@ -83,7 +83,7 @@ class FitResult:
     @property
     def diagnostics(self) -> xr.Dataset:
         """What the testers measured, as a labelled Dataset: to plot, to select from, to store."""
-        from streamhalf.report.diagnostics import to_dataset  # a result shows itself when asked
+        from streamhalf.records.dataset import to_dataset  # xarray is loaded when asked for
 
         return to_dataset(self)
 

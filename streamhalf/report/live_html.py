@@ -12,7 +12,7 @@ from streamhalf.names import plural
 from streamhalf.records import Outcome
 from streamhalf.report.live import PassView, RunView, TesterView, margin
 from streamhalf.report.progress import human_count
-from streamhalf.testers.slab_mass import gaussian_masses
+from streamhalf.kernels.slabs import gaussian_masses
 
 COLOURS = {
     "accepted": "#2e7d32",

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
+from streamhalf.kernels.slabs import gaussian_masses
 from streamhalf.records import Evidence, Judgement, Outcome
 from streamhalf.testers.base import judge, rows_until, upper_normal_quantile
 
@@ -117,13 +117,6 @@ def merge_slabs(counts: NDArray[np.int64], j: int, half_count: int) -> NDArray[n
     low = counts[: 1 + finest - reach].sum()
     high = counts[1 + finest + reach :].sum()
     return np.concatenate([[low], middle.sum(axis=1), [high]])
-
-
-def gaussian_masses(eta: float, half_count: int) -> NDArray[np.float64]:
-    """N(0, 1) mass of the lower tail, the slabs of width eta, and the upper tail."""
-    edges = eta * np.arange(-half_count, half_count + 1)
-    below = ndtr(edges)
-    return np.concatenate([below[:1], np.diff(below), below[:1]])
 
 
 def slab_name(i: int, eta: float, half_count: int) -> str:

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from streamhalf.records import (
+from streamhalf.kernels.slabs import gaussian_masses
+from streamhalf.records.parts import (
     CandidateRecord,
     CertificateRecord,
     DiagnosticsRecord,
-    FitResult,
     Judgement,
     PassRecord,
 )
-from streamhalf.testers.slab_mass import gaussian_masses
+from streamhalf.records.results import FitResult
 
 _CANDIDATE_WORDS = {
     "delta": "scale of the localisation (1: the Chow direction)",
@@ -60,7 +60,9 @@ def to_dataset(result: FitResult) -> xr.Dataset:
         parts += [_slabs(result.measurements), _edge_slabs(result.measurements)]
         parts.append(_moments(result.measurements))
     if result.halfspace is not None:
-        parts.append(_normal(result.halfspace.normal))
+        normal = result.halfspace.normal
+        values = _along("feature", normal, "normal of the halfspace, on raw features")
+        parts.append(xr.Dataset({"normal": values}, {"feature": np.arange(1, len(normal) + 1)}))
     if result.certificate is not None:
         parts.append(_certificate(result.certificate))
     merged = xr.merge(parts, join="exact", compat="no_conflicts")
@@ -99,14 +101,13 @@ def _slabs(record: DiagnosticsRecord) -> xr.Dataset:
     if not counts.size:
         return xr.Dataset()
     half_count = (len(counts) - 2) // 2
-    edges = record.slab_width * np.arange(-half_count, half_count + 1, dtype=np.float64)
+    expected = gaussian_masses(record.slab_width, half_count)
     variables = {
         "slab_count": _along("slab", counts, "rows in the slab"),
         "slab_mass": _along("slab", counts / max(1, int(counts.sum())), "observed mass"),
-        "slab_mass_expected": _along(
-            "slab", gaussian_masses(record.slab_width, half_count), "mass under N(0, 1)"
-        ),
+        "slab_mass_expected": _along("slab", expected, "mass under N(0, 1)"),
     }
+    edges = record.slab_width * np.arange(-half_count, half_count + 1, dtype=np.float64)
     return xr.Dataset(variables, _slab_coordinates("slab", edges))
 
 
@@ -115,55 +116,38 @@ def _edge_slabs(record: DiagnosticsRecord) -> xr.Dataset:
     edges = np.array(record.eigen_edges, dtype=np.float64)
     if not edges.size:
         return xr.Dataset()
-    values = np.array(record.eigenvalues, dtype=np.float64)
     words = "largest second moment orthogonal to the halfspace (N(0, I): about 1)"
-    return xr.Dataset(
-        {"eigenvalue": _along("edge_slab", values, words)},
-        _slab_coordinates("edge_slab", edges),
-    )
+    values = {"eigenvalue": _along("edge_slab", record.eigenvalues, words)}
+    return xr.Dataset(values, _slab_coordinates("edge_slab", edges))
 
 
 def _slab_coordinates(dim: str, edges: NDArray[np.float64]) -> dict[str, Any]:
     """Middles to plot over, and the edges; a tail's middle lies half its neighbour's width out."""
     widths = np.diff(edges) if len(edges) > 1 else np.ones(1)
-    middles = np.concatenate(
-        [[edges[0] - widths[0] / 2], (edges[:-1] + edges[1:]) / 2, [edges[-1] + widths[-1] / 2]]
-    )
+    inner = (edges[:-1] + edges[1:]) / 2
+    middles = [edges[0] - widths[0] / 2, *inner, edges[-1] + widths[-1] / 2]
     return {
         dim: _along(dim, middles, "margin, middle of the slab"),
-        f"{dim}_low": _along(dim, np.concatenate([[-np.inf], edges]), "lower edge"),
-        f"{dim}_high": _along(dim, np.concatenate([edges, [np.inf]]), "upper edge"),
+        f"{dim}_low": _along(dim, [-np.inf, *edges], "lower edge"),
+        f"{dim}_high": _along(dim, [*edges, np.inf], "upper edge"),
     }
 
 
 def _moments(record: DiagnosticsRecord) -> xr.Dataset:
     """Hermite moments of features and, unless there are too many, of pairs."""
     moments = np.array(record.feature_moments, dtype=np.float64)
-    feature = np.arange(1, len(moments) + 1)
-    variables: dict[str, Any] = {
-        "feature_moment": (
-            ("feature", "degree"),
-            moments,
-            {"long_name": "mean of the normalised Hermite polynomial (N(0, I): 0)"},
-        )
-    }
-    coordinates: dict[str, Any] = {
-        "feature": feature,
-        "degree": np.arange(1, moments.shape[1] + 1),
-    }
-    if record.pair_moments:
-        variables["pair_moment"] = (
-            ("feature", "other_feature"),
-            np.array(record.pair_moments, dtype=np.float64),
-            {"long_name": "Hermite moment of degree 2 (N(0, I): 0)"},
-        )
-        coordinates["other_feature"] = feature
-    return xr.Dataset(variables, coordinates)
-
-
-def _normal(normal: tuple[float, ...]) -> xr.Dataset:
-    values = _along("feature", np.array(normal), "normal of the halfspace, on raw features")
-    return xr.Dataset({"normal": values}, {"feature": np.arange(1, len(normal) + 1)})
+    feature, degree = (np.arange(1, n + 1) for n in moments.shape)
+    words = {"long_name": "mean of the normalised Hermite polynomial (N(0, I): 0)"}
+    found = xr.Dataset(
+        {"feature_moment": (("feature", "degree"), moments, words)},
+        {"feature": feature, "degree": degree},
+    )
+    if not record.pair_moments:
+        return found
+    pairs = np.array(record.pair_moments, dtype=np.float64)
+    words = {"long_name": "Hermite moment of degree 2 (N(0, I): 0)"}
+    variable = (("feature", "other_feature"), pairs, words)
+    return found.assign(pair_moment=variable).assign_coords(other_feature=feature)
 
 
 def _candidates(candidates: tuple[CandidateRecord, ...]) -> xr.Dataset:
@@ -171,8 +155,7 @@ def _candidates(candidates: tuple[CandidateRecord, ...]) -> xr.Dataset:
     if not candidates:
         return xr.Dataset()
     variables = _columns("candidate", candidates, _CANDIDATE_WORDS)
-    seen = np.maximum(1, variables["candidate_rows_seen"].values)
-    acceptance = variables["candidate_rows_accepted"].values / seen
+    acceptance = [one.rows_accepted / max(1, one.rows_seen) for one in candidates]
     variables["candidate_acceptance"] = _along("candidate", acceptance, "share of rows kept")
     return xr.Dataset(variables, {"candidate": np.arange(len(candidates))})
 
@@ -181,13 +164,11 @@ def _testers(judgements: tuple[Judgement, ...]) -> xr.Dataset:
     """Every judgement, named by its tester and its pass."""
     if not judgements:
         return xr.Dataset()
-    needed = [one.rows_needed for one in judgements]
-    rows = np.array([np.nan if count is None else count for count in needed])
+    needed = [np.nan if one.rows_needed is None else one.rows_needed for one in judgements]
+    outcomes = _words(one.outcome for one in judgements)
     variables = _columns("tester", judgements, _TESTER_WORDS)
-    variables["tester_rows_needed"] = _along("tester", rows, "rows that would settle it")
-    variables["tester_outcome"] = _along(
-        "tester", _words(one.outcome for one in judgements), "outcome"
-    )
+    variables["tester_rows_needed"] = _along("tester", needed, "rows that would settle it")
+    variables["tester_outcome"] = _along("tester", outcomes, "outcome")
     coordinates = {
         "tester": np.arange(len(judgements)),
         "tester_name": ("tester", _words(one.tester for one in judgements)),
@@ -208,13 +189,12 @@ def _certificate(record: CertificateRecord) -> xr.Dataset:
     """The bound for every range of angles from the certificate's direction."""
     low = np.array([one.angle_low for one in record.profile])
     high = np.array([one.angle_high for one in record.profile])
-    bound = np.array([one.bound for one in record.profile])
+    bound = [one.bound for one in record.profile]
+    words = "angle to the certificate's direction, radians"
     return xr.Dataset(
         {"certificate_bound": _along("angle", bound, "no halfspace at this angle errs on less")},
         {
-            "angle": _along(
-                "angle", (low + high) / 2, "angle to the certificate's direction, radians"
-            ),
+            "angle": _along("angle", (low + high) / 2, words),
             "angle_low": ("angle", low),
             "angle_high": ("angle", high),
             "angle_family": ("angle", _words(one.family for one in record.profile)),
@@ -227,15 +207,13 @@ def _columns(
 ) -> dict[str, xr.Variable]:
     """One variable for each field, named prefix_field."""
     return {
-        f"{prefix or dim}_{field}": _along(
-            dim, np.array([getattr(record, field) for record in records]), said
-        )
+        f"{prefix or dim}_{field}": _along(dim, [getattr(one, field) for one in records], said)
         for field, said in words.items()
     }
 
 
-def _along(dim: str, values: NDArray[Any], words: str) -> xr.Variable:
-    return xr.Variable((dim,), values, {"long_name": words})
+def _along(dim: str, values: ArrayLike, words: str) -> xr.Variable:
+    return xr.Variable((dim,), np.asarray(values), {"long_name": words})
 
 
 def _words(values: Iterable[str]) -> NDArray[Any]:
