@@ -32,7 +32,7 @@ from streamhalf.records import (
     seal,
 )
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
-from streamhalf.report.terminal import fit_sentence
+from streamhalf.report.words import fit_sentence
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin

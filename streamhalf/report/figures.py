@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 _LARGEST_DRAWN = 1e100
 """Beyond this, differences of coordinates could overflow."""
@@ -74,7 +75,6 @@ class Bars:
     """One bar from zero for each of a few numbered things."""
 
     heights: tuple[float, ...]
-    label: str
     role: Role = Role.MAIN
 
 
@@ -90,6 +90,13 @@ class Plot:
     x: Axis
     y: Axis
     marks: tuple[Mark, ...]
+
+    @property
+    def key(self) -> list[tuple[str, str]]:
+        """What lines and histograms look like, and what they stand for."""
+        named = [mark for mark in self.marks if isinstance(mark, Steps | Points)]
+        filled = [isinstance(mark, Steps) and mark.filled for mark in named]
+        return [("filled" if f else m.role, m.label) for f, m in zip(filled, named, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,22 +143,43 @@ class Comparison:
 Picture = Plot | HeatMap | Interval | Comparison
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table; numbers are aligned to the right, and names do not break."""
-
-    label: str
-    numeric: bool = True
-    name: bool = False
+Cells: TypeAlias = Mapping[str, Callable[[Any], str]]
+"""Columns of a table as data: a label, and how to write its cell for one record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Formatted cells under a caption; the first cell of a row is its heading."""
+    """Formatted cells under a caption; the first cell of a row is its heading.
+
+    Columns are numbers, aligned to the right, unless their label is among the words, which may
+    break, or the names, which may not.
+    """
 
     caption: str
-    columns: tuple[Column, ...]
+    labels: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    words: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        caption: str,
+        cells: Cells,
+        records: Iterable[Any],
+        *,
+        words: tuple[str, ...] = (),
+        names: tuple[str, ...] = (),
+    ) -> Table:
+        """A row for each record."""
+        rows = tuple(tuple(write(one) for write in cells.values()) for one in records)
+        return cls(caption, tuple(cells), rows, words, names)
+
+    def kind(self, label: str) -> str | None:
+        """What the stylesheet calls a column of numbers or of names."""
+        if label in self.words:
+            return None
+        return "unbroken" if label in self.names else "number"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from streamhalf.report import rejections, words
 from streamhalf.report.live import TOPIC, Board, RunView, TesterView, add_judgement
 from streamhalf.report.live_html import badge, run_html, tester_table
 from streamhalf.report.progress import human_count
-from streamhalf.report.terminal import moment_sentence
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -207,7 +206,7 @@ def result_html(result: Result) -> str:
 
 def _sentences(result: Result) -> list[str]:
     if isinstance(result, MomentTestResult):
-        return moment_sentence(result).split("\n")
+        return words.moment_sentence(result).split("\n")
     if isinstance(result, CertifyResult):
         whitened = result.whitening is not None
         interval = words.interval_details(result.certificate, result.tau, whitened=whitened)

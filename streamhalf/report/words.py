@@ -1,10 +1,6 @@
-"""Numbers and outcomes in words: one format for each kind of quantity, one sentence per verdict."""
+"""Sentences about results: one home for each, whoever shows it."""
 
 from __future__ import annotations
-
-import math
-import re
-from collections.abc import Sequence
 
 from streamhalf.names import plural
 from streamhalf.records import (
@@ -12,22 +8,27 @@ from streamhalf.records import (
     CertifyResult,
     ErrorRecord,
     FitResult,
-    Judgement,
-    Outcome,
+    MomentTestResult,
     Verdict,
 )
+from streamhalf.report.codes import (
+    advice_words,
+    confidence,
+    count,
+    degrees,
+    notice_sentence,
+    number,
+    one_class_notice,
+    percent,
+    reuse_notice,
+)
+from streamhalf.report.rejections import rejection_sentences, result_suggestions
 
 TAU = "probability of a wrong statement"
 """What tau is, wherever it is named."""
 
-ABSENT = "–"
-"""Stands where the document has no number."""
-
-REUSE = "`--rows reuse`"
-"""Names the option that lets every pass use all rows."""
-
-ONE_CLASS = "all labels are "
-"""Begins the notice about labels of one class."""
+_LARGEST_EPS = 0.25
+"""The largest that a run takes: no coarser question can be asked."""
 
 COIN = 0.4
 """Error from which a halfspace is hardly better than a coin toss."""
@@ -35,54 +36,10 @@ COIN = 0.4
 _HALF = 0.47
 """Error from which it is as good as one."""
 
-QUESTIONS = {
-    "largest moment": "Do averages of products of features match those of a Gaussian?",
-    "second moment": "Is the spread the same in every direction?",
-    "quadratics": "Do squares and products of features vary as they should? The guarantee does "
-    "not rest on it: an extra test, judged where the rows suffice for it.",
-    "exchangeable chunks": "Do all stretches of rows look alike?",
-    "acceptance": "Are as many rows near the boundary as there should be?",
-    "slab mass": "Is the histogram along the candidate a Gaussian bell?",
-    "slab covariance": "Is the spread bounded in every slice along the candidate?",
-}
 
-
-def number(value: float) -> str:
-    """Four significant digits."""
-    return f"{value:.4g}" if math.isfinite(value) else ABSENT
-
-
-def percent(share: float) -> str:
-    """A share as a percentage with three decimals."""
-    return f"{100 * share:.3f}%" if math.isfinite(share) else ABSENT
-
-
-def degrees(angle: float) -> str:
-    """An angle in radians as degrees."""
-    return f"{math.degrees(angle):.2f}°" if math.isfinite(angle) else ABSENT
-
-
-def count(value: int | None) -> str:
-    """A whole number with separators."""
-    return ABSENT if value is None else f"{value:,}"
-
-
-def nbytes(value: int) -> str:
-    """A size in decimal units."""
-    for size, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if value >= size:
-            return f"{value / size:,.1f} {unit}"
-    return f"{value} B"
-
-
-def seconds(value: float) -> str:
-    """A duration."""
-    return f"{value:,.2f} s" if math.isfinite(value) else ABSENT
-
-
-def confidence(tau: float) -> str:
-    """1 - tau as a percentage."""
-    return f"{100 * (1 - tau):g}%"
+def subject(result: FitResult | CertifyResult) -> str:
+    """The data that a result speaks of."""
+    return f"{result.data.source}: {result.data}" if result.data.source else str(result.data)
 
 
 def through(*, whitened: bool) -> str:
@@ -137,8 +94,8 @@ def useless(result: FitResult) -> str:
     if result.verdict is not Verdict.ACCEPTED or result.error is None:
         return ""
     error = result.error.empirical
-    if one_class := [text for text in result.notices if text.startswith(ONE_CLASS)]:
-        return sentence(one_class[0])
+    if one_class := one_class_notice(result):
+        return notice_sentence(one_class)
     if error < COIN:
         return ""
     lower = result.opt.lower_empirical if result.opt else 0.0
@@ -156,11 +113,6 @@ def useless(result: FitResult) -> str:
     )
 
 
-def sentence(notice: str) -> str:
-    """A notice as a sentence."""
-    return f"{notice[:1].upper()}{notice[1:]}."
-
-
 def fit_details(result: FitResult) -> tuple[str, ...]:
     """What an expert wants to know next; nothing that the headline has said."""
     if result.verdict is not Verdict.ACCEPTED or result.error is None:
@@ -173,6 +125,22 @@ def fit_details(result: FitResult) -> tuple[str, ...]:
         f"{number(result.eps)}, so this is within a constant of the best halfspace "
         f"{through(whitened=result.whitened)} plus eps, whichever labels were flipped.",
     )
+
+
+def fit_advice(result: FitResult) -> tuple[str, ...]:
+    """What to do about a verdict that is none."""
+    if suggestions := result_suggestions(result):
+        return suggestions
+    if result.verdict is not Verdict.INCONCLUSIVE or result.rows_needed is None:
+        return ()
+    coarser = ", or ask for less with a larger `--eps`" if can_ask_for_less(result) else ""
+    reuse = reuse_notice(result)
+    return (f"Gather more rows{coarser}.", *((notice_sentence(reuse),) if reuse else ()))
+
+
+def can_ask_for_less(result: FitResult) -> bool:
+    """Whether there is a coarser question, which fewer rows settle."""
+    return result.eps < _LARGEST_EPS
 
 
 def remedy(result: FitResult) -> str:
@@ -188,11 +156,6 @@ def remedy(result: FitResult) -> str:
     return "fit again"
 
 
-def reuse_notice(result: FitResult) -> str:
-    """That the rows at hand suffice if every pass may use them all; empty where they do not."""
-    return next((text for text in result.notices if REUSE in text), "")
-
-
 def certify_headline(result: CertifyResult) -> str:
     """What is certified about somebody's classifier, in one sentence."""
     if result.error.empirical == 0:
@@ -204,6 +167,14 @@ def certify_headline(result: CertifyResult) -> str:
         others = through(whitened=result.whitening is not None)
         return f"{text}, and no halfspace {others} is wrong on less than {best} of them."
     return f"{text}; no bound above 0 could be certified for the best halfspace."
+
+
+def certify_details(result: CertifyResult) -> str:
+    """What holds beyond the rows at hand."""
+    return (
+        f"At most {percent(result.error.upper)} on the source of the rows, if the classifier never "
+        "saw them."
+    )
 
 
 def certificate_rows(certificate: CertificateRecord) -> str:
@@ -225,7 +196,7 @@ def interval_sentence(certificate: CertificateRecord, *, whitened: bool) -> str:
     if lower <= 0:
         return (
             f"{said}; no lower bound above 0 could be certified (if some halfspace errs on no row, "
-            f"0 is the answer). Otherwise: {flagged(certificate.advice)}."
+            f"0 is the answer). Otherwise: {advice_words(certificate.advice)}."
         )
     ratio = "" if certificate.ratio is None else f" Their ratio is {number(certificate.ratio)}."
     return (
@@ -244,28 +215,67 @@ def interval_details(certificate: CertificateRecord, tau: float, *, whitened: bo
         f"(confidence {confidence(tau)}). L depends on the direction it is computed from "
         "(certificate.direction): from another it may come out higher or lower, and holds all the "
         f"same. The bound is weakest for halfspaces {degrees(certificate.angle_low)} to "
-        f"{degrees(certificate.angle_high)} away from it; {flagged(certificate.advice)}."
+        f"{degrees(certificate.angle_high)} away from it; {advice_words(certificate.advice)}."
     )
 
 
-def flagged(advice: str) -> str:
-    """Advice that names a parameter, with the option of the command line."""
-    return re.sub(r"\bcertificate_degree (\d)", r"`--certificate-degree \1`", advice)
+def moment_sentence(result: MomentTestResult) -> str:
+    """The verdict of a moment test in words that need no statistics."""
+    if result.verdict is Verdict.REJECTED:
+        return _rejected(result)
+    if result.verdict is Verdict.INCONCLUSIVE:
+        needed = max(judgement.rows_needed or 0 for judgement in result.testers)
+        return (
+            f"Too few rows to tell ({result.data}).\nThe deviation seen could be chance; about "
+            f"{needed:,} rows settle the question."
+        )
+    return f"Nothing speaks against standard Gaussian features ({result.data})."
 
 
-def outcome_words(outcome: Outcome, n: int | None = None) -> str:
-    """An outcome, or how often; of a tester that had no say, that it is an extra."""
-    word = "extra, not judged" if outcome is Outcome.NOT_JUDGED else str(outcome)
-    return word if n is None else f"{n} {word}"
+def fit_sentence(result: FitResult) -> str:
+    """The verdict of a fit and its certificate in words that need no statistics."""
+    if result.verdict is Verdict.REJECTED:
+        return _rejected(result)
+    if result.verdict is Verdict.INCONCLUSIVE:
+        return _inconclusive(result)
+    if result.error is None:
+        return f"Accepted ({result.data})."
+    promise = (
+        f"The halfspace errs on {percent(result.error.empirical)} of fresh rows, at most "
+        f"{percent(result.error.upper)} (confidence {confidence(result.tau)}).\n"
+        f"The features look Gaussian at accuracy eps = {number(result.eps)} ({result.data}), so "
+        f"this is within a constant of the best halfspace {through(whitened=result.whitened)} plus "
+        "eps, whichever labels were flipped."
+    )
+    found = result.certificate
+    interval = interval_sentence(found, whitened=result.whitened) if found else ""
+    return "\n".join(text for text in (useless(result), promise, interval) if text)
 
 
-def worst_judgement(judgements: Sequence[Judgement]) -> Judgement | None:
-    """The rejection, or else the closest to its limit, among those that had a say."""
-    judged = [one for one in judgements if one.outcome is not Outcome.NOT_JUDGED]
-    return max(judged, key=_badness, default=None)
+def certify_sentence(result: CertifyResult) -> str:
+    """The error of somebody's classifier and the certified interval."""
+    error, whitened = result.error, result.whitening is not None
+    return (
+        f"The classifier errs on {percent(error.empirical)} of {error.n_rows:,} rows (at most "
+        f"{percent(error.upper)} on their source if it never saw them, confidence "
+        f"{confidence(result.tau)}).\n"
+        f"{interval_details(result.certificate, result.tau, whitened=whitened)}"
+    )
 
 
-def _badness(judgement: Judgement) -> tuple[bool, float]:
-    share = judgement.statistic / judgement.limit if judgement.limit else judgement.statistic
-    # a share that is not a number compares with nothing; it is never the worst
-    return judgement.outcome is Outcome.REJECTED, share if share == share else -1.0
+def _rejected(result: MomentTestResult | FitResult) -> str:
+    """That the features are not Gaussian, what shows it, and what to do."""
+    said = f"The features are not standard Gaussian ({result.data})."
+    return "\n".join((said, *rejection_sentences(result)))
+
+
+def _inconclusive(result: FitResult) -> str:
+    """What is missing, and what would do with the rows at hand."""
+    if result.rows_needed is None:
+        return f"Not accepted: {advice_words(result.notices[-1])}."
+    said = (
+        f"Too few rows to tell ({result.data}).\nJudging at eps = {number(result.eps)} takes about "
+        f"{count(result.rows_needed)} rows."
+    )
+    reuse = reuse_notice(result)
+    return f"{said}\n{notice_sentence(reuse)}" if reuse else said
