@@ -12,8 +12,8 @@ from streamhalf.engine.shares import spread
 from streamhalf.names import plural
 from streamhalf.records import FitResult
 from streamhalf.reductions.label_counts import LabelCounts
-from streamhalf.report.codes import ONE_CLASS, REUSE
-from streamhalf.report.words import COIN, through
+from streamhalf.report.codes import COIN, ONE_CLASS, REUSE
+from streamhalf.report.words import through
 
 _PILOT_ROWS = 65_536
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 
 from streamhalf.records import Evidence, FitResult, Judgement, Outcome
 
@@ -15,6 +16,12 @@ REUSE = "`--rows reuse`"
 
 ONE_CLASS = "all labels are "
 """Begins the notice about labels of one class."""
+
+COIN = 0.4
+"""Error from which a halfspace is hardly better than a coin toss."""
+
+_LARGEST_EPS = 0.25
+"""The largest that a run takes: no coarser question can be asked."""
 
 _QUESTIONS = {
     "largest moment": "Do averages of products of features match those of a Gaussian?",
@@ -120,3 +127,25 @@ def one_class_notice(result: FitResult) -> str:
 def other_notices(notices: tuple[str, ...]) -> tuple[str, ...]:
     """Notices that no sentence about the verdict says."""
     return tuple(text for text in notices if REUSE not in text and not text.startswith(ONE_CLASS))
+
+
+def can_ask_for_less(result: FitResult) -> bool:
+    """Whether there is a coarser question, which fewer rows settle."""
+    return result.eps < _LARGEST_EPS
+
+
+FILTERS: tuple[Callable[..., object], ...] = (
+    number,
+    percent,
+    degrees,
+    count,
+    confidence,
+    question,
+    evidence_name,
+    advice_words,
+    notice_sentence,
+    reuse_notice,
+    one_class_notice,
+    can_ask_for_less,
+)
+"""What templates write values with."""

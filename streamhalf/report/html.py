@@ -5,152 +5,99 @@ Nothing here computes statistics: it picks what the document holds, and the temp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
-from streamhalf.records import (
-    CertificateRecord,
-    CertifyResult,
-    FitResult,
-    Judgement,
-    Outcome,
-    Verdict,
-)
+from streamhalf.records import CertificateRecord, CertifyResult, FitResult, Judgement, Verdict
 from streamhalf.report import distribution, pictures, tables, words
-from streamhalf.report.codes import is_about_candidate, other_notices, stop_sentence
-from streamhalf.report.figures import Figure, Table
-from streamhalf.report.jinja import template
-from streamhalf.report.rejections import (
-    evidence_sentence,
-    leading_rejection,
-    moment_sentence,
-    rejection_sentence,
+from streamhalf.report.codes import (
+    can_ask_for_less,
+    is_about_candidate,
+    other_notices,
+    stop_sentence,
 )
+from streamhalf.report.figures import Figure
+from streamhalf.report.jinja import template
+from streamhalf.report.rejections import MOMENTS, leading_rejection
 
-
-@dataclass(frozen=True, slots=True)
-class Badge:
-    """The verdict as a word, a sign and a tone; the tone alone never carries it."""
-
-    word: str
-    sign: str
-    tone: str
-
-
-_BADGES = {
-    Verdict.ACCEPTED: Badge("Accepted", "✓", "good"),
-    Verdict.PASSED: Badge("Passed", "✓", "good"),
-    Verdict.REJECTED: Badge("Rejected", "✕", "bad"),
-    Verdict.INCONCLUSIVE: Badge("Inconclusive", "?", "open"),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """What differs between reports; a part that is empty or None is left out of the page."""
-
-    title: str
-    subject: str
-    badge: Badge
-    headline: str
-    details: tuple[str, ...]
-    advice: tuple[str, ...] = ()
-    notices: tuple[str, ...]
-    figures: dict[str, Figure | None]
-    evidence: str = ""
-    lacking: Table | None = None
-    interval: str
-    stopped: str = ""
-    candidates: Table | None = None
-    moments: str = ""
-    testers: Table | None = None
-    judgements: tuple[Table, ...] = ()
-    passes: Table
-    facts: Table
+Figures = dict[str, Figure | None]
+"""By the section they are in; None where their numbers are absent."""
 
 
 def render_report(result: FitResult | CertifyResult) -> str:
     """The whole report of a result as one self-contained HTML document."""
-    view = _view_fit(result) if isinstance(result, FitResult) else _view_certificate(result)
-    return template("report.html.j2").render(view=view, result=result)
+    shown = _show_fit(result) if isinstance(result, FitResult) else _show_certificate(result)
+    return template("report.html.j2").render(
+        **shown,
+        result=result,
+        passes=tables.pass_table(result.passes),
+        facts=tables.fact_table(result),
+    )
 
 
-def _view_fit(result: FitResult) -> View:
+def _show_fit(result: FitResult) -> dict[str, Any]:
     rejection, whitened = leading_rejection(result.testers), result.whitened
-    certificate, judgements = result.certificate, result.testers
-    figures, moment = _fit_figures(result, rejection), _first(result, "largest moment")
-    return View(
-        title="Fit of a halfspace",
-        subject=words.subject(result),
-        badge=_BADGES[result.verdict],
-        headline=words.fit_headline(result),
-        details=(rejection_sentence(rejection, whitened=whitened),)
+    certificate, tau = result.certificate, result.tau
+    return {
+        "verdict": str(result.verdict),
+        "headline": words.fit_headline(result),
+        "details": [words.rejection_sentence(rejection, whitened=whitened)]
         if rejection
         else words.fit_details(result),
-        advice=words.fit_advice(result),
-        notices=other_notices(result.notices),
-        figures=figures,
-        evidence=evidence_sentence(rejection, whitened=whitened) if rejection else "",
-        lacking=tables.lacking_table(result),
-        interval=words.interval_details(certificate, result.tau, whitened=whitened)
-        if certificate
-        else "",
-        stopped=stop_sentence(result),
-        candidates=None if figures["path"] else pictures.candidate_table(result.candidates),
-        moments=moment_sentence(moment, whitened=whitened) if moment else "",
-        testers=tables.tester_summary(judgements),
-        judgements=tables.tester_details(judgements),
-        passes=tables.pass_table(result.passes),
-        facts=tables.fact_table(result),
-    )
+        "advice": words.fit_advice(result),
+        "notices": other_notices(result.notices),
+        "interval": words.interval_details(certificate, tau, whitened) if certificate else "",
+        "evidence": words.evidence_sentence(rejection, whitened) if rejection else "",
+        "stopped": stop_sentence(result),
+        "first_moment": words.first_moment_sentence(_first(result, MOMENTS), whitened),
+        "figures": _fit_figures(result, rejection),
+        "lacking": tables.lacking_table(result),
+        "candidates": pictures.candidate_table(result.candidates),
+        "testers": tables.tester_summary(result.testers),
+        "judgements": tables.tester_details(result.testers),
+    }
 
 
-def _view_certificate(result: CertifyResult) -> View:
-    whitened = result.whitening is not None
-    return View(
-        title="Certificate of a linear classifier",
-        subject=words.subject(result),
-        badge=Badge("Certificate", "§", "plain"),
-        headline=words.certify_headline(result),
-        details=(words.certify_details(result),),
-        notices=result.notices,
-        figures={
-            **_certificate_figures(result.certificate, result.error.upper),
-            "halfspace": distribution.weight_figure(result.halfspace),
-        },
-        interval=words.interval_details(result.certificate, result.tau, whitened=whitened),
-        passes=tables.pass_table(result.passes),
-        facts=tables.fact_table(result),
-    )
+def _show_certificate(result: CertifyResult) -> dict[str, Any]:
+    certificate, whitened = result.certificate, result.whitening is not None
+    weights = distribution.weight_figure(result.halfspace)
+    return {
+        "verdict": "certificate",
+        "headline": words.certify_headline(result),
+        "details": [words.certify_details(result)],
+        "advice": (),
+        "notices": result.notices,
+        "interval": words.interval_details(certificate, result.tau, whitened),
+        "figures": _certificate_figures(certificate, result.error.upper) | {"halfspace": weights},
+    }
 
 
-def _certificate_figures(certificate: CertificateRecord, upper: float) -> dict[str, Figure | None]:
+def _certificate_figures(certificate: CertificateRecord, upper: float) -> Figures:
     found = {"interval": pictures.interval_figure(certificate, upper)}
     if certificate.n_errors > 0:  # nothing lies below no error at all
         found["profile"] = pictures.profile_figure(certificate)
     return found
 
 
-def _fit_figures(result: FitResult, rejection: Judgement | None) -> dict[str, Figure | None]:
-    found: dict[str, Figure | None] = {}
+def _fit_figures(result: FitResult, rejection: Judgement | None) -> Figures:
+    found: Figures = {}
     if rejection:
         found["evidence"] = pictures.evidence_figure(rejection)
     elif result.verdict is Verdict.INCONCLUSIVE and result.rows_needed:
-        coarser = words.can_ask_for_less(result)
-        found["missing"] = pictures.rows_figure(result.data.rows, result.rows_needed, coarser)
+        rows, coarser = result.data.rows, can_ask_for_less(result)
+        found["missing"] = pictures.rows_figure(rows, result.rows_needed, coarser)
     if result.certificate:
         upper = result.error.upper if result.error else 1.0
         found |= _certificate_figures(result.certificate, upper)
     if result.halfspace:
         found["halfspace"] = distribution.weight_figure(result.halfspace)
-    acceptance = _first(result, "acceptance")
-    limit = acceptance.limit if acceptance else None
-    found["path"] = pictures.path_figure(result.candidates, result.chosen, limit)
+    acceptance, moment = _first(result, "acceptance"), _first(result, MOMENTS)
+    tolerance = acceptance.limit if acceptance else None
+    found["path"] = pictures.path_figure(result.candidates, result.chosen, tolerance)
     if measured := result.measurements:
         found["slabs"] = distribution.slab_figure(measured, _chosen(result, "slab mass"))
         if result.data.dim > 1:  # there is no other direction than the one
             spread = _chosen(result, "slab covariance")
             found["slices"] = distribution.eigen_figure(measured, spread)
-        moment = _first(result, "largest moment")
         bound = moment.limit if moment and 0 < moment.limit < 1e6 else 1.0
         found["moments"] = distribution.moment_figure(measured, bound)
     return found

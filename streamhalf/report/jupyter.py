@@ -217,7 +217,7 @@ def _sentences(result: Result) -> list[str]:
             words.interval_details(result.certificate, result.tau, whitened=result.whitened)
         )
     if (rejection := rejections.leading_rejection(result.testers)) is not None:
-        sentences.append(rejections.rejection_sentence(rejection, whitened=result.whitened))
+        sentences.append(words.rejection_sentence(rejection, whitened=result.whitened))
         sentences += rejections.result_suggestions(result)
     return sentences
 

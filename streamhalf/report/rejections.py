@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from streamhalf.records import (
@@ -15,9 +15,9 @@ from streamhalf.records import (
     Outcome,
     severity,
 )
-from streamhalf.report.codes import evidence_name, number, question
+from streamhalf.report.codes import evidence_name
 
-_MOMENTS, _EXTRA = "largest moment", "quadratics"
+MOMENTS, _EXTRA = "largest moment", "quadratics"
 """The tester that names moments of features, and the one that no guarantee rests on."""
 
 _MOST_FEATURES_NAMED = 4
@@ -74,59 +74,10 @@ def leading_rejection(judgements: Sequence[Judgement]) -> Judgement | None:
     return max(rejected, key=lambda one: (one.tester != _EXTRA, severity(one)), default=None)
 
 
-def rejection_sentences(result: FitResult | MomentTestResult) -> tuple[str, ...]:
-    """What the leading rejection saw, and what to do about it."""
-    leading = leading_rejection(result.testers)
-    said = (rejection_sentence(leading, whitened=result.whitened),) if leading else ()
-    return (*said, *result_suggestions(result))
-
-
-def rejection_sentence(judgement: Judgement, *, whitened: bool) -> str:
-    """What a rejecting tester saw: one quantity, against its own limit."""
-    where = f"In pass {judgement.pass_name}" if judgement.pass_name else "Here"
-    chance = f"chance alone stays below {number(judgement.null_quantile)}"
-    statistic = (
-        f"tester “{judgement.tester}” has {number(judgement.statistic)}; the limit is "
-        f"{number(judgement.limit)}, and {chance}."
-    )
-    if not judgement.evidence:
-        return f"{where} {statistic}"
-    evidence = judgement.evidence[0]
-    moment = judgement.tester == _MOMENTS
-    of = " of the whitened features" if whitened else ""
-    said = (
-        f"{where} the {'mean of ' * moment}{evidence_name(evidence)}{of} is "
-        f"{number(evidence.observed)}; a standard Gaussian has {number(evidence.expected)}."
-    )
-    if moment or math.isclose(evidence.deviation, judgement.statistic, rel_tol=1e-3):
-        return (
-            f"{said} On the scale of tester “{judgement.tester}” it is off by "
-            f"{number(evidence.deviation)}; the limit is {number(evidence.limit)}, and {chance}."
-        )
-    return f"{said} In all, {statistic}"
-
-
-def evidence_sentence(judgement: Judgement, *, whitened: bool) -> str:
-    """Which tester the evidence is of, and what it asks."""
-    said = f"Tester “{judgement.tester}”, pass {judgement.pass_name}. {question(judgement.tester)}"
-    return f"{said} {evidence_features(whitened=whitened)}".strip()
-
-
-def moment_sentence(judgement: Judgement, *, whitened: bool) -> str:
-    """The moment that a tester of moments names first; empty where it names none."""
-    if not judgement.evidence:
-        return ""
-    first = judgement.evidence[0]
-    return (
-        f"The moment to look at first, of all degrees, is the mean of {evidence_name(first)}: "
-        f"{number(first.observed)} where a Gaussian has {number(first.expected)}. "
-        f"{evidence_features(whitened=whitened)}"
-    )
-
-
-def evidence_features(*, whitened: bool) -> str:
-    """Which features the evidence speaks of, where they are not the stored ones."""
-    return "x1, x2, ... are the whitened features, not the stored ones." if whitened else ""
+def is_told_by_one(judgement: Judgement) -> bool:
+    """Whether the first evidence alone tells what the tester saw."""
+    first, statistic = judgement.evidence[0], judgement.statistic
+    return judgement.tester == MOMENTS or math.isclose(first.deviation, statistic, rel_tol=1e-3)
 
 
 def result_suggestions(result: FitResult | MomentTestResult) -> tuple[str, ...]:
@@ -141,7 +92,7 @@ def result_suggestions(result: FitResult | MomentTestResult) -> tuple[str, ...]:
     if leading.tester in ("slab mass", "slab covariance", "acceptance"):
         return (_ALONG_THE_HALFSPACE,)
     rejected = (one for one in result.testers if one.outcome is Outcome.REJECTED)
-    telling = next((one for one in rejected if one.tester == _MOMENTS), leading)
+    telling = next((one for one in rejected if one.tester == MOMENTS), leading)
     measured = result.measurements if isinstance(result, FitResult) else None
     shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
     return _moment_suggestions(telling, result.whitened, shapes)
@@ -180,7 +131,7 @@ def _names(found: Sequence[str]) -> str:
 
 def _highest_degree(judgement: Judgement) -> int:
     """Degree of the leading moment; directions and everything else stand for degree 2."""
-    if judgement.tester != _MOMENTS or not judgement.evidence:
+    if judgement.tester != MOMENTS or not judgement.evidence:
         return 2
     powers = re.findall(r"x\d+(?:\^(\d{1,3}))?", evidence_name(judgement.evidence[0]))
     return sum(int(power or 1) for power in powers)
@@ -202,7 +153,7 @@ def _measured_shapes(measured: DiagnosticsRecord) -> list[FeatureShape]:
 def _evident_shapes(judgement: Judgement) -> list[FeatureShape]:
     """From the moments that the evidence names, where they are of one centred feature."""
     means = {evidence_name(one): one.observed for one in judgement.evidence}
-    if judgement.tester != _MOMENTS or _highest_degree(judgement) > 2:
+    if judgement.tester != MOMENTS or _highest_degree(judgement) > 2:
         return []
     if _highest_degree(judgement) == 1:
         return [FeatureShape(name, True, False) for name in means if _is_power_of(name, means)]
@@ -242,3 +193,7 @@ def _shape(name: str, mean: float, square: float, cube: float, fourth: float) ->
         tails = fourth / variance**2
     off = (abs(skew) / math.sqrt(6), abs(tails - 3) / math.sqrt(24))
     return FeatureShape(name, constant=False, gaussian=not any(one > _SHAPE for one in off))
+
+
+FILTERS: tuple[Callable[..., object], ...] = (leading_rejection, is_told_by_one, result_suggestions)
+"""What templates ask about a rejection."""

@@ -25,9 +25,15 @@ from streamhalf.records import (
 )
 from streamhalf.report.codes import count
 from streamhalf.report.figures import Cells, Table
-from streamhalf.report.rejections import evidence_features, leading_rejection
+from streamhalf.report.rejections import leading_rejection
 from streamhalf.report.tables import evidence_table, judgement_table, tester_summary
-from streamhalf.report.words import TAU, certify_sentence, fit_sentence, moment_sentence
+from streamhalf.report.words import (
+    TAU,
+    certify_sentence,
+    evidence_features,
+    fit_sentence,
+    moment_sentence,
+)
 
 _SPARE = "spare: for updates that repeat, else unread"
 
@@ -162,7 +168,7 @@ def _show_verdict(console: Console, said: str, title: str) -> None:
 
 def _show_evidence(console: Console, judgement: Judgement, *, whitened: bool) -> None:
     layout = Grid(box=None, pad_edge=False)
-    layout.title = Text(f"evidence: {judgement.tester}")
+    layout.title = Text(f"evidence: {judgement.tester}", "table.title")
     layout.caption = evidence_features(whitened=whitened) or None
     layout.title_justify = layout.caption_justify = "left"
     _show_table(console, evidence_table(judgement), layout)
