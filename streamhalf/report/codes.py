@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 
 from streamhalf.records import Evidence, FitResult, Judgement, Outcome
 
@@ -132,20 +131,3 @@ def other_notices(notices: tuple[str, ...]) -> tuple[str, ...]:
 def can_ask_for_less(result: FitResult) -> bool:
     """Whether there is a coarser question, which fewer rows settle."""
     return result.eps < _LARGEST_EPS
-
-
-FILTERS: tuple[Callable[..., object], ...] = (
-    number,
-    percent,
-    degrees,
-    count,
-    confidence,
-    question,
-    evidence_name,
-    advice_words,
-    notice_sentence,
-    reuse_notice,
-    one_class_notice,
-    can_ask_for_less,
-)
-"""What templates write values with."""

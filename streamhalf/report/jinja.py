@@ -14,36 +14,41 @@ from streamhalf.report import codes, rejections
 from streamhalf.report.svg import draw
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment, Template
 
 
 @cache
-def template(name: str) -> Template:
-    """The template of this name; a value that it lacks is an error."""
+def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # when something is shown
 
     environment = Environment(
         loader=PackageLoader("streamhalf.report"),
-        autoescape=name.endswith(".html.j2"),
+        autoescape=lambda name: name is None or name.endswith(".html.j2"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["coin"] = codes.COIN
-    for write in (*codes.FILTERS, *rejections.FILTERS, draw, plural, with_code):
-        environment.filters[write.__name__] = write
-    return environment.get_template(name)
+    # templates write values with whatever these modules write them with
+    environment.filters |= {**vars(codes), **vars(rejections)}
+    environment.filters |= {"draw": draw, "plural": plural, "with_code": _with_code}
+    environment.globals["COIN"] = codes.COIN
+    return environment
 
 
-def macro(file: str, name: str) -> Callable[..., str]:
+def template(name: str, **known: Any) -> Template:
+    """The template of this name, which knows these values; one that it lacks is an error."""
+    return _environment().get_template(name, globals=known)
+
+
+def macro(file: str, name: str, **known: Any) -> Callable[..., str]:
     """A macro of a template as a function; the template is read when it is first called."""
 
     def write(*values: Any, **named: Any) -> str:
-        return str(getattr(template(file).module, name)(*values, **named))
+        return str(getattr(template(file, **known).module, name)(*values, **named))
 
     return write
 
 
-def with_code(text: str) -> Markup:
+def _with_code(text: str) -> Markup:
     """Escaped words, with `options` set as code so that they do not break at a hyphen."""
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))

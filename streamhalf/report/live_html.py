@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cache
-from typing import Any
+from functools import partial
 
 import numpy as np
 from markupsafe import Markup
 
 from streamhalf.events import SlabsMeasured
 from streamhalf.kernels.slabs import gaussian_masses
-from streamhalf.names import plural
-from streamhalf.report.jinja import template
-from streamhalf.report.live import PassView, RunView, TesterView, margin
+from streamhalf.report.jinja import macro
+from streamhalf.report.live import RunView, margin
 from streamhalf.report.progress import human_count
 from streamhalf.report.svg import Canvas
 
@@ -32,52 +29,20 @@ SO_FAR = "slab mass so far"
 
 _WIDTH, _HEIGHT = 420, 90
 
-
-@cache
-def _macros() -> Any:
-    known = {"colours": COLOURS, "so_far": SO_FAR, "human_count": human_count}
-    return template("live.html.j2").make_module({**known, "plural": plural, "margin": margin})
-
-
-def badge(status: str) -> str:
-    """A status as a coloured label."""
-    return str(_macros().badge(status))
-
-
-def headline(run: RunView) -> str:
-    """Which run this is, and what became of it."""
-    return str(_macros().headline(run))
-
-
-def pass_table(passes: Iterable[PassView]) -> str:
-    """A bar per pass, with its rows, speed and scale."""
-    return str(_macros().pass_table(passes))
-
-
-def tester_table(testers: Iterable[TesterView]) -> str:
-    """How close each tester came to its limit at worst."""
-    return str(_macros().tester_table(testers))
-
-
-def run_table(runs: Iterable[RunView]) -> str:
-    """One line per run."""
-    return str(_macros().run_table(runs))
+_macro = partial(
+    macro, "live.html.j2", COLOURS=COLOURS, SO_FAR=SO_FAR, human_count=human_count, margin=margin
+)
+badge, headline = _macro("badge"), _macro("headline")
+pass_table, tester_table, run_table = map(_macro, ("pass_table", "tester_table", "run_table"))
 
 
 def run_html(run: RunView) -> str:
     """Everything about one run."""
     drawn = run.slabs is not None and len(run.slabs.counts) > 2
     densities = slab_densities(run.slabs) if run.slabs is not None and drawn else []
-    return str(
-        _macros().run(
-            run,
-            mass=mass_so_far(run),
-            slabs=slab_width(run),
-            rows=slab_title(run),
-            reach=densities[-1][1] if densities else 0.0,
-            picture=_slab_picture(densities) if densities else "",
-        )
-    )
+    reach, picture = (densities[-1][1], _slab_picture(densities)) if densities else (0.0, "")
+    words = (slab_width(run), slab_title(run))
+    return _macro("run")(run, mass_so_far(run), *words, reach, picture)
 
 
 def slab_densities(slabs: SlabsMeasured) -> list[tuple[float, float, float, float]]:
@@ -121,7 +86,9 @@ def _slab_picture(densities: list[tuple[float, float, float, float]]) -> Markup:
     corners = [f"V{_HEIGHT - scale * one[2]:.1f}h{step:.1f}" for one in densities]
     bars, colour = f"M0 {_HEIGHT}{''.join(corners)}V{_HEIGHT}Z", COLOURS["running"]
     canvas.add("path", d=bars, fill=colour, fill_opacity=".45")
-    points = (f"{(i + 0.5) * step:.1f},{_HEIGHT - scale * one[3]:.1f}" for i, one in enumerate(densities))
+    middles = ((i + 0.5) * step for i in range(len(densities)))
+    heights = (_HEIGHT - scale * one[3] for one in densities)
+    points = (f"{x:.1f},{y:.1f}" for x, y in zip(middles, heights, strict=True))
     line = {"fill": "none", "stroke": COLOURS["rejected"], "stroke_width": "1.5"}
     canvas.add("polyline", points=" ".join(points), **line)
     return canvas.finish(_HEIGHT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from streamhalf.records import (
@@ -193,7 +193,3 @@ def _shape(name: str, mean: float, square: float, cube: float, fourth: float) ->
         tails = fourth / variance**2
     off = (abs(skew) / math.sqrt(6), abs(tails - 3) / math.sqrt(24))
     return FeatureShape(name, constant=False, gaussian=not any(one > _SHAPE for one in off))
-
-
-FILTERS: tuple[Callable[..., object], ...] = (leading_rejection, is_told_by_one, result_suggestions)
-"""What templates ask about a rejection."""
