@@ -9,19 +9,10 @@ from collections.abc import Sequence
 from streamhalf.kernels.slabs import gaussian_masses
 from streamhalf.records import DiagnosticsRecord, Halfspace, Judgement
 from streamhalf.report.codes import count, number
-from streamhalf.report.figures import (
-    Axis,
-    Bars,
-    Figure,
-    HeatMap,
-    Plot,
-    Role,
-    Rule,
-    Steps,
-    Table,
-    drawable,
-    span,
-)
+from streamhalf.report.figures import Bars, Figure, Plot, Role, Rule, Steps
+from streamhalf.report.panels import HeatMap
+from streamhalf.report.svg import Axis, drawable, span
+from streamhalf.report.tables import Table
 
 _MOST_FEATURES = 64
 """Columns of a figure that can still be told apart."""

@@ -11,7 +11,6 @@ from markupsafe import Markup, escape
 
 from streamhalf.names import plural
 from streamhalf.report import codes, rejections
-from streamhalf.report.svg import draw
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -30,7 +29,7 @@ def _environment() -> Environment:
     )
     # templates write values with whatever these modules write them with
     environment.filters |= {**vars(codes), **vars(rejections)}
-    environment.filters |= {"draw": draw, "plural": plural, "with_code": _with_code}
+    environment.filters |= {"plural": plural, "with_code": _with_code}
     environment.globals["COIN"] = codes.COIN
     return environment
 

@@ -6,22 +6,10 @@ import math
 
 from streamhalf.records import CandidateRecord, CertificateRecord, Judgement
 from streamhalf.report.codes import count, degrees, evidence_name, number, percent
-from streamhalf.report.figures import (
-    Axis,
-    Cells,
-    Comparison,
-    Figure,
-    Interval,
-    Plot,
-    Points,
-    Role,
-    Rule,
-    Steps,
-    Table,
-    drawable,
-    span,
-)
-from streamhalf.report.tables import evidence_table
+from streamhalf.report.figures import Figure, Plot, Points, Role, Rule, Steps
+from streamhalf.report.panels import Comparison, Interval
+from streamhalf.report.svg import Axis, drawable, span
+from streamhalf.report.tables import Cells, Table, evidence_table
 
 _LABEL_SHARE = 0.12
 """Of the height of a figure, what a label takes."""

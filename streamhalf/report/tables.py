@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from streamhalf.records import (
     CertificateRecord,
@@ -27,8 +28,46 @@ from streamhalf.report.codes import (
     remark_words,
     seconds,
 )
-from streamhalf.report.figures import Cells, Table
 from streamhalf.report.words import TAU
+
+Cells: TypeAlias = Mapping[str, Callable[[Any], str]]
+"""Columns of a table as data: a label, and how to write its cell for one record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Formatted cells under a caption; the first cell of a row is its heading.
+
+    Columns are numbers, aligned to the right, unless their label is among the words, which may
+    break, or the names, which may not.
+    """
+
+    caption: str
+    labels: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    words: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        caption: str,
+        cells: Cells,
+        records: Iterable[Any],
+        *,
+        words: tuple[str, ...] = (),
+        names: tuple[str, ...] = (),
+    ) -> Table:
+        """A row for each record."""
+        rows = tuple(tuple(write(one) for write in cells.values()) for one in records)
+        return cls(caption, tuple(cells), rows, words, names)
+
+    def kind(self, label: str) -> str | None:
+        """What the stylesheet calls a column of numbers or of names."""
+        if label in self.words:
+            return None
+        return "unbroken" if label in self.names else "number"
+
 
 _JUDGEMENT: Cells = {
     "tester": lambda one: one.tester,

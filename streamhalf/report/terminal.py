@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from rich.console import Console, JustifyMethod
 from rich.panel import Panel
+from rich.table import Column
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -24,9 +25,14 @@ from streamhalf.records import (
     VerifyResult,
 )
 from streamhalf.report.codes import count
-from streamhalf.report.figures import Cells, Table
 from streamhalf.report.rejections import leading_rejection
-from streamhalf.report.tables import evidence_table, judgement_table, tester_summary
+from streamhalf.report.tables import (
+    Cells,
+    Table,
+    evidence_table,
+    judgement_table,
+    tester_summary,
+)
 from streamhalf.report.words import (
     TAU,
     certify_sentence,
@@ -129,7 +135,7 @@ def _budgets(record: PlanRecord) -> Iterator[tuple[str, int, float]]:
 
 def show_store(console: Console, report: StoreReport) -> None:
     """What `inspect` found."""
-    facts = Grid(box=None, show_header=False, pad_edge=False)
+    facts = Grid("", Column(overflow="fold"), box=None, show_header=False, pad_edge=False)
     for name, value in _store_facts(report):
         facts.add_row(Text(name, "bold"), Text(value))
     console.print(facts)
@@ -183,7 +189,9 @@ def _show_table(console: Console, table: Table, layout: Grid | None = None) -> N
         layout.add_column(label, justify=side, no_wrap=whole, overflow="fold")
     for row in table.rows:
         cells = zip(table.labels, row, strict=True)
-        layout.add_row(*(_styled(cell) if label in _STYLED else Text(cell) for label, cell in cells))
+        layout.add_row(
+            *(_styled(cell) if label in _STYLED else Text(cell) for label, cell in cells)
+        )
     console.print(layout)
 
 
