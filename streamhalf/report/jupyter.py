@@ -19,7 +19,6 @@ from streamhalf.report import rejections, words
 from streamhalf.report.live import TOPIC, Board, RunView, TesterView, add_judgement
 from streamhalf.report.live_html import badge, run_html, tester_table
 from streamhalf.report.progress import human_count
-from streamhalf.report.terminal import moment_sentence
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -209,7 +208,7 @@ def result_html(result: Result) -> str:
 
 def _sentences(result: Result) -> list[str]:
     if isinstance(result, MomentTestResult):
-        return moment_sentence(result).split("\n")
+        return words.moment_sentence(result).split("\n")
     if isinstance(result, CertifyResult):
         whitened = result.whitening is not None
         interval = words.interval_details(result.certificate, result.tau, whitened=whitened)
@@ -220,7 +219,7 @@ def _sentences(result: Result) -> list[str]:
             words.interval_details(result.certificate, result.tau, whitened=result.whitened)
         )
     if (rejection := rejections.leading_rejection(result.testers)) is not None:
-        sentences.append(rejections.rejection_sentence(rejection, whitened=result.whitened))
+        sentences.append(words.rejection_sentence(rejection, whitened=result.whitened))
         sentences += rejections.result_suggestions(result)
     return sentences
 

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 
 from streamhalf.records import (
     DiagnosticsRecord,
-    Evidence,
     FitResult,
     Judgement,
     MomentTestResult,
     Outcome,
+    severity,
 )
-from streamhalf.report.words import number
+from streamhalf.report.codes import evidence_name
+
+MOMENTS, _EXTRA = "largest moment", "quadratics"
+"""The tester that names moments of features, and the one that no guarantee rests on."""
 
 _MOST_FEATURES_NAMED = 4
 
@@ -31,6 +34,30 @@ _LARGEST = 1e30
 _SHAPE = 0.15
 """Normalised Hermite moment of a standardised feature from which its shape is not Gaussian."""
 
+_ORDERED = "The rows come in an order. Shuffle them before they are stored."
+_NEAR_THE_BOUNDARY = (
+    "The features look Gaussian as a whole, but not near the boundary of the halfspace. More rows "
+    "or whitening will not change that: look at the rows with a small margin |w·x|. Features of "
+    "this pass are coordinates of the localised rows, not columns."
+)
+_ALONG_THE_HALFSPACE = (
+    "Along the halfspace the features are not Gaussian. Look at the slab named above: a cluster, a "
+    "gap or a rounded feature shows up there."
+)
+_WHITEN = (
+    "Mean, scale or correlation of the features is off. Run again with `--whiten` (in Python "
+    "`whiten=True`), which estimates and removes them."
+)
+_SHAPE_IS_OFF = (
+    "Whatever mean and scale are, the shape of the features differs from a Gaussian (skew or "
+    "tails), so another mean and scale will not help. Transform them (a logarithm, ranks), or use "
+    "another method."
+)
+_ONLY_SHAPE_IS_OFF = (
+    "Mean and covariance are not the cause: the shape of the features differs from a Gaussian. "
+    "Transform them, or use another method."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class FeatureShape:
@@ -42,70 +69,33 @@ class FeatureShape:
 
 
 def leading_rejection(judgements: Sequence[Judgement]) -> Judgement | None:
-    """The rejection to show first: one that names moments, else the first."""
-    rejected = [judgement for judgement in judgements if judgement.outcome is Outcome.REJECTED]
-    named = [judgement for judgement in rejected if judgement.tester == "largest moment"]
-    return next(iter(named or rejected), None)
+    """The strongest rejection by a tester that the guarantee rests on, else by an extra one."""
+    rejected = [one for one in judgements if one.outcome is Outcome.REJECTED]
+    return max(rejected, key=lambda one: (one.tester != _EXTRA, severity(one)), default=None)
 
 
-def rejection_sentence(judgement: Judgement, *, whitened: bool) -> str:
-    """What a rejecting tester saw: one quantity, against its own limit."""
-    where = f"In pass {judgement.pass_name}" if judgement.pass_name else "Here"
-    chance = f"chance alone stays below {number(judgement.null_quantile)}"
-    statistic = (
-        f"tester “{judgement.tester}” has {number(judgement.statistic)}; the limit is "
-        f"{number(judgement.limit)}, and {chance}."
-    )
-    if not judgement.evidence:
-        return f"{where} {statistic}"
-    evidence = judgement.evidence[0]
-    moment = judgement.tester == "largest moment"
-    of = " of the whitened features" if whitened else ""
-    said = (
-        f"{where} the {'mean of ' * moment}{evidence.name}{of} is {number(evidence.observed)}; a "
-        f"standard Gaussian has {number(evidence.expected)}."
-    )
-    if moment or math.isclose(evidence.deviation, judgement.statistic, rel_tol=1e-3):
-        return (
-            f"{said} On the scale of tester “{judgement.tester}” it is off by "
-            f"{number(evidence.deviation)}; the limit is {number(evidence.limit)}, and {chance}."
-        )
-    return f"{said} In all, {statistic}"
-
-
-def evidence_features(*, whitened: bool) -> str:
-    """Which features the evidence speaks of, where they are not the stored ones."""
-    return "x1, x2, ... are the whitened features, not the stored ones." if whitened else ""
+def is_told_by_one(judgement: Judgement) -> bool:
+    """Whether the first evidence alone tells what the tester saw."""
+    first, statistic = judgement.evidence[0], judgement.statistic
+    return judgement.tester == MOMENTS or math.isclose(first.deviation, statistic, rel_tol=1e-3)
 
 
 def result_suggestions(result: FitResult | MomentTestResult) -> tuple[str, ...]:
     """What to do about the leading rejection of a result; nothing where there is none."""
-    judgement = leading_rejection(result.testers)
-    if judgement is None:
+    leading = leading_rejection(result.testers)
+    if leading is None:
         return ()
+    if leading.tester == "exchangeable chunks":
+        return (_ORDERED,)
+    if leading.pass_name.startswith("update"):
+        return (_NEAR_THE_BOUNDARY,)
+    if leading.tester in ("slab mass", "slab covariance", "acceptance"):
+        return (_ALONG_THE_HALFSPACE,)
+    rejected = (one for one in result.testers if one.outcome is Outcome.REJECTED)
+    telling = next((one for one in rejected if one.tester == MOMENTS), leading)
     measured = result.measurements if isinstance(result, FitResult) else None
-    shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(judgement)
-    return suggestions(judgement, whitened=result.whitened, shapes=shapes)
-
-
-def suggestions(
-    judgement: Judgement, *, whitened: bool, shapes: Sequence[FeatureShape] = ()
-) -> tuple[str, ...]:
-    """What to do about a rejection."""
-    if judgement.tester == "exchangeable chunks":
-        return ("The rows come in an order. Shuffle them before they are stored.",)
-    if judgement.pass_name.startswith("update"):
-        return (
-            "The features look Gaussian as a whole, but not near the boundary of the halfspace. "
-            "More rows or whitening will not change that: look at the rows with a small margin "
-            "|w·x|. Features of this pass are coordinates of the localised rows, not columns.",
-        )
-    if judgement.tester in ("slab mass", "slab covariance", "acceptance"):
-        return (
-            "Along the halfspace the features are not Gaussian. Look at the slab named above: "
-            "a cluster, a gap or a rounded feature shows up there.",
-        )
-    return _moment_suggestions(judgement, whitened, shapes)
+    shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
+    return _moment_suggestions(telling, result.whitened, shapes)
 
 
 def _moment_suggestions(
@@ -113,37 +103,22 @@ def _moment_suggestions(
 ) -> tuple[str, ...]:
     """Whitening cures means and covariances, and nothing else."""
     if constant := [shape.name for shape in shapes if shape.constant]:
-        one = len(constant) == 1
-        return (
-            f"{_names(constant)} {'is' if one else 'are'} constant: remove "
-            f"{'it' if one else 'them'}; a constant cannot be whitened.",
-        )
+        verb, them = ("is", "it") if len(constant) == 1 else ("are", "them")
+        said = f"{_names(constant)} {verb} constant: remove {them}; a constant cannot be whitened."
+        return (said,)
     strange = [shape.name for shape in shapes if not shape.gaussian]
-    columns = _names(strange) or named_features(judgement.evidence[:1])
+    columns = _names(strange or _named_features(judgement))
     columns = f"the features behind whitened {columns}" if whitened and columns else columns
-    inspect = f"Inspect {columns}: outliers, clipping, rounding, duplicates." if columns else ""
-    if not whitened and not strange and _highest_degree(judgement) <= 2:
-        first = (
-            "Mean, scale or correlation of the features is off. Run again with "
-            "`--whiten` (in Python `whiten=True`), which estimates and removes them."
-        )
-    elif strange and not whitened:
-        first = (
-            "Whatever mean and scale are, the shape of the features differs from a Gaussian (skew "
-            "or tails), so another mean and scale will not help. Transform them (a logarithm, "
-            "ranks), or use another method."
-        )
-    else:
-        first = (
-            "Mean and covariance are not the cause: the shape of the features differs from a "
-            "Gaussian. Transform them, or use another method."
-        )
-    return tuple(text for text in (first, inspect) if text)
+    inspect = f"Inspect {columns}: outliers, clipping, rounding, duplicates."
+    first = _SHAPE_IS_OFF if strange else _WHITEN
+    if whitened or not (strange or _highest_degree(judgement) <= 2):
+        first = _ONLY_SHAPE_IS_OFF
+    return (first, inspect) if columns else (first,)
 
 
-def named_features(evidence: Sequence[Evidence]) -> str:
-    """The features that evidence names, such as x3 and x7."""
-    return _names([name for item in evidence for name in re.findall(r"\bx\d+", item.name)])
+def _named_features(judgement: Judgement) -> list[str]:
+    """The features that the leading evidence names, such as x3 and x7."""
+    return [x for one in judgement.evidence[:1] for x in re.findall(r"\bx\d+", evidence_name(one))]
 
 
 def _names(found: Sequence[str]) -> str:
@@ -156,9 +131,9 @@ def _names(found: Sequence[str]) -> str:
 
 def _highest_degree(judgement: Judgement) -> int:
     """Degree of the leading moment; directions and everything else stand for degree 2."""
-    if judgement.tester != "largest moment" or not judgement.evidence:
+    if judgement.tester != MOMENTS or not judgement.evidence:
         return 2
-    powers = re.findall(r"x\d+(?:\^(\d{1,3}))?", judgement.evidence[0].name)
+    powers = re.findall(r"x\d+(?:\^(\d{1,3}))?", evidence_name(judgement.evidence[0]))
     return sum(int(power or 1) for power in powers)
 
 
@@ -177,8 +152,8 @@ def _measured_shapes(measured: DiagnosticsRecord) -> list[FeatureShape]:
 
 def _evident_shapes(judgement: Judgement) -> list[FeatureShape]:
     """From the moments that the evidence names, where they are of one centred feature."""
-    means = {item.name: item.observed for item in judgement.evidence}
-    if judgement.tester != "largest moment" or _highest_degree(judgement) > 2:
+    means = {evidence_name(one): one.observed for one in judgement.evidence}
+    if judgement.tester != MOMENTS or _highest_degree(judgement) > 2:
         return []
     if _highest_degree(judgement) == 1:
         return [FeatureShape(name, True, False) for name in means if _is_power_of(name, means)]

@@ -18,10 +18,11 @@ from streamhalf import CertifyResult, FitResult, Verdict, api
 from streamhalf.cli import main
 from streamhalf.files import read_result, write_json
 from streamhalf.records import AngleRecord, Outcome, to_json
-from streamhalf.report.figures import Axis, Plot, Rule, ticks
+from streamhalf.report.codes import outcome_words
+from streamhalf.report.figures import Plot, Rule
 from streamhalf.report.html import render_report
 from streamhalf.report.pictures import profile_figure
-from streamhalf.report.words import outcome_words
+from streamhalf.report.svg import Axis, ticks
 from tests.report.conftest import DIM, ROWS, Results
 from tests.report.pages import Page, value
 

@@ -10,28 +10,23 @@ import pytest
 import streamhalf
 from streamhalf.cli import main
 from streamhalf.config import RunConfig
-from streamhalf.records import FitResult, Judgement, OptRecord, Outcome, WhiteningRecord
+from streamhalf.records import FitResult, OptRecord, Outcome, WhiteningRecord
+from streamhalf.report.codes import advice_words, outcome_words
 from streamhalf.report.html import render_report
 from streamhalf.report.jupyter import result_html
-from streamhalf.report.rejections import rejection_sentence, result_suggestions
-from streamhalf.report.terminal import fit_sentence
+from streamhalf.report.rejections import leading_rejection, result_suggestions
 from streamhalf.report.words import (
     TAU,
     certify_headline,
     fit_headline,
-    flagged,
+    fit_sentence,
     interval_details,
     interval_sentence,
-    outcome_words,
+    rejection_sentence,
     remedy,
-    worst_judgement,
 )
 from tests.report.conftest import Results
 from tests.report.pages import Page
-
-
-def judge(statistic: float, outcome: Outcome = Outcome.PASSED) -> Judgement:
-    return Judgement("quadratics", outcome, statistic, 0.3, 0.1, 100)
 
 
 def test_rejection_sentence__is_the_same_everywhere(results: Results) -> None:
@@ -73,14 +68,21 @@ def test_interval_details__says_what_the_bound_depends_on(results: Results) -> N
     assert fit_headline(fitted).startswith("The halfspace is right on all 120,000 rows")
 
 
-def test_worst_judgement__had_a_say() -> None:
-    extra = judge(30.0, Outcome.NOT_JUDGED)
-    assert worst_judgement([extra]) is None
-    assert worst_judgement([extra, judge(0.1), judge(0.2)]) == judge(0.2)
-    rejected = judge(0.1, Outcome.REJECTED)
-    assert worst_judgement([judge(np.nan), judge(0.2), rejected]) == rejected
+def test_outcome_words__tell_an_extra_test() -> None:
     assert outcome_words(Outcome.NOT_JUDGED, 2) == "2 extra, not judged"
     assert outcome_words(Outcome.PASSED) == "passed"
+
+
+def test_leading_rejection__is_the_strongest_that_the_guarantee_rests_on(results: Results) -> None:
+    first = next(one for one in results.rejected.testers if one.outcome is Outcome.REJECTED)
+    stronger = dataclasses.replace(first, tester="second moment", statistic=10 * first.statistic)
+    extra = dataclasses.replace(first, tester="quadratics", statistic=100 * first.statistic)
+    passed = dataclasses.replace(extra, outcome=Outcome.PASSED)
+    assert leading_rejection([passed]) is None
+    assert leading_rejection([passed, extra]) == extra
+    assert leading_rejection([extra, first, stronger]) == stronger
+    led = dataclasses.replace(results.rejected, testers=(extra, first, stronger))
+    assert result_suggestions(led) == result_suggestions(results.rejected)
 
 
 @pytest.mark.parametrize("command", ["test", "plan", "fit", "certify"])
@@ -185,6 +187,6 @@ def test_inconclusive__names_reuse_only_where_it_helps(results: Results) -> None
     assert streamhalf.fit((X, y), rows="reuse").verdict == "accepted"
 
 
-def test_flagged__names_the_option() -> None:
+def test_advice_words__name_the_option() -> None:
     said = "certificate_degree 6 would tighten it (now 4)"
-    assert flagged(said) == "`--certificate-degree 6` would tighten it (now 4)"
+    assert advice_words(said) == "`--certificate-degree 6` would tighten it (now 4)"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from streamhalf.data.block import Block, RowRange
-from streamhalf.kernels.slabs import count_slabs, number_slabs
+from streamhalf.kernels.slabs import count_slabs, gaussian_masses, number_slabs
 from streamhalf.records import Outcome, overall_outcome
 from streamhalf.reductions import CandidateSlabs
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
@@ -17,7 +17,6 @@ from streamhalf.testers.slab_mass import (
     SlabMassTester,
     count_scales,
     finest_half_count,
-    gaussian_masses,
     merge_slabs,
     slab_half_count,
     slab_name,

@@ -12,7 +12,7 @@ import xarray as xr
 import streamhalf
 from streamhalf import FitResult, Verdict
 from streamhalf.records import from_json, to_json
-from streamhalf.report.diagnostics import to_dataset
+from streamhalf.records.dataset import to_dataset
 
 N_ROWS = 100_000
 
