@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
@@ -26,6 +26,9 @@ from streamhalf.records.parts import (
     PositionRecord,
     Versions,
 )
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 class MomentTestResult(Record, frozen=True, kw_only=True):
@@ -75,7 +78,7 @@ class FitResult(Record, frozen=True, kw_only=True):
     digest: str = ""
 
     @property
-    def diagnostics(self) -> Any:
+    def diagnostics(self) -> xr.Dataset:
         """What the testers measured, as an xarray Dataset: to plot, to select from, to store."""
         from streamhalf.records.dataset import to_dataset  # xarray, for those who ask for it
 

@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 import math
-import re
+from collections.abc import Sequence
 
-from streamhalf.records import Evidence, FitResult, Judgement, Outcome
+from streamhalf.config import LARGEST_EPS
+from streamhalf.kernels.monomials import monomial_name
+from streamhalf.names import plural
+from streamhalf.records import (
+    AcceptanceRate,
+    Advice,
+    AdviceCode,
+    Evidence,
+    FitResult,
+    Judgement,
+    LabelsAreBits,
+    Moment,
+    Named,
+    Notice,
+    OneClass,
+    Outcome,
+    Quadratic,
+    RatioNotReached,
+    Remark,
+    Resumed,
+    ReuseSuffices,
+    Role,
+    SecondMoment,
+    SegmentMean,
+    SlabSecondMoment,
+    SlabShare,
+    Stop,
+    StopReason,
+    Unverified,
+)
+from streamhalf.testers import WORDS
 
 ABSENT = "–"
 """Stands where the document has no number."""
 
-REUSE = "`--rows reuse`"
-"""Names the option that lets every pass use all rows."""
-
-ONE_CLASS = "all labels are "
-"""Begins the notice about labels of one class."""
-
 COIN = 0.4
 """Error from which a halfspace is hardly better than a coin toss."""
-
-_LARGEST_EPS = 0.25
-"""The largest that a run takes: no coarser question can be asked."""
-
-_QUESTIONS = {
-    "largest moment": "Do averages of products of features match those of a Gaussian?",
-    "second moment": "Is the spread the same in every direction?",
-    "quadratics": "Do squares and products of features vary as they should? The guarantee does "
-    "not rest on it: an extra test, judged where the rows suffice for it.",
-    "exchangeable chunks": "Do all stretches of rows look alike?",
-    "acceptance": "Are as many rows near the boundary as there should be?",
-    "slab mass": "Is the histogram along the candidate a Gaussian bell?",
-    "slab covariance": "Is the spread bounded in every slice along the candidate?",
-}
 
 
 def number(value: float) -> str:
@@ -74,7 +84,7 @@ def confidence(tau: float) -> str:
 
 def question(tester: str) -> str:
     """What a tester asks."""
-    return _QUESTIONS.get(tester, "")
+    return WORDS[tester].asks if tester in WORDS else ""
 
 
 def outcome_words(outcome: Outcome, n: int | None = None) -> str:
@@ -85,49 +95,139 @@ def outcome_words(outcome: Outcome, n: int | None = None) -> str:
 
 def evidence_name(evidence: Evidence) -> str:
     """The quantity that was measured."""
-    return evidence.name
+    match evidence.subject:
+        case Moment(variables, sketched):
+            return monomial_name(variables, "u" if sketched else "x")
+        case SecondMoment(direction):
+            return f"second moment along {direction_name(direction)}"
+        case Quadratic(direction):
+            return f"squared quadratic along {direction_name(direction)}"
+        case AcceptanceRate(delta):
+            return f"acceptance rate at delta {number(delta)}"
+        case SlabShare(low, high):
+            return _slab_name(low, high)
+        case SlabSecondMoment(low, high, direction):
+            return f"second moment along {direction_name(direction)} in {_slab_name(low, high)}"
+        case SegmentMean(segment, quantity, feature):
+            what = quantity if feature is None else f"y·x{feature + 1}"
+            return f"mean of {what} in segment {segment + 1}"
+        case Named(name):
+            return name
+
+
+def direction_name(direction: Sequence[float], shown: int = 3) -> str:
+    """The largest coordinates of a unit vector."""
+    order = sorted(range(len(direction)), key=lambda j: -abs(direction[j]))
+    large = [j for j in order if abs(direction[j]) > 0.05]
+    text = " ".join(f"{direction[j]:+.2f}·x{j + 1}" for j in large[:shown])
+    return text + (" ..." if len(large) > shown else "")
+
+
+def _slab_name(low: float | None, high: float | None) -> str:
+    if low is None:
+        return f"slab v·x < {number(high or 0.0)}"
+    if high is None:
+        return f"slab v·x >= {number(low)}"
+    return f"slab {number(low)} <= v·x < {number(high)}"
 
 
 def remark_words(judgement: Judgement) -> str:
     """What there is to say about a judgement; empty where there is nothing."""
-    return judgement.remark
+    said = []
+    if judgement.candidate is not None:
+        eta = "" if judgement.scale is None else f", eta {number(judgement.scale)}"
+        said.append(f"candidate {judgement.candidate}{eta}")
+    if judgement.outcome is Outcome.NOT_JUDGED:
+        needed = judgement.rows_needed
+        said.append(
+            {
+                Role.EXTRA: "an extra test"
+                + (f"; it would need {count(needed)} rows" if needed else ""),
+                Role.REFINEMENT: "refinement below the tested scale",
+                Role.ADVISORY: "rows are not exchangeable across chunks",
+                Role.FALLBACK: "rows are not exchangeable across chunks: sampling rows",
+            }.get(judgement.role, "")
+        )
+    if judgement.directions is not None:
+        said.append(f"sketched on {judgement.directions} directions")
+    return " · ".join(filter(None, said))
 
 
-def is_about_candidate(judgement: Judgement, candidate: int | None) -> bool:
-    """Whether a judgement of the final pass is about this candidate: its remark begins with it."""
-    return judgement.remark.partition(",")[0] == f"candidate {candidate}"
-
-
-def stop_sentence(result: FitResult) -> str:
+def stop_words(stop: Stop) -> str:
     """Why the search ended."""
-    return f"The search ended because: {result.stopped_because}."
+    at = "" if stop.delta is None else f" at delta {number(stop.delta)}"
+    return {
+        StopReason.REACHED_EPS: "it reached the scale of eps",
+        StopReason.NOISE_DOMINATES: "noise dominates",
+        StopReason.NO_PROGRESS: "there was no further progress",
+        StopReason.MOST_UPDATES: "it made the largest number of updates",
+        StopReason.ROWS_USED_UP: "rows for updates are used up",
+        StopReason.TESTER_REJECTED: "a tester rejected",
+        StopReason.TOO_FEW_ROWS: "there are too few rows",
+    }[stop.reason] + at
 
 
-def advice_words(advice: str) -> str:
-    """Advice of a certificate, with the option of the command line for a parameter it names."""
-    return re.sub(r"\bcertificate_degree (\d)", r"`--certificate-degree \1`", advice)
+def advice_words(advice: Advice) -> str:
+    """What would tighten a certificate."""
+    match advice.code:
+        case AdviceCode.TIGHT:
+            return "the bound is tight"
+        case AdviceCode.MORE_ROWS:
+            rows = count(advice.rows)
+            return f"about {rows} rows would leave little sampling noise in the moments"
+        case AdviceCode.HIGHER_DEGREE:
+            return f"`--certificate-degree {advice.degree}` would tighten it"
+        case AdviceCode.NOTHING:
+            return "label noise of this shape hides better halfspaces from moments of this degree"
 
 
-def notice_sentence(notice: str) -> str:
+def notice_words(notice: Notice) -> str:
+    """What a notice says, to go on a line of its own."""
+    match notice:
+        case LabelsAreBits(array):
+            return f"{array}: labels are 0/1; 0 is read as -1"
+        case ReuseSuffices(rows, eps):
+            return (
+                "with `--rows reuse` (in Python rows='reuse'), which lets every pass use all rows, "
+                f"these {plural(rows, 'row')} can judge eps = {number(eps)}"
+            )
+        case OneClass(label):
+            return (
+                f"all labels are {label:+d}: a halfspace without a threshold errs on about half of "
+                "the rows then, so there is nothing to learn; check the labels"
+            )
+        case RatioNotReached(demanded, ratio):
+            reached = "no bound above 0" if ratio is None else f"ratio {number(ratio)}"
+            return f"max_ratio {demanded:g} was demanded, the certificate has {reached}"
+        case Unverified():
+            return (
+                "too few rows for any tester: the Chow direction of all rows, without a guarantee"
+            )
+        case Resumed(place, 0):
+            return f"checkpoint: nothing to resume in {place}; starting anew"
+        case Resumed(place, passes):
+            return f"checkpoint: {place} holds {plural(passes, 'finished pass', 'es')}"
+        case Remark(text):
+            return text
+
+
+def notice_sentence(notice: Notice) -> str:
     """A notice as a sentence."""
-    return f"{notice[:1].upper()}{notice[1:]}."
+    words = notice_words(notice)
+    return f"{words[:1].upper()}{words[1:]}."
 
 
-def reuse_notice(result: FitResult) -> str:
-    """That the rows at hand suffice if every pass may use them all; empty where they do not."""
-    return next((text for text in result.notices if REUSE in text), "")
+def notice_of(result: FitResult, kind: str) -> Notice | None:
+    """The notice of a class of this name, if the result has one."""
+    return next((one for one in result.notices if type(one).__name__ == kind), None)
 
 
-def one_class_notice(result: FitResult) -> str:
-    """That all labels are the same; empty where they are not."""
-    return next((text for text in result.notices if text.startswith(ONE_CLASS)), "")
-
-
-def other_notices(notices: tuple[str, ...]) -> tuple[str, ...]:
+def other_notices(notices: Sequence[Notice]) -> tuple[str, ...]:
     """Notices that no sentence about the verdict says."""
-    return tuple(text for text in notices if REUSE not in text and not text.startswith(ONE_CLASS))
+    said_elsewhere = ReuseSuffices | OneClass | RatioNotReached
+    return tuple(notice_words(one) for one in notices if not isinstance(one, said_elsewhere))
 
 
 def can_ask_for_less(result: FitResult) -> bool:
     """Whether there is a coarser question, which fewer rows settle."""
-    return result.eps < _LARGEST_EPS
+    return result.eps < LARGEST_EPS

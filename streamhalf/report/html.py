@@ -11,9 +11,8 @@ from streamhalf.records import CertificateRecord, CertifyResult, FitResult, Judg
 from streamhalf.report import distribution, pictures, tables, words
 from streamhalf.report.codes import (
     can_ask_for_less,
-    is_about_candidate,
     other_notices,
-    stop_sentence,
+    stop_words,
 )
 from streamhalf.report.figures import Figure
 from streamhalf.report.jinja import template
@@ -35,7 +34,7 @@ def render_report(result: FitResult | CertifyResult) -> str:
 
 
 def _show_fit(result: FitResult) -> dict[str, Any]:
-    rejection, whitened = leading_rejection(result.testers), result.whitened
+    rejection, whitened = leading_rejection(result.testers), result.position.whitened
     certificate, tau = result.certificate, result.tau
     return {
         "verdict": str(result.verdict),
@@ -47,7 +46,7 @@ def _show_fit(result: FitResult) -> dict[str, Any]:
         "notices": other_notices(result.notices),
         "interval": words.interval_details(certificate, tau, whitened) if certificate else "",
         "evidence": words.evidence_sentence(rejection, whitened) if rejection else "",
-        "stopped": stop_sentence(result),
+        "stopped": f"The search ended because {stop_words(result.stop)}.",
         "first_moment": words.first_moment_sentence(_first(result, MOMENTS), whitened),
         "figures": _fit_figures(result, rejection),
         "lacking": tables.lacking_table(result),
@@ -58,14 +57,14 @@ def _show_fit(result: FitResult) -> dict[str, Any]:
 
 
 def _show_certificate(result: CertifyResult) -> dict[str, Any]:
-    certificate, whitened = result.certificate, result.whitening is not None
+    certificate, whitened = result.certificate, result.position.whitened
     weights = distribution.weight_figure(result.halfspace)
     return {
         "verdict": "certificate",
         "headline": words.certify_headline(result),
         "details": [words.certify_details(result)],
         "advice": (),
-        "notices": result.notices,
+        "notices": other_notices(result.notices),
         "interval": words.interval_details(certificate, result.tau, whitened),
         "figures": _certificate_figures(certificate, result.error.upper) | {"halfspace": weights},
     }
@@ -110,4 +109,4 @@ def _first(result: FitResult, tester: str) -> Judgement | None:
 def _chosen(result: FitResult, tester: str) -> Judgement | None:
     """The tester's first word on the returned candidate."""
     own = (one for one in result.testers if one.tester == tester)
-    return next((one for one in own if is_about_candidate(one, result.chosen)), None)
+    return next((one for one in own if one.candidate == result.chosen), None)

@@ -209,17 +209,15 @@ def result_html(result: Result) -> str:
 def _sentences(result: Result) -> list[str]:
     if isinstance(result, MomentTestResult):
         return words.moment_sentence(result).split("\n")
+    whitened = result.position.whitened
     if isinstance(result, CertifyResult):
-        whitened = result.whitening is not None
-        interval = words.interval_details(result.certificate, result.tau, whitened=whitened)
+        interval = words.interval_details(result.certificate, result.tau, whitened)
         return [words.certify_headline(result), interval]
     sentences = [words.fit_headline(result), *words.fit_details(result)]
     if result.certificate is not None:
-        sentences.append(
-            words.interval_details(result.certificate, result.tau, whitened=result.whitened)
-        )
+        sentences.append(words.interval_details(result.certificate, result.tau, whitened))
     if (rejection := rejections.leading_rejection(result.testers)) is not None:
-        sentences.append(words.rejection_sentence(rejection, whitened=result.whitened))
+        sentences.append(words.rejection_sentence(rejection, whitened))
         sentences += rejections.result_suggestions(result)
     return sentences
 

@@ -22,7 +22,7 @@ from streamhalf.events import (
     SlabsMeasured,
     TesterJudged,
 )
-from streamhalf.records import Judgement, Record, Verdict, from_json, replace, to_json
+from streamhalf.records import Judgement, Notice, Record, Verdict, from_json, replace, to_json
 
 TOPIC = "streamhalf"
 """Topic of a Dask scheduler's event log that the messages go to."""
@@ -110,7 +110,7 @@ class RunView:
     source: str = ""
     n_rows: int = 0
     dim: int = 0
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     started: float = 0.0
     passes: list[PassView] = field(default_factory=list)
     testers: dict[str, TesterView] = field(default_factory=dict)

@@ -108,7 +108,7 @@ def path_figure(
     """Error, scale and step, angle and acceptance of one candidate after the other."""
     if len(candidates) < 2:
         return None
-    errors = tuple(100 * one.error for one in candidates)
+    errors = tuple(math.nan if one.error is None else 100 * one.error for one in candidates)
     angles = tuple(math.degrees(one.angle) for one in candidates)
     ratios = tuple(acceptance_ratio(one) for one in candidates)
     limits: tuple[Rule, ...] = (Rule(1.0, "expected", Role.REFERENCE, below=True),)

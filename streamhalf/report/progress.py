@@ -29,7 +29,8 @@ from streamhalf.events import (
     TesterJudged,
 )
 from streamhalf.names import plural
-from streamhalf.records import Judgement, Outcome, PassRecord, severity, to_json
+from streamhalf.records import Judgement, Outcome, PassRecord, to_json
+from streamhalf.report.codes import notice_words
 
 
 def human_count(value: float) -> str:
@@ -81,7 +82,7 @@ class _Lines:
         """Print what has happened."""
         if isinstance(event, RunStarted):
             for notice in event.notices:
-                self._print(f"notice: {notice}")
+                self._print(f"notice: {notice_words(notice)}")
         elif isinstance(event, PassStarted):
             self._started.add(event.name)
         elif isinstance(event, PassEnded):
@@ -128,9 +129,9 @@ class _Bars(_Lines):
         name = judgement.pass_name
         if name not in self._tasks or judgement.outcome is Outcome.NOT_JUDGED:
             return
-        if name not in self._worst or severity(judgement) > severity(self._worst[name]):
+        if name not in self._worst or judgement.severity > self._worst[name].severity:
             self._worst[name] = judgement
-            words = f"{judgement.tester} at {severity(judgement)[1]:.0%} of its limit"
+            words = f"{judgement.tester} at {judgement.share:.0%} of its limit"
             self._progress.update(self._tasks[name], margin=words)
 
 

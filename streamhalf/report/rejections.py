@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from streamhalf.records import (
     DiagnosticsRecord,
+    Evidence,
     FitResult,
     Judgement,
+    Moment,
     MomentTestResult,
     Outcome,
-    severity,
 )
-from streamhalf.report.codes import evidence_name
+from streamhalf.testers import WORDS
+from streamhalf.testers.moments import MomentTester
 
 MOMENTS, _EXTRA = "largest moment", "quadratics"
 """The tester that names moments of features, and the one that no guarantee rests on."""
@@ -34,15 +35,10 @@ _LARGEST = 1e30
 _SHAPE = 0.15
 """Normalised Hermite moment of a standardised feature from which its shape is not Gaussian."""
 
-_ORDERED = "The rows come in an order. Shuffle them before they are stored."
 _NEAR_THE_BOUNDARY = (
     "The features look Gaussian as a whole, but not near the boundary of the halfspace. More rows "
     "or whitening will not change that: look at the rows with a small margin |w·x|. Features of "
     "this pass are coordinates of the localised rows, not columns."
-)
-_ALONG_THE_HALFSPACE = (
-    "Along the halfspace the features are not Gaussian. Look at the slab named above: a cluster, a "
-    "gap or a rounded feature shows up there."
 )
 _WHITEN = (
     "Mean, scale or correlation of the features is off. Run again with `--whiten` (in Python "
@@ -71,7 +67,7 @@ class FeatureShape:
 def leading_rejection(judgements: Sequence[Judgement]) -> Judgement | None:
     """The strongest rejection by a tester that the guarantee rests on, else by an extra one."""
     rejected = [one for one in judgements if one.outcome is Outcome.REJECTED]
-    return max(rejected, key=lambda one: (one.tester != _EXTRA, severity(one)), default=None)
+    return max(rejected, key=lambda one: (one.tester != _EXTRA, one.severity), default=None)
 
 
 def is_told_by_one(judgement: Judgement) -> bool:
@@ -85,17 +81,16 @@ def result_suggestions(result: FitResult | MomentTestResult) -> tuple[str, ...]:
     leading = leading_rejection(result.testers)
     if leading is None:
         return ()
-    if leading.tester == "exchangeable chunks":
-        return (_ORDERED,)
     if leading.pass_name.startswith("update"):
         return (_NEAR_THE_BOUNDARY,)
-    if leading.tester in ("slab mass", "slab covariance", "acceptance"):
-        return (_ALONG_THE_HALFSPACE,)
+    if leading.tester in WORDS and leading.tester not in MomentTester.words:
+        words = WORDS[leading.tester]
+        return (f"{words.failure} {words.remedy}",)
     rejected = (one for one in result.testers if one.outcome is Outcome.REJECTED)
     telling = next((one for one in rejected if one.tester == MOMENTS), leading)
     measured = result.measurements if isinstance(result, FitResult) else None
     shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
-    return _moment_suggestions(telling, result.whitened, shapes)
+    return _moment_suggestions(telling, result.position.whitened, shapes)
 
 
 def _moment_suggestions(
@@ -118,7 +113,15 @@ def _moment_suggestions(
 
 def _named_features(judgement: Judgement) -> list[str]:
     """The features that the leading evidence names, such as x3 and x7."""
-    return [x for one in judgement.evidence[:1] for x in re.findall(r"\bx\d+", evidence_name(one))]
+    return [f"x{j + 1}" for j in dict.fromkeys(_leading_moment(judgement))]
+
+
+def _leading_moment(judgement: Judgement) -> tuple[int, ...]:
+    """The variables of the moment that the evidence names first; empty where it names none."""
+    match judgement.evidence:
+        case (Evidence(Moment(variables, False)), *_):
+            return variables
+    return ()
 
 
 def _names(found: Sequence[str]) -> str:
@@ -133,8 +136,7 @@ def _highest_degree(judgement: Judgement) -> int:
     """Degree of the leading moment; directions and everything else stand for degree 2."""
     if judgement.tester != MOMENTS or not judgement.evidence:
         return 2
-    powers = re.findall(r"x\d+(?:\^(\d{1,3}))?", evidence_name(judgement.evidence[0]))
-    return sum(int(power or 1) for power in powers)
+    return len(_leading_moment(judgement))
 
 
 def _measured_shapes(measured: DiagnosticsRecord) -> list[FeatureShape]:
@@ -152,28 +154,41 @@ def _measured_shapes(measured: DiagnosticsRecord) -> list[FeatureShape]:
 
 def _evident_shapes(judgement: Judgement) -> list[FeatureShape]:
     """From the moments that the evidence names, where they are of one centred feature."""
-    means = {evidence_name(one): one.observed for one in judgement.evidence}
-    if judgement.tester != MOMENTS or _highest_degree(judgement) > 2:
+    degree = _highest_degree(judgement)
+    if judgement.tester != MOMENTS or degree > 2:
         return []
-    if _highest_degree(judgement) == 1:
-        return [FeatureShape(name, True, False) for name in means if _is_power_of(name, means)]
-    features = {name.partition("^")[0] for name in means if re.fullmatch(r"x\d+\^[24]", name)}
+    means = _means_of_powers(judgement)
+    if degree == 1:
+        return [
+            FeatureShape(f"x{j + 1}", True, False)
+            for j, powers in means.items()
+            if _is_constant(powers)
+        ]
     return [
         # the leading evidence is of the lowest degree beyond its limit, so means are about 0
-        _shape(name, 0.0, means[f"{name}^2"], math.nan, means.get(f"{name}^4", math.nan))
-        for name in sorted(features, key=lambda name: int(name[1:]))
-        if f"{name}^2" in means
+        _shape(f"x{j + 1}", 0.0, powers[2], math.nan, powers.get(4, math.nan))
+        for j, powers in sorted(means.items())
+        if 2 in powers
     ]
 
 
-def _is_power_of(name: str, means: Mapping[str, float]) -> bool:
-    """Whether a mean of powers is the power of the mean: the feature is constant then."""
-    if not abs(means[name]) < _LARGEST:
+def _means_of_powers(judgement: Judgement) -> dict[int, dict[int, float]]:
+    """For each feature, the means of its powers that the evidence holds."""
+    found: dict[int, dict[int, float]] = {}
+    for one in judgement.evidence:
+        match one.subject:
+            case Moment(variables, False) if len(set(variables)) == 1:
+                found.setdefault(variables[0], {})[len(variables)] = one.observed
+    return found
+
+
+def _is_constant(powers: Mapping[int, float]) -> bool:
+    """Whether a mean of powers is the power of the mean."""
+    mean = powers.get(1)
+    if mean is None or not abs(mean) < _LARGEST:
         return False
-    powers = {k: means.get(f"{name}^{k}") for k in (2, 4, 6, 8)}
     return any(
-        found is not None and math.isclose(found, means[name] ** k, rel_tol=1e-9)
-        for k, found in powers.items()
+        math.isclose(found, mean**k, rel_tol=1e-9) for k, found in powers.items() if k % 2 == 0
     )
 
 

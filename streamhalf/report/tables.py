@@ -14,7 +14,7 @@ from streamhalf.records import (
     Outcome,
     PassRecord,
     Verdict,
-    worst,
+    worst_of,
 )
 from streamhalf.report.codes import (
     ABSENT,
@@ -141,7 +141,7 @@ def _by_tester(judgements: tuple[Judgement, ...]) -> list[tuple[str, list[Judgem
 def _summary_row(name: str, own: list[Judgement]) -> tuple[str, ...]:
     counts = {outcome: sum(one.outcome is outcome for one in own) for outcome in Outcome}
     words = ", ".join(outcome_words(outcome, n) for outcome, n in counts.items() if n)
-    if (found := worst(own)) is None:
+    if (found := worst_of(own)) is None:
         return (name, words, ABSENT, ABSENT, ABSENT)
     return (name, words, number(found.statistic), number(found.limit), found.pass_name)
 
@@ -186,7 +186,7 @@ def _fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
     yield "eps, accuracy judged", number(result.eps)
     yield "seed", str(result.seed)
     yield "how passes shared the rows", result.split
-    yield "whitened", "yes" if result.whitened else "no"
+    yield "whitened", "yes" if result.position.whitened else "no"
     if result.chosen is not None:
         yield "returned candidate", str(result.chosen)
     if result.error is not None:

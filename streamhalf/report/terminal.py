@@ -24,7 +24,7 @@ from streamhalf.records import (
     PlanRecord,
     VerifyResult,
 )
-from streamhalf.report.codes import count
+from streamhalf.report.codes import count, notice_words
 from streamhalf.report.rejections import leading_rejection
 from streamhalf.report.tables import (
     Cells,
@@ -75,7 +75,7 @@ def show_test(console: Console, result: MomentTestResult) -> None:
     _show_table(console, judgement_table("Testers", judged, *labels))
     for judgement in result.testers:
         if judgement.outcome is Outcome.REJECTED:
-            _show_evidence(console, judgement, whitened=result.whitened)
+            _show_evidence(console, judgement, whitened=result.position.whitened)
 
 
 def show_fit(console: Console, result: FitResult) -> None:
@@ -84,7 +84,7 @@ def show_fit(console: Console, result: FitResult) -> None:
     if result.testers:
         _show_table(console, tester_summary(result.testers))
     if (rejection := leading_rejection(result.testers)) is not None:
-        _show_evidence(console, rejection, whitened=result.whitened)
+        _show_evidence(console, rejection, whitened=result.position.whitened)
 
 
 def show_certificate(console: Console, result: CertifyResult) -> None:
@@ -141,7 +141,7 @@ def show_store(console: Console, report: StoreReport) -> None:
     console.print(facts)
     for label, lines, style in (
         ("missing", report.missing, "bold red"),
-        ("notice", report.notices, "yellow"),
+        ("notice", tuple(map(notice_words, report.notices)), "yellow"),
         ("advice", report.advice, "cyan"),
     ):
         for line in lines:

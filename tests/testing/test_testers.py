@@ -40,9 +40,7 @@ class Silent(MomentTester):
 class Forgetful(MomentTester):
     def judge(self, result, *, n_seen):
         found = super().judge(result, n_seen=n_seen)
-        return tuple(
-            replace(one, outcome=Outcome.INCONCLUSIVE, rows_needed=None) for one in found
-        )
+        return tuple(replace(one, outcome=Outcome.INCONCLUSIVE, rows_needed=None) for one in found)
 
 
 @pytest.mark.parametrize(
