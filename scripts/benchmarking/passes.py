@@ -74,7 +74,7 @@ def measure(folder: Folder, *, rows: int, rounds: int) -> Table:
             run = Run(engine, 4 << 30, 8, ignore)
             work: dict[str, Callable[[], float | None]] = {
                 "bare": lambda store=store: bare_reader.seconds(store),
-                "bare, our malloc": lambda store=store: read_bare(store, THREADS),
+                "bare, same process": lambda store=store: read_bare(store, THREADS),
             }
             for name, reduction in reductions(source.n_rows, dim).items():
                 work[name] = partial(_reduce, run, name, source, reduction)
@@ -93,6 +93,6 @@ def measure(folder: Folder, *, rows: int, rounds: int) -> Table:
         ("d", "pass", "throughput / bare read", "million rows/s"),
         lines,
         criteria,
-        'The bare read runs in a process of its own. "bare, our malloc" is the same read in the '
-        "process of the passes, where malloc keeps its buffers.",
+        'The bare read runs in a process of its own. "bare, same process" is the same read in the '
+        "process of the passes.",
     )
