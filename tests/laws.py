@@ -10,9 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from streamhalf.data.whitening import Whitening
 
 from streamhalf.data.block import Block
+from streamhalf.data.positions import Isotropic
+from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.plane import Plane
 from streamhalf.reductions import (
     Bundle,
     CandidateSlabs,
@@ -21,36 +23,36 @@ from streamhalf.reductions import (
     HalfspaceErrors,
     LabelCounts,
     Localized,
+    Mapped,
     Moments,
     RowDigest,
     Sampled,
     SegmentScatter,
     SlabCovariance,
     SlabMoments,
-    Whitened,
     Windowed,
 )
 from tests.strategies import cut
 
 DIM = 3
 
-DIRECTIONS = np.array([[0.6, 0.0, 0.8], [0.0, 1.0, 0.0]])
+PLANES = (Plane(np.array([0.6, 0.0, 0.8]), 0.1), Plane(np.array([0.0, 1.0, 0.0])))
 
 EXAMPLES: dict[type, Any] = {
     Bundle: Bundle((Moments(2), LabelCounts())),
-    CandidateSlabs: CandidateSlabs(DIRECTIONS, width=0.25, half_count=6),
+    CandidateSlabs: CandidateSlabs(PLANES, width=0.25, half_count=6),
     Chow: Chow(5),
     Covariance: Covariance(),
-    HalfspaceErrors: HalfspaceErrors(DIRECTIONS[0], 0.1, np.array([[3, 20], [30, 55]])),
+    HalfspaceErrors: HalfspaceErrors(PLANES[0], np.array([[3, 20], [30, 55]])),
     LabelCounts: LabelCounts(),
-    Localized: Localized(Bundle((Moments(2), Chow(3))), DIRECTIONS[0], 0.5, seed=1, stream=2),
+    Localized: Localized(Bundle((Moments(2), Chow(3))), Frame(PLANES[0], 0.5), seed=1, stream=2),
+    Mapped: Mapped(Covariance(), Isotropic(np.ones(3), np.diag([0.5, 1.0, 2.0]))),
     Moments: Moments(4),
     RowDigest: RowDigest(),
     Sampled: Sampled(LabelCounts(), 0.2, 0.7, seed=1, stream=2),
     SegmentScatter: SegmentScatter(total_rows=60, n_segments=4),
-    SlabCovariance: SlabCovariance(DIRECTIONS, np.array([-1.0, 0.0, 1.0])),
-    SlabMoments: SlabMoments(DIRECTIONS[0], np.array([-1.0, 0.0, 1.0]), degree=4),
-    Whitened: Whitened(Covariance(), Whitening(np.ones(3), np.diag([0.5, 1.0, 2.0]))),
+    SlabCovariance: SlabCovariance(PLANES, np.array([-1.0, 0.0, 1.0])),
+    SlabMoments: SlabMoments(PLANES[0].normal, np.array([-1.0, 0.0, 1.0]), degree=4),
     Windowed: Windowed(LabelCounts(), 0.5, seed=3),
 }
 
@@ -138,6 +140,16 @@ def finalize_takes_any_partial(reduction: Any, block: Block, pieces: list[slice]
             assert not np.isnan(array).any()
 
 
+def rows_used_add_up(reduction: Any, block: Block, pieces: list[slice]) -> None:
+    assert reduction.rows_used(reduction.empty(block.dim)) == 0
+    chunks = cut(block, pieces)
+    parts = [reduction.map(chunk) for chunk in chunks]
+    used = [reduction.rows_used(part) for part in parts]
+    assert all(0 <= count <= chunk.n_rows for count, chunk in zip(used, chunks, strict=True))
+    assert reduction.rows_used(fold(reduction, parts)) == sum(used)
+    assert reduction.rows_used(reduction.map(block)) == sum(used)
+
+
 LAWS: tuple[Callable[[Any, Block, list[slice]], None], ...] = (
     empty_is_neutral,
     combine_is_associative,
@@ -146,4 +158,5 @@ LAWS: tuple[Callable[[Any, Block, list[slice]], None], ...] = (
     partials_and_reductions_pickle,
     partial_size_is_as_planned,
     finalize_takes_any_partial,
+    rows_used_add_up,
 )
