@@ -205,7 +205,7 @@ class PositionRecord(Record, frozen=True):
 class HeldOutRecord(Record, frozen=True):
     """The rows that measured the error: those in the ranges whose uniform lies in [low, high)."""
 
-    ranges: tuple[tuple[int, ...], ...]
+    ranges: tuple[tuple[int, int], ...]
     low: float
     high: float
 

@@ -39,7 +39,7 @@ class HalfspaceErrors(Summed):
     def map(self, block: Block) -> HalfspaceErrorsResult:
         """Count one block."""
         if self.ranges is not None:
-            position = np.searchsorted(self.ranges[:, 0], block.rows, side="right") - 1
-            inside = block.rows < self.ranges[np.maximum(position, 0), 1]
-            block = block.select(inside & (position >= 0))
+            # inside a range, a row has gone past one start more than past stops
+            passed = np.searchsorted(self.ranges.ravel(), block.rows, side="right")
+            block = block.select(passed % 2 == 1)
         return HalfspaceErrorsResult(block.n_rows, self.plane.errors(block.X, block.y))

@@ -88,17 +88,11 @@ class SlabMassTester:
     def quantile(self, n_rows: int, eta: float) -> float:
         """Null quantile of the L1 distance at scale eta.
 
-        The mean absolute deviation of a binomial count is at most 2 n p, and at most
-        sqrt(2/pi) (1 + 1 / (24 v)) standard deviations, v its variance: the excess over a normal
-        law is largest where n p is half-way between whole numbers. 0.603 = sqrt(1 - 2/pi) is the
-        standard deviation of the sum of independent half-normals with variances p.
+        0.603 = sqrt(1 - 2/pi) is the standard deviation of the sum of independent half-normals
+        with variances p.
         """
         n = max(1, n_rows)
-        p = gaussian_masses(eta, slab_half_count(eta))
-        p = p[p > 0]
-        variance = n * p * (1 - p)
-        normal = math.sqrt(2 / math.pi) * np.sqrt(variance) * (1 + 1 / (24 * variance))
-        mean = float(np.minimum(2 * n * p, normal).sum()) / n
+        mean = float(deviation_bound(n, gaussian_masses(eta, slab_half_count(eta))).sum()) / n
         z = upper_normal_quantile(self.tau / count_scales(self.eps))
         return mean + 0.603 * z / math.sqrt(n)
 
@@ -160,6 +154,18 @@ class SlabMassTester:
             candidate=candidate,
             scale=eta,
         )
+
+
+def deviation_bound(n_rows: int, p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """At least the mean absolute deviation of binomial counts of n rows and shares p.
+
+    It is at most 2 n p, and at most sqrt(2/pi) (1 + 1 / (15 v)) standard deviations, v the
+    variance: the excess over a normal law is largest where n p is half-way between whole numbers,
+    1 / (24 v) for small p and up to 1 / (15.6 v) for p = 1/2.
+    """
+    variance = np.maximum(n_rows * p * (1 - p), np.finfo(np.float64).tiny)
+    normal = np.sqrt(2 / math.pi * variance) * (1 + 1 / (15 * variance))
+    return np.asarray(np.minimum(2 * n_rows * p, normal))
 
 
 def merge_slabs(counts: NDArray[np.int64], j: int, half_count: int) -> NDArray[np.int64]:

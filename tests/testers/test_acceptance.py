@@ -5,12 +5,26 @@ import pytest
 from scipy import stats
 
 from streamhalf.data.block import Block, RowRange
-from streamhalf.records import Outcome
+from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.plane import Plane
+from streamhalf.records import AcceptanceRate, Judgement, Outcome
 from streamhalf.reductions import LabelCounts, Localized
+from streamhalf.reductions.label_counts import LabelCountsResult
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.acceptance import ACCEPTANCE_TOLERANCE, AcceptanceTester
 
 DELTAS = (0.5, 0.25, 0.125, 0.03, 0.005)
+THRESHOLDS = (0.0, 0.7)
+
+
+def make_tester(delta: float, tau: float, threshold: float = 0.0) -> AcceptanceTester:
+    frame = Frame(Plane(np.array([1.0, 0.0, 0.0]), threshold), delta)
+    return AcceptanceTester(frame=frame, tau=tau)
+
+
+def judge(tester: AcceptanceTester, n_seen: int, n_accepted: int) -> Judgement:
+    (judgement,) = tester.judge(LabelCountsResult(n_accepted, 0), n_seen=n_seen)
+    return judgement
 
 
 @pytest.mark.parametrize(
@@ -25,41 +39,49 @@ DELTAS = (0.5, 0.25, 0.125, 0.03, 0.005)
     ],
 )
 def test_acceptance__has_three_outcomes(accepted: int, outcome: Outcome) -> None:
-    tester = AcceptanceTester(delta=0.1, tau=0.01)
-    judgement = tester.judge(100, accepted)
+    tester = make_tester(0.1, 0.01)
+    judgement = judge(tester, 100, accepted)
     assert judgement.outcome is outcome
-    wanted = tester.rows_needed() if outcome is Outcome.INCONCLUSIVE else None
+    wanted = tester.rows_to_see() if outcome is Outcome.INCONCLUSIVE else None
     assert judgement.rows_needed == wanted
+    assert judgement.n_rows == 100
 
 
 def test_acceptance__no_rows_settle_nothing() -> None:
-    assert AcceptanceTester(delta=0.1, tau=0.01).judge(0, 0).outcome is Outcome.INCONCLUSIVE
+    assert judge(make_tester(0.1, 0.01), 0, 0).outcome is Outcome.INCONCLUSIVE
 
 
+@pytest.mark.parametrize("threshold", THRESHOLDS)
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("tau", [0.05, 0.001])
 @pytest.mark.parametrize("mean", [2, 10, 60, 1000])
-def test_quantile__covers_the_binomial(delta: float, tau: float, mean: int) -> None:
+def test_quantile__covers_the_binomial(
+    delta: float, tau: float, mean: int, threshold: float
+) -> None:
     # the exact probability that true N(0, I) rows exceed the quantile: no simulation needed
-    n_rows = round(mean / delta)
-    tester = AcceptanceTester(delta=delta, tau=tau)
-    count = stats.binom(n_rows, delta)
-    allowed = tester.quantile(n_rows) * n_rows * delta
-    exceeded = count.sf(np.floor(n_rows * delta + allowed)) + count.cdf(
-        np.ceil(n_rows * delta - allowed) - 1
+    tester = make_tester(delta, tau, threshold)
+    rate = tester.frame.rate
+    n_rows = round(mean / rate)
+    count = stats.binom(n_rows, rate)
+    allowed = tester.quantile(n_rows) * n_rows * rate
+    exceeded = count.sf(np.floor(n_rows * rate + allowed)) + count.cdf(
+        np.ceil(n_rows * rate - allowed) - 1
     )
     assert exceeded <= tau
 
 
+@pytest.mark.parametrize("threshold", THRESHOLDS)
 @pytest.mark.parametrize("delta", DELTAS)
-def test_rows_needed__is_the_smallest_conclusive_number(delta: float) -> None:
-    tester = AcceptanceTester(delta=delta, tau=0.001)
-    rows = tester.rows_needed()
+def test_rows_to_see__is_the_smallest_conclusive_number(delta: float, threshold: float) -> None:
+    tester = make_tester(delta, 0.001, threshold)
+    rows, rate = tester.rows_to_see(), tester.frame.rate
     assert tester.quantile(rows) <= ACCEPTANCE_TOLERANCE < tester.quantile(rows - 1)
-    passes = stats.binom(rows, delta)
-    low, high = (1 - ACCEPTANCE_TOLERANCE) * rows * delta, (1 + ACCEPTANCE_TOLERANCE) * rows * delta
+    passes = stats.binom(rows, rate)
+    low, high = (1 - ACCEPTANCE_TOLERANCE) * rows * rate, (1 + ACCEPTANCE_TOLERANCE) * rows * rate
     assert passes.cdf(high) - passes.cdf(low) >= 1 - 0.001
-    assert tester.judge(rows, round(2 * rows * delta)).outcome is Outcome.REJECTED
+    assert judge(tester, rows, round(2 * rows * rate)).outcome is Outcome.REJECTED
+    # of the rows that are looked at, so many are accepted
+    assert tester.rows_needed() - 1 < rows * rate <= tester.rows_needed()
 
 
 @pytest.mark.parametrize(
@@ -70,13 +92,28 @@ def test_acceptance__a_hole_at_the_boundary_is_seen(marginal: str, outcome: Outc
     spec = SyntheticSpec(rows=20_000, dim=3, marginal=marginal, noise="none", seed=2)
     planted = plant(spec)
     rows = generate(spec, planted, RowRange(0, spec.rows))
-    pass_ = Localized(LabelCounts(), planted.v, 0.0625, seed=5, stream=1)
+    frame = Frame(Plane(planted.v), 0.0625)
+    tester = AcceptanceTester(frame=frame, tau=0.001)
+    pass_ = Localized(tester.needs(), frame, seed=5, stream=1)
     result = pass_.map(Block(rows.X, rows.y, np.arange(spec.rows)))
-    judgement = AcceptanceTester(delta=0.0625, tau=0.001).judge(result.n_seen, result.n_accepted)
+    assert isinstance(pass_.inner, LabelCounts)
+    (judgement,) = tester.judge(result.inner, n_seen=result.n_seen)
     assert judgement.outcome is outcome
     (evidence,) = judgement.evidence
-    assert evidence.name == "acceptance rate at delta 0.0625"
+    assert evidence.subject == AcceptanceRate(0.0625)
     assert evidence.observed == result.n_accepted / 20_000
     assert evidence.expected == 0.0625
     assert evidence.limit == judgement.limit == ACCEPTANCE_TOLERANCE
     assert (evidence.deviation > evidence.limit) == (outcome is Outcome.REJECTED)
+
+
+@pytest.mark.parametrize("threshold", [0.5, -1.0])
+def test_acceptance__gaussian_rows_pass_about_a_plane_with_a_threshold(threshold: float) -> None:
+    # rejected with probability below tau = 0.001
+    X = np.random.default_rng(3).standard_normal((40_000, 3))
+    tester = make_tester(0.1, 0.001, threshold)
+    pass_ = Localized(tester.needs(), tester.frame, seed=5, stream=1)
+    result = pass_.map(Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X))))
+    (judgement,) = tester.judge(result.inner, n_seen=result.n_seen)
+    assert judgement.outcome is Outcome.PASSED
+    assert judgement.evidence[0].expected == tester.frame.rate < 0.1

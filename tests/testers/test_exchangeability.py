@@ -4,15 +4,27 @@ import numpy as np
 import pytest
 
 from streamhalf.data.block import Block
-from streamhalf.records import Judgement, Outcome
+from streamhalf.records import Judgement, Outcome, Role, SegmentMean, SegmentQuantity
 from streamhalf.reductions import SegmentScatter
 from streamhalf.testers.exchangeability import ExchangeabilityTester
 
+LAST = 31  # of 32 segments, counted from 0
+
 
 def judge(X: np.ndarray, y: np.ndarray, tau: float = 0.01) -> Judgement:
-    scatter = SegmentScatter(len(y))
+    tester = ExchangeabilityTester(total_rows=len(y), tau=tau)
+    scatter = tester.needs()
+    assert isinstance(scatter, SegmentScatter)
     block = Block(X, y.astype(np.int8), np.arange(len(y)))
-    return ExchangeabilityTester(tau=tau).judge(scatter.finalize(scatter.map(block)))
+    (judgement,) = tester.judge(scatter.finalize(scatter.map(block)), n_seen=len(y))
+    assert judgement.role is Role.ADVISORY
+    return judgement
+
+
+def subject(judgement: Judgement) -> SegmentMean:
+    (evidence,) = judgement.evidence
+    assert isinstance(evidence.subject, SegmentMean)
+    return evidence.subject
 
 
 def draw(n_rows: int, dim: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -34,9 +46,9 @@ def test_exchangeability__power_on_sorted_labels() -> None:
     judgement = judge(X[order], y[order])
     assert judgement.outcome is Outcome.NOT_JUDGED  # it never speaks against the marginal
     assert judgement.statistic > judgement.limit
-    assert judgement.remark == "rows are not exchangeable across chunks"
+    assert subject(judgement).quantity is SegmentQuantity.LABEL
+    assert subject(judgement).feature is None
     (evidence,) = judgement.evidence
-    assert evidence.name.startswith("mean of y in segment ")
     assert abs(evidence.observed) == 1
     assert evidence.expected == pytest.approx(y.mean())
     assert evidence.deviation == judgement.statistic
@@ -46,8 +58,9 @@ def test_exchangeability__power_on_sorted_labels() -> None:
 def test_exchangeability__power_on_rows_sorted_by_length() -> None:
     X, y = draw(4_000, 3, seed=2)
     order = np.argsort(np.linalg.norm(X, axis=1))
-    evidence = judge(X[order], y[order]).evidence[0]
-    assert evidence.name == "mean of |x|^2 in segment 32"
+    judgement = judge(X[order], y[order])
+    assert subject(judgement) == SegmentMean(LAST, SegmentQuantity.NORM)
+    evidence = judgement.evidence[0]
     assert evidence.observed > 2 * evidence.expected == pytest.approx(6, abs=0.4)
 
 
@@ -57,13 +70,14 @@ def test_exchangeability__power_on_labels_that_turn_around() -> None:
     y = np.where(X[:, 1] >= 0, 1, -1) * np.where(np.arange(8_000) < 4_000, 1, -1)
     judgement = judge(X, y)
     assert judgement.outcome is Outcome.NOT_JUDGED
-    assert judgement.evidence[0].name.startswith("mean of y·x2 in segment ")
+    assert subject(judgement).quantity is SegmentQuantity.PRODUCT
+    assert subject(judgement).feature == 1  # x2, counted from 0
 
 
 def test_exchangeability__one_strange_segment_is_named() -> None:
     X, y = draw(3_200, 2, seed=4)
     X[500:600] += 3
-    assert judge(X, y).evidence[0].name.endswith(" in segment 6")
+    assert subject(judge(X, y)).segment == 5  # the sixth, counted from 0
 
 
 def test_exchangeability__too_few_rows_have_no_segments() -> None:

@@ -1,54 +1,35 @@
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
-from streamhalf.data.block import Block, RowRange
-from streamhalf.records import Outcome, overall_outcome
+from streamhalf.data.block import RowRange
+from streamhalf.kernels.monomials import count_monomials
+from streamhalf.records import Moment, Outcome, Quadratic, Role, SecondMoment, overall_outcome
 from streamhalf.reductions import Moments
 from streamhalf.synthetic.marginals import Marginal
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
-from streamhalf.testers.base import judge, rows_until
-from streamhalf.testers.moments import MomentTester, quadratics_quantile
+from streamhalf.testers.base import rows_until
+from streamhalf.testers.moment_nulls import quadratics_quantile
+from streamhalf.testers.moments import MomentTester
+from tests.strategies import Block
 
 
-def make_tester(**changes) -> MomentTester:
-    values = {"degree": 4, "moment_tolerance": 0.1, "spectral_tolerance": 0.3, "tau": 0.01}
+def make_tester(dim: int, **changes) -> MomentTester:
+    values = {"dim": dim, "degree": 4, "moment_tolerance": 0.1, "spectral_tolerance": 0.3, "tau": 0.01}
     return MomentTester(**(values | changes))
 
 
 def judge_rows(X: np.ndarray, tester: MomentTester | None = None):
-    tester = tester or make_tester()
+    tester = tester or make_tester(X.shape[1])
     block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X)))
     needs = tester.needs()
-    return tester.judge(needs.finalize(needs.map(block)))
+    return tester.judge(needs.finalize(needs.map(block)), n_seen=len(X))
 
 
 def draw(marginal: str, rows: int, dim: int, seed: int = 0) -> np.ndarray:
     spec = SyntheticSpec(rows=rows, dim=dim, marginal=marginal, noise="none", seed=seed)
     return generate(spec, plant(spec), RowRange(0, rows)).X
-
-
-@pytest.mark.parametrize(
-    ("statistic", "quantile", "outcome"),
-    [
-        (0.05, 0.01, Outcome.PASSED),
-        (0.05, 0.5, Outcome.PASSED),
-        (0.2, 0.5, Outcome.INCONCLUSIVE),
-        (0.2, 0.15, Outcome.REJECTED),
-        (0.6, 0.5, Outcome.REJECTED),
-        (math.nan, 0.5, Outcome.REJECTED),
-    ],
-)
-def test_judge__has_three_outcomes(statistic: float, quantile: float, outcome: Outcome) -> None:
-    assert judge(statistic, limit=0.1, null_quantile=quantile) is outcome
-
-
-def test_rows_until__is_the_smallest_number() -> None:
-    assert rows_until(lambda n: 1 / math.sqrt(n), 0.1) == 100
-    assert rows_until(lambda n: 0.0, 0.1) == 1
 
 
 def test_moment_tester__gaussian_at_planned_size_passes() -> None:
@@ -57,7 +38,7 @@ def test_moment_tester__gaussian_at_planned_size_passes() -> None:
     failed = 0
     for seed in range(200):
         dim = (2, 5, 10, 20)[seed % 4]
-        rows = make_tester().rows_needed(dim)
+        rows = make_tester(dim).rows_needed()
         judgements = judge_rows(draw("gaussian", rows, dim, seed))
         failed += overall_outcome(judgements) is not Outcome.PASSED
     assert failed <= 2
@@ -89,31 +70,31 @@ def test_quadratics_quantile__holds_under_the_null(dim: int) -> None:
     assert exceeded <= 8
 
 
+FOURTH = {(i,) * 4 for i in range(6)}
+FIRST = {(i,) for i in range(6)}
+MIXED = {(i, j) for i in range(6) for j in range(i + 1, 6)}
+SQUARES = {(i, i) for i in range(6)}
+
 EVIDENCE = {
-    "student-t": "x{i}^4",
-    "laplace": "x{i}^4",
-    "uniform": "x{i}^4",
-    "rademacher": "x{i}^4",
-    "correlated": "x{i}·x{j}",
-    "shifted": "x{i}",
-    "low-rank": "x{i}",
+    "student-t": FOURTH,
+    "laplace": FOURTH,
+    "uniform": FOURTH,
+    "rademacher": FOURTH,
+    "correlated": MIXED,
+    "shifted": FIRST,
+    "low-rank": MIXED | SQUARES,  # unit variances or not, the covariance is off
 }
+"""Variables of the moment that is named first."""
 
 
 @pytest.mark.parametrize("marginal", sorted(EVIDENCE))
 def test_moment_tester__names_the_moment_that_is_wrong(marginal: str) -> None:
-    dim = 6
-    judgements = judge_rows(draw(marginal, 60_000, dim))
+    judgements = judge_rows(draw(marginal, 60_000, 6))
     assert overall_outcome(judgements) is Outcome.REJECTED
-    names = {
-        EVIDENCE[marginal].format(i=i + 1, j=j + 1) for i in range(dim) for j in range(i + 1, dim)
-    } | {EVIDENCE[marginal].format(i=i + 1, j=i + 1) for i in range(dim)}
-    if marginal == "low-rank":  # unit variances or not, the covariance is off
-        names = {f"x{i}·x{j}" for i in range(1, 7) for j in range(i + 1, 7)} | {
-            f"x{i}^2" for i in range(1, 7)
-        }
     lead = judgements[0].evidence[0]
-    assert lead.name in names
+    assert isinstance(lead.subject, Moment)
+    assert lead.subject.variables in EVIDENCE[marginal]
+    assert not lead.subject.sketched
     assert lead.deviation > lead.limit
     assert lead.observed != pytest.approx(lead.expected, abs=0.05)
 
@@ -142,7 +123,10 @@ def test_moment_tester__worst_direction_is_found() -> None:
     X = rng.standard_normal((50_000, 3))
     X += np.outer(X @ direction, direction)  # variance 4 along the direction
     second = judge_rows(X)[1]
-    found = np.array(second.evidence[0].direction)
+    subject = second.evidence[0].subject
+    assert isinstance(subject, SecondMoment)
+    found = np.array(subject.direction)
+    assert np.linalg.norm(found) == pytest.approx(1)
     assert abs(found @ direction) > 0.99
     assert second.evidence[0].observed == pytest.approx(4, abs=0.2)
 
@@ -150,20 +134,29 @@ def test_moment_tester__worst_direction_is_found() -> None:
 def test_moment_tester__extra_test_says_when_it_has_no_say() -> None:
     extra = judge_rows(np.random.default_rng(0).standard_normal((3_000, 5)))[2]
     assert extra.outcome is Outcome.NOT_JUDGED
-    assert "rows" in extra.remark
+    assert extra.role is Role.EXTRA
+    assert isinstance(extra.evidence[0].subject, Quadratic)
+    # with the rows that it names it has a say
+    assert extra.null_quantile > extra.limit
+    more = np.random.default_rng(0).standard_normal((extra.rows_needed, 5))
+    judged = judge_rows(more)[2]
+    assert judged.null_quantile <= judged.limit
+    assert judged.outcome is Outcome.PASSED
+    assert judged.role is Role.REQUIRED
 
 
 def test_moment_tester__inconclusive_names_the_rows_that_settle_it() -> None:
     X = np.random.default_rng(1).standard_normal((200, 5))
     largest = judge_rows(X)[0]
     assert largest.outcome is Outcome.INCONCLUSIVE
-    assert largest.rows_needed == make_tester().rows_needed(5)
+    assert largest.rows_needed == make_tester(5).rows_needed()
     enough = np.random.default_rng(1).standard_normal((largest.rows_needed, 5))
     assert judge_rows(enough)[0].outcome is Outcome.PASSED
 
 
 def test_moment_tester__degree_two_has_two_tests() -> None:
-    tester = make_tester(degree=2)
+    tester = make_tester(5, degree=2)
+    assert tester.n_tests == 2
     judgements = judge_rows(np.random.default_rng(1).standard_normal((5_000, 5)), tester)
     assert [judgement.tester for judgement in judgements] == ["largest moment", "second moment"]
 
@@ -172,8 +165,8 @@ def test_moment_tester__degree_two_has_two_tests() -> None:
 def test_moment_tester__higher_degrees_pass_gaussian_rows_and_find_the_rest(degree: int) -> None:
     # 6 data sets at tau = 0.01: one or more rejections with probability below 0.06, and
     # the seeds are fixed
-    tester = make_tester(degree=degree)
-    n_rows = tester.rows_needed(3)
+    tester = make_tester(3, degree=degree)
+    n_rows = tester.rows_needed()
     for seed in range(6):
         rows = np.random.default_rng(seed).standard_normal((n_rows, 3))
         outcomes = {judgement.outcome for judgement in judge_rows(rows, tester)}
@@ -183,3 +176,55 @@ def test_moment_tester__higher_degrees_pass_gaussian_rows_and_find_the_rest(degr
         [-np.sqrt(3), 0.0, np.sqrt(3)], (n_rows, 3), p=[1 / 6, 2 / 3, 1 / 6]
     )
     assert judge_rows(points, tester)[0].outcome is Outcome.REJECTED
+
+
+def make_wide(dim: int = 70, n_directions: int = 5, seed: int = 0) -> MomentTester:
+    draws = np.random.default_rng(seed).standard_normal((dim, n_directions))
+    return make_tester(dim, directions=np.linalg.qr(draws)[0].T)
+
+
+def test_wide__degree_two_in_full_and_the_rest_on_a_sketch() -> None:
+    tester = make_wide()
+    rows = np.random.default_rng(1).standard_normal((tester.rows_needed(), 70))
+    judgements = judge_rows(rows, tester)
+    assert overall_outcome(judgements) is Outcome.PASSED
+    assert {one.directions for one in judgements} == {5}
+    sketched = [one.subject.sketched for one in judgements[0].evidence]
+    assert sketched == [False] * 5 + [True] * 5
+    in_full = [one.subject.variables for one in judgements[0].evidence[:5]]
+    assert all(len(variables) <= 2 for variables in in_full)
+    extra = judgements[2].evidence[0].subject
+    # of the features, not of the sketch
+    assert len(extra.direction) == 70
+
+
+def test_wide__the_count_of_moments_includes_both() -> None:
+    # more moments than in full up to degree 2, fewer than in full up to degree 4
+    rows = make_wide().rows_needed()
+    assert make_tester(70, degree=2).rows_needed() < rows
+    assert count_monomials(70, 2) + count_monomials(5, 4) < count_monomials(70, 4)
+
+
+def test_wide__a_wrong_mean_and_a_wrong_shape_are_both_seen() -> None:
+    tester = make_wide()
+    rng = np.random.default_rng(2)
+    rows = rng.standard_normal((20_000, 70))
+    shifted = rows + np.eye(70)[3]
+    lead = judge_rows(shifted, tester)[0].evidence[0].subject
+    assert (lead.variables, lead.sketched) == ((3,), False)
+    # squared length of rows doubled or halved at random along the first direction: degree 4 only
+    along = rows @ tester.directions[0]
+    heavy = along * np.where(rng.random(20_000) < 0.2, 2.0, np.sqrt(0.25))
+    bent = rows + np.outer(heavy - along, tester.directions[0])
+    largest = judge_rows(bent, tester)[0]
+    assert largest.outcome is Outcome.REJECTED
+    worst = max(largest.evidence, key=lambda one: one.deviation)
+    assert worst.subject == Moment((0, 0, 0, 0), sketched=True)
+
+
+def test_moments__finds_those_of_the_features_themselves() -> None:
+    plain, wide = make_tester(70, degree=2), make_wide()
+    block = Block(np.ones((3, 70)), np.ones(3, dtype=np.int8), np.arange(3))
+    found = wide.moments(wide.needs().finalize(wide.needs().map(block)))
+    expected = plain.moments(plain.needs().finalize(plain.needs().map(block)))
+    np.testing.assert_array_equal(found.monomials, expected.monomials)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -9,8 +10,9 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from streamhalf.data.block import Block
-from streamhalf.records import Outcome
-from streamhalf.reductions import SlabCovariance
+from streamhalf.kernels.plane import Plane
+from streamhalf.records import Judgement, Outcome, SlabSecondMoment
+from streamhalf.reductions import SlabCovariance, Windowed
 from streamhalf.reductions.slab_covariance import SlabCovarianceResult
 from streamhalf.testers.slab_covariance import (
     COVARIANCE_LIMIT,
@@ -23,42 +25,50 @@ EDGES = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
 
 
 def measure(X: np.ndarray, v: np.ndarray, edges: np.ndarray = EDGES) -> SlabCovarianceResult:
-    reduction = SlabCovariance(v[None, :], edges)
+    reduction = SlabCovariance((Plane(v),), edges)
     block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X)))
     return reduction.finalize(reduction.map(block))
 
 
-def make_tester(tau: float = 0.01, n_slabs: int = 6) -> SlabCovarianceTester:
-    return SlabCovarianceTester(tau=tau, n_slabs=n_slabs)
+def make_tester(dim: int, *, tau: float = 0.01, n_slabs: int = 6, **more) -> SlabCovarianceTester:
+    return SlabCovarianceTester(dim=dim, eps=0.1, tau=tau, n_slabs=n_slabs, **more)
+
+
+def judge(X: np.ndarray) -> Judgement:
+    """What is said about the first axis."""
+    dim = X.shape[1]
+    (judgement,) = make_tester(dim).judge(measure(X, np.eye(dim)[0]), n_seen=len(X))
+    return judgement
 
 
 @pytest.mark.parametrize(("dim", "n_rows"), [(1, 50), (5, 200), (20, 400), (20, 30)])
 def test_quantile__holds_under_the_null(dim: int, n_rows: int) -> None:
     # exceeded with probability at most 5% each: more than 32 of 300 has probability 2e-5
-    tester = make_tester(tau=0.05, n_slabs=1)
+    tester = make_tester(dim, tau=0.05, n_slabs=1)
     rng = np.random.default_rng(dim)
     draws = rng.standard_normal((300, n_rows, dim))
     largest = np.linalg.eigvalsh(np.swapaxes(draws, 1, 2) @ draws / n_rows)[:, -1]
-    assert np.count_nonzero(largest > tester.quantile(n_rows, dim)) <= 32
+    assert np.count_nonzero(largest > tester.quantile(n_rows)) <= 32
 
 
 @pytest.mark.parametrize("dim", [1, 3, 30])
 def test_rows_per_slab__is_the_smallest_conclusive_number(dim: int) -> None:
-    tester = make_tester()
-    rows = tester.rows_per_slab(dim)
-    assert tester.quantile(rows, dim) <= COVARIANCE_LIMIT < tester.quantile(rows - 1, dim)
+    tester = make_tester(dim)
+    rows = tester.rows_per_slab()
+    assert tester.quantile(rows) <= COVARIANCE_LIMIT < tester.quantile(rows - 1)
+    assert tester.rows_needed() == 20 * rows
 
 
 @pytest.mark.parametrize("dim", [1, 2, 6])
 def test_slab_covariance__gaussian_at_the_planned_rows_passes(dim: int) -> None:
     # fails with probability at most tau = 1% each: 3 or more of 40 has probability 0.008
-    tester = make_tester()
+    tester = make_tester(dim)
     failed = 0
     for seed in range(40):
         rng = np.random.default_rng([dim, seed])
         v = rng.standard_normal(dim)
-        X = rng.standard_normal((tester.rows_per_slab(dim) * 8, dim))
-        judgement = tester.judge(measure(X, v / np.linalg.norm(v)), 0)
+        X = rng.standard_normal((tester.rows_per_slab() * 8, dim))
+        (judgement,) = tester.judge(measure(X, v / np.linalg.norm(v)), n_seen=len(X))
         failed += judgement.outcome is not Outcome.PASSED
     assert failed <= 2
 
@@ -68,7 +78,7 @@ def test_slab_covariance__few_gaussian_rows_are_never_rejected() -> None:
     outcomes = []
     for seed in range(100):
         X = np.random.default_rng(seed).standard_normal(((3, 30)[seed % 2], 4))
-        outcomes.append(make_tester().judge(measure(X, np.eye(4)[0]), 0).outcome)
+        outcomes.append(judge(X).outcome)
     assert outcomes.count(Outcome.REJECTED) <= 4
     assert Outcome.INCONCLUSIVE in outcomes
 
@@ -78,12 +88,12 @@ def test_slab_covariance__names_slab_and_direction() -> None:
     X = rng.standard_normal((20_000, 3))
     inside = (X[:, 0] >= 0.5) & (X[:, 0] < 1)
     X[inside, 1] *= 2  # variance 4 along x2 in one slab; over all rows it is 1.45
-    judgement = make_tester().judge(measure(X, np.eye(3)[0]), 0)
+    judgement = judge(X)
     assert judgement.outcome is Outcome.REJECTED
     (evidence,) = judgement.evidence
-    assert evidence.name.endswith("in slab 0.5 <= v·x < 1")
-    assert "1.00·x2" in evidence.name
-    assert abs(evidence.direction[1]) > 0.99
+    assert isinstance(evidence.subject, SlabSecondMoment)
+    assert (evidence.subject.low, evidence.subject.high) == (0.5, 1.0)
+    assert abs(evidence.subject.direction[1]) > 0.99
     assert evidence.observed == judgement.statistic == pytest.approx(4, abs=0.3)
     assert (evidence.expected, evidence.limit) == (1.0, COVARIANCE_LIMIT)
     assert judgement.n_rows == np.count_nonzero(inside)
@@ -92,29 +102,30 @@ def test_slab_covariance__names_slab_and_direction() -> None:
 def test_slab_covariance__looks_only_orthogonally_to_the_candidate() -> None:
     X = np.random.default_rng(4).standard_normal((5_000, 2))
     X[:, 0] *= 5  # along v: the slab mass tester's business
-    assert make_tester().judge(measure(X, np.eye(2)[0]), 0).outcome is Outcome.PASSED
+    assert judge(X).outcome is Outcome.PASSED
 
 
 def test_slab_covariance__inconclusive_names_the_rows_of_a_slab() -> None:
     X = np.array([[0.1, 1.6, 0.0]] * 10 + [[-0.1, 0.0, 0.0]] * 10)
-    judgement = make_tester().judge(measure(X, np.eye(3)[0]), 0)
+    judgement = judge(X)
     assert judgement.outcome is Outcome.INCONCLUSIVE
     assert judgement.statistic == pytest.approx(2.56)
-    assert judgement.rows_needed == make_tester().rows_per_slab(3)
+    assert judgement.rows_needed == make_tester(3).rows_per_slab()
 
 
 def test_slab_covariance__judges_each_candidate_by_itself() -> None:
     X = np.random.default_rng(5).standard_normal((8_000, 2))
     X[:, 1] *= 2
-    reduction = SlabCovariance(np.eye(2), EDGES)
+    reduction = SlabCovariance(tuple(Plane(axis) for axis in np.eye(2)), EDGES)
     result = reduction.map(Block(X, np.ones(8_000, dtype=np.int8), np.arange(8_000)))
-    found = [make_tester().judge(reduction.finalize(result), i).outcome for i in range(2)]
-    assert found == [Outcome.REJECTED, Outcome.PASSED]
+    found = make_tester(2, first=4).judge(reduction.finalize(result), n_seen=8_000)
+    assert [one.outcome for one in found] == [Outcome.REJECTED, Outcome.PASSED]
+    assert [one.candidate for one in found] == [4, 5]
 
 
 def test_slab_covariance__no_rows_are_an_error() -> None:
     with pytest.raises(ValueError, match="no slab to judge"):
-        make_tester().judge(measure(np.empty((0, 2)), np.eye(2)[0]), 0)
+        judge(np.empty((0, 2)))
 
 
 @given(
@@ -167,3 +178,35 @@ def test_covariance_edges__are_as_fine_as_the_rows_allow() -> None:
     assert expected[0] == pytest.approx(3989, abs=1)
     assert expected.max() < 1_000 + 3_990
     assert np.diff(edges).min() == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(("n_rows", "sampled"), [(8_000, False), (10**6, True)])
+def test_needs__a_sample_of_many_rows(n_rows: int, sampled: bool) -> None:
+    candidates = (Plane(np.eye(5)[0]),)
+    tester = make_tester(5, tau=0.001, n_slabs=40, n_rows=n_rows, candidates=candidates, seed=9)
+    needs = tester.needs()
+    assert isinstance(needs, Windowed) == sampled
+    assert (tester.sample_rows() < n_rows) == sampled
+    if sampled:
+        assert needs.share == tester.sample_rows() / n_rows
+        assert needs.seed == 9
+        assert 40 <= tester.sample_rows() / needs.window_rows <= 110
+    # enough for every slab of about half the central width to be conclusive
+    assert len(tester.edges()) > (20 if sampled else 4)
+
+
+@pytest.mark.parametrize("dim", [2, 10])
+@given(most=st.integers(2, 60))
+def test_edges__respect_the_largest_number_of_slabs(dim: int, most: int) -> None:
+    tester = make_tester(dim, tau=0.001, n_slabs=40, n_rows=10**6)
+    free = len(tester.edges()) + 1
+    limited = len(dataclasses.replace(tester, most_slabs=most).edges()) + 1
+    assert limited <= max(most, 2)
+    assert limited >= min(free, most) / 3
+
+
+@pytest.mark.parametrize("dim", [1, 3, 30])
+def test_edges__a_limit_that_is_met_changes_nothing(dim: int) -> None:
+    tester = make_tester(dim, tau=0.001, n_slabs=40, n_rows=10**6)
+    limited = dataclasses.replace(tester, most_slabs=len(tester.edges()) + 1)
+    np.testing.assert_array_equal(limited.edges(), tester.edges())

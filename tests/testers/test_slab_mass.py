@@ -6,26 +6,36 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.special import ndtr
 
 from streamhalf.data.block import Block, RowRange
+from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import count_slabs, gaussian_masses, number_slabs
-from streamhalf.records import Outcome, overall_outcome
-from streamhalf.reductions import CandidateSlabs
+from streamhalf.records import Judgement, Outcome, SlabShare, overall_outcome
+from streamhalf.reductions.candidate_slabs import CandidateSlabsResult
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.slab_mass import (
     SlabMassTester,
     count_scales,
+    deviation_bound,
     finest_half_count,
     merge_slabs,
     slab_half_count,
-    slab_name,
+    slab_subject,
 )
 
 
 def draw_counts(eps: float, n_rows: int, rng: np.random.Generator, size: int) -> np.ndarray:
     """Histograms of true N(0, 1) margins over the finest slabs."""
     return rng.multinomial(n_rows, gaussian_masses(eps, finest_half_count(eps)), size=size)
+
+
+def judge(tester: SlabMassTester, *counts: np.ndarray) -> tuple[Judgement, ...]:
+    """The judgements about candidates with these histograms."""
+    n_rows = int(counts[0].sum())
+    errors = np.zeros(len(counts), dtype=np.int64)
+    return tester.judge(CandidateSlabsResult(n_rows, errors, np.array(counts)), n_seen=n_rows)
 
 
 def count_margins(margins: np.ndarray, eps: float) -> np.ndarray:
@@ -96,7 +106,7 @@ def test_slab_mass__gaussian_at_the_planned_rows_passes(eps: float) -> None:
     rows = tester.rows_needed()
     assert tester.quantile(rows, eps) <= eps < tester.quantile(rows - 1, eps)
     drawn = draw_counts(eps, rows, np.random.default_rng(7), 200)
-    outcomes = [overall_outcome(tester.judge(counts)) for counts in drawn]
+    outcomes = [overall_outcome(judge(tester, counts)) for counts in drawn]
     assert sum(outcome is not Outcome.PASSED for outcome in outcomes) <= 6
 
 
@@ -105,7 +115,7 @@ def test_slab_mass__few_gaussian_rows_are_never_rejected() -> None:
     rng = np.random.default_rng(8)
     tester = SlabMassTester(eps=0.04, tau=0.01)
     outcomes = [
-        overall_outcome(tester.judge(draw_counts(0.04, n_rows, rng, 1)[0]))
+        overall_outcome(judge(tester, draw_counts(0.04, n_rows, rng, 1)[0]))
         for n_rows in (1, 10, 200) * 50
     ]
     assert outcomes.count(Outcome.REJECTED) <= 4
@@ -115,60 +125,60 @@ def test_slab_mass__few_gaussian_rows_are_never_rejected() -> None:
 def test_slab_mass__inconclusive_names_the_rows_that_settle_it() -> None:
     tester = SlabMassTester(eps=0.1, tau=0.01)
     rng = np.random.default_rng(9)
-    (judgement,) = tester.judge(draw_counts(0.1, 500, rng, 1)[0])
+    (judgement,) = judge(tester, draw_counts(0.1, 500, rng, 1)[0])
     assert judgement.outcome is Outcome.INCONCLUSIVE
     assert judgement.limit < judgement.statistic <= judgement.null_quantile
     assert judgement.rows_needed == tester.rows_needed()
-    (settled,) = tester.judge(draw_counts(0.1, judgement.rows_needed, rng, 1)[0])
+    (settled,) = judge(tester, draw_counts(0.1, judgement.rows_needed, rng, 1)[0])
     assert settled.outcome is Outcome.PASSED
     assert settled.rows_needed is None
 
 
-def judge_marginal(marginal: str, eps: float, n_rows: int = 60_000):
+def judge_marginal(marginal: str, eps: float, n_rows: int = 60_000) -> tuple[Judgement, ...]:
     """Slab masses along the planted direction."""
     spec = SyntheticSpec(rows=n_rows, dim=4, marginal=marginal, noise="none", seed=1)
     planted = plant(spec)
     rows = generate(spec, planted, RowRange(0, n_rows))
-    slabs = CandidateSlabs(planted.v[None, :], eps, finest_half_count(eps))
-    result = slabs.map(Block(rows.X, rows.y, np.arange(n_rows)))
-    return SlabMassTester(eps=eps, tau=0.01).judge(result.counts[0])
+    tester = SlabMassTester(eps=eps, tau=0.01, candidates=(Plane(planted.v),), first=3)
+    result = tester.needs().map(Block(rows.X, rows.y, np.arange(n_rows)))
+    return tester.judge(result, n_seen=n_rows)
 
 
 def test_slab_mass__spike_is_named_by_its_slab() -> None:
     # a share 0.1 of the rows lies within 0.005 of the boundary, half of it on each side
     (judgement,) = judge_marginal("spike", 0.1)
     assert judgement.outcome is Outcome.REJECTED
-    assert {item.name for item in judgement.evidence[:2]} == {
-        "slab 0 <= v·x < 0.1",
-        "slab -0.1 <= v·x < 0",
+    assert {item.subject for item in judgement.evidence[:2]} == {
+        SlabShare(0.0, 0.1),
+        SlabShare(-0.1, 0.0),
     }
     for item in judgement.evidence[:2]:
         assert item.expected == pytest.approx(0.0398, abs=1e-4)
         assert item.observed > item.expected + 0.03
         assert item.deviation == pytest.approx(item.observed - item.expected)
         assert item.limit == judgement.limit == 0.1
-    assert judgement.remark == "eta 0.1"
+    assert (judgement.scale, judgement.candidate) == (0.1, 3)
 
 
 def test_slab_mass__hole_is_named_by_its_slabs() -> None:
     (judgement,) = judge_marginal("hole", 0.1)
     assert judgement.outcome is Outcome.REJECTED
-    empty = {item.name for item in judgement.evidence if item.observed == 0}
+    empty = {item.subject for item in judgement.evidence if item.observed == 0}
     assert empty
     assert empty <= {
-        "slab -0.2 <= v·x < -0.1",
-        "slab -0.1 <= v·x < 0",
-        "slab 0 <= v·x < 0.1",
-        "slab 0.1 <= v·x < 0.2",
+        SlabShare(-0.2, -0.1),
+        SlabShare(-0.1, 0.0),
+        SlabShare(0.0, 0.1),
+        SlabShare(0.1, 0.2),
     }
 
 
 def test_slab_mass__three_point_law_with_gaussian_moments_is_rejected_along_an_axis() -> None:
     rng = np.random.default_rng(4)
     margins = rng.choice([-math.sqrt(3), 0.0, math.sqrt(3)], 20_000, p=[1 / 6, 2 / 3, 1 / 6])
-    (judgement, *_) = SlabMassTester(eps=0.1, tau=0.01).judge(count_margins(margins, 0.1))
+    (judgement, *_) = judge(SlabMassTester(eps=0.1, tau=0.01), count_margins(margins, 0.1))
     assert judgement.outcome is Outcome.REJECTED
-    assert judgement.evidence[0].name == "slab 0 <= v·x < 0.1"
+    assert judgement.evidence[0].subject == SlabShare(0.0, 0.1)
     assert judgement.evidence[0].observed == pytest.approx(2 / 3, abs=0.02)
 
 
@@ -176,14 +186,58 @@ def test_slab_mass__a_coarse_scale_rejects_where_the_finest_cannot_tell() -> Non
     # 50 rows, all on one side: chance alone puts 50 rows into 50 of 280 thin slabs
     margins = np.abs(np.random.default_rng(2).standard_normal(50))
     tester = SlabMassTester(eps=0.02, tau=0.01)
-    finest, coarser = tester.judge(count_margins(margins, 0.02))
+    finest, coarser = judge(tester, count_margins(margins, 0.02))
     assert finest.outcome is Outcome.INCONCLUSIVE
     assert coarser.outcome is Outcome.REJECTED
     assert coarser.limit > finest.limit == 0.02
 
 
-def test_slab_name__says_which_margins() -> None:
-    assert slab_name(0, 0.25, 4) == "slab v·x < -1"
-    assert slab_name(1, 0.25, 4) == "slab -1 <= v·x < -0.75"
-    assert slab_name(8, 0.25, 4) == "slab 0.75 <= v·x < 1"
-    assert slab_name(9, 0.25, 4) == "slab v·x >= 1"
+def test_slab_mass__every_candidate_is_judged_under_its_number() -> None:
+    rng = np.random.default_rng(3)
+    tester = SlabMassTester(eps=0.1, tau=0.01, first=5)
+    good = draw_counts(0.1, 8_000, rng, 2)
+    bad = count_margins(0.5 * rng.standard_normal(8_000), 0.1)
+    found = judge(tester, good[0], bad, good[1])
+    assert [(one.candidate, one.outcome) for one in found] == [
+        (5, Outcome.PASSED),
+        (6, Outcome.REJECTED),
+        (7, Outcome.PASSED),
+    ]
+
+
+def test_slab_subject__says_which_margins() -> None:
+    assert slab_subject(0, 0.25, 4) == SlabShare(None, -1.0)
+    assert slab_subject(1, 0.25, 4) == SlabShare(-1.0, -0.75)
+    assert slab_subject(8, 0.25, 4) == SlabShare(0.75, 1.0)
+    assert slab_subject(9, 0.25, 4) == SlabShare(1.0, None)
+
+
+MEANS = (0.01, 0.3, 0.5, 0.999, 1.0, 1.5, 2.0, 2.5, 7.5, 40.0, 1000.5)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 5, 10, 33, 100, 1001, 10**4, 10**7])
+def test_deviation_bound__is_above_the_exact_binomial(n_rows: int) -> None:
+    # de Moivre: the mean absolute deviation is 2 k (1 - p) P[B = k] with k = floor(n p) + 1
+    at_means = np.array(MEANS) / n_rows
+    p = np.concatenate([np.geomspace(1e-9, 0.5, 400), at_means[at_means <= 0.5]])
+    k = np.floor(n_rows * p) + 1
+    exact = 2 * k * (1 - p) * stats.binom.pmf(k, n_rows, p)
+    bound = deviation_bound(n_rows, p)
+    assert (exact <= bound * (1 + 1e-9)).all()
+    # and not far above it: the normal law's where counts are large, 2 n p where they are small
+    large = n_rows * p * (1 - p) >= 1
+    assert (bound[large] <= 1.2 * exact[large]).all()
+    assert (bound <= 2 * n_rows * p).all()
+
+
+@pytest.mark.parametrize(("n_rows", "p"), [(7, 0.3), (2, 0.25), (40, 0.0125), (1, 0.5), (5, 0.5)])
+def test_deviation_bound__is_compared_with_the_right_number(n_rows: int, p: float) -> None:
+    counts = np.arange(n_rows + 1)
+    exact = float(np.abs(counts - n_rows * p) @ stats.binom.pmf(counts, n_rows, p))
+    k = math.floor(n_rows * p) + 1
+    assert exact == pytest.approx(2 * k * (1 - p) * stats.binom.pmf(k, n_rows, p))
+    assert exact <= deviation_bound(n_rows, np.array([p]))[0] <= 1.2 * exact
+
+
+def test_deviation_bound__of_slabs_without_mass_is_0() -> None:
+    assert deviation_bound(1000, np.array([0.0, 1e-320])).tolist() == pytest.approx([0, 0])

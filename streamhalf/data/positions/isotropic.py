@@ -89,7 +89,10 @@ class Isotropic:
 
     def push(self, plane: Plane) -> Plane:
         """W^-T w, with the threshold moved back."""
-        normal = np.asarray(np.linalg.solve(self.matrix.T, plane.normal), dtype=np.float64)
+        try:
+            normal = np.asarray(np.linalg.solve(self.matrix.T, plane.normal), dtype=np.float64)
+        except np.linalg.LinAlgError as error:
+            raise DataError("position: the matrix has no inverse, so it is of no run") from error
         return Plane(normal, plane.threshold - float(plane.normal @ self.mean))
 
     @property

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from streamhalf.kernels.plane import Plane, are_wrong, grid_plane_margins, on_positive_side
+
+
+def planes(n: int, dim: int, seed: int = 0, threshold: float = 0.3) -> tuple[Plane, ...]:
+    rng = np.random.default_rng(seed)
+    return tuple(
+        Plane(rng.standard_normal(dim), threshold * rng.standard_normal()) for _ in range(n)
+    )
+
+
+def test_sgn__of_zero_is_plus_one() -> None:
+    margin = np.array([-1.0, -0.0, 0.0, 1.0, np.nextafter(0, -1)])
+    assert on_positive_side(margin).tolist() == [False, True, True, True, False]
+    assert are_wrong(margin, np.array([1, 1, 1, 1, 1], dtype=np.int8)).tolist() == [
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert Plane(np.array([1.0, 0.0])).signs(np.array([[0.0, 5.0]])).tolist() == [1]
+
+
+def test_are_wrong__takes_many_planes_at_once() -> None:
+    margins = np.array([[1.0, -1.0], [0.0, 2.0]])
+    y = np.array([-1, 1], dtype=np.int8)
+    assert are_wrong(margins, y).tolist() == [[True, True], [True, False]]
+
+
+numbers = st.integers(-40, 40).map(float)
+
+
+@given(
+    normal=arrays(np.float64, 3, elements=numbers).filter(np.any),
+    X=arrays(np.float64, (5, 3), elements=numbers),
+    on=st.integers(0, 4),
+    scale=st.sampled_from([1.0, 3.0, 0.25, 1e-150, 1e150]),
+)
+def test_signs__rows_on_the_plane_as_given_stay_on_it(
+    normal: np.ndarray, X: np.ndarray, on: int, scale: float
+) -> None:
+    # whole numbers: normal·x and the threshold are exact, so the row lies on the plane exactly
+    threshold = float(X[on] @ normal)
+    plane = Plane(scale * normal, scale * threshold)
+    if math.log2(scale).is_integer():  # else the product with the scale rounds
+        assert plane.margins(X)[on] == 0
+        assert plane.signs(X)[on] == 1
+        np.testing.assert_array_equal(plane.signs(X), np.where(X @ normal >= threshold, 1, -1))
+    clear = np.abs(X @ normal - threshold) > 0.5
+    np.testing.assert_array_equal(plane.signs(X)[clear], np.sign(X @ normal - threshold)[clear])
+
+
+def test_signs__a_normal_at_length_1_would_break_ties() -> None:
+    # why normals keep their length: the quotients by it round, and rows would leave the plane
+    X = np.random.default_rng(0).integers(-50, 50, (500, 3)).astype(np.float64)
+    as_given = [Plane(np.array([3.0, 4.0, 7.0]), float(x @ [3.0, 4.0, 7.0])) for x in X]
+    kept = [plane.signs(x[None]).item() for plane, x in zip(as_given, X, strict=True)]
+    normalised = [plane.unit().signs(x[None]).item() for plane, x in zip(as_given, X, strict=True)]
+    assert set(kept) == {1}
+    assert set(normalised) == {1, -1}
+
+
+def test_margins__are_float64_and_the_threshold_cancels_in_it() -> None:
+    X = np.full((1, 2), 1e6 + 1, dtype=np.float32)
+    plane = Plane(np.array([1.0, 1.0]), 2e6 + 2 - 1e-3)
+    assert plane.margins(X).dtype == np.float64
+    assert plane.margins(X)[0] == pytest.approx(1e-3, rel=1e-6)
+
+
+def test_errors__counts_rows_that_the_halfspace_gets_wrong() -> None:
+    X = np.random.default_rng(1).standard_normal((1_000, 3))
+    y = np.where(np.random.default_rng(2).random(1_000) < 0.5, 1, -1).astype(np.int8)
+    for plane in planes(5, 3):
+        expected = np.count_nonzero(np.where(X @ plane.normal >= plane.threshold, 1, -1) != y)
+        assert plane.errors(X, y) == expected
+        assert plane.signs(X).dtype == np.int8
+
+
+def test_unit__is_the_same_plane_at_length_1() -> None:
+    X = np.random.default_rng(1).standard_normal((500, 4))
+    for plane in planes(5, 4, seed=3):
+        unit = plane.unit()
+        assert unit.length == pytest.approx(1, abs=1e-15)
+        np.testing.assert_allclose(unit.margins(X) * plane.length, plane.margins(X), atol=1e-12)
+
+
+def test_unit__a_vector_of_zeros_gets_the_first_axis() -> None:
+    unit = Plane(np.zeros(3)).unit()
+    assert unit.normal.tolist() == [1.0, 0.0, 0.0]
+    assert unit.dim == 3
+
+
+@given(angle=st.floats(0, math.pi), left=st.floats(1e-3, 1e3), right=st.floats(1e-3, 1e3))
+def test_angle__is_that_of_the_normals_whatever_their_length(
+    angle: float, left: float, right: float
+) -> None:
+    one = Plane(left * np.array([1.0, 0.0]), 5.0)
+    other = Plane(right * np.array([math.cos(angle), math.sin(angle)]))
+    assert one.angle_to(other) == pytest.approx(angle, abs=1e-14)
+    assert other.angle_to(one) == pytest.approx(angle, abs=1e-14)
+
+
+def test_angle__is_accurate_where_the_cosine_is_1() -> None:
+    turned = Plane(np.array([1.0, 1e-9]))
+    assert Plane(np.array([1.0, 0.0])).angle_to(turned) == pytest.approx(1e-9, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("threshold", [0.0, 0.7])
+def test_grid_plane_margins__agree_with_each_plane_by_itself(dtype: str, threshold: float) -> None:
+    X = np.random.default_rng(1).standard_normal((5_000, 6)).astype(dtype)
+    several = planes(7, 6, threshold=threshold)
+    found = grid_plane_margins(several, X, np.arange(5_000))
+    assert found.shape == (7, 5_000)
+    assert found.dtype == dtype
+    expected = np.array([plane.margins(X) for plane in several])
+    np.testing.assert_allclose(found, expected, atol=1e-5 if dtype == "float32" else 1e-13)
+
+
+def test_grid_plane_margins__thresholds_do_not_depend_on_the_chunk() -> None:
+    X = np.random.default_rng(1).standard_normal((9_000, 3)).astype(np.float32)
+    several, rows = planes(3, 3), 100 + np.arange(9_000)
+    whole = grid_plane_margins(several, X, rows)
+    for start, stop in ((0, 1), (17, 5_001), (4_000, 9_000)):
+        piece = grid_plane_margins(several, X[start:stop], rows[start:stop])
+        np.testing.assert_array_equal(piece, whole[:, start:stop])

@@ -1,0 +1,47 @@
+"""Every use of random numbers has streams of its own."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from streamhalf.kernels.streams import Stream
+from streamhalf.kernels.uniforms import uniforms_at
+
+MANY = 1 << 32
+"""More streams than any use that takes several will ever take."""
+
+SEVERAL = (Stream.UPDATES, Stream.SKETCHES, Stream.SYNTHETIC)
+
+
+def test_streams__no_two_names_share_a_number() -> None:
+    assert len(Stream) == len(Stream.__members__)  # an alias would be a second name for one number
+    assert len({int(stream) for stream in Stream}) == len(Stream)
+
+
+def test_streams__a_use_of_several_has_room_before_the_next() -> None:
+    ordered = sorted(Stream)
+    for stream, following in itertools.pairwise(ordered):
+        assert following - stream >= (MANY if stream in SEVERAL else 1)
+    assert all(1 <= stream <= 2**64 - MANY for stream in ordered)  # the key takes 64 bits
+
+
+def test_streams__numbers_stay_what_they_are() -> None:
+    # the same seed must give the same answer in every version, and documents verify by it
+    assert {stream.name: int(stream) for stream in Stream} == {
+        "UPDATES": 1,
+        "SHARES": 2**40,
+        "SLAB_SAMPLE": 2**40 + 1,
+        "CERTIFICATE": 2**41,
+        "CHUNK_ORDER": 2**42,
+        "SKETCHES": 2**43,
+        "SYNTHETIC": 0x73796E7468 << 8,
+    }
+
+
+def test_streams__draw_different_numbers() -> None:
+    # 53-bit uniforms of 7 streams and 50 rows agree somewhere with probability below 1e-11
+    rows = np.arange(50)
+    drawn = np.concatenate([uniforms_at(0, stream, rows) for stream in Stream])
+    assert len(np.unique(drawn)) == len(drawn)

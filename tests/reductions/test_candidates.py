@@ -1,0 +1,82 @@
+"""Reductions about planes: errors, slabs and slab moments, with thresholds and without."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamhalf.data.block import Block
+from streamhalf.kernels.plane import Plane
+from streamhalf.reductions import CandidateSlabs, HalfspaceErrors, SlabCovariance
+
+N_ROWS = 4_000
+RNG = np.random.default_rng(2)
+# quarters: sums and thresholds are exact, so that a shifted row has the same margin bit by bit
+X = RNG.integers(-12, 13, (N_ROWS, 3)) / 4
+Y = np.where(RNG.random(N_ROWS) < 0.6, 1, -1).astype(np.int8)
+NORMALS = np.eye(3)[:2]
+EDGES = np.array([-1.0, 0.0, 1.0])
+
+
+def block_of(X: np.ndarray) -> Block:
+    return Block(X, Y[: len(X)], np.arange(len(X)))
+
+
+def planes(*thresholds: float) -> tuple[Plane, ...]:
+    return tuple(Plane(normal, t) for normal, t in zip(NORMALS, thresholds, strict=False))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_candidate_slabs__a_threshold_shifts_the_slabs(dtype: str) -> None:
+    found = CandidateSlabs(planes(0.5, -0.25), 0.25, 6).map(block_of(X.astype(dtype)))
+    shifted = (X - [0.5, -0.25, 0.0]).astype(dtype)
+    expected = CandidateSlabs(planes(0.0, 0.0), 0.25, 6).map(block_of(shifted))
+    np.testing.assert_array_equal(found.counts, expected.counts)
+    np.testing.assert_array_equal(found.errors, expected.errors)
+    np.testing.assert_array_equal(found.counts.sum(axis=1), N_ROWS)
+
+
+def test_candidate_slabs__errors_are_those_of_the_planes() -> None:
+    several = planes(0.5, -0.25)
+    found = CandidateSlabs(several, 0.25, 6).map(block_of(X))
+    assert found.errors.tolist() == [plane.errors(X, Y) for plane in several]
+
+
+def test_slab_covariance__a_threshold_moves_rows_between_slabs_and_keeps_them() -> None:
+    found = SlabCovariance(planes(0.5), EDGES).map(block_of(X))
+    slab = np.searchsorted(EDGES, X[:, 0] - 0.5, side="right")
+    for i in range(4):
+        rows = X[slab == i]
+        assert found.counts[0, i] == len(rows)
+        np.testing.assert_allclose(found.sums[0, i], rows.sum(axis=0))
+        np.testing.assert_allclose(found.products[0, i], (rows.T @ rows)[np.triu_indices(3)])
+
+
+def test_slab_covariance__rows_used_are_counted_once_for_all_candidates() -> None:
+    reduction = SlabCovariance(planes(0.5, 0.0), EDGES)
+    assert reduction.rows_used(reduction.map(block_of(X))) == N_ROWS
+
+
+@pytest.mark.parametrize(("scale", "threshold"), [(1.0, 0.0), (1.0, 0.5), (4.0, 0.25)])
+def test_halfspace_errors__rows_on_the_plane_are_positive(scale: float, threshold: float) -> None:
+    plane = Plane(scale * NORMALS[0], scale * threshold)
+    found = HalfspaceErrors(plane).map(block_of(X))
+    assert np.count_nonzero(X[:, 0] == threshold) > 50
+    assert found.n_errors == np.count_nonzero((X[:, 0] >= threshold) != (Y > 0))
+    assert found.n_rows == N_ROWS
+
+
+@pytest.mark.parametrize(
+    "ranges", [[(0, N_ROWS)], [(0, 1), (1, 2), (100, 777)], [(3_999, 4_000), (5_000, 6_000)], []]
+)
+@pytest.mark.parametrize("start", [0, 500])
+def test_halfspace_errors__counts_the_rows_in_the_ranges(
+    ranges: list[tuple[int, int]], start: int
+) -> None:
+    block = Block(X[start:], Y[start:], np.arange(start, N_ROWS))
+    plane = planes(0.25)[0]
+    reduction = HalfspaceErrors(plane, np.array(ranges, dtype=np.int64).reshape(-1, 2))
+    chosen = [row for a, b in ranges for row in range(max(a, start), min(b, N_ROWS))]
+    found = reduction.map(block)
+    assert found.n_rows == reduction.rows_used(found) == len(chosen)
+    assert found.n_errors == plane.errors(X[chosen], Y[chosen])

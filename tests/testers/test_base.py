@@ -1,0 +1,177 @@
+"""What all testers share, and what each of them obeys."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamhalf.data.block import Block
+from streamhalf.kernels.frame import Frame
+from streamhalf.records import Evidence, Judgement, Named, Outcome, Role
+from streamhalf.reductions import Localized
+from streamhalf.testers import TESTERS, WORDS, Panel, Stage
+from streamhalf.testers.base import judge, judgement, rows_until, upper_normal_quantile
+from tests.testers.contexts import make_context
+
+PASSES = (Stage.INITIAL, Stage.UPDATE, Stage.FINAL)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "quantile", "outcome"),
+    [
+        (0.05, 0.01, Outcome.PASSED),
+        (0.05, 0.5, Outcome.PASSED),
+        (0.1, 0.01, Outcome.PASSED),
+        (0.2, 0.5, Outcome.INCONCLUSIVE),
+        (0.5, 0.5, Outcome.INCONCLUSIVE),
+        (0.2, 0.15, Outcome.REJECTED),
+        (0.6, 0.5, Outcome.REJECTED),
+        (math.nan, 0.5, Outcome.REJECTED),
+        (math.inf, 0.5, Outcome.REJECTED),
+    ],
+)
+def test_judge__has_three_outcomes(statistic: float, quantile: float, outcome: Outcome) -> None:
+    assert judge(statistic, limit=0.1, null_quantile=quantile) is outcome
+
+
+def test_rows_until__is_the_smallest_number() -> None:
+    assert rows_until(lambda n: 1 / math.sqrt(n), 0.1) == 100
+    assert rows_until(lambda n: 0.0, 0.1) == 1
+
+
+def test_rows_until__says_when_there_is_none() -> None:
+    with pytest.raises(ValueError, match="no number of rows is enough"):
+        rows_until(lambda n: 1.0, 0.1)
+
+
+def test_upper_normal_quantile__is_the_known_one() -> None:
+    assert upper_normal_quantile(0.025) == pytest.approx(1.959964, abs=1e-6)
+    assert upper_normal_quantile(0.5) == 0
+
+
+def test_judgement__works_rows_out_only_where_it_cannot_tell() -> None:
+    asked: list[int] = []
+
+    def rows_needed() -> int:
+        asked.append(1)
+        return 77
+
+    evidence = (Evidence(Named("this"), 1.0, 0.0, 1.0, 0.1),)
+    for statistic, wanted in ((0.05, None), (0.2, 77), (0.9, None)):
+        found = judgement(
+            "toy",
+            statistic=statistic,
+            limit=0.1,
+            null_quantile=0.5,
+            n_rows=9,
+            rows_needed=rows_needed,
+            evidence=evidence,
+            candidate=4,
+        )
+        assert found.rows_needed == wanted
+        assert (found.tester, found.n_rows, found.evidence) == ("toy", 9, evidence)
+        assert (found.candidate, found.role) == (4, Role.REQUIRED)
+    assert len(asked) == 1
+
+
+def test_judgement__numbers_are_finite_whatever_was_measured() -> None:
+    found = judgement(
+        "toy",
+        statistic=math.nan,
+        limit=0.1,
+        null_quantile=math.inf,
+        n_rows=1,
+        rows_needed=lambda: 1,
+        evidence=(),
+    )
+    assert found.outcome is Outcome.REJECTED
+    assert math.isfinite(found.statistic)
+    assert math.isfinite(found.null_quantile)
+
+
+def test_registry__names_are_distinct_and_have_words() -> None:
+    assert len({tester.name for tester in TESTERS}) == len(TESTERS)
+    assert sum(len(tester.words) for tester in TESTERS) == len(WORDS)
+    for words in WORDS.values():
+        assert words.asks.rstrip(".").count("?") == 1
+        assert all(re.match(r"[A-Z].*\.$", said) for said in (words.failure, words.remedy))
+
+
+@pytest.mark.parametrize("stage", PASSES)
+def test_registry__shares_of_a_pass_sum_to_at_most_1(stage: Stage) -> None:
+    testers = Panel.of(TESTERS, make_context(stage)).testers
+    assert testers
+    assert all(0 <= tester.share <= 1 for tester in testers)
+    assert sum(tester.share for tester in testers) <= 1
+
+
+@pytest.mark.parametrize("stage", PASSES)
+def test_registry__what_testers_spend_is_the_pass_tau_at_most(stage: Stage) -> None:
+    # each candidate of the final pass costs its own share; an advisory tester never rejects
+    context = make_context(stage)
+    testers = Panel.of(TESTERS, context).testers
+    count = context.most_candidates if stage is Stage.FINAL else 1
+    spent = sum(count * tester.tau for tester in testers if tester.share > 0)
+    assert 0.7 * context.tau <= spent <= context.tau * (1 + 1e-12)
+
+
+def rows_of(kind: str, n_rows: int) -> np.ndarray:
+    X = np.random.default_rng(4).standard_normal((n_rows, 3))
+    return {"gaussian": X, "heavy": X**3, "shifted": X + 1}[kind]
+
+
+def judged(tester: Any, X: np.ndarray, frame: Frame | None) -> tuple[Judgement, ...]:
+    block = Block(X, np.where(X[:, 0] >= 0, 1, -1).astype(np.int8), np.arange(len(X)))
+    needs = tester.needs()
+    if frame is None:
+        return tester.judge(needs.finalize(needs.map(block)), n_seen=len(X))
+    local = Localized(needs, frame, seed=1, stream=1)
+    found = local.finalize(local.map(block))
+    return tester.judge(found.inner, n_seen=found.n_seen)
+
+
+@pytest.mark.parametrize("stage", PASSES)
+@pytest.mark.parametrize("kind", ["gaussian", "heavy", "shifted"])
+@pytest.mark.parametrize("n_rows", [300, 20_000])
+def test_tester__every_name_in_a_judgement_has_words(stage: Stage, kind: str, n_rows: int) -> None:
+    context = make_context(stage, n_rows=n_rows)
+    for tester in Panel.of(TESTERS, context).testers:
+        found = judged(tester, rows_of(kind, n_rows), context.frame)
+        assert isinstance(found, tuple)
+        assert found
+        assert {one.tester for one in found} <= set(tester.words)
+        assert all(one.evidence for one in found)
+        if tester.share == 0:  # it spends nothing, so it may not reject
+            assert all(one.outcome is not Outcome.REJECTED for one in found)
+
+
+@pytest.mark.parametrize("stage", PASSES)
+def test_tester__gaussian_rows_are_not_rejected_and_others_are(stage: Stage) -> None:
+    # Gaussian rows with probability at most tau = 0.008, for this seed not
+    context = make_context(stage)
+    panel = Panel.of(TESTERS, context)
+    outcomes = {
+        kind: {
+            one.outcome
+            for tester in panel.testers
+            for one in judged(tester, rows_of(kind, 20_000), context.frame)
+        }
+        for kind in ("gaussian", "heavy", "shifted")
+    }
+    assert Outcome.REJECTED not in outcomes["gaussian"]
+    assert Outcome.REJECTED in outcomes["heavy"]
+    assert Outcome.REJECTED in outcomes["shifted"]
+
+
+@pytest.mark.parametrize("stage", PASSES)
+def test_tester__is_asked_where_it_says_it_is(stage: Stage) -> None:
+    names = [tester.name for tester in Panel.of(TESTERS, make_context(stage)).testers]
+    assert names == {
+        Stage.INITIAL: ["moments", "exchangeable chunks"],
+        Stage.UPDATE: ["acceptance", "moments"],
+        Stage.FINAL: ["slab mass", "slab covariance"],
+    }[stage]
