@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import math
@@ -16,8 +15,8 @@ import pytest
 import streamhalf
 from streamhalf import CertifyResult, FitResult, Verdict, api
 from streamhalf.cli import main
-from streamhalf.files import read_result, write_json
-from streamhalf.records import AngleRecord, Outcome, to_json
+from streamhalf.documents import read_result, write_json
+from streamhalf.records import AngleRecord, Outcome, replace, to_json
 from streamhalf.report.codes import outcome_words
 from streamhalf.report.figures import Plot, Rule
 from streamhalf.report.html import render_report
@@ -146,7 +145,7 @@ def test_inconclusive__asks_for_less_only_if_that_is_possible(results: Results) 
     page = Page(render_report(results.inconclusive))
     assert "larger --eps" not in page.text
     assert "the coarsest question there is" in page.text
-    page = Page(render_report(dataclasses.replace(results.inconclusive, eps=0.1)))
+    page = Page(render_report(replace(results.inconclusive, eps=0.1)))
     assert "larger --eps" in page.text
     assert "Fewer rows settle a coarser question" in page.text
 
@@ -241,10 +240,10 @@ def test_evidence__lines_are_named_only_if_they_can_be_told_apart(results: Resul
         for one in results.rejected.testers
         if one.tester == "largest moment" and one.outcome is Outcome.REJECTED
     )
-    together = dataclasses.replace(rejection, null_quantile=1.001 * rejection.limit)
-    apart = dataclasses.replace(rejection, null_quantile=0.5 * rejection.statistic)
+    together = replace(rejection, null_quantile=1.001 * rejection.limit)
+    apart = replace(rejection, null_quantile=0.5 * rejection.statistic)
     for judgement, dotted in ((together, False), (apart, True)):
-        page = Page(render_report(dataclasses.replace(results.rejected, testers=(judgement,))))
+        page = Page(render_report(replace(results.rejected, testers=(judgement,))))
         (evidence,) = (one for one in page.all("section") if one.attributes["id"] == "evidence")
         assert ("Dotted line" in evidence.text) is dotted
         assert ('class="stroke chance"' in page.source) is dotted
@@ -301,9 +300,9 @@ def test_text__of_the_document_is_escaped(results: Results, tmp_path: Path, name
 
 def test_parts__that_are_absent_are_left_out(results: Results) -> None:
     accepted = results.accepted
-    bare = dataclasses.replace(accepted, certificate=None, measurements=None, candidates=())
+    bare = replace(accepted, certificate=None, measurements=None, candidates=())
     assert sections(Page(render_report(bare))) == ["halfspace", "testers", "passes", "facts"]
-    empty = dataclasses.replace(bare, halfspace=None, error=None, testers=(), passes=())
+    empty = replace(bare, halfspace=None, error=None, testers=(), passes=())
     page = Page(render_report(empty))
     assert sections(page) == ["facts"]
     assert not page.all("svg")
@@ -313,8 +312,8 @@ def test_moments__of_wide_data_have_no_pairs(results: Results) -> None:
     assert results.accepted.measurements
     rng = np.random.default_rng(0)
     rows = tuple(tuple(row) for row in rng.normal(size=(100, 2)).tolist())
-    wide = dataclasses.replace(results.accepted.measurements, pair_moments=(), feature_moments=rows)
-    page = Page(render_report(dataclasses.replace(results.accepted, measurements=wide)))
+    wide = replace(results.accepted.measurements, pair_moments=(), feature_moments=rows)
+    page = Page(render_report(replace(results.accepted, measurements=wide)))
     shown = page.body("Moments of each feature")
     assert "Moments of pairs" not in page.tables
     # the 64 features with the largest moments, in order
@@ -348,18 +347,18 @@ def test_page__survives_lists_of_other_lengths(results: Results) -> None:
     accepted = results.accepted
     assert accepted.measurements
     assert accepted.halfspace
-    ragged = dataclasses.replace(
+    ragged = replace(
         accepted.measurements,
         feature_moments=((0.1,), (0.1, 0.2)),
         pair_moments=((0.1,), (0.1, 0.2)),
         slab_counts=(1, 2, 3),
         eigenvalues=(1.0,),
     )
-    odd = dataclasses.replace(
+    odd = replace(
         accepted,
         measurements=ragged,
         chosen=99,
-        halfspace=dataclasses.replace(accepted.halfspace, normal=()),
+        halfspace=replace(accepted.halfspace, normal=()),
     )
     found = sections(Page(render_report(odd)))
     assert not {"slabs", "slices", "moments", "halfspace"} & set(found)
@@ -439,8 +438,8 @@ def profile(results: Results, *, error: float, bounds: tuple[float, ...]) -> Plo
         AngleRecord(angle, angle + 1.0, bound, "pair")
         for angle, bound in zip((0.0, 1.0, 2.0), bounds, strict=True)
     )
-    opt = dataclasses.replace(certificate.opt, lower_empirical=min(bounds))
-    figure = profile_figure(dataclasses.replace(certificate, error=error, opt=opt, profile=pieces))
+    opt = replace(certificate.opt, lower_empirical=min(bounds))
+    figure = profile_figure(replace(certificate, error=error, opt=opt, profile=pieces))
     assert figure is not None
     (picture,) = figure.pictures
     assert isinstance(picture, Plot)
@@ -476,7 +475,7 @@ def test_inconclusive__the_bar_names_its_rows_once(results: Results) -> None:
 
 
 def test_accepted_without_bound__says_nothing_twice(results: Results) -> None:
-    result = dataclasses.replace(results.accepted, certificate=None, opt=None, ratio=None)
+    result = replace(results.accepted, certificate=None, opt=None, ratio=None)
     page = Page(render_report(result))
     assert result.error is not None
     assert page.all("header")[0].text.count(f"{100 * result.error.empirical:.3f}%") == 1
@@ -486,7 +485,7 @@ def test_accepted_without_bound__says_nothing_twice(results: Results) -> None:
 def test_paragraphs__set_options_as_code(results: Results) -> None:
     certificate = results.accepted.certificate
     assert certificate is not None
-    advised = dataclasses.replace(certificate, advice="certificate_degree 8 would tighten it")
-    page = render_report(dataclasses.replace(results.accepted, certificate=advised))
+    advised = replace(certificate, advice="certificate_degree 8 would tighten it")
+    page = render_report(replace(results.accepted, certificate=advised))
     assert "<code>--certificate-degree 8</code> would tighten it" in page
     assert "`" not in page

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import streamhalf
-from streamhalf.records import AS_WRITTEN, Claim, MomentTestResult, Outcome, VerifyResult
+from streamhalf.records import AS_WRITTEN, Claim, MomentTestResult, Outcome, VerifyResult, replace
 from streamhalf.report import terminal, words
 from tests.report.conftest import Results
 
@@ -103,18 +102,18 @@ def test_outcomes__have_their_colours(results: Results) -> None:
 def test_fit__takes_no_word_for_markup(results: Results, name: str) -> None:
     result = getattr(results, name)
     testers = tuple(
-        dataclasses.replace(
+        replace(
             one,
             tester=MARKUP,
             pass_name="[/b]",
-            evidence=tuple(dataclasses.replace(item, name=MARKUP) for item in one.evidence),
+            evidence=tuple(replace(item, name=MARKUP) for item in one.evidence),
         )
         for one in result.testers
     )
     certificate = result.certificate
     if certificate is not None:
-        certificate = dataclasses.replace(certificate, advice=MARKUP)
-    odd = dataclasses.replace(result, testers=testers, certificate=certificate)
+        certificate = replace(certificate, advice=MARKUP)
+    odd = replace(result, testers=testers, certificate=certificate)
     text = show(terminal.show_fit, odd)
     for word in (*MARKUP.split(), "[/b]"):
         assert word in text
@@ -127,7 +126,7 @@ def test_store__takes_no_name_for_markup(tmp_path: Path) -> None:
     assert_fits(text)
     assert "[red]rows[" in "".join(text.split())
     assert "300" in text
-    notice = dataclasses.replace(streamhalf.inspect(str(path)), notices=("[b]odd[/b]",))
+    notice = replace(streamhalf.inspect(str(path)), notices=("[b]odd[/b]",))
     assert "notice: [b]odd[/b]" in show(terminal.show_store, notice)
 
 

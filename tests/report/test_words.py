@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 import streamhalf
 from streamhalf.cli import main
 from streamhalf.config import RunConfig
-from streamhalf.records import FitResult, OptRecord, Outcome, WhiteningRecord
+from streamhalf.records import FitResult, OptRecord, Outcome, WhiteningRecord, replace
 from streamhalf.report.codes import advice_words, outcome_words
 from streamhalf.report.html import render_report
 from streamhalf.report.jupyter import result_html
@@ -40,7 +38,7 @@ def test_rejection_sentence__is_the_same_everywhere(results: Results) -> None:
 
 
 def test_evidence__says_that_features_are_whitened(results: Results) -> None:
-    plain, whitened = results.rejected, dataclasses.replace(results.rejected, whitened=True)
+    plain, whitened = results.rejected, replace(results.rejected, whitened=True)
     for show in (fit_sentence, render_report, result_html):
         assert "whitened features" not in show(plain)
         assert "whitened features" in show(whitened)
@@ -56,15 +54,15 @@ def test_interval_details__says_what_the_bound_depends_on(results: Results) -> N
     assert "L depends on the direction it is computed from" in said
     assert interval_sentence(certificate, whitened=False) in fit_sentence(results.accepted)
     assert "L depends on" not in fit_sentence(results.accepted)
-    none = dataclasses.replace(certificate.opt, lower_empirical=0.0, lower=0.0)
-    advised = dataclasses.replace(certificate, opt=none, ratio=None, advice="about 9 rows help")
+    none = replace(certificate.opt, lower_empirical=0.0, lower=0.0)
+    advised = replace(certificate, opt=none, ratio=None, advice="about 9 rows help")
     assert "if some halfspace errs on no row, 0 is the answer" in interval_details(
         advised, 0.01, whitened=False
     )
-    perfect = dataclasses.replace(advised, n_errors=0, error=0.0)
+    perfect = replace(advised, n_errors=0, error=0.0)
     assert "9 rows" not in interval_details(perfect, 0.01, whitened=False)
     assert "L = 0 is the answer" in interval_details(perfect, 0.01, whitened=False)
-    fitted = dataclasses.replace(results.accepted, certificate=perfect)
+    fitted = replace(results.accepted, certificate=perfect)
     assert fit_headline(fitted).startswith("The halfspace is right on all 120,000 rows")
 
 
@@ -75,13 +73,13 @@ def test_outcome_words__tell_an_extra_test() -> None:
 
 def test_leading_rejection__is_the_strongest_that_the_guarantee_rests_on(results: Results) -> None:
     first = next(one for one in results.rejected.testers if one.outcome is Outcome.REJECTED)
-    stronger = dataclasses.replace(first, tester="second moment", statistic=10 * first.statistic)
-    extra = dataclasses.replace(first, tester="quadratics", statistic=100 * first.statistic)
-    passed = dataclasses.replace(extra, outcome=Outcome.PASSED)
+    stronger = replace(first, tester="second moment", statistic=10 * first.statistic)
+    extra = replace(first, tester="quadratics", statistic=100 * first.statistic)
+    passed = replace(extra, outcome=Outcome.PASSED)
     assert leading_rejection([passed]) is None
     assert leading_rejection([passed, extra]) == extra
     assert leading_rejection([extra, first, stronger]) == stronger
-    led = dataclasses.replace(results.rejected, testers=(extra, first, stronger))
+    led = replace(results.rejected, testers=(extra, first, stronger))
     assert result_suggestions(led) == result_suggestions(results.rejected)
 
 
@@ -98,8 +96,8 @@ def test_tau__is_the_same_everywhere(
 def test_whitened__certificates_speak_of_halfspaces_through_the_mean(results: Results) -> None:
     plain, certified = results.accepted, results.certificate
     mean = WhiteningRecord((0.0,) * 3, ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
-    whitened = dataclasses.replace(plain, whitened=True)
-    moved = dataclasses.replace(certified, whitening=mean)
+    whitened = replace(plain, whitened=True)
+    moved = replace(certified, whitening=mean)
     for show in (fit_sentence, fit_headline, render_report, result_html):
         assert "through the origin" in show(plain)
         assert "through the mean" not in show(plain)
@@ -113,9 +111,9 @@ def test_whitened__certificates_speak_of_halfspaces_through_the_mean(results: Re
 def erring(result: FitResult, error: float, lower: float) -> FitResult:
     """The same result with another error and bound."""
     assert result.error is not None
-    return dataclasses.replace(
+    return replace(
         result,
-        error=dataclasses.replace(result.error, empirical=error),
+        error=replace(result.error, empirical=error),
         opt=OptRecord(lower, lower),
     )
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.strategies import Block
 
 from streamhalf.data.block import RowRange
 from streamhalf.kernels.monomials import count_monomials
@@ -12,11 +13,16 @@ from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.base import rows_until
 from streamhalf.testers.moment_nulls import quadratics_quantile
 from streamhalf.testers.moments import MomentTester
-from tests.strategies import Block
 
 
 def make_tester(dim: int, **changes) -> MomentTester:
-    values = {"dim": dim, "degree": 4, "moment_tolerance": 0.1, "spectral_tolerance": 0.3, "tau": 0.01}
+    values = {
+        "dim": dim,
+        "degree": 4,
+        "moment_tolerance": 0.1,
+        "spectral_tolerance": 0.3,
+        "tau": 0.01,
+    }
     return MomentTester(**(values | changes))
 
 

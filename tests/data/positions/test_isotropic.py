@@ -5,6 +5,7 @@ import json
 import dask.array as da
 import numpy as np
 import pytest
+from tests.strategies import cut
 
 import streamhalf
 from streamhalf import DataError, UsageError, Verdict, open_source
@@ -15,7 +16,6 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.records import Position, PositionRecord, from_json, replace, to_json
 from streamhalf.reductions.covariance import Covariance
 from tests.conftest import StoreWriter
-from tests.strategies import cut
 
 N_ROWS, DIM = 20_000, 4
 RNG = np.random.default_rng(11)
@@ -182,9 +182,7 @@ def test_not_strict__a_constant_feature_is_mapped_to_0(value: float, dtype: str)
     white = whiten(X, strict=False)
     # what rounds in the constant is multiplied by 0
     np.testing.assert_array_equal(white[:, 2], 0)
-    np.testing.assert_allclose(
-        np.cov(white.T, bias=True), np.diag([1.0, 1.0, 0.0, 1.0]), atol=2e-4
-    )
+    np.testing.assert_allclose(np.cov(white.T, bias=True), np.diag([1.0, 1.0, 0.0, 1.0]), atol=2e-4)
 
 
 def test_not_strict__a_dependent_direction_is_mapped_to_0() -> None:
