@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 from streamhalf.records import Evidence, FitResult, Judgement, Outcome
 
@@ -21,6 +22,8 @@ COIN = 0.4
 
 _LARGEST_EPS = 0.25
 """The largest that a run takes: no coarser question can be asked."""
+
+_MOST_FEATURES_NAMED = 4
 
 _QUESTIONS = {
     "largest moment": "Do averages of products of features match those of a Gaussian?",
@@ -70,6 +73,14 @@ def seconds(value: float) -> str:
 def confidence(tau: float) -> str:
     """1 - tau as a percentage."""
     return f"{100 * (1 - tau):g}%"
+
+
+def named(features: Sequence[str]) -> str:
+    """A few names: x1, x2 and x3, or x1, x2, x3 and 5 more."""
+    names = list(features)
+    if len(names) > _MOST_FEATURES_NAMED:
+        names[_MOST_FEATURES_NAMED - 1 :] = [f"{len(names) - _MOST_FEATURES_NAMED + 1} more"]
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def question(tester: str) -> str:

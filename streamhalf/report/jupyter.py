@@ -218,7 +218,7 @@ def _sentences(result: Result) -> list[str]:
         )
     if (rejection := rejections.leading_rejection(result.testers)) is not None:
         sentences.append(words.rejection_sentence(rejection, whitened=result.whitened))
-        sentences += rejections.result_suggestions(result)
+        sentences += words.result_suggestions(result)
     return sentences
 
 
