@@ -43,6 +43,8 @@ ABSENT = "–"
 COIN = 0.4
 """Error from which a halfspace is hardly better than a coin toss."""
 
+_MOST_FEATURES_NAMED = 4
+
 
 def number(value: float) -> str:
     """Four significant digits."""
@@ -82,9 +84,22 @@ def confidence(tau: float) -> str:
     return f"{100 * (1 - tau):g}%"
 
 
+def named(features: Sequence[str]) -> str:
+    """A few names: x1, x2 and x3, or x1, x2, x3 and 5 more."""
+    names = list(features)
+    if len(names) > _MOST_FEATURES_NAMED:
+        names[_MOST_FEATURES_NAMED - 1 :] = [f"{len(names) - _MOST_FEATURES_NAMED + 1} more"]
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
 def question(tester: str) -> str:
     """What a tester asks."""
     return WORDS[tester].asks if tester in WORDS else ""
+
+
+def failure_words(tester: str) -> str:
+    """What it means when a tester fails, and what to do."""
+    return f"{WORDS[tester].failure} {WORDS[tester].remedy}"
 
 
 def outcome_words(outcome: Outcome, n: int | None = None) -> str:

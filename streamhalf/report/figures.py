@@ -72,7 +72,8 @@ class Plot(Picture):
     def key(self) -> list[tuple[str, str]]:
         """What lines and histograms look like, and what they stand for."""
         named = [mark for mark in self.marks if isinstance(mark, Steps | Points)]
-        return [(mark.swatch, mark.label) for mark in named]
+        filled = [isinstance(mark, Steps) and mark.filled for mark in named]
+        return [("filled" if f else m.role, m.label) for f, m in zip(filled, named, strict=True)]
 
     def paint(self, canvas: Canvas) -> float:
         """Axes first, then the marks in their order."""
@@ -101,11 +102,6 @@ class Steps:
     role: Role = Role.MAIN
     filled: bool = False
 
-    @property
-    def swatch(self) -> str:
-        """How a key shows it."""
-        return "filled" if self.filled else self.role
-
     def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
         """One path."""
         intervals = zip(self.edges[:-1], self.edges[1:], self.heights, strict=True)
@@ -129,11 +125,6 @@ class Points:
     label: str
     role: Role = Role.MAIN
     marked: int | None = None
-
-    @property
-    def swatch(self) -> str:
-        """How a key shows it."""
-        return self.role
 
     def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
         """The line, then the dots on it."""

@@ -218,7 +218,7 @@ def _sentences(result: Result) -> list[str]:
         sentences.append(words.interval_details(result.certificate, result.tau, whitened))
     if (rejection := rejections.leading_rejection(result.testers)) is not None:
         sentences.append(words.rejection_sentence(rejection, whitened))
-        sentences += rejections.result_suggestions(result)
+        sentences += words.result_suggestions(result)
     return sentences
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +22,6 @@ from streamhalf.testers.moments import MomentTester
 MOMENTS, _EXTRA = "largest moment", "quadratics"
 """The tester that names moments of features, and the one that no guarantee rests on."""
 
-_MOST_FEATURES_NAMED = 4
-
 _LEAST_RELATIVE_VARIANCE = 1e-9
 """Below this share of its mean square a feature's variance is rounding: it is constant."""
 
@@ -35,24 +34,25 @@ _LARGEST = 1e30
 _SHAPE = 0.15
 """Normalised Hermite moment of a standardised feature from which its shape is not Gaussian."""
 
-_NEAR_THE_BOUNDARY = (
-    "The features look Gaussian as a whole, but not near the boundary of the halfspace. More rows "
-    "or whitening will not change that: look at the rows with a small margin |w·x|. Features of "
-    "this pass are coordinates of the localised rows, not columns."
-)
-_WHITEN = (
-    "Mean, scale or correlation of the features is off. Run again with `--whiten` (in Python "
-    "`whiten=True`), which estimates and removes them."
-)
-_SHAPE_IS_OFF = (
-    "Whatever mean and scale are, the shape of the features differs from a Gaussian (skew or "
-    "tails), so another mean and scale will not help. Transform them (a logarithm, ranks), or use "
-    "another method."
-)
-_ONLY_SHAPE_IS_OFF = (
-    "Mean and covariance are not the cause: the shape of the features differs from a Gaussian. "
-    "Transform them, or use another method."
-)
+
+class Remedy(enum.StrEnum):
+    """What to do about a rejection."""
+
+    AS_TESTER_SAYS = "as the tester says"
+    LOOK_AT_SMALL_MARGINS = "look at small margins"
+    REMOVE = "remove"
+    WHITEN = "whiten"
+    TRANSFORM = "transform"
+    TRANSFORM_WHITENED = "transform, whatever mean and covariance"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A remedy for what a tester saw, and the features that it is about or that are worth a look."""
+
+    remedy: Remedy
+    tester: str
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,44 +76,33 @@ def is_told_by_one(judgement: Judgement) -> bool:
     return judgement.tester == MOMENTS or math.isclose(first.deviation, statistic, rel_tol=1e-3)
 
 
-def result_suggestions(result: FitResult | MomentTestResult) -> tuple[str, ...]:
-    """What to do about the leading rejection of a result; nothing where there is none."""
+def advise(result: FitResult | MomentTestResult) -> Advice | None:
+    """What to do about the leading rejection of a result; None where there is none."""
     leading = leading_rejection(result.testers)
     if leading is None:
-        return ()
+        return None
+    tester = leading.tester
     if leading.pass_name.startswith("update"):
-        return (_NEAR_THE_BOUNDARY,)
-    if leading.tester in WORDS and leading.tester not in MomentTester.words:
-        words = WORDS[leading.tester]
-        return (f"{words.failure} {words.remedy}",)
+        return Advice(Remedy.LOOK_AT_SMALL_MARGINS, tester)
+    if tester in WORDS and tester not in MomentTester.words:
+        return Advice(Remedy.AS_TESTER_SAYS, tester)
     rejected = (one for one in result.testers if one.outcome is Outcome.REJECTED)
     telling = next((one for one in rejected if one.tester == MOMENTS), leading)
     measured = result.measurements if isinstance(result, FitResult) else None
     shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
-    return _moment_suggestions(telling, result.position.whitened, shapes)
+    if constant := tuple(shape.name for shape in shapes if shape.constant):
+        return Advice(Remedy.REMOVE, tester, constant)
+    strange = tuple(shape.name for shape in shapes if not shape.gaussian)
+    first = strange or _named_features(telling)
+    # whitening cures means and covariances, and nothing else
+    if result.position.whitened or (not strange and _highest_degree(telling) > 2):
+        return Advice(Remedy.TRANSFORM_WHITENED, tester, first)
+    return Advice(Remedy.TRANSFORM if strange else Remedy.WHITEN, tester, first)
 
 
-def _moment_suggestions(
-    judgement: Judgement, whitened: bool, shapes: Sequence[FeatureShape]
-) -> tuple[str, ...]:
-    """Whitening cures means and covariances, and nothing else."""
-    if constant := [shape.name for shape in shapes if shape.constant]:
-        verb, them = ("is", "it") if len(constant) == 1 else ("are", "them")
-        said = f"{_names(constant)} {verb} constant: remove {them}; a constant cannot be whitened."
-        return (said,)
-    strange = [shape.name for shape in shapes if not shape.gaussian]
-    columns = _names(strange or _named_features(judgement))
-    columns = f"the features behind whitened {columns}" if whitened and columns else columns
-    inspect = f"Inspect {columns}: outliers, clipping, rounding, duplicates."
-    first = _SHAPE_IS_OFF if strange else _WHITEN
-    if whitened or not (strange or _highest_degree(judgement) <= 2):
-        first = _ONLY_SHAPE_IS_OFF
-    return (first, inspect) if columns else (first,)
-
-
-def _named_features(judgement: Judgement) -> list[str]:
+def _named_features(judgement: Judgement) -> tuple[str, ...]:
     """The features that the leading evidence names, such as x3 and x7."""
-    return [f"x{j + 1}" for j in dict.fromkeys(_leading_moment(judgement))]
+    return tuple(f"x{j + 1}" for j in dict.fromkeys(_leading_moment(judgement)))
 
 
 def _leading_moment(judgement: Judgement) -> tuple[int, ...]:
@@ -122,14 +111,6 @@ def _leading_moment(judgement: Judgement) -> tuple[int, ...]:
         case (Evidence(Moment(variables, False)), *_):
             return variables
     return ()
-
-
-def _names(found: Sequence[str]) -> str:
-    names = list(dict.fromkeys(found))
-    if len(names) > _MOST_FEATURES_NAMED:
-        more = len(names) - _MOST_FEATURES_NAMED + 1
-        names = [*names[: _MOST_FEATURES_NAMED - 1], f"{more} more"]
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _highest_degree(judgement: Judgement) -> int:
@@ -159,11 +140,8 @@ def _evident_shapes(judgement: Judgement) -> list[FeatureShape]:
         return []
     means = _means_of_powers(judgement)
     if degree == 1:
-        return [
-            FeatureShape(f"x{j + 1}", True, False)
-            for j, powers in means.items()
-            if _is_constant(powers)
-        ]
+        constant = (j for j, powers in means.items() if _is_constant(powers))
+        return [FeatureShape(f"x{j + 1}", True, False) for j in constant]
     return [
         # the leading evidence is of the lowest degree beyond its limit, so means are about 0
         _shape(f"x{j + 1}", 0.0, powers[2], math.nan, powers.get(4, math.nan))
@@ -187,9 +165,8 @@ def _is_constant(powers: Mapping[int, float]) -> bool:
     mean = powers.get(1)
     if mean is None or not abs(mean) < _LARGEST:
         return False
-    return any(
-        math.isclose(found, mean**k, rel_tol=1e-9) for k, found in powers.items() if k % 2 == 0
-    )
+    even = ((k, found) for k, found in powers.items() if k % 2 == 0)
+    return any(math.isclose(found, mean**k, rel_tol=1e-9) for k, found in even)
 
 
 def _shape(name: str, mean: float, square: float, cube: float, fourth: float) -> FeatureShape:

@@ -65,13 +65,9 @@ class Canvas:
 
 
 def _attributes(given: Mapping[str, float | str]) -> dict[str, str]:
-    return {
-        "class" if name == "kind" else name.replace("_", "-"): value
-        if isinstance(value, str)
-        else short(value)
-        for name, value in given.items()
-        if value != ""
-    }
+    written = {key: one if isinstance(one, str) else short(one) for key, one in given.items()}
+    names = {key: "class" if key == "kind" else key.replace("_", "-") for key in given}
+    return {names[key]: value for key, value in written.items() if value}
 
 
 def short(value: float) -> str:

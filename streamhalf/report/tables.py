@@ -50,17 +50,11 @@ class Table:
 
     @classmethod
     def of(
-        cls,
-        caption: str,
-        cells: Cells,
-        records: Iterable[Any],
-        *,
-        words: tuple[str, ...] = (),
-        names: tuple[str, ...] = (),
+        cls, caption: str, cells: Cells, records: Iterable[Any], **kinds: tuple[str, ...]
     ) -> Table:
-        """A row for each record."""
+        """A row for each record; `kinds` are the words and the names."""
         rows = tuple(tuple(write(one) for write in cells.values()) for one in records)
-        return cls(caption, tuple(cells), rows, words, names)
+        return cls(caption, tuple(cells), rows, **kinds)
 
     def kind(self, label: str) -> str | None:
         """What the stylesheet calls a column of numbers or of names."""

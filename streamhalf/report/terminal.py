@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from rich.console import Console, JustifyMethod
 from rich.panel import Panel
@@ -23,23 +22,12 @@ from streamhalf.records import (
     Outcome,
     PlanRecord,
     VerifyResult,
+    replace,
 )
+from streamhalf.report import tables, words
 from streamhalf.report.codes import count, notice_words
 from streamhalf.report.rejections import leading_rejection
-from streamhalf.report.tables import (
-    Cells,
-    Table,
-    evidence_table,
-    judgement_table,
-    tester_summary,
-)
-from streamhalf.report.words import (
-    TAU,
-    certify_sentence,
-    evidence_features,
-    fit_sentence,
-    moment_sentence,
-)
+from streamhalf.report.tables import Cells, Table
 
 _SPARE = "spare: for updates that repeat, else unread"
 
@@ -66,13 +54,13 @@ _CLAIM: Cells = {
 
 def show_test(console: Console, result: MomentTestResult) -> None:
     """The verdict of a moment test, its testers, and the evidence."""
-    _show_verdict(console, moment_sentence(result), result.verdict)
+    _show_verdict(console, words.moment_sentence(result), result.verdict)
     labels = ("tester", "outcome", "statistic", "limit", "chance alone", "rows", "remark")
     judged = [
         replace(one, limit=math.nan) if one.outcome is Outcome.NOT_JUDGED else one
         for one in result.testers
     ]
-    _show_table(console, judgement_table("Testers", judged, *labels))
+    _show_table(console, tables.judgement_table("Testers", judged, *labels))
     for judgement in result.testers:
         if judgement.outcome is Outcome.REJECTED:
             _show_evidence(console, judgement, whitened=result.position.whitened)
@@ -80,16 +68,16 @@ def show_test(console: Console, result: MomentTestResult) -> None:
 
 def show_fit(console: Console, result: FitResult) -> None:
     """The verdict of a fit, its testers, and the leading evidence."""
-    _show_verdict(console, fit_sentence(result), result.verdict)
+    _show_verdict(console, words.fit_sentence(result), result.verdict)
     if result.testers:
-        _show_table(console, tester_summary(result.testers))
+        _show_table(console, tables.tester_summary(result.testers))
     if (rejection := leading_rejection(result.testers)) is not None:
         _show_evidence(console, rejection, whitened=result.position.whitened)
 
 
 def show_certificate(console: Console, result: CertifyResult) -> None:
     """The certified interval of a classifier."""
-    _show_verdict(console, certify_sentence(result), "certificate")
+    _show_verdict(console, words.certify_sentence(result), "certificate")
 
 
 def show_verification(console: Console, result: VerifyResult) -> None:
@@ -117,8 +105,8 @@ def show_plan(console: Console, record: PlanRecord) -> None:
     _show_table(console, Table("Passes", ("pass", "rows", "MB"), rows, words=("pass",)))
     memory = f"memory of one task: about {record.memory_nbytes / 2**20:,.0f} MiB"
     sketched = "; degree above 2 is tested on a sketch" if record.sketched else ""
-    words = f"tau = {record.tau:g} ({TAU}); {memory}{sketched}"
-    console.print(words, highlight=False, soft_wrap=True)
+    said = f"tau = {record.tau:g} ({words.TAU}); {memory}{sketched}"
+    console.print(said, highlight=False, soft_wrap=True)
 
 
 def _budgets(record: PlanRecord) -> Iterator[tuple[str, int, float]]:
@@ -175,9 +163,9 @@ def _show_verdict(console: Console, said: str, title: str) -> None:
 def _show_evidence(console: Console, judgement: Judgement, *, whitened: bool) -> None:
     layout = Grid(box=None, pad_edge=False)
     layout.title = Text(f"evidence: {judgement.tester}", "table.title")
-    layout.caption = evidence_features(whitened=whitened) or None
+    layout.caption = words.evidence_features(whitened=whitened) or None
     layout.title_justify = layout.caption_justify = "left"
-    _show_table(console, evidence_table(judgement), layout)
+    _show_table(console, tables.evidence_table(judgement), layout)
 
 
 def _show_table(console: Console, table: Table, layout: Grid | None = None) -> None:
@@ -195,8 +183,8 @@ def _show_table(console: Console, table: Table, layout: Grid | None = None) -> N
     console.print(layout)
 
 
-def _styled(words: str) -> Text:
-    text = Text(words)
+def _styled(cell: str) -> Text:
+    text = Text(cell)
     for pattern, style in _STYLES.items():
         text.highlight_regex(pattern, style)
     return text

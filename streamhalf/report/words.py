@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamhalf.records import FitResult
+from streamhalf.records import FitResult, MomentTestResult
 from streamhalf.report.jinja import macro
 
 TAU = "probability of a wrong statement"
@@ -42,6 +42,11 @@ through = _say("through")
 def fit_details(result: FitResult) -> list[str]:
     """What an expert wants to know next; nothing that the headline has said."""
     return _say("fit_details")(result).splitlines()
+
+
+def result_suggestions(result: FitResult | MomentTestResult) -> list[str]:
+    """What to do about the leading rejection of a result; nothing where there is none."""
+    return _say("result_suggestions")(result).splitlines()
 
 
 def fit_advice(result: FitResult) -> list[str]:

@@ -12,7 +12,7 @@ from streamhalf.records import FitResult, OptRecord, Outcome, WhiteningRecord, r
 from streamhalf.report.codes import advice_words, outcome_words
 from streamhalf.report.html import render_report
 from streamhalf.report.jupyter import result_html
-from streamhalf.report.rejections import leading_rejection, result_suggestions
+from streamhalf.report.rejections import leading_rejection
 from streamhalf.report.words import (
     TAU,
     certify_headline,
@@ -22,6 +22,7 @@ from streamhalf.report.words import (
     interval_sentence,
     rejection_sentence,
     remedy,
+    result_suggestions,
 )
 from tests.report.conftest import Results
 from tests.report.pages import Page
