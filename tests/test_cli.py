@@ -121,7 +121,7 @@ def test_test__writes_the_result_as_json(
         "verdict",
         "tau",
         "seed",
-        "whitened",
+        "position",
         "testers",
         "passes",
         "data",
@@ -145,8 +145,11 @@ def test_test__writes_the_result_as_json(
         "n_rows",
         "rows_needed",
         "evidence",
-        "remark",
         "pass_name",
+        "role",
+        "candidate",
+        "scale",
+        "directions",
     }
     result = from_json(MomentTestResult, document)
     assert result.verdict.exit_code == code

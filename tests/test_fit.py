@@ -24,6 +24,7 @@ from streamhalf.events import Event, PassStarted, RunEnded, RunStarted
 from streamhalf.records import (
     LabelsAreBits,
     Moment,
+    Record,
     Role,
     SegmentQuantity,
     Stop,
@@ -137,7 +138,7 @@ def test_fit__rejects_with_evidence(marginal: str) -> None:
     for reason in reasons:
         assert reason.statistic > max(reason.limit, reason.null_quantile)
         lead = reason.evidence[0]
-        assert lead.name
+        assert isinstance(lead.subject, Record)
         assert lead.deviation > lead.limit == reason.limit
         assert abs(lead.observed - lead.expected) > 0.05
 

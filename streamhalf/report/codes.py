@@ -46,14 +46,14 @@ COIN = 0.4
 _MOST_FEATURES_NAMED = 4
 
 
-def number(value: float) -> str:
+def number(value: float | None) -> str:
     """Four significant digits."""
-    return f"{value:.4g}" if math.isfinite(value) else ABSENT
+    return ABSENT if value is None or not math.isfinite(value) else f"{value:.4g}"
 
 
-def percent(share: float) -> str:
+def percent(share: float | None) -> str:
     """A share as a percentage with three decimals."""
-    return f"{100 * share:.3f}%" if math.isfinite(share) else ABSENT
+    return ABSENT if share is None or not math.isfinite(share) else f"{100 * share:.3f}%"
 
 
 def degrees(angle: float) -> str:
@@ -140,7 +140,7 @@ def direction_name(direction: Sequence[float], shown: int = 3) -> str:
 
 def _slab_name(low: float | None, high: float | None) -> str:
     if low is None:
-        return f"slab v·x < {number(high or 0.0)}"
+        return f"slab v·x < {number(high)}"
     if high is None:
         return f"slab v·x >= {number(low)}"
     return f"slab {number(low)} <= v·x < {number(high)}"
@@ -239,7 +239,7 @@ def notice_of(result: FitResult, kind: str) -> Notice | None:
 
 def other_notices(notices: Sequence[Notice]) -> tuple[str, ...]:
     """Notices that no sentence about the verdict says."""
-    said_elsewhere = ReuseSuffices | OneClass | RatioNotReached
+    said_elsewhere = ReuseSuffices | OneClass
     return tuple(notice_words(one) for one in notices if not isinstance(one, said_elsewhere))
 
 

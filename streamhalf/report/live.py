@@ -217,7 +217,11 @@ def encode(run: str, happenings: Iterable[Happening]) -> dict[str, Any]:
 
 def decode(message: Any) -> tuple[str, tuple[Happening, ...]]:
     """Back from a message; one that another version wrote may raise DataError."""
-    found = from_json(Message, message, where="message")
+    if not isinstance(message, dict):
+        raise DataError(f"message: {type(message).__name__} is none of a run")
+    # Dask says beside it which worker sent it
+    ours = {key: value for key, value in message.items() if key in Message.__struct_fields__}
+    found = from_json(Message, ours, where="message")
     return found.run, found.events
 
 

@@ -48,7 +48,7 @@ class Remedy(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A remedy for what a tester saw, and the features that it is about or that are worth a look."""
+    """A remedy for what a tester saw, and the features that it is about or that need a look."""
 
     remedy: Remedy
     tester: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.strategies import make_block
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.frame import Frame
@@ -12,6 +11,7 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions import LabelCounts, Localized
 from streamhalf.reductions.localized import LocalizedPartial, LocalizedResult
+from streamhalf.testing.drawing import make_block
 
 FRAME = Frame(Plane(np.array([0.6, 0.0, 0.8]), 0.3), 0.4)
 

@@ -48,7 +48,7 @@ def execute(*sources: str) -> list[list[Any]]:
 
 def has_closed(messages: Any) -> bool:
     """Whether a run that begins in these messages ends in them too."""
-    kinds = [(one["run"], event["kind"]) for _, one in messages for event in one["events"]]
+    kinds = [(one["run"], event["event"]) for _, one in messages for _, event in one["events"]]
     begun, ended = ({run for run, kind in kinds if kind == k} for k in ("RunStarted", "RunClosed"))
     return bool(begun & ended)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,16 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import streamhalf
-from streamhalf.records import AS_WRITTEN, Claim, MomentTestResult, Outcome, VerifyResult, replace
+from streamhalf.records import (
+    AS_WRITTEN,
+    Claim,
+    MomentTestResult,
+    Named,
+    Outcome,
+    Remark,
+    VerifyResult,
+    replace,
+)
 from streamhalf.report import terminal, words
 from tests.report.conftest import Results
 
@@ -106,13 +116,13 @@ def test_fit__takes_no_word_for_markup(results: Results, name: str) -> None:
             one,
             tester=MARKUP,
             pass_name="[/b]",
-            evidence=tuple(replace(item, name=MARKUP) for item in one.evidence),
+            evidence=tuple(replace(item, subject=Named(MARKUP)) for item in one.evidence),
         )
         for one in result.testers
     )
     certificate = result.certificate
     if certificate is not None:
-        certificate = replace(certificate, advice=MARKUP)
+        certificate = replace(certificate, digest=MARKUP)
     odd = replace(result, testers=testers, certificate=certificate)
     text = show(terminal.show_fit, odd)
     for word in (*MARKUP.split(), "[/b]"):
@@ -126,7 +136,7 @@ def test_store__takes_no_name_for_markup(tmp_path: Path) -> None:
     assert_fits(text)
     assert "[red]rows[" in "".join(text.split())
     assert "300" in text
-    notice = replace(streamhalf.inspect(str(path)), notices=("[b]odd[/b]",))
+    notice = dataclasses.replace(streamhalf.inspect(str(path)), notices=(Remark("[b]odd[/b]"),))
     assert "notice: [b]odd[/b]" in show(terminal.show_store, notice)
 
 

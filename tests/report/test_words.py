@@ -8,8 +8,17 @@ import pytest
 import streamhalf
 from streamhalf.cli import main
 from streamhalf.config import RunConfig
-from streamhalf.records import FitResult, OptRecord, Outcome, WhiteningRecord, replace
-from streamhalf.report.codes import advice_words, outcome_words
+from streamhalf.records import (
+    Advice,
+    AdviceCode,
+    FitResult,
+    OptRecord,
+    Outcome,
+    Position,
+    PositionRecord,
+    replace,
+)
+from streamhalf.report.codes import advice_words, evidence_name, outcome_words
 from streamhalf.report.html import render_report
 from streamhalf.report.jupyter import result_html
 from streamhalf.report.rejections import leading_rejection
@@ -27,19 +36,23 @@ from streamhalf.report.words import (
 from tests.report.conftest import Results
 from tests.report.pages import Page
 
+ISOTROPIC = PositionRecord(Position.ISOTROPIC)
+
 
 def test_rejection_sentence__is_the_same_everywhere(results: Results) -> None:
     rejected = results.rejected
     judgement = next(one for one in rejected.testers if one.outcome is Outcome.REJECTED)
     said = rejection_sentence(judgement, whitened=False)
-    assert said.startswith(f"In pass initial the mean of {judgement.evidence[0].name} is ")
+    assert said.startswith(
+        f"In pass initial the mean of {evidence_name(judgement.evidence[0])} is "
+    )
     assert said in fit_sentence(rejected)
     assert said in result_html(rejected)
     assert said in Page(render_report(rejected)).text
 
 
 def test_evidence__says_that_features_are_whitened(results: Results) -> None:
-    plain, whitened = results.rejected, replace(results.rejected, whitened=True)
+    plain, whitened = results.rejected, replace(results.rejected, position=ISOTROPIC)
     for show in (fit_sentence, render_report, result_html):
         assert "whitened features" not in show(plain)
         assert "whitened features" in show(whitened)
@@ -56,7 +69,9 @@ def test_interval_details__says_what_the_bound_depends_on(results: Results) -> N
     assert interval_sentence(certificate, whitened=False) in fit_sentence(results.accepted)
     assert "L depends on" not in fit_sentence(results.accepted)
     none = replace(certificate.opt, lower_empirical=0.0, lower=0.0)
-    advised = replace(certificate, opt=none, ratio=None, advice="about 9 rows help")
+    advised = replace(
+        certificate, opt=none, ratio=None, advice=Advice(AdviceCode.MORE_ROWS, rows=9)
+    )
     assert "if some halfspace errs on no row, 0 is the answer" in interval_details(
         advised, 0.01, whitened=False
     )
@@ -96,9 +111,8 @@ def test_tau__is_the_same_everywhere(
 
 def test_whitened__certificates_speak_of_halfspaces_through_the_mean(results: Results) -> None:
     plain, certified = results.accepted, results.certificate
-    mean = WhiteningRecord((0.0,) * 3, ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
-    whitened = replace(plain, whitened=True)
-    moved = replace(certified, whitening=mean)
+    whitened = replace(plain, position=ISOTROPIC)
+    moved = replace(certified, position=ISOTROPIC)
     for show in (fit_sentence, fit_headline, render_report, result_html):
         assert "through the origin" in show(plain)
         assert "through the mean" not in show(plain)
@@ -187,5 +201,5 @@ def test_inconclusive__names_reuse_only_where_it_helps(results: Results) -> None
 
 
 def test_advice_words__name_the_option() -> None:
-    said = "certificate_degree 6 would tighten it (now 4)"
-    assert advice_words(said) == "`--certificate-degree 6` would tighten it (now 4)"
+    advice = Advice(AdviceCode.HIGHER_DEGREE, degree=6)
+    assert advice_words(advice) == "`--certificate-degree 6` would tighten it"

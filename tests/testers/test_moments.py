@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.strategies import Block
 
 from streamhalf.data.block import RowRange
 from streamhalf.kernels.monomials import count_monomials
@@ -13,6 +12,7 @@ from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.base import rows_until
 from streamhalf.testers.moment_nulls import quadratics_quantile
 from streamhalf.testers.moments import MomentTester
+from streamhalf.testing.drawing import Block
 
 
 def make_tester(dim: int, **changes) -> MomentTester:

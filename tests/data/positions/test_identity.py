@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.strategies import make_block
 
 from streamhalf.data.positions import ROW_MAPS, Identity, Isotropic, row_map
 from streamhalf.kernels.plane import Plane
 from streamhalf.records import Position, PositionRecord
+from streamhalf.testing.drawing import make_block
 
 
 def test_identity__changes_nothing() -> None:
