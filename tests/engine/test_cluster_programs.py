@@ -143,7 +143,7 @@ def test_tls__comes_from_the_settings_of_dask(
             capture_output=True,
             text=True,
             check=False,
-            timeout=3 * PATIENCE,
+            timeout=PATIENCE,
         )
         assert done.returncode == 0, done.stderr
         assert comparable(result) == undisturbed
@@ -175,7 +175,7 @@ def test_cluster_job__fits_and_leaves_nothing_behind(
     settings = {"WORKERS": "1", "STREAMHALF_PYTHON": sys.executable, "TMPDIR": str(scratch)}
     environment = {**os.environ, **settings}
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=3 * PATIENCE
+        command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
     assert comparable(result) == undisturbed

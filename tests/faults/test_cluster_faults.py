@@ -116,15 +116,14 @@ def test_cluster__that_is_gone_is_an_error_and_another_resumes(
         assert saved == ["manifest.json", "pass-000.npz", "pass-001.npz", "pass-002.npz"]
 
         first.add_worker()
-        # as long a lost scheduler is waited for
-        monkeypatch.setattr(opening, "_CONNECT_SECONDS", 5)
         observer = During(final=lambda: kill(first.scheduler))
-        with pytest.raises(StreamhalfError, match=r"'final': the connection to the scheduler was"):
-            fit(first, store, observer, checkpoint=folder, resume=True)
+        lost = r"'final': the connection to the scheduler was"
+        with monkeypatch.context() as patch:
+            patch.setattr(opening, "_CONNECT_SECONDS", 5)  # so long a lost one is waited for
+            with pytest.raises(StreamhalfError, match=lost):
+                fit(first, store, observer, checkpoint=folder, resume=True)
         assert observer.started == ["update-3", "update-4", "final"]
 
-        monkeypatch.undo()
-        monkeypatch.setattr(source, "BLOCK_NBYTES", 1)
         first.start_scheduler()
         first.add_worker()
         observer = During()
