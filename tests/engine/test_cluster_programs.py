@@ -159,7 +159,7 @@ def test_worker__short_of_memory_is_a_clear_error(
     path = tmp_path / "wide.zarr"
     spec: dict[str, Any] = {"rows": 1 << 19, "dim": 32, "marginal": "gaussian", "noise": "none"}
     streamhalf.synth(path, chunk_rows=1 << 19, scheduler="serial", **spec)
-    monkeypatch.setattr("streamhalf.engine.cluster._STUCK_SECONDS", 20.0)
+    monkeypatch.setattr("streamhalf.engine.cluster._STUCK_SECONDS", PATIENCE / 2)
     with open_cluster(tmp_path, n_workers=0) as small:
         small.add_worker("--memory-limit", "170MiB", nanny=True)
         with pytest.raises(StreamhalfError, match=r"pass 'moments': .*memory.*--resume"):

@@ -11,6 +11,7 @@ import pytest
 
 from streamhalf.report.html import render_report
 from tests.report.conftest import Results
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -33,6 +34,7 @@ def folder(results: Results, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tab(browser: Browser) -> Iterator[Page]:
     """One page for all reports: to make one takes longer than to load a report."""
     page = browser.new_page()
+    page.set_default_timeout(1000 * PATIENCE)
     yield page
     page.close()
 
