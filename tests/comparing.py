@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ def comparable(result: FitResult | Path) -> str:
     if isinstance(result, Path):
         document = json.loads(result.read_text())
     else:
-        assert dataclasses.is_dataclass(result)
+        assert isinstance(result, FitResult)
         document = json.loads(json.dumps(to_json(result)))
     return json.dumps(_stripped(document), sort_keys=True)
 
