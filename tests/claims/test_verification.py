@@ -266,6 +266,18 @@ def test_verify__what_cannot_be_computed_is_told(
         verify(seal(forged), FEW)
 
 
+def test_verify__rows_of_no_data_are_told(fitted: FitResult) -> None:
+    vast = replace(fitted, held_out=replace(fitted.held_out, ranges=((0, 10**30),)))
+    with pytest.raises(DataError, match=r"held_out\.ranges: no rows of any data"):
+        verify(seal(vast), DATA)
+
+
+def test_verify__a_number_that_is_none_is_found_out(certified: CertifyResult) -> None:
+    # JSON readers let them through; no run writes them
+    for value in (float("nan"), float("inf")):
+        assert "error on them" in verify(seal(of_error(empirical=value)(certified)), FEW)
+
+
 def test_verify__a_direction_counts_whatever_its_length(certified: CertifyResult) -> None:
     longer = of_certificate(direction=lambda old: tuple(5 * one for one in old))(certified)
     assert verify(seal(longer), FEW) == set()
