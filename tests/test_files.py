@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import stat
 import threading
@@ -10,8 +9,7 @@ from typing import Any
 import pytest
 
 from streamhalf import StreamhalfError
-from streamhalf.files import write_json, write_text
-from streamhalf.records import Halfspace
+from streamhalf.files import write_bytes, write_text
 
 OLD = "what was there before"
 
@@ -22,6 +20,11 @@ def test_write_text__writes_and_replaces(tmp_path: Path) -> None:
     write_text(str(target), "β\n")
     assert target.read_text(encoding="utf-8") == "β\n"
     assert os.listdir(tmp_path) == ["out.txt"]
+
+
+def test_write_bytes__writes_what_is_no_text(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "out.npz", b"\x00\xff\n\r\n")
+    assert (tmp_path / "out.npz").read_bytes() == b"\x00\xff\n\r\n"
 
 
 def test_write_text__gives_the_permissions_of_a_plain_file(tmp_path: Path) -> None:
@@ -103,19 +106,3 @@ def test_write_text__writes_through_a_pipe(tmp_path: Path) -> None:
     reader.join(timeout=10)
     assert received == ["through"]
     assert stat.S_ISFIFO(pipe.stat().st_mode)
-
-
-def test_write_json__writes_valid_json_even_of_nan(tmp_path: Path) -> None:
-    target = tmp_path / "out.json"
-    write_json(target, Halfspace((1.0, float("nan")), 2.0))
-    assert json.loads(target.read_text()) == {"normal": [1.0, None], "offset": 2.0}
-    assert target.read_text().endswith("}\n")
-
-
-def test_write_json__keeps_the_old_file_when_the_record_is_none(tmp_path: Path) -> None:
-    target = tmp_path / "out.json"
-    target.write_text(OLD)
-    with pytest.raises(TypeError):
-        write_json(target, {"x": object()})
-    assert target.read_text() == OLD
-    assert os.listdir(tmp_path) == ["out.json"]

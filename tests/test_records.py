@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-import dataclasses
-import enum
 import json
 import math
+import pickle
+import sys
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,15 +14,36 @@ from hypothesis import strategies as st
 
 import streamhalf
 from streamhalf import DataError, MomentTestResult, Outcome, Verdict
+from streamhalf.kernels.plane import Plane
 from streamhalf.records import (
+    Advice,
+    AdviceCode,
     Evidence,
     Halfspace,
     Judgement,
+    Moment,
+    Named,
+    OneClass,
     PassRecord,
+    Position,
+    Role,
+    SecondMoment,
+    SegmentMean,
+    SegmentQuantity,
+    SlabSecondMoment,
+    SlabShare,
+    StopReason,
     Versions,
+    codes,
+    document_digest,
+    finite,
     from_json,
+    is_as_written,
     overall_outcome,
+    replace,
+    seal,
     to_json,
+    worst_of,
 )
 from tests.conftest import make_rows
 
@@ -53,7 +75,11 @@ def test_result__survives_json(result: MomentTestResult) -> None:
     assert again == result
     assert isinstance(again.verdict, Verdict)
     assert isinstance(again.testers[0].outcome, Outcome)
-    assert isinstance(again.testers[1].evidence[0].direction, tuple)
+    assert again.position is Position.ISOTROPIC
+    assert isinstance(again.testers[0].evidence[0].subject, Moment)
+    subject = again.testers[1].evidence[0].subject
+    assert isinstance(subject, SecondMoment)
+    assert isinstance(subject.direction, tuple)
 
 
 def test_results__print_as_one_short_line(result: MomentTestResult) -> None:
@@ -72,26 +98,39 @@ def test_results__print_as_one_short_line(result: MomentTestResult) -> None:
     assert "error" in str(damaged)
 
 
-finite = st.floats(allow_nan=False, allow_infinity=False)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+ends = st.none() | numbers
+directions = st.lists(numbers, max_size=3).map(tuple)
+subjects = st.one_of(
+    st.builds(Moment, st.lists(st.integers(0, 9), max_size=4).map(tuple), st.booleans()),
+    st.builds(SecondMoment, directions),
+    st.builds(SlabShare, ends, ends),
+    st.builds(SlabSecondMoment, ends, ends, directions),
+    st.builds(SegmentMean, st.integers(0), st.sampled_from(SegmentQuantity), st.none()),
+    st.builds(Named, st.text()),
+)
 evidences = st.builds(
     Evidence,
-    name=st.text(),
-    observed=finite,
-    expected=finite,
-    deviation=finite,
-    limit=finite,
-    direction=st.none() | st.lists(finite, max_size=3).map(tuple),
+    subject=subjects,
+    observed=numbers,
+    expected=numbers,
+    deviation=numbers,
+    limit=numbers,
 )
 judgements = st.builds(
     Judgement,
     tester=st.text(),
     outcome=st.sampled_from(Outcome),
-    statistic=finite,
-    limit=finite,
-    null_quantile=finite,
+    statistic=numbers,
+    limit=numbers,
+    null_quantile=numbers,
     n_rows=st.integers(0),
     rows_needed=st.none() | st.integers(0),
     evidence=st.lists(evidences, max_size=2).map(tuple),
+    role=st.sampled_from(Role),
+    candidate=st.none() | st.integers(0),
+    scale=st.none() | numbers,
+    directions=st.none() | st.integers(0),
 )
 
 
@@ -101,78 +140,101 @@ def test_judgement__survives_json(judgement: Judgement) -> None:
     assert from_json(Judgement, json.loads(text)) == judgement
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, np.float32("nan")])
-def test_to_json__writes_null_for_what_is_not_finite(value: float) -> None:
-    document = to_json(Halfspace((1.0, value), offset=value))
-    assert document == {"normal": [1.0, None], "offset": None}
-    again = from_json(Halfspace, document)
-    assert again.normal[0] == 1.0
-    assert math.isnan(again.normal[1])
-    assert math.isnan(again.offset)
-
-
-class Colour(enum.Enum):
-    RED = 3
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (1.5, 1.5),
+        (np.float32(0.25), 0.25),
+        (math.nan, sys.float_info.max),
+        (math.inf, sys.float_info.max),
+        (-math.inf, -sys.float_info.max),
+        (np.float32("nan"), sys.float_info.max),
+    ],
+)
+def test_finite__is_the_nearest_number_that_json_can_hold(value: float, written: float) -> None:
+    assert finite(value) == written
+    assert type(finite(value)) is float
+    assert json.loads(json.dumps(finite(value), allow_nan=False)) == written
 
 
 def test_to_json__turns_numpy_and_containers_into_plain_values() -> None:
     value = {
         1: np.int64(3),
-        "array": np.array([[1.5, np.nan]]),
+        "array": np.array([[1.5, 2.0]]),
         "flag": np.bool_(True),
-        "colour": Colour.RED,
+        "code": StopReason.REACHED_EPS,
         "list": [np.float32(0.5), (1, None, "x")],
     }
     document = to_json(value)
-    expected = {
-        "1": 3,
-        "array": [[1.5, None]],
-        "flag": True,
-        "colour": 3,
-        "list": [0.5, [1, None, "x"]],
-    }
-    assert document == expected
     assert type(document["1"]) is int
     assert type(document["flag"]) is bool
-    assert json.loads(json.dumps(document, allow_nan=False)) == expected
+    assert json.loads(json.dumps(document, allow_nan=False)) == {
+        "1": 3,
+        "array": [[1.5, 2.0]],
+        "flag": True,
+        "code": "reached eps",
+        "list": [0.5, [1, None, "x"]],
+    }
+
+
+def test_to_json__refuses_what_has_no_place_in_a_record() -> None:
+    with pytest.raises(TypeError, match="object has no place in a record"):
+        to_json({"x": object()})
+
+
+def test_codes__carry_their_kind() -> None:
+    assert to_json(OneClass(-1)) == {"type": "one-class", "label": -1}
+    assert to_json(Advice(AdviceCode.MORE_ROWS, rows=5)) == {
+        "code": "more rows",
+        "rows": 5,
+        "degree": None,
+    }
+    for union in (codes.Notice, codes.Subject):
+        kinds = [member.__struct_config__.tag for member in union.__args__]
+        assert len(set(kinds)) == len(kinds)
+        assert None not in kinds
+
+
+@pytest.mark.parametrize("reason", StopReason)
+def test_stop_reason__says_whether_scales_were_left_untested(reason: StopReason) -> None:
+    assert reason.unfinished == (reason.value in ("rows used up", "most updates"))
 
 
 WRONG = {
-    "no object": ((), [1], "document: expected an object, got list"),
-    "unknown key": (("extra",), 1, "document: unknown key 'extra'; expected schema, verdict"),
-    "unknown inner key": (("data", "extra"), 1, r"document\.data: unknown key 'extra'"),
-    "key missing": (("tau",), ..., "document: key 'tau' is missing"),
+    "no object": ((), [1], "document: Expected `object`, got `array`"),
+    "unknown key": (("extra",), 1, "document: Object contains unknown field `extra`"),
+    "unknown inner key": (("data", "extra"), 1, r"unknown field `extra` - at `\$\.data`"),
+    "key missing": (("tau",), ..., "document: Object missing required field `tau`"),
     "inner key missing": (
         ("testers", 1, "limit"),
         ...,
-        r"document\.testers\[1\]: key 'limit' is missing",
+        r"missing required field `limit` - at `\$\.testers\[1\]`",
     ),
-    "verdict unknown": (
-        ("verdict",),
-        "maybe",
-        r"document\.verdict: 'maybe' is not one of accepted, passed, rejected, inconclusive",
-    ),
-    "verdict a list": (("verdict",), [], r"document\.verdict: \[\] is not one of"),
-    "number as text": (("tau",), "0.1", r"document\.tau: expected float, got '0.1'"),
-    "bool as float": (("tau",), True, r"document\.tau: expected float, got True"),
-    "bool as int": (("seed",), True, r"document\.seed: expected int, got True"),
-    "float as int": (("seed",), 1.5, r"document\.seed: expected int, got 1.5"),
-    "null as int": (("seed",), None, r"document\.seed: expected int, got None"),
-    "int as bool": (("whitened",), 1, r"document\.whitened: expected bool, got 1"),
-    "int as text": (("data", "fingerprint"), 3, r"document\.data\.fingerprint: expected str"),
-    "object as list": (("passes",), {}, r"document\.passes: expected a list, got dict"),
+    "verdict unknown": (("verdict",), "maybe", r"'maybe' - at `\$\.verdict`"),
+    "verdict a list": (("verdict",), [], r"got `array` - at `\$\.verdict`"),
+    "number as text": (("tau",), "0.1", r"Expected `float`, got `str` - at `\$\.tau`"),
+    "bool as float": (("tau",), True, r"Expected `float`, got `bool` - at `\$\.tau`"),
+    "bool as int": (("seed",), True, r"Expected `int`, got `bool` - at `\$\.seed`"),
+    "float as int": (("seed",), 1.5, r"Expected `int`, got `float` - at `\$\.seed`"),
+    "null as int": (("seed",), None, r"Expected `int`, got `null` - at `\$\.seed`"),
+    "int as text": (("data", "fingerprint"), 3, r"Expected `str`.* at `\$\.data\.fingerprint`"),
+    "object as list": (("passes",), {}, r"got `object` - at `\$\.passes`"),
     "text in a list": (
         ("testers", 0, "evidence", 0, "limit"),
         "x",
-        r"document\.testers\[0\]\.evidence\[0\]\.limit: expected float",
+        r"Expected `float`, got `str` - at `\$\.testers\[0\]\.evidence\[0\]\.limit`",
     ),
-    "list of texts": (("notices",), [3], r"document\.notices\[0\]: expected str, got 3"),
-    "huge number": (("tau",), 10**400, r"document\.tau: a whole number too large"),
-    "other schema": (
-        ("schema",),
-        "streamhalf-test-9",
-        r"document\.schema: 'streamhalf-test-9' is another kind .* expected 'streamhalf-test-1'",
+    "notice of text": (("notices",), ["x"], r"Expected `object`.* at `\$\.notices\[0\]`"),
+    "notice of no kind": (("notices",), [{"type": "x"}], r"'x' - at `\$\.notices\[0\]\.type`"),
+    "subject without a kind": (
+        ("testers", 0, "evidence", 0, "subject"),
+        {"variables": [1]},
+        r"`type` - at `\$\.testers\[0\]\.evidence\[0\]\.subject`",
     ),
+    "role unknown": (("testers", 0, "role"), "x", r"'x' - at `\$\.testers\[0\]\.role`"),
+    "position unknown": (("position",), "askew", r"'askew' - at `\$\.position`"),
+    "huge number": (("tau",), 10**400, r"out of range - at `\$\.tau`"),
+    "other schema": (("schema",), "streamhalf-test-9", r"'streamhalf-test-9' - at `\$\.schema`"),
 }
 
 
@@ -186,7 +248,7 @@ def test_from_json__names_what_does_not_fit(
 
 
 def test_from_json__says_where_it_was_told(result: MomentTestResult) -> None:
-    with pytest.raises(DataError, match=r"run\.json\.tau: expected float"):
+    with pytest.raises(DataError, match=r"run\.json: Expected `float`.* at `\$\.tau`"):
         from_json(MomentTestResult, change(to_json(result), ("tau",), []), where="run.json")
 
 
@@ -195,9 +257,12 @@ def test_from_json__fills_defaults_in(result: MomentTestResult) -> None:
     assert from_json(MomentTestResult, document).notices == ()
 
 
-def test_from_json__takes_records_only() -> None:
-    with pytest.raises(TypeError, match="is no record"):
-        from_json(int, {})
+def test_from_json__what_is_nested_too_deeply_is_told() -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(DataError, match="run.json: "):
+        from_json(MomentTestResult, {"schema": deep}, where="run.json")
 
 
 @pytest.mark.parametrize(
@@ -235,6 +300,49 @@ def test_versions__are_those_at_work() -> None:
     assert Versions.current().numpy == np.__version__
 
 
-def test_records__are_frozen() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        PassRecord("p", 1, 1, 1, 0.0).name = "q"  # type: ignore[misc]
+def test_records__are_frozen_and_change_by_replacement() -> None:
+    record = PassRecord("p", 1, 1, 1, 0.0)
+    with pytest.raises(AttributeError, match="immutable"):
+        record.name = "q"  # type: ignore[misc]
+    assert replace(record, name="q") == PassRecord("q", 1, 1, 1, 0.0)
+    assert record.name == "p"
+    assert isinstance(record, msgspec.Struct)
+
+
+def test_records__pickle_and_hash(result: MomentTestResult) -> None:
+    assert pickle.loads(pickle.dumps(result)) == result
+    assert len({*result.testers, *result.testers}) == len(result.testers)
+
+
+def test_judgements__are_ordered_by_how_much_they_matter() -> None:
+    def said(outcome: Outcome, statistic: float, limit: float = 1.0) -> Judgement:
+        return Judgement("t", outcome, statistic, limit, 1.0, 9)
+
+    mild, harsh = said(Outcome.REJECTED, 1.5), said(Outcome.REJECTED, 3.0)
+    doubt, silent = said(Outcome.INCONCLUSIVE, 9.0), said(Outcome.NOT_JUDGED, 99.0)
+    assert worst_of((mild, harsh, doubt, silent)) == harsh
+    assert worst_of((doubt, silent)) == doubt
+    assert worst_of((silent,)) is None
+    assert said(Outcome.PASSED, 3.0, 2.0).share == 1.5
+    assert said(Outcome.PASSED, 3.0, 0.0).share == 3.0
+
+
+@pytest.mark.parametrize("threshold", [0.0, -0.0, 0.5])
+def test_halfspace__is_a_plane_with_the_sign_of_its_threshold_turned(threshold: float) -> None:
+    halfspace = Halfspace.of(Plane(np.array([1.0, -2.0]), threshold))
+    assert halfspace == Halfspace((1.0, -2.0), -threshold)
+    assert math.copysign(1, halfspace.offset) == (1 if threshold == 0 else -1)  # 0, not -0
+    assert halfspace.plane.threshold == threshold
+    assert halfspace.plane.normal.tolist() == [1.0, -2.0]
+
+
+def test_seal__a_changed_number_breaks_it() -> None:
+    sealed = streamhalf.certify(ROWS, weights=[1.0, 0.0], scheduler="serial")
+    assert is_as_written(sealed)
+    assert sealed.digest == document_digest(sealed)
+    again = from_json(type(sealed), json.loads(json.dumps(to_json(sealed))))
+    assert is_as_written(again)
+    changed = replace(sealed, tau=0.02)
+    assert not is_as_written(changed)
+    assert seal(changed).digest != sealed.digest
+    assert not is_as_written(replace(sealed, tau=math.nan))

@@ -66,11 +66,12 @@ class WedgeBound:
 
 
 def join_outcomes(parts: tuple[WedgeOutcome, ...]) -> WedgeOutcome:
-    """The outcomes of all batches as one."""
+    """The outcomes of all batches as one, judgements in the order of candidates."""
+    judgements = (one for part in parts for one in part.judgements)
     return WedgeOutcome(
         n_rows=parts[0].n_rows,
         errors=np.concatenate([part.errors for part in parts]),
-        judgements=tuple(one for part in parts for one in part.judgements),
+        judgements=tuple(sorted(judgements, key=lambda one: one.candidate or 0)),
         betas=tuple(beta for part in parts for beta in part.betas),
         slab_counts=np.concatenate([part.slab_counts for part in parts]),
         edges=parts[0].edges,

@@ -100,7 +100,10 @@ class Verification:
         held_out = self.document.held_out if isinstance(self.document, FitResult) else None
         if held_out is None:
             return HalfspaceErrors(plane)
-        ranges = np.array(held_out.ranges, dtype=np.int64).reshape(-1, 2)
+        try:
+            ranges = np.array(held_out.ranges, dtype=np.int64).reshape(-1, 2)
+        except OverflowError:
+            raise DataError("held_out.ranges: no rows of any data; nothing to verify") from None
         errors = HalfspaceErrors(plane, ranges)
         if (held_out.low, held_out.high) == (0.0, 1.0):
             return errors

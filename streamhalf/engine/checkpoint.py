@@ -24,6 +24,7 @@ from streamhalf.errors import DataError, UsageError
 from streamhalf.folders import Folder
 from streamhalf.names import one_line
 from streamhalf.records import PassRecord, Record, from_json, to_json
+from streamhalf.reductions.base import Reduction
 
 MANIFEST = "manifest.json"
 _LARGEST_MANIFEST = 16 << 20
@@ -31,10 +32,11 @@ _OVERHEAD = 4096  # more than the headers of one array in an archive
 
 
 class SavedPass(Record, frozen=True):
-    """One pass in the manifest; `digest` is that of its file."""
+    """One pass in the manifest; digests of its file and of what it measured."""
 
     file: str
     digest: str
+    reduction: str
     n_rows: int
     record: PassRecord
 
@@ -91,17 +93,18 @@ class Checkpoint:
         """Passes the folder holds."""
         return len(self._passes)
 
-    def load(self, ordinal: int, name: str, template: Any) -> tuple[Counted, PassRecord] | None:
-        """The saved partial of a pass, in the shape of `template`; None if there is none."""
+    def load(
+        self, ordinal: int, name: str, reduction: Reduction[Any, Any], dim: int
+    ) -> tuple[Counted, PassRecord] | None:
+        """The saved partial of a pass; None if there is none, or one that another memory cut."""
         if ordinal >= len(self._passes):
             return None
-        try:
-            return self._load(self._passes[ordinal], name, template)
-        except DataError:
-            if self._memory_limit == self._limit_before:
-                raise
-            self._passes = self._passes[:ordinal]
-            return None
+        saved = self._passes[ordinal]
+        same = (saved.record.name, saved.reduction) == (name, _digest_fields(reduction))
+        if same or self._memory_limit == self._limit_before:
+            return self._load(saved, name, reduction.empty(dim))
+        self._passes = self._passes[:ordinal]
+        return None
 
     def _load(self, saved: SavedPass, name: str, template: Any) -> tuple[Counted, PassRecord]:
         expected = list(_leaves(template))
@@ -117,12 +120,15 @@ class Checkpoint:
         partial = _rebuild(template, iter(_unpack(content, expected, where)))
         return Counted(saved.n_rows, partial), saved.record
 
-    def save(self, counted: Counted, record: PassRecord) -> None:
+    def save(
+        self, reduction: Reduction[Any, Any], counted: Counted, record: PassRecord
+    ) -> None:
         """Write a pass, then the manifest that names it."""
         content = _pack(list(_leaves(counted.partial)))
         file = _file_name(len(self._passes))
         self._folder.write(file, content)
-        saved = SavedPass(file, hashlib.sha256(content).hexdigest(), counted.n_rows, record)
+        digests = hashlib.sha256(content).hexdigest(), _digest_fields(reduction)
+        saved = SavedPass(file, *digests, counted.n_rows, record)
         passes = (*self._passes, saved)
         manifest = Manifest(identity=self._identity, memory_limit=self._memory_limit, passes=passes)
         text = json.dumps(to_json(manifest), indent=1, allow_nan=False)
@@ -173,6 +179,12 @@ def _leaves(value: Any) -> Iterator[NDArray[Any]]:
             yield from _leaves(item)
     else:
         yield np.asarray(value)
+
+
+def _digest_fields(reduction: Reduction[Any, Any]) -> str:
+    """Digest of all numbers that a reduction is made of: the edges of its slabs, for one."""
+    text = "".join(f"{leaf.shape}{leaf.tolist()!r}" for leaf in _leaves(reduction))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _rebuild(template: Any, arrays: Iterator[NDArray[Any]]) -> Any:

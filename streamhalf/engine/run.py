@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from streamhalf.data.block import RowRange
@@ -62,8 +63,7 @@ class Run:
         if source.reader.defers_checks:
             self._note_parts(plan)
         if self.checkpoint is not None:
-            template = reduction.empty(source.dim)
-            if saved := self.checkpoint.load(len(self.passes), name, template):
+            if saved := self.checkpoint.load(len(self.passes), name, reduction, source.dim):
                 counted, record = saved
                 if counted.n_rows != plan.n_rows:
                     raise DataError(
@@ -78,7 +78,7 @@ class Run:
             plan,
             memory_limit=self.memory_limit,
             observer=self.observer,
-            save=None if self.checkpoint is None else self.checkpoint.save,
+            save=None if self.checkpoint is None else partial(self.checkpoint.save, reduction),
         )
         self.passes.append(record)
         return result

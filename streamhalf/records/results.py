@@ -151,7 +151,7 @@ Sealed = TypeVar("Sealed", FitResult, CertifyResult)
 
 def content_digest(content: dict[str, Any]) -> str:
     """Digest of everything that a document, as JSON has it, says besides the digest."""
-    text = json.dumps({**content, "digest": ""}, sort_keys=True, allow_nan=False)
+    text = json.dumps({**content, "digest": ""}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

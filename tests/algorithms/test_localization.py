@@ -11,23 +11,26 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from streamhalf.algorithms.planner import plan_for_eps, plan_for_rows
-from streamhalf.engine.shares import Share, Split
 
 from streamhalf import RunConfig
-from streamhalf.algorithms.localization import (
-    Candidate,
-    Localization,
-    LocalizationState,
-    PassRequest,
-    Stage,
-    sketch_directions,
-)
+from streamhalf.algorithms.localization import Localization, sketch_directions
+from streamhalf.algorithms.localization_state import Candidate, LocalizationState, Step
 from streamhalf.algorithms.localized_update import LocalizedUpdate, UpdateOutcome
 from streamhalf.data.block import Block, RowRange
-from streamhalf.records import Judgement, Outcome, overall_outcome
-from streamhalf.reductions.localized import LocalizedPartial
+from streamhalf.kernels.plane import Plane
+from streamhalf.planning.deal import Share
+from streamhalf.planning.plan import plan_for_eps, plan_for_rows
+from streamhalf.records import (
+    Judgement,
+    Outcome,
+    Role,
+    Split,
+    Stop,
+    StopReason,
+    overall_outcome,
+)
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
+from streamhalf.testers import Stage
 
 DIM = 2
 EPS = 0.25
@@ -49,7 +52,7 @@ def make_algorithm(n_rows: int = N_ROWS, dim: int = DIM, **parameters: Any) -> L
     return Localization(plan_for_rows(n_rows, dim, config), config, make_blocks(n_rows))
 
 
-def measure(request: PassRequest, data: Block) -> Any:
+def measure(request: Step, data: Block) -> Any:
     """The pass's result, block by block in this thread."""
     total: Any = None
     for rows in request.share.blocks:
@@ -59,17 +62,25 @@ def measure(request: PassRequest, data: Block) -> Any:
     return request.reduction.finalize(total)
 
 
-def run(algorithm: Localization, data: Block) -> tuple[LocalizationState, list[PassRequest]]:
-    state, requests = algorithm.start(), []
-    while state.stage is not Stage.DONE:
-        requests.append(algorithm.request(state))
-        state = algorithm.advance(state, measure(requests[-1], data))
-    return state, requests
+def run(algorithm: Localization, data: Block) -> tuple[LocalizationState, list[Step]]:
+    state, steps = algorithm.start(), []
+    while (step := algorithm.next_step(state)) is not None:
+        steps.append(step)
+        state = step.conclude(measure(step, data))
+    assert state.stage is Stage.DONE
+    return state, steps
+
+
+def advance(algorithm: Localization, state: LocalizationState) -> LocalizationState:
+    """The state after an update whose outcome is scripted."""
+    step = algorithm.next_step(state)
+    assert step is not None
+    return step.conclude(None)
 
 
 def after_initial(algorithm: Localization) -> LocalizationState:
     """The state after a first pass that passed, with some candidate."""
-    first = Candidate(np.eye(algorithm.plan.dim)[0], 1.0, 0.0, 0.8, 1, 1)
+    first = Candidate(Plane(np.eye(algorithm.plan.dim)[0]), 1.0, 0.0, 0.8, 1, 1)
     return replace(
         algorithm.start(),
         stage=Stage.UPDATE,
@@ -85,10 +96,11 @@ class Script:
         self.share, self.overlap, self.accepted = 0.0, 0.5, 1.0
         self.judgements: tuple[Judgement, ...] = ()
 
-    def conclude(self, update: LocalizedUpdate, result: LocalizedPartial) -> UpdateOutcome:
-        step = self.share * update.delta
+    def conclude(self, update: LocalizedUpdate) -> UpdateOutcome:
+        step = self.share * update.frame.delta
+        accepted = round(self.accepted * 10**9)
         return UpdateOutcome(
-            self.judgements, update.v, step, self.overlap, 1, round(self.accepted * 10**9)
+            self.judgements, update.frame.plane, step, self.overlap, 1, accepted
         )
 
 
@@ -96,20 +108,23 @@ class Script:
 def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     written = Script()
     monkeypatch.setattr(
-        LocalizedUpdate, "conclude", lambda update, result: written.conclude(update, result)
+        LocalizedUpdate, "conclude", lambda update, result: written.conclude(update)
     )
     return written
 
 
 def advance_while_updating(
     algorithm: Localization, script: Script, shares: Iterator[float]
-) -> tuple[LocalizationState, list[float], list[PassRequest]]:
+) -> tuple[LocalizationState, list[float], list[Step]]:
     state, deltas, requests = after_initial(algorithm), [], []
     while state.stage is Stage.UPDATE:
         deltas.append(state.delta)
-        requests.append(algorithm.request(state))
+        step = algorithm.next_step(state)
+        assert step is not None
+        assert step.detail == f"delta {state.delta:.4g}"
+        requests.append(step)
         script.share = next(shares)
-        state = algorithm.advance(state, None)
+        state = step.conclude(None)
     return state, deltas, requests
 
 
@@ -120,7 +135,7 @@ def test_scale__halves_after_small_steps_down_to_eps(script: Script) -> None:
     assert deltas == [0.5, 0.25, 0.125]
     assert [request.name for request in requests] == ["update-1", "update-2", "update-3"]
     assert state.stage is Stage.FINAL
-    assert state.stopped_because == "reached the scale of eps"
+    assert state.stop == Stop(StopReason.REACHED_EPS)
     assert state.tested_delta == 0.125
     # the last one is the mean of the two before
     assert [candidate.delta for candidate in state.candidates] == [1.0, 0.5, 0.25, 0.125, 0.125]
@@ -130,23 +145,23 @@ def test_scale__stays_after_large_steps(script: Script) -> None:
     shares = iter([0.5, 0.1, 0.36, 0.35, 0.1, 0.0])
     state, deltas, _ = advance_while_updating(make_algorithm(), script, shares)
     assert deltas == [0.5, 0.5, 0.25, 0.25, 0.25, 0.125]
-    assert state.stopped_because == "reached the scale of eps"
+    assert state.stop == Stop(StopReason.REACHED_EPS)
     assert len(state.candidates) == 8
 
 
 def test_scale__gives_up_where_steps_stay_large(script: Script) -> None:
     state, deltas, _ = advance_while_updating(make_algorithm(), script, itertools.repeat(1.0))
     assert deltas == [0.5] * 4
-    assert state.stopped_because == "no further progress at delta 0.5"
+    assert state.stop == Stop(StopReason.NO_PROGRESS, 0.5)
 
 
 def test_update__stops_where_noise_dominates(script: Script) -> None:
     algorithm = make_algorithm()
     state = after_initial(algorithm)
     script.overlap = 0.0
-    stopped = algorithm.advance(state, None)
+    stopped = advance(algorithm, state)
     assert stopped.stage is Stage.FINAL
-    assert stopped.stopped_because == "noise dominates at delta 0.5"
+    assert stopped.stop == Stop(StopReason.NOISE_DOMINATES, 0.5)
     assert len(stopped.candidates) == 1  # the candidate before is already as good as it gets
     assert stopped.cursor > state.cursor  # its rows are spent all the same
 
@@ -155,10 +170,10 @@ def test_update__below_the_planned_rows_doubts_do_not_count(script: Script) -> N
     algorithm = make_algorithm()
     doubt = Judgement("largest moment", Outcome.INCONCLUSIVE, 0.2, 0.1, 0.3, 9, rows_needed=99)
     script.judgements, script.accepted = (doubt,), 0.0
-    state = algorithm.advance(after_initial(algorithm), None)
+    state = advance(algorithm, after_initial(algorithm))
     (judgement,) = state.judgements
     assert judgement.outcome is Outcome.NOT_JUDGED
-    assert judgement.remark == "refinement below the tested scale"
+    assert judgement.role is Role.REFINEMENT
     assert judgement.pass_name == "update-1"
     assert state.tested_delta == 1.0
     assert state.stage is Stage.UPDATE
@@ -169,16 +184,18 @@ def test_update__a_rejection_ends_the_run_at_any_scale(script: Script, accepted:
     algorithm = make_algorithm()
     no = Judgement("largest moment", Outcome.REJECTED, 0.5, 0.1, 0.05, 9)
     script.judgements, script.accepted = (no,), accepted
-    state = algorithm.advance(after_initial(algorithm), None)
+    state = advance(algorithm, after_initial(algorithm))
     assert state.stage is Stage.DONE
-    assert state.rejected
+    assert state.outcome is Outcome.REJECTED
+    assert state.stop == Stop(StopReason.TESTER_REJECTED)
     assert state.final is None
+    assert algorithm.next_step(state) is None
 
 
 def test_update__required_doubts_count(script: Script) -> None:
     algorithm = make_algorithm()
     script.judgements = (Judgement("largest moment", Outcome.INCONCLUSIVE, 0.2, 0.1, 0.3, 9),)
-    state = algorithm.advance(after_initial(algorithm), None)
+    state = advance(algorithm, after_initial(algorithm))
     assert overall_outcome(state.judgements) is Outcome.INCONCLUSIVE
 
 
@@ -187,7 +204,10 @@ def rows_of(share: Share) -> set[int]:
 
 
 def final_share(algorithm: Localization, state: LocalizationState) -> Share:
-    return algorithm.request(state).share
+    step = algorithm.next_step(state)
+    assert step is not None
+    assert step.name.startswith("final")
+    return step.share
 
 
 @settings(
@@ -206,7 +226,9 @@ def test_budget__no_row_is_used_twice_whatever_happens(
     least = plan_for_eps(0.25 if eps == "auto" else eps, DIM, config).required_rows
     algorithm = make_algorithm(int(factor * least), eps=eps, rows=rows)
     n_rows = algorithm.plan.n_rows
-    shares = [algorithm.request(algorithm.start()).share]
+    first = algorithm.next_step(algorithm.start())
+    assert first is not None
+    shares = [first.share]
     steps = (1.0 if one else 0.0 for one in large)
     state, _, requests = advance_while_updating(algorithm, script, steps)
     shares += [request.share for request in requests]
@@ -231,18 +253,9 @@ def test_budget__repeats_never_take_the_rows_of_finer_scales(script: Script) -> 
     assert deltas[:3] == [0.5, 0.25, 0.125]
     assert deltas.count(0.125) > 1  # it repeats while it can
     assert deltas[-1] == algorithm.plan.deltas[-1]
-    assert state.stopped_because == "reached the scale of eps"
+    assert state.stop == Stop(StopReason.REACHED_EPS)
     wanted = int(algorithm.plan.accepted_rows / deltas[-1]) + 1
     assert len(rows_of(requests[-1].share)) == pytest.approx(wanted, abs=2)
-
-
-def test_noise__that_stops_the_updates_limits_the_eps_that_was_judged(script: Script) -> None:
-    algorithm = make_algorithm()
-    state, deltas, _ = advance_while_updating(algorithm, script, itertools.repeat(1.0))
-    if state.stopped_because.startswith("no further progress"):
-        assert state.noisy_delta == deltas[-1]
-    else:
-        assert state.noisy_delta == 0
 
 
 def test_budget__an_update_wants_its_accepted_rows_over_delta(script: Script) -> None:
@@ -267,7 +280,7 @@ def test_halving__is_the_papers_fixed_schedule(script: Script) -> None:
     assert algorithm.start().delta == 0.01
     state, deltas, _ = advance_while_updating(algorithm, script, itertools.repeat(1.0))
     assert deltas == [0.01, 0.005, 0.0025]
-    assert state.stopped_because == "reached the scale of eps"
+    assert state.stop == Stop(StopReason.REACHED_EPS)
 
 
 @pytest.mark.parametrize("rows", ["auto", "chunks", "rows", "reuse"])
@@ -300,7 +313,7 @@ def test_run__steps_and_scales_of_the_path_agree() -> None:
         small = before.step < 0.35 * before.delta
         assert after.delta == (before.delta / 2 if small else before.delta)
     for before, after in itertools.pairwise(state.candidates):
-        assert after.step == pytest.approx(np.linalg.norm(after.vector - before.vector))
+        assert after.step == pytest.approx(np.linalg.norm(after.plane.normal - before.plane.normal))
     assert state.candidates[0].n_seen == make_algorithm().plan.initial_rows
 
 
@@ -309,9 +322,9 @@ def test_run__ends_with_the_mean_of_the_last_two_candidates() -> None:
     before, last, mean = state.candidates[-3:]
     assert last.delta == mean.delta == before.delta / 2
     # an update errs in proportion to delta: the last one counts about four times
-    total = before.n_accepted * before.vector + 4 * last.n_accepted * last.vector
-    np.testing.assert_allclose(mean.vector, total / np.linalg.norm(total), atol=1e-12)
-    assert mean.step == pytest.approx(np.linalg.norm(mean.vector - last.vector))
+    total = before.n_accepted * before.plane.normal + 4 * last.n_accepted * last.plane.normal
+    np.testing.assert_allclose(mean.plane.normal, total / np.linalg.norm(total), atol=1e-12)
+    assert mean.step == pytest.approx(np.linalg.norm(mean.plane.normal - last.plane.normal))
     assert len(state.final.errors) == len(state.candidates)
 
 
@@ -327,9 +340,9 @@ def test_fallback__sorted_rows_are_sampled_instead() -> None:
     assert (requests[0].share.low, requests[0].share.high) == (0.0, 1.0)
     assert requests[1].share.high < 1.0
     assert all(len(rows_of(request.share)) == N_ROWS for request in requests[1:])
-    said = [judgement.remark for judgement in state.judgements if "chunks" in judgement.tester]
-    assert said[0] == "rows are not exchangeable across chunks: sampling rows"
-    assert said[1] == "rows are not exchangeable across chunks"
+    said = [one for one in state.judgements if one.tester == "exchangeable chunks"]
+    assert [one.role for one in said] == [Role.FALLBACK, Role.ADVISORY]
+    assert {one.outcome for one in said} == {Outcome.NOT_JUDGED}
     assert overall_outcome(state.judgements) is Outcome.PASSED
     assert state.final is not None
     assert state.final.errors.min() / state.final.n_rows == pytest.approx(0.05, abs=0.01)
@@ -338,18 +351,22 @@ def test_fallback__sorted_rows_are_sampled_instead() -> None:
 def test_fallback__only_where_it_may() -> None:
     algorithm = make_algorithm(rows="chunks")
     data = sort_rows(draw())
-    state = algorithm.start()
-    state = algorithm.advance(state, measure(algorithm.request(state), data))
+    step = algorithm.next_step(algorithm.start())
+    assert step is not None
+    state = step.conclude(measure(step, data))
     assert state.split is Split.CHUNKS
     (judgement,) = (one for one in state.judgements if "chunks" in one.tester)
     assert judgement.outcome is Outcome.NOT_JUDGED
+    assert judgement.role is Role.ADVISORY
 
 
 def test_initial__a_rejection_reads_nothing_more() -> None:
     state, requests = run(make_algorithm(), draw("none", 0.0, "laplace"))
     assert [request.name for request in requests] == ["initial"]
-    assert state.rejected
+    assert state.outcome is Outcome.REJECTED
+    assert state.stop == Stop(StopReason.TESTER_REJECTED)
     assert len(state.candidates) == 1
+    assert state.chosen == 0
 
 
 def test_final__batches_of_candidates_equal_one_batch() -> None:
@@ -364,11 +381,10 @@ def test_final__batches_of_candidates_equal_one_batch() -> None:
         expected, stage=Stage.FINAL, final=None, judgements=(), batches=(), cursor=_cursor(requests)
     )
     names = []
-    while state.stage is not Stage.DONE:
-        request = tight.request(state)
-        names.append(request.name)
-        assert rows_of(request.share) == rows_of(requests[-1].share)
-        state = tight.advance(state, measure(request, data))
+    while (step := tight.next_step(state)) is not None:
+        names.append(step.name)
+        assert rows_of(step.share) == rows_of(requests[-1].share)
+        state = step.conclude(measure(step, data))
     assert names == [f"final-{i + 1}" for i in range(len(names))]
     assert len(names) == -(-len(state.candidates) // 2)
     np.testing.assert_array_equal(state.final.errors, expected.final.errors)
@@ -385,7 +401,7 @@ def _tight(config: RunConfig, memory: int) -> RunConfig:
     return changed
 
 
-def _cursor(requests: list[PassRequest]) -> int:
+def _cursor(requests: list[Step]) -> int:
     return sum(len(rows_of(request.share)) for request in requests[:-1])
 
 
@@ -393,11 +409,31 @@ def _cursor(requests: list[PassRequest]) -> int:
 def test_sketch_directions__span_the_anchors(n_anchors: int) -> None:
     rng = np.random.default_rng(1)
     anchors = list(rng.standard_normal((n_anchors, 80)))
-    found = sketch_directions(80, anchors, seed=3)
+    found = sketch_directions(80, anchors, seed=3, number=0)
     assert found.shape == (24, 80)
     np.testing.assert_allclose(found @ found.T, np.eye(24), atol=1e-12)
     for i, anchor in enumerate(anchors):
         span = found[: i + 1]
         np.testing.assert_allclose(span.T @ (span @ anchor), anchor, atol=1e-10)
-    np.testing.assert_array_equal(found, sketch_directions(80, anchors, seed=3))
-    assert not np.allclose(found, sketch_directions(80, anchors, seed=4))
+    np.testing.assert_array_equal(found, sketch_directions(80, anchors, seed=3, number=0))
+    assert not np.allclose(found, sketch_directions(80, anchors, seed=4, number=0))
+    assert not np.allclose(found, sketch_directions(80, anchors, seed=3, number=1))
+
+
+def test_stage_and_outcome__are_two_things() -> None:
+    # doubts do not change what is done next
+    doubt = Judgement("largest moment", Outcome.INCONCLUSIVE, 0.2, 0.1, 0.3, 9)
+    state = replace(after_initial(make_algorithm()), judgements=(doubt,))
+    assert (state.stage, state.outcome) == (Stage.UPDATE, Outcome.INCONCLUSIVE)
+    assert make_algorithm().next_step(state) is not None
+
+
+def test_final__what_it_says_and_what_it_measured_are_kept() -> None:
+    algorithm = make_algorithm()
+    state, steps = run(algorithm, draw("random", 0.05))
+    assert state.held_out == steps[-1].share
+    assert state.chosen == int(np.argmin(state.final.errors))
+    assert state.moments is not None
+    assert state.moments.n_rows == algorithm.plan.initial_rows
+    candidates = {one.candidate for one in state.judgements if one.pass_name == "final"}
+    assert candidates == set(range(len(state.candidates)))

@@ -8,9 +8,14 @@ import pytest
 from streamhalf.algorithms.localized_update import LocalizedUpdate, UpdateOutcome
 from streamhalf.algorithms.proper_learner import ProperLearner
 from streamhalf.data.block import Block, RowRange
+from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.streams import Stream
 from streamhalf.records import Outcome, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
-from streamhalf.testers import AcceptanceTester, MomentTester
+from streamhalf.testers.acceptance import AcceptanceTester
+from streamhalf.testers.moments import MomentTester
+from streamhalf.testers.panel import Panel
 
 N_ROWS, DIM = 120_000, 4
 
@@ -22,14 +27,19 @@ def draw(noise: str = "none", rate: float = 0.0, marginal: str = "gaussian"):
     return Block(rows.X.astype(np.float64), rows.y, np.arange(N_ROWS)), planted
 
 
-def make_update(v: np.ndarray, delta: float, stream: int = 1) -> LocalizedUpdate:
-    tester = MomentTester(degree=4, moment_tolerance=0.1, spectral_tolerance=0.3, tau=0.001)
-    acceptance = AcceptanceTester(delta=delta, tau=0.001)
-    return LocalizedUpdate(ProperLearner(tester), acceptance, v, seed=2, stream=stream)
+def make_update(
+    v: np.ndarray, delta: float, number: int = 0, threshold: float = 0.0
+) -> LocalizedUpdate:
+    frame = Frame(Plane(v, threshold), delta)
+    moments = MomentTester(
+        dim=DIM, degree=4, moment_tolerance=0.1, spectral_tolerance=0.3, tau=0.001
+    )
+    panel = Panel((AcceptanceTester(frame=frame, tau=0.001), moments))
+    return LocalizedUpdate(ProperLearner(panel), frame, seed=2, number=number)
 
 
-def run_update(block: Block, v: np.ndarray, delta: float, stream: int = 1) -> UpdateOutcome:
-    update = make_update(v, delta, stream)
+def run_update(block: Block, v: np.ndarray, delta: float, number: int = 0) -> UpdateOutcome:
+    update = make_update(v, delta, number)
     needs = update.needs()
     return update.conclude(needs.finalize(needs.map(block)))
 
@@ -57,9 +67,9 @@ def test_update__moves_towards_the_planted_direction(
     start = turn(planted.v, planted.u, angle)
     outcome = run_update(block, start, 0.25)
     assert overall_outcome(outcome.judgements) is Outcome.PASSED
-    assert distance(outcome.vector, planted.v) < reached
-    assert np.linalg.norm(outcome.vector) == pytest.approx(1)
-    assert outcome.step == distance(outcome.vector, start)
+    assert distance(outcome.plane.normal, planted.v) < reached
+    assert np.linalg.norm(outcome.plane.normal) == pytest.approx(1)
+    assert outcome.step == distance(outcome.plane.normal, start)
 
 
 def test_update__beats_the_chow_vector_on_noise_made_against_it() -> None:
@@ -68,7 +78,7 @@ def test_update__beats_the_chow_vector_on_noise_made_against_it() -> None:
     v = chow / np.linalg.norm(chow)
     reached = [distance(v, planted.v)]
     for i, delta in enumerate((0.5, 0.25, 0.125, 0.0625, 0.03125)):
-        v = run_update(block, v, delta, stream=1 + i).vector
+        v = run_update(block, v, delta, number=i).plane.normal
         reached.append(distance(v, planted.v))
     assert reached[0] > 0.1
     assert reached[-1] < 0.25 * reached[0]
@@ -83,8 +93,8 @@ def test_update__maps_back_with_the_inverse_root(delta: float) -> None:
     needs = update.needs()
     result = needs.finalize(needs.map(block))
     outcome = update.conclude(result)
-    assert distance(outcome.vector, planted.v) < 0.02
-    w = update.learner.conclude(result.inner).vector
+    assert distance(outcome.plane.normal, planted.v) < 0.02
+    w = update.learner.conclude(result.inner, n_seen=result.n_seen).plane.normal
     assert outcome.overlap == w @ start
     printed = w - (1 - delta) * (w @ start) * start
     assert distance(printed / np.linalg.norm(printed), planted.v) > 0.1
@@ -120,9 +130,29 @@ def test_update__overlap_is_negative_where_noise_dominates() -> None:
     assert run_update(block, planted.v, 0.5).overlap > 0
 
 
-def test_update__another_stream_accepts_other_rows() -> None:
+def test_update__another_number_accepts_other_rows() -> None:
     block, planted = draw()
-    first, again, other = (run_update(block, planted.v, 0.25, stream) for stream in (1, 1, 2))
-    np.testing.assert_array_equal(first.vector, again.vector)
+    first, again, other = (run_update(block, planted.v, 0.25, number) for number in (0, 0, 1))
+    np.testing.assert_array_equal(first.plane.normal, again.plane.normal)
     assert first.judgements == again.judgements
     assert first.n_accepted != other.n_accepted
+
+
+def test_update__each_number_has_a_stream_of_its_own() -> None:
+    streams = [make_update(np.eye(DIM)[0], 0.25, number).needs().stream for number in range(3)]
+    assert streams == [Stream.UPDATES, Stream.UPDATES + 1, Stream.UPDATES + 2]
+
+
+def test_update__about_a_plane_with_a_threshold_finds_the_halfspace_there() -> None:
+    # labels of sgn(v*·x - 0.4), looked at from a plane beside it: one update comes nearer
+    block, planted = draw()
+    shifted = Block(
+        block.X, np.where(block.X @ planted.v >= 0.4, 1, -1).astype(np.int8), block.rows
+    )
+    start = turn(planted.v, planted.u, 0.15)
+    update = make_update(start, 0.25, threshold=0.4)
+    needs = update.needs()
+    outcome = update.conclude(needs.finalize(needs.map(shifted)))
+    assert overall_outcome(outcome.judgements) is Outcome.PASSED
+    assert distance(outcome.plane.normal, planted.v) < 0.05
+    assert outcome.plane.threshold == pytest.approx(0.4, abs=0.05)

@@ -7,21 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streamhalf.engine.shares import (
-    N_STRATA,
-    SHARE_STREAM,
-    RowShares,
-    Share,
-    Split,
-    spread,
-    subtract,
-)
 
 from streamhalf import open_source
 from streamhalf.data.block import Block, RowRange
 from streamhalf.engine import PassPlan, open_engine, run_pass
 from streamhalf.events import ignore
+from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.planning.deal import N_STRATA, Deal, Share, spread, subtract
+from streamhalf.records import HeldOutRecord, Split
 from streamhalf.reductions import Bundle, Chow, LabelCounts, Moments, Sampled
 from streamhalf.testing.comparing import assert_close, assert_identical
 from tests.conftest import make_rows
@@ -44,7 +38,7 @@ def test_chunks__any_sequence_of_shares_is_disjoint_and_covers(data, blocks, see
     n_rows = blocks[-1].stop
     first = data.draw(st.integers(0, n_rows))
     cuts = sorted(data.draw(st.lists(st.integers(0, n_rows), max_size=5)))
-    shares = RowShares(blocks, Split.CHUNKS, first, seed)
+    shares = Deal(seed, blocks, Split.CHUNKS, first)
     taken = []
     for cursor, stop in itertools.pairwise([0, *cuts, n_rows]):
         share = shares.take(cursor, stop - cursor)
@@ -59,16 +53,16 @@ def test_chunks__any_sequence_of_shares_is_disjoint_and_covers(data, blocks, see
 @given(blocks=layouts(), cursor=st.integers(0, 800), wanted=st.integers(0, 800))
 def test_chunks__are_deterministic_and_clipped_at_the_end(blocks, cursor, wanted) -> None:
     n_rows = blocks[-1].stop
-    shares = [RowShares(blocks, Split.CHUNKS, 10, 7).take(cursor, wanted) for _ in range(2)]
+    shares = [Deal(7, blocks, Split.CHUNKS, 10).take(cursor, wanted) for _ in range(2)]
     assert shares[0] == shares[1]
     assert len(rows_of(shares[0].blocks)) == max(0, min(wanted, n_rows - cursor))
 
 
 def test_chunks__another_seed_deals_other_rows() -> None:
     blocks = tuple(RowRange(i, i + 50) for i in range(0, 2_000, 50))
-    dealt = {RowShares(blocks, Split.CHUNKS, 64, seed).take(64, 300).blocks for seed in range(5)}
+    dealt = {Deal(seed, blocks, Split.CHUNKS, 64).take(64, 300).blocks for seed in range(5)}
     assert len(dealt) == 5
-    firsts = {RowShares(blocks, Split.CHUNKS, 64, seed).take(0, 64).blocks for seed in range(5)}
+    firsts = {Deal(seed, blocks, Split.CHUNKS, 64).take(0, 64).blocks for seed in range(5)}
     assert len(firsts) == 1
 
 
@@ -77,7 +71,7 @@ def test_chunks__the_first_share_touches_every_stratum(n_rows: int, data) -> Non
     wanted = data.draw(st.integers(N_STRATA, n_rows))
     step = data.draw(st.integers(1, n_rows))
     blocks = tuple(RowRange(i, min(i + step, n_rows)) for i in range(0, n_rows, step))
-    share = RowShares(blocks, Split.CHUNKS, wanted, 3).take(0, wanted)
+    share = Deal(3, blocks, Split.CHUNKS, wanted).take(0, wanted)
     edges = [i * n_rows // N_STRATA for i in range(N_STRATA + 1)]
     counts, _ = np.histogram(rows_of(share.blocks), bins=[*edges[:-1], n_rows])
     assert counts.min() > 0
@@ -88,7 +82,7 @@ def test_chunks__the_first_share_touches_every_stratum(n_rows: int, data) -> Non
 def test_chunks__a_share_reads_few_blocks() -> None:
     # that is what shares of chunks are for: one tenth of the rows costs about one tenth of a read
     blocks = tuple(RowRange(i, i + 1_000) for i in range(0, 100_000, 1_000))
-    share = RowShares(blocks, Split.CHUNKS, 3_200, 0).take(3_200, 10_000)
+    share = Deal(0, blocks, Split.CHUNKS, 3_200).take(3_200, 10_000)
     touched = {row // 1_000 for row in rows_of(share.blocks)}
     assert len(touched) <= 13
 
@@ -100,14 +94,14 @@ def test_chunks__a_share_reads_few_blocks() -> None:
 )
 def test_rows__shares_are_disjoint_and_cover(n_rows: int, cuts: list[int], seed: int) -> None:
     blocks = (RowRange(0, n_rows),)
-    shares = RowShares(blocks, Split.ROWS, 5, seed)
+    shares = Deal(seed, blocks, Split.ROWS, 5)
     block = Block(np.zeros((n_rows, 1)), np.ones(n_rows, dtype=np.int8), np.arange(n_rows))
     total = 0
     for cursor, stop in itertools.pairwise(sorted([0, *(min(c, n_rows) for c in cuts), n_rows])):
         share = shares.take(cursor, stop - cursor)
         assert share.blocks == blocks
-        counts = share.restrict(LabelCounts(), seed).map(block)
-        uniforms = uniforms_at(seed, SHARE_STREAM, block.rows)
+        counts = share.restrict(LabelCounts()).map(block)
+        uniforms = uniforms_at(seed, Stream.SHARES, block.rows)
         inside = (uniforms >= cursor / n_rows) & (uniforms < stop / n_rows)
         assert counts.n_rows == np.count_nonzero(inside)
         total += counts.n_rows
@@ -118,30 +112,30 @@ def test_rows__a_share_is_a_fair_sample_of_every_part() -> None:
     # each of 40 parts expects 250 of its 1000 rows, standard deviation 13.7: farther than 60 has
     # probability 1e-5 each
     blocks = (RowRange(0, 40_000),)
-    share = RowShares(blocks, Split.ROWS, 100, 5).take(4_000, 10_000)
-    uniforms = uniforms_at(5, SHARE_STREAM, np.arange(40_000))
+    share = Deal(5, blocks, Split.ROWS, 100).take(4_000, 10_000)
+    uniforms = uniforms_at(5, Stream.SHARES, np.arange(40_000))
     taken = ((uniforms >= share.low) & (uniforms < share.high)).reshape(40, 1_000).sum(axis=1)
     assert np.abs(taken - 250).max() <= 60
 
 
 def test_rows__are_clipped_at_the_end() -> None:
-    share = RowShares((RowRange(0, 100),), Split.ROWS, 10, 0).take(90, 50)
+    share = Deal(0, (RowRange(0, 100),), Split.ROWS, 10).take(90, 50)
     assert (share.low, share.high) == (0.9, 1.0)
 
 
 @given(blocks=layouts(), cursor=st.integers(0, 10**6), wanted=st.integers(0, 10**6))
 def test_reuse__every_pass_takes_all_rows(blocks, cursor: int, wanted: int) -> None:
-    share = RowShares(blocks, Split.REUSE, 10, 0).take(cursor, wanted)
-    assert share == Share(blocks)
+    share = Deal(0, blocks, Split.REUSE, 10).take(cursor, wanted)
+    assert share == Share(blocks, 0)
     reduction = LabelCounts()
-    assert share.restrict(reduction, 0) is reduction
+    assert share.restrict(reduction) is reduction
 
 
 def test_share__restricts_only_where_rows_are_sampled() -> None:
-    sampled = Share((RowRange(0, 9),), 0.25, 0.5).restrict(LabelCounts(), 4)
+    sampled = Share((RowRange(0, 9),), 4, 0.25, 0.5).restrict(LabelCounts())
     assert isinstance(sampled, Sampled)
     assert (sampled.low, sampled.high, sampled.seed) == (0.25, 0.5, 4)
-    assert sampled.stream == SHARE_STREAM
+    assert sampled.stream == Stream.SHARES
 
 
 @given(n_rows=st.integers(1, 3_000), wanted=st.integers(0, 4_000))
@@ -182,7 +176,7 @@ def test_chunks__of_dask_arrays_are_cut_anywhere(
     # a share begins and ends inside chunks, and its first part spans several of them
     X, y = make_rows(1_000, 3, dtype="float64")
     lazy = open_source((da.from_array(X, chunks=(chunk, 3)), da.from_array(y, chunks=333)))
-    share = RowShares(lazy.blocks, Split.CHUNKS, 100, 1).take(cursor, wanted)
+    share = Deal(1, lazy.blocks, Split.CHUNKS, 100).take(cursor, wanted)
     reduction = Bundle((Moments(2), Chow(3)))
 
     def run(source, engine_name: str):
@@ -196,3 +190,22 @@ def test_chunks__of_dask_arrays_are_cut_anywhere(
     # arrays in memory may be dealt to tasks in another way, and so be summed in another order
     expected, _ = run(open_source((X, y)), "serial")
     assert_close(result, expected, scale=1.0)
+
+
+@given(blocks=layouts(), data=st.data())
+def test_record__names_the_rows_of_a_share(blocks, data) -> None:
+    n_rows = blocks[-1].stop
+    cursor = data.draw(st.integers(0, n_rows))
+    share = Deal(3, blocks, Split.CHUNKS, 10).take(cursor, data.draw(st.integers(0, n_rows)))
+    record = share.record
+    named = [row for start, stop in record.ranges for row in range(start, stop)]
+    assert named == rows_of(share.blocks)
+    # neighbours are one range, so that a document stays short
+    assert all(a[1] < b[0] for a, b in itertools.pairwise(record.ranges))
+    assert (record.low, record.high) == (0.0, 1.0)
+
+
+def test_record__of_sampled_rows_keeps_their_interval() -> None:
+    blocks = (RowRange(0, 50), RowRange(50, 100))
+    share = Deal(3, blocks, Split.ROWS, 10).take(25, 50)
+    assert share.record == HeldOutRecord(((0, 100),), 0.25, 0.75)

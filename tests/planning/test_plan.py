@@ -8,24 +8,26 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streamhalf.algorithms.planner import (
-    LARGEST_EPS,
+
+import streamhalf
+from streamhalf import RunConfig, UsageError
+from streamhalf.config import LARGEST_EPS, SMALLEST_EPS
+from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.plane import Plane
+from streamhalf.planning.plan import (
     PAPER_FIRST_DELTA,
-    SMALLEST_EPS,
-    WIDE_DIM,
     RunPlan,
     make_plan,
     plan_for_eps,
     plan_for_rows,
-    refuse_strict,
     scales,
-    strict_parameters,
 )
-from streamhalf.engine.shares import Split
-
-import streamhalf
-from streamhalf import RunConfig, UsageError
-from streamhalf.testers import AcceptanceTester
+from streamhalf.records import Split
+from streamhalf.testers import TESTERS, Panel, Stage
+from streamhalf.testers.acceptance import AcceptanceTester
+from streamhalf.testers.moments import WIDE_DIM, MomentTester
+from streamhalf.testers.slab_covariance import SlabCovarianceTester
+from streamhalf.testers.slab_mass import SlabMassTester
 
 DEFAULT = RunConfig()
 DIMS = (1, 2, 10, 64, 100)
@@ -34,6 +36,18 @@ DIMS = (1, 2, 10, 64, 100)
 def least_rows(dim: int, config: RunConfig = DEFAULT) -> int:
     """Rows with which the coarsest scale can be judged."""
     return plan_for_eps(LARGEST_EPS, dim, config).required_rows
+
+
+def panel_of(
+    plan: RunPlan, stage: Stage, config: RunConfig = DEFAULT, *, delta: float = 0.5
+) -> Panel:
+    """The testers of a pass, as the pass makes them."""
+    context = plan.context(stage, config)
+    if stage is Stage.UPDATE:
+        context = replace(context, frame=Frame(Plane(np.eye(1, plan.dim)[0]), delta))
+    if plan.dim > WIDE_DIM and stage is not Stage.FINAL:
+        context = replace(context, directions=np.zeros((24, plan.dim)))
+    return Panel.of(TESTERS, context)
 
 
 @pytest.mark.parametrize("dim", DIMS)
@@ -57,15 +71,16 @@ def test_plan_for_eps__laxer_tests_need_fewer_rows(name: str) -> None:
 @pytest.mark.parametrize("eps", [0.02, 0.1, 0.25])
 def test_plan_for_eps__every_tester_is_conclusive(dim: int, eps: float) -> None:
     plan = plan_for_eps(eps, dim, DEFAULT)
-    moments = plan.moment_tester(DEFAULT)
-    if dim > WIDE_DIM:
-        moments = replace(moments, directions=np.zeros((24, dim)))
-    assert moments.rows_needed(dim) <= min(plan.initial_rows, plan.accepted_rows)
-    assert plan.mass_tester().rows_needed() <= plan.final_rows
-    assert plan.covariance_tester().rows_per_slab(dim) * 20 <= plan.final_rows
+    panels = {stage: panel_of(plan, stage) for stage in (Stage.INITIAL, Stage.FINAL)}
+    moments = panels[Stage.INITIAL].find(MomentTester)
+    assert moments.rows_needed() <= min(plan.initial_rows, plan.accepted_rows)
+    assert panels[Stage.FINAL].find(SlabMassTester).rows_needed() <= plan.final_rows
+    covariance = panels[Stage.FINAL].find(SlabCovarianceTester)
+    assert covariance.rows_per_slab() * 20 <= plan.final_rows
     for delta in plan.deltas:
-        acceptance = AcceptanceTester(delta=delta, tau=0.25 * plan.tau_pass)
-        assert acceptance.rows_needed() <= plan.accepted_rows / delta
+        update = panel_of(plan, Stage.UPDATE, delta=delta)
+        assert update.find(AcceptanceTester).rows_to_see() <= plan.accepted_rows / delta
+        assert update.rows_needed() <= plan.accepted_rows
 
 
 @given(eps=st.floats(1e-4, 0.25))
@@ -182,11 +197,12 @@ def test_tau__is_shared_over_all_tests(rows: str, dim: int) -> None:
     # initial: moments; each update: acceptance and moments; final: two testers of each candidate
     config = RunConfig(rows=rows, tau=0.02)
     plan = plan_for_eps(0.05, dim, config)
-    moments = plan.moment_tester(config).tau
-    acceptance = 0.25 * plan.tau_pass
-    final = (plan.max_updates + 1) * (plan.mass_tester().tau + plan.covariance_tester().tau)
-    spent = moments + plan.max_updates * (acceptance + moments) + final
-    assert 0 < spent <= 0.02
+    initial = panel_of(plan, Stage.INITIAL, config).find(MomentTester).tau
+    update = sum(tester.tau for tester in panel_of(plan, Stage.UPDATE, config).testers)
+    testers = panel_of(plan, Stage.FINAL, config).testers
+    final = (plan.max_updates + 1) * sum(tester.tau for tester in testers)
+    spent = initial + plan.max_updates * update + final
+    assert 0 < spent <= 0.02 * (1 + 1e-12)
     if rows == "auto":
         assert spent >= 0.9 * 0.02
 
@@ -256,21 +272,3 @@ def test_plan__names_what_is_wrong(parameters: dict, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         streamhalf.plan(**parameters)
     assert str(caught.value).startswith(message)
-
-
-def test_strict__refuses_with_the_papers_parameters() -> None:
-    found = strict_parameters(0.01, 10)
-    # k = ln(20000) 20000^2; rows 10^(k ln k)
-    assert found["degree"] == pytest.approx(3.96e9, rel=0.01)
-    assert found["log10_rows"] == pytest.approx(found["degree"] * math.log(found["degree"]))
-    with pytest.raises(UsageError) as caught:
-        streamhalf.plan(dim=10, n_rows=10**9, mode="strict", eps=0.01)
-    assert str(caught.value) == str(refuse_strict(0.01, 10))
-    for said in (
-        "'strict' cannot run",
-        "eta = 1/20000",
-        "k = 3.96e+09",
-        "10 features",
-        "practical",
-    ):
-        assert said in str(caught.value)

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamhalf import DataError
+from streamhalf.algorithms.position import estimate_position
+from streamhalf.data.positions import Identity, Isotropic
+from tests.algorithms.runs import draw, names_of, serial_run
+from tests.strategies import Block
+
+X, Y = draw(3_000)
+MOVED = X * [3.0, 0.5] + [1.0, -2.0]
+
+
+def test_position__as_stored_reads_nothing() -> None:
+    with serial_run((MOVED, Y)) as (run, source, config, _):
+        assert estimate_position(run, source, config) == Identity()
+        assert names_of(run) == []
+
+
+def test_position__whitened_takes_one_pass_over_all_rows() -> None:
+    with serial_run((MOVED, Y), whiten=True) as (run, source, config, _):
+        found = estimate_position(run, source, config)
+        (record,) = run.passes
+    assert isinstance(found, Isotropic)
+    assert (record.name, record.rows_read) == ("whitening", 3_000)
+    white = found.apply(Block(MOVED, Y, np.arange(3_000))).X
+    np.testing.assert_allclose(np.cov(white.T, bias=True), np.eye(2), atol=1e-9)
+    np.testing.assert_allclose(white.mean(axis=0), 0, atol=1e-9)
+
+
+def test_position__features_that_stand_still_are_refused_or_left_out() -> None:
+    still = np.column_stack([MOVED, np.full(3_000, 7.0)])
+    with serial_run((still, Y), whiten=True) as (run, source, config, _):
+        with pytest.raises(DataError, match="feature 3 is constant"):
+            estimate_position(run, source, config)
+        found = estimate_position(run, source, config, strict=False)
+    assert isinstance(found, Isotropic)
+    np.testing.assert_array_equal(found.matrix[:, 2], 0)

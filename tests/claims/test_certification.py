@@ -1,0 +1,303 @@
+"""The certificate pass of one halfspace: what it counts, where, and which bound it keeps."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamhalf import MemoryBudgetError, RunConfig, open_source
+from streamhalf.claims.certification import (
+    PARTIALS_AT_ONCE,
+    Certification,
+    certificate_degree,
+    certificate_share,
+    require_room,
+)
+from streamhalf.data.block import Block
+from streamhalf.data.positions import Identity, Isotropic, RowMap
+from streamhalf.engine import open_engine
+from streamhalf.engine.run import Run
+from streamhalf.events import ignore
+from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.streams import Stream
+from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.records import AdviceCode, CertificateRecord, Halfspace
+from streamhalf.reductions import RowDigest
+from streamhalf.reductions.windowed import WINDOW_ROWS
+from tests.laws import assert_close
+
+N_ROWS, RATE = 40_000, 0.05
+MAP = Isotropic(np.array([3.0, -1.0]), np.diag([0.5, 2.0]))
+AXIS = np.array([1.0, 0.0])
+
+
+def draw(seed: int = 1) -> Block:
+    """Gaussian rows; labels of x1 >= 0, a share of them wrong."""
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((N_ROWS, 2))
+    y = np.where(Z[:, 0] >= 0, 1, -1).astype(np.int8)
+    y[rng.random(N_ROWS) < RATE] *= -1
+    return Block(Z, y, np.arange(N_ROWS))
+
+
+ROWS = draw()
+
+
+def stored(block: Block) -> Block:
+    """The rows that MAP takes to these."""
+    return Block(block.X * [2.0, 0.5] + MAP.mean, block.y, block.rows)
+
+
+def certification(row_map: RowMap, plane: Plane, **changes: Any) -> Certification:
+    values = {
+        "halfspace": Halfspace.of(row_map.pull_back(plane)),
+        "row_map": row_map,
+        "error": RATE,
+        "degree": 4,
+        "memory_limit": 1 << 30,
+        "directions": (plane.unit().normal,),
+    }
+    return Certification(**(values | changes))
+
+
+def measure(one: Certification, block: Block) -> CertificateRecord:
+    needs = one.needs()
+    return one.conclude(needs.finalize(needs.map(block)), tau=0.01)
+
+
+def test_certificate__bounds_what_any_halfspace_through_the_centre_errs_on() -> None:
+    found = measure(certification(Identity(), Plane(AXIS)), ROWS)
+    wrong = Plane(AXIS).errors(ROWS.X, ROWS.y)
+    assert (found.n_rows, found.n_errors) == (N_ROWS, wrong)
+    assert found.error == wrong / N_ROWS
+    # a dense search over directions: no bound may exceed what is reached
+    angles = np.linspace(0, 2 * math.pi, 720, endpoint=False)
+    best = min(
+        Plane(np.array([math.cos(a), math.sin(a)])).errors(ROWS.X, ROWS.y) for a in angles
+    )
+    assert 0.8 * RATE < found.opt.lower_empirical <= best / N_ROWS
+    assert found.ratio == found.error / found.opt.lower_empirical
+    shift = math.sqrt(math.log(100) / (2 * N_ROWS))
+    assert found.opt.lower == pytest.approx(found.opt.lower_empirical - shift)
+    assert found.profile[0].angle_low == 0
+    assert found.profile[-1].angle_high == pytest.approx(math.pi)
+    assert min(one.bound for one in found.profile) == pytest.approx(found.opt.lower_empirical)
+
+
+def test_needs__errors_on_stored_rows_and_slabs_on_mapped_ones() -> None:
+    block = stored(ROWS)
+    one = certification(MAP, Plane(AXIS, 0.25))
+    digest, (errors, slabs) = one.needs().map(block)
+    raw = one.halfspace
+    assert errors.n_errors == np.count_nonzero(
+        (block.X @ raw.normal + raw.offset >= 0) != (block.y > 0)
+    )
+    # the halfspace has a threshold among mapped rows: stored rows count it, slabs are about 0
+    assert errors.n_errors == Plane(AXIS, 0.25).errors(ROWS.X, ROWS.y)
+    assert errors.n_errors != Plane(AXIS).errors(ROWS.X, ROWS.y)
+    expected = tuple(reduction.map(ROWS) for reduction in one.slabs(AXIS))
+    assert_close(slabs, expected, scale=float(N_ROWS))
+    assert digest == RowDigest().map(block)
+
+
+def test_certificate__in_another_position_is_that_of_the_rows_there() -> None:
+    there = measure(certification(Identity(), Plane(AXIS)), ROWS)
+    here = measure(certification(MAP, Plane(AXIS)), stored(ROWS))
+    assert (here.n_rows, here.n_errors) == (there.n_rows, there.n_errors)
+    assert here.opt.lower_empirical == pytest.approx(there.opt.lower_empirical, rel=1e-3)
+    assert here.direction == there.direction
+    assert here.digest != there.digest  # of stored rows
+
+
+def test_of__takes_directions_to_the_position_and_the_rest_from_the_configuration() -> None:
+    block = stored(ROWS)
+    source = open_source((block.X, block.y))
+    config = RunConfig(certificate_rows=1 << 16, seed=7, memory_limit=1 << 28)
+    halfspace = Halfspace.of(MAP.pull_back(Plane(np.array([3.0, 4.0]), 0.1)))
+    one = Certification.of(source, config, halfspace, MAP, 0.07)
+    np.testing.assert_allclose(one.directions[0], [0.6, 0.8])
+    assert (one.error, one.seed, one.memory_limit) == (0.07, 7, 1 << 28)
+    assert one.degree == 6
+    assert one.share == 1.0  # fewer rows than asked for
+    assert Certification.of(source, RunConfig(certificate_degree=2), halfspace, MAP, 0.1).degree == 2
+
+
+def near(seed: int = 3) -> Block:
+    """Labels next to the boundary are wrong: slabs along other directions give poorer bounds."""
+    block = draw(seed)
+    y = np.where(block.X[:, 0] >= 0, 1, -1).astype(np.int8)
+    y[np.abs(block.X[:, 0]) < 0.06] *= -1
+    return Block(block.X, y, block.rows)
+
+
+def test_looking_from__keeps_the_better_bound() -> None:
+    block = near()
+    turned = np.array([math.cos(0.3), math.sin(0.3)])
+    own = certification(Identity(), Plane(turned))
+    other = certification(Identity(), Plane(AXIS), halfspace=own.halfspace)
+    alone, beside = measure(own, block), measure(other, block)
+    assert beside.opt.lower_empirical > 1.1 * alone.opt.lower_empirical
+    for both in (own.looking_from(AXIS), other.looking_from(turned)):
+        found = measure(both, block)
+        assert found.opt.lower_empirical == pytest.approx(beside.opt.lower_empirical, rel=1e-3)
+        assert found.direction == tuple(AXIS)
+        # errors are those of the halfspace, wherever slabs are cut
+        assert found.n_errors == alone.n_errors == Plane(turned).errors(block.X, block.y)
+
+
+def test_looking_from__gives_a_direction_up_that_does_not_fit_in_memory() -> None:
+    one = certification(Identity(), Plane(AXIS), degree=2)
+    coarsest = _coarsest_nbytes(one)
+    # room for the coarsest slabs of one direction, but not of two
+    tight = dataclasses.replace(one, memory_limit=2 * PARTIALS_AT_ONCE * coarsest)
+    assert tight.slabs(AXIS)
+    assert tight.looking_from(AXIS) is tight
+    roomy = dataclasses.replace(one, memory_limit=4 * PARTIALS_AT_ONCE * coarsest)
+    assert len(roomy.looking_from(AXIS).directions) == 2
+
+
+def _coarsest_nbytes(one: Certification) -> int:
+    """Of one partial, by giving less and less memory."""
+    found = None
+    limit = one.memory_limit
+    while slabs := dataclasses.replace(one, memory_limit=limit).slabs(AXIS):
+        found, limit = slabs[-1].partial_nbytes(2), limit * 9 // 10
+    assert found is not None
+    return found
+
+
+def test_slabs__get_coarser_with_less_memory_and_the_bound_stays_a_bound() -> None:
+    counts = []
+    for limit in (1 << 30, 1 << 21, 1 << 19):
+        one = certification(Identity(), Plane(AXIS), memory_limit=limit)
+        found = measure(one, ROWS)
+        counts.append(found.n_slabs[0])
+        assert 0 < found.opt.lower_empirical <= RATE * 1.1
+        assert all(
+            PARTIALS_AT_ONCE * slabs.partial_nbytes(2) <= limit // 2 for slabs in one.slabs(AXIS)
+        )
+    assert counts[0] > counts[-1]
+    assert counts == sorted(counts, reverse=True)
+
+
+def test_slabs__of_an_earlier_pass_are_taken_again_whatever_the_memory() -> None:
+    small = measure(certification(Identity(), Plane(AXIS), memory_limit=1 << 19), ROWS)
+    again = certification(
+        Identity(),
+        Plane(AXIS),
+        n_slabs=small.n_slabs,
+        claimed=small.opt.lower_empirical,
+        degree=small.degree,
+    )
+    found = measure(again, ROWS)
+    assert found.n_slabs == small.n_slabs
+    assert found.opt.lower_empirical == pytest.approx(small.opt.lower_empirical, rel=1e-3)
+
+
+def test_windows__errors_and_moments_are_of_the_same_rows_and_the_digest_of_all() -> None:
+    one = certification(Identity(), Plane(AXIS), share=0.5, seed=4)
+    found = measure(one, ROWS)
+    windows = uniforms_at(4, Stream.CERTIFICATE, np.arange(N_ROWS // WINDOW_ROWS + 1)) < 0.5
+    taken = windows[ROWS.rows // WINDOW_ROWS]
+    assert found.n_rows == np.count_nonzero(taken)
+    assert 0 < found.n_rows < N_ROWS
+    assert found.n_errors == Plane(AXIS).errors(ROWS.X[taken], ROWS.y[taken])
+    assert (found.share, found.seed) == (0.5, 4)
+    assert found.digest == measure(dataclasses.replace(one, share=1.0), ROWS).digest
+
+
+def test_needs__nothing_fits_and_the_message_says_what_helps() -> None:
+    one = certification(Identity(), Plane(AXIS), memory_limit=1_000)
+    with pytest.raises(MemoryBudgetError) as caught:
+        one.needs()
+    said = str(caught.value)
+    assert re.match(r"memory_limit: 0 MiB; the coarsest slabs of a certificate of 2 features", said)
+    assert said.endswith("raise memory_limit, or do without a certificate (certificate_degree 0)")
+
+
+@pytest.mark.parametrize("degree", [2, "auto"])
+def test_require_room__refuses_before_anything_is_read(degree: int | str) -> None:
+    config = RunConfig(memory_limit=1 << 20, certificate_degree=degree)
+    with pytest.raises(MemoryBudgetError) as caught:
+        require_room(100, config)
+    need = re.match(
+        r"memory_limit: 1 MiB; the coarsest slabs of a certificate of 100 features take (\d+) MiB; "
+        r"raise memory_limit, or do without a certificate \(certificate_degree 0\)$",
+        str(caught.value),
+    )
+    assert need
+    # what it asks for is enough
+    require_room(100, RunConfig(memory_limit=int(need[1]) << 20))
+    require_room(100, RunConfig(memory_limit=1 << 20, certificate_degree=0))
+    require_room(3, config)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 10, 40])
+def test_require_room__where_it_lets_through_slabs_fit(dim: int) -> None:
+    axis = np.eye(1, dim)[0]
+    for limit in np.geomspace(1 << 20, 1 << 26, 12).astype(int).tolist():
+        try:
+            require_room(dim, RunConfig(memory_limit=limit))
+        except MemoryBudgetError:
+            continue
+        for error in (0.0, 0.001, 0.3):
+            one = certification(Identity(), Plane(axis), memory_limit=limit, error=error, degree=4)
+            assert one.slabs(axis)
+
+
+def test_run__measures_beside_in_the_same_read() -> None:
+    one = certification(Identity(), Plane(AXIS), degree=2)
+    source = open_source((ROWS.X, ROWS.y))
+    with open_engine("serial", None) as engine:
+        run = Run(engine, 1 << 30, 8, ignore)
+        alone, nothing = one.run(run, source, tau=0.01)
+        both, digest = one.run(run, source, tau=0.01, beside=RowDigest(), name="again")
+    assert [record.name for record in run.passes] == ["certificate", "again"]
+    assert nothing is None
+    assert both == alone
+    assert digest.text == alone.digest
+    assert alone.opt == measure(one, ROWS).opt
+
+
+@pytest.mark.parametrize(
+    ("rate", "n_rows", "degree", "code"),
+    [
+        (0.0, 2_000, 4, AdviceCode.TIGHT),
+        (0.05, N_ROWS, 6, AdviceCode.TIGHT),
+        (0.05, 1_000, 2, AdviceCode.MORE_ROWS),
+        (0.05, N_ROWS, 2, AdviceCode.HIGHER_DEGREE),
+    ],
+)
+def test_advice__says_what_would_tighten_the_bound(
+    rate: float, n_rows: int, degree: int, code: AdviceCode
+) -> None:
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((n_rows, 2))
+    y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
+    y[rng.random(n_rows) < rate] *= -1
+    one = certification(Identity(), Plane(AXIS), degree=degree)
+    found = measure(one, Block(X, y, np.arange(n_rows)))
+    assert found.advice.code is code
+    if code is AdviceCode.MORE_ROWS:
+        assert found.advice.rows == math.ceil(30 * 4 / found.error) > n_rows
+    if code is AdviceCode.HIGHER_DEGREE:
+        assert found.advice.degree == 4
+    if rate == 0:
+        assert (found.opt.lower_empirical, found.ratio) == (0.0, None)
+
+
+def test_certificate_degree__auto_is_6_for_few_features() -> None:
+    assert [certificate_degree("auto", dim) for dim in (1, 2, 6, 7, 10, 50)] == [6, 6, 6, 4, 4, 4]
+    assert certificate_degree(8, 50) == 8
+
+
+def test_certificate_share__auto_is_all_rows_until_there_are_enough() -> None:
+    assert certificate_share("auto", n_rows=2**23, dim=10, error=0.05) == 1
+    assert certificate_share("auto", n_rows=2**24, dim=10, error=0.05) == 0.5
+    assert certificate_share("all", n_rows=10**12, dim=10, error=0.05) == 1
+    assert certificate_share(10**6, n_rows=10**8, dim=10, error=0.05) == 0.01

@@ -1,0 +1,280 @@
+"""Checkpoints: what is saved comes back, what is damaged is told, and memory may change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streamhalf
+from streamhalf import DataError, FitResult, UsageError
+from streamhalf.data import opening
+from streamhalf.data.block import Block
+from streamhalf.engine.checkpoint import MANIFEST, Checkpoint
+from streamhalf.engine.job import Counted
+from streamhalf.events import PassStarted
+from streamhalf.folders import Folder
+from streamhalf.kernels.plane import Plane
+from streamhalf.records import PassRecord, Resumed
+from streamhalf.reductions import REDUCTIONS, LabelCounts, RowDigest, SlabCovariance
+from tests.comparing import comparable
+from tests.laws import DIM, EXAMPLES, assert_identical
+from tests.strategies import make_block
+
+IDENTITY = {"data": "abc", "seed": 3}
+BLOCK = make_block(60, DIM, seed=1)
+
+
+def open_folder(
+    path: Path, *, resume: bool = False, memory_limit: int = 100, **changes: Any
+) -> Checkpoint:
+    return Checkpoint(
+        Folder(str(path)), IDENTITY | changes, memory_limit=memory_limit, resume=resume
+    )
+
+
+def record_of(name: str) -> PassRecord:
+    return PassRecord(name, 60, 1, 60, 0.5)
+
+
+def save(checkpoint: Checkpoint, reduction: Any, name: str = "one", block: Block = BLOCK) -> Any:
+    partial = reduction.map(block)
+    checkpoint.save(reduction, Counted(block.n_rows, partial), record_of(name))
+    return partial
+
+
+@pytest.mark.parametrize("cls", REDUCTIONS, ids=lambda cls: cls.__name__)
+def test_round_trip__every_partial_comes_back_bit_by_bit(cls: type, tmp_path: Path) -> None:
+    reduction = EXAMPLES[cls]
+    partial = save(open_folder(tmp_path), reduction)
+    again = open_folder(tmp_path, resume=True)
+    assert again.n_passes == 1
+    counted, record = again.load(0, "one", reduction, DIM)
+    assert counted.n_rows == 60
+    assert record == record_of("one")
+    assert type(counted.partial) is type(partial)
+    assert_identical(counted.partial, partial)
+    assert_identical(reduction.finalize(counted.partial), reduction.finalize(partial))
+    assert again.load(1, "two", reduction, DIM) is None
+
+
+def test_round_trip__a_digest_may_have_its_highest_bit_set(tmp_path: Path) -> None:
+    checkpoint, reduction = open_folder(tmp_path), RowDigest()
+    blocks = [make_block(20, DIM, seed=seed) for seed in range(8)]
+    partials = [
+        save(checkpoint, reduction, f"pass {i}", block) for i, block in enumerate(blocks)
+    ]
+    again = open_folder(tmp_path, resume=True)
+    for i, partial in enumerate(partials):
+        counted, _ = again.load(i, f"pass {i}", reduction, DIM)
+        assert counted.partial == partial
+
+
+def test_folder__that_holds_a_run_is_not_used_by_accident(tmp_path: Path) -> None:
+    save(open_folder(tmp_path), LabelCounts())
+    with pytest.raises(UsageError, match="holds a run already; add --resume to go on with it"):
+        open_folder(tmp_path)
+    with pytest.raises(UsageError, match=r"is of another run: seed \(was 3, is 4\)"):
+        open_folder(tmp_path, resume=True, seed=4)
+
+
+def test_folder__files_are_plain_and_nothing_else(tmp_path: Path) -> None:
+    checkpoint = open_folder(tmp_path)
+    save(checkpoint, LabelCounts())
+    save(checkpoint, EXAMPLES[SlabCovariance], "two")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        MANIFEST,
+        "pass-000.npz",
+        "pass-001.npz",
+    ]
+    for file in ("pass-000.npz", "pass-001.npz"):
+        with np.load(tmp_path / file, allow_pickle=False) as arrays:
+            assert all(arrays[name].dtype.kind in "iuf" for name in arrays)
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def change_manifest(path: Path, **changes: Any) -> None:
+    manifest = json.loads((path / MANIFEST).read_text())
+    manifest["passes"][0] |= changes
+    (path / MANIFEST).write_text(json.dumps(manifest))
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "flipped": (lambda path: flip(path / "pass-000.npz"), "pass-000.npz is missing or damaged"),
+    "missing": (lambda path: (path / "pass-000.npz").unlink(), "is missing or damaged"),
+    "empty": (lambda path: (path / "pass-000.npz").write_bytes(b""), "is missing or damaged"),
+    "manifest cut": (lambda path: (path / MANIFEST).write_text("{"), "manifest.json is not JSON"),
+    "rows of text": (lambda path: change_manifest(path, n_rows="all"), r"passes\[0\]\.n_rows"),
+    "another file": (lambda path: change_manifest(path, file="../x"), "file '../x' is not pass 0"),
+}
+
+
+@pytest.mark.parametrize("memory_limit", [100, 200])
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage__is_told_and_nothing_is_made_up(
+    name: str, memory_limit: int, tmp_path: Path
+) -> None:
+    act, message = DAMAGE[name]
+    save(open_folder(tmp_path), LabelCounts())
+    act(tmp_path)
+    with pytest.raises(DataError, match=message):
+        open_folder(tmp_path, resume=True, memory_limit=memory_limit).load(
+            0, "one", LabelCounts(), DIM
+        )
+
+
+def test_pass__of_another_name_is_refused(tmp_path: Path) -> None:
+    save(open_folder(tmp_path), LabelCounts(), "other")
+    with pytest.raises(DataError, match="is of pass 'other', but 'one' is next"):
+        open_folder(tmp_path, resume=True).load(0, "one", LabelCounts(), DIM)
+
+
+def test_arrays__of_another_shape_are_refused(tmp_path: Path) -> None:
+    save(open_folder(tmp_path), LabelCounts())
+    with pytest.raises(DataError, match="does not hold the arrays of its pass"):
+        open_folder(tmp_path, resume=True).load(0, "one", EXAMPLES[SlabCovariance], DIM)
+
+
+def slabs(*edges: float) -> SlabCovariance:
+    return SlabCovariance((Plane(np.eye(DIM)[0]),), np.array(edges))
+
+
+def test_memory__passes_that_were_cut_to_another_one_are_forgotten(tmp_path: Path) -> None:
+    checkpoint = open_folder(tmp_path)
+    save(checkpoint, LabelCounts(), "initial")
+    save(checkpoint, slabs(-1.0, 0.0, 1.0), "final")
+    save(checkpoint, LabelCounts(), "labels")
+    again = open_folder(tmp_path, resume=True, memory_limit=200)
+    assert again.load(0, "initial", LabelCounts(), DIM) is not None
+    # as many slabs, so the arrays would fit; but other slabs
+    assert again.load(1, "final", slabs(-2.0, 0.0, 2.0), DIM) is None
+    assert again.n_passes == 1
+    partial = save(again, slabs(-2.0, 0.0, 2.0), "final")
+    assert again.load(2, "labels", LabelCounts(), DIM) is None
+    # what was made again is what a third run finds
+    third = open_folder(tmp_path, resume=True, memory_limit=200)
+    assert third.n_passes == 2
+    assert_identical(third.load(1, "final", slabs(-2.0, 0.0, 2.0), DIM)[0].partial, partial)
+
+
+def test_memory__another_batch_is_forgotten_and_an_equal_one_kept(tmp_path: Path) -> None:
+    save(open_folder(tmp_path), slabs(0.0), "final")
+    for name, found in (("final-1", False), ("final", True)):
+        again = open_folder(tmp_path, resume=True, memory_limit=200)
+        assert (again.load(0, name, slabs(0.0), DIM) is not None) is found
+
+
+def test_memory__the_same_limit_takes_what_is_there(tmp_path: Path) -> None:
+    # parameters may differ in their last bits on another machine: not a reason to refuse
+    save(open_folder(tmp_path), slabs(-1.0, 1.0), "final")
+    nearly = slabs(-1.0, np.nextafter(1.0, 2.0))
+    assert open_folder(tmp_path, resume=True).load(0, "final", nearly, DIM) is not None
+
+
+# ------------------------------------------------------------------------------ whole runs
+
+DIMENSION, LIMITS = 12, (256 << 20, 5 << 20)
+
+
+@pytest.fixture
+def data(small_blocks: None, monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
+    """Rows in many small blocks, so that what a pass needs is its partials."""
+    monkeypatch.setattr(opening, "IN_MEMORY_CHUNK_ROWS", 4_000)
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((70_000, DIMENSION)).astype(np.float32)
+    y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
+    y[rng.random(len(y)) < 0.05] *= -1
+    return X, y
+
+
+def fit(data: Any, memory_limit: int, **options: Any) -> tuple[FitResult, list[str]]:
+    """The result, and the passes that were made for it."""
+    made: list[str] = []
+
+    def note(event: Any) -> None:
+        if isinstance(event, PassStarted):
+            made.append(event.name)
+
+    result = streamhalf.fit(
+        data,
+        eps=0.25,
+        rows="reuse",
+        certificate_degree=2,
+        scheduler="serial",
+        memory_limit=memory_limit,
+        observer=note,
+        **options,
+    )
+    return result, made
+
+
+def test_resume__a_finished_run_reads_nothing(data: Any, tmp_path: Path) -> None:
+    first, made = fit(data, LIMITS[0], checkpoint=tmp_path / "saved")
+    assert made == [record.name for record in first.passes]
+    again, made = fit(data, LIMITS[0], checkpoint=tmp_path / "saved", resume=True)
+    assert made == []
+    assert comparable(again) == comparable(first)
+
+
+@pytest.mark.parametrize(("before", "after"), [LIMITS, LIMITS[::-1]], ids=["less", "more"])
+def test_resume__with_another_memory_gives_what_that_memory_gives(
+    data: Any, tmp_path: Path, before: int, after: int
+) -> None:
+    plain, all_passes = fit(data, after)
+    first, _ = fit(data, before, checkpoint=tmp_path / "saved")
+    # the memory matters: passes are cut to it
+    assert [one.name for one in first.passes] != all_passes or (
+        first.certificate.n_slabs != plain.certificate.n_slabs
+    )
+    resumed, made = fit(data, after, checkpoint=tmp_path / "saved", resume=True)
+    assert comparable(resumed) == comparable(plain)
+    # what does not depend on it is not made again
+    assert made
+    assert "initial" not in made
+    assert made == all_passes[-len(made) :]
+    third, made = fit(data, after, checkpoint=tmp_path / "saved", resume=True)
+    assert made == []
+    assert comparable(third) == comparable(plain)
+
+
+def test_resume__says_what_it_goes_on_from(data: Any, tmp_path: Path) -> None:
+    first, _ = fit(data, LIMITS[0], checkpoint=tmp_path / "saved")
+    told: list[Any] = []
+    streamhalf.fit(
+        data,
+        eps=0.25,
+        rows="reuse",
+        certificate_degree=2,
+        scheduler="serial",
+        memory_limit=LIMITS[0],
+        checkpoint=tmp_path / "saved",
+        resume=True,
+        observer=told.append,
+    )
+    assert told[0].notices == (Resumed(str(tmp_path / "saved"), len(first.passes)),)
+
+
+def test_resume__an_interrupted_run_goes_on_where_it_stopped(data: Any, tmp_path: Path) -> None:
+    class Interrupted(Exception):
+        pass
+
+    def stop(event: Any) -> None:
+        if isinstance(event, PassStarted) and event.name == "update-2":
+            raise Interrupted
+
+    options = {"eps": 0.25, "rows": "reuse", "certificate_degree": 2, "scheduler": "serial"}
+    limit = {"memory_limit": LIMITS[0]}
+    with pytest.raises(Interrupted):
+        streamhalf.fit(data, checkpoint=tmp_path / "saved", observer=stop, **options, **limit)
+    resumed, made = fit(data, LIMITS[0], checkpoint=tmp_path / "saved", resume=True)
+    assert made[0] == "update-2"
+    assert comparable(resumed) == comparable(fit(data, LIMITS[0])[0])
