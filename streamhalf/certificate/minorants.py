@@ -88,26 +88,17 @@ class Proposal:
         return np.where(self.active, coefficients / self.scale**powers, 0.0)
 
 
-def fit_minorants(moments: Array, tau: Array) -> Array:
-    """Certified minorants of 1{t < tau}, the best for the given moments.
+def propose_minorants(moments: Array, tau: Array) -> Proposal:
+    """Interpolate 1{t < tau} at the best nodes for the given moments.
 
     Parameters
     ----------
     moments
         Raw moments 0, ..., k of one law per row, k even; they steer the choice and nothing else:
-        the result is below the indicator whatever they are.
+        what is certified is below the indicator whatever they are.
     tau
         Threshold of each row.
-
-    Returns
-    -------
-    Coefficients of 1, t, ..., t^k, one row per threshold.
     """
-    return propose_minorants(moments, tau).certified()
-
-
-def propose_minorants(moments: Array, tau: Array) -> Proposal:
-    """Interpolate at the best nodes for the given moments; arguments as for `fit_minorants`."""
     scale = np.sqrt(np.maximum(moments[:, 2], 1e-12))
     scaled = np.clip(tau / scale, SMALLEST_TAU, LARGEST_TAU)
     laws = moments.T / scale ** np.arange(moments.shape[1])[:, None]

@@ -11,6 +11,7 @@ from streamhalf.kernels.frame import Frame
 from streamhalf.records import AcceptanceRate, Evidence, Judgement
 from streamhalf.reductions.label_counts import LabelCounts, LabelCountsResult
 from streamhalf.testers.base import (
+    ALONG,
     Context,
     TesterWords,
     judgement,
@@ -32,12 +33,7 @@ class AcceptanceTester:
     name: ClassVar[str] = "acceptance"
     share: ClassVar[float] = 0.25
     words: ClassVar[Mapping[str, TesterWords]] = {
-        name: TesterWords(
-            asks="Are as many rows near the boundary as there should be?",
-            failure="Along the halfspace the features are not Gaussian.",
-            remedy="Look at the slab named above: a cluster, a gap or a rounded feature shows up "
-            "there.",
-        )
+        name: TesterWords("Are as many rows near the boundary as there should be?", *ALONG)
     }
 
     @classmethod

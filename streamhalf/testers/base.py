@@ -81,6 +81,13 @@ class TesterWords:
     remedy: str
 
 
+ALONG = (
+    "Along the halfspace the features are not Gaussian.",
+    "Look at the slab named above: a cluster, a gap or a rounded feature shows up there.",
+)
+"""What it means when a tester along a candidate fails, and what to do."""
+
+
 class Tester(Protocol):
     """A test of the rows of one pass; frozen, made by `of`.
 

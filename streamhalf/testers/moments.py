@@ -46,6 +46,12 @@ WIDE_DIM = 64
 """Above this many features, degree k is tested on a sketch."""
 
 _SHOWN = 5
+_QUESTIONS = {
+    "largest moment": "Do averages of products of features match those of a Gaussian?",
+    "second moment": "Is the spread the same in every direction?",
+    "quadratics": "Do squares and products of features vary as they should? The guarantee does not "
+    "rest on it: an extra test, judged where the rows suffice for it.",
+}
 _FAILURE = "Mean, scale, correlation or shape of the features differs from a standard Gaussian."
 _REMEDY = "Whitening cures means and covariances; transform the features, or use another method."
 
@@ -79,20 +85,7 @@ class MomentTester:
     name: ClassVar[str] = "moments"
     share: ClassVar[float] = 0.75
     words: ClassVar[Mapping[str, TesterWords]] = {
-        "largest moment": TesterWords(
-            asks="Do averages of products of features match those of a Gaussian?",
-            failure=_FAILURE,
-            remedy=_REMEDY,
-        ),
-        "second moment": TesterWords(
-            asks="Is the spread the same in every direction?", failure=_FAILURE, remedy=_REMEDY
-        ),
-        "quadratics": TesterWords(
-            asks="Do squares and products of features vary as they should? The guarantee does not "
-            "rest on it: an extra test, judged where the rows suffice for it.",
-            failure=_FAILURE,
-            remedy=_REMEDY,
-        ),
+        name: TesterWords(asks, _FAILURE, _REMEDY) for name, asks in _QUESTIONS.items()
     }
 
     @classmethod
@@ -111,13 +104,9 @@ class MomentTester:
         )
 
     @property
-    def n_tests(self) -> int:
-        """How many statistics are judged."""
-        return 2 if self.degree == 2 else 3
-
-    @property
     def _share(self) -> float:
-        return self.tau / self.n_tests
+        """Of one of the two or three statistics."""
+        return self.tau / (2 if self.degree == 2 else 3)
 
     def needs(self) -> Reduction[Any, Any]:
         """The statistic that is judged."""

@@ -20,7 +20,7 @@ from streamhalf.records import Evidence, Judgement, SlabSecondMoment, replace
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.slab_covariance import SlabCovariance, SlabCovarianceResult
 from streamhalf.reductions.windowed import Windowed
-from streamhalf.testers.base import Context, Stage, TesterWords, judgement
+from streamhalf.testers.base import ALONG, Context, Stage, TesterWords, judgement
 from streamhalf.testers.slab_mass import finest_half_count
 
 COVARIANCE_LIMIT = 2.0
@@ -70,12 +70,7 @@ class SlabCovarianceTester:
     name: ClassVar[str] = "slab covariance"
     share: ClassVar[float] = 0.5
     words: ClassVar[Mapping[str, TesterWords]] = {
-        name: TesterWords(
-            asks="Is the spread bounded in every slice along the candidate?",
-            failure="Along the halfspace the features are not Gaussian.",
-            remedy="Look at the slab named above: a cluster, a gap or a rounded feature shows up "
-            "there.",
-        )
+        name: TesterWords("Is the spread bounded in every slice along the candidate?", *ALONG)
     }
 
     @classmethod

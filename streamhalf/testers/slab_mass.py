@@ -20,6 +20,7 @@ from streamhalf.kernels.slabs import gaussian_masses
 from streamhalf.records import Evidence, Judgement, Outcome, SlabShare
 from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
 from streamhalf.testers.base import (
+    ALONG,
     Context,
     Stage,
     TesterWords,
@@ -61,12 +62,7 @@ class SlabMassTester:
     name: ClassVar[str] = "slab mass"
     share: ClassVar[float] = 0.5
     words: ClassVar[Mapping[str, TesterWords]] = {
-        name: TesterWords(
-            asks="Is the histogram along the candidate a Gaussian bell?",
-            failure="Along the halfspace the features are not Gaussian.",
-            remedy="Look at the slab named above: a cluster, a gap or a rounded feature shows up "
-            "there.",
-        )
+        name: TesterWords("Is the histogram along the candidate a Gaussian bell?", *ALONG)
     }
 
     @classmethod
