@@ -261,7 +261,7 @@ def test_from_json__what_is_nested_too_deeply_is_told() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    with pytest.raises(DataError, match="run.json: "):
+    with pytest.raises(DataError, match=r"run\.json: "):
         from_json(MomentTestResult, {"schema": deep}, where="run.json")
 
 

@@ -120,9 +120,7 @@ class Checkpoint:
         partial = _rebuild(template, iter(_unpack(content, expected, where)))
         return Counted(saved.n_rows, partial), saved.record
 
-    def save(
-        self, reduction: Reduction[Any, Any], counted: Counted, record: PassRecord
-    ) -> None:
+    def save(self, reduction: Reduction[Any, Any], counted: Counted, record: PassRecord) -> None:
         """Write a pass, then the manifest that names it."""
         content = _pack(list(_leaves(counted.partial)))
         file = _file_name(len(self._passes))

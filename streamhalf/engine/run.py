@@ -62,23 +62,23 @@ class Run:
         )
         if source.reader.defers_checks:
             self._note_parts(plan)
-        if self.checkpoint is not None:
-            if saved := self.checkpoint.load(len(self.passes), name, reduction, source.dim):
-                counted, record = saved
-                if counted.n_rows != plan.n_rows:
-                    raise DataError(
-                        f"checkpoint: pass {name!r} holds {counted.n_rows} rows of {plan.n_rows}; "
-                        "remove the folder and start anew"
-                    )
-                self.passes.append(record)
-                self.observer(PassEnded(record))
-                return reduction.finalize(counted.partial)
+        kept = self.checkpoint
+        if kept and (saved := kept.load(len(self.passes), name, reduction, source.dim)):
+            counted, record = saved
+            if counted.n_rows != plan.n_rows:
+                raise DataError(
+                    f"checkpoint: pass {name!r} holds {counted.n_rows} rows of {plan.n_rows}; "
+                    "remove the folder and start anew"
+                )
+            self.passes.append(record)
+            self.observer(PassEnded(record))
+            return reduction.finalize(counted.partial)
         result, record = run_pass(
             self.engine,
             plan,
             memory_limit=self.memory_limit,
             observer=self.observer,
-            save=None if self.checkpoint is None else partial(self.checkpoint.save, reduction),
+            save=None if kept is None else partial(kept.save, reduction),
         )
         self.passes.append(record)
         return result

@@ -99,9 +99,7 @@ class Script:
     def conclude(self, update: LocalizedUpdate) -> UpdateOutcome:
         step = self.share * update.frame.delta
         accepted = round(self.accepted * 10**9)
-        return UpdateOutcome(
-            self.judgements, update.frame.plane, step, self.overlap, 1, accepted
-        )
+        return UpdateOutcome(self.judgements, update.frame.plane, step, self.overlap, 1, accepted)
 
 
 @pytest.fixture

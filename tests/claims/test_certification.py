@@ -77,9 +77,7 @@ def test_certificate__bounds_what_any_halfspace_through_the_centre_errs_on() -> 
     assert found.error == wrong / N_ROWS
     # a dense search over directions: no bound may exceed what is reached
     angles = np.linspace(0, 2 * math.pi, 720, endpoint=False)
-    best = min(
-        Plane(np.array([math.cos(a), math.sin(a)])).errors(ROWS.X, ROWS.y) for a in angles
-    )
+    best = min(Plane(np.array([math.cos(a), math.sin(a)])).errors(ROWS.X, ROWS.y) for a in angles)
     assert 0.8 * RATE < found.opt.lower_empirical <= best / N_ROWS
     assert found.ratio == found.error / found.opt.lower_empirical
     shift = math.sqrt(math.log(100) / (2 * N_ROWS))
@@ -124,7 +122,9 @@ def test_of__takes_directions_to_the_position_and_the_rest_from_the_configuratio
     assert (one.error, one.seed, one.memory_limit) == (0.07, 7, 1 << 28)
     assert one.degree == 6
     assert one.share == 1.0  # fewer rows than asked for
-    assert Certification.of(source, RunConfig(certificate_degree=2), halfspace, MAP, 0.1).degree == 2
+    assert (
+        Certification.of(source, RunConfig(certificate_degree=2), halfspace, MAP, 0.1).degree == 2
+    )
 
 
 def near(seed: int = 3) -> Block:

@@ -65,9 +65,7 @@ def test_round_trip__every_partial_comes_back_bit_by_bit(cls: type, tmp_path: Pa
 def test_round_trip__a_digest_may_have_its_highest_bit_set(tmp_path: Path) -> None:
     checkpoint, reduction = open_folder(tmp_path), RowDigest()
     blocks = [make_block(20, DIM, seed=seed) for seed in range(8)]
-    partials = [
-        save(checkpoint, reduction, f"pass {i}", block) for i, block in enumerate(blocks)
-    ]
+    partials = [save(checkpoint, reduction, f"pass {i}", block) for i, block in enumerate(blocks)]
     again = open_folder(tmp_path, resume=True)
     for i, partial in enumerate(partials):
         counted, _ = again.load(i, f"pass {i}", reduction, DIM)
@@ -264,16 +262,13 @@ def test_resume__says_what_it_goes_on_from(data: Any, tmp_path: Path) -> None:
 
 
 def test_resume__an_interrupted_run_goes_on_where_it_stopped(data: Any, tmp_path: Path) -> None:
-    class Interrupted(Exception):
-        pass
-
     def stop(event: Any) -> None:
         if isinstance(event, PassStarted) and event.name == "update-2":
-            raise Interrupted
+            raise KeyboardInterrupt
 
     options = {"eps": 0.25, "rows": "reuse", "certificate_degree": 2, "scheduler": "serial"}
     limit = {"memory_limit": LIMITS[0]}
-    with pytest.raises(Interrupted):
+    with pytest.raises(KeyboardInterrupt):
         streamhalf.fit(data, checkpoint=tmp_path / "saved", observer=stop, **options, **limit)
     resumed, made = fit(data, LIMITS[0], checkpoint=tmp_path / "saved", resume=True)
     assert made[0] == "update-2"

@@ -16,7 +16,13 @@ from tests.strategies import Block
 
 
 def make_tester(dim: int, **changes) -> MomentTester:
-    values = {"dim": dim, "degree": 4, "moment_tolerance": 0.1, "spectral_tolerance": 0.3, "tau": 0.01}
+    values = {
+        "dim": dim,
+        "degree": 4,
+        "moment_tolerance": 0.1,
+        "spectral_tolerance": 0.3,
+        "tau": 0.01,
+    }
     return MomentTester(**(values | changes))
 
 

@@ -21,7 +21,7 @@ def test_identity__is_what_a_record_without_numbers_stands_for() -> None:
 
 
 def test_registry__has_a_map_for_every_position() -> None:
-    assert ROW_MAPS == (Identity, Isotropic)
+    assert (Identity, Isotropic) == ROW_MAPS
     records = (PositionRecord(), Isotropic(np.zeros(1), np.eye(1)).record)
     assert [type(row_map(record)) for record in records] == list(ROW_MAPS)
     assert {record.kind for record in records} == set(Position)

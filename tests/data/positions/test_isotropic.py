@@ -182,9 +182,7 @@ def test_not_strict__a_constant_feature_is_mapped_to_0(value: float, dtype: str)
     white = whiten(X, strict=False)
     # what rounds in the constant is multiplied by 0
     np.testing.assert_array_equal(white[:, 2], 0)
-    np.testing.assert_allclose(
-        np.cov(white.T, bias=True), np.diag([1.0, 1.0, 0.0, 1.0]), atol=2e-4
-    )
+    np.testing.assert_allclose(np.cov(white.T, bias=True), np.diag([1.0, 1.0, 0.0, 1.0]), atol=2e-4)
 
 
 def test_not_strict__a_dependent_direction_is_mapped_to_0() -> None:
