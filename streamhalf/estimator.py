@@ -30,7 +30,7 @@ from streamhalf.records import (
     Verdict,
 )
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
-from streamhalf.report.terminal import fit_sentence
+from streamhalf.report.words import fit_sentence
 from streamhalf.settings import check_names
 
 try:

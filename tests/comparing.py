@@ -15,7 +15,6 @@ def comparable(result: FitResult | Path) -> str:
     if isinstance(result, Path):
         document = json.loads(result.read_text())
     else:
-        assert isinstance(result, FitResult)
         document = json.loads(json.dumps(to_json(result)))
     return json.dumps(_stripped(document), sort_keys=True)
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import zarr
 from distributed import Client, LocalCluster
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from numpy.typing import NDArray
 
 from streamhalf.data import source
 
 # how long an example takes says more about the machine than about the code
-settings.register_profile("patient", deadline=None)
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 StoreWriter = Callable[..., Path]

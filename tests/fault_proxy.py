@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
+from tests.waiting import PATIENCE
+
 _ERROR = (
     b"HTTP/1.1 %d Fault\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n"
     b"Connection: close\r\n\r\n%b"
@@ -19,7 +21,7 @@ _QUANTUM = 1 << 16
 
 
 class FaultProxy:
-    """Forwards bytes to a port of loopback; each fault lasts until its time is over.
+    """Forwards bytes to a port of loopback; each fault lasts for a time, once a request meets it.
 
     Every connection carries one request and is closed after it, so that a fault meets each
     request and not only the first of a connection that is kept.
@@ -29,16 +31,24 @@ class FaultProxy:
         self.target_port = target_port
         self.port = 0
         self.faults: list[str] = []
-        self._fault, self._until, self._about = "", 0.0, ""
+        self._fault, self._seconds, self._about = "", 0.0, ""
+        self._until: float | None = None
         self._stop: Callable[[], Any] = lambda: None
 
     def fail(self, fault: str, *, seconds: float, about: str = "") -> None:
-        """Begin a fault: refuse, stall, or a status code; only for request lines with `about`."""
-        self._fault, self._until, self._about = fault, time.monotonic() + seconds, about
+        """Begin a fault: refuse, stall, or a status code; only for request lines with `about`.
+
+        Its time begins with the first request that meets it, however long a busy machine takes.
+        """
+        self._seconds, self._about, self._until = seconds, about, None
+        self._fault = fault
 
     def _failing(self, line: str = "") -> str:
-        active = time.monotonic() < self._until and self._about in line
-        return self._fault if active else ""
+        if not self._fault or self._about not in line:
+            return ""
+        if self._until is None:
+            self._until = time.monotonic() + self._seconds
+        return self._fault if time.monotonic() < self._until else ""
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -49,7 +59,7 @@ class FaultProxy:
             writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._failing() == "refuse":
+        if self._fault == "refuse" and self._failing():
             self.faults.append("refuse")
             self._reset(writer)
             return
@@ -59,11 +69,12 @@ class FaultProxy:
         if fault:
             self.faults.append(fault)
         if fault == "stall":
-            await asyncio.sleep(max(0.0, self._until - time.monotonic()))
+            await asyncio.sleep(max(0.0, (self._until or 0.0) - time.monotonic()))
             return  # closed without an answer, as by a server that was restarted
         if fault.isdigit():
             body = f"<Error><Code>{_CODES[int(fault)]}</Code></Error>".encode()
-            writer.write(_ERROR % (int(fault), len(body), body))
+            said = b"" if line.startswith(b"HEAD") else body  # an answer to HEAD has no body
+            writer.write(_ERROR % (int(fault), len(body), said))
             await writer.drain()
             return
         upstream, down = await asyncio.open_connection("127.0.0.1", self.target_port)
@@ -119,9 +130,9 @@ def open_proxy(target_port: int) -> Iterator[FaultProxy]:
 
     thread = threading.Thread(target=serve, args=(proxy.run(started),), daemon=True)
     thread.start()
-    started.wait(10)
+    assert started.wait(PATIENCE)
     try:
         yield proxy
     finally:
         proxy.stop()
-        thread.join(10)
+        thread.join(PATIENCE)

@@ -12,7 +12,6 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.waiting import wait_until
 
 PROGRAMS = ("ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "ceph", "monmaptool")
 INSTALL = "apt-get install --no-install-recommends ceph-mon ceph-osd radosgw ceph-common"
@@ -37,9 +38,13 @@ auth service required = none
 auth client required = none
 osd pool default size = 1
 osd pool default min size = 1
-osd pool default pg num = 4
+osd pool default pg num = 1
+osd pool default pg autoscale mode = off
 osd crush chooseleaf type = 0
 mon allow pool size one = true
+# one monitor has nobody to wait for; by default every new pool takes it a second or two
+paxos propose interval = 0.02
+paxos min wait = 0.01
 osd objectstore = memstore
 memstore device bytes = 1073741824
 run dir = {folder}/run
@@ -51,6 +56,11 @@ osd data = {folder}/osd
 rgw data = {folder}/rgw
 rgw frontends = beast endpoint=127.0.0.1:{port}
 rgw enable usage log = false
+rgw enable gc threads = false
+rgw enable lc threads = false
+rgw enable quota threads = false
+rgw run sync thread = false
+rgw dynamic resharding = false
 """
 
 
@@ -98,14 +108,23 @@ def start_server(folder: Path) -> Iterator[S3Server]:
     (folder / "ceph.conf").write_text(_CONFIG.format(**values))
     with contextlib.ExitStack() as started:
         _prepare_monitor(folder, fsid, mon_port)
-        started.enter_context(_running(folder, "ceph-mon", "-i", "a", "-f"))
+
+        def start(name: str, *arguments: str) -> _Program:
+            return started.enter_context(contextlib.closing(_Program(folder, name, *arguments)))
+
+        start("ceph-mon", "-i", "a", "-f")
         osd = str(uuid.uuid4())
         _call(folder, "ceph", "osd", "new", osd, "0")
         _call(folder, "ceph-osd", "-i", "0", "--mkfs", "--osd-uuid", osd)
-        started.enter_context(_running(folder, "ceph-osd", "-i", "0", "-f"))
-        started.enter_context(_running(folder, "radosgw", "-n", "client.rgw", "-f"))
+        programs = start("ceph-osd", "-i", "0", "-f"), start("radosgw", "-n", "client.rgw", "-f")
         server = S3Server(port)
-        _wait_for(server)
+
+        def is_up() -> bool:
+            for program in programs:
+                program.revive()
+            return _answers(server)
+
+        wait_until(is_up, "the S3 server's start")
         user = ["user", "create", "--uid=tester", "--display-name=tester"]
         keys = [f"--access-key={KEY}", f"--secret-key={SECRET}"]
         _call(folder, "radosgw-admin", *user, *keys)
@@ -143,29 +162,36 @@ def _call(folder: Path, program: str, *arguments: str) -> None:
         raise RuntimeError(f"{program} failed: {done.stderr[-2000:]}")
 
 
-@contextlib.contextmanager
-def _running(folder: Path, program: str, *arguments: str) -> Iterator[None]:
-    command = [program, "-c", str(folder / "ceph.conf"), *arguments]
-    with open(folder / f"{program}.out", "wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+class _Program:
+    """A program that runs until it is closed, and is started again if it ends before."""
+
+    def __init__(self, folder: Path, name: str, *arguments: str) -> None:
+        self._command = [name, "-c", str(folder / "ceph.conf"), *arguments]
+        self._log = folder / f"{name}.out"
+        self._process = self._start()
+
+    def revive(self) -> None:
+        """Start it again if it has ended: an OSD may meet a monitor that is not ready for it."""
+        if self._process.poll() is not None:
+            self._process = self._start()
+
+    def close(self) -> None:
+        """End it; nothing of it is kept, so it needs no goodbye."""
+        self._process.kill()
+        self._process.wait()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with open(self._log, "ab") as log:
+            return subprocess.Popen(self._command, stdout=log, stderr=subprocess.STDOUT)
+
+
+def _answers(server: S3Server) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
     try:
-        yield
+        connection.request("GET", "/")
+        connection.getresponse().read()
+    except OSError:
+        return False
     finally:
-        process.kill()  # nothing of it is kept, so it needs no goodbye
-        process.wait()
-
-
-def _wait_for(server: S3Server) -> None:
-    deadline = time.monotonic() + 180
-    while True:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
-        try:
-            connection.request("GET", "/")
-            connection.getresponse().read()
-            return
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
-        finally:
-            connection.close()
+        connection.close()
+    return True

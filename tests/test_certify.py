@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 from pathlib import Path
@@ -12,15 +11,15 @@ import numpy as np
 import pytest
 import zarr
 from rich.console import Console
-from streamhalf.algorithms.certification import certificate_degree, certificate_share
 
 import streamhalf
 from streamhalf import DataError, UsageError
+from streamhalf.claims.certification import certificate_degree, certificate_share
 from streamhalf.cli import main
-from streamhalf.files import read_weights, write_json
+from streamhalf.documents import read_weights, write_json
+from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.records import Halfspace, OptRecord, seal, to_json
-from streamhalf.reductions.windowed import WINDOW_STREAM
+from streamhalf.records import Halfspace, OptRecord, RatioNotReached, replace, seal, to_json
 from streamhalf.report.html import render_report
 from streamhalf.report.terminal import show_certificate
 from streamhalf.report.words import certify_headline
@@ -71,7 +70,7 @@ def test_fit__ends_with_a_certificate(fitted: streamhalf.FitResult) -> None:
 def test_fit__max_ratio_decides_on_acceptance(store: str) -> None:
     strict = streamhalf.fit(store, eps=0.2, max_ratio=1.01, certificate_degree=2)
     assert strict.verdict is streamhalf.Verdict.INCONCLUSIVE
-    assert "max_ratio 1.01" in strict.notices[-1]
+    assert RatioNotReached(1.01, strict.ratio) in strict.notices
     lenient = streamhalf.fit(store, eps=0.2, max_ratio=1000.0, certificate_degree=4)
     assert lenient.verdict is streamhalf.Verdict.ACCEPTED
 
@@ -159,17 +158,15 @@ def failed(document: Any, data: Any) -> set[str]:
 
 
 def test_verify__a_changed_number_is_found_out(store: str, fitted: streamhalf.FitResult) -> None:
-    forged = dataclasses.replace(fitted, eps=fitted.eps / 2)
+    forged = replace(fitted, eps=fitted.eps / 2)
     assert failed(forged, store) == {"document is as written"}
     certificate = fitted.certificate
     assert certificate is not None
-    opt = dataclasses.replace(certificate.opt, lower_empirical=0.04999)
-    forged = seal(
-        dataclasses.replace(fitted, certificate=dataclasses.replace(certificate, opt=opt))
-    )
+    opt = replace(certificate.opt, lower_empirical=0.04999)
+    forged = seal(replace(fitted, certificate=replace(certificate, opt=opt)))
     assert failed(forged, store) == {"no halfspace below L"}
-    error = dataclasses.replace(fitted.error, empirical=0.01)
-    assert "error on them" in failed(seal(dataclasses.replace(fitted, error=error)), store)
+    error = replace(fitted.error, empirical=0.01)
+    assert "error on them" in failed(seal(replace(fitted, error=error)), store)
 
 
 def test_verify__a_weaker_claim_holds_and_is_called_so(
@@ -178,26 +175,22 @@ def test_verify__a_weaker_claim_holds_and_is_called_so(
     certificate = fitted.certificate
     assert certificate is not None
     opt = OptRecord(certificate.opt.lower_empirical / 2, certificate.opt.lower / 2)
-    weaker = dataclasses.replace(certificate, opt=opt, ratio=2 * certificate.ratio)
-    found = streamhalf.verify(seal(dataclasses.replace(fitted, certificate=weaker)), store)
+    weaker = replace(certificate, opt=opt, ratio=2 * certificate.ratio)
+    found = streamhalf.verify(seal(replace(fitted, certificate=weaker)), store)
     assert found.holds
     remarked = {claim.name for claim in found.claims if "weaker than the data" in claim.claimed}
     assert remarked == {"no halfspace below L", "L on the source", "ratio U/L"}
     # a changed number is found out all the same
-    unsealed = dataclasses.replace(fitted, certificate=weaker)
+    unsealed = replace(fitted, certificate=weaker)
     assert failed(unsealed, store) == {"document is as written"}
 
 
 def test_verify__a_stronger_claim_fails(store: str, fitted: streamhalf.FitResult) -> None:
     certificate = fitted.certificate
     assert certificate is not None
-    opt = dataclasses.replace(
-        certificate.opt, lower_empirical=1.1 * certificate.opt.lower_empirical
-    )
-    forged = dataclasses.replace(certificate, opt=opt)
-    assert failed(seal(dataclasses.replace(fitted, certificate=forged)), store) == {
-        "no halfspace below L"
-    }
+    opt = replace(certificate.opt, lower_empirical=1.1 * certificate.opt.lower_empirical)
+    forged = replace(certificate, opt=opt)
+    assert failed(seal(replace(fitted, certificate=forged)), store) == {"no halfspace below L"}
 
 
 def test_certify__some_rows_speak_for_themselves_and_all_are_in_the_digest(store: str) -> None:
@@ -222,7 +215,7 @@ def test_certify__some_rows_speak_for_themselves_and_all_are_in_the_digest(store
         [
             np.arange(1024 * w, min(ROWS, 1024 * (w + 1)))
             for w in np.flatnonzero(
-                uniforms_at(5, WINDOW_STREAM, np.arange(ROWS // 1024 + 1)) < certificate.share
+                uniforms_at(5, Stream.CERTIFICATE, np.arange(ROWS // 1024 + 1)) < certificate.share
             )
         ]
     )

@@ -121,7 +121,7 @@ def test_test__writes_the_result_as_json(
         "verdict",
         "tau",
         "seed",
-        "whitened",
+        "position",
         "testers",
         "passes",
         "data",
@@ -145,8 +145,11 @@ def test_test__writes_the_result_as_json(
         "n_rows",
         "rows_needed",
         "evidence",
-        "remark",
         "pass_name",
+        "role",
+        "candidate",
+        "scale",
+        "directions",
     }
     result = from_json(MomentTestResult, document)
     assert result.verdict.exit_code == code
@@ -512,6 +515,7 @@ def test_plan__reused_rows_need_no_spare(capsys: Captured) -> None:
         ("fit x --certificate-degree six", "is not a whole number; use one from 0 to 8, or auto"),
         ("fit x --certificate-rows 9", "use 65536 to 4.61169e+18, or auto, or all"),
         ("inspect x --zzz", "Unknown option: --zzz. (streamhalf inspect --help says more)"),
+        ("fit x --eps 0.1 --eps 0.2", "Parameter --eps specified multiple times."),
         ("fit x y", "Unused Tokens: ['y']. (streamhalf fit --help says more)"),
         ("", "no command given; streamhalf --help lists them all"),
     ],

@@ -25,11 +25,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from streamhalf.algorithms.unverified import UNVERIFIED, pseudo_whitening
 
 import streamhalf
 from streamhalf import DataError, NotAcceptedError, TargetError, UsageError, Verdict
 from streamhalf.estimator import HalfspaceTesterLearner
+from streamhalf.records import Unverified
 
 N_ROWS = 150_000
 Rows = tuple[NDArray[np.float32], NDArray[np.int64]]
@@ -209,7 +209,7 @@ def test_accept_unverified__few_rows(rows: Rows, whiten: bool) -> None:
     fitted = learner(accept_unverified=True, whiten=whiten).fit(X, y)
     assert fitted.verdict_ is Verdict.INCONCLUSIVE
     assert fitted.certificate_ is None
-    assert UNVERIFIED in fitted.result_.notices
+    assert Unverified() in fitted.result_.notices
     assert fitted.passes_[-1].rows_read == 300
     assert fitted.score(X, y) > 0.85
     order = np.random.default_rng(0).permutation(300)
@@ -224,15 +224,6 @@ def test_accept_unverified__constant_and_dependent_features(rows: Rows) -> None:
     assert np.isfinite(fitted.coef_).all()
     assert fitted.coef_[0, 4] == 0
     assert fitted.score(wide, y) > 0.85
-
-
-def test_pseudo_whitening__is_the_whitening_of_what_varies() -> None:
-    basis = np.array([[2.0, 0.0], [1.0, 3.0], [3.0, 3.0]])
-    covariance = basis @ basis.T
-    W = pseudo_whitening(np.ones(3), covariance).matrix
-    whitened = W @ covariance @ W.T
-    np.testing.assert_allclose(whitened @ whitened, whitened, atol=1e-12)
-    assert np.trace(whitened) == pytest.approx(2)
 
 
 def test_whiten__dependent_features_are_named_where_rows_suffice(rows: Rows) -> None:

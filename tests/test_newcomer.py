@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import streamhalf
 from streamhalf import UsageError
 from streamhalf.cli import main
-from streamhalf.files import write_json
+from streamhalf.documents import write_json
 from streamhalf.records import Verdict
 from tests.conftest import StoreWriter, make_rows
 from tests.test_predict import make_model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 
 
 def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = PATIENCE) -> None:

@@ -20,6 +20,7 @@ from scripts.benchmarking.timing import Ratio, take_turns
 from streamhalf.data.block import Block
 from streamhalf.engine import open_engine
 from streamhalf.engine.job import Counted, Job
+from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.candidate_slabs import CandidateSlabs
 
 
@@ -111,8 +112,8 @@ def _count_slabs(together: Any) -> float:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1 << 18, DIM), dtype=np.float32)
     block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X)))
-    normals = rng.standard_normal((9, DIM))
-    slabs = CandidateSlabs(normals / np.linalg.norm(normals, axis=1)[:, None], 0.0035, 1000)
+    planes = tuple(Plane(normal).unit() for normal in rng.standard_normal((9, DIM)))
+    slabs = CandidateSlabs(planes, 0.0035, 1000)
     slabs.map(block)
     together.wait()
     started = time.perf_counter()

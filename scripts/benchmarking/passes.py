@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,17 +12,22 @@ import numpy as np
 from scripts.benchmarking.stores import BareReader, Folder, read_bare
 from scripts.benchmarking.tables import Criterion, Table
 from scripts.benchmarking.timing import Ratio, take_turns
-from streamhalf.algorithms.wedge_bound import WedgeBound
 from streamhalf.claims.certification import Certification
 from streamhalf.config import RunConfig
 from streamhalf.data.opening import open_source
+from streamhalf.data.positions import Identity
 from streamhalf.data.source import Source
 from streamhalf.engine import open_engine
 from streamhalf.engine.run import Run
 from streamhalf.events import ignore
+from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.streams import Stream
 from streamhalf.planning.plan import plan_for_rows
+from streamhalf.records import Halfspace
 from streamhalf.reductions import Bundle, Chow, Localized, Moments, RowDigest
 from streamhalf.reductions.base import Reduction
+from streamhalf.testers import TESTERS, Panel, Stage
 
 THREADS = 2
 _CANDIDATES = 9
@@ -30,21 +36,25 @@ _CANDIDATES = 9
 def reductions(n_rows: int, dim: int) -> dict[str, Reduction[Any, Any]]:
     """What the passes of a run compute."""
     rng = np.random.default_rng(0)
-    vectors = rng.standard_normal((_CANDIDATES, dim))
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    planes = tuple(Plane(vector).unit() for vector in rng.standard_normal((_CANDIDATES, dim)))
     config = RunConfig()
     plan = plan_for_rows(n_rows, dim, config)
     learner = Bundle((Moments(4), Chow(25)))
-    wedge = WedgeBound(
-        plan.mass_tester(), plan.covariance_tester(), vectors, max(1, plan.final_rows), seed=0
+    final = replace(plan.context(Stage.FINAL, config, plan.final_rows), candidates=planes)
+    certification = Certification(
+        halfspace=Halfspace.of(planes[0]),
+        row_map=Identity(),
+        error=0.05,
+        degree=4,
+        memory_limit=config.memory_limit,
+        directions=(planes[0].normal,),
     )
-    certification = Certification(vectors[0], 0.05, 4, config.memory_limit)
     return {
         "moments of degree 2": Moments(2),
         "moments of degree 4": Moments(4),
-        "localised, delta 0.05": Localized(learner, vectors[0], 0.05, 0, 1),
-        "localised, delta 0.01": Localized(learner, vectors[0], 0.01, 0, 1),
-        f"final, {_CANDIDATES} candidates": wedge.needs(),
+        "localised, delta 0.05": Localized(learner, Frame(planes[0], 0.05), 0, Stream.UPDATES),
+        "localised, delta 0.01": Localized(learner, Frame(planes[0], 0.01), 0, Stream.UPDATES),
+        f"final, {_CANDIDATES} candidates": Panel.of(TESTERS, final).needs(),
         "digest of all rows": RowDigest(),
         "certificate": certification.needs(),
     }
@@ -64,7 +74,7 @@ def measure(folder: Folder, *, rows: int, rounds: int) -> Table:
             run = Run(engine, 4 << 30, 8, ignore)
             work: dict[str, Callable[[], float | None]] = {
                 "bare": lambda store=store: bare_reader.seconds(store),
-                "bare, our malloc": lambda store=store: read_bare(store, THREADS),
+                "bare, same process": lambda store=store: read_bare(store, THREADS),
             }
             for name, reduction in reductions(source.n_rows, dim).items():
                 work[name] = partial(_reduce, run, name, source, reduction)
@@ -83,6 +93,6 @@ def measure(folder: Folder, *, rows: int, rounds: int) -> Table:
         ("d", "pass", "throughput / bare read", "million rows/s"),
         lines,
         criteria,
-        'The bare read runs in a process of its own. "bare, our malloc" is the same read in the '
-        "process of the passes, where malloc keeps its buffers.",
+        'The bare read runs in a process of its own. "bare, same process" is the same read in the '
+        "process of the passes.",
     )

@@ -68,5 +68,5 @@ def _verdicts(form: str, dim: int, eps: float, n_rows: int) -> Iterator[tuple[st
         ]
         yield (
             str(result.verdict),
-            doubts or ([] if result.verdict == "accepted" else [result.stopped_because]),
+            doubts or ([] if result.verdict == "accepted" else [str(result.stop.reason)]),
         )

@@ -169,7 +169,7 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
         verdict=decide(judgements, promise=Verdict.PASSED),
         tau=config.tau,
         seed=config.seed,
-        position=config.position,
+        position=row_map.record,
         testers=judgements,
         passes=tuple(run.passes),
         data=source.record,

@@ -24,7 +24,7 @@ from streamhalf.reductions.slab_moments import SlabStatistics
 EXACT = "counted"
 """Family of a bound that is an exact count, not a minorant's mean."""
 
-SAME, OUT_OF_REACH = 3e-4, 0.05
+SAME, OUT_OF_REACH = 3e-4, 0.3
 """Relative differences of two bounds that are the same, and of two that no search reconciles."""
 
 

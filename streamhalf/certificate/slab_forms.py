@@ -41,7 +41,7 @@ Hermite degree 8, at most 100 for the tables, the minorants' basis, weights and 
 SMALLEST_SCALE = 1e-25
 """Rows smaller than this, or larger than its inverse, have moments that float64 cannot hold."""
 
-LARGEST_MOMENT = 1e200
+LARGEST_MOMENT, LARGEST_MARGIN = 1e150, 1e30
 """Slabs with larger ones, in units of the typical slab, take no part."""
 
 NEXT_TO_NOTHING = 1e-100
@@ -171,14 +171,15 @@ def slab_forms(statistics: SlabStatistics, degree: int) -> SlabForms:
     dim = statistics.dim - 1
     held = np.flatnonzero(statistics.counts)
     raw = statistics.sums[held, : count_monomials(dim, degree)] / statistics.n_rows
-    scale = _typical_scale(_even_sizes(raw, dim, 2) / dim, raw[:, 0])
-    if not SMALLEST_SCALE < scale < 1 / SMALLEST_SCALE:
-        held, raw, scale = held[:0], raw[:0], 1.0
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = _typical_scale(_even_sizes(raw, dim, 2) / dim, raw[:, 0])
+        if not SMALLEST_SCALE < scale < 1 / SMALLEST_SCALE:
+            held, raw, scale = held[:0], raw[:0], 1.0
         for m in range(1, degree + 1):
             raw[:, _part(dim, m)] /= scale**m
     # a slab whose moments overflow takes no part: 0 is a minorant too
     tame = (raw.max(axis=1) < LARGEST_MOMENT) & (raw.min(axis=1) > -LARGEST_MOMENT)
+    tame &= statistics.high[held] < LARGEST_MARGIN * scale
     held, raw = held[tame], raw[tame]
     counts = statistics.counts[held]
     low, high = statistics.low[held] / scale, statistics.high[held] / scale

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from streamhalf.certificate.lower_bound import LowerBound, find_again
 from streamhalf.config import RunConfig
-from streamhalf.data.positions import RowMap
+from streamhalf.data.positions import Identity, RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import MemoryBudgetError
@@ -149,9 +149,9 @@ class Certification:
         slabs = tuple(slabs for one in self.directions for slabs in self.slabs(one))
         if not slabs:
             raise no_room_for_slabs(len(self.directions[0]), self.memory_limit)
-        measured = Bundle(
-            (HalfspaceErrors(self.halfspace.plane), Mapped(Bundle(slabs), self.row_map))
-        )
+        wide = not isinstance(self.row_map, Identity)  # slabs widen stored rows themselves
+        mapped = Mapped(Bundle(slabs), self.row_map, wide)
+        measured = Bundle((HalfspaceErrors(self.halfspace.plane), mapped))
         return Bundle((RowDigest(), Windowed(measured, self.share, self.seed)))
 
     def run(

@@ -1,4 +1,7 @@
-"""What a process that works on tasks settles: memory that is kept, and threads that take turns."""
+"""What a process that works on tasks settles: threads that take turns, and memory that is kept.
+
+For good only in the processes of a cluster's workers: a user's own process is left as it was.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,30 @@ at a time, too short for another to wake up and take it, so that threads that re
 once in 5 ms, and they need it dozens of times for a chunk."""
 
 
-@cache
 def settle_worker() -> bool:
-    """Settle this process for good, once; whether malloc agreed."""
+    """Settle a process that is a Dask worker, once and for good; whether this is one."""
+    if not _is_worker_process():
+        return False
+    _settle()
+    return True
+
+
+def _is_worker_process() -> bool:
+    """Whether this thread runs a task of a Dask worker that has a process of its own."""
+    distributed = sys.modules.get("distributed")  # a worker has it; it takes a second to import
+    if distributed is None:
+        return False
+    try:
+        address: str = distributed.get_worker().address
+    except ValueError:  # no worker's thread
+        return False
+    return not address.startswith("inproc://")  # a worker inside of the client's process
+
+
+@cache
+def _settle() -> None:
     sys.setswitchinterval(min(_SWITCH_SECONDS, sys.getswitchinterval()))
-    return _keep_buffers()
+    _keep_buffers()
 
 
 @contextmanager
@@ -36,7 +58,7 @@ def eager_switching() -> Iterator[None]:
 
 
 def _keep_buffers() -> bool:
-    """Let malloc keep freed chunk buffers instead of giving them back.
+    """Let malloc keep freed chunk buffers instead of giving them back; whether it agreed.
 
     By default every large buffer is fresh from the kernel, and each of its pages faults on first
     use: for large chunks that costs more than decoding them. glibc only; elsewhere nothing

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from reprlib import repr as shown
 from typing import Any, TypeVar
 
 import msgspec
@@ -40,7 +42,16 @@ def from_json(cls: type[T], data: Any, *, where: str = "document") -> T:
     try:
         return msgspec.convert(data, cls)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise DataError(f"{where}: {error}") from None
+        what, _, place = str(error).replace("`", "").partition(" - at $")
+        what = re.sub(r"got \w+$", f"got {shown(_find(data, place))}", what)
+        raise DataError(f"{where}{place}: {what[:1].lower()}{what[1:]}") from None
+
+
+def _find(data: Any, place: str) -> Any:
+    """The value at a place such as .passes[0].name."""
+    for key, number in re.findall(r"\.(\w+)|\[(\d+)\]", place):
+        data = data[int(number)] if number else data[key]
+    return data
 
 
 def _plain(value: Any) -> Any:

@@ -36,15 +36,12 @@ def upgrade(content: dict[str, Any]) -> dict[str, Any]:
     new = {**content, "schema": SCHEMAS[content["schema"]]}
     whitened, whitening = new.pop("whitened", None), new.pop("whitening", None)
     kind = Position.ISOTROPIC if whitened or whitening else Position.STORED
-    if new["schema"] == "streamhalf-test-2":
-        new["position"] = kind
-    else:
-        numbers = whitening if isinstance(whitening, dict) else {}
-        new["position"] = {
-            "kind": kind,
-            "centre": numbers.get("mean", ()),
-            "matrix": numbers.get("matrix", ()),
-        }
+    numbers = whitening if isinstance(whitening, dict) else {}
+    new["position"] = {
+        "kind": kind,
+        "centre": numbers.get("mean", ()),
+        "matrix": numbers.get("matrix", ()),
+    }
     if "stopped_because" in new:
         new["stop"] = _stop(str(new.pop("stopped_because")))
     if isinstance(new.get("testers"), list):

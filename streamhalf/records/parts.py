@@ -196,6 +196,11 @@ class PositionRecord(Record, frozen=True):
     centre: tuple[float, ...] = ()
     matrix: tuple[tuple[float, ...], ...] = ()
 
+    @property
+    def whitened(self) -> bool:
+        """Whether features are mixtures of the stored ones, about their mean."""
+        return self.kind is Position.ISOTROPIC
+
 
 class HeldOutRecord(Record, frozen=True):
     """The rows that measured the error: those in the ranges whose uniform lies in [low, high)."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
 from streamhalf.names import plural
 from streamhalf.records.base import Record, replace, to_json
-from streamhalf.records.codes import Notice, Position, Split, Stop, Verdict
+from streamhalf.records.codes import Notice, Split, Stop, Verdict
 from streamhalf.records.parts import (
     CandidateRecord,
     CertificateRecord,
@@ -27,6 +27,9 @@ from streamhalf.records.parts import (
     Versions,
 )
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 
 class MomentTestResult(Record, frozen=True, kw_only=True):
     """What the moment test of a data set found."""
@@ -35,7 +38,7 @@ class MomentTestResult(Record, frozen=True, kw_only=True):
     verdict: Verdict
     tau: float
     seed: int
-    position: Position
+    position: PositionRecord
     testers: tuple[Judgement, ...]
     passes: tuple[PassRecord, ...]
     data: DataRecord
@@ -75,7 +78,7 @@ class FitResult(Record, frozen=True, kw_only=True):
     digest: str = ""
 
     @property
-    def diagnostics(self) -> Any:
+    def diagnostics(self) -> xr.Dataset:
         """What the testers measured, as an xarray Dataset: to plot, to select from, to store."""
         from streamhalf.records.dataset import to_dataset  # xarray, for those who ask for it
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
+
+import numpy as np
 
 from streamhalf.data.block import Block
 
@@ -48,6 +51,35 @@ class Reduction(Protocol[P, R_co]):
     def partial_nbytes(self, dim: int) -> int:
         """Size of one partial, which the planner budgets with."""
         ...
+
+
+class Summed:
+    """What most statistics share: partials are dataclasses of numbers and arrays that add up.
+
+    Their field `n_rows` counts rows. A statistic whose partials may be large has a
+    `partial_nbytes` of its own, which allocates nothing.
+    """
+
+    __slots__ = ()
+
+    def combine(self, left: Any, right: Any) -> Any:
+        """Add field by field."""
+        names = (field.name for field in dataclasses.fields(left))
+        return type(left)(*(getattr(left, name) + getattr(right, name) for name in names))
+
+    def finalize(self, partial: Any) -> Any:
+        """The sums are the result."""
+        return partial
+
+    def rows_used(self, partial: Any) -> int:
+        """Rows that were summed."""
+        return int(partial.n_rows)
+
+    def partial_nbytes(self, dim: int) -> int:
+        """As much as the partial of no rows."""
+        empty = self.empty(dim)  # type: ignore[attr-defined]
+        values = (getattr(empty, field.name) for field in dataclasses.fields(empty))
+        return sum(np.asarray(value).nbytes for value in values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ from streamhalf.data.block import Block
 from streamhalf.kernels.margins import GRID_ROWS
 from streamhalf.kernels.plane import Plane, are_wrong, grid_plane_margins
 from streamhalf.kernels.slabs import count_slabs, number_slabs
+from streamhalf.reductions.base import Summed
 
 _SUB_BATCH = 4 * GRID_ROWS
 
@@ -25,7 +26,7 @@ class CandidateSlabsResult:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CandidateSlabs:
+class CandidateSlabs(Summed):
     """Exact counts for `candidates`, planes with normals of length 1.
 
     Slab i in -B <= i < B is width·i <= v·x - t < width·(i + 1); below and above them are the tails
@@ -61,22 +62,6 @@ class CandidateSlabs:
             ):
                 counts += count_slabs(slab, self.n_slabs)
         return CandidateSlabsResult(block.n_rows, result.errors, result.counts)
-
-    def combine(
-        self, left: CandidateSlabsResult, right: CandidateSlabsResult
-    ) -> CandidateSlabsResult:
-        """Add."""
-        return CandidateSlabsResult(
-            left.n_rows + right.n_rows, left.errors + right.errors, left.counts + right.counts
-        )
-
-    def finalize(self, partial: CandidateSlabsResult) -> CandidateSlabsResult:
-        """The counts are the result."""
-        return partial
-
-    def rows_used(self, partial: CandidateSlabsResult) -> int:
-        """Rows that were summed."""
-        return partial.n_rows
 
     def partial_nbytes(self, dim: int) -> int:
         """One histogram per candidate."""

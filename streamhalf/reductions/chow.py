@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.reductions.base import Summed
 
 _SUB_BATCH = 4096
 
@@ -19,6 +20,11 @@ class ChowPartial:
 
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
+
+    @property
+    def n_rows(self) -> int:
+        """All rows."""
+        return int(self.counts.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +37,7 @@ class ChowResult:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chow:
+class Chow(Summed):
     """Median of means over `n_groups` groups of rows, dealt out by row number."""
 
     n_groups: int = 15
@@ -54,10 +60,6 @@ class Chow:
             sums += signed @ X[window]
         return ChowPartial(np.bincount(group, minlength=self.n_groups).astype(np.int64), sums)
 
-    def combine(self, left: ChowPartial, right: ChowPartial) -> ChowPartial:
-        """Add."""
-        return ChowPartial(left.counts + right.counts, left.sums + right.sums)
-
     def finalize(self, partial: ChowPartial) -> ChowResult:
         """Median over the groups that hold rows."""
         held = partial.counts > 0
@@ -65,11 +67,3 @@ class Chow:
             return ChowResult(0, np.zeros(partial.sums.shape[1]), partial.sums)
         means = partial.sums[held] / partial.counts[held, None]
         return ChowResult(int(partial.counts.sum()), np.median(means, axis=0), means)
-
-    def rows_used(self, partial: ChowPartial) -> int:
-        """Rows that were summed."""
-        return int(partial.counts.sum())
-
-    def partial_nbytes(self, dim: int) -> int:
-        """Groups × (d + 1) words."""
-        return 8 * self.n_groups * (dim + 1)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.reductions.base import Summed
 
 _SUB_BATCH_NBYTES = 4 << 20
 
@@ -27,7 +28,7 @@ class CovariancePartial:
 
 
 @dataclass(frozen=True, slots=True)
-class Covariance:
+class Covariance(Summed):
     """Mean and covariance by pairwise updates (Chan, Golub and LeVeque)."""
 
     name = "covariance"
@@ -57,15 +58,3 @@ class Covariance:
         mean = left.mean + share * shift
         scatter = left.scatter + right.scatter + left.n_rows * share * np.outer(shift, shift)
         return CovariancePartial(n_rows, mean, scatter)
-
-    def finalize(self, partial: CovariancePartial) -> CovariancePartial:
-        """Mean and covariance are read off the partial."""
-        return partial
-
-    def rows_used(self, partial: CovariancePartial) -> int:
-        """Rows that were summed."""
-        return partial.n_rows
-
-    def partial_nbytes(self, dim: int) -> int:
-        """One vector and one matrix."""
-        return 8 * (dim * dim + dim + 1)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
+from streamhalf.reductions.base import Summed
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class HalfspaceErrorsResult:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HalfspaceErrors:
+class HalfspaceErrors(Summed):
     """Errors of the halfspace behind `plane` over the rows in `ranges` (None: all rows).
 
     `ranges` holds rising, disjoint pairs (start, stop).
@@ -42,21 +43,3 @@ class HalfspaceErrors:
             passed = np.searchsorted(self.ranges.ravel(), block.rows, side="right")
             block = block.select(passed % 2 == 1)
         return HalfspaceErrorsResult(block.n_rows, self.plane.errors(block.X, block.y))
-
-    def combine(
-        self, left: HalfspaceErrorsResult, right: HalfspaceErrorsResult
-    ) -> HalfspaceErrorsResult:
-        """Add."""
-        return HalfspaceErrorsResult(left.n_rows + right.n_rows, left.n_errors + right.n_errors)
-
-    def finalize(self, partial: HalfspaceErrorsResult) -> HalfspaceErrorsResult:
-        """The counts are the result."""
-        return partial
-
-    def rows_used(self, partial: HalfspaceErrorsResult) -> int:
-        """Rows that were summed."""
-        return partial.n_rows
-
-    def partial_nbytes(self, dim: int) -> int:
-        """Two words."""
-        return 16

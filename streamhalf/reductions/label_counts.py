@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamhalf.data.block import Block
+from streamhalf.reductions.base import Summed
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class LabelCountsResult:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelCounts:
+class LabelCounts(Summed):
     """Counts of both labels; exact."""
 
     name = "labels"
@@ -36,19 +37,3 @@ class LabelCounts:
         """Count one block."""
         positive = int(np.count_nonzero(block.y > 0))
         return LabelCountsResult(positive, block.n_rows - positive)
-
-    def combine(self, left: LabelCountsResult, right: LabelCountsResult) -> LabelCountsResult:
-        """Add."""
-        return LabelCountsResult(left.positive + right.positive, left.negative + right.negative)
-
-    def finalize(self, partial: LabelCountsResult) -> LabelCountsResult:
-        """The counts are the result."""
-        return partial
-
-    def rows_used(self, partial: LabelCountsResult) -> int:
-        """Rows that were summed."""
-        return partial.n_rows
-
-    def partial_nbytes(self, dim: int) -> int:
-        """Two words."""
-        return 16

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from streamhalf.data.block import Block
 from streamhalf.data.positions.base import RowMap
 from streamhalf.reductions.wrapping import Wrapping
@@ -12,9 +14,13 @@ from streamhalf.reductions.wrapping import Wrapping
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mapped(Wrapping):
-    """An inner reduction that sees what the row map makes of a block."""
+    """An inner reduction that sees what the row map makes of a block.
+
+    With `wide`, of a block in float64: what is certified must not rest on rows rounded to float32.
+    """
 
     row_map: RowMap
+    wide: bool = False
 
     @property
     def name(self) -> str:
@@ -23,4 +29,6 @@ class Mapped(Wrapping):
 
     def map(self, block: Block) -> Any:
         """Change the rows and reduce."""
+        if self.wide:
+            block = Block(block.X.astype(np.float64, copy=False), block.y, block.rows)
         return self.inner.map(self.row_map.apply(block))

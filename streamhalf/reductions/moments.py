@@ -13,6 +13,7 @@ from streamhalf.errors import DataError
 from streamhalf.kernels.hermite import hermite_gram, hermite_moments
 from streamhalf.kernels.monomial_sums import spread_gram, sum_monomials
 from streamhalf.kernels.monomials import count_monomials, monomial_ranks, monomial_tuples
+from streamhalf.reductions.base import Summed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +65,7 @@ class MomentsResult:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moments:
+class Moments(Summed):
     """The monomial sketch of degree `degree`.
 
     Parameters
@@ -106,10 +107,6 @@ class Moments:
             )
         return MomentsPartial(block.n_rows, sums)
 
-    def combine(self, left: MomentsPartial, right: MomentsPartial) -> MomentsPartial:
-        """Add."""
-        return MomentsPartial(left.n_rows + right.n_rows, left.sums + right.sums)
-
     def finalize(self, partial: MomentsPartial) -> MomentsResult:
         """Divide by the number of rows."""
         p = len(partial.sums)
@@ -117,10 +114,6 @@ class Moments:
         return MomentsResult(
             partial.n_rows, dim, self.degree, partial.sums / max(partial.n_rows, 1)
         )
-
-    def rows_used(self, partial: MomentsPartial) -> int:
-        """Rows that were summed."""
-        return partial.n_rows
 
     def partial_nbytes(self, dim: int) -> int:
         """Every monomial once."""

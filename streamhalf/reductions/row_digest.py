@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.digest import sum_row_hashes
+from streamhalf.reductions.base import Summed
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class RowDigestPartial:
 
 
 @dataclass(frozen=True, slots=True)
-class RowDigest:
+class RowDigest(Summed):
     """A changed value, label or order of rows changes it, but for a chance of 2^-64."""
 
     name = "digest"
@@ -38,15 +39,3 @@ class RowDigest:
     def combine(self, left: RowDigestPartial, right: RowDigestPartial) -> RowDigestPartial:
         """Add modulo 2^64."""
         return RowDigestPartial(left.n_rows + right.n_rows, (left.total + right.total) % 2**64)
-
-    def finalize(self, partial: RowDigestPartial) -> RowDigestPartial:
-        """The sum is the digest."""
-        return partial
-
-    def rows_used(self, partial: RowDigestPartial) -> int:
-        """Rows that were summed."""
-        return partial.n_rows
-
-    def partial_nbytes(self, dim: int) -> int:
-        """Two words."""
-        return 16

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.reductions.base import Summed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,6 +23,11 @@ class SegmentScatterPartial:
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
     squares: NDArray[np.float64]
+
+    @property
+    def n_rows(self) -> int:
+        """All rows."""
+        return int(self.counts.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +55,7 @@ class SegmentScatterResult:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SegmentScatter:
+class SegmentScatter(Summed):
     """Sums over `n_segments` equal contiguous segments of a data set of `total_rows` rows."""
 
     total_rows: int
@@ -80,14 +86,6 @@ class SegmentScatter:
             partial.squares[i] = np.concatenate([[len(y), (norms**2).sum()], column_squares])
         return partial
 
-    def combine(
-        self, left: SegmentScatterPartial, right: SegmentScatterPartial
-    ) -> SegmentScatterPartial:
-        """Add."""
-        return SegmentScatterPartial(
-            left.counts + right.counts, left.sums + right.sums, left.squares + right.squares
-        )
-
     def finalize(self, partial: SegmentScatterPartial) -> SegmentScatterResult:
         """Compare each segment with the whole, on segments that hold at least 30 rows."""
         total = max(int(partial.counts.sum()), 1)
@@ -100,11 +98,3 @@ class SegmentScatter:
         errors = np.sqrt(variance * (1 / counts - 1 / total)[:, None])
         z = np.divide(means - mean, errors, out=np.zeros_like(means), where=errors > 0)
         return SegmentScatterResult(np.flatnonzero(held), counts, means, mean, z)
-
-    def rows_used(self, partial: SegmentScatterPartial) -> int:
-        """Rows that were summed."""
-        return int(partial.counts.sum())
-
-    def partial_nbytes(self, dim: int) -> int:
-        """Two tables and the counts."""
-        return 8 * self.n_segments * (2 * (2 + dim) + 1)

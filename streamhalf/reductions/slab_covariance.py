@@ -11,6 +11,7 @@ from streamhalf.data.block import Block
 from streamhalf.kernels.margins import margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import assign_slabs, count_slabs, sum_slab_products
+from streamhalf.reductions.base import Summed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,6 +21,11 @@ class SlabCovariancePartial:
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
     products: NDArray[np.float64]
+
+    @property
+    def n_rows(self) -> int:
+        """All rows: every candidate counts each of them once."""
+        return int(self.counts[0].sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +64,7 @@ class SlabCovarianceResult:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SlabCovariance:
+class SlabCovariance(Summed):
     """Slabs between consecutive `edges` of v·x - t, the first and last open-ended."""
 
     candidates: tuple[Plane, ...]
@@ -92,25 +98,11 @@ class SlabCovariance:
             partial.products[i] = second[:, *upper]
         return partial
 
-    def combine(
-        self, left: SlabCovariancePartial, right: SlabCovariancePartial
-    ) -> SlabCovariancePartial:
-        """Add."""
-        return SlabCovariancePartial(
-            left.counts + right.counts,
-            left.sums + right.sums,
-            left.products + right.products,
-        )
-
     def finalize(self, partial: SlabCovariancePartial) -> SlabCovarianceResult:
         """Keep the sums; projections are taken slab by slab."""
         return SlabCovarianceResult(
             self.candidates, self.edges, partial.counts, partial.sums, partial.products
         )
-
-    def rows_used(self, partial: SlabCovariancePartial) -> int:
-        """Rows that were summed."""
-        return int(partial.counts[0].sum())
 
     def partial_nbytes(self, dim: int) -> int:
         """One packed matrix per candidate and slab."""

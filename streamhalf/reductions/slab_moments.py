@@ -87,9 +87,9 @@ class SlabStatistics:
 class SlabMoments:
     """Counts and packed moments of s, per slab of z (all that the certificate needs).
 
-    Margins are taken in float64 whatever the data, and the slab keeps the extremes of |z| it
-    met, so no bound depends on how a row next to an edge was rounded: what is certified holds
-    for the rows as they are, each moved by no more than about 1e-15 |x| along v.
+    Everything is taken in float64 whatever the data, and the slab keeps the extremes of |z| it
+    met, so no bound depends on how a row next to an edge was rounded. What rounding moves by
+    about 1e-15 |x| is allowed for in the bound, which holds for the rows as they are.
 
     Parameters
     ----------

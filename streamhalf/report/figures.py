@@ -1,4 +1,4 @@
-"""What a figure holds, free of any drawing: axes, marks, heat maps, tables.
+"""What a figure shows: pictures that draw themselves, a caption, and the numbers behind them.
 
 Values are in the unit of their axis. A mark whose values are not finite is drawn where they are.
 """
@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-_LARGEST_DRAWN = 1e100
-"""Beyond this, differences of coordinates could overflow."""
+from markupsafe import Markup
+
+from streamhalf.report.svg import Axis, Canvas, Place, drawable, short, ticks
+from streamhalf.report.tables import Table
+
+_DIGIT = 8.0
+"""Width of a digit or a sign, enough for the ticks beside an axis."""
+
+_Y_TICKS = 5
 
 
 class Role(enum.StrEnum):
@@ -26,15 +33,63 @@ class Role(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
-    """A labelled range."""
+class Picture(ABC):
+    """Something to see, with its name and its description."""
 
-    label: str
-    low: float
-    high: float
-    log: bool = False
-    unit: str = ""
-    whole: bool = False
+    title: str
+    description: str
+
+    @abstractmethod
+    def paint(self, canvas: Canvas) -> float:
+        """Draw on the canvas; returns the height that it took."""
+
+    def draw(self, width: int, kind: str) -> Markup:
+        """The picture as an <svg> element of this width and class."""
+        canvas = Canvas(width, kind=kind)
+        canvas.add("title", self.title)
+        canvas.add("desc", self.description)
+        return canvas.finish(self.paint(canvas))
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Pictures that belong together, what to see in them, and the numbers they were drawn from."""
+
+    pictures: tuple[Picture, ...]
+    caption: str
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plot(Picture):
+    """Marks over two axes."""
+
+    x: Axis
+    y: Axis
+    marks: tuple[Steps | Points | Rule | Bars, ...]
+
+    @property
+    def key(self) -> list[tuple[str, str]]:
+        """What lines and histograms look like, and what they stand for."""
+        named = [mark for mark in self.marks if isinstance(mark, Steps | Points)]
+        filled = [isinstance(mark, Steps) and mark.filled for mark in named]
+        return [("filled" if f else m.role, m.label) for f, m in zip(filled, named, strict=True)]
+
+    def paint(self, canvas: Canvas) -> float:
+        """Axes first, then the marks in their order."""
+        height = 250 if canvas.width < 500 else 290
+        labels = {value: self.y.tick(value) for value in ticks(self.y, _Y_TICKS)}
+        left = max(52.0, 12 + _DIGIT * max(map(len, labels.values()), default=0))
+        right, bottom = canvas.width - 18, height - 44
+        x, y = self.x.along(left, right), self.y.along(bottom, 34)
+        canvas.text(0, 16, self.y.label, "label")
+        for value, words in labels.items():
+            canvas.line(left, y(value), right, y(value), "grid")
+            canvas.text(left - 8, y(value) + 4, words, "tick", "end")
+        canvas.axis(self.x, (left, right), bottom, canvas.width // 70)
+        for mark in self.marks:
+            mark.paint(canvas, x, y)
+        return height
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +102,19 @@ class Steps:
     role: Role = Role.MAIN
     filled: bool = False
 
+    def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
+        """One path."""
+        intervals = zip(self.edges[:-1], self.edges[1:], self.heights, strict=True)
+        drawn = [
+            f"{short(x(low))} {short(y(value))}H{short(x(high))}"
+            for low, high, value in intervals
+            if drawable(value)
+        ]
+        close = f"V{short(y(-math.inf))}H{short(x(self.edges[0]))}Z" if self.filled else ""
+        if drawn:
+            kind = f"{'fill' if self.filled else 'stroke'} {self.role}"
+            canvas.add("path", d=f"M{'L'.join(drawn)}{close}", kind=kind)
+
 
 @dataclass(frozen=True, slots=True)
 class Points:
@@ -58,6 +126,16 @@ class Points:
     role: Role = Role.MAIN
     marked: int | None = None
 
+    def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
+        """The line, then the dots on it."""
+        pairs = enumerate(zip(self.xs, self.ys, strict=True))
+        places = {i: (x(a), y(b)) for i, (a, b) in pairs if drawable(b)}
+        joined = " ".join(f"{short(a)},{short(b)}" for a, b in places.values())
+        canvas.add("polyline", points=joined, kind=f"stroke {self.role}")
+        for i, (a, b) in places.items():
+            size, ring = (6, " ring") if i == self.marked else (3.2, "")
+            canvas.add("circle", cx=a, cy=b, r=size, kind=f"dot {self.role}{ring}")
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -68,131 +146,25 @@ class Rule:
     role: Role = Role.CONTRAST
     below: bool = False
 
+    def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
+        """From end to end."""
+        right, height = x(math.inf), y(self.at)
+        canvas.line(x(-math.inf), height, right, height, self.role)
+        words = height + 15 if self.below else height - 5
+        canvas.text(right, words, self.label, f"tick on-{self.role}", "end")
+
 
 @dataclass(frozen=True, slots=True)
 class Bars:
     """One bar from zero for each of a few numbered things."""
 
     heights: tuple[float, ...]
-    label: str
-    role: Role = Role.MAIN
 
-
-Mark = Steps | Points | Rule | Bars
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """Marks over two axes."""
-
-    title: str
-    description: str
-    x: Axis
-    y: Axis
-    marks: tuple[Mark, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class HeatMap:
-    """Signed values in a grid; full colour is reached at the limit."""
-
-    title: str
-    description: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    values: tuple[tuple[float, ...], ...]
-    limit: float
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """The certified interval from `low` to `high` on a line that starts at 0, in per cent.
-
-    The outer two are what holds for the source of the rows.
-    """
-
-    title: str
-    description: str
-    low: float
-    high: float
-    outer_low: float
-    outer_high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Quantities as bars against one limit and, perhaps, what chance alone reaches."""
-
-    title: str
-    description: str
-    names: tuple[str, ...]
-    remarks: tuple[str, ...]
-    values: tuple[float, ...]
-    limit: float
-    limit_words: str
-    chance: float = math.nan
-
-
-Picture = Plot | HeatMap | Interval | Comparison
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table; numbers are aligned to the right, and names do not break."""
-
-    label: str
-    numeric: bool = True
-    name: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Formatted cells under a caption; the first cell of a row is its heading."""
-
-    caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """Pictures that belong together, what to see in them, and the numbers they were drawn from."""
-
-    pictures: tuple[Picture, ...]
-    caption: str
-    tables: tuple[Table, ...]
-
-
-def drawable(value: float) -> bool:
-    """Whether a value has a place on an axis."""
-    return abs(value) < _LARGEST_DRAWN
-
-
-def span(values: Iterable[float], *, low: float, high: float) -> tuple[float, float]:
-    """The range that holds low, high and every drawable value, with a little room above."""
-    found = [value for value in values if drawable(value)]
-    least, most = min([low, *found]), max([high, *found])
-    room = 0.06 * (most - least) or 1.0
-    return (least if least == low else least - room), most + room
-
-
-def ticks(axis: Axis, most: int) -> tuple[float, ...]:
-    """Round values on an axis, `most` of them or fewer."""
-    if axis.log:
-        return _log_ticks(axis, most)
-    width = axis.high - axis.low
-    step = 10.0 ** math.floor(math.log10(width / most))
-    step *= next(factor for factor in (1, 2, 5, 10, 20) if width / (step * factor) <= most)
-    step = max(1.0, step) if axis.whole else step
-    first, last = math.ceil(axis.low / step), math.floor(axis.high / step + 1e-9)
-    return tuple(k * step for k in range(first, last + 1))
-
-
-def _log_ticks(axis: Axis, most: int) -> tuple[float, ...]:
-    decades = range(math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high)) + 1)
-    for factors in ((1, 2, 5), (1, 3), (1,)):
-        found = [f * 10.0**k for k in decades for f in factors]
-        inside = tuple(value for value in found if axis.low <= value <= axis.high)
-        if len(inside) <= most:
-            return inside
-    return inside[:: math.ceil(len(inside) / most)]
+    def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
+        """The bars, then the line that they stand on."""
+        zero, wide = y(0.0), 0.8 * (x(1.0) - x(0.0))
+        for i, value in enumerate(self.heights):
+            if drawable(value):
+                low, high = sorted((zero, y(value)))
+                canvas.rect(x(i + 1.0) - wide / 2, low, wide, high - low, "fill main")
+        canvas.line(x(-math.inf), zero, x(math.inf), zero, "axis")

@@ -19,7 +19,6 @@ from streamhalf.report import rejections, words
 from streamhalf.report.live import TOPIC, Board, RunView, TesterView, add_judgement
 from streamhalf.report.live_html import badge, run_html, tester_table
 from streamhalf.report.progress import human_count
-from streamhalf.report.terminal import moment_sentence
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -209,19 +208,17 @@ def result_html(result: Result) -> str:
 
 def _sentences(result: Result) -> list[str]:
     if isinstance(result, MomentTestResult):
-        return moment_sentence(result).split("\n")
+        return words.moment_sentence(result).split("\n")
+    whitened = result.position.whitened
     if isinstance(result, CertifyResult):
-        whitened = result.whitening is not None
-        interval = words.interval_details(result.certificate, result.tau, whitened=whitened)
+        interval = words.interval_details(result.certificate, result.tau, whitened)
         return [words.certify_headline(result), interval]
     sentences = [words.fit_headline(result), *words.fit_details(result)]
     if result.certificate is not None:
-        sentences.append(
-            words.interval_details(result.certificate, result.tau, whitened=result.whitened)
-        )
+        sentences.append(words.interval_details(result.certificate, result.tau, whitened))
     if (rejection := rejections.leading_rejection(result.testers)) is not None:
-        sentences.append(rejections.rejection_sentence(rejection, whitened=result.whitened))
-        sentences += rejections.result_suggestions(result)
+        sentences.append(words.rejection_sentence(rejection, whitened))
+        sentences += words.result_suggestions(result)
     return sentences
 
 

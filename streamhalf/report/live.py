@@ -22,7 +22,7 @@ from streamhalf.events import (
     SlabsMeasured,
     TesterJudged,
 )
-from streamhalf.records import Judgement, Record, Verdict, from_json, replace, to_json
+from streamhalf.records import Judgement, Notice, Record, Verdict, from_json, replace, to_json
 
 TOPIC = "streamhalf"
 """Topic of a Dask scheduler's event log that the messages go to."""
@@ -110,7 +110,7 @@ class RunView:
     source: str = ""
     n_rows: int = 0
     dim: int = 0
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     started: float = 0.0
     passes: list[PassView] = field(default_factory=list)
     testers: dict[str, TesterView] = field(default_factory=dict)
@@ -217,7 +217,11 @@ def encode(run: str, happenings: Iterable[Happening]) -> dict[str, Any]:
 
 def decode(message: Any) -> tuple[str, tuple[Happening, ...]]:
     """Back from a message; one that another version wrote may raise DataError."""
-    found = from_json(Message, message, where="message")
+    if not isinstance(message, dict):
+        raise DataError(f"message: {type(message).__name__} is none of a run")
+    # Dask says beside it which worker sent it
+    ours = {key: value for key, value in message.items() if key in Message.__struct_fields__}
+    found = from_json(Message, ours, where="message")
     return found.run, found.events
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     Progress,
     ProgressColumn,
     Task,
     TaskID,
-    TextColumn,
     TimeRemainingColumn,
 )
 from rich.text import Text
@@ -32,6 +30,7 @@ from streamhalf.events import (
 )
 from streamhalf.names import plural
 from streamhalf.records import Judgement, Outcome, PassRecord, to_json
+from streamhalf.report.codes import notice_words
 
 
 def human_count(value: float) -> str:
@@ -42,20 +41,16 @@ def human_count(value: float) -> str:
     return f"{value:,.0f}"
 
 
-class _RateColumn(ProgressColumn):
-    """Rows per second."""
+class _Words(ProgressColumn):
+    """What a function says about a pass."""
+
+    def __init__(self, write: Callable[[Task], str], style: str = "") -> None:
+        super().__init__()
+        self._write, self._style = write, style
 
     def render(self, task: Task) -> Text:
-        """The speed so far."""
-        return Text(f"{human_count(task.speed or 0)} rows/s", style="cyan")
-
-
-class _RowsColumn(ProgressColumn):
-    """Rows done of all rows."""
-
-    def render(self, task: Task) -> Text:
-        """How far the pass is."""
-        return Text(f"{human_count(task.completed)} / {human_count(task.total or 0)} rows")
+        """The words of now."""
+        return Text(self._write(task), self._style)
 
 
 @contextmanager
@@ -64,66 +59,16 @@ def watch(console: Console) -> Iterator[Observer]:
     if not console.is_terminal:
         yield _Lines(console).observe
         return
-    progress = Progress(
-        TextColumn("[bold]{task.description}"),
+    with Progress(
+        _Words(lambda task: task.description, "bold"),
         BarColumn(bar_width=24),
-        _RowsColumn(),
-        _RateColumn(),
+        _Words(lambda task: f"{human_count(task.completed)} / {human_count(task.total or 0)} rows"),
+        _Words(lambda task: f"{human_count(task.speed or 0)} rows/s", "cyan"),
         TimeRemainingColumn(compact=True),
-        TextColumn("[dim]{task.fields[margin]}"),
+        _Words(lambda task: task.fields["margin"], "dim"),
         console=console,
-    )
-    with progress:
-        yield _Bars(progress, console).observe
-
-
-class _Bars:
-    """One bar per pass; beside it, once judged, how close its worst tester came to its limit."""
-
-    def __init__(self, progress: Progress, console: Console) -> None:
-        self._progress = progress
-        self._console = console
-        self._tasks: dict[str, TaskID] = {}
-        self._worst: dict[str, Judgement] = {}
-
-    def observe(self, event: Event) -> None:
-        """Draw what has happened."""
-        if isinstance(event, RunStarted):
-            _print_notices(self._console, event)
-        elif isinstance(event, PassStarted):
-            words = f"{event.name} {event.detail}".strip()
-            self._tasks[event.name] = self._progress.add_task(
-                escape(words), total=event.n_rows, margin=""
-            )
-        elif isinstance(event, PassProgress):
-            self._progress.update(self._tasks[event.name], completed=event.rows_done)
-        elif isinstance(event, PassEnded):
-            self._show_acceptance(event)
-        elif isinstance(event, TesterJudged):
-            self._show_margin(event.judgement)
-
-    def _show_acceptance(self, event: PassEnded) -> None:
-        record = event.record
-        task = self._tasks.get(record.name)
-        if task is None:
-            _print_pass(self._console, record, ran=False)
-        elif record.rows_accepted < record.rows_read:
-            share = record.rows_accepted / record.rows_read
-            self._progress.update(task, margin=f"accepted {share:.2%}")
-
-    def _show_margin(self, judgement: Judgement) -> None:
-        task = self._tasks.get(judgement.pass_name)
-        worst = self._worst.get(judgement.pass_name)
-        if task is None or judgement.outcome is Outcome.NOT_JUDGED:
-            return
-        if worst is None or _closeness(judgement) > _closeness(worst):
-            self._worst[judgement.pass_name] = judgement
-            words = f"{judgement.tester} at {_closeness(judgement):.0%} of its limit"
-            self._progress.update(task, margin=words)
-
-
-def _closeness(judgement: Judgement) -> float:
-    return judgement.statistic / judgement.limit
+    ) as progress:
+        yield _Bars(console, progress).observe
 
 
 class _Lines:
@@ -136,25 +81,58 @@ class _Lines:
     def observe(self, event: Event) -> None:
         """Print what has happened."""
         if isinstance(event, RunStarted):
-            _print_notices(self._console, event)
+            for notice in event.notices:
+                self._print(f"notice: {notice_words(notice)}")
         elif isinstance(event, PassStarted):
             self._started.add(event.name)
         elif isinstance(event, PassEnded):
-            _print_pass(self._console, event.record, ran=event.record.name in self._started)
+            self._print_pass(event.record)
+
+    def _print_pass(self, record: PassRecord) -> None:
+        rate = human_count(record.rows_read / max(record.seconds, 1e-9))
+        ran = f"in {record.seconds:.2f} s ({rate} rows/s)"
+        how = ran if record.name in self._started else "from the checkpoint"
+        self._print(f"pass {record.name}: {plural(record.rows_read, 'row')} {how}")
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _print_pass(console: Console, record: PassRecord, *, ran: bool) -> None:
-    rows = plural(record.rows_read, "row")
-    rate = human_count(record.rows_read / max(record.seconds, 1e-9))
-    how = f"in {record.seconds:.2f} s ({rate} rows/s)" if ran else "from the checkpoint"
-    console.print(
-        f"pass {record.name}: {rows} {how}", highlight=False, markup=False, soft_wrap=True
-    )
+class _Bars(_Lines):
+    """One bar per pass; beside it, once judged, how close its worst tester came to its limit."""
 
+    def __init__(self, console: Console, progress: Progress) -> None:
+        super().__init__(console)
+        self._progress = progress
+        self._tasks: dict[str, TaskID] = {}
+        self._worst: dict[str, Judgement] = {}
 
-def _print_notices(console: Console, event: RunStarted) -> None:
-    for notice in event.notices:
-        console.print(f"notice: {notice}", highlight=False, markup=False, soft_wrap=True)
+    def observe(self, event: Event) -> None:
+        """Draw what has happened; what has no bar is printed."""
+        if isinstance(event, PassStarted):
+            words = f"{event.name} {event.detail}".strip()
+            task = self._progress.add_task(words, total=event.n_rows, margin="")
+            self._tasks[event.name] = task
+        elif isinstance(event, PassProgress):
+            self._progress.update(self._tasks[event.name], completed=event.rows_done)
+        elif isinstance(event, PassEnded) and event.record.name in self._tasks:
+            record = event.record
+            if record.rows_accepted < record.rows_read:
+                share = record.rows_accepted / record.rows_read
+                self._progress.update(self._tasks[record.name], margin=f"accepted {share:.2%}")
+        elif isinstance(event, TesterJudged):
+            self._show_margin(event.judgement)
+        else:
+            super().observe(event)
+
+    def _show_margin(self, judgement: Judgement) -> None:
+        name = judgement.pass_name
+        if name not in self._tasks or judgement.outcome is Outcome.NOT_JUDGED:
+            return
+        if name not in self._worst or judgement.severity > self._worst[name].severity:
+            self._worst[name] = judgement
+            words = f"{judgement.tester} at {judgement.share:.0%} of its limit"
+            self._progress.update(self._tasks[name], margin=words)
 
 
 def log_json(stream: TextIO) -> Observer:

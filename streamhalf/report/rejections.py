@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import enum
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,12 +12,15 @@ from streamhalf.records import (
     Evidence,
     FitResult,
     Judgement,
+    Moment,
     MomentTestResult,
     Outcome,
 )
-from streamhalf.report.words import number
+from streamhalf.testers import WORDS
+from streamhalf.testers.moments import MomentTester
 
-_MOST_FEATURES_NAMED = 4
+MOMENTS, _EXTRA = "largest moment", "quadratics"
+"""The tester that names moments of features, and the one that no guarantee rests on."""
 
 _LEAST_RELATIVE_VARIANCE = 1e-9
 """Below this share of its mean square a feature's variance is rounding: it is constant."""
@@ -32,6 +35,26 @@ _SHAPE = 0.15
 """Normalised Hermite moment of a standardised feature from which its shape is not Gaussian."""
 
 
+class Remedy(enum.StrEnum):
+    """What to do about a rejection."""
+
+    AS_TESTER_SAYS = "as the tester says"
+    LOOK_AT_SMALL_MARGINS = "look at small margins"
+    REMOVE = "remove"
+    WHITEN = "whiten"
+    TRANSFORM = "transform"
+    TRANSFORM_WHITENED = "transform, whatever mean and covariance"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A remedy for what a tester saw, and the features that it is about or that need a look."""
+
+    remedy: Remedy
+    tester: str
+    features: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class FeatureShape:
     """What four moments say about one feature, whatever its mean and scale."""
@@ -42,124 +65,59 @@ class FeatureShape:
 
 
 def leading_rejection(judgements: Sequence[Judgement]) -> Judgement | None:
-    """The rejection to show first: one that names moments, else the first."""
-    rejected = [judgement for judgement in judgements if judgement.outcome is Outcome.REJECTED]
-    named = [judgement for judgement in rejected if judgement.tester == "largest moment"]
-    return next(iter(named or rejected), None)
+    """The strongest rejection by a tester that the guarantee rests on, else by an extra one."""
+    rejected = [one for one in judgements if one.outcome is Outcome.REJECTED]
+    return max(rejected, key=lambda one: (one.tester != _EXTRA, one.severity), default=None)
 
 
-def rejection_sentence(judgement: Judgement, *, whitened: bool) -> str:
-    """What a rejecting tester saw: one quantity, against its own limit."""
-    where = f"In pass {judgement.pass_name}" if judgement.pass_name else "Here"
-    chance = f"chance alone stays below {number(judgement.null_quantile)}"
-    statistic = (
-        f"tester “{judgement.tester}” has {number(judgement.statistic)}; the limit is "
-        f"{number(judgement.limit)}, and {chance}."
-    )
-    if not judgement.evidence:
-        return f"{where} {statistic}"
-    evidence = judgement.evidence[0]
-    moment = judgement.tester == "largest moment"
-    of = " of the whitened features" if whitened else ""
-    said = (
-        f"{where} the {'mean of ' * moment}{evidence.name}{of} is {number(evidence.observed)}; a "
-        f"standard Gaussian has {number(evidence.expected)}."
-    )
-    if moment or math.isclose(evidence.deviation, judgement.statistic, rel_tol=1e-3):
-        return (
-            f"{said} On the scale of tester “{judgement.tester}” it is off by "
-            f"{number(evidence.deviation)}; the limit is {number(evidence.limit)}, and {chance}."
-        )
-    return f"{said} In all, {statistic}"
+def is_told_by_one(judgement: Judgement) -> bool:
+    """Whether the first evidence alone tells what the tester saw."""
+    first, statistic = judgement.evidence[0], judgement.statistic
+    return judgement.tester == MOMENTS or math.isclose(first.deviation, statistic, rel_tol=1e-3)
 
 
-def evidence_features(*, whitened: bool) -> str:
-    """Which features the evidence speaks of, where they are not the stored ones."""
-    return "x1, x2, ... are the whitened features, not the stored ones." if whitened else ""
-
-
-def result_suggestions(result: FitResult | MomentTestResult) -> tuple[str, ...]:
-    """What to do about the leading rejection of a result; nothing where there is none."""
-    judgement = leading_rejection(result.testers)
-    if judgement is None:
-        return ()
+def advise(result: FitResult | MomentTestResult) -> Advice | None:
+    """What to do about the leading rejection of a result; None where there is none."""
+    leading = leading_rejection(result.testers)
+    if leading is None:
+        return None
+    tester = leading.tester
+    if leading.pass_name.startswith("update"):
+        return Advice(Remedy.LOOK_AT_SMALL_MARGINS, tester)
+    if tester in WORDS and tester not in MomentTester.words:
+        return Advice(Remedy.AS_TESTER_SAYS, tester)
+    rejected = (one for one in result.testers if one.outcome is Outcome.REJECTED)
+    telling = next((one for one in rejected if one.tester == MOMENTS), leading)
     measured = result.measurements if isinstance(result, FitResult) else None
-    shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(judgement)
-    return suggestions(judgement, whitened=result.whitened, shapes=shapes)
+    shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
+    if constant := tuple(shape.name for shape in shapes if shape.constant):
+        return Advice(Remedy.REMOVE, tester, constant)
+    strange = tuple(shape.name for shape in shapes if not shape.gaussian)
+    first = strange or _named_features(telling)
+    # whitening cures means and covariances, and nothing else
+    if result.position.whitened or (not strange and _highest_degree(telling) > 2):
+        return Advice(Remedy.TRANSFORM_WHITENED, tester, first)
+    return Advice(Remedy.TRANSFORM if strange else Remedy.WHITEN, tester, first)
 
 
-def suggestions(
-    judgement: Judgement, *, whitened: bool, shapes: Sequence[FeatureShape] = ()
-) -> tuple[str, ...]:
-    """What to do about a rejection."""
-    if judgement.tester == "exchangeable chunks":
-        return ("The rows come in an order. Shuffle them before they are stored.",)
-    if judgement.pass_name.startswith("update"):
-        return (
-            "The features look Gaussian as a whole, but not near the boundary of the halfspace. "
-            "More rows or whitening will not change that: look at the rows with a small margin "
-            "|w·x|. Features of this pass are coordinates of the localised rows, not columns.",
-        )
-    if judgement.tester in ("slab mass", "slab covariance", "acceptance"):
-        return (
-            "Along the halfspace the features are not Gaussian. Look at the slab named above: "
-            "a cluster, a gap or a rounded feature shows up there.",
-        )
-    return _moment_suggestions(judgement, whitened, shapes)
+def _named_features(judgement: Judgement) -> tuple[str, ...]:
+    """The features that the leading evidence names, such as x3 and x7."""
+    return tuple(f"x{j + 1}" for j in dict.fromkeys(_leading_moment(judgement)))
 
 
-def _moment_suggestions(
-    judgement: Judgement, whitened: bool, shapes: Sequence[FeatureShape]
-) -> tuple[str, ...]:
-    """Whitening cures means and covariances, and nothing else."""
-    if constant := [shape.name for shape in shapes if shape.constant]:
-        one = len(constant) == 1
-        return (
-            f"{_names(constant)} {'is' if one else 'are'} constant: remove "
-            f"{'it' if one else 'them'}; a constant cannot be whitened.",
-        )
-    strange = [shape.name for shape in shapes if not shape.gaussian]
-    columns = _names(strange) or named_features(judgement.evidence[:1])
-    columns = f"the features behind whitened {columns}" if whitened and columns else columns
-    inspect = f"Inspect {columns}: outliers, clipping, rounding, duplicates." if columns else ""
-    if not whitened and not strange and _highest_degree(judgement) <= 2:
-        first = (
-            "Mean, scale or correlation of the features is off. Run again with "
-            "`--whiten` (in Python `whiten=True`), which estimates and removes them."
-        )
-    elif strange and not whitened:
-        first = (
-            "Whatever mean and scale are, the shape of the features differs from a Gaussian (skew "
-            "or tails), so another mean and scale will not help. Transform them (a logarithm, "
-            "ranks), or use another method."
-        )
-    else:
-        first = (
-            "Mean and covariance are not the cause: the shape of the features differs from a "
-            "Gaussian. Transform them, or use another method."
-        )
-    return tuple(text for text in (first, inspect) if text)
-
-
-def named_features(evidence: Sequence[Evidence]) -> str:
-    """The features that evidence names, such as x3 and x7."""
-    return _names([name for item in evidence for name in re.findall(r"\bx\d+", item.name)])
-
-
-def _names(found: Sequence[str]) -> str:
-    names = list(dict.fromkeys(found))
-    if len(names) > _MOST_FEATURES_NAMED:
-        more = len(names) - _MOST_FEATURES_NAMED + 1
-        names = [*names[: _MOST_FEATURES_NAMED - 1], f"{more} more"]
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+def _leading_moment(judgement: Judgement) -> tuple[int, ...]:
+    """The variables of the moment that the evidence names first; empty where it names none."""
+    match judgement.evidence:
+        case (Evidence(Moment(variables, False)), *_):
+            return variables
+    return ()
 
 
 def _highest_degree(judgement: Judgement) -> int:
     """Degree of the leading moment; directions and everything else stand for degree 2."""
-    if judgement.tester != "largest moment" or not judgement.evidence:
+    if judgement.tester != MOMENTS or not judgement.evidence:
         return 2
-    powers = re.findall(r"x\d+(?:\^(\d{1,3}))?", judgement.evidence[0].name)
-    return sum(int(power or 1) for power in powers)
+    return len(_leading_moment(judgement))
 
 
 def _measured_shapes(measured: DiagnosticsRecord) -> list[FeatureShape]:
@@ -177,29 +135,38 @@ def _measured_shapes(measured: DiagnosticsRecord) -> list[FeatureShape]:
 
 def _evident_shapes(judgement: Judgement) -> list[FeatureShape]:
     """From the moments that the evidence names, where they are of one centred feature."""
-    means = {item.name: item.observed for item in judgement.evidence}
-    if judgement.tester != "largest moment" or _highest_degree(judgement) > 2:
+    degree = _highest_degree(judgement)
+    if judgement.tester != MOMENTS or degree > 2:
         return []
-    if _highest_degree(judgement) == 1:
-        return [FeatureShape(name, True, False) for name in means if _is_power_of(name, means)]
-    features = {name.partition("^")[0] for name in means if re.fullmatch(r"x\d+\^[24]", name)}
+    means = _means_of_powers(judgement)
+    if degree == 1:
+        constant = (j for j, powers in means.items() if _is_constant(powers))
+        return [FeatureShape(f"x{j + 1}", True, False) for j in constant]
     return [
         # the leading evidence is of the lowest degree beyond its limit, so means are about 0
-        _shape(name, 0.0, means[f"{name}^2"], math.nan, means.get(f"{name}^4", math.nan))
-        for name in sorted(features, key=lambda name: int(name[1:]))
-        if f"{name}^2" in means
+        _shape(f"x{j + 1}", 0.0, powers[2], math.nan, powers.get(4, math.nan))
+        for j, powers in sorted(means.items())
+        if 2 in powers
     ]
 
 
-def _is_power_of(name: str, means: Mapping[str, float]) -> bool:
-    """Whether a mean of powers is the power of the mean: the feature is constant then."""
-    if not abs(means[name]) < _LARGEST:
+def _means_of_powers(judgement: Judgement) -> dict[int, dict[int, float]]:
+    """For each feature, the means of its powers that the evidence holds."""
+    found: dict[int, dict[int, float]] = {}
+    for one in judgement.evidence:
+        match one.subject:
+            case Moment(variables, False) if len(set(variables)) == 1:
+                found.setdefault(variables[0], {})[len(variables)] = one.observed
+    return found
+
+
+def _is_constant(powers: Mapping[int, float]) -> bool:
+    """Whether a mean of powers is the power of the mean."""
+    mean = powers.get(1)
+    if mean is None or not abs(mean) < _LARGEST:
         return False
-    powers = {k: means.get(f"{name}^{k}") for k in (2, 4, 6, 8)}
-    return any(
-        found is not None and math.isclose(found, means[name] ** k, rel_tol=1e-9)
-        for k, found in powers.items()
-    )
+    even = ((k, found) for k, found in powers.items() if k % 2 == 0)
+    return any(math.isclose(found, mean**k, rel_tol=1e-9) for k, found in even)
 
 
 def _shape(name: str, mean: float, square: float, cube: float, fourth: float) -> FeatureShape:

@@ -1,8 +1,10 @@
-"""Tables of testers, passes and facts: all that a result says beside its figures."""
+"""Tables of testers, evidence, passes and facts, for the page and for the terminal alike."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from streamhalf.records import (
     CertificateRecord,
@@ -11,40 +13,118 @@ from streamhalf.records import (
     Judgement,
     Outcome,
     PassRecord,
+    Verdict,
+    worst_of,
 )
-from streamhalf.report.figures import Column, Table
-from streamhalf.report.words import (
+from streamhalf.report.codes import (
     ABSENT,
-    QUESTIONS,
-    TAU,
     count,
+    evidence_name,
     nbytes,
     number,
     outcome_words,
     percent,
+    question,
+    remark_words,
     seconds,
-    worst_judgement,
 )
+from streamhalf.report.words import TAU
+
+Cells: TypeAlias = Mapping[str, Callable[[Any], str]]
+"""Columns of a table as data: a label, and how to write its cell for one record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Formatted cells under a caption; the first cell of a row is its heading.
+
+    Columns are numbers, aligned to the right, unless their label is among the words, which may
+    break, or the names, which may not.
+    """
+
+    caption: str
+    labels: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    words: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, caption: str, cells: Cells, records: Iterable[Any], **kinds: tuple[str, ...]
+    ) -> Table:
+        """A row for each record; `kinds` are the words and the names."""
+        rows = tuple(tuple(write(one) for write in cells.values()) for one in records)
+        return cls(caption, tuple(cells), rows, **kinds)
+
+    def kind(self, label: str) -> str | None:
+        """What the stylesheet calls a column of numbers or of names."""
+        if label in self.words:
+            return None
+        return "unbroken" if label in self.names else "number"
+
+
+_JUDGEMENT: Cells = {
+    "tester": lambda one: one.tester,
+    "pass": lambda one: one.pass_name,
+    "outcome": lambda one: outcome_words(one.outcome),
+    "statistic": lambda one: number(one.statistic),
+    "limit": lambda one: number(one.limit),
+    "chance alone": lambda one: number(one.null_quantile),
+    "rows": lambda one: count(one.n_rows),
+    "rows seen": lambda one: count(one.n_rows),
+    "rows needed": lambda one: count(one.rows_needed),
+    "worst": lambda one: evidence_name(one.evidence[0]) if one.evidence else ABSENT,
+    "remark": lambda one: remark_words(one) or ABSENT,
+}
+_EVIDENCE: Cells = {
+    "quantity": evidence_name,
+    "observed": lambda one: number(one.observed),
+    "expected": lambda one: number(one.expected),
+    "deviation": lambda one: number(one.deviation),
+    "limit": lambda one: number(one.limit),
+}
+_PASS: Cells = {
+    "pass": lambda one: one.name,
+    "rows read": lambda one: count(one.rows_read),
+    "rows used": lambda one: count(one.rows_accepted),
+    "bytes read": lambda one: nbytes(one.bytes_read),
+    "time": lambda one: seconds(one.seconds),
+}
+
+
+def judgement_table(caption: str, judgements: Iterable[Judgement], *labels: str) -> Table:
+    """What is asked for of every judgement."""
+    cells = {label: _JUDGEMENT[label] for label in labels}
+    words = ("outcome", "worst", "remark")
+    return Table.of(caption, cells, judgements, words=words, names=("tester", "pass"))
+
+
+def lacking_table(result: FitResult) -> Table:
+    """The testers that left an inconclusive run without an answer."""
+    asked = result.testers if result.verdict is Verdict.INCONCLUSIVE else ()
+    lacking = [one for one in asked if one.outcome is Outcome.INCONCLUSIVE]
+    labels = ("tester", "rows seen", "rows needed")
+    return judgement_table("Testers that could not tell", lacking, *labels)
 
 
 def tester_summary(judgements: tuple[Judgement, ...]) -> Table:
     """One row for each tester: how often which outcome, and its worst word."""
-    return Table(
-        "Testers",
-        (
-            Column("tester", numeric=False),
-            Column("outcomes", numeric=False),
-            Column("worst"),
-            Column("limit"),
-            Column("in pass", numeric=False, name=True),
-        ),
-        tuple(_summary_row(name, own) for name, own in _by_tester(judgements)),
-    )
+    rows = tuple(_summary_row(name, own) for name, own in _by_tester(judgements))
+    labels = ("tester", "outcomes", "worst", "limit", "in pass")
+    return Table("Testers", labels, rows, words=("tester", "outcomes"), names=("in pass",))
 
 
 def tester_details(judgements: tuple[Judgement, ...]) -> tuple[Table, ...]:
     """Every judgement, one table for each tester."""
-    return tuple(_judgement_table(name, own) for name, own in _by_tester(judgements))
+    labels = ("pass", "outcome", "statistic", "limit", "chance alone", "rows", "worst", "remark")
+    return tuple(
+        judgement_table(
+            f"{name}: {len(own)} judgement{'s' * (len(own) > 1)}. {question(name)}".strip(),
+            own,
+            *labels,
+        )
+        for name, own in _by_tester(judgements)
+    )
 
 
 def _by_tester(judgements: tuple[Judgement, ...]) -> list[tuple[str, list[Judgement]]]:
@@ -55,68 +135,37 @@ def _by_tester(judgements: tuple[Judgement, ...]) -> list[tuple[str, list[Judgem
 def _summary_row(name: str, own: list[Judgement]) -> tuple[str, ...]:
     counts = {outcome: sum(one.outcome is outcome for one in own) for outcome in Outcome}
     words = ", ".join(outcome_words(outcome, n) for outcome, n in counts.items() if n)
-    worst = worst_judgement(own)
-    if worst is None:
+    if (found := worst_of(own)) is None:
         return (name, words, ABSENT, ABSENT, ABSENT)
-    return (name, words, number(worst.statistic), number(worst.limit), worst.pass_name)
+    return (name, words, number(found.statistic), number(found.limit), found.pass_name)
 
 
-def _judgement_table(name: str, own: list[Judgement]) -> Table:
-    labels = ("pass", "outcome", "statistic", "limit", "chance alone", "rows", "worst", "remark")
-    words = ("pass", "outcome", "worst", "remark")
-    question = QUESTIONS.get(name, "")
-    return Table(
-        f"{name}: {len(own)} judgement{'s' * (len(own) > 1)}. {question}".strip(),
-        tuple(Column(label, label not in words, label == "pass") for label in labels),
-        tuple(
-            (
-                one.pass_name,
-                outcome_words(one.outcome),
-                *map(number, (one.statistic, one.limit, one.null_quantile)),
-                count(one.n_rows),
-                one.evidence[0].name if one.evidence else ABSENT,
-                one.remark or ABSENT,
-            )
-            for one in own
-        ),
-    )
+def evidence_table(judgement: Judgement) -> Table:
+    """Every quantity that a tester names, against what a Gaussian has."""
+    caption = f"Evidence of tester {judgement.tester}"
+    return Table.of(caption, _EVIDENCE, judgement.evidence, words=("quantity",))
 
 
 def pass_table(passes: tuple[PassRecord, ...]) -> Table:
     """What each pass read and took, and all of them together."""
-    labels = ("pass", "rows read", "rows used", "bytes read", "time")
-    rows = [
-        (
-            one.name,
-            count(one.rows_read),
-            count(one.rows_accepted),
-            nbytes(one.bytes_read),
-            seconds(one.seconds),
-        )
-        for one in passes
-    ]
+    table = Table.of("Passes", _PASS, passes, names=("pass",))
+    if not passes:
+        return table
     read, size = sum(one.rows_read for one in passes), sum(one.bytes_read for one in passes)
     time = seconds(sum(one.seconds for one in passes))
-    rows.append(("all", count(read), ABSENT, nbytes(size), time))
-    return Table(
-        "Passes",
-        tuple(Column(label, label != "pass", label == "pass") for label in labels),
-        tuple(rows),
-    )
+    return replace(table, rows=(*table.rows, ("all", count(read), ABSENT, nbytes(size), time)))
 
 
 def fact_table(result: FitResult | CertifyResult) -> Table:
     """Data, parameters, versions and digests."""
-    versions = result.versions
-    facts = fit_facts(result) if isinstance(result, FitResult) else ()
-    certificate = result.certificate
+    versions, certificate = result.versions, result.certificate
     rows = (
         ("source", result.data.source or ABSENT),
         ("rows", count(result.data.rows)),
         ("features", count(result.data.dim)),
         ("fingerprint of the data", result.data.fingerprint or ABSENT),
-        *facts,
-        *(certificate_facts(certificate) if certificate is not None else ()),
+        *(_fit_facts(result) if isinstance(result, FitResult) else ()),
+        *(_certificate_facts(certificate) if certificate is not None else ()),
         (f"tau, {TAU}", number(result.tau)),
         ("streamhalf", versions.streamhalf),
         ("Python", versions.python),
@@ -124,15 +173,14 @@ def fact_table(result: FitResult | CertifyResult) -> Table:
         ("schema", result.schema),
         ("digest of this document", result.digest or ABSENT),
     )
-    return Table("Facts", (Column("fact", numeric=False), Column("value", numeric=False)), rows)
+    return Table("Facts", ("fact", "value"), rows, words=("fact", "value"))
 
 
-def fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
-    """Parameters of a fit and what it measured."""
+def _fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
     yield "eps, accuracy judged", number(result.eps)
     yield "seed", str(result.seed)
     yield "how passes shared the rows", result.split
-    yield "whitened", "yes" if result.whitened else "no"
+    yield "whitened", "yes" if result.position.whitened else "no"
     if result.chosen is not None:
         yield "returned candidate", str(result.chosen)
     if result.error is not None:
@@ -141,8 +189,7 @@ def fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
         yield "fresh rows", count(result.error.n_rows)
 
 
-def certificate_facts(certificate: CertificateRecord) -> Iterable[tuple[str, str]]:
-    """What the certificate was made from."""
+def _certificate_facts(certificate: CertificateRecord) -> Iterable[tuple[str, str]]:
     yield "rows of the certificate", count(certificate.n_rows)
     yield "errors on them", count(certificate.n_errors)
     yield "degree of its slab moments", str(certificate.degree)

@@ -110,7 +110,7 @@ def random_rows(rng: np.random.Generator, n: int, dim: int) -> Array:
     elif kind == 3:
         X[rng.random(n) < 0.4] = 0.0
     elif kind == 4:
-        X = X @ rng.standard_normal((dim, dim)) * 10.0 ** rng.integers(-6, 7)
+        X = X @ rng.standard_normal((dim, dim)) * 10.0 ** rng.integers(-14, 15)
     elif kind == 5:
         X = np.outer(rng.standard_normal(n), rng.standard_normal(dim))
     elif kind == 6:

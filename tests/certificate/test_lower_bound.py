@@ -38,6 +38,18 @@ def test_lower_bound__never_exceeds_the_best_halfspace(seed, degree, ratio, draw
     assert value <= smallest_error(problem, rng) + 1e-12
 
 
+@pytest.mark.parametrize("factor", [1e-14, 1e-6, 1e7])
+@pytest.mark.parametrize("degree", [4, 8])
+def test_lower_bound__float32_rows_of_any_size_are_not_certified_too_well(degree, factor):
+    # some halfspace makes no error at all; products of four entries of 1e-14 are 0 in float32
+    X = np.random.default_rng(0).standard_normal((1_500, 2))
+    y = predict(X, np.array([[1.0], [0.5]]))[:, 0]
+    problem = Problem((factor * X).astype(np.float32), y, np.array([1.0, 0.0]))
+    statistics = problem.statistics(degree=degree, ratio=1.3)
+    assert statistics.error > 0.1
+    assert lower_bound(statistics, search=QUICK).value == 0
+
+
 def planted(n_rows, dim, *, noise, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n_rows, dim))

@@ -164,6 +164,15 @@ def test_slab_forms__slabs_that_overflow_take_no_part():
     assert len(slab_forms(statistics, 2).mass) == 2
 
 
+def test_slab_forms__rows_that_are_nearly_all_margin_cost_their_slab_only():
+    X = np.random.default_rng(0).standard_normal((100, 2))
+    X[:10, 0] = 1e40
+    statistics = statistics_of(X, np.array([1.0, 0.0]), (0.0, 10.0))
+    forms = slab_forms(statistics, 4)
+    assert forms.mass.sum() == pytest.approx(0.9)
+    assert forms.slack.max() < 1e-9
+
+
 @pytest.mark.parametrize("factor", [1e-30, 1e30])
 def test_slab_forms__nothing_is_claimed_of_rows_outside_the_range_of_float64(factor):
     problem = friendly_problem(np.random.default_rng(1))

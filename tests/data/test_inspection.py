@@ -14,6 +14,7 @@ from streamhalf import DataError, UsageError, open_source
 from streamhalf.cli import main
 from streamhalf.data import inspection
 from streamhalf.data.inspection import inspect_store
+from streamhalf.records import LabelsAreBits
 from tests.conftest import StoreWriter, make_rows
 
 X, Y = make_rows(1000, 3)
@@ -66,7 +67,7 @@ def test_inspect__tells_notices_and_what_was_planted(tmp_path: Path) -> None:
 def test_inspect__tells_the_coding(write_store: StoreWriter) -> None:
     report = streamhalf.inspect(write_store(X, Y > 0))
     assert report.labels == "0/1"
-    assert report.notices == ("y: labels are 0/1; 0 is read as -1",)
+    assert report.notices == (LabelsAreBits("y"),)
 
 
 @pytest.mark.parametrize("layout", [{}, {"zarr_format": 2}], ids=["v3", "v2"])

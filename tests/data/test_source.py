@@ -21,6 +21,7 @@ from streamhalf.data.arrays import ArrayReader
 from streamhalf.data.block import RowRange
 from streamhalf.data.opening import public_name
 from streamhalf.data.source import Source, align_blocks, nearest_names
+from streamhalf.records import LabelsAreBits
 from tests.conftest import StoreWriter, make_rows, write_arrays
 
 X, Y = make_rows(1000, 3)
@@ -179,7 +180,7 @@ def test_open_source__maps_every_label_coding(
 ) -> None:
     source = open_source(write_store(X, labels) if stored else (X, labels))
     assert_same_rows(source)
-    assert source.notices == (("y: labels are 0/1; 0 is read as -1",) if bits else ())
+    assert source.notices == ((LabelsAreBits("y"),) if bits else ())
     assert source.fingerprint == REFERENCE
 
 

@@ -18,6 +18,7 @@ from streamhalf.cli import main
 from streamhalf.engine import opening
 from tests.clusters import Cluster, open_cluster
 from tests.comparing import comparable
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 OPTIONS: dict[str, Any] = {"eps": 0.25, "certificate_degree": 0}
@@ -74,7 +75,7 @@ def test_workers__that_do_not_fit_are_named_before_any_work(
     (fake / "METADATA").write_text("Metadata-Version: 2.1\nName: streamhalf\nVersion: 9.9\n")
     other = cluster.add_worker("--name", "other", environment={"PYTHONPATH": str(tmp_path)})
     with Client(cluster.address, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=PATIENCE)
     message = r"worker tcp://127\.0\.0\.1:\d+ has streamhalf version 9\.9, this process has"
     with pytest.raises(StreamhalfError, match=message):
         streamhalf.fit(store, scheduler=cluster.address, **OPTIONS)
@@ -92,7 +93,7 @@ def test_workers__that_do_not_fit_are_named_before_any_work(
     )
     cluster.add_worker("--name", "bare", environment={"PYTHONPATH": str(hidden)})
     with Client(cluster.address, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=PATIENCE)
     with pytest.raises(StreamhalfError, match=r"has streamhalf none, .*install the same on every"):
         streamhalf.fit(store, scheduler=cluster.address, **OPTIONS)
 
@@ -128,7 +129,7 @@ def make_certificates(folder: Path) -> dict[str, str]:
 
 
 def test_tls__comes_from_the_settings_of_dask(
-    store: Path, undisturbed: str, tmp_path: Path
+    store: Path, undisturbed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment = make_certificates(tmp_path)
     result = tmp_path / "result.json"
@@ -142,10 +143,11 @@ def test_tls__comes_from_the_settings_of_dask(
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=PATIENCE,
         )
         assert done.returncode == 0, done.stderr
         assert comparable(result) == undisturbed
+        monkeypatch.setattr(opening, "_CONNECT_SECONDS", 1)  # in vain, however long it is
         with pytest.raises(StreamhalfError, match="scheduler: cannot reach tls://"):
             streamhalf.fit(store, scheduler=encrypted.address, **OPTIONS)  # without certificates
 
@@ -157,7 +159,7 @@ def test_worker__short_of_memory_is_a_clear_error(
     path = tmp_path / "wide.zarr"
     spec: dict[str, Any] = {"rows": 1 << 19, "dim": 32, "marginal": "gaussian", "noise": "none"}
     streamhalf.synth(path, chunk_rows=1 << 19, scheduler="serial", **spec)
-    monkeypatch.setattr("streamhalf.engine.cluster._STUCK_SECONDS", 20.0)
+    monkeypatch.setattr("streamhalf.engine.cluster._STUCK_SECONDS", PATIENCE / 2)
     with open_cluster(tmp_path, n_workers=0) as small:
         small.add_worker("--memory-limit", "170MiB", nanny=True)
         with pytest.raises(StreamhalfError, match=r"pass 'moments': .*memory.*--resume"):
@@ -173,7 +175,7 @@ def test_cluster_job__fits_and_leaves_nothing_behind(
     settings = {"WORKERS": "1", "STREAMHALF_PYTHON": sys.executable, "TMPDIR": str(scratch)}
     environment = {**os.environ, **settings}
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=180
+        command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
     assert comparable(result) == undisturbed

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import streamhalf
 from streamhalf import DataError, StreamhalfError, UsageError, Verdict, open_source
+from streamhalf.data.positions import Isotropic
 from streamhalf.data.source import Source
 from streamhalf.engine import Counted, Engine, Job, lazy_pass, open_engine, opening, plan_pass
 from streamhalf.engine.cluster import ClusterEngine, ThreadsEngine, available_cpus
@@ -27,8 +28,10 @@ from streamhalf.engine.plan import run_pass
 from streamhalf.engine.run import Run
 from streamhalf.events import Event, PassEnded, PassProgress, PassStarted, ignore
 from streamhalf.reductions import Bundle, Chow, Covariance, LabelCounts, Moments
+from streamhalf.reductions.mapped import Mapped
+from streamhalf.reductions.sampled import Sampled
+from streamhalf.testing.comparing import assert_identical, leaves
 from tests.conftest import StoreWriter, make_rows
-from tests.laws import assert_identical, leaves
 
 N_ROWS, DIM, CHUNK_ROWS = 5000, 4, 200
 N_CHUNKS = N_ROWS // CHUNK_ROWS
@@ -68,8 +71,8 @@ def test_engines__give_identical_bits_whitened(engine: Engine, source: Source) -
     def run(chosen: Engine) -> Any:
         state = Run(chosen, MEMORY, 4, ignore)
         estimate = state.reduce("whitening", source, Covariance())
-        white = streamhalf.data.whitening.Whitening.from_moments(estimate.mean, estimate.covariance)
-        return state.reduce("moments", source.whitened(white), BUNDLE)
+        white = Isotropic.from_moments(estimate.mean, estimate.covariance)
+        return state.reduce("moments", source, Mapped(BUNDLE, white))
 
     assert_identical(run(engine), run(SerialEngine()))
 
@@ -186,18 +189,13 @@ def test_progress__adds_up_to_all_rows(engine: Engine, source: Source) -> None:
     assert (result.positive, result.negative) == (np.sum(Y > 0), np.sum(Y < 0))
 
 
-def test_run_pass__counts_accepted_rows_from_the_result(source: Source) -> None:
+def test_run_pass__records_the_rows_that_the_reduction_used(source: Source) -> None:
     run = Run(SerialEngine(), MEMORY, 8, ignore)
-    run.reduce(
-        "labels",
-        source,
-        LabelCounts(),
-        blocks=source.blocks[:3],
-        count_accepted=lambda result: result.positive,
-    )
+    some = Sampled(LabelCounts(), 0.0, 0.5, seed=1, stream=2)
+    found = run.reduce("labels", source, some, blocks=source.blocks[:3])
     (record,) = run.passes
     assert record.rows_read == 3 * CHUNK_ROWS
-    assert record.rows_accepted == np.sum(Y[: 3 * CHUNK_ROWS] > 0)
+    assert 0 < record.rows_accepted == found.n_rows < record.rows_read
 
 
 class ForgetfulEngine(SerialEngine):

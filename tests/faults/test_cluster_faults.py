@@ -105,8 +105,8 @@ def test_workers__killed_in_the_middle_of_passes_change_nothing(
 def test_cluster__that_is_gone_is_an_error_and_another_resumes(
     store: Path, undisturbed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(cluster_engine, "_LOOK_SECONDS", 0.2)
     monkeypatch.setattr(cluster_engine, "_STUCK_SECONDS", 1.0)
-    monkeypatch.setattr(opening, "_CONNECT_SECONDS", 10)  # as long a lost scheduler is waited for
     folder = tmp_path / "checkpoint"
     with open_cluster(tmp_path, n_workers=1) as first:
         observer = During(update_3=lambda: kill_all(first))
@@ -117,8 +117,11 @@ def test_cluster__that_is_gone_is_an_error_and_another_resumes(
 
         first.add_worker()
         observer = During(final=lambda: kill(first.scheduler))
-        with pytest.raises(StreamhalfError, match=r"'final': the connection to the scheduler was"):
-            fit(first, store, observer, checkpoint=folder, resume=True)
+        lost = r"'final': the connection to the scheduler was"
+        with monkeypatch.context() as patch:
+            patch.setattr(opening, "_CONNECT_SECONDS", 5)  # so long a lost one is waited for
+            with pytest.raises(StreamhalfError, match=lost):
+                fit(first, store, observer, checkpoint=folder, resume=True)
         assert observer.started == ["update-3", "update-4", "final"]
 
         first.start_scheduler()

@@ -20,6 +20,7 @@ from streamhalf.cli import main
 from streamhalf.data import source
 from streamhalf.events import PassProgress, PassStarted
 from tests.comparing import comparable
+from tests.waiting import PATIENCE
 
 OPTIONS: dict[str, Any] = {
     "eps": 0.25,
@@ -156,7 +157,7 @@ def test_checkpoint__that_may_not_grow_is_an_error(store: Path, tmp_path: Path) 
     saved = tmp_path / "saved"
     program = [sys.executable, "-c", _LIMITED.format(limit=1000), "fit", str(store), *FLAGS]
     command = [*program, "--checkpoint", str(saved)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert f"{saved}/pass-000.npz: cannot be written: File too large" in line
@@ -178,7 +179,7 @@ def test_store__that_finds_no_room_is_an_error_at_once(tmp_path: Path) -> None:
     shape = ["--rows", "100000", "--dim", "4", "--scheduler", "serial", "--quiet"]
     path = tmp_path / "rows.zarr"
     program = [sys.executable, "-c", _LIMITED.format(limit=100_000), "synth", str(path), *shape]
-    done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(program, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert "cannot write rows 0 to 99999 of X: OSError" in line

@@ -17,8 +17,8 @@ from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.planning.deal import N_STRATA, Deal, Share, spread, subtract
 from streamhalf.records import HeldOutRecord, Split
 from streamhalf.reductions import Bundle, Chow, LabelCounts, Moments, Sampled
+from streamhalf.testing.comparing import assert_close, assert_identical
 from tests.conftest import make_rows
-from tests.laws import assert_close, assert_identical
 
 
 @st.composite

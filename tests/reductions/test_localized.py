@@ -11,7 +11,7 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions import LabelCounts, Localized
 from streamhalf.reductions.localized import LocalizedPartial, LocalizedResult
-from tests.strategies import make_block
+from streamhalf.testing.drawing import make_block
 
 FRAME = Frame(Plane(np.array([0.6, 0.0, 0.8]), 0.3), 0.4)
 

@@ -8,8 +8,8 @@ from streamhalf.engine import open_engine, plan_pass, run_pass
 from streamhalf.events import ignore
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions import Bundle, Covariance, HalfspaceErrors, Mapped
-from tests.laws import assert_identical
-from tests.strategies import make_block
+from streamhalf.testing.comparing import assert_identical
+from streamhalf.testing.drawing import make_block
 
 MAP = Isotropic(np.array([1.0, 2.0, 3.0]), np.diag([0.5, 1.0, 2.0]))
 

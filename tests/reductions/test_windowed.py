@@ -10,7 +10,7 @@ import pytest
 from streamhalf.data.block import Block
 from streamhalf.reductions import LabelCounts, Windowed
 from streamhalf.reductions.windowed import WINDOW_ROWS
-from tests.strategies import cut
+from streamhalf.testing.drawing import cut
 
 N_WINDOWS = 400
 

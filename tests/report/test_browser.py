@@ -11,6 +11,7 @@ import pytest
 
 from streamhalf.report.html import render_report
 from tests.report.conftest import Results
+from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -29,26 +30,41 @@ def folder(results: Results, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Iterator[Page]:
+    """One page for all reports: to make one takes longer than to load a report."""
+    page = browser.new_page()
+    page.set_default_timeout(1000 * PATIENCE)
+    yield page
+    page.close()
+
+
 @pytest.fixture
-def open_page(browser: Browser, folder: Path) -> Opener:
+def open_page(tab: Page, folder: Path) -> Opener:
     """Open a report; on leaving, nothing was said on the console and nothing was asked for."""
 
     @contextmanager
     def open_one(name: str, width: int = DESK, scheme: Any = "light") -> Iterator[Page]:
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
         requests: list[str] = []
         said: list[str] = []
-        page.on("request", lambda request: requests.append(request.url))
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
+        listeners: dict[Any, Callable[[Any], None]] = {
+            "request": lambda request: requests.append(request.url),
+            "console": lambda message: said.append(message.text),
+            "pageerror": lambda error: said.append(str(error)),
+        }
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.emulate_media(media="screen", color_scheme=scheme)
+        for event, listener in listeners.items():
+            tab.on(event, listener)
         try:
             address = (folder / f"{name}.html").as_uri()
-            page.goto(address)
-            yield page
+            tab.goto(address)
+            yield tab
             assert said == []
             assert requests == [address]
         finally:
-            page.close()
+            for event, listener in listeners.items():
+                tab.remove_listener(event, listener)
 
     return open_one
 

@@ -19,7 +19,7 @@ from streamhalf.records import PassRecord, Verdict
 from streamhalf.report.dashboard import dashboard_observer
 from streamhalf.report.jupyter import enable, monitor, result_html
 from streamhalf.report.live import TOPIC, encode
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from tests.report.conftest import Results
@@ -40,7 +40,7 @@ LINES = [
 def execute(*sources: str) -> list[list[Any]]:
     """Run cells in a kernel of their own; returns the outputs of each."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in sources])
-    runner = NotebookClient(notebook, timeout=120, kernel_name="python3")
+    runner = NotebookClient(notebook, timeout=int(PATIENCE), kernel_name="python3")
     with ThreadPoolExecutor(1) as pool:  # a browser test may keep a loop running in this thread
         pool.submit(lambda: asyncio.run(runner.async_execute())).result()
     return [cell.outputs for cell in notebook.cells]
@@ -48,7 +48,7 @@ def execute(*sources: str) -> list[list[Any]]:
 
 def has_closed(messages: Any) -> bool:
     """Whether a run that begins in these messages ends in them too."""
-    kinds = [(one["run"], event["kind"]) for _, one in messages for event in one["events"]]
+    kinds = [(one["run"], event["event"]) for _, one in messages for _, event in one["events"]]
     begun, ended = ({run for run, kind in kinds if kind == k} for k in ("RunStarted", "RunClosed"))
     return bool(begun & ended)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 import msgpack
 import numpy as np
@@ -22,7 +21,7 @@ from streamhalf.events import (
     SlabsCounted,
     SlabsMeasured,
 )
-from streamhalf.records import Evidence, Judgement, Outcome, PassRecord, Verdict
+from streamhalf.records import Evidence, Judgement, Moment, Outcome, PassRecord, Remark, Verdict
 from streamhalf.report.live import (
     Board,
     Happening,
@@ -37,12 +36,12 @@ from streamhalf.report.live_html import mass_so_far, run_html, run_table, slab_d
 
 
 def judge(tester: str, statistic: float, *, outcome: Outcome = Outcome.PASSED) -> Judgement:
-    evidence = (Evidence("x1", 1.0, 0.0, 1.0, 0.5, (1.0, 0.0)),)
-    return Judgement(tester, outcome, statistic, 0.5, 0.1, 100, None, evidence, "", "update-1")
+    evidence = (Evidence(Moment((0,)), 1.0, 0.0, 1.0, 0.5),)
+    return Judgement(tester, outcome, statistic, 0.5, 0.1, 100, None, evidence, "update-1")
 
 
 STORY: list[Event] = [
-    RunStarted("fit", "rows<b>.zarr", 1000, 3, ("12 rows & more",)),
+    RunStarted("fit", "rows<b>.zarr", 1000, 3, (Remark("12 rows & more"),)),
     PassStarted("initial", 400, 4),
     PassProgress("initial", 100, 400),
     PassProgress("initial", 400, 400),
@@ -52,7 +51,7 @@ STORY: list[Event] = [
     events.TesterJudged(judge("moments", 0.2)),
     events.TesterJudged(judge("moments", 0.4)),
     events.TesterJudged(judge("moments", 0.1)),
-    events.TesterJudged(judge("mass", math.nan, outcome=Outcome.NOT_JUDGED)),
+    events.TesterJudged(judge("mass", 0.0, outcome=Outcome.NOT_JUDGED)),
     SlabsMeasured(0.5, (20, 60, 80, 90, 85, 15)),
     RunEnded(Verdict.ACCEPTED),
 ]
@@ -166,9 +165,9 @@ def test_encode__survives_msgpack_and_json() -> None:
         None,
         {},
         {"run": "r", "events": 5},
-        {"run": "r", "events": [{"kind": "RunAway", "at": 1.0, "values": {}}]},
-        {"run": "r", "events": [{"kind": "PassProgress", "at": 1.0, "values": {"name": 3}}]},
-        {"run": "r", "events": [{"kind": "PassProgress", "at": "soon", "values": {}}]},
+        {"run": "r", "events": [[1.0, {"event": "RunAway"}]]},
+        {"run": "r", "events": [[1.0, {"event": "PassProgress", "name": 3}]]},
+        {"run": "r", "events": [["soon", {"event": "RunEnded", "verdict": "accepted"}]]},
     ],
 )
 def test_board__passes_over_what_is_not_ours(message: object) -> None:

@@ -13,6 +13,7 @@ from distributed import Client
 import streamhalf
 from streamhalf.data.block import Block
 from streamhalf.events import Event, PassEnded, PassProgress, SlabsCounted, SlabsMeasured
+from streamhalf.kernels.plane import Plane
 from streamhalf.reductions import LabelCounts
 from streamhalf.reductions.base import Bundle
 from streamhalf.reductions.candidate_slabs import CandidateSlabs
@@ -21,7 +22,7 @@ from streamhalf.report import slab_watch
 from streamhalf.report.live import TOPIC, RunView, coarsen, decode
 from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs, Tally, find_slabs
 
-SLABS = CandidateSlabs(np.eye(2), 0.5, 4)
+SLABS = CandidateSlabs(tuple(Plane(axis) for axis in np.eye(2)), 0.5, 4)
 ROWS, DIM = 120_000, 3
 
 

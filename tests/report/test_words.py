@@ -2,50 +2,57 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 import streamhalf
 from streamhalf.cli import main
 from streamhalf.config import RunConfig
-from streamhalf.records import FitResult, Judgement, OptRecord, Outcome, WhiteningRecord
+from streamhalf.records import (
+    Advice,
+    AdviceCode,
+    FitResult,
+    OptRecord,
+    Outcome,
+    Position,
+    PositionRecord,
+    replace,
+)
+from streamhalf.report.codes import advice_words, evidence_name, outcome_words
 from streamhalf.report.html import render_report
 from streamhalf.report.jupyter import result_html
-from streamhalf.report.rejections import rejection_sentence, result_suggestions
-from streamhalf.report.terminal import fit_sentence
+from streamhalf.report.rejections import leading_rejection
 from streamhalf.report.words import (
     TAU,
     certify_headline,
     fit_headline,
-    flagged,
+    fit_sentence,
     interval_details,
     interval_sentence,
-    outcome_words,
+    rejection_sentence,
     remedy,
-    worst_judgement,
+    result_suggestions,
 )
 from tests.report.conftest import Results
 from tests.report.pages import Page
 
-
-def judge(statistic: float, outcome: Outcome = Outcome.PASSED) -> Judgement:
-    return Judgement("quadratics", outcome, statistic, 0.3, 0.1, 100)
+ISOTROPIC = PositionRecord(Position.ISOTROPIC)
 
 
 def test_rejection_sentence__is_the_same_everywhere(results: Results) -> None:
     rejected = results.rejected
     judgement = next(one for one in rejected.testers if one.outcome is Outcome.REJECTED)
     said = rejection_sentence(judgement, whitened=False)
-    assert said.startswith(f"In pass initial the mean of {judgement.evidence[0].name} is ")
+    assert said.startswith(
+        f"In pass initial the mean of {evidence_name(judgement.evidence[0])} is "
+    )
     assert said in fit_sentence(rejected)
     assert said in result_html(rejected)
     assert said in Page(render_report(rejected)).text
 
 
 def test_evidence__says_that_features_are_whitened(results: Results) -> None:
-    plain, whitened = results.rejected, dataclasses.replace(results.rejected, whitened=True)
+    plain, whitened = results.rejected, replace(results.rejected, position=ISOTROPIC)
     for show in (fit_sentence, render_report, result_html):
         assert "whitened features" not in show(plain)
         assert "whitened features" in show(whitened)
@@ -61,26 +68,35 @@ def test_interval_details__says_what_the_bound_depends_on(results: Results) -> N
     assert "L depends on the direction it is computed from" in said
     assert interval_sentence(certificate, whitened=False) in fit_sentence(results.accepted)
     assert "L depends on" not in fit_sentence(results.accepted)
-    none = dataclasses.replace(certificate.opt, lower_empirical=0.0, lower=0.0)
-    advised = dataclasses.replace(certificate, opt=none, ratio=None, advice="about 9 rows help")
+    none = replace(certificate.opt, lower_empirical=0.0, lower=0.0)
+    advised = replace(
+        certificate, opt=none, ratio=None, advice=Advice(AdviceCode.MORE_ROWS, rows=9)
+    )
     assert "if some halfspace errs on no row, 0 is the answer" in interval_details(
         advised, 0.01, whitened=False
     )
-    perfect = dataclasses.replace(advised, n_errors=0, error=0.0)
+    perfect = replace(advised, n_errors=0, error=0.0)
     assert "9 rows" not in interval_details(perfect, 0.01, whitened=False)
     assert "L = 0 is the answer" in interval_details(perfect, 0.01, whitened=False)
-    fitted = dataclasses.replace(results.accepted, certificate=perfect)
+    fitted = replace(results.accepted, certificate=perfect)
     assert fit_headline(fitted).startswith("The halfspace is right on all 120,000 rows")
 
 
-def test_worst_judgement__had_a_say() -> None:
-    extra = judge(30.0, Outcome.NOT_JUDGED)
-    assert worst_judgement([extra]) is None
-    assert worst_judgement([extra, judge(0.1), judge(0.2)]) == judge(0.2)
-    rejected = judge(0.1, Outcome.REJECTED)
-    assert worst_judgement([judge(np.nan), judge(0.2), rejected]) == rejected
+def test_outcome_words__tell_an_extra_test() -> None:
     assert outcome_words(Outcome.NOT_JUDGED, 2) == "2 extra, not judged"
     assert outcome_words(Outcome.PASSED) == "passed"
+
+
+def test_leading_rejection__is_the_strongest_that_the_guarantee_rests_on(results: Results) -> None:
+    first = next(one for one in results.rejected.testers if one.outcome is Outcome.REJECTED)
+    stronger = replace(first, tester="second moment", statistic=10 * first.statistic)
+    extra = replace(first, tester="quadratics", statistic=100 * first.statistic)
+    passed = replace(extra, outcome=Outcome.PASSED)
+    assert leading_rejection([passed]) is None
+    assert leading_rejection([passed, extra]) == extra
+    assert leading_rejection([extra, first, stronger]) == stronger
+    led = replace(results.rejected, testers=(extra, first, stronger))
+    assert result_suggestions(led) == result_suggestions(results.rejected)
 
 
 @pytest.mark.parametrize("command", ["test", "plan", "fit", "certify"])
@@ -95,9 +111,8 @@ def test_tau__is_the_same_everywhere(
 
 def test_whitened__certificates_speak_of_halfspaces_through_the_mean(results: Results) -> None:
     plain, certified = results.accepted, results.certificate
-    mean = WhiteningRecord((0.0,) * 3, ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)))
-    whitened = dataclasses.replace(plain, whitened=True)
-    moved = dataclasses.replace(certified, whitening=mean)
+    whitened = replace(plain, position=ISOTROPIC)
+    moved = replace(certified, position=ISOTROPIC)
     for show in (fit_sentence, fit_headline, render_report, result_html):
         assert "through the origin" in show(plain)
         assert "through the mean" not in show(plain)
@@ -111,9 +126,9 @@ def test_whitened__certificates_speak_of_halfspaces_through_the_mean(results: Re
 def erring(result: FitResult, error: float, lower: float) -> FitResult:
     """The same result with another error and bound."""
     assert result.error is not None
-    return dataclasses.replace(
+    return replace(
         result,
-        error=dataclasses.replace(result.error, empirical=error),
+        error=replace(result.error, empirical=error),
         opt=OptRecord(lower, lower),
     )
 
@@ -185,6 +200,6 @@ def test_inconclusive__names_reuse_only_where_it_helps(results: Results) -> None
     assert streamhalf.fit((X, y), rows="reuse").verdict == "accepted"
 
 
-def test_flagged__names_the_option() -> None:
-    said = "certificate_degree 6 would tighten it (now 4)"
-    assert flagged(said) == "`--certificate-degree 6` would tighten it (now 4)"
+def test_advice_words__name_the_option() -> None:
+    advice = Advice(AdviceCode.HIGHER_DEGREE, degree=6)
+    assert advice_words(advice) == "`--certificate-degree 6` would tighten it"

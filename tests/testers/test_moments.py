@@ -12,7 +12,7 @@ from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.base import rows_until
 from streamhalf.testers.moment_nulls import quadratics_quantile
 from streamhalf.testers.moments import MomentTester
-from tests.strategies import Block
+from streamhalf.testing.drawing import Block
 
 
 def make_tester(dim: int, **changes) -> MomentTester:

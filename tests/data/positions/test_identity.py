@@ -5,7 +5,7 @@ import numpy as np
 from streamhalf.data.positions import ROW_MAPS, Identity, Isotropic, row_map
 from streamhalf.kernels.plane import Plane
 from streamhalf.records import Position, PositionRecord
-from tests.strategies import make_block
+from streamhalf.testing.drawing import make_block
 
 
 def test_identity__changes_nothing() -> None:

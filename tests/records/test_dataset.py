@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,8 @@ import xarray as xr
 
 import streamhalf
 from streamhalf import FitResult, Verdict
-from streamhalf.records import from_json, to_json
-from streamhalf.report.diagnostics import to_dataset
+from streamhalf.records import from_json, replace, to_json
+from streamhalf.records.dataset import to_dataset
 
 N_ROWS = 100_000
 
@@ -140,8 +139,8 @@ def test_to_dataset__runs_that_stopped_early(result: FitResult) -> None:
 
 def test_to_dataset__wide_data_have_no_pairs(result: FitResult) -> None:
     assert result.measurements is not None
-    wide = dataclasses.replace(result.measurements, pair_moments=())
-    found = to_dataset(dataclasses.replace(result, measurements=wide))
+    wide = replace(result.measurements, pair_moments=())
+    found = to_dataset(replace(result, measurements=wide))
     assert "pair_moment" not in found
     assert "other_feature" not in found.dims
 

@@ -1,0 +1,248 @@
+"""Numbers and codes in words: one format for each kind of quantity, one phrase for each code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from streamhalf.config import LARGEST_EPS
+from streamhalf.kernels.monomials import monomial_name
+from streamhalf.names import plural
+from streamhalf.records import (
+    AcceptanceRate,
+    Advice,
+    AdviceCode,
+    Evidence,
+    FitResult,
+    Judgement,
+    LabelsAreBits,
+    Moment,
+    Named,
+    Notice,
+    OneClass,
+    Outcome,
+    Quadratic,
+    RatioNotReached,
+    Remark,
+    Resumed,
+    ReuseSuffices,
+    Role,
+    SecondMoment,
+    SegmentMean,
+    SlabSecondMoment,
+    SlabShare,
+    Stop,
+    StopReason,
+    Unverified,
+)
+from streamhalf.testers import WORDS
+
+ABSENT = "–"
+"""Stands where the document has no number."""
+
+COIN = 0.4
+"""Error from which a halfspace is hardly better than a coin toss."""
+
+_MOST_FEATURES_NAMED = 4
+
+
+def number(value: float | None) -> str:
+    """Four significant digits."""
+    return ABSENT if value is None or not math.isfinite(value) else f"{value:.4g}"
+
+
+def percent(share: float | None) -> str:
+    """A share as a percentage with three decimals."""
+    return ABSENT if share is None or not math.isfinite(share) else f"{100 * share:.3f}%"
+
+
+def degrees(angle: float) -> str:
+    """An angle in radians as degrees."""
+    return f"{math.degrees(angle):.2f}°" if math.isfinite(angle) else ABSENT
+
+
+def count(value: int | None) -> str:
+    """A whole number with separators."""
+    return ABSENT if value is None else f"{value:,}"
+
+
+def nbytes(value: int) -> str:
+    """A size in decimal units."""
+    for size, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if value >= size:
+            return f"{value / size:,.1f} {unit}"
+    return f"{value} B"
+
+
+def seconds(value: float) -> str:
+    """A duration."""
+    return f"{value:,.2f} s" if math.isfinite(value) else ABSENT
+
+
+def confidence(tau: float) -> str:
+    """1 - tau as a percentage."""
+    return f"{100 * (1 - tau):g}%"
+
+
+def named(features: Sequence[str]) -> str:
+    """A few names: x1, x2 and x3, or x1, x2, x3 and 5 more."""
+    names = list(features)
+    if len(names) > _MOST_FEATURES_NAMED:
+        names[_MOST_FEATURES_NAMED - 1 :] = [f"{len(names) - _MOST_FEATURES_NAMED + 1} more"]
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def question(tester: str) -> str:
+    """What a tester asks."""
+    return WORDS[tester].asks if tester in WORDS else ""
+
+
+def failure_words(tester: str) -> str:
+    """What it means when a tester fails, and what to do."""
+    return f"{WORDS[tester].failure} {WORDS[tester].remedy}"
+
+
+def outcome_words(outcome: Outcome, n: int | None = None) -> str:
+    """An outcome, or how often; of a tester that had no say, that it is an extra."""
+    word = "extra, not judged" if outcome is Outcome.NOT_JUDGED else str(outcome)
+    return word if n is None else f"{n} {word}"
+
+
+def evidence_name(evidence: Evidence) -> str:
+    """The quantity that was measured."""
+    match evidence.subject:
+        case Moment(variables, sketched):
+            return monomial_name(variables, "u" if sketched else "x")
+        case SecondMoment(direction):
+            return f"second moment along {direction_name(direction)}"
+        case Quadratic(direction):
+            return f"squared quadratic along {direction_name(direction)}"
+        case AcceptanceRate(delta):
+            return f"acceptance rate at delta {number(delta)}"
+        case SlabShare(low, high):
+            return _slab_name(low, high)
+        case SlabSecondMoment(low, high, direction):
+            return f"second moment along {direction_name(direction)} in {_slab_name(low, high)}"
+        case SegmentMean(segment, quantity, feature):
+            what = quantity if feature is None else f"y·x{feature + 1}"
+            return f"mean of {what} in segment {segment + 1}"
+        case Named(name):
+            return name
+
+
+def direction_name(direction: Sequence[float], shown: int = 3) -> str:
+    """The largest coordinates of a unit vector."""
+    order = sorted(range(len(direction)), key=lambda j: -abs(direction[j]))
+    large = [j for j in order if abs(direction[j]) > 0.05]
+    text = " ".join(f"{direction[j]:+.2f}·x{j + 1}" for j in large[:shown])
+    return text + (" ..." if len(large) > shown else "")
+
+
+def _slab_name(low: float | None, high: float | None) -> str:
+    if low is None:
+        return f"slab v·x < {number(high)}"
+    if high is None:
+        return f"slab v·x >= {number(low)}"
+    return f"slab {number(low)} <= v·x < {number(high)}"
+
+
+def remark_words(judgement: Judgement) -> str:
+    """What there is to say about a judgement; empty where there is nothing."""
+    said = []
+    if judgement.candidate is not None:
+        eta = "" if judgement.scale is None else f", eta {number(judgement.scale)}"
+        said.append(f"candidate {judgement.candidate}{eta}")
+    if judgement.outcome is Outcome.NOT_JUDGED:
+        needed = judgement.rows_needed
+        said.append(
+            {
+                Role.EXTRA: "an extra test"
+                + (f"; it would need {count(needed)} rows" if needed else ""),
+                Role.REFINEMENT: "refinement below the tested scale",
+                Role.ADVISORY: "rows are not exchangeable across chunks",
+                Role.FALLBACK: "rows are not exchangeable across chunks: sampling rows",
+            }.get(judgement.role, "")
+        )
+    if judgement.directions is not None:
+        said.append(f"sketched on {judgement.directions} directions")
+    return " · ".join(filter(None, said))
+
+
+def stop_words(stop: Stop) -> str:
+    """Why the search ended."""
+    at = "" if stop.delta is None else f" at delta {number(stop.delta)}"
+    return {
+        StopReason.REACHED_EPS: "it reached the scale of eps",
+        StopReason.NOISE_DOMINATES: "noise dominates",
+        StopReason.NO_PROGRESS: "there was no further progress",
+        StopReason.MOST_UPDATES: "it made the largest number of updates",
+        StopReason.ROWS_USED_UP: "rows for updates are used up",
+        StopReason.TESTER_REJECTED: "a tester rejected",
+        StopReason.TOO_FEW_ROWS: "there are too few rows",
+    }[stop.reason] + at
+
+
+def advice_words(advice: Advice) -> str:
+    """What would tighten a certificate."""
+    match advice.code:
+        case AdviceCode.TIGHT:
+            return "the bound is tight"
+        case AdviceCode.MORE_ROWS:
+            rows = count(advice.rows)
+            return f"about {rows} rows would leave little sampling noise in the moments"
+        case AdviceCode.HIGHER_DEGREE:
+            return f"`--certificate-degree {advice.degree}` would tighten it"
+        case AdviceCode.NOTHING:
+            return "label noise of this shape hides better halfspaces from moments of this degree"
+
+
+def notice_words(notice: Notice) -> str:
+    """What a notice says, to go on a line of its own."""
+    match notice:
+        case LabelsAreBits(array):
+            return f"{array}: labels are 0/1; 0 is read as -1"
+        case ReuseSuffices(rows, eps):
+            return (
+                "with `--rows reuse` (in Python rows='reuse'), which lets every pass use all rows, "
+                f"these {plural(rows, 'row')} can judge eps = {number(eps)}"
+            )
+        case OneClass(label):
+            return (
+                f"all labels are {label:+d}: a halfspace without a threshold errs on about half of "
+                "the rows then, so there is nothing to learn; check the labels"
+            )
+        case RatioNotReached(demanded, ratio):
+            reached = "no bound above 0" if ratio is None else f"ratio {number(ratio)}"
+            return f"max_ratio {demanded:g} was demanded, the certificate has {reached}"
+        case Unverified():
+            return (
+                "too few rows for any tester: the Chow direction of all rows, without a guarantee"
+            )
+        case Resumed(place, 0):
+            return f"checkpoint: nothing to resume in {place}; starting anew"
+        case Resumed(place, passes):
+            return f"checkpoint: {place} holds {plural(passes, 'finished pass', 'es')}"
+        case Remark(text):
+            return text
+
+
+def notice_sentence(notice: Notice) -> str:
+    """A notice as a sentence."""
+    words = notice_words(notice)
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+def notice_of(result: FitResult, kind: str) -> Notice | None:
+    """The notice of a class of this name, if the result has one."""
+    return next((one for one in result.notices if type(one).__name__ == kind), None)
+
+
+def other_notices(notices: Sequence[Notice]) -> tuple[str, ...]:
+    """Notices that no sentence about the verdict says."""
+    said_elsewhere = ReuseSuffices | OneClass
+    return tuple(notice_words(one) for one in notices if not isinstance(one, said_elsewhere))
+
+
+def can_ask_for_less(result: FitResult) -> bool:
+    """Whether there is a coarser question, which fewer rows settle."""
+    return result.eps < LARGEST_EPS

@@ -1,0 +1,35 @@
+"""docs/contributing.md: its toy row map and toy tester work as printed."""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamhalf import Verdict
+
+PAGE = Path(__file__).parents[1] / "docs" / "contributing.md"
+
+
+def test_contributing__blocks_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("contributing")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # where pickle finds the classes
+    names: dict[str, Any] = module.__dict__
+    found = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert len(found) >= 3
+    for block in found:
+        exec(compile(block, PAGE.name, "exec"), names)
+    assert names["result"].verdict is Verdict.REJECTED
+    assert "heavy rows" in {one.tester for one in names["result"].testers}
+
+
+def test_contributing__the_walk_names_what_exists() -> None:
+    walk = PAGE.read_text("utf-8").split("## The walk of a row")[1].split("\n## ")[0]
+    calls = re.findall(r"`(streamhalf(?:\.\w+)+)`", walk)
+    assert len(calls) > 10
+    assert all(callable(pkgutil.resolve_name(call)) for call in calls)
