@@ -194,7 +194,7 @@ def test_first__a_result_of_test_is_told_and_fits_todays_record() -> None:
     with pytest.raises(DataError, match=r"test\.json: this is a result of test; give the file"):
         read_result(first("test"))
     found = from_json(MomentTestResult, upgrade(content_of("test")))
-    assert found.position is Position.STORED
+    assert found.position.kind is Position.STORED
     assert [one.tester for one in found.testers] == [
         "largest moment",
         "second moment",
@@ -384,9 +384,9 @@ DAMAGED: dict[str, tuple[str | bytes, str]] = {
     "cut": ('{"schema": "streamhalf-fit-1", "verd', r"bad\.json: not JSON"),
     "binary": (b"\x80\x04\x95pickle", r"bad\.json: not JSON"),
     "deep": ("[" * 100_000, r"bad\.json: not JSON"),
-    "a list": ("[1]", r"bad\.json: Expected `object`, got `array`"),
-    "no schema": ("{}", r"bad\.json: Object missing required field"),
-    "another schema": ('{"schema": "other"}', r"bad\.json: .*'other' - at `\$\.schema`"),
+    "a list": ("[1]", r"bad\.json: expected object, got \[1\]"),
+    "no schema": ("{}", r"bad\.json: object missing required field"),
+    "another schema": ('{"schema": "other"}', r"bad\.json\.schema: .*'other'"),
 }
 
 
@@ -400,21 +400,21 @@ def test_read__damaged_files_are_named(name: str, tmp_path: Path) -> None:
 
 
 PLACES: dict[str, tuple[tuple[Any, ...], Any, str]] = {
-    "tau": (("tau",), "x", r"`\$\.tau`"),
-    "testers no list": (("testers",), 3, r"`\$\.testers`"),
-    "judgement no object": (("testers", 1), 3, r"`\$\.testers\[1\]`"),
-    "outcome": (("testers", 2, "outcome"), "fine", r"`\$\.testers\[2\]\.outcome`"),
-    "evidence": (("testers", 0, "evidence", 1), [], r"`\$\.testers\[0\]\.evidence\[1\]`"),
+    "tau": (("tau",), "x", r"\.tau"),
+    "testers no list": (("testers",), 3, r"\.testers"),
+    "judgement no object": (("testers", 1), 3, r"\.testers\[1\]"),
+    "outcome": (("testers", 2, "outcome"), "fine", r"\.testers\[2\]\.outcome"),
+    "evidence": (("testers", 0, "evidence", 1), [], r"\.testers\[0\]\.evidence\[1\]"),
     "limit": (
         ("testers", 0, "evidence", 1, "limit"),
         "x",
-        r"`\$\.testers\[0\]\.evidence\[1\]\.limit`",
+        r"\.testers\[0\]\.evidence\[1\]\.limit",
     ),
-    "notice": (("notices",), [3], r"`\$\.notices\[0\]`"),
-    "whitening": (("whitening",), {"mean": 3, "matrix": []}, r"`\$\.position\.centre`"),
-    "halfspace": (("halfspace", "normal", 1), "x", r"`\$\.halfspace\.normal\[1\]`"),
-    "ranges": (("held_out",), {"ranges": [[1]], "low": 0, "high": 1}, r"`\$\.held_out\.ranges"),
-    "advice": (("certificate",), {"advice": 3}, r"`\$\.certificate`"),
+    "notice": (("notices",), [3], r"\.notices\[0\]"),
+    "whitening": (("whitening",), {"mean": 3, "matrix": []}, r"\.position\.centre"),
+    "halfspace": (("halfspace", "normal", 1), "x", r"\.halfspace\.normal\[1\]"),
+    "ranges": (("held_out",), {"ranges": [[1]], "low": 0, "high": 1}, r"\.held_out\.ranges"),
+    "advice": (("certificate",), {"advice": 3}, r"\.certificate"),
 }
 
 
@@ -427,7 +427,7 @@ def test_read__damaged_places_of_a_first_document_are_named(name: str, tmp_path:
     for key in path:
         target = target[key]
     target[last] = value
-    with pytest.raises(DataError, match=rf"bad\.json: .* - at {message}"):
+    with pytest.raises(DataError, match=rf"bad\.json{message}[^ ]*: "):
         read_result(write(tmp_path / "bad.json", content))
 
 

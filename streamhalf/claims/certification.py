@@ -240,11 +240,10 @@ def require_room(dim: int, config: RunConfig) -> None:
 
 def no_room_for_slabs(dim: int, memory_limit: int) -> MemoryBudgetError:
     """The error of a certificate that cannot be had."""
-    needed = math.ceil(_least_nbytes(dim) / 2**20)
     return MemoryBudgetError(
         f"memory_limit: {memory_limit / 2**20:,.0f} MiB; the coarsest slabs of a certificate of "
-        f"{dim} features take {needed:,} MiB; raise memory_limit, or do without a certificate "
-        "(certificate_degree 0)"
+        f"{dim} features take {math.ceil(_least_nbytes(dim) / 2**20):,} MiB; raise memory_limit, "
+        "or do without a certificate (certificate_degree 0)"
     )
 
 

@@ -6,8 +6,8 @@ import pytest
 from streamhalf import DataError
 from streamhalf.algorithms.position import estimate_position
 from streamhalf.data.positions import Identity, Isotropic
+from streamhalf.testing.drawing import Block
 from tests.algorithms.runs import draw, names_of, serial_run
-from tests.strategies import Block
 
 X, Y = draw(3_000)
 MOVED = X * [3.0, 0.5] + [1.0, -2.0]

@@ -29,7 +29,7 @@ from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.records import AdviceCode, CertificateRecord, Halfspace
 from streamhalf.reductions import RowDigest
 from streamhalf.reductions.windowed import WINDOW_ROWS
-from tests.laws import assert_close
+from streamhalf.testing.comparing import assert_close
 
 N_ROWS, RATE = 40_000, 0.05
 MAP = Isotropic(np.array([3.0, -1.0]), np.diag([0.5, 2.0]))

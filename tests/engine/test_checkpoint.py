@@ -21,11 +21,13 @@ from streamhalf.folders import Folder
 from streamhalf.kernels.plane import Plane
 from streamhalf.records import PassRecord, Resumed
 from streamhalf.reductions import REDUCTIONS, LabelCounts, RowDigest, SlabCovariance
+from streamhalf.testing.comparing import assert_identical
+from streamhalf.testing.drawing import make_block
 from tests.comparing import comparable
-from tests.laws import DIM, EXAMPLES, assert_identical
-from tests.strategies import make_block
+from tests.reductions.test_laws import EXAMPLES
 
 IDENTITY = {"data": "abc", "seed": 3}
+DIM = 3
 BLOCK = make_block(60, DIM, seed=1)
 
 
@@ -49,7 +51,7 @@ def save(checkpoint: Checkpoint, reduction: Any, name: str = "one", block: Block
 
 @pytest.mark.parametrize("cls", REDUCTIONS, ids=lambda cls: cls.__name__)
 def test_round_trip__every_partial_comes_back_bit_by_bit(cls: type, tmp_path: Path) -> None:
-    reduction = EXAMPLES[cls]
+    reduction = EXAMPLES[cls](DIM)
     partial = save(open_folder(tmp_path), reduction)
     again = open_folder(tmp_path, resume=True)
     assert again.n_passes == 1
@@ -83,7 +85,7 @@ def test_folder__that_holds_a_run_is_not_used_by_accident(tmp_path: Path) -> Non
 def test_folder__files_are_plain_and_nothing_else(tmp_path: Path) -> None:
     checkpoint = open_folder(tmp_path)
     save(checkpoint, LabelCounts())
-    save(checkpoint, EXAMPLES[SlabCovariance], "two")
+    save(checkpoint, EXAMPLES[SlabCovariance](DIM), "two")
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         MANIFEST,
         "pass-000.npz",
@@ -139,7 +141,7 @@ def test_pass__of_another_name_is_refused(tmp_path: Path) -> None:
 def test_arrays__of_another_shape_are_refused(tmp_path: Path) -> None:
     save(open_folder(tmp_path), LabelCounts())
     with pytest.raises(DataError, match="does not hold the arrays of its pass"):
-        open_folder(tmp_path, resume=True).load(0, "one", EXAMPLES[SlabCovariance], DIM)
+        open_folder(tmp_path, resume=True).load(0, "one", EXAMPLES[SlabCovariance](DIM), DIM)
 
 
 def slabs(*edges: float) -> SlabCovariance:
@@ -262,13 +264,16 @@ def test_resume__says_what_it_goes_on_from(data: Any, tmp_path: Path) -> None:
 
 
 def test_resume__an_interrupted_run_goes_on_where_it_stopped(data: Any, tmp_path: Path) -> None:
+    class StoppedError(Exception):
+        pass
+
     def stop(event: Any) -> None:
         if isinstance(event, PassStarted) and event.name == "update-2":
-            raise KeyboardInterrupt
+            raise StoppedError
 
     options = {"eps": 0.25, "rows": "reuse", "certificate_degree": 2, "scheduler": "serial"}
     limit = {"memory_limit": LIMITS[0]}
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(StoppedError):
         streamhalf.fit(data, checkpoint=tmp_path / "saved", observer=stop, **options, **limit)
     resumed, made = fit(data, LIMITS[0], checkpoint=tmp_path / "saved", resume=True)
     assert made[0] == "update-2"
