@@ -400,21 +400,21 @@ def test_read__damaged_files_are_named(name: str, tmp_path: Path) -> None:
 
 
 PLACES: dict[str, tuple[tuple[Any, ...], Any, str]] = {
-    "tau": (("tau",), "x", r"\.tau"),
-    "testers no list": (("testers",), 3, r"\.testers"),
-    "judgement no object": (("testers", 1), 3, r"\.testers\[1\]"),
-    "outcome": (("testers", 2, "outcome"), "fine", r"\.testers\[2\]\.outcome"),
-    "evidence": (("testers", 0, "evidence", 1), [], r"\.testers\[0\]\.evidence\[1\]"),
+    "tau": (("tau",), "x", r"json\.tau"),
+    "testers no list": (("testers",), 3, r"json\.testers"),
+    "judgement no object": (("testers", 1), 3, r"json\.testers\[1\]"),
+    "outcome": (("testers", 2, "outcome"), "fine", r"json\.testers\[2\]\.outcome"),
+    "evidence": (("testers", 0, "evidence", 1), [], r"json\.testers\[0\]\.evidence\[1\]"),
     "limit": (
         ("testers", 0, "evidence", 1, "limit"),
         "x",
-        r"\.testers\[0\]\.evidence\[1\]\.limit",
+        r"json\.testers\[0\]\.evidence\[1\]\.limit",
     ),
-    "notice": (("notices",), [3], r"\.notices\[0\]"),
-    "whitening": (("whitening",), {"mean": 3, "matrix": []}, r"\.position\.centre"),
-    "halfspace": (("halfspace", "normal", 1), "x", r"\.halfspace\.normal\[1\]"),
-    "ranges": (("held_out",), {"ranges": [[1]], "low": 0, "high": 1}, r"\.held_out\.ranges"),
-    "advice": (("certificate",), {"advice": 3}, r"\.certificate"),
+    "notice": (("notices",), [3], r"json\.notices\[0\]"),
+    "whitening": (("whitening",), {"mean": 3, "matrix": []}, r"json\.position\.centre"),
+    "halfspace": (("halfspace", "normal", 1), "x", r"json\.halfspace\.normal\[1\]"),
+    "ranges": (("held_out",), {"ranges": [[1]], "low": 0, "high": 1}, r"json\.held_out\.ranges"),
+    "advice": (("certificate",), {"advice": 3}, r"json\.certificate"),
 }
 
 
@@ -427,7 +427,7 @@ def test_read__damaged_places_of_a_first_document_are_named(name: str, tmp_path:
     for key in path:
         target = target[key]
     target[last] = value
-    with pytest.raises(DataError, match=rf"bad\.json{message}[^ ]*: "):
+    with pytest.raises(DataError, match=rf"bad\.{message}"):
         read_result(write(tmp_path / "bad.json", content))
 
 

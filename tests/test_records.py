@@ -203,39 +203,39 @@ def test_stop_reason__says_whether_scales_were_left_untested(reason: StopReason)
 WRONG = {
     "no object": ((), [1], r"document: expected object, got \[1\]"),
     "unknown key": (("extra",), 1, "document: object contains unknown field extra"),
-    "unknown inner key": (("data", "extra"), 1, r"document\.data: .* unknown field extra"),
+    "unknown inner key": (("data", "extra"), 1, r"document\.data: .*unknown field extra"),
     "key missing": (("tau",), ..., "document: object missing required field tau"),
     "inner key missing": (
         ("testers", 1, "limit"),
         ...,
         r"document\.testers\[1\]: object missing required field limit",
     ),
-    "verdict unknown": (("verdict",), "maybe", r"document\.verdict: invalid .* 'maybe'"),
+    "verdict unknown": (("verdict",), "maybe", r"document\.verdict: .*'maybe'"),
     "verdict a list": (("verdict",), [], r"document\.verdict: expected str, got \[\]"),
-    "number as text": (("tau",), "0.1", r"document\.tau: expected float, got '0.1'"),
+    "number as text": (("tau",), "0.1", r"document\.tau: expected float, got '0\.1'"),
     "bool as float": (("tau",), True, r"document\.tau: expected float, got True"),
     "bool as int": (("seed",), True, r"document\.seed: expected int, got True"),
-    "float as int": (("seed",), 1.5, r"document\.seed: expected int, got 1.5"),
+    "float as int": (("seed",), 1.5, r"document\.seed: expected int, got 1\.5"),
     "null as int": (("seed",), None, r"document\.seed: expected int, got None"),
-    "int as text": (("data", "fingerprint"), 3, r"document\.data\.fingerprint: expected str"),
-    "object as list": (("passes",), {}, r"document\.passes: expected array, got \{\}"),
+    "int as text": (("data", "fingerprint"), 3, r"document\.data\.fingerprint: .* got 3"),
+    "object as list": (("passes",), {}, r"document\.passes: expected array, got {}"),
+    "backslashes": (("tau",), "\\d\x00", r"document\.tau: expected float, got '\\\\d\\x00'"),
     "text in a list": (
         ("testers", 0, "evidence", 0, "limit"),
         "x",
         r"document\.testers\[0\]\.evidence\[0\]\.limit: expected float, got 'x'",
     ),
-    "backslashes": (("tau",), "\\d\x00", r"document\.tau: expected float, got '\\\\d\\x00'"),
     "notice of text": (("notices",), ["x"], r"document\.notices\[0\]: expected object, got 'x'"),
     "notice of no kind": (("notices",), [{"type": "x"}], r"document\.notices\[0\]\.type: .*'x'"),
     "subject without a kind": (
         ("testers", 0, "evidence", 0, "subject"),
         {"variables": [1]},
-        r"document\.testers\[0\]\.evidence\[0\]\.subject: .* field type",
+        r"document\.testers\[0\]\.evidence\[0\]\.subject: .*type",
     ),
     "role unknown": (("testers", 0, "role"), "x", r"document\.testers\[0\]\.role: .*'x'"),
     "position unknown": (("position", "kind"), "askew", r"document\.position\.kind: .*'askew'"),
-    "huge number": (("tau",), 10**400, r"document\.tau: number out of range"),
-    "other schema": (("schema",), "streamhalf-test-9", r"document\.schema: .*streamhalf-test-9"),
+    "huge number": (("tau",), 10**400, r"document\.tau: .*out of range"),
+    "other schema": (("schema",), "streamhalf-test-9", r"document\.schema: .*'streamhalf-test-9'"),
 }
 
 
@@ -249,7 +249,7 @@ def test_from_json__names_what_does_not_fit(
 
 
 def test_from_json__says_where_it_was_told(result: MomentTestResult) -> None:
-    with pytest.raises(DataError, match=r"run\.json\.tau: expected float"):
+    with pytest.raises(DataError, match=r"run\.json\.tau: expected float, got \[\]"):
         from_json(MomentTestResult, change(to_json(result), ("tau",), []), where="run.json")
 
 
@@ -262,7 +262,7 @@ def test_from_json__what_is_nested_too_deeply_is_told() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    with pytest.raises(DataError, match=r"run\.json\.schema: expected str"):
+    with pytest.raises(DataError, match=r"run\.json"):
         from_json(MomentTestResult, {"schema": deep}, where="run.json")
 
 
