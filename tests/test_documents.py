@@ -320,9 +320,9 @@ def test_upgrade__notices() -> None:
         ("an extra test; it would need 5,235 rows", Role.EXTRA, None, None, None),
         ("rows are not exchangeable across chunks", Role.ADVISORY, None, None, None),
         ("rows are not exchangeable across chunks: sampling rows", Role.FALLBACK, None, None, None),
-        ("sketched on 24 directions", Role.REQUIRED, None, None, 24),
+        ("degree 4 sketched on 24 directions", Role.REQUIRED, None, None, 24),
         (
-            "an extra test; it would need 9 rows · sketched on 24 directions",
+            "an extra test; it would need 9 rows · degree 4 sketched on 24 directions",
             Role.EXTRA,
             None,
             None,

@@ -219,6 +219,7 @@ WRONG = {
     "null as int": (("seed",), None, r"document\.seed: expected int, got None"),
     "int as text": (("data", "fingerprint"), 3, r"document\.data\.fingerprint: .* got 3"),
     "object as list": (("passes",), {}, r"document\.passes: expected array, got {}"),
+    "backslashes": (("tau",), "\\d\x00", r"document\.tau: expected float, got '\\\\d\\x00'"),
     "text in a list": (
         ("testers", 0, "evidence", 0, "limit"),
         "x",

@@ -43,7 +43,8 @@ def from_json(cls: type[T], data: Any, *, where: str = "document") -> T:
         return msgspec.convert(data, cls)
     except (msgspec.ValidationError, RecursionError) as error:
         what, _, place = str(error).replace("`", "").partition(" - at $")
-        what = re.sub(r"got \w+$", f"got {shown(_find(data, place))}", what)
+        # a function, for in a plain replacement a backslash would count
+        what = re.sub(r"got \w+$", lambda _: f"got {shown(_find(data, place))}", what)
         raise DataError(f"{where}{place}: {what[:1].lower()}{what[1:]}") from None
 
 
