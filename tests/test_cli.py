@@ -146,6 +146,7 @@ def test_test__writes_the_result_as_json(
         "rows_needed",
         "evidence",
         "pass_name",
+        "stage",
         "role",
         "candidate",
         "scale",

@@ -24,10 +24,10 @@ from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.planning.plan import plan_for_rows
-from streamhalf.records import Halfspace
+from streamhalf.records import Halfspace, Stage
 from streamhalf.reductions import Bundle, Chow, Localized, Moments, RowDigest
 from streamhalf.reductions.base import Reduction
-from streamhalf.testers import TESTERS, Panel, Stage
+from streamhalf.testers import TESTERS, Panel
 
 THREADS = 2
 _CANDIDATES = 9

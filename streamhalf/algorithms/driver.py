@@ -79,7 +79,8 @@ def fit(
         plan = plan_for_rows(source.n_rows, source.dim, config)
     if plan.required_rows > source.n_rows:
         return answer_few_rows(run, source, plan, config, unverified=unverified)
-    require_room(source.dim, config)
+    if config.certificate_degree != 0:
+        require_room(source.dim, config.memory_limit)
     row_map = estimate_position(run, source, config)
     state = localize(run, source, row_map, Localization(plan, config, source.blocks, testers))
     return assemble(
@@ -180,7 +181,7 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
 
 def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> CertifyResult:
     """The certified interval of a classifier that somebody brings."""
-    require_room(source.dim, config)
+    require_room(source.dim, config.memory_limit)
     row_map = estimate_position(run, source, config)
     errors = HalfspaceErrors(halfspace.plane)
     pilot = run.reduce("pilot", source, errors, blocks=tuple(spread(source.n_rows, _PILOT_ROWS)))

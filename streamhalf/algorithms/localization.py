@@ -19,7 +19,7 @@ from streamhalf.algorithms.localization_state import (
     LocalizationState,
     Step,
     as_refinement,
-    name_pass,
+    of_pass,
     stop,
     stop_if_rejected,
     with_mean,
@@ -34,9 +34,9 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of
 from streamhalf.planning.deal import Deal, Share
 from streamhalf.planning.plan import FIRST_DELTA, PAPER_FIRST_DELTA, RunPlan, partial_limit
-from streamhalf.records import Judgement, Outcome, Role, Split, StopReason
+from streamhalf.records import Judgement, Outcome, Role, Split, Stage, StopReason
 from streamhalf.reductions.base import Reduction
-from streamhalf.testers import TESTERS, Context, Panel, Stage, Tester
+from streamhalf.testers import TESTERS, Context, Panel, Tester
 from streamhalf.testers.exchangeability import ExchangeabilityTester
 from streamhalf.testers.moments import WIDE_DIM
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
@@ -82,7 +82,7 @@ class Localization:
         def conclude(result: Any) -> LocalizationState:
             n_rows = int(result[1].n_rows)
             found = learner.conclude(result, n_seen=n_rows)
-            judged = name_pass(found.judgements, "initial")
+            judged = of_pass(found.judgements, Stage.INITIAL, "initial")
             if self._must_sample(state, judged):
                 fallback = (records.replace(_order(judged), role=Role.FALLBACK),)
                 return replace(self.start(), split=Split.ROWS, judgements=fallback)
@@ -115,7 +115,7 @@ class Localization:
                 cursor=state.cursor + self._wanted_rows(state),
                 n_updates=state.n_updates + 1,
                 tested_delta=tested,
-                judgements=(*state.judgements, *name_pass(judged, name)),
+                judgements=(*state.judgements, *of_pass(judged, Stage.UPDATE, name)),
             )
             if moved.outcome is Outcome.REJECTED:
                 return stop_if_rejected(moved)
@@ -152,7 +152,7 @@ class Localization:
                 batches=batches,
                 final=outcome,
                 held_out=share,
-                judgements=(*state.judgements, *name_pass(outcome.judgements, "final")),
+                judgements=(*state.judgements, *of_pass(outcome.judgements, Stage.FINAL, "final")),
             )
 
         name = "final" if whole else f"final-{len(state.batches) + 1}"

@@ -13,10 +13,18 @@ from streamhalf.algorithms.wedge_bound import WedgeOutcome
 from streamhalf.kernels.plane import Plane
 from streamhalf.planning.deal import Share
 from streamhalf.planning.plan import FIRST_DELTA
-from streamhalf.records import Judgement, Outcome, Role, Split, Stop, StopReason, overall_outcome
+from streamhalf.records import (
+    Judgement,
+    Outcome,
+    Role,
+    Split,
+    Stage,
+    Stop,
+    StopReason,
+    overall_outcome,
+)
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.moments import MomentsResult
-from streamhalf.testers import Stage
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,9 +115,9 @@ def stop_if_rejected(state: LocalizationState) -> LocalizationState:
     return replace(state, stage=Stage.DONE, stop=Stop(StopReason.TESTER_REJECTED))
 
 
-def name_pass(judgements: tuple[Judgement, ...], name: str) -> tuple[Judgement, ...]:
+def of_pass(judgements: tuple[Judgement, ...], stage: Stage, name: str) -> tuple[Judgement, ...]:
     """The judgements of a pass, under its name."""
-    return tuple(records.replace(judgement, pass_name=name) for judgement in judgements)
+    return tuple(records.replace(one, pass_name=name, stage=stage) for one in judgements)
 
 
 def as_refinement(judgements: tuple[Judgement, ...]) -> tuple[Judgement, ...]:

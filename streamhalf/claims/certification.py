@@ -232,10 +232,10 @@ class Certification:
         return next(itertools.chain(again, fitting), None)
 
 
-def require_room(dim: int, config: RunConfig) -> None:
+def require_room(dim: int, memory_limit: int) -> None:
     """Refuse, before anything is read, a certificate whose coarsest slabs fit in no memory."""
-    if config.certificate_degree != 0 and _least_nbytes(dim) > config.memory_limit:
-        raise no_room_for_slabs(dim, config.memory_limit)
+    if _least_nbytes(dim) > memory_limit:
+        raise no_room_for_slabs(dim, memory_limit)
 
 
 def no_room_for_slabs(dim: int, memory_limit: int) -> MemoryBudgetError:

@@ -11,8 +11,8 @@ from streamhalf.engine.plan import TASK_COPIES
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.planning.strict import refuse_strict
-from streamhalf.records import PassBudget, PlanRecord, Split
-from streamhalf.testers import TESTERS, Context, Panel, Stage
+from streamhalf.records import PassBudget, PlanRecord, Split, Stage
+from streamhalf.testers import TESTERS, Context, Panel
 from streamhalf.testers.moments import WIDE_DIM
 from streamhalf.testers.slab_mass import finest_half_count
 

@@ -49,6 +49,15 @@ class Position(enum.StrEnum):
     ISOTROPIC = "isotropic"
 
 
+class Stage(enum.StrEnum):
+    """The pass of Algorithm 3 that comes next, or that a judgement is of."""
+
+    INITIAL = "initial"
+    UPDATE = "update"
+    FINAL = "final"
+    DONE = "done"
+
+
 class Role(enum.StrEnum):
     """What a tester's word counts for.
 

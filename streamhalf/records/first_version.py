@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from streamhalf.records.base import finite
-from streamhalf.records.codes import AdviceCode, Position, Role, StopReason
+from streamhalf.records.codes import AdviceCode, Position, Role, Stage, StopReason
 
 SCHEMAS = {
     "streamhalf-fit-1": "streamhalf-fit-2",
@@ -83,6 +83,8 @@ def _judgement(old: Any) -> Any:
     if not isinstance(old, dict):
         return old
     new = {**old}
+    stage = str(new.get("pass_name", "")).partition("-")[0]
+    new["stage"] = stage if stage in set(Stage) else None
     remark = str(new.pop("remark", ""))
     for name in ("statistic", "limit", "null_quantile"):
         new[name] = _number(new.get(name))

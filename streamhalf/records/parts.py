@@ -11,7 +11,7 @@ import numpy as np
 from streamhalf.kernels.plane import Plane
 from streamhalf.names import plural
 from streamhalf.records.base import Record
-from streamhalf.records.codes import Advice, Outcome, Position, Role, Subject
+from streamhalf.records.codes import Advice, Outcome, Position, Role, Stage, Subject
 
 
 class Evidence(Record, frozen=True):
@@ -44,6 +44,7 @@ class Judgement(Record, frozen=True):
     rows_needed: int | None = None
     evidence: tuple[Evidence, ...] = ()
     pass_name: str = ""
+    stage: Stage | None = None
     role: Role = Role.REQUIRED
     candidate: int | None = None
     scale: float | None = None

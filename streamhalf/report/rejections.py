@@ -15,6 +15,7 @@ from streamhalf.records import (
     Moment,
     MomentTestResult,
     Outcome,
+    Stage,
 )
 from streamhalf.testers import WORDS
 from streamhalf.testers.moments import MomentTester
@@ -82,7 +83,7 @@ def advise(result: FitResult | MomentTestResult) -> Advice | None:
     if leading is None:
         return None
     tester = leading.tester
-    if leading.pass_name.startswith("update"):
+    if leading.stage is Stage.UPDATE:
         return Advice(Remedy.LOOK_AT_SMALL_MARGINS, tester)
     if tester in WORDS and tester not in MomentTester.words:
         return Advice(Remedy.AS_TESTER_SAYS, tester)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.kernels.margins import margins
+from streamhalf.kernels.plane import on_positive_side
 
 Scores: TypeAlias = NDArray[np.floating[Any]]
 
@@ -64,7 +65,7 @@ class CleanRows:
     @property
     def labels(self) -> NDArray[np.int8]:
         """sgn(v·x), with sgn(0) = +1."""
-        return np.where(self.margin >= 0, np.int8(1), np.int8(-1))
+        return np.where(on_positive_side(self.margin), np.int8(1), np.int8(-1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
+from streamhalf.records import Stage
 from streamhalf.testers.acceptance import AcceptanceTester
-from streamhalf.testers.base import Context, Stage, Tester, TesterWords
+from streamhalf.testers.base import Context, Tester, TesterWords
 from streamhalf.testers.exchangeability import ExchangeabilityTester
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.panel import Panel
@@ -23,4 +24,4 @@ WORDS: Mapping[str, TesterWords] = {
 }
 """What each name in a judgement stands for."""
 
-__all__ = ["TESTERS", "WORDS", "Context", "Panel", "Stage", "Tester", "TesterWords"]
+__all__ = ["TESTERS", "WORDS", "Context", "Panel", "Tester", "TesterWords"]

@@ -6,7 +6,6 @@ of rows. Only T > max(tol, q) says "not Gaussian"; tol < T <= q says "too few ro
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,17 +18,8 @@ from scipy.special import ndtri
 from streamhalf.config import RunConfig
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import Evidence, Judgement, Outcome, finite
+from streamhalf.records import Evidence, Judgement, Outcome, Stage, finite
 from streamhalf.reductions.base import Reduction
-
-
-class Stage(enum.StrEnum):
-    """The pass that comes next."""
-
-    INITIAL = "initial"
-    UPDATE = "update"
-    FINAL = "final"
-    DONE = "done"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -13,10 +13,11 @@ from streamhalf.records import (
     Role,
     SegmentMean,
     SegmentQuantity,
+    Stage,
     finite,
 )
 from streamhalf.reductions.segment_scatter import SegmentScatter, SegmentScatterResult
-from streamhalf.testers.base import Context, Stage, TesterWords, upper_normal_quantile
+from streamhalf.testers.base import Context, TesterWords, upper_normal_quantile
 
 _FIRST = (SegmentQuantity.LABEL, SegmentQuantity.NORM)
 

@@ -24,18 +24,13 @@ from streamhalf.records import (
     Quadratic,
     Role,
     SecondMoment,
+    Stage,
     Subject,
     finite,
 )
 from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.moments import Moments, MomentsResult
-from streamhalf.testers.base import (
-    Context,
-    Stage,
-    TesterWords,
-    judgement,
-    rows_until,
-)
+from streamhalf.testers.base import Context, TesterWords, judgement, rows_until
 from streamhalf.testers.moment_nulls import (
     largest_quantile,
     quadratics_quantile,

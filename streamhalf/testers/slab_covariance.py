@@ -16,11 +16,11 @@ from scipy.special import ndtr
 
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.records import Evidence, Judgement, SlabSecondMoment, replace
+from streamhalf.records import Evidence, Judgement, SlabSecondMoment, Stage, replace
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.slab_covariance import SlabCovariance, SlabCovarianceResult
 from streamhalf.reductions.windowed import Windowed
-from streamhalf.testers.base import ALONG, Context, Stage, TesterWords, judgement
+from streamhalf.testers.base import ALONG, Context, TesterWords, judgement
 from streamhalf.testers.slab_mass import finest_half_count
 
 COVARIANCE_LIMIT = 2.0

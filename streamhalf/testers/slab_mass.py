@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import gaussian_masses
-from streamhalf.records import Evidence, Judgement, Outcome, SlabShare
+from streamhalf.records import Evidence, Judgement, Outcome, SlabShare, Stage
 from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
 from streamhalf.testers.base import (
     ALONG,
     Context,
-    Stage,
     TesterWords,
     judgement,
     rows_until,

@@ -11,8 +11,8 @@ from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import Judgement, Outcome, from_json, to_json
-from streamhalf.testers.base import Context, Stage, Tester
+from streamhalf.records import Judgement, Outcome, Stage, from_json, to_json
+from streamhalf.testers.base import Context, Tester
 
 _ROWS = 20_000
 _DIM = 3

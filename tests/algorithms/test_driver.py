@@ -21,6 +21,7 @@ from streamhalf.records import (
     Outcome,
     Position,
     Split,
+    Stage,
     Stop,
     StopReason,
     Unverified,
@@ -28,7 +29,7 @@ from streamhalf.records import (
 )
 from streamhalf.reductions import LabelCounts
 from streamhalf.reductions.label_counts import LabelCountsResult
-from streamhalf.testers import TESTERS, Context, Stage
+from streamhalf.testers import TESTERS, Context
 from tests.algorithms.runs import EPS, N_ROWS, draw, names_of, serial_run
 
 DATA = draw()

@@ -25,12 +25,12 @@ from streamhalf.records import (
     Outcome,
     Role,
     Split,
+    Stage,
     Stop,
     StopReason,
     overall_outcome,
 )
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
-from streamhalf.testers import Stage
 
 DIM = 2
 EPS = 0.25

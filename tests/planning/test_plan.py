@@ -22,8 +22,8 @@ from streamhalf.planning.plan import (
     plan_for_rows,
     scales,
 )
-from streamhalf.records import Split
-from streamhalf.testers import TESTERS, Panel, Stage
+from streamhalf.records import Split, Stage
+from streamhalf.testers import TESTERS, Panel
 from streamhalf.testers.acceptance import AcceptanceTester
 from streamhalf.testers.moments import WIDE_DIM, MomentTester
 from streamhalf.testers.slab_covariance import SlabCovarianceTester

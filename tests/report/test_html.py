@@ -270,7 +270,7 @@ def test_passes_and_facts__numbers(results: Results, pages: dict[str, Page]) -> 
     assert facts["streamhalf"] == result.versions.streamhalf
 
 
-CODES = ("type", "kind", "role", "reason", "code", "split", "quantity")
+CODES = ("type", "kind", "role", "stage", "reason", "code", "split", "quantity")
 """Where only some words are allowed."""
 
 

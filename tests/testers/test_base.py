@@ -11,9 +11,9 @@ import pytest
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.frame import Frame
-from streamhalf.records import Evidence, Judgement, Named, Outcome, Role
+from streamhalf.records import Evidence, Judgement, Named, Outcome, Role, Stage
 from streamhalf.reductions import Localized
-from streamhalf.testers import TESTERS, WORDS, Panel, Stage
+from streamhalf.testers import TESTERS, WORDS, Panel
 from streamhalf.testers.base import judge, judgement, rows_until, upper_normal_quantile
 from tests.testers.contexts import make_context
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from streamhalf.data.block import Block
-from streamhalf.records import Judgement, Outcome
+from streamhalf.records import Judgement, Outcome, Stage
 from streamhalf.reductions import Bundle, LabelCounts
 from streamhalf.reductions.label_counts import LabelCountsResult
-from streamhalf.testers import TESTERS, Context, Panel, Stage
+from streamhalf.testers import TESTERS, Context, Panel
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.slab_mass import SlabMassTester
 from tests.testers.contexts import make_context
