@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from streamhalf.records import Stage
 from streamhalf.testers.acceptance import AcceptanceTester
 from streamhalf.testers.base import Context, Tester, TesterWords
 from streamhalf.testers.exchangeability import ExchangeabilityTester
