@@ -13,6 +13,7 @@ import zarr
 from distributed import Client, LocalCluster
 from hypothesis import HealthCheck, settings
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from streamhalf.data import source
 
@@ -21,6 +22,13 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 StoreWriter = Callable[..., Path]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_blas_thread() -> Iterator[None]:
+    """Threads of one small product wait for each other, on a busy machine for most of the time."""
+    with threadpool_limits(limits=1):
+        yield
 
 
 def make_rows(
