@@ -66,6 +66,14 @@ def count(value: int | None) -> str:
     return ABSENT if value is None else f"{value:,}"
 
 
+def human_count(value: float) -> str:
+    """12,345,678 as 12.3 M."""
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= size:
+            return f"{value / (1e3 if unit == 'k' else size):.3g} {unit}"
+    return f"{value:,.0f}"
+
+
 def nbytes(value: int) -> str:
     """A size in decimal units."""
     for size, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
@@ -77,6 +85,12 @@ def nbytes(value: int) -> str:
 def seconds(value: float) -> str:
     """A duration."""
     return f"{value:,.2f} s" if math.isfinite(value) else ABSENT
+
+
+def pass_words(name: str, rows: int, seconds: float) -> str:
+    """A pass that is over, and how fast it was."""
+    rate = human_count(rows / max(seconds, 1e-9))
+    return f"pass {name}: {plural(rows, 'row')} in {seconds:.2f} s ({rate} rows/s)"
 
 
 def confidence(tau: float) -> str:

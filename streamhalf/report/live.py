@@ -5,7 +5,6 @@ Whoever watches from another process gets the same events as messages: `encode` 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -23,6 +22,7 @@ from streamhalf.events import (
     TesterJudged,
 )
 from streamhalf.records import Judgement, Notice, Record, Verdict, from_json, replace, to_json
+from streamhalf.report.tables import by_tester
 
 TOPIC = "streamhalf"
 """Topic of a Dask scheduler's event log that the messages go to."""
@@ -72,32 +72,20 @@ class PassView:
         return self.rows_done / self.seconds if self.seconds > 0 else 0.0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TesterView:
     """The judgement of a tester that came closest to its limit, or went furthest beyond."""
 
     worst: Judgement
-    n_judged: int = 1
-
-    def take(self, judgement: Judgement) -> None:
-        """Remember a judgement if it is worse than those before."""
-        self.n_judged += 1
-        if judgement.severity > self.worst.severity:
-            self.worst = judgement
+    n_judged: int
 
 
-def add_judgement(testers: dict[str, TesterView], judgement: Judgement) -> None:
-    """Note a judgement under its tester's name."""
-    if judgement.tester in testers:
-        testers[judgement.tester].take(judgement)
-    else:
-        testers[judgement.tester] = TesterView(judgement)
-
-
-def margin(judgement: Judgement) -> float:
-    """Statistic over limit: beyond 1 a tester may reject; 0 where there is nothing to divide."""
-    share = judgement.statistic / judgement.limit if judgement.limit > 0 else math.nan
-    return share if math.isfinite(share) else 0.0
+def tester_views(judgements: Iterable[Judgement]) -> dict[str, TesterView]:
+    """What became of every tester, by its name."""
+    return {
+        name: TesterView(max(own, key=lambda one: one.severity), len(own))
+        for name, own in by_tester(judgements).items()
+    }
 
 
 @dataclass(slots=True)
@@ -113,7 +101,7 @@ class RunView:
     notices: tuple[Notice, ...] = ()
     started: float = 0.0
     passes: list[PassView] = field(default_factory=list)
-    testers: dict[str, TesterView] = field(default_factory=dict)
+    judgements: list[Judgement] = field(default_factory=list)
     measured: SlabsMeasured | None = None
     counted: SlabsCounted | None = None
     verdict: Verdict | None = None
@@ -131,6 +119,11 @@ class RunView:
         if self.verdict is not None:
             return str(self.verdict)
         return "finished" if self.closed else "running"
+
+    @property
+    def testers(self) -> dict[str, TesterView]:
+        """The testers that have spoken."""
+        return tester_views(self.judgements)
 
     @property
     def slabs(self) -> SlabsMeasured | None:
@@ -162,7 +155,7 @@ class RunView:
         elif isinstance(event, PassEnded):
             self._end_pass(event)
         elif isinstance(event, TesterJudged):
-            add_judgement(self.testers, event.judgement)
+            self.judgements.append(event.judgement)
         elif isinstance(event, SlabsMeasured):
             self.measured = event
         elif isinstance(event, RunEnded):
@@ -248,6 +241,14 @@ def coarsen(slabs: SlabsMeasured) -> SlabsMeasured:
     )
 
 
+def _heard(message: Any) -> tuple[str, tuple[Happening, ...]]:
+    """What a message says; nothing if it is none of ours."""
+    try:
+        return decode(message)
+    except DataError:
+        return "", ()
+
+
 class Board:
     """The latest runs of a cluster, oldest first; `version` grows with every event."""
 
@@ -257,21 +258,15 @@ class Board:
 
     def take(self, message: Any) -> None:
         """Take in a message; what is none of ours is passed over."""
-        try:
-            run, happenings = decode(message)
-        except DataError:
-            return
+        run, happenings = _heard(message)
         for at, event in happenings:
             self.happen(run, at, event)
 
     def lacks_beginning(self, message: Any) -> bool:
         """Whether a message goes on with a run whose beginning nobody has told."""
-        try:
-            run, happenings = decode(message)
-        except DataError:
-            return False
-        first = happenings[0][1] if happenings else None
-        return run not in self.runs and not isinstance(first, RunStarted | SlabsCounted | None)
+        run, happenings = _heard(message)
+        begins = any(isinstance(event, RunStarted | SlabsCounted) for _, event in happenings[:1])
+        return bool(happenings) and run not in self.runs and not begins
 
     def happen(self, run: str, at: float, event: Event | RunClosed) -> None:
         """Take in an event of a run."""

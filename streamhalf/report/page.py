@@ -13,7 +13,7 @@ from bokeh.models.widgets.markups import Div
 from bokeh.plotting import figure
 
 from streamhalf.records import Outcome
-from streamhalf.report.live import Board, RunView, margin
+from streamhalf.report.live import Board, RunView
 from streamhalf.report.live_html import (
     COLOURS,
     SO_FAR,
@@ -110,7 +110,7 @@ def _slab_columns(run: RunView) -> dict[str, Any]:
 def _tester_columns(run: RunView) -> dict[str, Any]:
     worst = [one.worst for one in run.testers.values()]
     judged = [one for one in worst if one.outcome is not Outcome.NOT_JUDGED]
-    bars = [(one.tester, margin(one), COLOURS[one.outcome], one.pass_name) for one in judged]
+    bars = [(one.tester, one.share, COLOURS[one.outcome], one.pass_name) for one in judged]
     if (mass := mass_so_far(run)) is not None:
         bars.append((SO_FAR, mass, COLOURS["running"], f"final, {slab_width(run)}"))
     return {

@@ -29,16 +29,8 @@ from streamhalf.events import (
     TesterJudged,
 )
 from streamhalf.names import plural
-from streamhalf.records import Judgement, Outcome, PassRecord, to_json
-from streamhalf.report.codes import notice_words
-
-
-def human_count(value: float) -> str:
-    """12,345,678 as 12.3 M."""
-    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= size:
-            return f"{value / (1e3 if unit == 'k' else size):.3g} {unit}"
-    return f"{value:,.0f}"
+from streamhalf.records import Judgement, PassRecord, to_json, worst_of
+from streamhalf.report.codes import human_count, notice_words, pass_words
 
 
 class _Words(ProgressColumn):
@@ -89,10 +81,11 @@ class _Lines:
             self._print_pass(event.record)
 
     def _print_pass(self, record: PassRecord) -> None:
-        rate = human_count(record.rows_read / max(record.seconds, 1e-9))
-        ran = f"in {record.seconds:.2f} s ({rate} rows/s)"
-        how = ran if record.name in self._started else "from the checkpoint"
-        self._print(f"pass {record.name}: {plural(record.rows_read, 'row')} {how}")
+        name, rows = record.name, record.rows_read
+        if name in self._started:
+            self._print(pass_words(name, rows, record.seconds))
+        else:
+            self._print(f"pass {name}: {plural(rows, 'row')} from the checkpoint")
 
     def _print(self, line: str) -> None:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -105,7 +98,7 @@ class _Bars(_Lines):
         super().__init__(console)
         self._progress = progress
         self._tasks: dict[str, TaskID] = {}
-        self._worst: dict[str, Judgement] = {}
+        self._judged: dict[str, list[Judgement]] = {}
 
     def observe(self, event: Event) -> None:
         """Draw what has happened; what has no bar is printed."""
@@ -127,11 +120,10 @@ class _Bars(_Lines):
 
     def _show_margin(self, judgement: Judgement) -> None:
         name = judgement.pass_name
-        if name not in self._tasks or judgement.outcome is Outcome.NOT_JUDGED:
-            return
-        if name not in self._worst or judgement.severity > self._worst[name].severity:
-            self._worst[name] = judgement
-            words = f"{judgement.tester} at {judgement.share:.0%} of its limit"
+        own = self._judged.setdefault(name, [])
+        own.append(judgement)
+        if name in self._tasks and (worst := worst_of(own)) is not None:
+            words = f"{worst.tester} at {worst.share:.0%} of its limit"
             self._progress.update(self._tasks[name], margin=words)
 
 

@@ -109,7 +109,7 @@ def lacking_table(result: FitResult) -> Table:
 
 def tester_summary(judgements: tuple[Judgement, ...]) -> Table:
     """One row for each tester: how often which outcome, and its worst word."""
-    rows = tuple(_summary_row(name, own) for name, own in _by_tester(judgements))
+    rows = tuple(_summary_row(name, own) for name, own in by_tester(judgements).items())
     labels = ("tester", "outcomes", "worst", "limit", "in pass")
     return Table("Testers", labels, rows, words=("tester", "outcomes"), names=("in pass",))
 
@@ -123,13 +123,16 @@ def tester_details(judgements: tuple[Judgement, ...]) -> tuple[Table, ...]:
             own,
             *labels,
         )
-        for name, own in _by_tester(judgements)
+        for name, own in by_tester(judgements).items()
     )
 
 
-def _by_tester(judgements: tuple[Judgement, ...]) -> list[tuple[str, list[Judgement]]]:
-    names = dict.fromkeys(one.tester for one in judgements)
-    return [(name, [one for one in judgements if one.tester == name]) for name in names]
+def by_tester(judgements: Iterable[Judgement]) -> dict[str, list[Judgement]]:
+    """The judgements of each tester, by its name."""
+    found: dict[str, list[Judgement]] = {}
+    for one in judgements:
+        found.setdefault(one.tester, []).append(one)
+    return found
 
 
 def _summary_row(name: str, own: list[Judgement]) -> tuple[str, ...]:

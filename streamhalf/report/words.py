@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamhalf.records import FitResult, MomentTestResult
 from streamhalf.report.jinja import macro
 
 TAU = "probability of a wrong statement"
@@ -23,6 +22,12 @@ def _say(name: str) -> Callable[..., str]:
     return say
 
 
+def _say_each(name: str) -> Callable[..., list[str]]:
+    """The sentences of a macro, one by one."""
+    say = _say(name)
+    return lambda *values: say(*values).splitlines()
+
+
 fit_headline = _say("fit_headline")
 fit_sentence = _say("fit_sentence")
 certify_headline = _say("certify_headline")
@@ -38,17 +43,7 @@ first_moment_sentence = _say("first_moment_sentence")
 remedy = _say("remedy")
 through = _say("through")
 
-
-def fit_details(result: FitResult) -> list[str]:
-    """What an expert wants to know next; nothing that the headline has said."""
-    return _say("fit_details")(result).splitlines()
-
-
-def result_suggestions(result: FitResult | MomentTestResult) -> list[str]:
-    """What to do about the leading rejection of a result; nothing where there is none."""
-    return _say("result_suggestions")(result).splitlines()
-
-
-def fit_advice(result: FitResult) -> list[str]:
-    """What to do about a verdict that is none."""
-    return _say("fit_advice")(result).splitlines()
+fit_details = _say_each("fit_details")
+fit_advice = _say_each("fit_advice")
+result_suggestions = _say_each("result_suggestions")
+result_sentences = _say_each("result_sentences")
