@@ -127,11 +127,7 @@ def path_figure(
 
 
 def _path_plot(
-    title: str,
-    unit: str,
-    ys: tuple[float, ...],
-    marked: int | None,
-    rules: tuple[Rule, ...] = (),
+    title: str, unit: str, ys: tuple[float, ...], marked: int | None, rules: tuple[Rule, ...] = ()
 ) -> Plot | None:
     if not any(map(drawable, ys)):
         return None
@@ -142,12 +138,8 @@ def _path_plot(
         f"One point for each candidate from 0: {words}.",
         _candidate_axis(len(ys)),
         Axis(title.lower(), low, high, unit=unit),
-        (*rules, Points(_numbers(len(ys)), ys, title.lower(), marked=marked)),
+        (*rules, Points(ys, title.lower(), marked=marked)),
     )
-
-
-def _numbers(n: int) -> tuple[float, ...]:
-    return tuple(map(float, range(n)))
 
 
 def _candidate_axis(n: int) -> Axis:
@@ -160,17 +152,16 @@ def _scale_plot(candidates: tuple[CandidateRecord, ...]) -> Plot | None:
     drawn = [value for value in (*deltas, *steps) if drawable(value) and value > 1e-12]
     if not drawn:
         return None
-    xs = _numbers(len(candidates))
     words = ", ".join(f"{number(one.delta)} and {number(one.step)}" for one in candidates)
     named = "scale delta and step" if any(map(drawable, steps)) else "scale delta"
     marks = (
-        Points(xs, deltas, "scale delta", Role.REFERENCE),
-        Points(xs, steps, "step from the one before"),
+        Points(deltas, "scale delta", Role.REFERENCE),
+        Points(steps, "step from the one before"),
     )
     return Plot(
         "Scale and step",
         f"Scale delta and step from the candidate before, one pair for each candidate: {words}.",
-        _candidate_axis(len(xs)),
+        _candidate_axis(len(candidates)),
         Axis(named, min(drawn) / 1.5, max(drawn) * 1.5, log=True),
         tuple(mark for mark in marks if any(map(drawable, mark.ys))),
     )
@@ -188,17 +179,19 @@ def evidence_figure(judgement: Judgement) -> Figure | None:
     limit, chance, items = judgement.limit, judgement.null_quantile, judgement.evidence
     if not drawable(limit) or limit <= 0:
         return None
-    observed = (f"{number(one.observed)}, expected {number(one.expected)}" for one in items)
-    values = (judgement.statistic, *(one.deviation for one in items))
-    apart = abs(chance - limit) > _LINE_SHARE * max(limit, *values)
+    bars = [
+        (f"{judgement.tester}: the statistic", number(judgement.statistic), judgement.statistic)
+    ]
+    for one in items:
+        words = f"{number(one.observed)}, expected {number(one.expected)}"
+        bars.append((evidence_name(one), words, one.deviation))
+    apart = abs(chance - limit) > _LINE_SHARE * max(limit, *(value for _, _, value in bars))
     dotted = apart and drawable(chance)
     picture = Comparison(
         f"Evidence of tester {judgement.tester}",
         f"Bars of the deviation of {len(items)} quantities against the limit {number(limit)}; the "
         f"tester's own statistic is {number(judgement.statistic)}.",
-        (f"{judgement.tester}: the statistic", *map(evidence_name, items)),
-        (number(judgement.statistic), *observed),
-        values,
+        tuple(bars),
         limit,
         f"limit {number(limit)}",
         chance if dotted else math.nan,
@@ -220,9 +213,7 @@ def rows_figure(rows: int, needed: int, coarser: bool) -> Figure:
     picture = Comparison(
         "Rows at hand and rows needed",
         f"{count(rows)} rows at hand, about {count(needed)} needed.",
-        (f"rows at hand: {count(rows)}",),
-        ("",),
-        (float(rows),),
+        ((f"rows at hand: {count(rows)}", "", float(rows)),),
         float(needed),
         f"needed {count(needed)}",
     )
