@@ -9,18 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from streamhalf import events
 from streamhalf.errors import DataError
-from streamhalf.events import (
-    Event,
-    PassEnded,
-    PassProgress,
-    PassStarted,
-    RunEnded,
-    RunStarted,
-    SlabsCounted,
-    SlabsMeasured,
-    TesterJudged,
-)
 from streamhalf.records import Judgement, Notice, Record, Verdict, from_json, replace, to_json
 from streamhalf.report.tables import by_tester
 
@@ -37,7 +27,7 @@ class RunClosed(Record, frozen=True, tag=True, tag_field="event"):
     error: str = ""
 
 
-Happening: TypeAlias = tuple[float, Event | RunClosed]
+Happening: TypeAlias = tuple[float, events.Event | RunClosed]
 """An event, and the time at which it happened in seconds since the epoch."""
 
 
@@ -102,8 +92,8 @@ class RunView:
     started: float = 0.0
     passes: list[PassView] = field(default_factory=list)
     judgements: list[Judgement] = field(default_factory=list)
-    measured: SlabsMeasured | None = None
-    counted: SlabsCounted | None = None
+    measured: events.SlabsMeasured | None = None
+    counted: events.SlabsCounted | None = None
     verdict: Verdict | None = None
     closed: bool = False
     error: str = ""
@@ -126,44 +116,46 @@ class RunView:
         return tester_views(self.judgements)
 
     @property
-    def slabs(self) -> SlabsMeasured | None:
+    def slabs(self) -> events.SlabsMeasured | None:
         """Slabs along the best candidate; while the pass runs, of the rows so far."""
         if self.measured is not None or self.counted is None:
             return self.measured
         best = self.counted.errors.index(min(self.counted.errors))
-        return SlabsMeasured(self.counted.width, self.counted.counts[best])
+        return events.SlabsMeasured(self.counted.width, self.counted.counts[best])
 
     @property
     def slabs_so_far(self) -> bool:
         """Whether the slabs are of a pass under way."""
         return self.measured is None and self.counted is not None
 
-    def take(self, at: float, event: Event | RunClosed) -> None:
+    def take(self, at: float, event: events.Event | RunClosed) -> None:
         """Take in what happened."""
-        if isinstance(event, SlabsCounted):  # at is a worker's time, which may differ from ours
+        if isinstance(event, events.SlabsCounted):
             self._add_slabs(event)
             return
-        self.at = at
-        if isinstance(event, RunStarted):
-            self.command, self.source, self.notices = event.command, event.source, event.notices
-            self.n_rows, self.dim = event.n_rows, event.dim
-        elif isinstance(event, PassStarted):
-            self.passes.append(PassView(event.name, event.detail, event.n_rows, at))
-        elif isinstance(event, PassProgress):
-            current = self._pass(event.name, event.n_rows)
-            current.rows_done, current.seconds = event.rows_done, at - current.started
-        elif isinstance(event, PassEnded):
-            self._end_pass(event)
-        elif isinstance(event, TesterJudged):
-            self.judgements.append(event.judgement)
-        elif isinstance(event, SlabsMeasured):
-            self.measured = event
-        elif isinstance(event, RunEnded):
-            self.verdict = event.verdict
-            self.closed = True
-        else:
-            self.closed = True
-            self.error = event.error
+        self.at = at  # that of slabs is a worker's time, which may differ from ours
+        match event:
+            case events.RunStarted():
+                self.command, self.source, self.notices = event.command, event.source, event.notices
+                self.n_rows, self.dim = event.n_rows, event.dim
+            case events.PassStarted():
+                self.passes.append(PassView(event.name, event.detail, event.n_rows, at))
+            case events.PassProgress():
+                current = self._pass(event.name, event.n_rows)
+                current.rows_done, current.seconds = event.rows_done, at - current.started
+            case events.PassEnded(record):
+                ended = self._pass(record.name, record.rows_read)
+                ended.n_rows = ended.rows_done = record.rows_read
+                ended.rows_accepted, ended.seconds = record.rows_accepted, record.seconds
+                ended.done = True
+            case events.TesterJudged(judgement):
+                self.judgements.append(judgement)
+            case events.SlabsMeasured():
+                self.measured = event
+            case events.RunEnded(verdict):
+                self.verdict, self.closed = verdict, True
+            case RunClosed(error):
+                self.error, self.closed = error, True
 
     def _pass(self, name: str, n_rows: int) -> PassView:
         """The pass of this name under way; one that nobody announced begins now."""
@@ -173,7 +165,7 @@ class RunView:
         self.passes.append(PassView(name, "", n_rows, self.at))
         return self.passes[-1]
 
-    def _add_slabs(self, event: SlabsCounted) -> None:
+    def _add_slabs(self, event: events.SlabsCounted) -> None:
         """Add rows of the pass under way; what comes after its end is known already."""
         known = self.closed or any(one.name == event.name and one.done for one in self.passes)
         if known or not event.errors or len(event.errors) != len(event.counts):
@@ -189,14 +181,8 @@ class RunView:
             counts=tuple(tuple(a + b for a, b in zip(*rows, strict=True)) for rows in pairs),
         )
 
-    def _end_pass(self, event: PassEnded) -> None:
-        record = event.record
-        ended = self._pass(record.name, record.rows_read)
-        ended.n_rows = ended.rows_done = record.rows_read
-        ended.rows_accepted, ended.seconds, ended.done = record.rows_accepted, record.seconds, True
 
-
-def _layout(slabs: SlabsCounted) -> tuple[str, float, tuple[int, ...]]:
+def _layout(slabs: events.SlabsCounted) -> tuple[str, float, tuple[int, ...]]:
     """Counts of the same layout may be added."""
     return slabs.name, slabs.width, tuple(map(len, slabs.counts))
 
@@ -218,16 +204,16 @@ def decode(message: Any) -> tuple[str, tuple[Happening, ...]]:
     return found.run, found.events
 
 
-def _slim(event: Event | RunClosed) -> Event | RunClosed:
+def _slim(event: events.Event | RunClosed) -> events.Event | RunClosed:
     """Without what no view draws: evidence is in the result, and a screen has few pixels."""
-    if isinstance(event, TesterJudged):
-        return TesterJudged(replace(event.judgement, evidence=()))
-    if isinstance(event, SlabsMeasured):
+    if isinstance(event, events.TesterJudged):
+        return events.TesterJudged(replace(event.judgement, evidence=()))
+    if isinstance(event, events.SlabsMeasured):
         return coarsen(event)
     return event
 
 
-def coarsen(slabs: SlabsMeasured) -> SlabsMeasured:
+def coarsen(slabs: events.SlabsMeasured) -> events.SlabsMeasured:
     """Neighbouring slabs joined until there are few enough to draw; 0 stays an edge."""
     tails, inner = (slabs.counts[0], slabs.counts[-1]), slabs.counts[1:-1]
     half = len(inner) // 2
@@ -235,7 +221,7 @@ def coarsen(slabs: SlabsMeasured) -> SlabsMeasured:
     kept = half // factor * factor  # what is left over on either side goes into the tails
     low, high = half - kept, half + kept
     joined = [sum(inner[i : i + factor]) for i in range(low, high, factor)]
-    return SlabsMeasured(
+    return events.SlabsMeasured(
         slabs.width * factor,
         (tails[0] + sum(inner[:low]), *joined, tails[1] + sum(inner[high:])),
     )
@@ -265,13 +251,16 @@ class Board:
     def lacks_beginning(self, message: Any) -> bool:
         """Whether a message goes on with a run whose beginning nobody has told."""
         run, happenings = _heard(message)
-        begins = any(isinstance(event, RunStarted | SlabsCounted) for _, event in happenings[:1])
+        begins = any(
+            isinstance(event, events.RunStarted | events.SlabsCounted)
+            for _, event in happenings[:1]
+        )
         return bool(happenings) and run not in self.runs and not begins
 
-    def happen(self, run: str, at: float, event: Event | RunClosed) -> None:
+    def happen(self, run: str, at: float, event: events.Event | RunClosed) -> None:
         """Take in an event of a run."""
         if run not in self.runs:
-            if isinstance(event, SlabsCounted | RunClosed):  # of a run that is forgotten
+            if isinstance(event, events.SlabsCounted | RunClosed):  # of a run that is forgotten
                 return
             self.runs[run] = RunView(run, at)
         self.runs[run].take(at, event)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from bokeh.layouts import column, row
 from bokeh.models import ColumnDataSource, DataRange1d, FactorRange, Range1d
 from bokeh.models.annotations.geometry import Span
@@ -29,7 +30,8 @@ from streamhalf.report.live_html import (
 _LATEST = "latest"
 _WIDEST_MARGIN = 2.0
 _SLABS = "Margins along the halfspace (line: Gaussian)"
-_NO_RUN = "<h3>No run yet</h3>Runs of streamhalf on this cluster appear here while they run."
+_NO_RUN = RunView("", 0.0)
+_NO_RUN_WORDS = "<h3>No run yet</h3>Runs of streamhalf on this cluster appear here while they run."
 
 
 class Page:
@@ -39,11 +41,11 @@ class Page:
         self._board = board
         self._drawn = (-1, "")
         self._choice = Select(title="run", value=_LATEST, options=_choices([]), width=320)
-        self._head = Div(text=_NO_RUN, sizing_mode="stretch_width")
+        self._head = Div(text=_NO_RUN_WORDS, sizing_mode="stretch_width")
         self._passes = Div(text="", sizing_mode="stretch_width")
         self._others = Div(text="", sizing_mode="stretch_width")
-        self._slabs = ColumnDataSource(_columns("left", "right", "observed", "middle", "expected"))
-        self._testers = ColumnDataSource(_columns("tester", "margin", "colour", "words"))
+        self._slabs = ColumnDataSource(_slab_columns(_NO_RUN))
+        self._testers = ColumnDataSource(_tester_columns(_NO_RUN))
         self._names = FactorRange()
         self._slab_title = Title(text=_SLABS)
         self._slab_figure = _draw_slabs(self._slabs, self._slab_title)
@@ -92,19 +94,12 @@ def _choices(runs: list[RunView]) -> list[str | tuple[Any, str]]:
     return [_LATEST, *((run.run, f"{run.command} {run.source}") for run in reversed(runs))]
 
 
-def _columns(*names: str) -> dict[str, Any]:
-    return {name: [] for name in names}
-
-
 def _slab_columns(run: RunView) -> dict[str, Any]:
     densities = [] if run.slabs is None else slab_densities(run.slabs)
-    return {
-        "left": [one[0] for one in densities],
-        "right": [one[1] for one in densities],
-        "middle": [(one[0] + one[1]) / 2 for one in densities],
-        "observed": [one[2] for one in densities],
-        "expected": [one[3] for one in densities],
-    }
+    left, right, observed, expected = np.reshape(densities, (-1, 4)).T.tolist()
+    middle = [sum(edges) / 2 for edges in zip(left, right, strict=True)]
+    heights = {"observed": observed, "expected": expected}
+    return {"left": left, "right": right, "middle": middle, **heights}
 
 
 def _tester_columns(run: RunView) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from streamhalf.names import plural
 from streamhalf.records import (
-    CertificateRecord,
     CertifyResult,
     FitResult,
     Judgement,
@@ -117,14 +117,11 @@ def tester_summary(judgements: tuple[Judgement, ...]) -> Table:
 def tester_details(judgements: tuple[Judgement, ...]) -> tuple[Table, ...]:
     """Every judgement, one table for each tester."""
     labels = ("pass", "outcome", "statistic", "limit", "chance alone", "rows", "worst", "remark")
-    return tuple(
-        judgement_table(
-            f"{name}: {len(own)} judgement{'s' * (len(own) > 1)}. {question(name)}".strip(),
-            own,
-            *labels,
-        )
-        for name, own in by_tester(judgements).items()
-    )
+    found = []
+    for name, own in by_tester(judgements).items():
+        caption = f"{name}: {plural(len(own), 'judgement')}. {question(name)}".strip()
+        found.append(judgement_table(caption, own, *labels))
+    return tuple(found)
 
 
 def by_tester(judgements: Iterable[Judgement]) -> dict[str, list[Judgement]]:
@@ -161,22 +158,28 @@ def pass_table(passes: tuple[PassRecord, ...]) -> Table:
 
 def fact_table(result: FitResult | CertifyResult) -> Table:
     """Data, parameters, versions and digests."""
-    versions, certificate = result.versions, result.certificate
-    rows = (
-        ("source", result.data.source or ABSENT),
-        ("rows", count(result.data.rows)),
-        ("features", count(result.data.dim)),
-        ("fingerprint of the data", result.data.fingerprint or ABSENT),
-        *(_fit_facts(result) if isinstance(result, FitResult) else ()),
-        *(_certificate_facts(certificate) if certificate is not None else ()),
-        (f"tau, {TAU}", number(result.tau)),
-        ("streamhalf", versions.streamhalf),
-        ("Python", versions.python),
-        ("NumPy, Dask, Zarr", f"{versions.numpy}, {versions.dask}, {versions.zarr}"),
-        ("schema", result.schema),
-        ("digest of this document", result.digest or ABSENT),
-    )
-    return Table("Facts", ("fact", "value"), rows, words=("fact", "value"))
+    return Table("Facts", ("fact", "value"), tuple(_facts(result)), words=("fact", "value"))
+
+
+def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
+    yield "source", result.data.source or ABSENT
+    yield "rows", count(result.data.rows)
+    yield "features", count(result.data.dim)
+    yield "fingerprint of the data", result.data.fingerprint or ABSENT
+    if isinstance(result, FitResult):
+        yield from _fit_facts(result)
+    if (certificate := result.certificate) is not None:
+        yield "rows of the certificate", count(certificate.n_rows)
+        yield "errors on them", count(certificate.n_errors)
+        yield "degree of its slab moments", str(certificate.degree)
+        yield "digest of every row", certificate.digest or ABSENT
+    versions = result.versions
+    yield f"tau, {TAU}", number(result.tau)
+    yield "streamhalf", versions.streamhalf
+    yield "Python", versions.python
+    yield "NumPy, Dask, Zarr", f"{versions.numpy}, {versions.dask}, {versions.zarr}"
+    yield "schema", result.schema
+    yield "digest of this document", result.digest or ABSENT
 
 
 def _fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
@@ -190,10 +193,3 @@ def _fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
         yield "error on fresh rows", percent(result.error.empirical)
         yield "its upper bound", percent(result.error.upper)
         yield "fresh rows", count(result.error.n_rows)
-
-
-def _certificate_facts(certificate: CertificateRecord) -> Iterable[tuple[str, str]]:
-    yield "rows of the certificate", count(certificate.n_rows)
-    yield "errors on them", count(certificate.n_errors)
-    yield "degree of its slab moments", str(certificate.degree)
-    yield "digest of every row", certificate.digest or ABSENT
