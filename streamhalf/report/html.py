@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 from streamhalf.records import CertifyResult, FitResult, Judgement, Verdict
 from streamhalf.report import distribution, pictures, tables, words
-from streamhalf.report.codes import can_ask_for_less
 from streamhalf.report.figures import Figure
 from streamhalf.report.jinja import template
 from streamhalf.report.rejections import MOMENTS, leading_rejection
@@ -42,8 +41,7 @@ def _fit_figures(result: FitResult) -> Figures:
     if rejection := leading_rejection(result.testers):
         found["evidence"] = pictures.evidence_figure(rejection)
     elif result.verdict is Verdict.INCONCLUSIVE and result.rows_needed:
-        rows, coarser = result.data.rows, can_ask_for_less(result)
-        found["missing"] = pictures.rows_figure(rows, result.rows_needed, coarser)
+        found["missing"] = pictures.rows_figure(result, result.rows_needed)
     acceptance, moment = (_first(result.testers, one) for one in ("acceptance", MOMENTS))
     tolerance = acceptance.limit if acceptance else None
     found["path"] = pictures.path_figure(result.candidates, result.chosen, tolerance)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import itertools
 import json
 import sys
 import threading
@@ -57,7 +56,6 @@ class Monitor:
     def __init__(self, client: Client | None = None) -> None:
         self._client = client
         self._board = Board()
-        self._numbers = itertools.count(1)
         self._local = ""
         self._lock = threading.Lock()
         self._seen: set[int] = set()
@@ -103,7 +101,7 @@ class Monitor:
         """Show an event of a run in this process."""
         with self._lock:
             if isinstance(event, RunStarted) or not self._local:
-                self._local = f"here-{next(self._numbers)}"
+                self._local = f"here-{self._board.version}"
             self._board.happen(self._local, time.time(), event)
             if isinstance(event, RunEnded) or time.monotonic() >= self._due:
                 self._draw()

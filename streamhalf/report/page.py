@@ -28,6 +28,7 @@ from streamhalf.report.live_html import (
 )
 
 _LATEST = "latest"
+_WIDE: dict[str, Any] = {"sizing_mode": "stretch_width"}
 _WIDEST_MARGIN = 2.0
 _SLABS = "Margins along the halfspace (line: Gaussian)"
 _NO_RUN = RunView("", 0.0)
@@ -41,30 +42,20 @@ class Page:
         self._board = board
         self._drawn = (-1, "")
         self._choice = Select(title="run", value=_LATEST, options=_choices([]), width=320)
-        self._head = Div(text=_NO_RUN_WORDS, sizing_mode="stretch_width")
-        self._passes = Div(text="", sizing_mode="stretch_width")
-        self._others = Div(text="", sizing_mode="stretch_width")
+        self._head = Div(text=_NO_RUN_WORDS, **_WIDE)
+        self._passes = Div(text="", **_WIDE)
+        self._others = Div(text="", **_WIDE)
         self._slabs = ColumnDataSource(_slab_columns(_NO_RUN))
         self._testers = ColumnDataSource(_tester_columns(_NO_RUN))
         self._names = FactorRange()
         self._slab_title = Title(text=_SLABS)
         self._slab_figure = _draw_slabs(self._slabs, self._slab_title)
         self._tester_figure = _draw_testers(self._testers, self._names)
-        figures = row(
-            self._tester_figure,
-            self._slab_figure,
-            sizing_mode="stretch_width",
-            styles={"flex-wrap": "wrap"},
-        )
-        self.root = column(
-            self._choice,
-            self._head,
-            figures,
-            self._passes,
-            self._others,
-            sizing_mode="stretch_width",
-            styles={"padding": "8px 16px", "font-family": "sans-serif"},
-        )
+        figures = (self._tester_figure, self._slab_figure)
+        wrapped = row(*figures, styles={"flex-wrap": "wrap"}, **_WIDE)
+        parts = (self._choice, self._head, wrapped, self._passes, self._others)
+        style = {"padding": "8px 16px", "font-family": "sans-serif"}
+        self.root = column(*parts, styles=style, **_WIDE)
 
     def update(self) -> None:
         """Draw the chosen run, unless nothing has happened since the last time."""
@@ -118,27 +109,20 @@ def _tester_columns(run: RunView) -> dict[str, Any]:
 
 def _figure(title: str | Title, **options: Any) -> figure:
     """A figure to look at; hidden until there is something to see."""
-    common = {"height": 260, "min_width": 380, "sizing_mode": "stretch_width", "tools": ""}
-    return figure(**{"title": title, "visible": False, **common, **options})
+    common: dict[str, Any] = {"height": 260, "min_width": 380, "tools": "", "visible": False}
+    return figure(title=title, **common, **_WIDE, **options)
 
 
 def _draw_slabs(source: ColumnDataSource, title: Title) -> figure:
-    plot = _figure(
-        title,
-        x_axis_label="margin w·x",
-        y_axis_label="density",
-        y_range=DataRange1d(start=0),
-    )
-    plot.quad(
-        left="left",
-        right="right",
-        top="observed",
-        bottom=0,
-        source=source,
-        fill_color=COLOURS["running"],
-        fill_alpha=0.45,
-        line_color=None,
-    )
+    labels = {"x_axis_label": "margin w·x", "y_axis_label": "density"}
+    plot = _figure(title, y_range=DataRange1d(start=0), **labels)
+    place: dict[str, Any] = {"left": "left", "right": "right", "top": "observed", "bottom": 0}
+    fill: dict[str, Any] = {
+        "fill_color": COLOURS["running"],
+        "fill_alpha": 0.45,
+        "line_color": None,
+    }
+    plot.quad(source=source, **place, **fill)
     plot.line("middle", "expected", source=source, line_color=COLOURS["rejected"], line_width=2)
     return plot
 
@@ -153,15 +137,8 @@ def _draw_testers(source: ColumnDataSource, names: FactorRange) -> figure:
     plot.hbar(
         y="tester", right="margin", height=0.55, source=source, color="colour", fill_alpha=0.7
     )
-    plot.text(
-        x="margin",
-        y="tester",
-        text="words",
-        source=source,
-        x_offset=6,
-        text_baseline="middle",
-        text_font_size="12px",
-    )
+    look: dict[str, Any] = {"x_offset": 6, "text_baseline": "middle", "text_font_size": "12px"}
+    plot.text(x="margin", y="tester", text="words", source=source, **look)
     plot.add_layout(Span(location=1, dimension="height", line_dash="dashed", line_color="#555"))
     plot.ygrid.visible = False
     return plot

@@ -95,18 +95,10 @@ def show_verification(console: Console, result: VerifyResult) -> None:
 
 def show_plan(console: Console, record: PlanRecord) -> None:
     """Rows, eps, passes, bytes and memory."""
-    size = f"{plural(record.rows, 'row')} of {plural(record.dim, 'feature')}"
-    if record.conclusive:
-        text = f"{size} can judge eps = {record.eps:.4g}"
-    else:
-        text = f"{size} are too few for eps = {record.eps:.4g}: it takes {record.rows_needed:,}"
-    console.print(text, highlight=False, soft_wrap=True)
+    console.print(words.plan_sentence(record), highlight=False, soft_wrap=True)
     rows = tuple((name, count(n), f"{nbytes / 1e6:,.1f}") for name, n, nbytes in _budgets(record))
     _show_table(console, Table("Passes", ("pass", "rows", "MB"), rows, words=("pass",)))
-    memory = f"memory of one task: about {record.memory_nbytes / 2**20:,.0f} MiB"
-    sketched = "; degree above 2 is tested on a sketch" if record.sketched else ""
-    said = f"tau = {record.tau:g} ({words.TAU}); {memory}{sketched}"
-    console.print(said, highlight=False, soft_wrap=True)
+    console.print(words.plan_details(record), highlight=False, soft_wrap=True)
 
 
 def _budgets(record: PlanRecord) -> Iterator[tuple[str, int, float]]:

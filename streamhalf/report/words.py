@@ -13,7 +13,7 @@ TAU = "probability of a wrong statement"
 
 def _say(name: str) -> Callable[..., str]:
     """The sentences of a macro, a line for each."""
-    write = macro("words.txt.j2", name)
+    write = macro("words.txt.j2", name, TAU=TAU)
 
     def say(*values: Any, **named: Any) -> str:
         parts = (" ".join(part.split()) for part in write(*values, **named).split("\n\n"))
@@ -40,6 +40,12 @@ rejection_sentence = _say("rejection_sentence")
 evidence_sentence = _say("evidence_sentence")
 evidence_features = _say("evidence_features")
 first_moment_sentence = _say("first_moment_sentence")
+evidence_caption = _say("evidence_caption")
+rows_caption = _say("rows_caption")
+slab_distance = _say("slab_distance")
+moment_caption = _say("moment_caption")
+plan_sentence = _say("plan_sentence")
+plan_details = _say("plan_details")
 remedy = _say("remedy")
 through = _say("through")
 
