@@ -19,15 +19,7 @@ from typing import TYPE_CHECKING, Any
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from streamhalf.events import Event, Observer, PassProgress, RunStarted, fan_out
-from streamhalf.report.distributed_private import (
-    add_plugin,
-    dress,
-    find_dashboard,
-    has_plugin,
-    logged,
-    put_under_menu,
-    serve_pages,
-)
+from streamhalf.report import distributed_private as private
 from streamhalf.report.live import TOPIC, Board, Happening, RunClosed, encode
 from streamhalf.report.slab_watch import SECONDS_BETWEEN_COUNTS, ClusterSlabs
 
@@ -69,10 +61,10 @@ class PagePlugin(SchedulerPlugin):
 
     async def start(self, scheduler: Scheduler) -> None:
         """Take in what is in the log already, and serve the page."""
-        for message in logged(scheduler, TOPIC):
+        for message in private.logged(scheduler, TOPIC):
             self.board.take(message)
         pages = {path: functools.partial(_draw, self.board, path == MENU) for path in (MENU, BARE)}
-        serve_pages(scheduler, pages, menu=MENU.strip("/"))
+        private.serve_pages(scheduler, pages, menu=MENU.strip("/"))
 
     def log_event(self, topic: str, msg: Any) -> None:
         """Take in a message of a run."""
@@ -109,11 +101,11 @@ def install(client: Client) -> Installation:
 
 async def _add_page(dask_scheduler: Scheduler) -> str:
     """Add the page; returns why it cannot be, in words."""
-    if has_plugin(dask_scheduler, PagePlugin.name):
+    if private.has_plugin(dask_scheduler, PagePlugin.name):
         return ""
     try:
-        find_dashboard(dask_scheduler)
-        await add_plugin(dask_scheduler, PagePlugin(), PagePlugin.name)
+        private.find_dashboard(dask_scheduler)
+        await private.add_plugin(dask_scheduler, PagePlugin(), PagePlugin.name)
     except ImportError as error:
         return f"the scheduler has no bokeh to draw with ({error})"
     except LookupError as error:
@@ -129,11 +121,11 @@ def _draw(
 
     page = Page(board)
     page.update()
-    dress(doc, page, milliseconds=_REDRAW_MS)
+    private.dress(doc, page, milliseconds=_REDRAW_MS)
     doc.title = "streamhalf"
     doc.add_root(page.root)
     if framed:
-        put_under_menu(doc, extra)
+        private.put_under_menu(doc, extra)
 
 
 class DashboardObserver:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,14 +53,11 @@ def mass_so_far(run: RunView) -> float | None:
     return float(np.abs(observed - expected).sum()) / slabs.width
 
 
-_macro = partial(
-    macro,
-    "live.html.j2",
-    COLOURS=COLOURS,
-    SO_FAR=SO_FAR,
-    mass_so_far=mass_so_far,
-    slab_densities=slab_densities,
-)
+def _macro(name: str) -> Callable[..., str]:
+    functions = {"mass_so_far": mass_so_far, "slab_densities": slab_densities}
+    return macro("live.html.j2", name, COLOURS=COLOURS, SO_FAR=SO_FAR, **functions)
+
+
 badge = _macro("badge")
 headline = _macro("headline")
 pass_table = _macro("pass_table")

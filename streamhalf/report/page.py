@@ -14,18 +14,9 @@ from bokeh.models.widgets.markups import Div
 from bokeh.plotting import figure
 
 from streamhalf.records import Outcome
+from streamhalf.report import live_html
 from streamhalf.report.live import Board, RunView
-from streamhalf.report.live_html import (
-    COLOURS,
-    SO_FAR,
-    headline,
-    mass_so_far,
-    pass_table,
-    run_table,
-    slab_densities,
-    slab_title,
-    slab_width,
-)
+from streamhalf.report.live_html import COLOURS, SO_FAR
 
 _LATEST = "latest"
 _WIDE: dict[str, Any] = {"sizing_mode": "stretch_width"}
@@ -66,18 +57,18 @@ class Page:
         self._drawn = state
         self._choice.options = _choices(runs)
         self._draw(self._board.runs.get(self._choice.value, runs[-1]))
-        self._others.text = f"<h3>Runs</h3>{run_table(reversed(runs))}"
+        self._others.text = f"<h3>Runs</h3>{live_html.run_table(reversed(runs))}"
 
     def _draw(self, run: RunView) -> None:
-        self._head.text = headline(run)
-        self._passes.text = f"<h3>Passes</h3>{pass_table(run.passes)}"
+        self._head.text = live_html.headline(run)
+        self._passes.text = f"<h3>Passes</h3>{live_html.pass_table(run.passes)}"
         self._slabs.data = _slab_columns(run)
         testers = _tester_columns(run)
         self._testers.data = testers
         self._names.factors = testers["tester"][::-1]
         self._tester_figure.visible = bool(testers["tester"])
         self._slab_figure.visible = run.slabs is not None
-        self._slab_title.text = f"{_SLABS}, {slab_title(run)}"
+        self._slab_title.text = f"{_SLABS}, {live_html.slab_title(run)}"
 
 
 def _choices(runs: list[RunView]) -> list[str | tuple[Any, str]]:
@@ -86,7 +77,7 @@ def _choices(runs: list[RunView]) -> list[str | tuple[Any, str]]:
 
 
 def _slab_columns(run: RunView) -> dict[str, Any]:
-    densities = [] if run.slabs is None else slab_densities(run.slabs)
+    densities = [] if run.slabs is None else live_html.slab_densities(run.slabs)
     left, right, observed, expected = np.reshape(densities, (-1, 4)).T.tolist()
     middle = [sum(edges) / 2 for edges in zip(left, right, strict=True)]
     heights = {"observed": observed, "expected": expected}
@@ -97,8 +88,8 @@ def _tester_columns(run: RunView) -> dict[str, Any]:
     worst = [one.worst for one in run.testers.values()]
     judged = [one for one in worst if one.outcome is not Outcome.NOT_JUDGED]
     bars = [(one.tester, one.share, COLOURS[one.outcome], one.pass_name) for one in judged]
-    if (mass := mass_so_far(run)) is not None:
-        bars.append((SO_FAR, mass, COLOURS["running"], f"final, {slab_width(run)}"))
+    if (mass := live_html.mass_so_far(run)) is not None:
+        bars.append((SO_FAR, mass, COLOURS["running"], f"final, {live_html.slab_width(run)}"))
     return {
         "tester": [name for name, *_ in bars],
         "margin": [min(_WIDEST_MARGIN, share) for _, share, _, _ in bars],

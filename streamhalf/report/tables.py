@@ -16,18 +16,8 @@ from streamhalf.records import (
     Verdict,
     worst_of,
 )
-from streamhalf.report.codes import (
-    ABSENT,
-    count,
-    evidence_name,
-    nbytes,
-    number,
-    outcome_words,
-    percent,
-    question,
-    remark_words,
-    seconds,
-)
+from streamhalf.report import codes
+from streamhalf.report.codes import ABSENT
 from streamhalf.report.words import TAU
 
 Cells: TypeAlias = Mapping[str, Callable[[Any], str]]
@@ -66,29 +56,29 @@ class Table:
 _JUDGEMENT: Cells = {
     "tester": lambda one: one.tester,
     "pass": lambda one: one.pass_name,
-    "outcome": lambda one: outcome_words(one.outcome),
-    "statistic": lambda one: number(one.statistic),
-    "limit": lambda one: number(one.limit),
-    "chance alone": lambda one: number(one.null_quantile),
-    "rows": lambda one: count(one.n_rows),
-    "rows seen": lambda one: count(one.n_rows),
-    "rows needed": lambda one: count(one.rows_needed),
-    "worst": lambda one: evidence_name(one.evidence[0]) if one.evidence else ABSENT,
-    "remark": lambda one: remark_words(one) or ABSENT,
+    "outcome": lambda one: codes.outcome_words(one.outcome),
+    "statistic": lambda one: codes.number(one.statistic),
+    "limit": lambda one: codes.number(one.limit),
+    "chance alone": lambda one: codes.number(one.null_quantile),
+    "rows": lambda one: codes.count(one.n_rows),
+    "rows seen": lambda one: codes.count(one.n_rows),
+    "rows needed": lambda one: codes.count(one.rows_needed),
+    "worst": lambda one: codes.evidence_name(one.evidence[0]) if one.evidence else ABSENT,
+    "remark": lambda one: codes.remark_words(one) or ABSENT,
 }
 _EVIDENCE: Cells = {
-    "quantity": evidence_name,
-    "observed": lambda one: number(one.observed),
-    "expected": lambda one: number(one.expected),
-    "deviation": lambda one: number(one.deviation),
-    "limit": lambda one: number(one.limit),
+    "quantity": codes.evidence_name,
+    "observed": lambda one: codes.number(one.observed),
+    "expected": lambda one: codes.number(one.expected),
+    "deviation": lambda one: codes.number(one.deviation),
+    "limit": lambda one: codes.number(one.limit),
 }
 _PASS: Cells = {
     "pass": lambda one: one.name,
-    "rows read": lambda one: count(one.rows_read),
-    "rows used": lambda one: count(one.rows_accepted),
-    "bytes read": lambda one: nbytes(one.bytes_read),
-    "time": lambda one: seconds(one.seconds),
+    "rows read": lambda one: codes.count(one.rows_read),
+    "rows used": lambda one: codes.count(one.rows_accepted),
+    "bytes read": lambda one: codes.nbytes(one.bytes_read),
+    "time": lambda one: codes.seconds(one.seconds),
 }
 
 
@@ -119,7 +109,7 @@ def tester_details(judgements: tuple[Judgement, ...]) -> tuple[Table, ...]:
     labels = ("pass", "outcome", "statistic", "limit", "chance alone", "rows", "worst", "remark")
     found = []
     for name, own in by_tester(judgements).items():
-        caption = f"{name}: {plural(len(own), 'judgement')}. {question(name)}".strip()
+        caption = f"{name}: {plural(len(own), 'judgement')}. {codes.question(name)}".strip()
         found.append(judgement_table(caption, own, *labels))
     return tuple(found)
 
@@ -134,10 +124,10 @@ def by_tester(judgements: Iterable[Judgement]) -> dict[str, list[Judgement]]:
 
 def _summary_row(name: str, own: list[Judgement]) -> tuple[str, ...]:
     counts = {outcome: sum(one.outcome is outcome for one in own) for outcome in Outcome}
-    words = ", ".join(outcome_words(outcome, n) for outcome, n in counts.items() if n)
+    words = ", ".join(codes.outcome_words(outcome, n) for outcome, n in counts.items() if n)
     if (found := worst_of(own)) is None:
         return (name, words, ABSENT, ABSENT, ABSENT)
-    return (name, words, number(found.statistic), number(found.limit), found.pass_name)
+    return (name, words, codes.number(found.statistic), codes.number(found.limit), found.pass_name)
 
 
 def evidence_table(judgement: Judgement) -> Table:
@@ -152,8 +142,10 @@ def pass_table(passes: tuple[PassRecord, ...]) -> Table:
     if not passes:
         return table
     read, size = sum(one.rows_read for one in passes), sum(one.bytes_read for one in passes)
-    time = seconds(sum(one.seconds for one in passes))
-    return replace(table, rows=(*table.rows, ("all", count(read), ABSENT, nbytes(size), time)))
+    time = codes.seconds(sum(one.seconds for one in passes))
+    return replace(
+        table, rows=(*table.rows, ("all", codes.count(read), ABSENT, codes.nbytes(size), time))
+    )
 
 
 def fact_table(result: FitResult | CertifyResult) -> Table:
@@ -163,18 +155,18 @@ def fact_table(result: FitResult | CertifyResult) -> Table:
 
 def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
     yield "source", result.data.source or ABSENT
-    yield "rows", count(result.data.rows)
-    yield "features", count(result.data.dim)
+    yield "rows", codes.count(result.data.rows)
+    yield "features", codes.count(result.data.dim)
     yield "fingerprint of the data", result.data.fingerprint or ABSENT
     if isinstance(result, FitResult):
         yield from _fit_facts(result)
     if (certificate := result.certificate) is not None:
-        yield "rows of the certificate", count(certificate.n_rows)
-        yield "errors on them", count(certificate.n_errors)
+        yield "rows of the certificate", codes.count(certificate.n_rows)
+        yield "errors on them", codes.count(certificate.n_errors)
         yield "degree of its slab moments", str(certificate.degree)
         yield "digest of every row", certificate.digest or ABSENT
     versions = result.versions
-    yield f"tau, {TAU}", number(result.tau)
+    yield f"tau, {TAU}", codes.number(result.tau)
     yield "streamhalf", versions.streamhalf
     yield "Python", versions.python
     yield "NumPy, Dask, Zarr", f"{versions.numpy}, {versions.dask}, {versions.zarr}"
@@ -183,13 +175,13 @@ def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
 
 
 def _fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
-    yield "eps, accuracy judged", number(result.eps)
+    yield "eps, accuracy judged", codes.number(result.eps)
     yield "seed", str(result.seed)
     yield "how passes shared the rows", result.split
     yield "whitened", "yes" if result.position.whitened else "no"
     if result.chosen is not None:
         yield "returned candidate", str(result.chosen)
     if result.error is not None:
-        yield "error on fresh rows", percent(result.error.empirical)
-        yield "its upper bound", percent(result.error.upper)
-        yield "fresh rows", count(result.error.n_rows)
+        yield "error on fresh rows", codes.percent(result.error.empirical)
+        yield "its upper bound", codes.percent(result.error.upper)
+        yield "fresh rows", codes.count(result.error.n_rows)
