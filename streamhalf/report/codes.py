@@ -5,36 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from streamhalf import records
 from streamhalf.config import LARGEST_EPS
 from streamhalf.kernels.monomials import monomial_name
 from streamhalf.names import plural
-from streamhalf.records import (
-    AcceptanceRate,
-    Advice,
-    AdviceCode,
-    Evidence,
-    FitResult,
-    Judgement,
-    LabelsAreBits,
-    Moment,
-    Named,
-    Notice,
-    OneClass,
-    Outcome,
-    Quadratic,
-    RatioNotReached,
-    Remark,
-    Resumed,
-    ReuseSuffices,
-    Role,
-    SecondMoment,
-    SegmentMean,
-    SlabSecondMoment,
-    SlabShare,
-    Stop,
-    StopReason,
-    Unverified,
-)
 from streamhalf.testers import WORDS
 
 ABSENT = "–"
@@ -66,6 +40,14 @@ def count(value: int | None) -> str:
     return ABSENT if value is None else f"{value:,}"
 
 
+def human_count(value: float) -> str:
+    """12,345,678 as 12.3 M."""
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= size:
+            return f"{value / (1e3 if unit == 'k' else size):.3g} {unit}"
+    return f"{value:,.0f}"
+
+
 def nbytes(value: int) -> str:
     """A size in decimal units."""
     for size, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
@@ -77,6 +59,12 @@ def nbytes(value: int) -> str:
 def seconds(value: float) -> str:
     """A duration."""
     return f"{value:,.2f} s" if math.isfinite(value) else ABSENT
+
+
+def pass_words(name: str, rows: int, seconds: float) -> str:
+    """A pass that is over, and how fast it was."""
+    rate = human_count(rows / max(seconds, 1e-9))
+    return f"pass {name}: {plural(rows, 'row')} in {seconds:.2f} s ({rate} rows/s)"
 
 
 def confidence(tau: float) -> str:
@@ -102,31 +90,31 @@ def failure_words(tester: str) -> str:
     return f"{WORDS[tester].failure} {WORDS[tester].remedy}"
 
 
-def outcome_words(outcome: Outcome, n: int | None = None) -> str:
+def outcome_words(outcome: records.Outcome, n: int | None = None) -> str:
     """An outcome, or how often; of a tester that had no say, that it is an extra."""
-    word = "extra, not judged" if outcome is Outcome.NOT_JUDGED else str(outcome)
+    word = "extra, not judged" if outcome is records.Outcome.NOT_JUDGED else str(outcome)
     return word if n is None else f"{n} {word}"
 
 
-def evidence_name(evidence: Evidence) -> str:
+def evidence_name(evidence: records.Evidence) -> str:
     """The quantity that was measured."""
     match evidence.subject:
-        case Moment(variables, sketched):
+        case records.Moment(variables, sketched):
             return monomial_name(variables, "u" if sketched else "x")
-        case SecondMoment(direction):
+        case records.SecondMoment(direction):
             return f"second moment along {direction_name(direction)}"
-        case Quadratic(direction):
+        case records.Quadratic(direction):
             return f"squared quadratic along {direction_name(direction)}"
-        case AcceptanceRate(delta):
+        case records.AcceptanceRate(delta):
             return f"acceptance rate at delta {number(delta)}"
-        case SlabShare(low, high):
+        case records.SlabShare(low, high):
             return _slab_name(low, high)
-        case SlabSecondMoment(low, high, direction):
+        case records.SlabSecondMoment(low, high, direction):
             return f"second moment along {direction_name(direction)} in {_slab_name(low, high)}"
-        case SegmentMean(segment, quantity, feature):
+        case records.SegmentMean(segment, quantity, feature):
             what = quantity if feature is None else f"y·x{feature + 1}"
             return f"mean of {what} in segment {segment + 1}"
-        case Named(name):
+        case records.Named(name):
             return name
 
 
@@ -146,21 +134,21 @@ def _slab_name(low: float | None, high: float | None) -> str:
     return f"slab {number(low)} <= v·x < {number(high)}"
 
 
-def remark_words(judgement: Judgement) -> str:
+def remark_words(judgement: records.Judgement) -> str:
     """What there is to say about a judgement; empty where there is nothing."""
     said = []
     if judgement.candidate is not None:
         eta = "" if judgement.scale is None else f", eta {number(judgement.scale)}"
         said.append(f"candidate {judgement.candidate}{eta}")
-    if judgement.outcome is Outcome.NOT_JUDGED:
+    if judgement.outcome is records.Outcome.NOT_JUDGED:
         needed = judgement.rows_needed
         said.append(
             {
-                Role.EXTRA: "an extra test"
+                records.Role.EXTRA: "an extra test"
                 + (f"; it would need {count(needed)} rows" if needed else ""),
-                Role.REFINEMENT: "refinement below the tested scale",
-                Role.ADVISORY: "rows are not exchangeable across chunks",
-                Role.FALLBACK: "rows are not exchangeable across chunks: sampling rows",
+                records.Role.REFINEMENT: "refinement below the tested scale",
+                records.Role.ADVISORY: "rows are not exchangeable across chunks",
+                records.Role.FALLBACK: "rows are not exchangeable across chunks: sampling rows",
             }.get(judgement.role, "")
         )
     if judgement.directions is not None:
@@ -168,81 +156,81 @@ def remark_words(judgement: Judgement) -> str:
     return " · ".join(filter(None, said))
 
 
-def stop_words(stop: Stop) -> str:
+def stop_words(stop: records.Stop) -> str:
     """Why the search ended."""
     at = "" if stop.delta is None else f" at delta {number(stop.delta)}"
     return {
-        StopReason.REACHED_EPS: "it reached the scale of eps",
-        StopReason.NOISE_DOMINATES: "noise dominates",
-        StopReason.NO_PROGRESS: "there was no further progress",
-        StopReason.MOST_UPDATES: "it made the largest number of updates",
-        StopReason.ROWS_USED_UP: "rows for updates are used up",
-        StopReason.TESTER_REJECTED: "a tester rejected",
-        StopReason.TOO_FEW_ROWS: "there are too few rows",
+        records.StopReason.REACHED_EPS: "it reached the scale of eps",
+        records.StopReason.NOISE_DOMINATES: "noise dominates",
+        records.StopReason.NO_PROGRESS: "there was no further progress",
+        records.StopReason.MOST_UPDATES: "it made the largest number of updates",
+        records.StopReason.ROWS_USED_UP: "rows for updates are used up",
+        records.StopReason.TESTER_REJECTED: "a tester rejected",
+        records.StopReason.TOO_FEW_ROWS: "there are too few rows",
     }[stop.reason] + at
 
 
-def advice_words(advice: Advice) -> str:
+def advice_words(advice: records.Advice) -> str:
     """What would tighten a certificate."""
     match advice.code:
-        case AdviceCode.TIGHT:
+        case records.AdviceCode.TIGHT:
             return "the bound is tight"
-        case AdviceCode.MORE_ROWS:
+        case records.AdviceCode.MORE_ROWS:
             rows = count(advice.rows)
             return f"about {rows} rows would leave little sampling noise in the moments"
-        case AdviceCode.HIGHER_DEGREE:
+        case records.AdviceCode.HIGHER_DEGREE:
             return f"`--certificate-degree {advice.degree}` would tighten it"
-        case AdviceCode.NOTHING:
+        case records.AdviceCode.NOTHING:
             return "label noise of this shape hides better halfspaces from moments of this degree"
 
 
-def notice_words(notice: Notice) -> str:
+def notice_words(notice: records.Notice) -> str:
     """What a notice says, to go on a line of its own."""
     match notice:
-        case LabelsAreBits(array):
+        case records.LabelsAreBits(array):
             return f"{array}: labels are 0/1; 0 is read as -1"
-        case ReuseSuffices(rows, eps):
+        case records.ReuseSuffices(rows, eps):
             return (
                 "with `--rows reuse` (in Python rows='reuse'), which lets every pass use all rows, "
                 f"these {plural(rows, 'row')} can judge eps = {number(eps)}"
             )
-        case OneClass(label):
+        case records.OneClass(label):
             return (
                 f"all labels are {label:+d}: a halfspace without a threshold errs on about half of "
                 "the rows then, so there is nothing to learn; check the labels"
             )
-        case RatioNotReached(demanded, ratio):
+        case records.RatioNotReached(demanded, ratio):
             reached = "no bound above 0" if ratio is None else f"ratio {number(ratio)}"
             return f"max_ratio {demanded:g} was demanded, the certificate has {reached}"
-        case Unverified():
+        case records.Unverified():
             return (
                 "too few rows for any tester: the Chow direction of all rows, without a guarantee"
             )
-        case Resumed(place, 0):
+        case records.Resumed(place, 0):
             return f"checkpoint: nothing to resume in {place}; starting anew"
-        case Resumed(place, passes):
+        case records.Resumed(place, passes):
             return f"checkpoint: {place} holds {plural(passes, 'finished pass', 'es')}"
-        case Remark(text):
+        case records.Remark(text):
             return text
 
 
-def notice_sentence(notice: Notice) -> str:
+def notice_sentence(notice: records.Notice) -> str:
     """A notice as a sentence."""
     words = notice_words(notice)
     return f"{words[:1].upper()}{words[1:]}."
 
 
-def notice_of(result: FitResult, kind: str) -> Notice | None:
+def notice_of(result: records.FitResult, kind: str) -> records.Notice | None:
     """The notice of a class of this name, if the result has one."""
     return next((one for one in result.notices if type(one).__name__ == kind), None)
 
 
-def other_notices(notices: Sequence[Notice]) -> tuple[str, ...]:
+def other_notices(notices: Sequence[records.Notice]) -> tuple[str, ...]:
     """Notices that no sentence about the verdict says."""
-    said_elsewhere = ReuseSuffices | OneClass
+    said_elsewhere = records.ReuseSuffices | records.OneClass
     return tuple(notice_words(one) for one in notices if not isinstance(one, said_elsewhere))
 
 
-def can_ask_for_less(result: FitResult) -> bool:
+def can_ask_for_less(result: records.FitResult) -> bool:
     """Whether there is a coarser question, which fewer rows settle."""
     return result.eps < LARGEST_EPS

@@ -19,15 +19,7 @@ from typing import TYPE_CHECKING, Any
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from streamhalf.events import Event, Observer, PassProgress, RunStarted, fan_out
-from streamhalf.report.distributed_private import (
-    add_plugin,
-    dress,
-    find_dashboard,
-    has_plugin,
-    logged,
-    put_under_menu,
-    serve_pages,
-)
+from streamhalf.report import distributed_private as private
 from streamhalf.report.live import TOPIC, Board, Happening, RunClosed, encode
 from streamhalf.report.slab_watch import SECONDS_BETWEEN_COUNTS, ClusterSlabs
 
@@ -35,7 +27,7 @@ if TYPE_CHECKING:
     from bokeh.document import Document
     from distributed import Client, Scheduler
 
-PAGES = ("/streamhalf", "/individual-streamhalf")
+MENU, BARE = "/streamhalf", "/individual-streamhalf"
 """The page of the dashboard, and the same without its frame: what a lab extension lists."""
 
 SECONDS_BETWEEN_MESSAGES = 0.4
@@ -69,11 +61,10 @@ class PagePlugin(SchedulerPlugin):
 
     async def start(self, scheduler: Scheduler) -> None:
         """Take in what is in the log already, and serve the page."""
-        for message in logged(scheduler, TOPIC):
+        for message in private.logged(scheduler, TOPIC):
             self.board.take(message)
-        draw = zip(PAGES, (_draw_framed, _draw_bare), strict=True)
-        pages = {path: functools.partial(function, self.board) for path, function in draw}
-        serve_pages(scheduler, pages, menu=PAGES[0].strip("/"))
+        pages = {path: functools.partial(_draw, self.board, path == MENU) for path in (MENU, BARE)}
+        private.serve_pages(scheduler, pages, menu=MENU.strip("/"))
 
     def log_event(self, topic: str, msg: Any) -> None:
         """Take in a message of a run."""
@@ -103,18 +94,18 @@ def install(client: Client) -> Installation:
     try:
         if reason := client.run_on_scheduler(_add_page):
             return Installation("", reason)
-        return Installation(client.dashboard_link.removesuffix("/status") + PAGES[0])
+        return Installation(client.dashboard_link.removesuffix("/status") + MENU)
     except Exception as error:  # whatever the scheduler lacks, a run goes on without its page
         return Installation("", f"the scheduler refused it ({type(error).__name__}: {error})")
 
 
 async def _add_page(dask_scheduler: Scheduler) -> str:
     """Add the page; returns why it cannot be, in words."""
-    if has_plugin(dask_scheduler, PagePlugin.name):
+    if private.has_plugin(dask_scheduler, PagePlugin.name):
         return ""
     try:
-        find_dashboard(dask_scheduler)
-        await add_plugin(dask_scheduler, PagePlugin(), PagePlugin.name)
+        private.find_dashboard(dask_scheduler)
+        await private.add_plugin(dask_scheduler, PagePlugin(), PagePlugin.name)
     except ImportError as error:
         return f"the scheduler has no bokeh to draw with ({error})"
     except LookupError as error:
@@ -122,28 +113,31 @@ async def _add_page(dask_scheduler: Scheduler) -> str:
     return ""
 
 
-def _draw_bare(board: Board, scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
-    """Fill a document with the page alone."""
+def _draw(
+    board: Board, framed: bool, scheduler: Scheduler, extra: dict[str, Any], doc: Document
+) -> None:
+    """Fill a document with the page, perhaps under the dashboard's menu."""
     from streamhalf.report.page import Page
 
     page = Page(board)
     page.update()
-    dress(doc, page, milliseconds=_REDRAW_MS)
+    private.dress(doc, page, milliseconds=_REDRAW_MS)
     doc.title = "streamhalf"
     doc.add_root(page.root)
-
-
-def _draw_framed(board: Board, scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
-    """Fill a document with the page under the dashboard's menu."""
-    _draw_bare(board, scheduler, extra, doc)
-    put_under_menu(doc, extra)
+    if framed:
+        private.put_under_menu(doc, extra)
 
 
 class DashboardObserver:
-    """Sends the events of one run to the scheduler's log, a few messages a second at most.
+    """An observer whose events appear on the dashboard and in `monitor` of any client.
 
-    Messages leave from a thread of their own, so the run never waits for one; the first that fails
-    is the last, for a view is no reason to fail.
+    They go to the scheduler's log, a few messages a second at most, from a thread of their own, so
+    the run never waits for one; the first that fails is the last, for a view is no reason to fail.
+
+    Parameters
+    ----------
+    client
+        Connected to the scheduler. Call `close` when the run is over.
     """
 
     def __init__(self, client: Client) -> None:
@@ -201,17 +195,6 @@ class DashboardObserver:
                 self._arm()
 
 
-def dashboard_observer(client: Client) -> DashboardObserver:
-    """An observer whose events appear on the dashboard and in `monitor` of any client.
-
-    Parameters
-    ----------
-    client
-        Connected to the scheduler. Call `close` when the run is over.
-    """
-    return DashboardObserver(client)
-
-
 @contextmanager
 def mirrored(
     client: Client, observer: Observer, started: RunStarted | None = None
@@ -230,18 +213,14 @@ def mirrored(
         The run's beginning, which `observer` has heard of already.
     """
     install(client)
-    mirror = dashboard_observer(client)
+    n_workers = len(client.scheduler_info(n_workers=-1)["workers"])
+    between = max(SECONDS_BETWEEN_COUNTS, n_workers / _COUNTS_PER_SECOND)
+    mirror = DashboardObserver(client)
     if started is not None:
         mirror(started)
     try:
-        yield fan_out(observer, mirror), ClusterSlabs(mirror.run, _seconds_between(client))
+        yield fan_out(observer, mirror), ClusterSlabs(mirror.run, between)
     except BaseException as error:
         mirror.close(type(error).__name__)
         raise
     mirror.close()
-
-
-def _seconds_between(client: Client) -> float:
-    """Between two messages of one worker, so that those of all are few."""
-    n_workers = len(client.scheduler_info(n_workers=-1)["workers"])
-    return max(SECONDS_BETWEEN_COUNTS, n_workers / _COUNTS_PER_SECOND)

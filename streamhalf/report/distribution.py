@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from streamhalf.kernels.slabs import gaussian_masses
 from streamhalf.records import DiagnosticsRecord, Halfspace, Judgement
+from streamhalf.report import words
 from streamhalf.report.codes import count, number
 from streamhalf.report.figures import Bars, Figure, Plot, Role, Rule, Steps
 from streamhalf.report.panels import HeatMap
@@ -31,7 +32,7 @@ def slab_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) -> 
     edges = tuple(width * i for i in range(-half, half + 1))
     observed = tuple(100 * one / total for one in counts)
     expected = tuple((100 * gaussian_masses(width, half)).tolist())
-    distance = "" if judgement is None else _distance_words(judgement)
+    distance = "" if judgement is None else words.slab_distance(judgement)
     heights = span((*observed[1:-1], *expected[1:-1]), low=0.0, high=0.0)
     picture = Plot(
         "Rows along the halfspace",
@@ -52,14 +53,6 @@ def slab_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) -> 
     )
     table = Table("Rows in slabs", ("v·x", "rows", "share", "Gaussian"), rows, words=("v·x",))
     return Figure((picture,), distance or "Rows of the final pass.", (table,))
-
-
-def _distance_words(judgement: Judgement) -> str:
-    return (
-        f"The two differ by {number(judgement.statistic)} in all (sum of absolute differences); "
-        f"the limit is {number(judgement.limit)}, and chance alone stays below "
-        f"{number(judgement.null_quantile)}."
-    )
 
 
 def eigen_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) -> Figure | None:
@@ -108,11 +101,7 @@ def moment_figure(diagnostics: DiagnosticsRecord, limit: float) -> Figure | None
         said = f"{len(pairs)} by {len(pairs)} moments of degree 2; the diagonal holds squares."
         pictures.append(HeatMap("Moments of pairs of features", said, names, names, pairs, limit))
         tables.append(_grid("Moments of pairs", names, names, pairs))
-    caption = (
-        f"Blue is above a Gaussian, orange below; full colour is reached at the limit, "
-        f"{number(limit)}. Under N(0, I) every cell is 0."
-    )
-    return Figure(tuple(pictures), caption, tuple(tables)) if pictures else None
+    return Figure(tuple(pictures), words.moment_caption(limit), tuple(tables)) if pictures else None
 
 
 def _largest(rows: tuple[tuple[float, ...], ...]) -> list[int]:

@@ -118,9 +118,8 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Measured points joined by a line; the marked one is drawn larger."""
+    """Values of things numbered from 0, joined by a line; the marked one is drawn larger."""
 
-    xs: tuple[float, ...]
     ys: tuple[float, ...]
     label: str
     role: Role = Role.MAIN
@@ -128,8 +127,7 @@ class Points:
 
     def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
         """The line, then the dots on it."""
-        pairs = enumerate(zip(self.xs, self.ys, strict=True))
-        places = {i: (x(a), y(b)) for i, (a, b) in pairs if drawable(b)}
+        places = {i: (x(i), y(value)) for i, value in enumerate(self.ys) if drawable(value)}
         joined = " ".join(f"{short(a)},{short(b)}" for a, b in places.values())
         canvas.add("polyline", points=joined, kind=f"stroke {self.role}")
         for i, (a, b) in places.items():

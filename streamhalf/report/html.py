@@ -5,15 +5,10 @@ Nothing here computes statistics: it picks what the document holds, and the temp
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
-from streamhalf.records import CertificateRecord, CertifyResult, FitResult, Judgement, Verdict
+from streamhalf.records import CertifyResult, FitResult, Judgement, Verdict
 from streamhalf.report import distribution, pictures, tables, words
-from streamhalf.report.codes import (
-    can_ask_for_less,
-    other_notices,
-    stop_words,
-)
 from streamhalf.report.figures import Figure
 from streamhalf.report.jinja import template
 from streamhalf.report.rejections import MOMENTS, leading_rejection
@@ -24,89 +19,42 @@ Figures = dict[str, Figure | None]
 
 def render_report(result: FitResult | CertifyResult) -> str:
     """The whole report of a result as one self-contained HTML document."""
-    shown = _show_fit(result) if isinstance(result, FitResult) else _show_certificate(result)
-    return template("report.html.j2").render(
-        **shown,
-        result=result,
-        passes=tables.pass_table(result.passes),
-        facts=tables.fact_table(result),
-    )
+    page = template("report.html.j2", words=words, tables=tables, pictures=pictures)
+    verdict = str(result.verdict) if isinstance(result, FitResult) else "certificate"
+    return page.render(result=result, verdict=verdict, figures=_figures(result))
 
 
-def _show_fit(result: FitResult) -> dict[str, Any]:
-    rejection, whitened = leading_rejection(result.testers), result.position.whitened
-    certificate, tau = result.certificate, result.tau
-    return {
-        "verdict": str(result.verdict),
-        "headline": words.fit_headline(result),
-        "details": [words.rejection_sentence(rejection, whitened=whitened)]
-        if rejection
-        else words.fit_details(result),
-        "advice": words.fit_advice(result),
-        "notices": other_notices(result.notices),
-        "interval": words.interval_details(certificate, tau, whitened) if certificate else "",
-        "evidence": words.evidence_sentence(rejection, whitened) if rejection else "",
-        "stopped": f"The search ended because {stop_words(result.stop)}.",
-        "first_moment": words.first_moment_sentence(_first(result, MOMENTS), whitened),
-        "figures": _fit_figures(result, rejection),
-        "lacking": tables.lacking_table(result),
-        "candidates": pictures.candidate_table(result.candidates),
-        "testers": tables.tester_summary(result.testers),
-        "judgements": tables.tester_details(result.testers),
-    }
-
-
-def _show_certificate(result: CertifyResult) -> dict[str, Any]:
-    certificate, whitened = result.certificate, result.position.whitened
-    weights = distribution.weight_figure(result.halfspace)
-    return {
-        "verdict": "certificate",
-        "headline": words.certify_headline(result),
-        "details": [words.certify_details(result)],
-        "advice": (),
-        "notices": other_notices(result.notices),
-        "interval": words.interval_details(certificate, result.tau, whitened),
-        "figures": _certificate_figures(certificate, result.error.upper) | {"halfspace": weights},
-    }
-
-
-def _certificate_figures(certificate: CertificateRecord, upper: float) -> Figures:
-    found = {"interval": pictures.interval_figure(certificate, upper)}
-    if certificate.n_errors > 0:  # nothing lies below no error at all
-        found["profile"] = pictures.profile_figure(certificate)
+def _figures(result: FitResult | CertifyResult) -> Figures:
+    found = _fit_figures(result) if isinstance(result, FitResult) else {}
+    if certificate := result.certificate:
+        upper = result.error.upper if result.error else 1.0
+        found["interval"] = pictures.interval_figure(certificate, upper)
+        if certificate.n_errors > 0:  # nothing lies below no error at all
+            found["profile"] = pictures.profile_figure(certificate)
+    if result.halfspace:
+        found["halfspace"] = distribution.weight_figure(result.halfspace)
     return found
 
 
-def _fit_figures(result: FitResult, rejection: Judgement | None) -> Figures:
+def _fit_figures(result: FitResult) -> Figures:
     found: Figures = {}
-    if rejection:
+    if rejection := leading_rejection(result.testers):
         found["evidence"] = pictures.evidence_figure(rejection)
     elif result.verdict is Verdict.INCONCLUSIVE and result.rows_needed:
-        rows, coarser = result.data.rows, can_ask_for_less(result)
-        found["missing"] = pictures.rows_figure(rows, result.rows_needed, coarser)
-    if result.certificate:
-        upper = result.error.upper if result.error else 1.0
-        found |= _certificate_figures(result.certificate, upper)
-    if result.halfspace:
-        found["halfspace"] = distribution.weight_figure(result.halfspace)
-    acceptance, moment = _first(result, "acceptance"), _first(result, MOMENTS)
+        found["missing"] = pictures.rows_figure(result, result.rows_needed)
+    acceptance, moment = (_first(result.testers, one) for one in ("acceptance", MOMENTS))
     tolerance = acceptance.limit if acceptance else None
     found["path"] = pictures.path_figure(result.candidates, result.chosen, tolerance)
     if measured := result.measurements:
-        found["slabs"] = distribution.slab_figure(measured, _chosen(result, "slab mass"))
+        chosen = [one for one in result.testers if one.candidate == result.chosen]
+        found["slabs"] = distribution.slab_figure(measured, _first(chosen, "slab mass"))
         if result.data.dim > 1:  # there is no other direction than the one
-            spread = _chosen(result, "slab covariance")
+            spread = _first(chosen, "slab covariance")
             found["slices"] = distribution.eigen_figure(measured, spread)
         bound = moment.limit if moment and 0 < moment.limit < 1e6 else 1.0
         found["moments"] = distribution.moment_figure(measured, bound)
     return found
 
 
-def _first(result: FitResult, tester: str) -> Judgement | None:
-    return next((one for one in result.testers if one.tester == tester), None)
-
-
-def _chosen(result: FitResult, tester: str) -> Judgement | None:
-    """The tester's first word on the returned candidate."""
-    own = (one for one in result.testers if one.tester == tester)
-    return next((one for one in own if one.candidate == result.chosen), None)
+def _first(judgements: Iterable[Judgement], tester: str) -> Judgement | None:
+    return next((one for one in judgements if one.tester == tester), None)

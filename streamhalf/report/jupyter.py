@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import itertools
 import json
 import sys
 import threading
 import time
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from streamhalf.events import Event, RunEnded, RunStarted
 from streamhalf.names import plural
-from streamhalf.records import CertifyResult, FitResult, Judgement, MomentTestResult
-from streamhalf.report import rejections, words
-from streamhalf.report.live import TOPIC, Board, RunView, TesterView, add_judgement
-from streamhalf.report.live_html import badge, run_html, tester_table
-from streamhalf.report.progress import human_count
+from streamhalf.records import CertifyResult, FitResult, MomentTestResult
+from streamhalf.report import live_html, words
+from streamhalf.report.codes import pass_words
+from streamhalf.report.live import TOPIC, Board, RunView, tester_views
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -59,7 +56,6 @@ class Monitor:
     def __init__(self, client: Client | None = None) -> None:
         self._client = client
         self._board = Board()
-        self._numbers = itertools.count(1)
         self._local = ""
         self._lock = threading.Lock()
         self._seen: set[int] = set()
@@ -105,7 +101,7 @@ class Monitor:
         """Show an event of a run in this process."""
         with self._lock:
             if isinstance(event, RunStarted) or not self._local:
-                self._local = f"here-{next(self._numbers)}"
+                self._local = f"here-{self._board.version}"
             self._board.happen(self._local, time.time(), event)
             if isinstance(event, RunEnded) or time.monotonic() >= self._due:
                 self._draw()
@@ -147,7 +143,7 @@ class _Notebook:
 
     def show(self, runs: list[RunView]) -> None:
         """Draw every run, the latest first."""
-        html = "<hr>".join(run_html(run) for run in reversed(runs))
+        html = "<hr>".join(live_html.run_html(run) for run in reversed(runs))
         text = "\n".join(line for run in runs for line in run_lines(run))
         self._context.run(self._publish, {"text/html": html, "text/plain": text})
 
@@ -180,12 +176,7 @@ def run_lines(run: RunView) -> list[str]:
     lines = [
         f"{run.command} {run.source}: {plural(run.n_rows, 'row')} of {plural(run.dim, 'feature')}"
     ]
-    lines += [
-        f"pass {one.name}: {one.rows_done:,} rows in {one.seconds:.2f} s "
-        f"({human_count(one.rows_per_second)} rows/s)"
-        for one in run.passes
-        if one.done
-    ]
+    lines += [pass_words(one.name, one.rows_done, one.seconds) for one in run.passes if one.done]
     if run.closed:
         lines.append(f"{run.status} {run.error}".strip())
     return lines
@@ -193,41 +184,8 @@ def run_lines(run: RunView) -> list[str]:
 
 def result_html(result: Result) -> str:
     """The verdict in a sentence, what to know next, and the testers."""
-    status = "finished" if isinstance(result, CertifyResult) else str(result.verdict)
-    first, *rest = _sentences(result)
-    said = "".join(f'<div style="margin:4px 0">{escape(text)}</div>' for text in rest if text)
-    data = result.data
-    facts = f"{plural(data.rows, 'row')} × {plural(data.dim, 'feature')} · {data.source}"
-    testers = () if isinstance(result, CertifyResult) else result.testers
-    return (
-        f'<div style="line-height:1.45;max-width:60em">{badge(status)} <b>{escape(first)}</b>'
-        f"{said}{_testers_html(testers)}"
-        f'<div style="opacity:.65">{escape(facts)}</div></div>'
-    )
-
-
-def _sentences(result: Result) -> list[str]:
-    if isinstance(result, MomentTestResult):
-        return words.moment_sentence(result).split("\n")
-    whitened = result.position.whitened
-    if isinstance(result, CertifyResult):
-        interval = words.interval_details(result.certificate, result.tau, whitened)
-        return [words.certify_headline(result), interval]
-    sentences = [words.fit_headline(result), *words.fit_details(result)]
-    if result.certificate is not None:
-        sentences.append(words.interval_details(result.certificate, result.tau, whitened))
-    if (rejection := rejections.leading_rejection(result.testers)) is not None:
-        sentences.append(words.rejection_sentence(rejection, whitened))
-        sentences += words.result_suggestions(result)
-    return sentences
-
-
-def _testers_html(judgements: tuple[Judgement, ...]) -> str:
-    """How close every tester came at worst."""
-    seen: dict[str, TesterView] = {}
-    for judgement in judgements:
-        add_judgement(seen, judgement)
-    return tester_table(seen.values()) if seen else ""
+    testers = {} if isinstance(result, CertifyResult) else tester_views(result.testers)
+    return live_html.result_html(result, words.result_sentences(result), testers)
 
 
 def _shell() -> Any:

@@ -5,24 +5,14 @@ Whoever watches from another process gets the same events as messages: `encode` 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from streamhalf import events
 from streamhalf.errors import DataError
-from streamhalf.events import (
-    Event,
-    PassEnded,
-    PassProgress,
-    PassStarted,
-    RunEnded,
-    RunStarted,
-    SlabsCounted,
-    SlabsMeasured,
-    TesterJudged,
-)
 from streamhalf.records import Judgement, Notice, Record, Verdict, from_json, replace, to_json
+from streamhalf.report.tables import by_tester
 
 TOPIC = "streamhalf"
 """Topic of a Dask scheduler's event log that the messages go to."""
@@ -37,7 +27,7 @@ class RunClosed(Record, frozen=True, tag=True, tag_field="event"):
     error: str = ""
 
 
-Happening: TypeAlias = tuple[float, Event | RunClosed]
+Happening: TypeAlias = tuple[float, events.Event | RunClosed]
 """An event, and the time at which it happened in seconds since the epoch."""
 
 
@@ -72,32 +62,20 @@ class PassView:
         return self.rows_done / self.seconds if self.seconds > 0 else 0.0
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TesterView:
     """The judgement of a tester that came closest to its limit, or went furthest beyond."""
 
     worst: Judgement
-    n_judged: int = 1
-
-    def take(self, judgement: Judgement) -> None:
-        """Remember a judgement if it is worse than those before."""
-        self.n_judged += 1
-        if judgement.severity > self.worst.severity:
-            self.worst = judgement
+    n_judged: int
 
 
-def add_judgement(testers: dict[str, TesterView], judgement: Judgement) -> None:
-    """Note a judgement under its tester's name."""
-    if judgement.tester in testers:
-        testers[judgement.tester].take(judgement)
-    else:
-        testers[judgement.tester] = TesterView(judgement)
-
-
-def margin(judgement: Judgement) -> float:
-    """Statistic over limit: beyond 1 a tester may reject; 0 where there is nothing to divide."""
-    share = judgement.statistic / judgement.limit if judgement.limit > 0 else math.nan
-    return share if math.isfinite(share) else 0.0
+def tester_views(judgements: Iterable[Judgement]) -> dict[str, TesterView]:
+    """What became of every tester, by its name."""
+    return {
+        name: TesterView(max(own, key=lambda one: one.severity), len(own))
+        for name, own in by_tester(judgements).items()
+    }
 
 
 @dataclass(slots=True)
@@ -113,9 +91,9 @@ class RunView:
     notices: tuple[Notice, ...] = ()
     started: float = 0.0
     passes: list[PassView] = field(default_factory=list)
-    testers: dict[str, TesterView] = field(default_factory=dict)
-    measured: SlabsMeasured | None = None
-    counted: SlabsCounted | None = None
+    judgements: list[Judgement] = field(default_factory=list)
+    measured: events.SlabsMeasured | None = None
+    counted: events.SlabsCounted | None = None
     verdict: Verdict | None = None
     closed: bool = False
     error: str = ""
@@ -133,44 +111,51 @@ class RunView:
         return "finished" if self.closed else "running"
 
     @property
-    def slabs(self) -> SlabsMeasured | None:
+    def testers(self) -> dict[str, TesterView]:
+        """The testers that have spoken."""
+        return tester_views(self.judgements)
+
+    @property
+    def slabs(self) -> events.SlabsMeasured | None:
         """Slabs along the best candidate; while the pass runs, of the rows so far."""
         if self.measured is not None or self.counted is None:
             return self.measured
         best = self.counted.errors.index(min(self.counted.errors))
-        return SlabsMeasured(self.counted.width, self.counted.counts[best])
+        return events.SlabsMeasured(self.counted.width, self.counted.counts[best])
 
     @property
     def slabs_so_far(self) -> bool:
         """Whether the slabs are of a pass under way."""
         return self.measured is None and self.counted is not None
 
-    def take(self, at: float, event: Event | RunClosed) -> None:
+    def take(self, at: float, event: events.Event | RunClosed) -> None:
         """Take in what happened."""
-        if isinstance(event, SlabsCounted):  # at is a worker's time, which may differ from ours
+        if isinstance(event, events.SlabsCounted):
             self._add_slabs(event)
             return
-        self.at = at
-        if isinstance(event, RunStarted):
-            self.command, self.source, self.notices = event.command, event.source, event.notices
-            self.n_rows, self.dim = event.n_rows, event.dim
-        elif isinstance(event, PassStarted):
-            self.passes.append(PassView(event.name, event.detail, event.n_rows, at))
-        elif isinstance(event, PassProgress):
-            current = self._pass(event.name, event.n_rows)
-            current.rows_done, current.seconds = event.rows_done, at - current.started
-        elif isinstance(event, PassEnded):
-            self._end_pass(event)
-        elif isinstance(event, TesterJudged):
-            add_judgement(self.testers, event.judgement)
-        elif isinstance(event, SlabsMeasured):
-            self.measured = event
-        elif isinstance(event, RunEnded):
-            self.verdict = event.verdict
-            self.closed = True
-        else:
-            self.closed = True
-            self.error = event.error
+        self.at = at  # that of slabs is a worker's time, which may differ from ours
+        match event:
+            case events.RunStarted():
+                self.command, self.source, self.notices = event.command, event.source, event.notices
+                self.n_rows, self.dim = event.n_rows, event.dim
+            case events.PassStarted():
+                self.passes.append(PassView(event.name, event.detail, event.n_rows, at))
+            case events.PassProgress():
+                current = self._pass(event.name, event.n_rows)
+                current.rows_done, current.seconds = event.rows_done, at - current.started
+            case events.PassEnded(record):
+                ended = self._pass(record.name, record.rows_read)
+                ended.n_rows = ended.rows_done = record.rows_read
+                ended.rows_accepted, ended.seconds = record.rows_accepted, record.seconds
+                ended.done = True
+            case events.TesterJudged(judgement):
+                self.judgements.append(judgement)
+            case events.SlabsMeasured():
+                self.measured = event
+            case events.RunEnded(verdict):
+                self.verdict, self.closed = verdict, True
+            case RunClosed(error):
+                self.error, self.closed = error, True
 
     def _pass(self, name: str, n_rows: int) -> PassView:
         """The pass of this name under way; one that nobody announced begins now."""
@@ -180,7 +165,7 @@ class RunView:
         self.passes.append(PassView(name, "", n_rows, self.at))
         return self.passes[-1]
 
-    def _add_slabs(self, event: SlabsCounted) -> None:
+    def _add_slabs(self, event: events.SlabsCounted) -> None:
         """Add rows of the pass under way; what comes after its end is known already."""
         known = self.closed or any(one.name == event.name and one.done for one in self.passes)
         if known or not event.errors or len(event.errors) != len(event.counts):
@@ -196,14 +181,8 @@ class RunView:
             counts=tuple(tuple(a + b for a, b in zip(*rows, strict=True)) for rows in pairs),
         )
 
-    def _end_pass(self, event: PassEnded) -> None:
-        record = event.record
-        ended = self._pass(record.name, record.rows_read)
-        ended.n_rows = ended.rows_done = record.rows_read
-        ended.rows_accepted, ended.seconds, ended.done = record.rows_accepted, record.seconds, True
 
-
-def _layout(slabs: SlabsCounted) -> tuple[str, float, tuple[int, ...]]:
+def _layout(slabs: events.SlabsCounted) -> tuple[str, float, tuple[int, ...]]:
     """Counts of the same layout may be added."""
     return slabs.name, slabs.width, tuple(map(len, slabs.counts))
 
@@ -225,16 +204,16 @@ def decode(message: Any) -> tuple[str, tuple[Happening, ...]]:
     return found.run, found.events
 
 
-def _slim(event: Event | RunClosed) -> Event | RunClosed:
+def _slim(event: events.Event | RunClosed) -> events.Event | RunClosed:
     """Without what no view draws: evidence is in the result, and a screen has few pixels."""
-    if isinstance(event, TesterJudged):
-        return TesterJudged(replace(event.judgement, evidence=()))
-    if isinstance(event, SlabsMeasured):
+    if isinstance(event, events.TesterJudged):
+        return events.TesterJudged(replace(event.judgement, evidence=()))
+    if isinstance(event, events.SlabsMeasured):
         return coarsen(event)
     return event
 
 
-def coarsen(slabs: SlabsMeasured) -> SlabsMeasured:
+def coarsen(slabs: events.SlabsMeasured) -> events.SlabsMeasured:
     """Neighbouring slabs joined until there are few enough to draw; 0 stays an edge."""
     tails, inner = (slabs.counts[0], slabs.counts[-1]), slabs.counts[1:-1]
     half = len(inner) // 2
@@ -242,10 +221,18 @@ def coarsen(slabs: SlabsMeasured) -> SlabsMeasured:
     kept = half // factor * factor  # what is left over on either side goes into the tails
     low, high = half - kept, half + kept
     joined = [sum(inner[i : i + factor]) for i in range(low, high, factor)]
-    return SlabsMeasured(
+    return events.SlabsMeasured(
         slabs.width * factor,
         (tails[0] + sum(inner[:low]), *joined, tails[1] + sum(inner[high:])),
     )
+
+
+def _heard(message: Any) -> tuple[str, tuple[Happening, ...]]:
+    """What a message says; nothing if it is none of ours."""
+    try:
+        return decode(message)
+    except DataError:
+        return "", ()
 
 
 class Board:
@@ -257,26 +244,23 @@ class Board:
 
     def take(self, message: Any) -> None:
         """Take in a message; what is none of ours is passed over."""
-        try:
-            run, happenings = decode(message)
-        except DataError:
-            return
+        run, happenings = _heard(message)
         for at, event in happenings:
             self.happen(run, at, event)
 
     def lacks_beginning(self, message: Any) -> bool:
         """Whether a message goes on with a run whose beginning nobody has told."""
-        try:
-            run, happenings = decode(message)
-        except DataError:
-            return False
-        first = happenings[0][1] if happenings else None
-        return run not in self.runs and not isinstance(first, RunStarted | SlabsCounted | None)
+        run, happenings = _heard(message)
+        begins = any(
+            isinstance(event, events.RunStarted | events.SlabsCounted)
+            for _, event in happenings[:1]
+        )
+        return bool(happenings) and run not in self.runs and not begins
 
-    def happen(self, run: str, at: float, event: Event | RunClosed) -> None:
+    def happen(self, run: str, at: float, event: events.Event | RunClosed) -> None:
         """Take in an event of a run."""
         if run not in self.runs:
-            if isinstance(event, SlabsCounted | RunClosed):  # of a run that is forgotten
+            if isinstance(event, events.SlabsCounted | RunClosed):  # of a run that is forgotten
                 return
             self.runs[run] = RunView(run, at)
         self.runs[run].take(at, event)

@@ -95,24 +95,25 @@ class Interval(Picture):
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Picture):
-    """Quantities as bars against one limit and, perhaps, what chance alone reaches."""
+    """Quantities as bars against one limit and, perhaps, what chance alone reaches.
 
-    names: tuple[str, ...]
-    remarks: tuple[str, ...]
-    values: tuple[float, ...]
+    Each has its name, a remark and its value.
+    """
+
+    bars: tuple[tuple[str, str, float], ...]
     limit: float
     limit_words: str
     chance: float = math.nan
 
     def paint(self, canvas: Canvas) -> float:
         """Words above each bar; the lines below the words, which may reach as far."""
-        drawn = [value for value in (*self.values, self.chance) if drawable(value)]
+        values = (*(value for _, _, value in self.bars), self.chance)
+        drawn = [value for value in values if drawable(value)]
         left, right, tall = 2.0, canvas.width - 2.0, 46.0
         at = Axis("", 0.0, 1.12 * max([self.limit, *drawn])).along(left, right)
         limit = at(self.limit)
         canvas.text(limit, 14, self.limit_words, "tick", "start" if limit < right / 2 else "end")
-        bars = zip(self.names, self.remarks, self.values, strict=True)
-        for i, (name, remark, value) in enumerate(bars):
+        for i, (name, remark, value) in enumerate(self.bars):
             y = 28 + tall * i
             # cut where it would leave the picture; the table has it in full
             most = max(4, int((right - left) / LETTER - len(remark) - 2))
@@ -125,4 +126,4 @@ class Comparison(Picture):
             canvas.line(limit, y + 20, limit, y + 40, "end")
             if drawable(self.chance):
                 canvas.line(at(self.chance), y + 20, at(self.chance), y + 40, "chance")
-        return 32 + tall * len(self.values)
+        return 32 + tall * len(self.bars)

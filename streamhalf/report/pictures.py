@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from streamhalf.records import CandidateRecord, CertificateRecord, Judgement
+from streamhalf.records import CandidateRecord, CertificateRecord, FitResult, Judgement
+from streamhalf.report import words
 from streamhalf.report.codes import count, degrees, evidence_name, number, percent
 from streamhalf.report.figures import Figure, Plot, Points, Role, Rule, Steps
 from streamhalf.report.panels import Comparison, Interval
@@ -127,27 +128,19 @@ def path_figure(
 
 
 def _path_plot(
-    title: str,
-    unit: str,
-    ys: tuple[float, ...],
-    marked: int | None,
-    rules: tuple[Rule, ...] = (),
+    title: str, unit: str, ys: tuple[float, ...], marked: int | None, rules: tuple[Rule, ...] = ()
 ) -> Plot | None:
     if not any(map(drawable, ys)):
         return None
     low, high = span(ys, low=0.0, high=max((rule.at for rule in rules), default=0.0))
-    words = ", ".join(f"{number(y)}{unit}" for y in ys)
+    said = ", ".join(f"{number(y)}{unit}" for y in ys)
     return Plot(
         title,
-        f"One point for each candidate from 0: {words}.",
+        f"One point for each candidate from 0: {said}.",
         _candidate_axis(len(ys)),
         Axis(title.lower(), low, high, unit=unit),
-        (*rules, Points(_numbers(len(ys)), ys, title.lower(), marked=marked)),
+        (*rules, Points(ys, title.lower(), marked=marked)),
     )
-
-
-def _numbers(n: int) -> tuple[float, ...]:
-    return tuple(map(float, range(n)))
 
 
 def _candidate_axis(n: int) -> Axis:
@@ -160,17 +153,16 @@ def _scale_plot(candidates: tuple[CandidateRecord, ...]) -> Plot | None:
     drawn = [value for value in (*deltas, *steps) if drawable(value) and value > 1e-12]
     if not drawn:
         return None
-    xs = _numbers(len(candidates))
-    words = ", ".join(f"{number(one.delta)} and {number(one.step)}" for one in candidates)
+    said = ", ".join(f"{number(one.delta)} and {number(one.step)}" for one in candidates)
     named = "scale delta and step" if any(map(drawable, steps)) else "scale delta"
     marks = (
-        Points(xs, deltas, "scale delta", Role.REFERENCE),
-        Points(xs, steps, "step from the one before"),
+        Points(deltas, "scale delta", Role.REFERENCE),
+        Points(steps, "step from the one before"),
     )
     return Plot(
         "Scale and step",
-        f"Scale delta and step from the candidate before, one pair for each candidate: {words}.",
-        _candidate_axis(len(xs)),
+        f"Scale delta and step from the candidate before, one pair for each candidate: {said}.",
+        _candidate_axis(len(candidates)),
         Axis(named, min(drawn) / 1.5, max(drawn) * 1.5, log=True),
         tuple(mark for mark in marks if any(map(drawable, mark.ys))),
     )
@@ -188,48 +180,37 @@ def evidence_figure(judgement: Judgement) -> Figure | None:
     limit, chance, items = judgement.limit, judgement.null_quantile, judgement.evidence
     if not drawable(limit) or limit <= 0:
         return None
-    observed = (f"{number(one.observed)}, expected {number(one.expected)}" for one in items)
-    values = (judgement.statistic, *(one.deviation for one in items))
-    apart = abs(chance - limit) > _LINE_SHARE * max(limit, *values)
+    bars = [
+        (f"{judgement.tester}: the statistic", number(judgement.statistic), judgement.statistic)
+    ]
+    for one in items:
+        remark = f"{number(one.observed)}, expected {number(one.expected)}"
+        bars.append((evidence_name(one), remark, one.deviation))
+    apart = abs(chance - limit) > _LINE_SHARE * max(limit, *(value for _, _, value in bars))
     dotted = apart and drawable(chance)
     picture = Comparison(
         f"Evidence of tester {judgement.tester}",
         f"Bars of the deviation of {len(items)} quantities against the limit {number(limit)}; the "
         f"tester's own statistic is {number(judgement.statistic)}.",
-        (f"{judgement.tester}: the statistic", *map(evidence_name, items)),
-        (number(judgement.statistic), *observed),
-        values,
+        tuple(bars),
         limit,
         f"limit {number(limit)}",
         chance if dotted else math.nan,
     )
-    lines = (
-        f"Solid line: the limit. Dotted line: chance alone stays below it, {number(chance)}."
-        if dotted
-        else f"Line: the limit; chance alone stays below {number(chance)}."
-    )
-    caption = (
-        "Length: deviation from a standard Gaussian in the tester's unit, with the observed and "
-        f"the expected value at the right. {lines}"
-    )
+    caption = words.evidence_caption(judgement, dotted)
     return Figure((picture,), caption, (evidence_table(judgement),))
 
 
-def rows_figure(rows: int, needed: int, coarser: bool) -> Figure:
-    """Rows at hand against rows needed; `coarser` says that a question for fewer can be asked."""
+def rows_figure(result: FitResult, needed: int) -> Figure:
+    """Rows at hand against rows needed."""
+    rows = result.data.rows
     picture = Comparison(
         "Rows at hand and rows needed",
         f"{count(rows)} rows at hand, about {count(needed)} needed.",
-        (f"rows at hand: {count(rows)}",),
-        ("",),
-        (float(rows),),
+        ((f"rows at hand: {count(rows)}", "", float(rows)),),
         float(needed),
         f"needed {count(needed)}",
     )
     cells = (("at hand", count(rows)), ("needed, about", count(needed)))
-    caption = (
-        "Fewer rows settle a coarser question (a larger eps)."
-        if coarser
-        else "This is the coarsest question there is: eps cannot be larger."
-    )
+    caption = words.rows_caption(result)
     return Figure((picture,), caption, (Table("Rows", ("rows", "number"), cells, ("rows",)),))

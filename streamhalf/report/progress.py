@@ -9,36 +9,13 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TimeRemainingColumn
 from rich.text import Text
 
-from streamhalf.events import (
-    Event,
-    Observer,
-    PassEnded,
-    PassProgress,
-    PassStarted,
-    RunStarted,
-    TesterJudged,
-)
+from streamhalf import events
 from streamhalf.names import plural
-from streamhalf.records import Judgement, Outcome, PassRecord, to_json
-from streamhalf.report.codes import notice_words
-
-
-def human_count(value: float) -> str:
-    """12,345,678 as 12.3 M."""
-    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= size:
-            return f"{value / (1e3 if unit == 'k' else size):.3g} {unit}"
-    return f"{value:,.0f}"
+from streamhalf.records import Judgement, PassRecord, to_json, worst_of
+from streamhalf.report.codes import human_count, notice_words, pass_words
 
 
 class _Words(ProgressColumn):
@@ -54,7 +31,7 @@ class _Words(ProgressColumn):
 
 
 @contextmanager
-def watch(console: Console) -> Iterator[Observer]:
+def watch(console: Console) -> Iterator[events.Observer]:
     """An observer that draws bars on a terminal, and prints plain lines elsewhere."""
     if not console.is_terminal:
         yield _Lines(console).observe
@@ -78,21 +55,22 @@ class _Lines:
         self._console = console
         self._started: set[str] = set()
 
-    def observe(self, event: Event) -> None:
+    def observe(self, event: events.Event) -> None:
         """Print what has happened."""
-        if isinstance(event, RunStarted):
+        if isinstance(event, events.RunStarted):
             for notice in event.notices:
                 self._print(f"notice: {notice_words(notice)}")
-        elif isinstance(event, PassStarted):
+        elif isinstance(event, events.PassStarted):
             self._started.add(event.name)
-        elif isinstance(event, PassEnded):
+        elif isinstance(event, events.PassEnded):
             self._print_pass(event.record)
 
     def _print_pass(self, record: PassRecord) -> None:
-        rate = human_count(record.rows_read / max(record.seconds, 1e-9))
-        ran = f"in {record.seconds:.2f} s ({rate} rows/s)"
-        how = ran if record.name in self._started else "from the checkpoint"
-        self._print(f"pass {record.name}: {plural(record.rows_read, 'row')} {how}")
+        name, rows = record.name, record.rows_read
+        if name in self._started:
+            self._print(pass_words(name, rows, record.seconds))
+        else:
+            self._print(f"pass {name}: {plural(rows, 'row')} from the checkpoint")
 
     def _print(self, line: str) -> None:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -105,40 +83,39 @@ class _Bars(_Lines):
         super().__init__(console)
         self._progress = progress
         self._tasks: dict[str, TaskID] = {}
-        self._worst: dict[str, Judgement] = {}
+        self._judged: dict[str, list[Judgement]] = {}
 
-    def observe(self, event: Event) -> None:
+    def observe(self, event: events.Event) -> None:
         """Draw what has happened; what has no bar is printed."""
-        if isinstance(event, PassStarted):
+        if isinstance(event, events.PassStarted):
             words = f"{event.name} {event.detail}".strip()
             task = self._progress.add_task(words, total=event.n_rows, margin="")
             self._tasks[event.name] = task
-        elif isinstance(event, PassProgress):
+        elif isinstance(event, events.PassProgress):
             self._progress.update(self._tasks[event.name], completed=event.rows_done)
-        elif isinstance(event, PassEnded) and event.record.name in self._tasks:
+        elif isinstance(event, events.PassEnded) and event.record.name in self._tasks:
             record = event.record
             if record.rows_accepted < record.rows_read:
                 share = record.rows_accepted / record.rows_read
                 self._progress.update(self._tasks[record.name], margin=f"accepted {share:.2%}")
-        elif isinstance(event, TesterJudged):
+        elif isinstance(event, events.TesterJudged):
             self._show_margin(event.judgement)
         else:
             super().observe(event)
 
     def _show_margin(self, judgement: Judgement) -> None:
         name = judgement.pass_name
-        if name not in self._tasks or judgement.outcome is Outcome.NOT_JUDGED:
-            return
-        if name not in self._worst or judgement.severity > self._worst[name].severity:
-            self._worst[name] = judgement
-            words = f"{judgement.tester} at {judgement.share:.0%} of its limit"
+        own = self._judged.setdefault(name, [])
+        own.append(judgement)
+        if name in self._tasks and (worst := worst_of(own)) is not None:
+            words = f"{worst.tester} at {worst.share:.0%} of its limit"
             self._progress.update(self._tasks[name], margin=words)
 
 
-def log_json(stream: TextIO) -> Observer:
+def log_json(stream: TextIO) -> events.Observer:
     """An observer that writes every event as one line of JSON, with its kind and time."""
 
-    def observe(event: Event) -> None:
+    def observe(event: events.Event) -> None:
         line = {**to_json(event), "time": time.time()}
         print(json.dumps(line, allow_nan=False), file=stream, flush=True)
 

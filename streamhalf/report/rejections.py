@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from streamhalf.records import (
@@ -56,13 +56,12 @@ class Advice:
     features: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureShape:
+class Shape(enum.Enum):
     """What four moments say about one feature, whatever its mean and scale."""
 
-    name: str
-    constant: bool
-    gaussian: bool
+    CONSTANT = enum.auto()
+    GAUSSIAN = enum.auto()
+    STRANGE = enum.auto()
 
 
 def leading_rejection(judgements: Sequence[Judgement]) -> Judgement | None:
@@ -91,19 +90,19 @@ def advise(result: FitResult | MomentTestResult) -> Advice | None:
     telling = next((one for one in rejected if one.tester == MOMENTS), leading)
     measured = result.measurements if isinstance(result, FitResult) else None
     shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
-    if constant := tuple(shape.name for shape in shapes if shape.constant):
+    if constant := _names(j for j, shape in shapes.items() if shape is Shape.CONSTANT):
         return Advice(Remedy.REMOVE, tester, constant)
-    strange = tuple(shape.name for shape in shapes if not shape.gaussian)
-    first = strange or _named_features(telling)
+    strange = _names(j for j, shape in shapes.items() if shape is Shape.STRANGE)
+    first = strange or _names(dict.fromkeys(_leading_moment(telling)))
     # whitening cures means and covariances, and nothing else
     if result.position.whitened or (not strange and _highest_degree(telling) > 2):
         return Advice(Remedy.TRANSFORM_WHITENED, tester, first)
     return Advice(Remedy.TRANSFORM if strange else Remedy.WHITEN, tester, first)
 
 
-def _named_features(judgement: Judgement) -> tuple[str, ...]:
-    """The features that the leading evidence names, such as x3 and x7."""
-    return tuple(f"x{j + 1}" for j in dict.fromkeys(_leading_moment(judgement)))
+def _names(features: Iterable[int]) -> tuple[str, ...]:
+    """Of features, such as x3 and x7."""
+    return tuple(f"x{j + 1}" for j in features)
 
 
 def _leading_moment(judgement: Judgement) -> tuple[int, ...]:
@@ -121,34 +120,32 @@ def _highest_degree(judgement: Judgement) -> int:
     return len(_leading_moment(judgement))
 
 
-def _measured_shapes(measured: DiagnosticsRecord) -> list[FeatureShape]:
+def _measured_shapes(measured: DiagnosticsRecord) -> dict[int, Shape]:
     """From the Hermite moments of each feature: he_m / sqrt(m!), of degrees 1 to 4."""
-    shapes = []
-    for i, (one, two, *higher) in enumerate(
-        row for row in measured.feature_moments if len(row) > 1
-    ):
+    shapes = {}
+    rows = (row for row in measured.feature_moments if len(row) > 1)
+    for j, (one, two, *higher) in enumerate(rows):
         square = 1 + math.sqrt(2) * two
         three = math.sqrt(6) * higher[0] + 3 * one if higher else math.nan
         four = math.sqrt(24) * higher[1] + 6 * square - 3 if len(higher) > 1 else math.nan
-        shapes.append(_shape(f"x{i + 1}", one, square, three, four))
+        shapes[j] = _shape(one, square, three, four)
     return shapes
 
 
-def _evident_shapes(judgement: Judgement) -> list[FeatureShape]:
+def _evident_shapes(judgement: Judgement) -> dict[int, Shape]:
     """From the moments that the evidence names, where they are of one centred feature."""
     degree = _highest_degree(judgement)
     if judgement.tester != MOMENTS or degree > 2:
-        return []
+        return {}
     means = _means_of_powers(judgement)
     if degree == 1:
-        constant = (j for j, powers in means.items() if _is_constant(powers))
-        return [FeatureShape(f"x{j + 1}", True, False) for j in constant]
-    return [
+        return {j: Shape.CONSTANT for j, powers in means.items() if _is_constant(powers)}
+    return {
         # the leading evidence is of the lowest degree beyond its limit, so means are about 0
-        _shape(f"x{j + 1}", 0.0, powers[2], math.nan, powers.get(4, math.nan))
+        j: _shape(0.0, powers[2], math.nan, powers.get(4, math.nan))
         for j, powers in sorted(means.items())
         if 2 in powers
-    ]
+    }
 
 
 def _means_of_powers(judgement: Judgement) -> dict[int, dict[int, float]]:
@@ -170,19 +167,19 @@ def _is_constant(powers: Mapping[int, float]) -> bool:
     return any(math.isclose(found, mean**k, rel_tol=1e-9) for k, found in even)
 
 
-def _shape(name: str, mean: float, square: float, cube: float, fourth: float) -> FeatureShape:
+def _shape(mean: float, square: float, cube: float, fourth: float) -> Shape:
     """Standardise four raw moments and look at skew and tails; what is not known is fine."""
     if not max(abs(mean), abs(square)) < _LARGEST:
-        return FeatureShape(name, constant=False, gaussian=True)
+        return Shape.GAUSSIAN
     variance = square - mean**2
     if variance <= _LEAST_RELATIVE_VARIANCE * max(square, _LEAST_RELATIVE_VARIANCE):
-        return FeatureShape(name, constant=True, gaussian=False)
+        return Shape.CONSTANT
     spread = math.sqrt(variance)
     if abs(mean) > _MOST_RELATIVE_MEAN * spread:
-        return FeatureShape(name, constant=False, gaussian=True)
+        return Shape.GAUSSIAN
     skew = (cube - 3 * mean * square + 2 * mean**3) / spread**3
     tails = (fourth - 4 * mean * cube + 6 * mean**2 * square - 3 * mean**4) / variance**2
     if math.isnan(tails) and mean == 0:
         tails = fourth / variance**2
     off = (abs(skew) / math.sqrt(6), abs(tails - 3) / math.sqrt(24))
-    return FeatureShape(name, constant=False, gaussian=not any(one > _SHAPE for one in off))
+    return Shape.STRANGE if any(one > _SHAPE for one in off) else Shape.GAUSSIAN

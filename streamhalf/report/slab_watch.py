@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from streamhalf.engine.plan import Tell
 from streamhalf.events import Event, Observer, PassProgress, SlabsCounted, SlabsMeasured
 from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
@@ -56,10 +59,8 @@ class Tally:
             longer = _SHARE_BETWEEN_COUNTS * (now - self._began)
             self._due = now + (max(self._seconds, longer) if self._seconds else 0.0)
         coarse = [coarsen(SlabsMeasured(width, tuple(row.tolist()))) for row in found.counts]
-        errors = tuple(np.asarray(found.errors).tolist())
-        return SlabsCounted(
-            self._name, coarse[0].width, errors, tuple(one.counts for one in coarse)
-        )
+        errors, counts = np.asarray(found.errors).tolist(), (one.counts for one in coarse)
+        return SlabsCounted(self._name, coarse[0].width, tuple(errors), tuple(counts))
 
 
 def find_slabs(
@@ -83,31 +84,27 @@ class LocalSlabs:
     def __init__(self, observer: Observer, seconds: float = SECONDS_BETWEEN_COUNTS) -> None:
         self._observer = observer
         self._seconds = seconds
-        self._tally: tuple[CandidateSlabs, Tally] | None = None
+        self._take: Callable[[], SlabsCounted | None] = lambda: None
 
     def __call__(self, event: Event) -> None:
         """Pass an event on; after progress, also what was counted."""
         self._observer(event)
-        if isinstance(event, PassProgress) and self._tally is not None:
-            slabs, tally = self._tally
-            if (counted := tally.take(slabs.width)) is not None:
-                self._observer(counted)
+        if isinstance(event, PassProgress) and (counted := self._take()) is not None:
+            self._observer(counted)
 
-    def listen(self, name: str, reduction: Reduction[Any, Any]) -> _LocalTell | None:
+    def listen(self, name: str, reduction: Reduction[Any, Any]) -> Tell | None:
         """What is to hear of the tasks of a pass."""
-        found = find_slabs(reduction)
-        self._tally = None if found is None else (found[0], Tally(name, self._seconds))
-        return None if self._tally is None else _LocalTell(reduction, self._tally[1])
+        if (counted := find_slabs(reduction)) is None:
+            self._take = lambda: None
+            return None
+        tally = Tally(name, self._seconds)
+        self._take = functools.partial(tally.take, counted[0].width)
 
+        def tell(partial: Any) -> None:
+            if (found := find_slabs(reduction, partial)) is not None:
+                tally.add(*found)
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _LocalTell:
-    reduction: Reduction[Any, Any]
-    tally: Tally
-
-    def __call__(self, partial: Any) -> None:
-        if (found := find_slabs(self.reduction, partial)) is not None:
-            self.tally.add(*found)
+        return tell
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,38 +122,26 @@ class ClusterSlabs:
     run: str
     seconds: float = SECONDS_BETWEEN_COUNTS
 
-    def listen(self, name: str, reduction: Reduction[Any, Any]) -> _WorkerTell | None:
+    def listen(self, name: str, reduction: Reduction[Any, Any]) -> Tell | None:
         """What is to hear of the tasks of a pass."""
-        if find_slabs(reduction) is None:
-            return None
-        return _WorkerTell(self.run, name, reduction, self.seconds)
+        counts = find_slabs(reduction) is not None
+        return functools.partial(self._tell, name, reduction) if counts else None
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _WorkerTell:
-    run: str
-    name: str
-    reduction: Reduction[Any, Any]
-    seconds: float
-
-    def __call__(self, partial: Any) -> None:
+    def _tell(self, name: str, reduction: Reduction[Any, Any], partial: Any) -> None:
         from distributed import get_worker
 
         with contextlib.suppress(Exception):  # a view is no reason for a task to fail
-            found = find_slabs(self.reduction, partial)
-            if found is None:
+            if (found := find_slabs(reduction, partial)) is None:
                 return
-            tally = self._tally()
+            tally = self._tally(name)
             tally.add(*found)
             if (counted := tally.take(found[0].width)) is not None:
                 get_worker().log_event(TOPIC, encode(self.run, [(time.time(), counted)]))
 
-    def _tally(self) -> Tally:
+    def _tally(self, name: str) -> Tally:
         """The tally of this pass in this process; those of old passes go."""
-        key = (self.run, self.name)
         with _tallies_lock:
-            if key not in _tallies:
-                _tallies[key] = Tally(self.name, self.seconds)
-                while len(_tallies) > _MOST_TALLIES:
-                    del _tallies[next(iter(_tallies))]
-            return _tallies[key]
+            tally = _tallies.setdefault((self.run, name), Tally(name, self.seconds))
+            while len(_tallies) > _MOST_TALLIES:
+                del _tallies[next(iter(_tallies))]
+            return tally

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from streamhalf.names import plural
 from streamhalf.records import (
-    CertificateRecord,
     CertifyResult,
     FitResult,
     Judgement,
@@ -16,18 +16,8 @@ from streamhalf.records import (
     Verdict,
     worst_of,
 )
-from streamhalf.report.codes import (
-    ABSENT,
-    count,
-    evidence_name,
-    nbytes,
-    number,
-    outcome_words,
-    percent,
-    question,
-    remark_words,
-    seconds,
-)
+from streamhalf.report import codes
+from streamhalf.report.codes import ABSENT
 from streamhalf.report.words import TAU
 
 Cells: TypeAlias = Mapping[str, Callable[[Any], str]]
@@ -66,29 +56,29 @@ class Table:
 _JUDGEMENT: Cells = {
     "tester": lambda one: one.tester,
     "pass": lambda one: one.pass_name,
-    "outcome": lambda one: outcome_words(one.outcome),
-    "statistic": lambda one: number(one.statistic),
-    "limit": lambda one: number(one.limit),
-    "chance alone": lambda one: number(one.null_quantile),
-    "rows": lambda one: count(one.n_rows),
-    "rows seen": lambda one: count(one.n_rows),
-    "rows needed": lambda one: count(one.rows_needed),
-    "worst": lambda one: evidence_name(one.evidence[0]) if one.evidence else ABSENT,
-    "remark": lambda one: remark_words(one) or ABSENT,
+    "outcome": lambda one: codes.outcome_words(one.outcome),
+    "statistic": lambda one: codes.number(one.statistic),
+    "limit": lambda one: codes.number(one.limit),
+    "chance alone": lambda one: codes.number(one.null_quantile),
+    "rows": lambda one: codes.count(one.n_rows),
+    "rows seen": lambda one: codes.count(one.n_rows),
+    "rows needed": lambda one: codes.count(one.rows_needed),
+    "worst": lambda one: codes.evidence_name(one.evidence[0]) if one.evidence else ABSENT,
+    "remark": lambda one: codes.remark_words(one) or ABSENT,
 }
 _EVIDENCE: Cells = {
-    "quantity": evidence_name,
-    "observed": lambda one: number(one.observed),
-    "expected": lambda one: number(one.expected),
-    "deviation": lambda one: number(one.deviation),
-    "limit": lambda one: number(one.limit),
+    "quantity": codes.evidence_name,
+    "observed": lambda one: codes.number(one.observed),
+    "expected": lambda one: codes.number(one.expected),
+    "deviation": lambda one: codes.number(one.deviation),
+    "limit": lambda one: codes.number(one.limit),
 }
 _PASS: Cells = {
     "pass": lambda one: one.name,
-    "rows read": lambda one: count(one.rows_read),
-    "rows used": lambda one: count(one.rows_accepted),
-    "bytes read": lambda one: nbytes(one.bytes_read),
-    "time": lambda one: seconds(one.seconds),
+    "rows read": lambda one: codes.count(one.rows_read),
+    "rows used": lambda one: codes.count(one.rows_accepted),
+    "bytes read": lambda one: codes.nbytes(one.bytes_read),
+    "time": lambda one: codes.seconds(one.seconds),
 }
 
 
@@ -109,7 +99,7 @@ def lacking_table(result: FitResult) -> Table:
 
 def tester_summary(judgements: tuple[Judgement, ...]) -> Table:
     """One row for each tester: how often which outcome, and its worst word."""
-    rows = tuple(_summary_row(name, own) for name, own in _by_tester(judgements))
+    rows = tuple(_summary_row(name, own) for name, own in by_tester(judgements).items())
     labels = ("tester", "outcomes", "worst", "limit", "in pass")
     return Table("Testers", labels, rows, words=("tester", "outcomes"), names=("in pass",))
 
@@ -117,27 +107,27 @@ def tester_summary(judgements: tuple[Judgement, ...]) -> Table:
 def tester_details(judgements: tuple[Judgement, ...]) -> tuple[Table, ...]:
     """Every judgement, one table for each tester."""
     labels = ("pass", "outcome", "statistic", "limit", "chance alone", "rows", "worst", "remark")
-    return tuple(
-        judgement_table(
-            f"{name}: {len(own)} judgement{'s' * (len(own) > 1)}. {question(name)}".strip(),
-            own,
-            *labels,
-        )
-        for name, own in _by_tester(judgements)
-    )
+    found = []
+    for name, own in by_tester(judgements).items():
+        caption = f"{name}: {plural(len(own), 'judgement')}. {codes.question(name)}".strip()
+        found.append(judgement_table(caption, own, *labels))
+    return tuple(found)
 
 
-def _by_tester(judgements: tuple[Judgement, ...]) -> list[tuple[str, list[Judgement]]]:
-    names = dict.fromkeys(one.tester for one in judgements)
-    return [(name, [one for one in judgements if one.tester == name]) for name in names]
+def by_tester(judgements: Iterable[Judgement]) -> dict[str, list[Judgement]]:
+    """The judgements of each tester, by its name."""
+    found: dict[str, list[Judgement]] = {}
+    for one in judgements:
+        found.setdefault(one.tester, []).append(one)
+    return found
 
 
 def _summary_row(name: str, own: list[Judgement]) -> tuple[str, ...]:
     counts = {outcome: sum(one.outcome is outcome for one in own) for outcome in Outcome}
-    words = ", ".join(outcome_words(outcome, n) for outcome, n in counts.items() if n)
+    words = ", ".join(codes.outcome_words(outcome, n) for outcome, n in counts.items() if n)
     if (found := worst_of(own)) is None:
         return (name, words, ABSENT, ABSENT, ABSENT)
-    return (name, words, number(found.statistic), number(found.limit), found.pass_name)
+    return (name, words, codes.number(found.statistic), codes.number(found.limit), found.pass_name)
 
 
 def evidence_table(judgement: Judgement) -> Table:
@@ -152,45 +142,46 @@ def pass_table(passes: tuple[PassRecord, ...]) -> Table:
     if not passes:
         return table
     read, size = sum(one.rows_read for one in passes), sum(one.bytes_read for one in passes)
-    time = seconds(sum(one.seconds for one in passes))
-    return replace(table, rows=(*table.rows, ("all", count(read), ABSENT, nbytes(size), time)))
+    time = codes.seconds(sum(one.seconds for one in passes))
+    return replace(
+        table, rows=(*table.rows, ("all", codes.count(read), ABSENT, codes.nbytes(size), time))
+    )
 
 
 def fact_table(result: FitResult | CertifyResult) -> Table:
     """Data, parameters, versions and digests."""
-    versions, certificate = result.versions, result.certificate
-    rows = (
-        ("source", result.data.source or ABSENT),
-        ("rows", count(result.data.rows)),
-        ("features", count(result.data.dim)),
-        ("fingerprint of the data", result.data.fingerprint or ABSENT),
-        *(_fit_facts(result) if isinstance(result, FitResult) else ()),
-        *(_certificate_facts(certificate) if certificate is not None else ()),
-        (f"tau, {TAU}", number(result.tau)),
-        ("streamhalf", versions.streamhalf),
-        ("Python", versions.python),
-        ("NumPy, Dask, Zarr", f"{versions.numpy}, {versions.dask}, {versions.zarr}"),
-        ("schema", result.schema),
-        ("digest of this document", result.digest or ABSENT),
-    )
-    return Table("Facts", ("fact", "value"), rows, words=("fact", "value"))
+    return Table("Facts", ("fact", "value"), tuple(_facts(result)), words=("fact", "value"))
+
+
+def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
+    yield "source", result.data.source or ABSENT
+    yield "rows", codes.count(result.data.rows)
+    yield "features", codes.count(result.data.dim)
+    yield "fingerprint of the data", result.data.fingerprint or ABSENT
+    if isinstance(result, FitResult):
+        yield from _fit_facts(result)
+    if (certificate := result.certificate) is not None:
+        yield "rows of the certificate", codes.count(certificate.n_rows)
+        yield "errors on them", codes.count(certificate.n_errors)
+        yield "degree of its slab moments", str(certificate.degree)
+        yield "digest of every row", certificate.digest or ABSENT
+    versions = result.versions
+    yield f"tau, {TAU}", codes.number(result.tau)
+    yield "streamhalf", versions.streamhalf
+    yield "Python", versions.python
+    yield "NumPy, Dask, Zarr", f"{versions.numpy}, {versions.dask}, {versions.zarr}"
+    yield "schema", result.schema
+    yield "digest of this document", result.digest or ABSENT
 
 
 def _fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
-    yield "eps, accuracy judged", number(result.eps)
+    yield "eps, accuracy judged", codes.number(result.eps)
     yield "seed", str(result.seed)
     yield "how passes shared the rows", result.split
     yield "whitened", "yes" if result.position.whitened else "no"
     if result.chosen is not None:
         yield "returned candidate", str(result.chosen)
     if result.error is not None:
-        yield "error on fresh rows", percent(result.error.empirical)
-        yield "its upper bound", percent(result.error.upper)
-        yield "fresh rows", count(result.error.n_rows)
-
-
-def _certificate_facts(certificate: CertificateRecord) -> Iterable[tuple[str, str]]:
-    yield "rows of the certificate", count(certificate.n_rows)
-    yield "errors on them", count(certificate.n_errors)
-    yield "degree of its slab moments", str(certificate.degree)
-    yield "digest of every row", certificate.digest or ABSENT
+        yield "error on fresh rows", codes.percent(result.error.empirical)
+        yield "its upper bound", codes.percent(result.error.upper)
+        yield "fresh rows", codes.count(result.error.n_rows)

@@ -11,19 +11,9 @@ from rich.table import Column
 from rich.table import Table as Grid
 from rich.text import Text
 
+from streamhalf import records
 from streamhalf.data.inspection import StoreReport
 from streamhalf.names import plural
-from streamhalf.records import (
-    AS_WRITTEN,
-    CertifyResult,
-    FitResult,
-    Judgement,
-    MomentTestResult,
-    Outcome,
-    PlanRecord,
-    VerifyResult,
-    replace,
-)
 from streamhalf.report import tables, words
 from streamhalf.report.codes import count, notice_words
 from streamhalf.report.rejections import leading_rejection
@@ -52,21 +42,21 @@ _CLAIM: Cells = {
 }
 
 
-def show_test(console: Console, result: MomentTestResult) -> None:
+def show_test(console: Console, result: records.MomentTestResult) -> None:
     """The verdict of a moment test, its testers, and the evidence."""
     _show_verdict(console, words.moment_sentence(result), result.verdict)
     labels = ("tester", "outcome", "statistic", "limit", "chance alone", "rows", "remark")
     judged = [
-        replace(one, limit=math.nan) if one.outcome is Outcome.NOT_JUDGED else one
+        records.replace(one, limit=math.nan) if one.outcome is records.Outcome.NOT_JUDGED else one
         for one in result.testers
     ]
     _show_table(console, tables.judgement_table("Testers", judged, *labels))
     for judgement in result.testers:
-        if judgement.outcome is Outcome.REJECTED:
+        if judgement.outcome is records.Outcome.REJECTED:
             _show_evidence(console, judgement, whitened=result.position.whitened)
 
 
-def show_fit(console: Console, result: FitResult) -> None:
+def show_fit(console: Console, result: records.FitResult) -> None:
     """The verdict of a fit, its testers, and the leading evidence."""
     _show_verdict(console, words.fit_sentence(result), result.verdict)
     if result.testers:
@@ -75,12 +65,12 @@ def show_fit(console: Console, result: FitResult) -> None:
         _show_evidence(console, rejection, whitened=result.position.whitened)
 
 
-def show_certificate(console: Console, result: CertifyResult) -> None:
+def show_certificate(console: Console, result: records.CertifyResult) -> None:
     """The certified interval of a classifier."""
     _show_verdict(console, words.certify_sentence(result), "certificate")
 
 
-def show_verification(console: Console, result: VerifyResult) -> None:
+def show_verification(console: Console, result: records.VerifyResult) -> None:
     """Every claim, and whether it holds."""
     _show_table(console, Table.of("Claims", _CLAIM, result.claims, words=tuple(_CLAIM)))
     failed = sum(not claim.holds for claim in result.claims)
@@ -89,27 +79,19 @@ def show_verification(console: Console, result: VerifyResult) -> None:
         return
     verb = "does" if failed == 1 else "do"
     console.print(f"{plural(failed, 'claim')} {verb} not hold", style="bold red", highlight=False)
-    if any(claim.name == AS_WRITTEN and not claim.holds for claim in result.claims):
+    if any(claim.name == records.AS_WRITTEN and not claim.holds for claim in result.claims):
         console.print("the document was changed after it was written: its digest does not fit")
 
 
-def show_plan(console: Console, record: PlanRecord) -> None:
+def show_plan(console: Console, record: records.PlanRecord) -> None:
     """Rows, eps, passes, bytes and memory."""
-    size = f"{plural(record.rows, 'row')} of {plural(record.dim, 'feature')}"
-    if record.conclusive:
-        text = f"{size} can judge eps = {record.eps:.4g}"
-    else:
-        text = f"{size} are too few for eps = {record.eps:.4g}: it takes {record.rows_needed:,}"
-    console.print(text, highlight=False, soft_wrap=True)
+    console.print(words.plan_sentence(record), highlight=False, soft_wrap=True)
     rows = tuple((name, count(n), f"{nbytes / 1e6:,.1f}") for name, n, nbytes in _budgets(record))
     _show_table(console, Table("Passes", ("pass", "rows", "MB"), rows, words=("pass",)))
-    memory = f"memory of one task: about {record.memory_nbytes / 2**20:,.0f} MiB"
-    sketched = "; degree above 2 is tested on a sketch" if record.sketched else ""
-    said = f"tau = {record.tau:g} ({words.TAU}); {memory}{sketched}"
-    console.print(said, highlight=False, soft_wrap=True)
+    console.print(words.plan_details(record), highlight=False, soft_wrap=True)
 
 
-def _budgets(record: PlanRecord) -> Iterator[tuple[str, int, float]]:
+def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, int, float]]:
     """What the passes read, what is kept for repeated updates, and all: the rows add up."""
     yield from ((one.name, one.rows, one.nbytes) for one in record.passes)
     rows, nbytes = sum(one.rows for one in record.passes), float(record.nbytes)
@@ -160,7 +142,7 @@ def _show_verdict(console: Console, said: str, title: str) -> None:
     console.print(Panel(Text(said), title=shown, title_align="left", expand=False))
 
 
-def _show_evidence(console: Console, judgement: Judgement, *, whitened: bool) -> None:
+def _show_evidence(console: Console, judgement: records.Judgement, *, whitened: bool) -> None:
     layout = Grid(box=None, pad_edge=False)
     layout.title = Text(f"evidence: {judgement.tester}", "table.title")
     layout.caption = words.evidence_features(whitened=whitened) or None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from streamhalf.records import FitResult, MomentTestResult
 from streamhalf.report.jinja import macro
 
 TAU = "probability of a wrong statement"
@@ -14,13 +13,19 @@ TAU = "probability of a wrong statement"
 
 def _say(name: str) -> Callable[..., str]:
     """The sentences of a macro, a line for each."""
-    write = macro("words.txt.j2", name)
+    write = macro("words.txt.j2", name, TAU=TAU)
 
     def say(*values: Any, **named: Any) -> str:
         parts = (" ".join(part.split()) for part in write(*values, **named).split("\n\n"))
         return "\n".join(part for part in parts if part)
 
     return say
+
+
+def _say_each(name: str) -> Callable[..., list[str]]:
+    """The sentences of a macro, one by one."""
+    say = _say(name)
+    return lambda *values: say(*values).splitlines()
 
 
 fit_headline = _say("fit_headline")
@@ -35,20 +40,16 @@ rejection_sentence = _say("rejection_sentence")
 evidence_sentence = _say("evidence_sentence")
 evidence_features = _say("evidence_features")
 first_moment_sentence = _say("first_moment_sentence")
+evidence_caption = _say("evidence_caption")
+rows_caption = _say("rows_caption")
+slab_distance = _say("slab_distance")
+moment_caption = _say("moment_caption")
+plan_sentence = _say("plan_sentence")
+plan_details = _say("plan_details")
 remedy = _say("remedy")
 through = _say("through")
 
-
-def fit_details(result: FitResult) -> list[str]:
-    """What an expert wants to know next; nothing that the headline has said."""
-    return _say("fit_details")(result).splitlines()
-
-
-def result_suggestions(result: FitResult | MomentTestResult) -> list[str]:
-    """What to do about the leading rejection of a result; nothing where there is none."""
-    return _say("result_suggestions")(result).splitlines()
-
-
-def fit_advice(result: FitResult) -> list[str]:
-    """What to do about a verdict that is none."""
-    return _say("fit_advice")(result).splitlines()
+fit_details = _say_each("fit_details")
+fit_advice = _say_each("fit_advice")
+result_suggestions = _say_each("result_suggestions")
+result_sentences = _say_each("result_sentences")

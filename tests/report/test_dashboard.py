@@ -23,7 +23,7 @@ from streamhalf.errors import DataError
 from streamhalf.events import PassProgress, PassStarted, RunEnded, RunStarted, SlabsCounted
 from streamhalf.records import Verdict
 from streamhalf.report import dashboard
-from streamhalf.report.dashboard import PagePlugin, dashboard_observer, install, mirrored
+from streamhalf.report.dashboard import DashboardObserver, PagePlugin, install, mirrored
 from streamhalf.report.live import TOPIC, RunClosed, RunView, decode, encode
 from tests.waiting import PATIENCE, wait_until
 
@@ -142,7 +142,7 @@ def test_mirrored__says_that_a_run_failed(client: Client) -> None:
 def test_page__closes_the_runs_of_a_client_that_left(client: Client) -> None:
     install(client)
     with Client(client.scheduler.address, set_as_default=False) as other:
-        dashboard_observer(other)(RunStarted("fit", "left.zarr", 10, 2))
+        DashboardObserver(other)(RunStarted("fit", "left.zarr", 10, 2))
         wait_until(lambda: runs_on(client)[-1].source == "left.zarr", "the run's beginning")
     assert last_run(client).error == "client left"
     _, events = decode(client.get_events(TOPIC)[-1][1])  # monitors hear of it too
@@ -156,7 +156,7 @@ def test_observer__sends_few_messages_and_the_latest_progress(
     assert dashboard.SECONDS_BETWEEN_MESSAGES > 1 / 3
     monkeypatch.setattr(dashboard, "SECONDS_BETWEEN_MESSAGES", between)
     fake = FakeClient()
-    observe = dashboard_observer(fake)
+    observe = DashboardObserver(fake)
     observe(PassStarted("initial", 10**9, 10**6))
     done = 0
 
@@ -184,7 +184,7 @@ def test_observer__sends_few_messages_and_the_latest_progress(
 
 def test_observer__gives_up_silently() -> None:
     fake = FakeClient(OSError("the scheduler is gone"))
-    observe = dashboard_observer(fake)
+    observe = DashboardObserver(fake)
     observe(RunStarted("fit", "rows.zarr", 10, 2))
     wait_until(lambda: len(fake.times) == 1 and observe._over, "the first message")
     observe(RunEnded(Verdict.ACCEPTED))
@@ -257,7 +257,7 @@ def test_preload__the_page_follows_a_run_in_a_browser(
         page.get_by_text("No run yet").wait_for()
 
         part = SlabsCounted("final", 0.5, (3,), ((10, 60, 80, 85, 70, 15),))
-        watched = dashboard_observer(client)
+        watched = DashboardObserver(client)
         watched(RunStarted("fit", "under-way.zarr", 1000, 2))
         wait_until(lambda: bool(runs_on(client)), "the run's beginning")
         client.log_event(TOPIC, encode(watched.run, [(time.time(), part)]))

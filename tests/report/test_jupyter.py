@@ -16,7 +16,7 @@ from nbclient import NotebookClient
 
 from streamhalf.events import PassEnded, PassStarted, RunEnded, RunStarted
 from streamhalf.records import PassRecord, Verdict
-from streamhalf.report.dashboard import dashboard_observer
+from streamhalf.report.dashboard import DashboardObserver
 from streamhalf.report.jupyter import enable, monitor, result_html
 from streamhalf.report.live import TOPIC, encode
 from tests.waiting import PATIENCE, wait_until
@@ -95,7 +95,7 @@ def test_monitor__hears_of_runs_that_others_started(
     client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Client(client.scheduler.address, set_as_default=False) as elsewhere:
-        observe = dashboard_observer(elsewhere)
+        observe = DashboardObserver(elsewhere)
         before = len(client.get_events(TOPIC))
         with monitor(client):
             for event in STORY:
@@ -104,7 +104,7 @@ def test_monitor__hears_of_runs_that_others_started(
             # messages of another client travel by themselves
             wait_until(lambda: has_closed(client.get_events(TOPIC)[before:]), "the run's end")
         assert capsys.readouterr().out.splitlines() == LINES
-        after = dashboard_observer(elsewhere)
+        after = DashboardObserver(elsewhere)
         after(STORY[0])
         after.close()
     assert capsys.readouterr().out == ""
@@ -113,7 +113,7 @@ def test_monitor__hears_of_runs_that_others_started(
 def test_monitor__shows_a_run_once_though_it_comes_twice(
     client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    mirror = dashboard_observer(client)
+    mirror = DashboardObserver(client)
     with monitor(client) as watch:
         for event in STORY:
             watch(event)
@@ -196,7 +196,7 @@ def test_monitor__fetches_the_beginning_of_a_run_that_it_missed(
 ) -> None:
     with monitor(client) as watch:
         watch._listening = False  # as if the scheduler did not know yet that somebody listens
-        observe = dashboard_observer(client)
+        observe = DashboardObserver(client)
         before = len(client.get_events(TOPIC))
         observe(STORY[0])
         wait_until(lambda: len(client.get_events(TOPIC)) > before, "the beginning")

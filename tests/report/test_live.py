@@ -30,7 +30,6 @@ from streamhalf.report.live import (
     coarsen,
     decode,
     encode,
-    margin,
 )
 from streamhalf.report.live_html import mass_so_far, run_html, run_table, slab_densities
 
@@ -75,8 +74,8 @@ def test_run_view__folds_a_run() -> None:
     assert (update.done, update.share, update.detail) == (False, 0.25, "delta 0.5")
     assert update.rows_per_second == 150.0  # one second after it began
     assert view.testers["moments"].n_judged == 3
-    assert margin(view.testers["moments"].worst) == pytest.approx(0.8)
-    assert margin(view.testers["mass"].worst) == 0.0
+    assert view.testers["moments"].worst.share == pytest.approx(0.8)
+    assert view.testers["mass"].worst.share == 0.0
     assert (view.status, view.closed) == ("accepted", True)
 
 
