@@ -149,7 +149,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Any:
         """normal·x + offset of every row: an array in the container of X, lazy where X is."""
         plane = self._usable_halfspace().plane
-        return map_rows(partial(_margins, plane=plane), self._check_rows(X), dtype=np.float64)
+        return map_rows(plane.margins, self._check_rows(X), dtype=np.float64)
 
     def predict(self, X: Any) -> Any:
         """The class of every row: an array in the container of X, lazy where X is."""
@@ -242,10 +242,6 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
                 f"X: {dim} features, but the estimator was fitted on {self.n_features_in_}; give "
                 "the same features"
             )
-
-
-def _margins(X: NDArray[Any], *, plane: Plane) -> NDArray[np.float64]:
-    return plane.margins(np.asarray(X))
 
 
 def _predict(X: NDArray[Any], *, plane: Plane, classes: NDArray[Any]) -> NDArray[Any]:

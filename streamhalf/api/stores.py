@@ -154,20 +154,12 @@ def _write_all(
         context=write,
         items=ranges,
         rows=tuple(rows.n_rows for rows in ranges),
-        leaf=_write_range,
-        combine=_add,
+        leaf=lambda write, rows: Counted(rows.n_rows, write(rows)),
+        combine=lambda _, left, right: left + right,
     )
     with mirrored(engine, observer, started) as (watched, _):
         total: int = run_job(engine, job, watched).partial
     return total
-
-
-def _write_range(write: Callable[[RowRange], int], rows: RowRange) -> Counted:
-    return Counted(rows.n_rows, write(rows))
-
-
-def _add(write: Callable[[RowRange], int], left: int, right: int) -> int:
-    return left + right
 
 
 def report(result: FitResult | CertifyResult, path: str | os.PathLike[str]) -> None:

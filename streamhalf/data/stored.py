@@ -18,12 +18,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Reader, RowRange
 from streamhalf.data.plain_chunks import has_checksum, is_plain, prefetch_plain, read_plain
-from streamhalf.data.zarr_private import (
-    are_whole_shards,
-    chunk_key,
-    is_checksum_error,
-    refill,
-)
+from streamhalf.data.zarr_private import are_whole_shards, chunk_key, is_checksum_error, refill
 from streamhalf.errors import DataError
 from streamhalf.names import one_line
 from streamhalf.retry import retrying
@@ -101,15 +96,11 @@ class ZarrReader(Reader):
         return arrays
 
 
-def _whole_chunks(array: zarr.Array[Any], rows: RowRange) -> RowRange:
-    """All rows of the chunks that a range lies in."""
-    step = array.chunks[0]
-    return RowRange(rows.start // step * step, min(-(-rows.stop // step) * step, array.shape[0]))
-
-
 def _nbytes(array: zarr.Array[Any], rows: RowRange, *, parts: bool) -> int:
-    taken = rows if parts and is_plain(array) else _whole_chunks(array, rows)
-    return taken.n_rows * math.prod(array.shape[1:]) * array.dtype.itemsize
+    step, start, stop = array.chunks[0], rows.start, rows.stop
+    if not (parts and is_plain(array)):  # all rows of the chunks that the range lies in
+        start, stop = start // step * step, min(-(-stop // step) * step, array.shape[0])
+    return (stop - start) * math.prod(array.shape[1:]) * array.dtype.itemsize
 
 
 def _read(
