@@ -1,5 +1,6 @@
 """A tester-learner for halfspaces that runs out of core on Dask."""
 
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -77,17 +78,13 @@ __all__ = [
     "verify",
 ]
 
+_LATE = {"HalfspaceTesterLearner": "streamhalf.estimator", "monitor": "streamhalf.report.jupyter"}
+
 
 def __getattr__(name: str) -> Any:
     """What not every user needs, and scikit-learn with it, is imported when it is asked for."""
-    if name == "monitor":
-        from streamhalf.report.jupyter import monitor
-
-        return monitor
-    if name == "HalfspaceTesterLearner":
-        from streamhalf.estimator import HalfspaceTesterLearner
-
-        return HalfspaceTesterLearner
+    if name in _LATE:
+        return getattr(import_module(_LATE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

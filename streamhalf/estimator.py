@@ -22,13 +22,7 @@ from streamhalf.data.labelled import (
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import (
-    CertificateRecord,
-    FitResult,
-    Halfspace,
-    PassRecord,
-    Verdict,
-)
+from streamhalf.records import CertificateRecord, FitResult, Halfspace, PassRecord, Verdict
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.report.words import fit_sentence
 from streamhalf.settings import check_names
@@ -135,12 +129,8 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             Features, or data that hold their labels.
         y
             Labels; None where X holds them.
-        client
-            A `distributed` client to run on, instead of the `scheduler` parameter.
-        storage_options
-            For URLs; not kept, because they may hold credentials.
-        observer
-            Called with every event of the run.
+        client, storage_options, observer
+            As of `streamhalf.test`; none of them is kept (options may hold credentials).
         """
         self._config()  # a wrong parameter is named before data are looked at
         found = self._open_training(X, y, storage_options)
@@ -159,7 +149,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Any:
         """normal·x + offset of every row: an array in the container of X, lazy where X is."""
         plane = self._usable_halfspace().plane
-        return map_rows(partial(_margins, plane=plane), self._check_rows(X), dtype=np.float64)
+        return map_rows(plane.margins, self._check_rows(X), dtype=np.float64)
 
     def predict(self, X: Any) -> Any:
         """The class of every row: an array in the container of X, lazy where X is."""
@@ -174,7 +164,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         if sample_weight is not None:
             raise UsageError("sample_weight: not supported for data out of core; leave it out")
         halfspace, config = self._usable_halfspace(), self._config()
-        source = self._open_arrays(X, y, None, classes=self.classes_).source
+        source = self._open(X, y, classes=self.classes_).source
         self._check_dim(source.dim)
         with api.open_run(config, None, ignore) as run:
             counted = run.reduce("score", source, HalfspaceErrors(halfspace.plane))
@@ -202,7 +192,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     def _open_training(self, X: Any, y: Any, storage_options: Mapping[str, Any] | None) -> Labelled:
         if holds_labels(X) or is_wrapped_array(X):
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit, on a data frame
-            return self._open_arrays(X, y, storage_options)
+            return self._open(X, y, storage_options=storage_options)
         X, y = validate_data(self, X, y, dtype=_FLOATS)
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y")
@@ -210,23 +200,10 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             raise TargetError(
                 f"y: Only binary classification is supported. The type of the target is {kind}."
             )
-        return self._open_arrays(X, y, None)
+        return self._open(X, y)
 
-    def _open_arrays(
-        self,
-        X: Any,
-        y: Any,
-        storage_options: Mapping[str, Any] | None,
-        classes: NDArray[Any] | None = None,
-    ) -> Labelled:
-        return open_labelled(
-            X,
-            y,
-            features=self.features,
-            labels=self.labels,
-            storage_options=storage_options,
-            classes=classes,
-        )
+    def _open(self, X: Any, y: Any, **known: Any) -> Labelled:
+        return open_labelled(X, y, features=self.features, labels=self.labels, **known)
 
     def _keep(self, result: FitResult) -> None:
         unknown = Halfspace((np.nan,) * self.n_features_in_, np.nan)
@@ -265,10 +242,6 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
                 f"X: {dim} features, but the estimator was fitted on {self.n_features_in_}; give "
                 "the same features"
             )
-
-
-def _margins(X: NDArray[Any], *, plane: Plane) -> NDArray[np.float64]:
-    return plane.margins(np.asarray(X))
 
 
 def _predict(X: NDArray[Any], *, plane: Plane, classes: NDArray[Any]) -> NDArray[Any]:

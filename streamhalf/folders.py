@@ -1,10 +1,11 @@
-"""A folder of small files, local or in object storage, whose files appear whole or not at all."""
+"""Addresses of storage, and folders of small files that appear whole or not at all."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,23 @@ from streamhalf.names import one_line, public_name
 from streamhalf.retry import retrying
 
 
+@contextmanager
+def saying(what: str) -> Iterator[None]:
+    """Say what failed, and where; storage has errors of many kinds."""
+    try:
+        yield
+    except StreamhalfError:
+        raise
+    except Exception as error:
+        raise StreamhalfError(f"{what}: {one_line(error)}") from error
+
+
 @dataclass(frozen=True, slots=True)
-class Folder:
-    """Where files go: a path, or a URL with what fsspec takes for its kind of storage."""
+class Address:
+    """A path, or a URL with what fsspec takes for its kind of storage; picklable."""
 
     url: str
+    # logs of a cluster show a task's arguments; secrets are no part of them
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @property
@@ -32,20 +45,20 @@ class Folder:
         """Whether it is in object storage."""
         return "://" in self.url
 
+
+class Folder(Address):
+    """Where files go, local or in object storage."""
+
+    __slots__ = ()
+
     def read(self, file: str, most_nbytes: int) -> bytes | None:
         """The content of a file, or None if it does not exist; refuses one that is too large."""
-        try:
-            content = (
-                self._read_remote(file) if self.is_remote else self._read_local(file, most_nbytes)
-            )
-        except FileNotFoundError:
-            return None
-        except StreamhalfError:
-            raise
-        except Exception as error:
-            raise StreamhalfError(
-                f"{self.name}/{file}: cannot be read: {one_line(error)}"
-            ) from error
+        read = self._read_remote if self.is_remote else self._read_local
+        with saying(f"{self.name}/{file}: cannot be read"):
+            try:
+                content = read(file, most_nbytes)
+            except FileNotFoundError:
+                return None
         if len(content) > most_nbytes:
             raise DataError(
                 f"{self.name}/{file}: more than {most_nbytes} bytes, which is not what a run writes"
@@ -59,7 +72,7 @@ class Folder:
         with open(path, "rb") as stream:
             return stream.read(most_nbytes + 1)
 
-    def _read_remote(self, file: str) -> bytes:
+    def _read_remote(self, file: str, most_nbytes: int) -> bytes:
         content: bytes = retrying(lambda: self._remote().cat_file(self._path(file)))
         return content
 
@@ -74,15 +87,9 @@ class Folder:
                 ) from error
             write_bytes(Path(self.url, file), content)
             return
-        try:
+        with saying(f"{self.name}/{file}: cannot be written"):
             # an object appears when its upload is complete, never half
             retrying(lambda: self._remote().pipe_file(self._path(file), content))
-        except StreamhalfError:
-            raise
-        except Exception as error:
-            raise StreamhalfError(
-                f"{self.name}/{file}: cannot be written: {one_line(error)}"
-            ) from error
 
     def _path(self, file: str) -> str:
         return f"{self.url.rstrip('/')}/{file}"

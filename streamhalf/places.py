@@ -66,15 +66,12 @@ def refuse_harm(store: Place, outputs: Mapping[str, Place], *, replaces: bool = 
     """
     name = public_name(os.fspath(store))
     for option, place in outputs.items():
-        shown = public_name(os.fspath(place))
-        if is_within(place, store):
-            where = "is" if is_within(store, place) else "lies inside"
+        inside, around = is_within(place, store), is_within(store, place)
+        if inside or (replaces and around):
+            where = "contains" if not inside else "is" if around else "lies inside"
             raise UsageError(
-                f"{option}: {shown} {where} the data {name} that are read; choose another path"
-            )
-        if replaces and is_within(store, place):
-            raise UsageError(
-                f"{option}: {shown} contains the data {name} that are read; choose another path"
+                f"{option}: {public_name(os.fspath(place))} {where} the data {name} that are read; "
+                "choose another path"
             )
 
 

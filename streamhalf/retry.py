@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import time
 from collections.abc import Callable
+from errno import EDQUOT, EFBIG, ELOOP, ENAMETOOLONG, ENOSPC, EROFS
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -16,14 +16,7 @@ _PATIENCE = 30.0
 """Seconds after which no further attempt begins: storage libraries wait and retry themselves."""
 
 _PERMANENT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
-_PERMANENT_CODES = {
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EROFS,
-    errno.EFBIG,
-    errno.ENAMETOOLONG,
-    errno.ELOOP,
-}
+_PERMANENT_CODES = {ENOSPC, EDQUOT, EROFS, EFBIG, ENAMETOOLONG, ELOOP}
 
 
 def is_transient(error: BaseException) -> bool:

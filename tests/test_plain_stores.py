@@ -45,13 +45,13 @@ def fit(path: Path, **parameters: Any) -> FitResult:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Bytes of every file that is read, whole or in part."""
     found: list[int] = []
-    original = ChunkFile._read
+    original = ChunkFile.read
 
     def watched(self: ChunkFile, target: Any, first: int, *, check: bool) -> bool:
         found.append(target.nbytes)
         return original(self, target, first, check=check)
 
-    monkeypatch.setattr(ChunkFile, "_read", watched)
+    monkeypatch.setattr(ChunkFile, "read", watched)
     return found
 
 

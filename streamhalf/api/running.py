@@ -19,7 +19,7 @@ from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted
 from streamhalf.folders import Folder
 from streamhalf.names import public_name
-from streamhalf.records import Notice, Resumed, Versions
+from streamhalf.records import Notice, Versions
 from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs
 from streamhalf.settings import check_names
 
@@ -54,15 +54,12 @@ def make_config(parameters: Mapping[str, Any]) -> RunConfig:
 
 
 def open_data(
-    data: DataLike, config: RunConfig, storage_options: Mapping[str, Any] | None
-) -> Source:
-    """The data under their configured names."""
-    return open_source(
-        data,
-        features=config.features,
-        labels=config.labels,
-        storage_options=storage_options,
-    )
+    data: DataLike, parameters: Mapping[str, Any], storage_options: Mapping[str, Any] | None
+) -> tuple[Source, RunConfig]:
+    """The data under their configured names, and the parameters as a configuration."""
+    config = make_config(parameters)
+    names = {"features": config.features, "labels": config.labels}
+    return open_source(data, **names, storage_options=storage_options), config
 
 
 def execute(
@@ -70,26 +67,19 @@ def execute(
     source: Source,
     config: RunConfig,
     work: Callable[[Run], R],
-    *,
     client: Client | None,
     observer: Observer,
     checkpoint: Checkpoint | None = None,
-    notices: tuple[Notice, ...] = (),
+    *notices: Notice,
 ) -> R:
     """Do the work of a command in a run of its own; the observer hears how it begins and ends."""
-    started = start(command, source, observer, *notices)
+    said = (*source.notices, *notices)
+    started = RunStarted(command, source.name, source.n_rows, source.dim, said)
+    observer(started)
     with open_run(config, client, observer, checkpoint, started) as run:
         result = work(run)
         run.verdict = getattr(result, "verdict", None)
     return result
-
-
-def start(command: str, source: Source, observer: Observer, *notices: Notice) -> RunStarted:
-    """Tell the observer that a command has opened its data, and what is to be known about it."""
-    said = (*source.notices, *notices)
-    started = RunStarted(command, source.name, source.n_rows, source.dim, said)
-    observer(started)
-    return started
 
 
 @contextmanager
@@ -156,14 +146,5 @@ def open_checkpoint(
         "blocks of data": len(source.blocks),
         "version": Versions.current().streamhalf,
     } | config.identity()
-    return Checkpoint(
-        Folder(os.fspath(url), storage_options),
-        identity,
-        memory_limit=config.memory_limit,
-        resume=resume,
-    )
-
-
-def resume_notices(kept: Checkpoint | None, *, resume: bool) -> tuple[Notice, ...]:
-    """What a resumed run goes on from."""
-    return (Resumed(kept.name, kept.n_passes),) if kept is not None and resume else ()
+    folder = Folder(os.fspath(url), storage_options)
+    return Checkpoint(folder, identity, memory_limit=config.memory_limit, resume=resume)

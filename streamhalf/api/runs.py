@@ -8,18 +8,12 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from streamhalf.algorithms import driver
-from streamhalf.api.running import (
-    execute,
-    make_config,
-    open_checkpoint,
-    open_data,
-    resume_notices,
-    takes_data,
-)
+from streamhalf.api.running import execute, make_config, open_checkpoint, open_data, takes_data
 from streamhalf.api.weights import as_halfspace
 from streamhalf.claims.verification import Verification, check_document
 from streamhalf.data.opening import DataLike
 from streamhalf.engine import lazy_pass, plan_pass
+from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.places import place_of, refuse_harm
@@ -29,6 +23,7 @@ from streamhalf.records import (
     FitResult,
     MomentTestResult,
     PlanRecord,
+    Resumed,
     VerifyResult,
     seal,
 )
@@ -57,21 +52,15 @@ def test(
     client
         A `distributed` client to run on, instead of the `scheduler` parameter.
     storage_options
-        For URLs.
+        For URLs: what fsspec takes for this kind of storage.
     observer
         Called with every event of the run.
     **parameters
         Fields of `RunConfig`.
     """
-    config = make_config(parameters)
-    source = open_data(data, config, storage_options)
+    source, config = open_data(data, parameters, storage_options)
     return execute(
-        "test",
-        source,
-        config,
-        lambda run: driver.test(run, source, config),
-        client=client,
-        observer=observer,
+        "test", source, config, lambda run: driver.test(run, source, config), client, observer
     )
 
 
@@ -92,11 +81,7 @@ def fit(
     Parameters
     ----------
     data
-        Anything `open_source` takes: a path or URL of a Zarr store, arrays, a Dataset.
-    client
-        A `distributed` client to run on, instead of the `scheduler` parameter.
-    storage_options
-        For URLs.
+        Anything `open_source` takes.
     checkpoint
         Folder (path or URL) that takes the result of every pass.
     resume
@@ -104,29 +89,21 @@ def fit(
     unverified
         Where the rows are too few for the testers, learn a halfspace from all of them all the
         same; the verdict stays "inconclusive".
-    observer
-        Called with every event of the run.
-    **parameters
-        Fields of `RunConfig`.
+    client, storage_options, observer, **parameters
+        As of `test`.
     """
-    config = make_config(parameters)
     if checkpoint is not None and (place := place_of(data)) is not None:
         refuse_harm(place, {"checkpoint": checkpoint})
-    source = open_data(data, config, storage_options)
+    source, config = open_data(data, parameters, storage_options)
     kept = open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
     if kept is not None:  # what is saved outlives the run: no rows in it whose checks are to come
         source = source.checked_at_once()
-    result = execute(
-        "fit",
-        source,
-        config,
-        lambda run: driver.fit(run, source, config, unverified=unverified),
-        client=client,
-        observer=observer,
-        checkpoint=kept,
-        notices=resume_notices(kept, resume=resume),
-    )
-    return seal(result)
+    resumed = [Resumed(kept.name, kept.n_passes)] if kept is not None and resume else []
+
+    def work(run: Run) -> FitResult:
+        return driver.fit(run, source, config, unverified=unverified)
+
+    return seal(execute("fit", source, config, work, client, observer, kept, *resumed))
 
 
 @takes_data
@@ -147,27 +124,16 @@ def certify(
         Anything `open_source` takes.
     weights
         A `Halfspace`, a vector, or a fitted linear model with `coef_` (and `intercept_`).
-    client
-        A `distributed` client to run on, instead of the `scheduler` parameter.
-    storage_options
-        For URLs.
-    observer
-        Called with every event of the run.
-    **parameters
-        Fields of `RunConfig`.
+    client, storage_options, observer, **parameters
+        As of `test`.
     """
-    config = make_config(parameters)
-    source = open_data(data, config, storage_options)
+    source, config = open_data(data, parameters, storage_options)
     halfspace = as_halfspace(weights, source.dim)
-    result = execute(
-        "certify",
-        source,
-        config,
-        lambda run: driver.certify(run, source, config, halfspace),
-        client=client,
-        observer=observer,
-    )
-    return seal(result)
+
+    def work(run: Run) -> CertifyResult:
+        return driver.certify(run, source, config, halfspace)
+
+    return seal(execute("certify", source, config, work, client, observer))
 
 
 def verify(
@@ -190,29 +156,19 @@ def verify(
         The data it speaks of, wherever they are now.
     block_rows
         Read in blocks of so many rows instead of stored chunks.
-    client
-        A `distributed` client to run on, instead of the `scheduler` parameter.
-    storage_options
-        For URLs.
-    observer
-        Called with every event of the run.
-    **parameters
-        Fields of `RunConfig`.
+    client, storage_options, observer, **parameters
+        As of `test`.
     """
     if (changed := check_document(document)) is not None:
         return changed
-    config = make_config(parameters)
-    source = open_data(data, config, storage_options)
+    source, config = open_data(data, parameters, storage_options)
     if block_rows is not None:
         source = source.reblocked(block_rows)
-    return execute(
-        "verify",
-        source,
-        config,
-        lambda run: Verification(document, config).run(run, source),
-        client=client,
-        observer=observer,
-    )
+
+    def work(run: Run) -> VerifyResult:
+        return Verification(document, config).run(run, source)
+
+    return execute("verify", source, config, work, client, observer)
 
 
 def plan(
@@ -248,6 +204,5 @@ def lazy(
     **parameters: Any,
 ) -> Delayed:
     """A reduction over all rows as a Dask Delayed: compute several together, visualise, persist."""
-    config = make_config(parameters)
-    source = open_data(data, config, storage_options)
+    source, config = open_data(data, parameters, storage_options)
     return lazy_pass(plan_pass(reduction.name, source, reduction, split_every=config.split_every))

@@ -1,4 +1,4 @@
-"""`synth`, `inspect`, `predict`, `report` and `diagnostics`: what makes and shows things."""
+"""`synth`, `predict`, `report` and `diagnostics`: what makes and shows things."""
 
 from __future__ import annotations
 
@@ -7,65 +7,26 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from streamhalf.api.running import mirrored, start
+from streamhalf.api.running import mirrored
 from streamhalf.data.block import RowRange
-from streamhalf.data.inspection import StoreReport, inspect_store
 from streamhalf.data.opening import open_features
-from streamhalf.data.predictions import (
-    create_predictions,
-    finish_predictions,
-    write_predictions,
-)
+from streamhalf.data.predictions import create_predictions, finish_predictions, write_predictions
 from streamhalf.data.stores import Target
-from streamhalf.engine import (
-    Counted,
-    Engine,
-    Job,
-    open_engine,
-    run_job,
-)
+from streamhalf.engine import Counted, Engine, Job, open_engine, run_job
 from streamhalf.errors import DataError, UsageError
-from streamhalf.events import (
-    Observer,
-    RunStarted,
-    ignore,
-)
+from streamhalf.events import Observer, RunStarted, ignore
 from streamhalf.files import write_text
 from streamhalf.places import refuse_harm
-from streamhalf.records import (
-    CertifyResult,
-    FitResult,
-    Halfspace,
-    Verdict,
-    is_as_written,
-)
+from streamhalf.records import CertifyResult, FitResult, Halfspace, Verdict, is_as_written
 from streamhalf.report.html import render_report
 from streamhalf.report.words import remedy
 from streamhalf.settings import check_names
 from streamhalf.synthetic.spec import SyntheticSpec, plant
-from streamhalf.synthetic.store import (
-    DEFAULT_CHUNK_ROWS,
-    create_store,
-    finish_store,
-    write_rows,
-)
+from streamhalf.synthetic.store import DEFAULT_CHUNK_ROWS, create_store, finish_store, write_rows
 
 if TYPE_CHECKING:
     import xarray as xr
     from distributed import Client
-
-
-def inspect(
-    store: str | os.PathLike[str],
-    *,
-    features: str = "X",
-    labels: str = "y",
-    storage_options: Mapping[str, Any] | None = None,
-) -> StoreReport:
-    """Say what is in a store, whether it is whole, and what would serve better."""
-    return inspect_store(
-        os.fspath(store), features=features, labels=labels, storage_options=storage_options
-    )
 
 
 def synth(
@@ -90,12 +51,8 @@ def synth(
         Rows in a stored chunk.
     overwrite
         Replace a store that exists.
-    client, scheduler, n_workers
-        Where to run.
-    storage_options
-        For URLs.
-    observer
-        Called with every event.
+    client, scheduler, n_workers, storage_options, observer
+        As of `predict`.
     **spec
         Fields of `SyntheticSpec`: rows, dim, marginal, noise, rate, seed, planted, dtype.
     """
@@ -109,10 +66,8 @@ def synth(
         planted = plant(request)
         chunks = create_store(target, request, chunk_rows=chunk_rows, overwrite=overwrite)
         started = RunStarted("synth", target.name, request.rows, request.dim)
-        observer(started)
         write = partial(write_rows, target, request, planted)
-        with mirrored(engine, observer, started) as (watched, _):
-            n_flipped = _write_all(engine, "synth", chunks, write, watched)
+        n_flipped = _write_all(engine, started, chunks, write, observer)
     finish_store(target, request, planted, n_flipped)
     return n_flipped / request.rows
 
@@ -150,7 +105,7 @@ def predict(
     client, scheduler, n_workers
         Where to run.
     storage_options
-        For URLs, both of them.
+        For URLs: what fsspec takes for this kind of storage.
     observer
         Called with every event.
     """
@@ -158,14 +113,11 @@ def predict(
     refuse_harm(store, {"out": out}, replaces=True)
     target = Target(os.fspath(out), storage_options)
     source = open_features(store, features=features, storage_options=storage_options)
-    started = start("predict", source, observer)
-    with (
-        open_engine(client or scheduler, n_workers) as engine,
-        mirrored(engine, observer, started) as (watched, _),
-    ):
+    with open_engine(client or scheduler, n_workers) as engine:
         create_predictions(target, source, halfspace, overwrite=overwrite)
+        started = RunStarted("predict", source.name, source.n_rows, source.dim)
         write = partial(write_predictions, target, source, halfspace)
-        n_positive = _write_all(engine, "predict", source.blocks, write, watched)
+        n_positive = _write_all(engine, started, source.blocks, write, observer)
     finish_predictions(target, source, n_positive)
     return n_positive
 
@@ -190,30 +142,24 @@ def _usable(model: FitResult, *, force: bool) -> Halfspace:
 
 def _write_all(
     engine: Engine,
-    name: str,
+    started: RunStarted,
     ranges: tuple[RowRange, ...],
     write: Callable[[RowRange], int],
     observer: Observer,
 ) -> int:
     """Write every range in parallel; returns the sum of what the writes count."""
+    observer(started)
     job = Job(
-        name=name,
+        name=started.command,
         context=write,
         items=ranges,
         rows=tuple(rows.n_rows for rows in ranges),
-        leaf=_write_range,
-        combine=_add,
+        leaf=lambda write, rows: Counted(rows.n_rows, write(rows)),
+        combine=lambda _, left, right: left + right,
     )
-    total: int = run_job(engine, job, observer).partial
+    with mirrored(engine, observer, started) as (watched, _):
+        total: int = run_job(engine, job, watched).partial
     return total
-
-
-def _write_range(write: Callable[[RowRange], int], rows: RowRange) -> Counted:
-    return Counted(rows.n_rows, write(rows))
-
-
-def _add(write: Callable[[RowRange], int], left: int, right: int) -> int:
-    return left + right
 
 
 def report(result: FitResult | CertifyResult, path: str | os.PathLike[str]) -> None:

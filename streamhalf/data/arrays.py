@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import dask.array as da
 import numpy as np
 from dask.base import compute
 from numpy.typing import NDArray
 
-from streamhalf.data.block import RowRange
+from streamhalf.data.block import Reader, RowRange
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ArrayReader:
+class ArrayReader(Reader):
     """Rows of NumPy arrays."""
 
     features: NDArray[Any]
     labels: NDArray[Any]
-    defers_checks: ClassVar[bool] = False
 
     def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
         """Views of the rows."""
         window = slice(rows.start, rows.stop)
         return self.features[window], self.labels[window]
-
-    def find_missing(self, rows: RowRange) -> str | None:
-        """Nothing can be missing in memory."""
-        return None
-
-    def read_nbytes(self, rows: RowRange) -> int:
-        """Bytes of the rows."""
-        return _row_nbytes(self.features, self.labels) * rows.n_rows
 
     def prefetch(self, rows: RowRange) -> bool:
         """They are here."""
@@ -40,12 +31,11 @@ class ArrayReader:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DaskReader:
+class DaskReader(Reader):
     """Rows of Dask arrays, both chunked by the same rows, features in one piece."""
 
     features: da.Array
     labels: da.Array
-    defers_checks: ClassVar[bool] = False
 
     @classmethod
     def align(cls, features: da.Array, labels: da.Array) -> DaskReader:
@@ -62,22 +52,6 @@ class DaskReader:
         X, y = compute(self.features[window], self.labels[window], scheduler="synchronous")
         return np.asarray(X), np.asarray(y)
 
-    def find_missing(self, rows: RowRange) -> str | None:
-        """Unknown to a Dask array: what it computes is what there is."""
-        return None
-
-    def read_nbytes(self, rows: RowRange) -> int:
-        """Bytes of the rows; what computing them takes is unknown."""
-        return _row_nbytes(self.features, self.labels) * rows.n_rows
-
-    def prefetch(self, rows: RowRange) -> bool:
-        """Nothing but computing them helps."""
-        return False
-
     def delayed(self) -> list[tuple[Any, Any]]:
         """One pair of lazy (features, labels) for each chunk of rows."""
         return list(zip(self.features.to_delayed()[:, 0], self.labels.to_delayed(), strict=True))
-
-
-def _row_nbytes(features: NDArray[Any] | da.Array, labels: NDArray[Any] | da.Array) -> int:
-    return int(features.shape[1] * features.dtype.itemsize + labels.dtype.itemsize)

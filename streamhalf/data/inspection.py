@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import zarr
 
-from streamhalf.data.block import RowRange
-from streamhalf.data.opening import DataLike, open_group, open_member, open_source
+from streamhalf.data.opening import open_group, open_member, open_source
 from streamhalf.data.source import align_blocks
 from streamhalf.data.stored import MISSING, ZarrReader, stored_rows
 from streamhalf.errors import DataError, UsageError
@@ -20,7 +20,6 @@ from streamhalf.records import Notice
 
 _SMALL_OBJECT, _LARGE_OBJECT = 1 << 20, 256 << 20
 _MOST_NAMED = 20
-_UNKNOWN = "unknown: chunks are missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,48 +59,54 @@ class StoreReport:
     notices: tuple[Notice, ...]
 
 
-def inspect_store(
-    url: DataLike,
+def inspect(
+    store: str | os.PathLike[str],
     *,
     features: str = "X",
     labels: str = "y",
     storage_options: Mapping[str, Any] | None = None,
 ) -> StoreReport:
-    """Look at a store; reads its metadata, a listing, and a few rows."""
-    if not isinstance(url, str):
-        raise UsageError(f"store: {type(url).__name__} given; inspect takes a path or URL")
+    """Say what is in a store, whether it is whole, and what would serve better.
+
+    Reads its metadata, a listing, and a few rows.
+    """
+    if not isinstance(store, str | os.PathLike):
+        raise UsageError(f"store: {type(store).__name__} given; inspect takes a path or URL")
+    url = os.fspath(store)
     group, name = open_group(url, storage_options=storage_options), public_name(url)
     X, y = (open_member(group, name, key) for key in (features, labels))
     arrays = (_describe(X), _describe(y))
-    found: tuple[str, str, tuple[Notice, ...]] = (_UNKNOWN, _UNKNOWN, ())
+    coding = fingerprint = "unknown: chunks are missing"
+    notices: tuple[Notice, ...] = ()
     incomplete = any(array.n_missing for array in arrays)
     try:
         source = open_source(url, features=features, labels=labels, storage_options=storage_options)
-        found = (source.schema.coding.value, source.fingerprint, source.notices)
+        coding, fingerprint = source.schema.coding.value, source.fingerprint
+        notices = source.notices
     except DataError as error:
         # where rows that opening looks at are missing, that is to be told, not to fail on
         if X.ndim != 2 or y.shape != X.shape[:1] or MISSING not in str(error):
             raise
         incomplete = True
-    missing = _locate(ZarrReader(X, y)) if incomplete else ()
     marks = group.attrs.get("streamhalf")
     return StoreReport(
         source=name,
         zarr_format=int(group.metadata.zarr_format),
         rows=X.shape[0],
         dim=X.shape[1],
-        labels=found[0],
-        fingerprint=found[1],
+        labels=coding,
+        fingerprint=fingerprint,
         arrays=arrays,
         planted=marks if isinstance(marks, Mapping) else None,
-        missing=missing,
+        missing=_locate(X, y) if incomplete else (),
         advice=tuple(_advise(X.shape[1] * X.dtype.itemsize + y.dtype.itemsize, *arrays)),
-        notices=found[2],
+        notices=notices,
     )
 
 
 def _describe(array: zarr.Array[Any]) -> ArrayReport:
-    codecs = (*array.filters, *_serializer(array), *array.compressors)
+    serializer = (array.serializer,) if array.metadata.zarr_format == 3 else ()
+    codecs = (*array.filters, *serializer, *array.compressors)
     pieces = array.shards or array.chunks
     n_objects = math.prod(
         math.ceil(extent / piece) for extent, piece in zip(array.shape, pieces, strict=True)
@@ -124,29 +129,17 @@ def _describe(array: zarr.Array[Any]) -> ArrayReport:
     )
 
 
-def _serializer(array: zarr.Array[Any]) -> tuple[Any, ...]:
-    return (array.serializer,) if array.metadata.zarr_format == 3 else ()
-
-
-def _locate(reader: ZarrReader) -> tuple[str, ...]:
+def _locate(X: zarr.Array[Any], y: zarr.Array[Any]) -> tuple[str, ...]:
     """Name the missing chunks of both arrays, the first of them where they are many."""
-    X = reader.features
+    reader, step = ZarrReader(X, y), min(X.chunks[0], y.chunks[0])
     blocks = align_blocks(X.shape[0], stored_rows(X), X.dtype.itemsize * X.shape[1])
     holes = (rows for rows in blocks if reader.find_missing(rows))
-    parts = itertools.chain.from_iterable(_cut(rows, reader) for rows in holes)
-    found = (reader.find_missing(rows) for rows in parts)
+    found = (reader.find_missing(part) for rows in holes for part in rows.split(step))
     # a chunk of labels may span several chunks of features: it is named once
     texts = dict.fromkeys(itertools.islice((text for text in found if text), _MOST_NAMED + 1))
     if len(texts) <= _MOST_NAMED:
         return tuple(texts)
     return (*list(texts)[:_MOST_NAMED], "and more; the counts above are of all")
-
-
-def _cut(rows: RowRange, reader: ZarrReader) -> Iterator[RowRange]:
-    """The ranges of single chunks within a block; those of the labels may end in between."""
-    step = min(reader.features.chunks[0], reader.labels.chunks[0])
-    for start in range(rows.start, rows.stop, step):
-        yield RowRange(start, min(start + step, rows.stop))
 
 
 def _advise(row_nbytes: int, X: ArrayReport, y: ArrayReport) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import warnings
 from collections.abc import Mapping
@@ -16,13 +17,13 @@ from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import RowRange
 from streamhalf.data.source import (
     BLOCK_NBYTES,
-    Shape,
     Source,
     align_blocks,
     build_source,
+    check_arrays,
     nearest_names,
 )
-from streamhalf.data.stored import UnlabelledReader, ZarrReader, stored_rows
+from streamhalf.data.stored import ZarrReader, stored_rows
 from streamhalf.errors import DataError, UsageError
 from streamhalf.names import one_line, printable, public_name, without_secrets
 from streamhalf.retry import retrying
@@ -126,19 +127,9 @@ def _kind_of_file(path: str) -> str:
 
 def _from_group(group: zarr.Group, name: str, features: str, labels: str | None) -> Source:
     X = open_member(group, name, features)
-    y = X if labels is None else open_member(group, name, labels)
-    shape = Shape(
-        name=name,
-        features=features,
-        labels=labels or "labels",
-        features_shape=X.shape,
-        labels_shape=X.shape[:1] if labels is None else y.shape,
-        features_dtype=X.dtype,
-        labels_dtype=np.dtype(np.int8) if labels is None else y.dtype,
-        features_chunk_rows=X.chunks[0] if X.ndim else 1,
-        labels_chunk_rows=y.chunks[0] if y.ndim else 1,
-    )
-    shape.validate()
+    y = None if labels is None else open_member(group, name, labels)
+    names = (features, labels or "labels")
+    check_arrays(names[0], X, names[1], y)
     marks = group.attrs.get("streamhalf")
     if isinstance(marks, dict) and marks.get("complete") is False:
         raise DataError(f"{name}: the store was never finished; write it again (--overwrite)")
@@ -149,8 +140,9 @@ def _from_group(group: zarr.Group, name: str, features: str, labels: str | None)
             f"{MOST_BLOCKS}, store larger chunks"
         )
     blocks = align_blocks(X.shape[0], stored_rows(X), row_nbytes)
-    reader = UnlabelledReader(X) if labels is None else ZarrReader(X, y)
-    return build_source(shape, reader, blocks)
+    reader = ZarrReader(X, y, parts=y is not None)
+    chunk_rows = (X.chunks[0], X.chunks[0] if y is None else y.chunks[0])
+    return build_source(name, reader, blocks, names=names, chunk_rows=chunk_rows)
 
 
 def open_member(group: zarr.Group, name: str, key: str) -> zarr.Array[Any]:
@@ -196,27 +188,16 @@ def _from_arrays(name: str, X: Any, y: Any, features: str, labels: str) -> Sourc
     X, y = reader.features, reader.labels
     if lazy and X.ndim == 2 and np.isnan(X.shape[0]):
         raise DataError(f"{features}: chunks of unknown size; call compute_chunk_sizes() first")
-    nbytes = X.shape[1] * X.dtype.itemsize if X.ndim == 2 else 1
-    chunk_rows = max(X.chunks[0], default=1) if lazy and X.ndim else IN_MEMORY_CHUNK_ROWS
-    shape = Shape(
-        name=name,
-        features=features,
-        labels=labels,
-        features_shape=X.shape,
-        labels_shape=y.shape,
-        features_dtype=X.dtype,
-        labels_dtype=y.dtype,
-        features_chunk_rows=chunk_rows,
-        labels_chunk_rows=chunk_rows,
-    )
-    shape.validate()
+    check_arrays(features, X, labels, y)
     if lazy:
+        chunk_rows = max(X.chunks[0])
         stops = np.cumsum(X.chunks[0]).tolist()
-        pairs = zip([0, *stops[:-1]], stops, strict=True)
-        blocks = tuple(RowRange(a, b) for a, b in pairs)
+        blocks = tuple(RowRange(a, b) for a, b in itertools.pairwise([0, *stops]))
     else:
-        blocks = align_blocks(X.shape[0], chunk_rows, nbytes)
-    return build_source(shape, reader, blocks)
+        chunk_rows = IN_MEMORY_CHUNK_ROWS
+        blocks = align_blocks(X.shape[0], chunk_rows, X.shape[1] * X.dtype.itemsize)
+    both = (chunk_rows, chunk_rows)
+    return build_source(name, reader, blocks, names=(features, labels), chunk_rows=both)
 
 
 def _as_array(name: str, array: Any, lazy: bool) -> Any:

@@ -49,12 +49,12 @@ def read_plain(
         target = result[first - rows.start : last - rows.start]
         all_rows = (start, min(start + step, array.shape[0]))
         if parts and (first, last) != all_rows:
-            found = file.read_part(target, first - start)
+            found = file.read(target, first - start, check=False)
         elif last - first == step:
-            found = file.read_whole(target)
+            found = file.read(target, 0, check=file.has_checksum)
         else:  # the last chunk too is stored in full size
             whole = np.empty(array.chunks, dtype=array.dtype)
-            found = file.read_whole(whole)
+            found = file.read(whole, 0, check=file.has_checksum)
             target[...] = whole[first - start : last - start]
         if not found:
             return None
@@ -100,14 +100,6 @@ class ChunkFile:
     row_nbytes: int
     has_checksum: bool
 
-    def read_whole(self, target: NDArray[Any]) -> bool:
-        """Read all rows; whether the file has exactly them, and its checksum fits."""
-        return self._read(target, 0, check=self.has_checksum)
-
-    def read_part(self, target: NDArray[Any], first: int) -> bool:
-        """Read as many rows as the target takes, from row `first` of the chunk on."""
-        return self._read(target, first, check=False)
-
     def prefetch(self, first: int, last: int) -> None:
         """Ask for rows, in steps: the kernel takes up only so much of one request."""
         start, stop = first * self.row_nbytes, last * self.row_nbytes
@@ -119,7 +111,11 @@ class ChunkFile:
         except OSError:
             pass  # whoever reads it will say what is wrong
 
-    def _read(self, target: NDArray[Any], first: int, *, check: bool) -> bool:
+    def read(self, target: NDArray[Any], first: int, *, check: bool) -> bool:
+        """Read as many rows as the target takes, from row `first` of the chunk on.
+
+        Says whether the file has its size and, if all of it is read to `check` it, its checksum.
+        """
         size = self.n_rows * self.row_nbytes + self.has_checksum * _CHECKSUM_NBYTES
         numbers = target.reshape(-1).view(np.uint8)
         view: memoryview = numbers.data

@@ -73,13 +73,10 @@ class RowSchema:
             return
         bad = np.flatnonzero(~finite.all(axis=1))
         column = int(np.flatnonzero(~finite[bad[0]])[0])
-        self._complain(
-            self.features,
-            rows,
-            bad,
-            self.features_chunk_rows,
-            f"NaN or infinite values (first: {X[bad[0], column]} in feature {column + 1})",
-            "remove or impute these rows",
+        what = f"NaN or infinite values (first: {X[bad[0], column]} in feature {column + 1})"
+        chunk = (rows.start + bad[0]) // self.features_chunk_rows
+        raise DataError(
+            f"{self.features}: {_found(rows, bad, chunk)} {what}; remove or impute these rows"
         )
 
     def _map_labels(self, rows: RowRange, y: NDArray[Any]) -> NDArray[np.int8]:
@@ -87,25 +84,18 @@ class RowSchema:
         positive = y == high
         if np.count_nonzero(positive) + np.count_nonzero(y == low) != len(y):
             bad = np.flatnonzero(~(positive | (y == low)))
-            self._complain(
-                self.labels,
-                rows,
-                bad,
-                self.labels_chunk_rows,
-                f"other values than {low} and {high} (first: {y[bad[0]]})",
-                "recode the labels to two classes",
+            chunk = (rows.start + bad[0]) // self.labels_chunk_rows
+            raise DataError(
+                f"{self.labels}: {_found(rows, bad, chunk)} other values than {low} and {high} "
+                f"(first: {y[bad[0]]}); recode the labels to two classes"
             )
         labels: NDArray[np.int8] = positive.view(np.int8) * np.int8(2)
         labels -= np.int8(1)
         return labels
 
-    @staticmethod
-    def _complain(
-        array: str, rows: RowRange, bad: NDArray[np.int64], chunk_rows: int, what: str, remedy: str
-    ) -> None:
-        numbers = rows.start + bad
-        shown = ", ".join(str(row) for row in numbers[:3]) + (", ..." if len(bad) > 3 else "")
-        raise DataError(
-            f"{array}: row {shown} (counting from 0; {len(bad)} among rows {rows.start} to "
-            f"{rows.stop - 1}, chunk {numbers[0] // chunk_rows}) holds {what}; {remedy}"
-        )
+
+def _found(rows: RowRange, bad: NDArray[np.int64], chunk: int) -> str:
+    """Words for rows of a range that hold what they should not; the first lies in a chunk."""
+    shown = ", ".join(str(rows.start + i) for i in bad[:3]) + (", ..." if len(bad) > 3 else "")
+    among = f"{len(bad)} among rows {rows.start} to {rows.stop - 1}, chunk {chunk}"
+    return f"row {shown} (counting from 0; {among}) holds"

@@ -9,14 +9,13 @@ import itertools
 from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamhalf.data.block import Block, RowRange
+from streamhalf.data.block import Block, Reader, RowRange
 from streamhalf.data.schema import LabelCoding, RowSchema, find_coding
-from streamhalf.data.stored import UnlabelledReader, ZarrReader
+from streamhalf.data.stored import ZarrReader
 from streamhalf.errors import DataError, UsageError
 from streamhalf.records import DataRecord, LabelsAreBits, Notice
 
@@ -24,31 +23,6 @@ BLOCK_NBYTES = 16 << 20
 """Small stored chunks are read together until a block has about this size."""
 
 _PROBES, _PROBE_ROWS = 4, 64
-
-
-class Reader(Protocol):
-    """Raw rows by number; picklable."""
-
-    def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Raw features (n, d) and labels (n,)."""
-        ...
-
-    def find_missing(self, rows: RowRange) -> str | None:
-        """Say what of the range is not stored, or None."""
-        ...
-
-    def read_nbytes(self, rows: RowRange) -> int:
-        """Bytes that reading the range takes out of storage, as numbers in memory."""
-        ...
-
-    def prefetch(self, rows: RowRange) -> bool:
-        """Have rows brought near without waiting; False where only reading them does that."""
-        ...
-
-    @property
-    def defers_checks(self) -> bool:
-        """Whether parts of stored chunks are read without a look at their checksums."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,10 +113,8 @@ class Source:
         span = RowRange(group[0].start, group[-1].stop)
         if sum(map(self.reader.read_nbytes, group)) < self.reader.read_nbytes(span):
             return [self.read(rows) for rows in group]
-        start = span.start
-        whole = self.read(span)
-        windows = [slice(rows.start - start, rows.stop - start) for rows in group]
-        return [Block(whole.X[cut], whole.y[cut], whole.rows[cut]) for cut in windows]
+        start, whole = span.start, self.read(span)
+        return [whole.cut(slice(rows.start - start, rows.stop - start)) for rows in group]
 
     def reblocked(self, block_rows: int) -> Source:
         """The same rows, cut into blocks of `block_rows` whatever the stored chunks.
@@ -151,8 +123,7 @@ class Source:
         """
         if block_rows < 1:
             raise UsageError(f"block_rows: {block_rows} given; use at least 1")
-        starts = range(0, self.n_rows, block_rows)
-        blocks = tuple(RowRange(i, min(i + block_rows, self.n_rows)) for i in starts)
+        blocks = RowRange(0, self.n_rows).split(block_rows)
         return replace(self, blocks=blocks).checked_at_once()
 
     def checked_at_once(self) -> Source:
@@ -167,84 +138,59 @@ class Source:
         return DataRecord(self.n_rows, self.dim, self.fingerprint, self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What opening found out about the two arrays before any row was read."""
-
-    name: str
-    features: str
-    labels: str
-    features_shape: tuple[int, ...]
-    labels_shape: tuple[int, ...]
-    features_dtype: np.dtype[Any]
-    labels_dtype: np.dtype[Any]
-    features_chunk_rows: int
-    labels_chunk_rows: int
-
-    def validate(self) -> None:
-        """Refuse shapes and dtypes that are not labelled rows."""
-        X, y = self.features, self.labels
-        if len(self.features_shape) == 2 and self.features_shape[1] == 0:
-            raise DataError(
-                f"{X}: there are no features (shape {self.features_shape}); store one column or "
-                "more"
-            )
-        if len(self.features_shape) != 2 or self.features_shape[1] < 1:
-            raise DataError(f"{X}: shape {self.features_shape}; expected (rows, features)")
-        if len(self.labels_shape) != 1:
-            raise DataError(f"{y}: shape {self.labels_shape}; expected (rows,)")
-        if self.features_shape[0] != self.labels_shape[0]:
-            raise DataError(
-                f"{X} has {self.features_shape[0]} rows and {y} has {self.labels_shape[0]}; "
-                "expected as many labels as rows"
-            )
-        if self.features_shape[0] == 0:
-            raise DataError(f"{X}: 0 rows; at least 1 is needed")
-        if self.features_dtype.kind != "f" or self.features_dtype.itemsize not in (4, 8):
-            raise DataError(
-                f"{X}: dtype {self.features_dtype}; expected float32 or float64 (convert it)"
-            )
-        if self.labels_dtype.kind not in "biuf":
-            raise DataError(
-                f"{y}: dtype {self.labels_dtype}; expected integers -1/+1 or 0/1, or bool"
-            )
+def check_arrays(features: str, X: Any, labels: str, y: Any) -> None:
+    """Refuse arrays whose shapes and dtypes are not those of labelled rows; y may be None."""
+    if X.ndim == 2 and X.shape[1] == 0:
+        raise DataError(
+            f"{features}: there are no features (shape {X.shape}); store one column or more"
+        )
+    if X.ndim != 2:
+        raise DataError(f"{features}: shape {X.shape}; expected (rows, features)")
+    if y is not None and y.ndim != 1:
+        raise DataError(f"{labels}: shape {y.shape}; expected (rows,)")
+    if y is not None and X.shape[0] != y.shape[0]:
+        raise DataError(
+            f"{features} has {X.shape[0]} rows and {labels} has {y.shape[0]}; expected as many "
+            "labels as rows"
+        )
+    if X.shape[0] == 0:
+        raise DataError(f"{features}: 0 rows; at least 1 is needed")
+    if X.dtype.kind != "f" or X.dtype.itemsize not in (4, 8):
+        raise DataError(f"{features}: dtype {X.dtype}; expected float32 or float64 (convert it)")
+    if y is not None and y.dtype.kind not in "biuf":
+        raise DataError(f"{labels}: dtype {y.dtype}; expected integers -1/+1 or 0/1, or bool")
 
 
-def build_source(shape: Shape, reader: Reader, blocks: tuple[RowRange, ...]) -> Source:
-    """Validate, look at a few rows, settle the label coding, and fingerprint."""
-    shape.validate()
-    n_rows, dim = shape.features_shape
-    samples = [(rows, *reader.read(rows)) for rows in _probe_ranges(n_rows)]
-    labels = [y for _, _, y in samples]
-    coding = _settle_coding(shape, reader, blocks, labels)
-    schema = RowSchema(
-        features=shape.features,
-        labels=shape.labels,
-        dim=dim,
-        coding=coding,
-        features_chunk_rows=shape.features_chunk_rows,
-        labels_chunk_rows=shape.labels_chunk_rows,
-    )
-    notices: tuple[Notice, ...] = ()
-    if coding is LabelCoding.BITS:
-        notices = (LabelsAreBits(shape.labels),)
+def build_source(
+    name: str,
+    reader: Reader,
+    blocks: tuple[RowRange, ...],
+    *,
+    names: tuple[str, str],
+    chunk_rows: tuple[int, int],
+) -> Source:
+    """Look at a few rows of checked arrays, settle the label coding, and fingerprint.
+
+    Names and rows in a chunk are those of the features and of the labels.
+    """
+    X, y = reader.features, reader.labels
+    coding = _settle_coding(names[1], reader, blocks)
     source = Source(
-        name=shape.name,
+        name=name,
         reader=reader,
-        schema=schema,
+        schema=RowSchema(*names, X.shape[1], coding, *chunk_rows),
         blocks=blocks,
-        row_nbytes=dim * shape.features_dtype.itemsize + shape.labels_dtype.itemsize,
+        row_nbytes=X.shape[1] * X.dtype.itemsize + (1 if y is None else y.dtype.itemsize),
         fingerprint="",
-        notices=notices,
+        notices=(LabelsAreBits(names[1]),) if coding is LabelCoding.BITS else (),
     )
-    return replace(source, fingerprint=_fingerprint(source, shape.features_dtype))
+    return replace(source, fingerprint=_fingerprint(source, X.dtype))
 
 
 def align_blocks(n_rows: int, chunk_rows: int, row_nbytes: int) -> tuple[RowRange, ...]:
     """Cut rows into blocks of whole chunks of about `BLOCK_NBYTES` each."""
     chunks = max(1, BLOCK_NBYTES // (chunk_rows * row_nbytes))
-    step = chunk_rows * chunks
-    return tuple(RowRange(i, min(i + step, n_rows)) for i in range(0, n_rows, step))
+    return RowRange(0, n_rows).split(chunk_rows * chunks)
 
 
 def nearest_names(wanted: str, found: Iterable[Hashable]) -> str:
@@ -262,20 +208,17 @@ def _probe_ranges(n_rows: int) -> list[RowRange]:
     return [RowRange(start, start + _PROBE_ROWS) for start in starts]
 
 
-def _settle_coding(
-    shape: Shape, reader: Reader, blocks: tuple[RowRange, ...], labels: list[NDArray[Any]]
-) -> LabelCoding:
-    if shape.labels_dtype.kind == "b":
+def _settle_coding(name: str, reader: Reader, blocks: tuple[RowRange, ...]) -> LabelCoding:
+    if reader.labels is not None and reader.labels.dtype.kind == "b":
         return LabelCoding.BITS
-    plausible = [y[np.isin(y, (-1, 0, 1))] for y in labels]  # the rest is named when it is read
-    found = find_coding(shape.labels, np.concatenate(plausible))
-    settled = found is not None or isinstance(reader, UnlabelledReader)
-    for rows in () if settled else blocks:  # all ones so far: look until a row tells
-        y = reader.read(rows)[1]
-        found = find_coding(shape.labels, y[np.isin(y, (-1, 0, 1))])
-        if found is not None:
-            break
-    return found or LabelCoding.SIGNS
+    probes = [reader.read(rows)[1] for rows in _probe_ranges(blocks[-1].stop)]
+    coming = () if reader.labels is None else (reader.read(rows)[1] for rows in blocks)
+    # all ones so far: look until a row tells
+    for y in itertools.chain([np.concatenate(probes)], coming):
+        plausible = y[np.isin(y, (-1, 0, 1))]  # the rest is named when it is read
+        if (found := find_coding(name, plausible)) is not None:
+            return found
+    return LabelCoding.SIGNS
 
 
 def _fingerprint(source: Source, dtype: np.dtype[Any]) -> str:

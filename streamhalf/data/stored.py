@@ -16,14 +16,9 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from streamhalf.data.block import RowRange
+from streamhalf.data.block import Reader, RowRange
 from streamhalf.data.plain_chunks import has_checksum, is_plain, prefetch_plain, read_plain
-from streamhalf.data.zarr_private import (
-    are_whole_shards,
-    chunk_key,
-    is_checksum_error,
-    refill,
-)
+from streamhalf.data.zarr_private import are_whole_shards, chunk_key, is_checksum_error, refill
 from streamhalf.errors import DataError
 from streamhalf.names import one_line
 from streamhalf.retry import retrying
@@ -48,93 +43,64 @@ def stored_rows(array: zarr.Array[Any]) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ZarrReader:
-    """Reads raw rows of two Zarr arrays; picklable, so that a task anywhere can read.
+class ZarrReader(Reader):
+    """Reads raw rows of two Zarr arrays; without labels, every label is +1 and means nothing.
 
     With `parts`, no more is read of a plain chunk than is wanted, and the checksum of a chunk is
     looked at only where all of it is read.
     """
 
     features: zarr.Array[Any]
-    labels: zarr.Array[Any]
+    labels: zarr.Array[Any] | None
     parts: bool = True
 
     def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
         """Raw features and labels of a range of rows; what is missing comes as an invalid value."""
-        features = _read(self.features, rows, parts=self.parts)
-        labels = _read(self.labels, rows, parts=self._labels_in_parts)
+        features, *labels = (_read(array, rows, parts=parts) for array, parts in self._arrays)
+        if self.labels is None:
+            return features, np.ones(rows.n_rows, dtype=np.int8)
         # a bool has no impossible value: what depends on the fill value was never stored
         if self.labels.dtype.kind == "b" and (missing := _missing_chunk(self.labels, rows)):
             raise DataError(missing)
-        return features, labels
+        return features, labels[0]
 
     def find_missing(self, rows: RowRange) -> str | None:
         """Say which stored chunk of the range does not exist, or None if all do."""
-        return _missing_chunk(self.features, rows) or _missing_chunk(self.labels, rows)
+        return next(filter(None, (_missing_chunk(array, rows) for array, _ in self._arrays)), None)
 
     def read_nbytes(self, rows: RowRange) -> int:
         """Bytes that reading the range takes out of storage, as numbers in memory."""
-        features = _nbytes(self.features, rows, parts=self.parts)
-        return features + _nbytes(self.labels, rows, parts=self._labels_in_parts)
+        return sum(_nbytes(array, rows, parts=parts) for array, parts in self._arrays)
 
     def prefetch(self, rows: RowRange) -> bool:
         """Have rows brought near without waiting; False where only reading them does that."""
-        return prefetch_plain(self.features, rows) and prefetch_plain(self.labels, rows)
+        return all(prefetch_plain(array, rows) for array, _ in self._arrays)
 
     @property
     def defers_checks(self) -> bool:
         """Whether parts of chunks are read without a look at their checksums."""
-        labels = self._labels_in_parts and _defers(self.labels)
-        return labels or (self.parts and _defers(self.features))
+        return any(
+            parts and is_plain(array) and has_checksum(array) for array, parts in self._arrays
+        )
 
     @property
-    def _labels_in_parts(self) -> bool:
-        """Only where a block of features holds whole chunks of labels, which are checked then."""
-        return self.parts and stored_rows(self.features) % stored_rows(self.labels) == 0
+    def _arrays(self) -> list[tuple[zarr.Array[Any], bool]]:
+        """The arrays, and whether parts of their chunks are read.
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class UnlabelledReader:
-    """Reads raw rows of one Zarr array of features; every label is +1, and means nothing."""
-
-    features: zarr.Array[Any]
-
-    def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Raw features; what is missing comes as an invalid value."""
-        features = _read(self.features, rows, parts=False)
-        return features, np.ones(rows.n_rows, dtype=np.int8)
-
-    def find_missing(self, rows: RowRange) -> str | None:
-        """Say which stored chunk of the range does not exist, or None if all do."""
-        return _missing_chunk(self.features, rows)
-
-    def read_nbytes(self, rows: RowRange) -> int:
-        """Bytes that reading the range takes out of storage, as numbers in memory."""
-        return _nbytes(self.features, rows, parts=False)
-
-    def prefetch(self, rows: RowRange) -> bool:
-        """Have rows brought near without waiting; False where only reading them does that."""
-        return prefetch_plain(self.features, rows)
-
-    @property
-    def defers_checks(self) -> bool:
-        """Never."""
-        return False
-
-
-def _defers(array: zarr.Array[Any]) -> bool:
-    return is_plain(array) and has_checksum(array)
-
-
-def _whole_chunks(array: zarr.Array[Any], rows: RowRange) -> RowRange:
-    """All rows of the chunks that a range lies in."""
-    step = array.chunks[0]
-    return RowRange(rows.start // step * step, min(-(-rows.stop // step) * step, array.shape[0]))
+        Of labels only where a block of features holds whole chunks of them, which are checked then.
+        """
+        arrays = [(self.features, self.parts)]
+        if self.labels is not None:
+            whole = stored_rows(self.features) % stored_rows(self.labels) == 0
+            arrays.append((self.labels, self.parts and whole))
+        return arrays
 
 
 def _nbytes(array: zarr.Array[Any], rows: RowRange, *, parts: bool) -> int:
-    taken = rows if parts and is_plain(array) else _whole_chunks(array, rows)
-    return taken.n_rows * math.prod(array.shape[1:]) * array.dtype.itemsize
+    step, start, stop = array.chunks[0], rows.start, rows.stop
+    if not (parts and is_plain(array)):  # all rows of the chunks that the range lies in
+        start, stop = start // step * step, min(-(-stop // step) * step, array.shape[0])
+    return (stop - start) * math.prod(array.shape[1:]) * array.dtype.itemsize
 
 
 def _read(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,8 +14,9 @@ from zarr.codecs import Crc32cCodec
 from zarr.errors import NodeNotFoundError
 
 from streamhalf.data.block import RowRange
-from streamhalf.errors import DataError, StreamhalfError, UsageError
-from streamhalf.names import one_line, public_name
+from streamhalf.errors import DataError, UsageError
+from streamhalf.folders import Address, saying
+from streamhalf.names import one_line
 from streamhalf.retry import retrying
 
 MARKS = "streamhalf"
@@ -37,18 +37,10 @@ class Column:
     dimensions: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Address):
     """Where a store is written; picklable, so that tasks anywhere can write to it."""
 
-    url: str
-    # logs of a cluster show a task's arguments; secrets are no part of them
-    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
-
-    @property
-    def name(self) -> str:
-        """The URL without secrets."""
-        return public_name(self.url)
+    __slots__ = ()
 
     def create(
         self, columns: tuple[Column, ...], marks: Mapping[str, Any], *, overwrite: bool
@@ -59,8 +51,15 @@ class Target:
         are no valid rows, so a chunk that was never written is seen.
         """
         replaces = self._replaces(overwrite)
-        self._make_folder()
-        with self._saying("make the store"):
+        try:
+            if not self.is_remote:
+                os.makedirs(self.url, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{self.name}: no store can be made here ({error.strerror}); choose a path in a "
+                "folder that you may write to"
+            ) from error
+        with saying(f"{self.name}: cannot make the store"):
             group = zarr.create_group(
                 self.url,
                 zarr_format=3,
@@ -79,21 +78,9 @@ class Target:
                     dimension_names=column.dimensions,
                 )
 
-    def _make_folder(self) -> None:
-        """Make the folder of a store on this machine, or say what is wrong with its path."""
-        if "://" in self.url:
-            return
-        try:
-            os.makedirs(self.url, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"{self.name}: no store can be made here ({error.strerror}); choose a path in a "
-                "folder that you may write to"
-            ) from error
-
     def array(self, name: str) -> zarr.Array[Any]:
         """One of its arrays, to write to."""
-        with self._saying(f"open its array {name}"):
+        with saying(f"{self.name}: cannot open its array {name}"):
             return retrying(
                 lambda: zarr.open_array(
                     self.url, path=name, mode="r+", storage_options=self._options
@@ -103,41 +90,31 @@ class Target:
     def write(self, name: str, rows: RowRange, values: NDArray[Any]) -> None:
         """Write a range of rows of one array; whole chunks, so that writing again is harmless."""
         array = self.array(name)
-        with self._saying(f"write rows {rows.start} to {rows.stop - 1} of {name}"):
+        with saying(f"{self.name}: cannot write rows {rows.start} to {rows.stop - 1} of {name}"):
             retrying(lambda: array.__setitem__(slice(rows.start, rows.stop), values))
 
     def finish(self, names: tuple[str, ...], marks: Mapping[str, Any]) -> None:
         """Mark a store whose chunks all exist as complete, and record what it is."""
         for name in names:
             array = self.array(name)
-            with self._saying(f"list the chunks of {name}"):
+            with saying(f"{self.name}: cannot list the chunks of {name}"):
                 n_written: int = retrying(partial(getattr, array, "nchunks_initialized"))
             if n_written != array.nchunks:
                 raise DataError(
                     f"{self.name}: {n_written} of {array.nchunks} chunks of {name} were written; "
                     "write the rest before finishing the store"
                 )
-        with self._saying("mark the store as complete"):
+        with saying(f"{self.name}: cannot mark the store as complete"):
             retrying(lambda: self._mark({"complete": True, **marks}))
 
     def _mark(self, marks: Mapping[str, Any]) -> None:
         group = zarr.open_group(self.url, mode="r+", storage_options=self._options)
         group.attrs[MARKS] = dict(marks)
 
-    @contextlib.contextmanager
-    def _saying(self, what: str) -> Iterator[None]:
-        """Say where and what failed; storage has errors of many kinds."""
-        try:
-            yield
-        except Exception as error:
-            raise StreamhalfError(f"{self.name}: cannot {what}: {one_line(error)}") from error
-
     @property
     def _options(self) -> dict[str, Any] | None:
         """Storage options where they apply: Zarr takes none for a path."""
-        if self.storage_options and "://" in self.url:
-            return dict(self.storage_options)
-        return None
+        return dict(self.storage_options) if self.storage_options and self.is_remote else None
 
     def _replaces(self, overwrite: bool) -> bool:
         """Whether a store stands here and may go; refuse what stands here and may not.

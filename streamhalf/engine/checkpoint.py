@@ -107,8 +107,9 @@ class Checkpoint:
         return None
 
     def _load(self, saved: SavedPass, name: str, template: Any) -> tuple[Counted, PassRecord]:
-        expected = list(_leaves(template))
-        content = self._folder.read(saved.file, _largest_archive(expected))
+        expected = list(leaves(template))
+        largest = sum(array.nbytes for array in expected) + _OVERHEAD * (1 + len(expected))
+        content = self._folder.read(saved.file, largest)
         where = f"checkpoint: {self._folder.name}/{saved.file}"
         if content is None or hashlib.sha256(content).hexdigest() != saved.digest:
             raise DataError(f"{where} is missing or damaged; remove the folder and start anew")
@@ -122,7 +123,9 @@ class Checkpoint:
 
     def save(self, reduction: Reduction[Any, Any], counted: Counted, record: PassRecord) -> None:
         """Write a pass, then the manifest that names it."""
-        content = _pack(list(_leaves(counted.partial)))
+        buffer = io.BytesIO()
+        np.savez(buffer, *leaves(counted.partial))
+        content = buffer.getvalue()
         file = _file_name(len(self._passes))
         self._folder.write(file, content)
         digests = hashlib.sha256(content).hexdigest(), _digest_fields(reduction)
@@ -167,21 +170,21 @@ def _compare(name: str, saved: str, wanted: str) -> None:
         )
 
 
-def _leaves(value: Any) -> Iterator[NDArray[Any]]:
-    """The numbers of a partial, in a fixed order."""
+def leaves(value: Any) -> Iterator[NDArray[Any]]:
+    """All numbers in a partial or result, in a fixed order."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
-            yield from _leaves(getattr(value, field.name))
+            yield from leaves(getattr(value, field.name))
     elif isinstance(value, tuple | list):
         for item in value:
-            yield from _leaves(item)
+            yield from leaves(item)
     else:
         yield np.asarray(value)
 
 
 def _digest_fields(reduction: Reduction[Any, Any]) -> str:
     """Digest of all numbers that a reduction is made of: the edges of its slabs, for one."""
-    text = "".join(f"{leaf.shape}{leaf.tolist()!r}" for leaf in _leaves(reduction))
+    text = "".join(f"{leaf.shape}{leaf.tolist()!r}" for leaf in leaves(reduction))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -201,16 +204,6 @@ def _rebuild(template: Any, arrays: Iterator[NDArray[Any]]) -> Any:
 
 def _file_name(ordinal: int) -> str:
     return f"pass-{ordinal:03d}.npz"
-
-
-def _largest_archive(expected: list[NDArray[Any]]) -> int:
-    return sum(array.nbytes for array in expected) + _OVERHEAD * (1 + len(expected))
-
-
-def _pack(arrays: list[NDArray[Any]]) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, *arrays)
-    return buffer.getvalue()
 
 
 def _unpack(content: bytes, expected: list[NDArray[Any]], where: str) -> list[NDArray[Any]]:

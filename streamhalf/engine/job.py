@@ -6,7 +6,7 @@ partials in the same order, so equal items give equal bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -69,16 +69,13 @@ def merge(context: Any, combine: Callable[[Any, Any, Any], Any], parts: list[Cou
 
 
 class Engine(Protocol):
-    """Runs jobs; `n_threads` tasks share the memory of one worker."""
+    """Runs jobs, whose items may hold Dask Delayed objects if it is `lazy`."""
+
+    lazy: bool
 
     @property
     def n_threads(self) -> int:
-        """Tasks that run at once in one worker process."""
-        ...
-
-    @property
-    def lazy(self) -> bool:
-        """Whether items may hold Dask Delayed objects."""
+        """Tasks that run at once in one worker process, and share its memory."""
         ...
 
     def run(self, job: Job, on_progress: OnProgress) -> Counted:
@@ -86,27 +83,21 @@ class Engine(Protocol):
         ...
 
 
-def fold_tree(job: Job, parts: Iterable[Counted]) -> Counted:
+def fold_tree(job: Job, parts: Iterator[Counted]) -> Counted:
     """Combine a stream of partials in the fixed tree, holding only one path of it in memory."""
-    levels: list[list[Counted]] = []
+    n_items, height = len(job.items), 0
+    while job.split_every**height < n_items:
+        height += 1
 
-    def push(level: int, part: Counted) -> None:
-        if level == len(levels):
-            levels.append([])
-        levels[level].append(part)
-        if len(levels[level]) == job.split_every:
-            group, levels[level] = levels[level], []
-            push(level + 1, merge(job.context, job.combine, group))
+    def fold(level: int, n_parts: int) -> Counted:
+        """The partial of the next `n_parts` leaves."""
+        if level == 0:
+            return next(parts)
+        size = job.split_every ** (level - 1)
+        below = [fold(level - 1, min(size, n_parts - i)) for i in range(0, n_parts, size)]
+        return merge(job.context, job.combine, below)
 
-    for part in parts:
-        push(0, part)
-    level = 0
-    while level < len(levels) - 1:
-        if levels[level]:
-            group, levels[level] = levels[level], []
-            push(level + 1, merge(job.context, job.combine, group))
-        level += 1
-    return merge(job.context, job.combine, levels[-1])
+    return fold(height, n_items)
 
 
 def run_job(engine: Engine, job: Job, observer: Observer) -> Counted:

@@ -18,7 +18,8 @@ class SerialEngine:
 
         def leaves() -> Iterator[Counted]:
             for item, rows in zip(job.items, job.rows, strict=True):
-                yield job.leaf(job.context, item)
+                part = job.leaf(job.context, item)
                 on_progress(rows)
+                yield part
 
         return fold_tree(job, leaves())

@@ -83,21 +83,17 @@ def _connect(scheduler: str) -> Client:
     from distributed import Client
 
     try:
-        address = scheduler if "://" in scheduler else _read_address(scheduler)
+        address = scheduler
+        if "://" not in scheduler:  # a file; Dask itself starts a cluster here where it finds none
+            address = json.loads(Path(scheduler).read_text(encoding="utf-8"))["address"]
+            if not isinstance(address, str):
+                raise TypeError(f"address {address!r}")
         return Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, TimeoutError, ValueError, LookupError, TypeError) as error:
         raise StreamhalfError(
             f"scheduler: cannot reach {scheduler} within {_CONNECT_SECONDS} s "
             f"({type(error).__name__}); is `dask scheduler` running there?"
         ) from error
-
-
-def _read_address(file: str) -> str:
-    """The address in a scheduler file; Dask itself starts a cluster here where it finds none."""
-    address = json.loads(Path(file).read_text(encoding="utf-8"))["address"]
-    if not isinstance(address, str):
-        raise TypeError(f"address {address!r}")
-    return address
 
 
 def check_workers(client: Client) -> None:

@@ -192,12 +192,8 @@ def run_pass(
 def lazy_pass(plan: PassPlan) -> Delayed:
     """The pass's result as a Dask Delayed: compute several together, visualise, persist."""
     root = build_graph(plan.job(lazy=True)).delayed()
-    result: Delayed = delayed(_finalize, pure=False)(plan.reduction, root)
+    result: Delayed = delayed(plan.reduction.finalize, pure=False)(root.partial)
     return result
-
-
-def _finalize(reduction: Reduction[Any, Any], counted: Counted) -> Any:
-    return reduction.finalize(counted.partial)
 
 
 def _mib(nbytes: int) -> str:

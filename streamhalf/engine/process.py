@@ -22,22 +22,15 @@ once in 5 ms, and they need it dozens of times for a chunk."""
 
 def settle_worker() -> bool:
     """Settle a process that is a Dask worker, once and for good; whether this is one."""
-    if not _is_worker_process():
+    distributed = sys.modules.get("distributed")  # a worker has it; it takes a second to import
+    try:
+        address: str = distributed.get_worker().address if distributed else ""
+    except ValueError:  # no worker's thread
+        return False
+    if not address or address.startswith("inproc://"):  # a worker in the client's own process
         return False
     _settle()
     return True
-
-
-def _is_worker_process() -> bool:
-    """Whether this thread runs a task of a Dask worker that has a process of its own."""
-    distributed = sys.modules.get("distributed")  # a worker has it; it takes a second to import
-    if distributed is None:
-        return False
-    try:
-        address: str = distributed.get_worker().address
-    except ValueError:  # no worker's thread
-        return False
-    return not address.startswith("inproc://")  # a worker inside of the client's process
 
 
 @cache

@@ -11,7 +11,7 @@ from typing import Any
 from streamhalf.data.block import RowRange
 from streamhalf.data.source import Source
 from streamhalf.engine.checkpoint import Checkpoint
-from streamhalf.engine.job import Counted, Engine, run_job
+from streamhalf.engine.job import Engine, run_job
 from streamhalf.engine.plan import PassPlan, Tell, run_pass
 from streamhalf.errors import DataError
 from streamhalf.events import Observer, PassEnded, RunEnded, ignore
@@ -62,7 +62,8 @@ class Run:
         )
         if source.reader.defers_checks:
             self._note_parts(plan)
-        if saved := self._saved(name, source, reduction):
+        kept, ordinal = self.checkpoint, len(self.passes)
+        if kept and (saved := kept.load(ordinal, name, reduction, source.dim)):
             counted, record = saved
             if counted.n_rows != plan.n_rows:
                 raise DataError(
@@ -77,18 +78,10 @@ class Run:
             plan,
             memory_limit=self.memory_limit,
             observer=self.observer,
-            save=None if self.checkpoint is None else partial(self.checkpoint.save, reduction),
+            save=partial(kept.save, reduction) if kept else None,
         )
         self.passes.append(record)
         return result
-
-    def _saved(
-        self, name: str, source: Source, reduction: Reduction[Any, Any]
-    ) -> tuple[Counted, PassRecord] | None:
-        """What the checkpoint holds of the next pass, if anything."""
-        if self.checkpoint is None:
-            return None
-        return self.checkpoint.load(len(self.passes), name, reduction, source.dim)
 
     def close(self) -> None:
         """Hold what was read in parts only against its checksums, then say how the run ended."""

@@ -29,6 +29,8 @@ HOLE_ATOM = 3.0
 SPIKE_SHARE = 0.1
 SPIKE_HALF_WIDTH = 0.005
 
+_FACES = np.array([-math.sqrt(3), math.sqrt(3), 0, 0, 0, 0])
+
 _LOG2_CELL_ROWS = 14
 _LOG2_CELL_VALUES = 20  # wide rows: a cell stays at 8 MiB, down to 64 rows
 _LOG2_LEAST_CELL_ROWS = 6
@@ -88,9 +90,9 @@ class Cell:
             return self.generator.standard_normal(size, dtype=np.float32)
         return self.generator.standard_normal(size)
 
-    def signs(self) -> NDArray[np.int8]:
-        """One fair sign for each row."""
-        return _to_signs(self.generator.integers(0, 2, self.n_rows, dtype=np.int8))
+    def signs(self, shape: tuple[int, ...]) -> NDArray[np.int8]:
+        """Fair signs."""
+        return 2 * self.generator.integers(0, 2, shape, dtype=np.int8) - 1
 
 
 def cell_rows(dim: int) -> int:
@@ -108,7 +110,7 @@ def cell_generator(seed: int, stream: int, number: int) -> np.random.Generator:
 
 def draw_features(marginal: Marginal, cell: Cell) -> Features:
     """Draw the rows of a cell: the same cell gives the same bits."""
-    return _LAWS[marginal](cell)
+    return _LAWS[marginal](cell).astype(cell.dtype, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,37 +164,8 @@ def spike_law() -> SpikeLaw:
     return SpikeLaw(gaussian=math.sqrt(squared * (1 - r)), sign=math.sqrt(squared * r))
 
 
-def _to_signs(bits: NDArray[np.int8]) -> NDArray[np.int8]:
-    return 2 * bits - 1
-
-
 def _gaussian(cell: Cell) -> Features:
     return cell.normals(len(cell.v))
-
-
-def _student_t(cell: Cell) -> Features:
-    to_unit_variance = math.sqrt((STUDENT_T_DOF - 2) / STUDENT_T_DOF)
-    X = cell.generator.standard_t(STUDENT_T_DOF, cell.shape) * to_unit_variance
-    return X.astype(cell.dtype)
-
-
-def _laplace(cell: Cell) -> Features:
-    return cell.generator.laplace(0.0, math.sqrt(0.5), cell.shape).astype(cell.dtype)
-
-
-def _uniform(cell: Cell) -> Features:
-    edge = math.sqrt(3)
-    return cell.generator.uniform(-edge, edge, cell.shape).astype(cell.dtype)
-
-
-def _rademacher(cell: Cell) -> Features:
-    bits = cell.generator.integers(0, 2, cell.shape, dtype=np.int8)
-    return _to_signs(bits).astype(cell.dtype)
-
-
-def _gauss_hermite(cell: Cell) -> Features:
-    faces = np.array([-math.sqrt(3), math.sqrt(3), 0, 0, 0, 0], dtype=cell.dtype)
-    return faces[cell.generator.integers(0, len(faces), cell.shape, dtype=np.uint8)]
 
 
 def _mixture(cell: Cell) -> Features:
@@ -204,10 +177,6 @@ def _mixture(cell: Cell) -> Features:
 def _correlated(cell: Cell) -> Features:
     common = math.sqrt(EQUICORRELATION) * cell.normals(1)
     return common + math.sqrt(1 - EQUICORRELATION) * _gaussian(cell)
-
-
-def _shifted(cell: Cell) -> Features:
-    return _gaussian(cell) + SHIFT
 
 
 def _low_rank(cell: Cell) -> Features:
@@ -227,13 +196,14 @@ def _hole(cell: Cell) -> Features:
     size = np.where(
         cell.generator.random(cell.n_rows) < law.atom_share, HOLE_ATOM, -law.scale * ndtri(upper)
     )
-    return _with_margins(cell, size * cell.signs())
+    return _with_margins(cell, size * cell.signs((cell.n_rows,)))
 
 
 def _spike(cell: Cell) -> Features:
     law = spike_law()
     position = cell.generator.uniform(-SPIKE_HALF_WIDTH, SPIKE_HALF_WIDTH, cell.n_rows)
-    bulk = law.gaussian * cell.generator.standard_normal(cell.n_rows) + law.sign * cell.signs()
+    bulk = law.gaussian * cell.generator.standard_normal(cell.n_rows)
+    bulk += law.sign * cell.signs((cell.n_rows,))
     in_spike = cell.generator.random(cell.n_rows) < SPIKE_SHARE
     return _with_margins(cell, np.where(in_spike, position, bulk))
 
@@ -246,16 +216,21 @@ def _with_margins(cell: Cell, wanted: NDArray[np.float64]) -> Features:
     return X
 
 
-_LAWS: dict[Marginal, Callable[[Cell], Features]] = {
+_LAWS: dict[Marginal, Callable[[Cell], NDArray[Any]]] = {
     Marginal.GAUSSIAN: _gaussian,
-    Marginal.STUDENT_T: _student_t,
-    Marginal.LAPLACE: _laplace,
-    Marginal.UNIFORM: _uniform,
-    Marginal.RADEMACHER: _rademacher,
-    Marginal.GAUSS_HERMITE: _gauss_hermite,
+    Marginal.STUDENT_T: lambda cell: (
+        cell.generator.standard_t(STUDENT_T_DOF, cell.shape)
+        * math.sqrt((STUDENT_T_DOF - 2) / STUDENT_T_DOF)
+    ),
+    Marginal.LAPLACE: lambda cell: cell.generator.laplace(0.0, math.sqrt(0.5), cell.shape),
+    Marginal.UNIFORM: lambda cell: cell.generator.uniform(-math.sqrt(3), math.sqrt(3), cell.shape),
+    Marginal.RADEMACHER: lambda cell: cell.signs(cell.shape),
+    Marginal.GAUSS_HERMITE: lambda cell: _FACES.astype(cell.dtype)[
+        cell.generator.integers(0, len(_FACES), cell.shape, dtype=np.uint8)
+    ],
     Marginal.MIXTURE: _mixture,
     Marginal.CORRELATED: _correlated,
-    Marginal.SHIFTED: _shifted,
+    Marginal.SHIFTED: lambda cell: _gaussian(cell) + SHIFT,
     Marginal.LOW_RANK: _low_rank,
     Marginal.HOLE: _hole,
     Marginal.SPIKE: _spike,

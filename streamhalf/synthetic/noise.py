@@ -124,27 +124,6 @@ def _normalise(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return x / math.sqrt(math.fsum(x * x))
 
 
-def _never(rows: CleanRows) -> Scores:
-    return np.full(len(rows.margin), math.inf)
-
-
-def _random(rows: CleanRows) -> Scores:
-    return rows.uniforms
-
-
-def _near(rows: CleanRows) -> Scores:
-    distance: Scores = np.abs(rows.margin)
-    return distance
-
-
-def _far(rows: CleanRows) -> Scores:
-    return -_near(rows)
-
-
-def _chow(rows: CleanRows) -> Scores:
-    return -rows.labels * margins(rows.X, rows.u)
-
-
 def _wedge(rows: CleanRows) -> Scores:
     side = margins(rows.X, rows.u)
     inside = (rows.margin > 0) & (side < 0)
@@ -155,10 +134,10 @@ def _wedge(rows: CleanRows) -> Scores:
 
 
 _SCORES: dict[Noise, Callable[[CleanRows], Scores]] = {
-    Noise.NONE: _never,
-    Noise.RANDOM: _random,
-    Noise.NEAR: _near,
-    Noise.FAR: _far,
-    Noise.CHOW: _chow,
+    Noise.NONE: lambda rows: np.full(len(rows.margin), math.inf),
+    Noise.RANDOM: lambda rows: rows.uniforms,
+    Noise.NEAR: lambda rows: np.abs(rows.margin),
+    Noise.FAR: lambda rows: -np.abs(rows.margin),
+    Noise.CHOW: lambda rows: -rows.labels * margins(rows.X, rows.u),
     Noise.WEDGE: _wedge,
 }

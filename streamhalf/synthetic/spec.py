@@ -70,24 +70,20 @@ class SyntheticSpec:
     def __post_init__(self) -> None:
         """Refuse values that cannot be drawn."""
         for name, kind in (("marginal", Marginal), ("noise", Noise)):
-            choices = tuple(member.value for member in kind)
-            _require_choice(name, getattr(self, name), choices)
+            _require_choice(name, getattr(self, name), tuple(kind))
             object.__setattr__(self, name, kind(getattr(self, name)))
         _require_choice("planted", self.planted, DIRECTIONS)
         _require_choice("dtype", self.dtype, DTYPES)
         require_integer("rows", self.rows, 1)
         require_integer("dim", self.dim, 1)
         require_integer("seed", self.seed, 0, 2**64 - 1)
-        self._check_dim()
-        self._check_rate()
-
-    def _check_dim(self) -> None:
         for name, law in (("marginal", self.marginal), ("noise", self.noise)):
             if self.dim < law.min_dim:
                 raise UsageError(
                     f"dim: {self.dim} is too small for {name} '{law}'; it needs at least "
                     f"{law.min_dim}; raise dim or choose another {name}"
                 )
+        self._check_rate()
 
     def _check_rate(self) -> None:
         limit = self.noise.max_rate

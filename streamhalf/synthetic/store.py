@@ -28,7 +28,7 @@ def create_store(
         Column("y", (spec.rows,), step, "int8", 0, ("row",)),
     )
     target.create(columns, {"synthetic": to_json(spec)}, overwrite=overwrite)
-    return _split(RowRange(0, spec.rows), step)
+    return RowRange(0, spec.rows).split(step)
 
 
 def write_rows(target: Target, spec: SyntheticSpec, planted: Planted, row_range: RowRange) -> int:
@@ -40,7 +40,7 @@ def write_rows(target: Target, spec: SyntheticSpec, planted: Planted, row_range:
             f"chunks of {step} rows; two writers of one chunk would undo each other"
         )
     n_flipped = 0
-    for chunk in _split(row_range, step):
+    for chunk in row_range.split(step):
         rows = generate(spec, planted, chunk)
         target.write("X", chunk, rows.X)
         target.write("y", chunk, rows.y)
@@ -57,8 +57,3 @@ def finish_store(target: Target, spec: SyntheticSpec, planted: Planted, n_flippe
         "n_flipped": n_flipped,
     }
     target.finish(("X", "y"), marks)
-
-
-def _split(rows: RowRange, step: int) -> tuple[RowRange, ...]:
-    starts = range(rows.start, rows.stop, step)
-    return tuple(RowRange(start, min(start + step, rows.stop)) for start in starts)

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-
-def leaves(value: Any) -> list[NDArray[Any]]:
-    """All numbers in a partial or result, in a fixed order."""
-    if dataclasses.is_dataclass(value):
-        return [a for f in dataclasses.fields(value) for a in leaves(getattr(value, f.name))]
-    if isinstance(value, tuple | list):
-        return [a for item in value for a in leaves(item)]
-    return [np.asarray(value)]
+from streamhalf.engine.checkpoint import leaves as leaves
 
 
 def assert_close(left: Any, right: Any, *, scale: float) -> None:

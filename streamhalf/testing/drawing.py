@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -42,7 +43,13 @@ def chunkings(draw: st.DrawFn, n_rows: int) -> list[slice]:
 
 def cut(block: Block, pieces: list[slice]) -> list[Block]:
     """The block in pieces."""
-    return [Block(block.X[p], block.y[p], block.rows[p]) for p in pieces]
+    return [block.cut(piece) for piece in pieces]
+
+
+def fold(reduction: Any, block: Block, pieces: list[slice]) -> Any:
+    """The partial of the block, combined from left to right of those of its pieces."""
+    parts = (reduction.map(piece) for piece in cut(block, pieces))
+    return functools.reduce(reduction.combine, parts, reduction.empty(block.dim))
 
 
 def for_drawn_blocks(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import itertools
 import pickle
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ import numpy as np
 from streamhalf.data.block import Block
 from streamhalf.reductions.base import Reduction
 from streamhalf.testing.comparing import assert_close, assert_identical, leaves, scale_of
-from streamhalf.testing.drawing import DIMS, at_dimension, cut, for_drawn_blocks
+from streamhalf.testing.drawing import DIMS, at_dimension, cut, fold, for_drawn_blocks
 
 _SPARE_NBYTES = 64
 """A few counters beside the arrays need not be planned for."""
@@ -63,18 +62,16 @@ def empty_is_neutral(reduction: Any, block: Block, pieces: list[slice]) -> None:
 def combine_is_associative(reduction: Any, block: Block, pieces: list[slice]) -> None:
     """From left to right or from right to left, up to rounding."""
     parts = [reduction.map(piece) for piece in cut(block, pieces)]
-    left = _fold(reduction, block.dim, parts)
-    right = functools.reduce(
-        lambda a, b: reduction.combine(b, a), reversed(parts), reduction.empty(block.dim)
-    )
+    left, right = fold(reduction, block, pieces), reduction.empty(block.dim)
+    for part in reversed(parts):
+        right = reduction.combine(part, right)
     assert_close(left, right, scale=scale_of(left))
 
 
 def any_chunking_equals_one_chunk(reduction: Any, block: Block, pieces: list[slice]) -> None:
     """Up to rounding."""
     whole = reduction.map(block)
-    parts = _fold(reduction, block.dim, [reduction.map(piece) for piece in cut(block, pieces)])
-    assert_close(parts, whole, scale=scale_of(whole))
+    assert_close(fold(reduction, block, pieces), whole, scale=scale_of(whole))
 
 
 def nothing_is_mutated(reduction: Any, block: Block, pieces: list[slice]) -> None:
@@ -109,10 +106,9 @@ def partial_size_is_as_planned(reduction: Any, block: Block, pieces: list[slice]
 
 def rows_used_are_counted(reduction: Any, block: Block, pieces: list[slice]) -> None:
     """None of no rows, never more than there are, and the same whatever the chunking."""
-    parts = [reduction.map(piece) for piece in cut(block, pieces)]
-    used = [reduction.rows_used(part) for part in parts]
+    used = sum(reduction.rows_used(reduction.map(piece)) for piece in cut(block, pieces))
     assert reduction.rows_used(reduction.empty(block.dim)) == 0
-    assert reduction.rows_used(_fold(reduction, block.dim, parts)) == sum(used) <= block.n_rows
+    assert reduction.rows_used(fold(reduction, block, pieces)) == used <= block.n_rows
 
 
 def finalize_takes_any_partial(reduction: Any, block: Block, pieces: list[slice]) -> None:
@@ -132,7 +128,3 @@ LAWS: tuple[Callable[[Any, Block, list[slice]], None], ...] = (
     rows_used_are_counted,
     finalize_takes_any_partial,
 )
-
-
-def _fold(reduction: Any, dim: int, parts: list[Any]) -> Any:
-    return functools.reduce(reduction.combine, parts, reduction.empty(dim))

@@ -37,12 +37,10 @@ def check_row_map(
     ----------
     row_map
         The map, or a function that makes one for a number of features.
-    dims
-        Numbers of features that it is checked with.
     through_origin
         Draw only planes through the origin, for a map that keeps no others.
-    max_examples
-        How many blocks of rows, each with a chunking, it is checked on.
+    dims, max_examples
+        As of `check_reduction`.
     """
     n_judged = 0
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.records import Judgement, Outcome, Stage, from_json, to_json
 from streamhalf.testers.base import Context, Tester
+from streamhalf.testing.drawing import fold
 
 _ROWS = 20_000
 _DIM = 3
@@ -48,19 +51,8 @@ def _contexts() -> list[Context]:
         Stage.UPDATE: {"frame": Frame(plane, 0.5)},
         Stage.FINAL: {"candidates": (plane,)},
     }
-    return [
-        Context(
-            stage=stage,
-            config=RunConfig(),
-            dim=_DIM,
-            n_rows=_ROWS,
-            total_rows=_ROWS,
-            eps=_EPS,
-            tau=_TAU,
-            **known,
-        )
-        for stage, known in stages.items()
-    ]
+    rows = partial(Context, config=RunConfig(), dim=_DIM, n_rows=_ROWS, total_rows=_ROWS)
+    return [rows(stage=stage, eps=_EPS, tau=_TAU, **known) for stage, known in stages.items()]
 
 
 def _check_pass(tester: Tester, context: Context) -> None:
@@ -86,9 +78,6 @@ def _check_pass(tester: Tester, context: Context) -> None:
 
 def _judge(tester: Tester, block: Block, *, n_pieces: int) -> tuple[Judgement, ...]:
     reduction = tester.needs()
-    total = reduction.empty(block.dim)
-    for rows in np.array_split(np.arange(block.n_rows), n_pieces):
-        piece = slice(rows[0], rows[-1] + 1)
-        part = reduction.map(Block(block.X[piece], block.y[piece], block.rows[piece]))
-        total = reduction.combine(total, part)
+    edges = np.linspace(0, block.n_rows, n_pieces + 1, dtype=int)
+    total = fold(reduction, block, [slice(a, b) for a, b in itertools.pairwise(edges)])
     return tester.judge(reduction.finalize(total), n_seen=_ROWS)

@@ -13,7 +13,7 @@ import streamhalf
 from streamhalf import DataError, UsageError, open_source
 from streamhalf.cli import main
 from streamhalf.data import inspection
-from streamhalf.data.inspection import inspect_store
+from streamhalf.data.inspection import inspect
 from streamhalf.records import LabelsAreBits
 from tests.conftest import StoreWriter, make_rows
 
@@ -120,7 +120,7 @@ def test_inspect__refuses_what_it_cannot_open(write_store: StoreWriter) -> None:
     with pytest.raises(DataError, match="no array named 'features'"):
         streamhalf.inspect(path, features="features")
     with pytest.raises(UsageError, match="store: Group given; inspect takes a path or URL"):
-        inspect_store(zarr.open_group(str(path), mode="r"))
+        inspect(zarr.open_group(str(path), mode="r"))
 
 
 def advice_of(path: Path) -> str:

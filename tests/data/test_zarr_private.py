@@ -15,7 +15,7 @@ import zarrs
 from zarr.codecs import Crc32cCodec
 
 from streamhalf.data.block import RowRange
-from streamhalf.data.stored import UnlabelledReader
+from streamhalf.data.stored import ZarrReader
 from streamhalf.data.zarr_private import (
     are_whole_shards,
     chunk_file,
@@ -99,7 +99,7 @@ def test_are_whole_shards__parts_and_the_last_shard_are_left_to_zarr(
     rows = RowRange(start, stop)
     assert not are_whole_shards(array, rows)
     flip_byte(chunk_file(array, (start // 8, 0)))
-    reader = UnlabelledReader(array)
+    reader = ZarrReader(array, None, parts=False)
     with pytest.raises(DataError, match="checksum does not fit"):
         reader.read(rows)
     narrow = make(tmp_path / "narrow", shape=(8, 1), shards=(8, 2))
