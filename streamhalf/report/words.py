@@ -1,4 +1,4 @@
-"""Sentences about results: each is a macro of templates/words.txt.j2, whoever shows it."""
+"""Sentences about results: each is a macro of a template in templates/, whoever shows it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from streamhalf.report.jinja import macro
 TAU = "probability of a wrong statement"
 """What tau is, wherever it is named."""
 
+_CAPTIONS = "captions.txt.j2"
 
-def _say(name: str) -> Callable[..., str]:
+
+def _say(name: str, file: str = "words.txt.j2") -> Callable[..., str]:
     """The sentences of a macro, a line for each."""
-    write = macro("words.txt.j2", name, TAU=TAU)
+    write = macro(file, name, TAU=TAU)
 
     def say(*values: Any, **named: Any) -> str:
         parts = (" ".join(part.split()) for part in write(*values, **named).split("\n\n"))
@@ -40,12 +42,12 @@ rejection_sentence = _say("rejection_sentence")
 evidence_sentence = _say("evidence_sentence")
 evidence_features = _say("evidence_features")
 first_moment_sentence = _say("first_moment_sentence")
-evidence_caption = _say("evidence_caption")
-rows_caption = _say("rows_caption")
-slab_distance = _say("slab_distance")
-moment_caption = _say("moment_caption")
-plan_sentence = _say("plan_sentence")
-plan_details = _say("plan_details")
+evidence_caption = _say("evidence_caption", _CAPTIONS)
+rows_caption = _say("rows_caption", _CAPTIONS)
+slab_distance = _say("slab_distance", _CAPTIONS)
+moment_caption = _say("moment_caption", _CAPTIONS)
+plan_sentence = _say("plan_sentence", _CAPTIONS)
+plan_details = _say("plan_details", _CAPTIONS)
 remedy = _say("remedy")
 through = _say("through")
 
