@@ -18,6 +18,7 @@ NAMES = sorted(
 
 def test_templates__are_all_there() -> None:
     assert NAMES == [
+        "captions.txt.j2",
         "live.html.j2",
         "parts.html.j2",
         "report.html.j2",
