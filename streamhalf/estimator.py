@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from functools import partial
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,14 +102,9 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             setattr(self, name, value)
 
     # where scikit-learn, and whoever asks for help, finds the names and defaults
-    __init__.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
-            *(
-                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
-                for name, value in _DEFAULTS.items()
-            ),
-        ]
+    __init__.__signature__ = Signature(  # type: ignore[attr-defined]
+        [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)]
+        + [Parameter(key, Parameter.KEYWORD_ONLY, default=said) for key, said in _DEFAULTS.items()]
     )
 
     def fit(

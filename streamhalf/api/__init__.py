@@ -3,11 +3,9 @@
 from streamhalf.api.running import make_config, open_run
 from streamhalf.api.runs import certify, fit, lazy, plan, test, verify
 from streamhalf.api.stores import diagnostics, predict, report, synth
-from streamhalf.api.weights import as_halfspace
 from streamhalf.data.inspection import inspect
 
 __all__ = [
-    "as_halfspace",
     "certify",
     "diagnostics",
     "fit",
