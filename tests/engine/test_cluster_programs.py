@@ -155,15 +155,15 @@ def test_tls__comes_from_the_settings_of_dask(
 def test_worker__short_of_memory_is_a_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Chunks of 64 MiB decode to more than the worker has; its nanny ends it, again and again."""
+    """A chunk of 256 MiB is more than the worker has; its nanny ends it, again and again."""
     path = tmp_path / "wide.zarr"
-    spec: dict[str, Any] = {"rows": 1 << 19, "dim": 32, "marginal": "gaussian", "noise": "none"}
-    streamhalf.synth(path, chunk_rows=1 << 19, scheduler="serial", **spec)
+    spec: dict[str, Any] = {"rows": 1 << 21, "dim": 32, "marginal": "gaussian", "noise": "none"}
+    streamhalf.synth(path, chunk_rows=1 << 21, scheduler="serial", **spec)
     monkeypatch.setattr("streamhalf.engine.cluster._STUCK_SECONDS", PATIENCE / 2)
     with open_cluster(tmp_path, n_workers=0) as small:
-        small.add_worker("--memory-limit", "170MiB", nanny=True)
+        small.add_worker("--memory-limit", "260MiB", nanny=True)
         with pytest.raises(StreamhalfError, match=r"pass 'moments': .*memory.*--resume"):
-            streamhalf.test(path, scheduler=small.address, degree=2)
+            streamhalf.test(path, scheduler=small.address, degree=2, memory_limit=4 << 30)
 
 
 def test_cluster_job__fits_and_leaves_nothing_behind(
