@@ -23,7 +23,8 @@ def render_table() -> str:
             if setting.group == group:
                 flag = f" (`{setting.flag}`)" if setting.flag else ""
                 default = f"`{setting.shown_default}`" if setting.shown_default else ""
-                lines.append(f"| `{name}`{flag} | {default} | {setting.limits} | {setting.help} |")
+                said = setting.help.replace("|", "\\|")
+                lines.append(f"| `{name}`{flag} | {default} | {setting.limits} | {said} |")
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from streamhalf import Verdict
+from streamhalf import Outcome, Verdict
+from streamhalf.report.words import fit_sentence
 
 PAGE = Path(__file__).parents[1] / "docs" / "contributing.md"
 
@@ -24,8 +25,13 @@ def test_contributing__blocks_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(found) >= 3
     for block in found:
         exec(compile(block, PAGE.name, "exec"), names)
-    assert names["result"].verdict is Verdict.REJECTED
-    assert "heavy rows" in {one.tester for one in names["result"].testers}
+    result = names["result"]
+    assert result.verdict is Verdict.REJECTED
+    outcomes = {one.tester: one.outcome for one in result.testers}
+    assert outcomes["heavy rows"] is Outcome.REJECTED
+    assert outcomes["largest moment"] is Outcome.PASSED
+    assert result.position.kind == "mirrored"
+    assert "speaks against these rows" in fit_sentence(result)
 
 
 def test_contributing__the_walk_names_what_exists() -> None:

@@ -171,16 +171,16 @@ def test_first__evidence_names_moments_by_their_variables() -> None:
 
 
 def test_first__positions() -> None:
-    assert read_fit(first("fit-accepted")).position.kind is Position.STORED
+    assert read_fit(first("fit-accepted")).position.kind == Position.STORED
     whitened = read_fit(first("fit-whitened")).position
-    assert whitened.kind is Position.ISOTROPIC
+    assert whitened.kind == Position.ISOTROPIC
     old = content_of("fit-whitened")["whitening"]
     assert list(whitened.centre) == old["mean"]
     assert [list(row) for row in whitened.matrix] == old["matrix"]
     X, _ = rows_of("fit-whitened")
     np.testing.assert_allclose(whitened.centre, X.mean(axis=0), rtol=1e-9)
     certificate = read_result(first("certificate"))
-    assert certificate.position.kind is Position.ISOTROPIC
+    assert certificate.position.kind == Position.ISOTROPIC
 
 
 def test_first__advice_is_a_code() -> None:
@@ -194,7 +194,7 @@ def test_first__a_result_of_test_is_told_and_fits_todays_record() -> None:
     with pytest.raises(DataError, match=r"test\.json: this is a result of test; give the file"):
         read_result(first("test"))
     found = from_json(MomentTestResult, upgrade(content_of("test")))
-    assert found.position.kind is Position.STORED
+    assert found.position.kind == Position.STORED
     assert [one.tester for one in found.testers] == [
         "largest moment",
         "second moment",

@@ -58,6 +58,7 @@ def fit(
     *,
     unverified: bool = False,
     testers: tuple[type[Tester], ...] = TESTERS,
+    row_map: RowMap | None = None,
 ) -> FitResult:
     """Learn a halfspace, and test on the way whether it can be trusted.
 
@@ -70,18 +71,20 @@ def fit(
         even for that, learn without any test.
     testers
         What the rows are asked.
+    row_map
+        The position to work in, instead of the configured one.
     """
     if config.mode == "strict":
         raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)
-    plan = plan_for_rows(source.n_rows, source.dim, config)
+    plan = plan_for_rows(source.n_rows, source.dim, config, testers)
     if unverified and plan.required_rows > source.n_rows:
         config = replace(config, rows="reuse")
-        plan = plan_for_rows(source.n_rows, source.dim, config)
+        plan = plan_for_rows(source.n_rows, source.dim, config, testers)
     if plan.required_rows > source.n_rows:
         return answer_few_rows(run, source, plan, config, unverified=unverified)
     if config.certificate_degree != 0:
         require_room(source.dim, config.memory_limit)
-    row_map = estimate_position(run, source, config)
+    row_map = row_map or estimate_position(run, source, config)
     state = localize(run, source, row_map, Localization(plan, config, source.blocks, testers))
     return assemble(
         run,

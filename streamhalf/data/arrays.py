@@ -21,9 +21,11 @@ class ArrayReader(Reader):
     labels: NDArray[Any]
 
     def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Views of the rows."""
+        """Views of the rows, which nobody can write through."""
         window = slice(rows.start, rows.stop)
-        return self.features[window], self.labels[window]
+        X, y = self.features[window], self.labels[window]
+        X.flags.writeable = y.flags.writeable = False
+        return X, y
 
     def prefetch(self, rows: RowRange) -> bool:
         """They are here."""

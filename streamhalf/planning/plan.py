@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
 
 from streamhalf.config import LARGEST_EPS, SMALLEST_EPS, RunConfig
 from streamhalf.data.source import BLOCK_NBYTES
 from streamhalf.engine.plan import TASK_COPIES
 from streamhalf.errors import UsageError
+from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.monomials import count_monomials
+from streamhalf.kernels.plane import Plane
 from streamhalf.planning.strict import refuse_strict
 from streamhalf.records import PassBudget, PlanRecord, Split, Stage
-from streamhalf.testers import TESTERS, Context, Panel
+from streamhalf.testers import TESTERS, Context, Panel, Tester
 from streamhalf.testers.moments import WIDE_DIM
 from streamhalf.testers.slab_mass import finest_half_count
+
+Testers: TypeAlias = tuple[type[Tester], ...]
 
 FIRST_DELTA = 0.5
 PAPER_FIRST_DELTA = 0.01
@@ -102,7 +109,7 @@ def scales(eps: float, *, adaptive: bool) -> tuple[float, ...]:
     return tuple(found)
 
 
-def plan_for_eps(eps: float, dim: int, config: RunConfig) -> RunPlan:
+def plan_for_eps(eps: float, dim: int, config: RunConfig, testers: Testers = TESTERS) -> RunPlan:
     """The fewest rows with which every tester is conclusive at scale eps."""
     adaptive = config.schedule == "adaptive"
     deltas = scales(eps, adaptive=adaptive)
@@ -119,35 +126,36 @@ def plan_for_eps(eps: float, dim: int, config: RunConfig) -> RunPlan:
         final_rows=0,
         max_updates=len(deltas) + _SPARE_UPDATES,
     )
-    moments = max(_moment_rows(plan, config), _ROWS_PER_FEATURE * dim)
+    least = _ROWS_PER_FEATURE * dim
+    accepted = max(least, _rows_needed(plan, Stage.UPDATE, config, testers))
     spare = _SPARE_UPDATES / deltas[0]
     plan = replace(
         plan,
-        initial_rows=moments,
-        accepted_rows=moments,
-        update_rows=math.ceil(moments * (sum(1 / delta for delta in deltas) + spare)),
-        final_rows=Panel.of(TESTERS, plan.context(Stage.FINAL, config)).rows_needed(),
+        initial_rows=max(least, _rows_needed(plan, Stage.INITIAL, config, testers)),
+        accepted_rows=accepted,
+        update_rows=math.ceil(accepted * (sum(1 / delta for delta in deltas) + spare)),
+        final_rows=_rows_needed(plan, Stage.FINAL, config, testers),
     )
     return replace(plan, n_rows=plan.required_rows)
 
 
-def plan_for_rows(n_rows: int, dim: int, config: RunConfig) -> RunPlan:
+def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = TESTERS) -> RunPlan:
     """The smallest eps that `n_rows` rows can judge (or the configured one), all rows dealt out.
 
     Where the rows do not suffice the plan's `required_rows` exceeds `n_rows`.
     """
     if config.eps != "auto":
-        plan = plan_for_eps(float(config.eps), dim, config)
+        plan = plan_for_eps(float(config.eps), dim, config, testers)
         return _spread_surplus(plan, n_rows, config, most=4.0)
-    largest = plan_for_eps(LARGEST_EPS, dim, config)
+    largest = plan_for_eps(LARGEST_EPS, dim, config, testers)
     if largest.required_rows > n_rows:
         return replace(largest, n_rows=n_rows)
     low, high = SMALLEST_EPS, LARGEST_EPS
     while high / low > 1.01:
         middle = math.sqrt(low * high)
-        enough = plan_for_eps(middle, dim, config).required_rows <= n_rows
+        enough = plan_for_eps(middle, dim, config, testers).required_rows <= n_rows
         low, high = (low, middle) if enough else (middle, high)
-    plan = plan_for_eps(_round_up(high), dim, config)
+    plan = plan_for_eps(_round_up(high), dim, config, testers)
     return _spread_surplus(plan, n_rows, config, most=math.inf)
 
 
@@ -191,14 +199,17 @@ def make_plan(*, dim: int, n_rows: int | None, row_nbytes: int, config: RunConfi
     )
 
 
-def _moment_rows(plan: RunPlan, config: RunConfig) -> int:
-    """Rows that the testers of an update must accept."""
-    context = plan.context(Stage.INITIAL, config)
-    if plan.dim <= WIDE_DIM:
-        return Panel.of(TESTERS, context).rows_needed()
-    in_full = replace(context, config=replace(config, degree=2))
-    on_sketch = replace(context, dim=WIDE_DIM)
-    return max(Panel.of(TESTERS, one).rows_needed() for one in (in_full, on_sketch))
+def _rows_needed(plan: RunPlan, stage: Stage, config: RunConfig, testers: Testers) -> int:
+    """Rows that make the testers of a pass conclusive: of an update, accepted ones."""
+    context = plan.context(stage, config)
+    if stage is Stage.UPDATE:
+        axis = Plane(np.eye(1, plan.dim)[0])
+        context = replace(context, frame=Frame(axis, plan.deltas[-1]))
+    contexts = [context]
+    if stage is not Stage.FINAL and plan.dim > WIDE_DIM:
+        in_full = replace(context, config=replace(config, degree=2))
+        contexts = [in_full, replace(context, dim=WIDE_DIM)]
+    return max(Panel.of(testers, one).rows_needed() for one in contexts)
 
 
 def _spread_surplus(plan: RunPlan, n_rows: int, config: RunConfig, *, most: float) -> RunPlan:

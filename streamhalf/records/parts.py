@@ -193,14 +193,14 @@ class CertificateRecord(Record, frozen=True):
 class PositionRecord(Record, frozen=True):
     """The row map of a run: rows of the isotropic position are matrix·(x - centre)."""
 
-    kind: Position = Position.STORED
+    kind: str = Position.STORED.value
     centre: tuple[float, ...] = ()
     matrix: tuple[tuple[float, ...], ...] = ()
 
     @property
     def whitened(self) -> bool:
         """Whether features are mixtures of the stored ones, about their mean."""
-        return self.kind is Position.ISOTROPIC
+        return self.kind == Position.ISOTROPIC
 
 
 class HeldOutRecord(Record, frozen=True):

@@ -86,7 +86,9 @@ def question(tester: str) -> str:
 
 
 def failure_words(tester: str) -> str:
-    """What it means when a tester fails, and what to do."""
+    """What it means when a tester fails, and what to do; of a guest among testers, that it did."""
+    if tester not in WORDS:
+        return f"Tester “{tester}” speaks against these rows."
     return f"{WORDS[tester].failure} {WORDS[tester].remedy}"
 
 

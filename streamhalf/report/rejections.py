@@ -17,7 +17,7 @@ from streamhalf.records import (
     Outcome,
     Stage,
 )
-from streamhalf.testers import WORDS
+from streamhalf.testers.acceptance import AcceptanceTester
 from streamhalf.testers.moments import MomentTester
 
 MOMENTS, _EXTRA = "largest moment", "quadratics"
@@ -82,9 +82,10 @@ def advise(result: FitResult | MomentTestResult) -> Advice | None:
     if leading is None:
         return None
     tester = leading.tester
-    if leading.stage is Stage.UPDATE:
+    of_moments = tester in MomentTester.words
+    if leading.stage is Stage.UPDATE and (of_moments or tester == AcceptanceTester.name):
         return Advice(Remedy.LOOK_AT_SMALL_MARGINS, tester)
-    if tester in WORDS and tester not in MomentTester.words:
+    if not of_moments:
         return Advice(Remedy.AS_TESTER_SAYS, tester)
     rejected = (one for one in result.testers if one.outcome is Outcome.REJECTED)
     telling = next((one for one in rejected if one.tester == MOMENTS), leading)

@@ -22,7 +22,10 @@ def make_block(n_rows: int, dim: int, seed: int, dtype: str = "float64") -> Bloc
     rng = np.random.default_rng(seed)
     X = (rng.standard_t(6, (n_rows, dim)) @ rng.standard_normal((dim, dim)) + 0.5).astype(dtype)
     y = np.where(rng.random(n_rows) < 0.6, 1, -1).astype(np.int8)
-    return Block(X, y, np.arange(n_rows, dtype=np.int64))
+    block = Block(X, y, np.arange(n_rows, dtype=np.int64))
+    for array in (block.X, block.y, block.rows):
+        array.setflags(write=False)  # whoever writes into a block is found out at once
+    return block
 
 
 @st.composite

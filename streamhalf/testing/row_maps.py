@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from streamhalf.data.block import Block
 from streamhalf.data.positions import RowMap
 from streamhalf.kernels.plane import Plane
+from streamhalf.records import PositionRecord, from_json, to_json
 from streamhalf.testing.comparing import assert_identical
 from streamhalf.testing.drawing import DIMS, at_dimension, cut, for_drawn_blocks
 
@@ -30,8 +31,9 @@ def check_row_map(
     """Raise an AssertionError if the row map breaks a law.
 
     Rows stay as many, with their numbers, and labels stay ±1; any chunking gives the same bits;
-    nothing is mutated; the map pickles; and no row changes sides: a plane gets the same rows wrong
-    before (`pull_back`) and after, wherever its margin is no mere rounding.
+    nothing is mutated; the map pickles and comes back from its record; and no row changes sides: a
+    plane gets the same rows wrong before (`pull_back`) and after, wherever its margin is no mere
+    rounding.
 
     Parameters
     ----------
@@ -59,6 +61,8 @@ def check_row_map(
         assert_identical(again.apply(block), mapped)
         assert again.record == example.record
         n_judged += _check_sides(example, block, mapped, through_origin=through_origin)
+        remade = type(example).from_record(from_json(PositionRecord, to_json(example.record)))
+        np.testing.assert_array_equal(remade.apply(block).X, mapped.X, "made from its record")
 
     for_drawn_blocks(check, dims=dims, max_examples=max_examples)
     assert n_judged > 0, "every margin was rounding: no side was looked at"
@@ -69,6 +73,7 @@ def _check_rows(mapped: Block, block: Block) -> None:
     assert mapped.X.shape[0] == len(mapped.y) == block.n_rows
     assert np.isfinite(mapped.X).all(), "a feature is not finite"
     assert np.isin(mapped.y, (-1, 1)).all(), "a label is not ±1"
+    assert (mapped.X.dtype, mapped.y.dtype) == (block.X.dtype, block.y.dtype), "another precision"
 
 
 def _check_sides(example: Any, block: Block, mapped: Block, *, through_origin: bool) -> int:

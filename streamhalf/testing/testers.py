@@ -71,6 +71,8 @@ def _check_pass(tester: Tester, context: Context) -> None:
     for one in judgements:
         assert one.tester in tester.words, f"no words for {one.tester!r}"
         assert one.outcome is not Outcome.REJECTED, f"{one.tester} rejects rows of N(0, I)"
+        numbers = (one.statistic, one.limit, one.null_quantile)
+        assert np.isfinite(numbers).all(), f"{one.tester}: a number is not finite"
         known = one.outcome is not Outcome.INCONCLUSIVE or one.rows_needed is not None
         assert known, f"{one.tester} cannot tell, and not how many rows it takes either"
         assert from_json(Judgement, to_json(one)) == one

@@ -154,7 +154,7 @@ def test_fit__another_position_is_estimated_first_and_comes_back() -> None:
     moved = X * [2.0, 0.5] + [3.0, -1.0]
     result, _ = fit((moved, y), whiten=True, certificate_degree=2)
     assert result.passes[0].name == "whitening"
-    assert result.position.kind is Position.ISOTROPIC
+    assert result.position.kind == Position.ISOTROPIC
     assert result.halfspace.plane.errors(moved, y) / N_ROWS == pytest.approx(0.05, abs=0.01)
     assert result.certificate.error == result.halfspace.plane.errors(moved, y) / N_ROWS
 

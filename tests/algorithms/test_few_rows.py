@@ -75,7 +75,7 @@ def test_few_rows__unverified_in_another_position() -> None:
     moved = X * [4.0, 0.25] + [10.0, -1.0]
     found, passes = answer((moved, y), unverified=True, whiten=True)
     assert passes == ["whitening", "unverified"]
-    assert found.position.kind is Position.ISOTROPIC
+    assert found.position.kind == Position.ISOTROPIC
     np.testing.assert_allclose(found.position.centre, moved.mean(axis=0))
     # about x1 / 4 + 4 x2 >= 10 / 4 - 4; 5% of the labels are wrong
     wrong = found.halfspace.plane.errors(moved, y)

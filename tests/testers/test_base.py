@@ -169,12 +169,11 @@ def test_tester__gaussian_rows_are_not_rejected_and_others_are(stage: Stage) -> 
 
 @pytest.mark.parametrize("stage", PASSES)
 def test_tester__is_asked_where_it_says_it_is(stage: Stage) -> None:
-    names = [tester.name for tester in Panel.of(TESTERS, make_context(stage)).testers]
-    assert (
-        names
-        == {
-            Stage.INITIAL: ["moments", "exchangeable chunks"],
-            Stage.UPDATE: ["acceptance", "moments"],
-            Stage.FINAL: ["slab mass", "slab covariance"],
-        }[stage]
-    )
+    names = {tester.name for tester in Panel.of(TESTERS, make_context(stage)).testers}
+    ours = {
+        Stage.INITIAL: {"moments", "exchangeable chunks"},
+        Stage.UPDATE: {"acceptance", "moments"},
+        Stage.FINAL: {"slab mass", "slab covariance"},
+    }
+    assert names >= ours[stage]
+    assert not names & (set().union(*ours.values()) - ours[stage])

@@ -60,6 +60,12 @@ class InPlace(Sum):
         return left
 
 
+class Overwriting(Sum):
+    def map(self, block: Block) -> Any:
+        np.abs(block.X, out=block.X)
+        return super().map(block)
+
+
 class Unpicklable(Sum):
     def __reduce__(self) -> Any:
         raise TypeError("never")
@@ -93,6 +99,7 @@ def test_check_reduction__passes_what_is_right() -> None:
         (Difference(), "combine_is_associative|any_chunking_equals_one_chunk"),
         (Mean(), "any_chunking_equals_one_chunk"),
         (InPlace(), "nothing_is_mutated"),
+        (Overwriting(), "empty_is_neutral"),
         (Unpicklable(), "partials_and_reductions_pickle"),
         (Greedy(), "partial_size_is_as_planned"),
         (Boastful(), "rows_used_are_counted"),

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.records import PositionRecord
 from streamhalf.testing import check_row_map
 
 
@@ -33,9 +34,13 @@ class Scaled:
         normal, moved = plane.normal / self.scale, plane.normal @ self.centre
         return SimpleNamespace(normal=normal, threshold=plane.threshold - moved)
 
+    @classmethod
+    def from_record(cls, record: PositionRecord) -> Any:
+        return cls(np.array(record.centre), np.array(record.matrix[0]))
+
     @property
-    def record(self) -> Any:
-        return self.centre.tolist(), self.scale.tolist()
+    def record(self) -> PositionRecord:
+        return PositionRecord("scaled", tuple(self.centre.tolist()), (tuple(self.scale.tolist()),))
 
 
 class Reflected(Scaled):
@@ -49,6 +54,17 @@ class Reflected(Scaled):
         return plane
 
     push = pull_back
+
+
+class Forgetful(Scaled):
+    @classmethod
+    def from_record(cls, record: PositionRecord) -> Any:
+        return cls(np.zeros(len(record.centre)), np.ones(len(record.centre)))
+
+
+class Widening(Scaled):
+    def apply(self, block: Block) -> Block:
+        return replace(super().apply(block), X=block.X.astype(np.float64))
 
 
 class Mutating(Scaled):
@@ -110,7 +126,9 @@ def test_check_row_map__passes_what_is_right() -> None:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        (Mutating, "not equal"),
+        (Mutating, "read-only"),
+        (Forgetful, "made from its record"),
+        (Widening, "another precision"),
         (ByChunk, "X: chunked|changed sides"),
         (Dropping, "row numbers"),
         (Doubting, "a label is not ±1"),
@@ -122,7 +140,7 @@ def test_check_row_map__passes_what_is_right() -> None:
     ],
 )
 def test_check_row_map__finds_what_is_wrong(kind: type[Scaled], words: str) -> None:
-    with pytest.raises((AssertionError, TypeError), match=words):
+    with pytest.raises((AssertionError, TypeError, ValueError), match=words):
         check_row_map(lambda dim: example(kind, dim))
 
 

@@ -3,14 +3,19 @@
 from streamhalf.data.positions.base import RowMap
 from streamhalf.data.positions.identity import Identity
 from streamhalf.data.positions.isotropic import Isotropic
-from streamhalf.records import Position, PositionRecord
+from streamhalf.errors import DataError
+from streamhalf.records import PositionRecord
 
 ROW_MAPS: tuple[type[RowMap], ...] = (Identity, Isotropic)
 
 
 def row_map(record: PositionRecord) -> RowMap:
     """The map that a record describes."""
-    return Identity() if record.kind is Position.STORED else Isotropic.from_record(record)
+    for kind in ROW_MAPS:
+        if kind.kind == record.kind:
+            return kind.from_record(record)
+    known = ", ".join(kind.kind for kind in ROW_MAPS)
+    raise DataError(f"position: {record.kind!r} is unknown; expected one of {known}")
 
 
 __all__ = ["ROW_MAPS", "Identity", "Isotropic", "RowMap", "row_map"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import ClassVar, Protocol, Self
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
@@ -16,6 +16,14 @@ class RowMap(Protocol):
     out, with its row numbers (so a map may draw from them), whatever the chunking; a plane that
     comes back through `pull_back` gets the same rows wrong.
     """
+
+    kind: ClassVar[str]
+    """What records call it."""
+
+    @classmethod
+    def from_record(cls, record: PositionRecord) -> Self:
+        """The map that a record of this kind describes."""
+        ...
 
     def apply(self, block: Block) -> Block:
         """The rows in this position, mutating nothing."""
@@ -31,5 +39,5 @@ class RowMap(Protocol):
 
     @property
     def record(self) -> PositionRecord:
-        """The map as plain numbers, from which `row_map` makes it again."""
+        """The map as plain numbers, from which `from_record` makes it again."""
         ...

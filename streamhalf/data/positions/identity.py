@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import PositionRecord
+from streamhalf.records import Position, PositionRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Changes nothing."""
+
+    kind: ClassVar[str] = Position.STORED.value
+
+    @classmethod
+    def from_record(cls, record: PositionRecord) -> Self:
+        """No numbers are needed."""
+        return cls()
 
     def apply(self, block: Block) -> Block:
         """The block itself."""
@@ -28,4 +36,4 @@ class Identity:
     @property
     def record(self) -> PositionRecord:
         """No numbers are needed."""
-        return PositionRecord()
+        return PositionRecord(self.kind)

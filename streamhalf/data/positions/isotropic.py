@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,8 @@ class Isotropic:
     mean: NDArray[np.float64]
     matrix: NDArray[np.float64]
 
+    kind: ClassVar[str] = Position.ISOTROPIC.value
+
     @classmethod
     def from_moments(
         cls, mean: NDArray[np.float64], covariance: NDArray[np.float64], *, strict: bool = True
@@ -68,7 +71,7 @@ class Isotropic:
         return cls(mean, inverse_root / scale)
 
     @classmethod
-    def from_record(cls, record: PositionRecord) -> Isotropic:
+    def from_record(cls, record: PositionRecord) -> Self:
         """The map from plain numbers."""
         mean, matrix = np.array(record.centre), np.array(record.matrix)
         if matrix.shape != (len(mean), len(mean)) or not np.isfinite(matrix).all():
@@ -99,7 +102,7 @@ class Isotropic:
     def record(self) -> PositionRecord:
         """Mean and matrix as plain numbers."""
         rows = tuple(tuple(row) for row in self.matrix.tolist())
-        return PositionRecord(Position.ISOTROPIC, tuple(self.mean.tolist()), rows)
+        return PositionRecord(self.kind, tuple(self.mean.tolist()), rows)
 
 
 def _involved(null: NDArray[np.float64]) -> str:

@@ -142,7 +142,7 @@ def test_record__makes_the_same_map_again() -> None:
     assert isinstance(again, Isotropic)
     np.testing.assert_array_equal(again.apply(block).X, isotropic.apply(block).X)
     assert again.record == isotropic.record
-    assert isotropic.record.kind is Position.ISOTROPIC
+    assert isotropic.record.kind == Position.ISOTROPIC
 
 
 def test_from_record__refuses_a_matrix_that_does_not_fit() -> None:
