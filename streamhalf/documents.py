@@ -11,6 +11,7 @@ import numpy as np
 
 from streamhalf.errors import DataError
 from streamhalf.files import write_text
+from streamhalf.names import one_line
 from streamhalf.records import (
     CertifyResult,
     FitResult,
@@ -25,6 +26,7 @@ from streamhalf.records.first_version import upgrade
 from streamhalf.records.results import content_digest
 
 _LARGEST_RECORD = 64 << 20
+_MOST_DIGITS = 20
 
 _KINDS: dict[type[Any], tuple[str, str, str]] = {
     FitResult: ("streamhalf-fit-2", "streamhalf-fit-1", "a result of fit"),
@@ -81,7 +83,10 @@ def _read_kind(path: str | os.PathLike[str], *wanted: type[Any]) -> Any:
             )
         if schema == today:
             return from_json(kind, content, where=where)
-        found = from_json(kind, upgrade(content), where=where)
+        try:
+            found = from_json(kind, upgrade(content), where=where)
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{where}: not as version 0.1 wrote it: {one_line(error)}") from error
         # a document that was as its run wrote it stays one in its new form
         return seal(found) if content_digest(content) == content.get("digest") else found
     return from_json(wanted[0], content, where=where)
@@ -135,10 +140,20 @@ def _read_json(path: str | os.PathLike[str]) -> Any:
             text = file.read(_LARGEST_RECORD + 1)
         if len(text) > _LARGEST_RECORD:
             raise DataError(f"{name}: more than {_LARGEST_RECORD} characters; not a result file")
-        return json.loads(text)
+        return json.loads(text, parse_constant=_refuse, parse_int=_parse_int)
     except IsADirectoryError as error:
         raise DataError(f"{name}: this is a folder; a result file (JSON) is needed here") from error
     except OSError as error:
         raise DataError(f"{name}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{name}: not JSON: {' '.join(str(error).split())}") from error
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"{word} is no number that a result holds")
+
+
+def _parse_int(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)

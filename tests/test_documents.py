@@ -384,6 +384,8 @@ DAMAGED: dict[str, tuple[str | bytes, str]] = {
     "cut": ('{"schema": "streamhalf-fit-1", "verd', r"bad\.json: not JSON"),
     "binary": (b"\x80\x04\x95pickle", r"bad\.json: not JSON"),
     "deep": ("[" * 100_000, r"bad\.json: not JSON"),
+    "no number": ('{"schema": "streamhalf-fit-2", "eps": NaN}', r"bad\.json: not JSON: NaN is no"),
+    "too large": (f'{{"seed": {"9" * 400}}}', r"bad\.json: not JSON: a number of 400 digits"),
     "a list": ("[1]", r"bad\.json: expected object, got \[1\]"),
     "no schema": ("{}", r"bad\.json: object missing required field"),
     "another schema": ('{"schema": "other"}', r"bad\.json\.schema: .*'other'"),
@@ -397,6 +399,25 @@ def test_read__damaged_files_are_named(name: str, tmp_path: Path) -> None:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(DataError, match=message):
         read_result(path)
+
+
+ODD: dict[str, tuple[tuple[Any, ...], Any]] = {
+    "stop": (("stopped_because",), "noise dominates at delta abc"),
+    "advice": (("certificate",), {"advice": "about ,, rows"}),
+    "remark": (("testers", 0, "remark"), "eta z"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_read__odd_words_of_a_first_document_are_told(name: str, tmp_path: Path) -> None:
+    (*path, last), value = ODD[name]
+    content = content_of("fit-accepted")
+    target: Any = content
+    for key in path:
+        target = target[key]
+    target[last] = value
+    with pytest.raises(DataError, match=r"bad\.json: not as version 0\.1 wrote it: ValueError"):
+        read_result(write(tmp_path / "bad.json", content))
 
 
 PLACES: dict[str, tuple[tuple[Any, ...], Any, str]] = {
@@ -443,11 +464,11 @@ def test_read__another_kind_is_told() -> None:
         read_fit(first("certificate"))
 
 
-def test_read__a_number_that_is_none_breaks_the_seal(tmp_path: Path) -> None:
+def test_read__a_number_that_is_none_is_refused(tmp_path: Path) -> None:
     new = to_json(read_fit(first("fit-accepted")))
     for value in (float("nan"), float("inf")):
         path = write(tmp_path / "new.json", new | {"eps": value})
-        with pytest.raises(DataError, match="the file was changed after fit wrote it"):
+        with pytest.raises(DataError, match="is no number that a result holds"):
             read_model(path)
 
 

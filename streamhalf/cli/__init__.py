@@ -36,10 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except StreamhalfError as error:
-        print(f"streamhalf: error: {error}", file=sys.stderr)
+        print(f"streamhalf: error: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print(f"streamhalf: interrupted{on_interrupt}", file=sys.stderr)
+        print(f"streamhalf: interrupted{printable(on_interrupt)}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         silence_output()

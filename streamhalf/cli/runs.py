@@ -143,5 +143,5 @@ def report(
     if target.exists() and source.exists() and target.samefile(source):
         raise UsageError(f"out: {str(target)!r} is the result file itself; name another file")
     api.report(read_result(source), target)
-    print(f"wrote {target}")
+    print(f"wrote {public_name(str(target))}")
     return 0

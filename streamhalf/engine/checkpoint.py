@@ -13,7 +13,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.lib import format as npy
@@ -27,6 +27,7 @@ from streamhalf.records import PassRecord, Record, from_json, to_json
 from streamhalf.reductions.base import Reduction
 
 MANIFEST = "manifest.json"
+SCHEMA: Final = "streamhalf-checkpoint-2"
 _LARGEST_MANIFEST = 16 << 20
 _OVERHEAD = 4096  # more than the headers of one array in an archive
 
@@ -44,7 +45,7 @@ class SavedPass(Record, frozen=True):
 class Manifest(Record, frozen=True, kw_only=True):
     """What the folder holds, and of which run; with more memory its later passes may differ."""
 
-    schema: Literal["streamhalf-checkpoint-2"] = "streamhalf-checkpoint-2"
+    schema: Literal["streamhalf-checkpoint-2"] = SCHEMA
     identity: str
     memory_limit: int
     passes: tuple[SavedPass, ...]
@@ -145,6 +146,12 @@ class Checkpoint:
             data = json.loads(content)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{where} is not JSON; remove the folder and start anew") from error
+        schema = data.get("schema") if isinstance(data, dict) else None
+        if str(schema).startswith("streamhalf-checkpoint-") and schema != SCHEMA:
+            raise UsageError(
+                f"{where} is of another version of streamhalf; go on with that one, or start anew "
+                "in another folder"
+            )
         manifest = from_json(Manifest, data, where=where)
         for i, saved in enumerate(manifest.passes):
             if saved.file != _file_name(i):

@@ -335,7 +335,7 @@ def scramble(data: Any, number: float) -> Any:
     return number if isinstance(data, float) else data
 
 
-@pytest.mark.parametrize("number", [0.0, -1.0, 1e308, -1e308, 1e-300, math.inf, -math.inf])
+@pytest.mark.parametrize("number", [0.0, -1.0, 1e308, -1e308, 1e-300])
 @pytest.mark.parametrize("name", EVERY)
 def test_page__survives_any_number(
     results: Results, tmp_path: Path, name: str, number: float
