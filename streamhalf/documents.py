@@ -22,22 +22,18 @@ from streamhalf.records import (
     seal,
     to_json,
 )
-from streamhalf.records.first_version import upgrade
+from streamhalf.records.first_version import SCHEMAS, upgrade
 from streamhalf.records.results import content_digest
 
 _LARGEST_RECORD = 64 << 20
 _MOST_DIGITS = 20
 
-_KINDS: dict[type[Any], tuple[str, str, str]] = {
-    FitResult: ("streamhalf-fit-2", "streamhalf-fit-1", "a result of fit"),
-    CertifyResult: (
-        "streamhalf-certificate-2",
-        "streamhalf-certificate-1",
-        "a certificate (what certify writes)",
-    ),
-    MomentTestResult: ("streamhalf-test-2", "streamhalf-test-1", "a result of test"),
+_KINDS: dict[str, tuple[type[Any], str]] = {
+    "streamhalf-fit-2": (FitResult, "a result of fit"),
+    "streamhalf-certificate-2": (CertifyResult, "a certificate (what certify writes)"),
+    "streamhalf-test-2": (MomentTestResult, "a result of test"),
 }
-"""For each kind its schema today and in version 0.1, and what it is called."""
+"""By schema, what a document is."""
 
 
 def write_json(path: str | os.PathLike[str], record: Any) -> None:
@@ -72,24 +68,24 @@ def read_result(path: str | os.PathLike[str]) -> FitResult | CertifyResult:
 def _read_kind(path: str | os.PathLike[str], *wanted: type[Any]) -> Any:
     """Read a result of one of the kinds that are wanted."""
     content, where = _read_json(path), os.fspath(path)
-    schema = content.get("schema") if isinstance(content, dict) else None
-    for kind, (today, before, words) in _KINDS.items():
-        if schema not in (today, before):
-            continue
-        if kind not in wanted:
-            commands = " or ".join("fit" if one is FitResult else "certify" for one in wanted)
-            raise DataError(
-                f"{where}: this is {words}; give the file that {commands} wrote with --json"
-            )
-        if schema == today:
-            return from_json(kind, content, where=where)
-        try:
-            found = from_json(kind, upgrade(content), where=where)
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{where}: not as version 0.1 wrote it: {one_line(error)}") from error
-        # a document that was as its run wrote it stays one in its new form
-        return seal(found) if content_digest(content) == content.get("digest") else found
-    return from_json(wanted[0], content, where=where)
+    schema = str(content.get("schema")) if isinstance(content, dict) else ""
+    found = _KINDS.get(SCHEMAS.get(schema, schema))
+    if found is None:
+        return from_json(wanted[0], content, where=where)
+    kind, words = found
+    if kind not in wanted:
+        commands = " or ".join("fit" if one is FitResult else "certify" for one in wanted)
+        raise DataError(
+            f"{where}: this is {words}; give the file that {commands} wrote with --json"
+        )
+    if schema not in SCHEMAS:
+        return from_json(kind, content, where=where)
+    try:
+        result = from_json(kind, upgrade(content), where=where)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{where}: not as version 0.1 wrote it: {one_line(error)}") from error
+    # a document that was as its run wrote it stays one in its new form
+    return seal(result) if content_digest(content) == content.get("digest") else result
 
 
 def read_weights(path: str | os.PathLike[str]) -> Halfspace:

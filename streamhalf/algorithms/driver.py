@@ -158,13 +158,7 @@ def _one_class(
 def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
     """Judge the moments of all rows."""
     row_map = estimate_position(run, source, config)
-    tester = MomentTester(
-        dim=source.dim,
-        degree=config.degree,
-        moment_tolerance=config.moment_tolerance,
-        spectral_tolerance=config.spectral_tolerance,
-        tau=config.tau,
-    )
+    tester = MomentTester.configured(config, source.dim, tau=config.tau)
     result = run.reduce("moments", source, Mapped(tester.needs(), row_map))
     judgements = tester.judge(result, n_seen=source.n_rows)
     for judgement in judgements:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamhalf.config import RunConfig
 from streamhalf.kernels.hermite import gaussian_monomial_mean
 from streamhalf.kernels.monomials import (
     count_monomials,
@@ -88,14 +89,18 @@ class MomentTester:
         """Wherever a vector is learned."""
         if context.stage is Stage.FINAL:
             return None
-        config = context.config
+        tester = cls.configured(context.config, context.dim, tau=cls.share * context.tau)
+        return replace(tester, directions=context.directions)
+
+    @classmethod
+    def configured(cls, config: RunConfig, dim: int, *, tau: float) -> Self:
+        """With the degree and the tolerances of a configuration."""
         return cls(
-            dim=context.dim,
+            dim=dim,
             degree=config.degree,
             moment_tolerance=config.moment_tolerance,
             spectral_tolerance=config.spectral_tolerance,
-            tau=cls.share * context.tau,
-            directions=context.directions,
+            tau=tau,
         )
 
     @property
