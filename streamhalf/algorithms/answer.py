@@ -42,24 +42,36 @@ def assemble(
     notices: tuple[Notice, ...],
 ) -> FitResult:
     """Verdict, halfspace, error and candidates from the final state."""
-    stop = state.stop or Stop(StopReason.TESTER_REJECTED)
-    eps = _tested_eps(plan, state, stop)
-    settled = not (stop.reason.unfinished and config.eps != "auto" and eps > plan.eps)
+    asked = None if config.eps == "auto" else float(config.eps)
+    error = held_out_error(state, config.tau)
+    supported = promises(state.steps)
+    promise = best_promise(supported, error=error.empirical if error else 0.0, asked=asked)
     ratio = None if certificate is None else certificate.ratio
-    tested = decide(state.judgements, settled=settled)
-    verdict = decide(state.judgements, settled=settled, ratio=ratio, max_ratio=config.max_ratio)
+    tested = decide(state.judgements, settled=promise is not None)
+    verdict = decide(
+        state.judgements, settled=promise is not None, ratio=ratio, max_ratio=config.max_ratio
+    )
     if verdict is not tested and config.max_ratio is not None:
         notices = (*notices, RatioNotReached(config.max_ratio, ratio))
+    stop = state.stop or Stop(StopReason.TESTER_REJECTED)
+    if promise is None and asked is not None:
+        reached = min((one.eps for one in supported), default=None)
+        notices = (*notices, EpsNotReached(asked, reached, noise=stop.reason.is_noise))
+    rows = None
+    if tested is Verdict.INCONCLUSIVE and not (stop.reason.is_noise and supported):
+        rows = _rows_needed(plan, state)
     return FitResult(
         verdict=verdict,
         halfspace=halfspace_of(state, row_map),
-        error=held_out_error(state, config.tau),
-        eps=eps,
+        error=error,
+        eps=plan.eps if promise is None else promise.eps,
         tau=config.tau,
         seed=config.seed,
         opt=None if certificate is None else certificate.opt,
         ratio=ratio,
-        rows_needed=_rows_needed(plan, state) if tested is Verdict.INCONCLUSIVE else None,
+        constant=None if promise is None else promise.constant,
+        promises=supported,
+        rows_needed=rows,
         split=state.split,
         position=row_map.record,
         stop=stop,
@@ -93,21 +105,15 @@ def held_out_error(state: LocalizationState, tau: float) -> ErrorRecord | None:
     return ErrorRecord(errors / max(1, n_rows), upper, n_rows)
 
 
-def _tested_eps(plan: RunPlan, state: LocalizationState, stop: Stop) -> float:
-    # noise that stopped the updates at delta hides angles up to delta: error delta / 2 at most
-    eps = max(plan.eps, (stop.delta or 0.0) / 2)
-    return max(eps, state.tested_delta) if stop.reason.unfinished else eps
-
-
 def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:
     """Scale the whole plan by what the hungriest tester, or the updates not made, lack."""
     factors = [
         judgement.rows_needed / max(1, judgement.n_rows)
         for judgement in state.judgements
-        if judgement.outcome is Outcome.INCONCLUSIVE and judgement.rows_needed is not None
+        if judgement.rows_needed is not None and judgement.role in (Role.REQUIRED, Role.REFINEMENT)
     ]
-    untested = (delta for delta in plan.deltas if delta < state.tested_delta)
-    missing = sum(plan.accepted_rows / delta for delta in untested)
+    reached = min((step.delta for step in state.steps), default=1.0)
+    missing = sum(plan.accepted_rows / delta for delta in plan.deltas if delta < reached)
     factors.append(1 + missing / max(1, plan.update_rows))
     return math.ceil(max(factors) * max(plan.required_rows, plan.n_rows))
 
@@ -139,7 +145,7 @@ def _measurements(plan: RunPlan, state: LocalizationState) -> DiagnosticsRecord 
     return DiagnosticsRecord(
         feature_moments=tuple(tuple(row) for row in moments.feature_moments().tolist()),
         pair_moments=tuple(tuple(row) for row in pairs),
-        slab_width=plan.eps,
+        slab_width=plan.slab_eps,
         slab_counts=tuple(final.slab_counts[chosen].tolist()) if final else (),
         eigen_edges=tuple(final.edges.tolist()) if final else (),
         eigenvalues=tuple(final.eigenvalues[chosen].tolist()) if final else (),

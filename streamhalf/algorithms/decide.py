@@ -22,8 +22,8 @@ def decide(
     judgements
         Of all testers.
     settled
-        Whether the question that was asked could be answered: enough rows for a first pass, and
-        every scale down to the eps that was asked for.
+        Whether the question that was asked could be answered: some scale was tested, down to the
+        eps that was asked for.
     ratio, max_ratio
         The certified ratio U/L (None: no bound above 0), and the largest that is wanted.
     promise

@@ -85,7 +85,8 @@ def fit(
     if config.certificate_degree != 0:
         require_room(source.dim, config.memory_limit)
     row_map = row_map or estimate_position(run, source, config)
-    state = localize(run, source, row_map, Localization(plan, config, source.blocks, testers))
+    algorithm = Localization(plan, config, deal_for(source, plan, config), testers)
+    state = localize(run, source, row_map, algorithm)
     return assemble(
         run,
         source,
@@ -117,7 +118,7 @@ def localize(
             run.observer(TesterJudged(judgement))
         if state.final is not None and state.chosen is not None:
             counts = tuple(state.final.slab_counts[state.chosen].tolist())
-            run.observer(SlabsMeasured(algorithm.plan.eps, counts))
+            run.observer(SlabsMeasured(algorithm.plan.slab_eps, counts))
     return state
 
 

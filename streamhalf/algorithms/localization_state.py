@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from streamhalf import records
+from streamhalf.algorithms.path_tests import StepOutcome
 from streamhalf.algorithms.wedge_bound import WedgeOutcome
+from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.planning.deal import Share
 from streamhalf.planning.plan import FIRST_DELTA
@@ -43,7 +45,8 @@ class Candidate:
 class LocalizationState:
     """Everything that the next pass depends on.
 
-    `stage` is what to do next; what the testers said is `outcome`.
+    `stage` is what to do next; what the testers said is `outcome`. `frames` are those of the
+    updates that were made, `steps` what the final pass said about them.
     """
 
     stage: Stage
@@ -51,15 +54,21 @@ class LocalizationState:
     cursor: int = 0
     delta: float = FIRST_DELTA
     repeats: int = 0
-    n_updates: int = 0
-    tested_delta: float = 1.0
+    frames: tuple[Frame, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     judgements: tuple[Judgement, ...] = ()
     stop: Stop | None = None
+    n_batches: int = 0
     batches: tuple[WedgeOutcome, ...] = ()
+    steps: tuple[StepOutcome, ...] = ()
     final: WedgeOutcome | None = None
     held_out: Share | None = None
     moments: MomentsResult | None = None
+
+    @property
+    def n_updates(self) -> int:
+        """Updates that were made."""
+        return len(self.frames)
 
     @property
     def outcome(self) -> Outcome:
@@ -108,23 +117,14 @@ def stop(
     return replace(state, stage=Stage.FINAL, stop=Stop(reason, delta))
 
 
-def stop_if_rejected(state: LocalizationState) -> LocalizationState:
-    """A rejection ends the run; anything else leaves it as it is."""
-    if state.outcome is not Outcome.REJECTED:
-        return state
-    return replace(state, stage=Stage.DONE, stop=Stop(StopReason.TESTER_REJECTED))
-
-
-def of_pass(judgements: tuple[Judgement, ...], stage: Stage, name: str) -> tuple[Judgement, ...]:
-    """The judgements of a pass, under its name."""
-    return tuple(records.replace(one, pass_name=name, stage=stage) for one in judgements)
-
-
-def as_refinement(judgements: tuple[Judgement, ...]) -> tuple[Judgement, ...]:
-    """Below the tested scale a tester can still reject, but its doubts do not count."""
+def as_early(judgements: tuple[Judgement, ...], stage: Stage, name: str) -> tuple[Judgement, ...]:
+    """The judgements of a learning pass, under its name: warnings, unless they are advice."""
     return tuple(
-        records.replace(one, outcome=Outcome.NOT_JUDGED, role=Role.REFINEMENT)
-        if one.outcome is Outcome.INCONCLUSIVE
-        else one
+        records.replace(
+            one,
+            pass_name=name,
+            stage=stage,
+            role=one.role if one.role is Role.ADVISORY else Role.EARLY,
+        )
         for one in judgements
     )

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from streamhalf.config import LARGEST_EPS, SMALLEST_EPS, RunConfig
-from streamhalf.data.source import BLOCK_NBYTES
-from streamhalf.engine.plan import TASK_COPIES
-from streamhalf.errors import UsageError
 from streamhalf.kernels.frame import Frame
-from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
-from streamhalf.planning.strict import refuse_strict
-from streamhalf.records import PassBudget, PlanRecord, Split, Stage
+from streamhalf.planning import budget
+from streamhalf.records import Split, Stage
 from streamhalf.testers import TESTERS, Context, Panel, Tester
-from streamhalf.testers.moments import WIDE_DIM
-from streamhalf.testers.slab_mass import finest_half_count
+from streamhalf.testers.moments import WIDE_DIM, MomentTester
+from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.wedge import WedgeTester
 
 Testers: TypeAlias = tuple[type[Tester], ...]
+
+_FEW_ROWS = 1 << 20
+"""So few rows are drawn one by one over the whole store: reading it in every pass costs nothing."""
 
 FIRST_DELTA = 0.5
 PAPER_FIRST_DELTA = 0.01
 _SPARE_UPDATES = 6
-_ROWS_PER_FEATURE = 100
+_MOST_DEEPER = 6
+"""Scales below the tested ones that updates may go on to, where the rows allow."""
+
+_LEARNING_ROWS, _ROWS_PER_FEATURE = 1_000, 200
+"""An update accepts 1,000 rows and 200 for each feature: a Chow direction within about 0.09 in the
+frame, a quarter of the step that halves the scale."""
+
+_LARGEST_FIRST_SHARE, _FIRST_ROWS = 64, 1 << 17
+"""A 64th of the rows, 2^17 at most, costs a first pass nothing and says more about their order."""
+
+_SPARE = 1.05
+"""A scale accepts a few per cent of rows less than expected now and then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,17 +51,26 @@ class RunPlan:
     n_rows, dim, eps, tau
         Of the run; every tester is conclusive at scale eps with these budgets.
     split
-        How passes share the rows.
+        How learning passes share the rows.
     adaptive
         Whether delta halves only after a small step, starting at 1/2.
-    initial_rows, final_rows
-        Rows of the first and the last pass.
+    initial_rows
+        Rows of the first pass.
     accepted_rows
         Rows an update should accept: it reads accepted_rows / delta.
     update_rows
         Rows of all updates together.
+    final_rows
+        Rows that are held out for the final pass.
+    tested_rows
+        Accepted rows that make the tests of a step conclusive; those of quadratics among them
+        where `quadratics` is true.
     max_updates
-        Updates at most; tau is shared over so many passes.
+        Updates at most; tau is shared over so many steps.
+    finest_delta
+        The scale at which learning ends: 2 eps, or that halved a few times where there are rows.
+    wedge_eps, slab_eps
+        The finest scales at which the wedge bound and the mass of slabs can be tested.
     """
 
     n_rows: int
@@ -61,80 +83,102 @@ class RunPlan:
     accepted_rows: int
     update_rows: int
     final_rows: int
+    tested_rows: int
+    quadratics: bool
     max_updates: int
+    finest_delta: float
+    wedge_eps: float
+    slab_eps: float
+
+    @property
+    def learning_rows(self) -> int:
+        """Rows of the first pass and all updates."""
+        if self.split is Split.REUSE:
+            return max(self.initial_rows, math.ceil(self.accepted_rows / self.finest_delta))
+        return self.initial_rows + self.update_rows
 
     @property
     def required_rows(self) -> int:
         """Rows the data set must have."""
-        if self.split is Split.REUSE:
-            last = min(self.deltas)
-            return max(self.initial_rows, math.ceil(self.accepted_rows / last), self.final_rows)
-        return self.initial_rows + self.update_rows + self.final_rows
+        return self.learning_rows + self.final_rows
+
+    @property
+    def held_out(self) -> float:
+        """Share of all rows that is held out for the final pass."""
+        return self.final_rows / max(1, self.n_rows)
 
     @property
     def deltas(self) -> tuple[float, ...]:
-        """The scales of a run without repetitions, down to eps / 2."""
-        return scales(self.eps, adaptive=self.adaptive)
-
-    @property
-    def tau_pass(self) -> float:
-        """The share of tau of one pass; smaller where rows are reused.
-
-        Then directions depend on the rows they are tested on: a union bound over a net of the
-        unit sphere costs a factor e^-d.
-        """
-        share = self.tau / (self.max_updates + 2)
-        return share * math.exp(-min(self.dim, 300)) if self.split is Split.REUSE else share
+        """The scales of a run without repetitions; 2 eps is among them."""
+        return scales(self.finest_delta, adaptive=self.adaptive)
 
     def context(self, stage: Stage, config: RunConfig, n_rows: int = 1) -> Context:
-        """What testers are told before a pass; the pass itself adds what it knows."""
+        """What testers are told before a pass; the pass itself adds what it knows.
+
+        Half of the testers' tau is for the steps of the path, each of which is tested once in the
+        final pass, and half for what is tested about the candidates there.
+        """
+        of_testers = self.tau * budget.TESTERS / 2
         return Context(
             stage=stage,
             config=config,
             dim=self.dim,
             n_rows=n_rows,
             total_rows=self.n_rows,
-            eps=self.eps,
-            tau=self.tau_pass,
+            eps=self.wedge_eps,
+            slab_eps=self.slab_eps,
+            tau=of_testers if stage is Stage.FINAL else of_testers / (self.max_updates + 1),
             most_candidates=self.max_updates + 1,
         )
 
 
-def scales(eps: float, *, adaptive: bool) -> tuple[float, ...]:
-    """Halving scales: from 1/2 (adaptive) or 1/100 (the paper), the last one below eps."""
-    delta = FIRST_DELTA if adaptive else PAPER_FIRST_DELTA
-    found = [delta]
-    while found[-1] > eps / 2 * 1.999:
-        found.append(found[-1] / 2)
-    return tuple(found)
+def scales(finest: float, *, adaptive: bool) -> tuple[float, ...]:
+    """Halving scales down to `finest`, after 1/2 (adaptive) or 1/100 (the paper)."""
+    first = FIRST_DELTA if adaptive else PAPER_FIRST_DELTA
+    found = [finest]
+    while 2 * found[-1] < 0.9 * first:
+        found.append(2 * found[-1])
+    return (first, *reversed(found)) if finest < 0.9 * first else (first,)
 
 
-def plan_for_eps(eps: float, dim: int, config: RunConfig, testers: Testers = TESTERS) -> RunPlan:
-    """The fewest rows with which every tester is conclusive at scale eps."""
+def plan_for_eps(
+    eps: float, dim: int, config: RunConfig, testers: Testers = TESTERS, *, quadratics: bool = True
+) -> RunPlan:
+    """The fewest rows with which every tester is conclusive at scale eps.
+
+    Without `quadratics` these may stay inconclusive: they take the most rows, and the constant of
+    the promise rests on them.
+    """
     adaptive = config.schedule == "adaptive"
-    deltas = scales(eps, adaptive=adaptive)
+    first = FIRST_DELTA if adaptive else PAPER_FIRST_DELTA
+    finest = min(first, 2 * eps)
+    count = len(scales(finest, adaptive=adaptive))
+    least = _LEARNING_ROWS + _ROWS_PER_FEATURE * dim
     plan = RunPlan(
         n_rows=0,
         dim=dim,
         eps=eps,
         tau=config.tau,
-        split=Split.CHUNKS if config.rows == "auto" else Split(config.rows),
+        split=Split.ROWS if config.rows == "auto" else Split(config.rows),
         adaptive=adaptive,
-        initial_rows=0,
-        accepted_rows=0,
+        initial_rows=2 * least,
+        accepted_rows=least,
         update_rows=0,
-        final_rows=0,
-        max_updates=len(deltas) + _SPARE_UPDATES,
+        final_rows=1,
+        tested_rows=1,
+        quadratics=quadratics,
+        max_updates=count + _MOST_DEEPER + _SPARE_UPDATES,
+        finest_delta=finest,
+        wedge_eps=eps,
+        slab_eps=LARGEST_EPS,
     )
-    least = _ROWS_PER_FEATURE * dim
-    accepted = max(least, _rows_needed(plan, Stage.UPDATE, config, testers))
-    spare = _SPARE_UPDATES / deltas[0]
+    tested = _tested_rows(plan, config, testers)
+    about_candidates = Panel.of(testers, plan.context(Stage.FINAL, config)).rows_needed()
     plan = replace(
         plan,
-        initial_rows=max(least, _rows_needed(plan, Stage.INITIAL, config, testers)),
-        accepted_rows=accepted,
-        update_rows=math.ceil(accepted * (sum(1 / delta for delta in deltas) + spare)),
-        final_rows=_rows_needed(plan, Stage.FINAL, config, testers),
+        tested_rows=tested,
+        update_rows=_update_rows(plan, finest),
+        final_rows=max(math.ceil(_SPARE * tested / finest), about_candidates),
     )
     return replace(plan, n_rows=plan.required_rows)
 
@@ -144,111 +188,124 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = T
 
     Where the rows do not suffice the plan's `required_rows` exceeds `n_rows`.
     """
-    if config.eps != "auto":
-        plan = plan_for_eps(float(config.eps), dim, config, testers)
-        return _spread_surplus(plan, n_rows, config, most=4.0)
-    largest = plan_for_eps(LARGEST_EPS, dim, config, testers)
-    if largest.required_rows > n_rows:
-        return replace(largest, n_rows=n_rows)
-    low, high = SMALLEST_EPS, LARGEST_EPS
-    while high / low > 1.01:
-        middle = math.sqrt(low * high)
-        enough = plan_for_eps(middle, dim, config, testers).required_rows <= n_rows
-        low, high = (low, middle) if enough else (middle, high)
-    plan = plan_for_eps(_round_up(high), dim, config, testers)
-    return _spread_surplus(plan, n_rows, config, most=math.inf)
-
-
-def make_plan(*, dim: int, n_rows: int | None, row_nbytes: int, config: RunConfig) -> PlanRecord:
-    """Plan for a number of rows, or for an eps."""
-    for name, value in (("dim", dim), ("rows", n_rows)):
-        if value is not None and value < 1:
-            raise UsageError(f"{name}: {value} given; must be at least 1")
-    if n_rows is None and config.eps == "auto":
-        raise UsageError(
-            "eps: 'auto' needs a number of rows; give rows, or an eps for which to plan"
-        )
-    if config.mode == "strict":
-        raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), dim)
-    if n_rows is None:
-        plan = plan_for_eps(float(config.eps), dim, config)
-    else:
-        plan = plan_for_rows(n_rows, dim, config)
-    reuse = plan.split is Split.REUSE
-
-    def budget(name: str, count: int, delta: float | None = None) -> PassBudget:
-        count = plan.n_rows if reuse else count
-        return PassBudget(name, count, count * row_nbytes, delta)
-
-    updates = (
-        budget(f"update at delta {delta:.4g}", math.ceil(plan.accepted_rows / delta), delta)
-        for delta in plan.deltas
-    )
-    passes = (budget("initial", plan.initial_rows), *updates, budget("final", plan.final_rows))
-    return PlanRecord(
-        rows=plan.n_rows,
-        dim=dim,
-        eps=plan.eps,
-        tau=plan.tau,
-        conclusive=plan.required_rows <= plan.n_rows,
-        rows_needed=plan.required_rows,
-        passes=passes,
-        nbytes=sum(one.nbytes for one in passes),
-        memory_nbytes=_memory(plan, config, row_nbytes),
-        sketched=dim > WIDE_DIM,
-    )
-
-
-def _rows_needed(plan: RunPlan, stage: Stage, config: RunConfig, testers: Testers) -> int:
-    """Rows that make the testers of a pass conclusive: of an update, accepted ones."""
-    context = plan.context(stage, config)
-    if stage is Stage.UPDATE:
-        axis = Plane(np.eye(1, plan.dim)[0])
-        context = replace(context, frame=Frame(axis, plan.deltas[-1]))
-    contexts = [context]
-    if stage is not Stage.FINAL and plan.dim > WIDE_DIM:
-        in_full = replace(context, config=replace(config, degree=2))
-        contexts = [in_full, replace(context, dim=WIDE_DIM)]
-    return max(Panel.of(testers, one).rows_needed() for one in contexts)
-
-
-def _spread_surplus(plan: RunPlan, n_rows: int, config: RunConfig, *, most: float) -> RunPlan:
-    """Give every pass its share of the rows that are left, up to `most` times what it needs."""
-    factor = min(n_rows / plan.required_rows, most)
-    if factor <= 1 or plan.split is Split.REUSE:
+    coarsest = LARGEST_EPS if config.eps == "auto" else float(config.eps)
+    plan = plan_for_eps(coarsest, dim, config, testers)
+    if plan.required_rows > n_rows:
+        plan = plan_for_eps(coarsest, dim, config, testers, quadratics=False)
+    if plan.required_rows > n_rows:
         return replace(plan, n_rows=n_rows)
-    features = count_monomials(min(plan.dim, WIDE_DIM), config.degree // 2)
-    # beyond 125 p accepted rows even the extra spectral test is conclusive: more is of no use
-    accepted = int(min(factor * plan.accepted_rows, max(plan.accepted_rows, 125 * features)))
-    growth = accepted / plan.accepted_rows
-    # updates may repeat a scale more often than foreseen: they get their share in any case
-    initial, updates = int(growth * plan.initial_rows), int(factor * plan.update_rows)
-    final = min(
-        n_rows - initial - updates, int(most * plan.final_rows) if most < math.inf else n_rows
+    if config.eps == "auto":
+        make = partial(
+            plan_for_eps, dim=dim, config=config, testers=testers, quadratics=plan.quadratics
+        )
+
+        def fits(eps: float) -> bool:
+            plan = make(eps)
+            # half of the rows at least are for learning, unless that would leave no eps at all
+            return max(plan.required_rows, 2 * plan.final_rows) <= n_rows
+
+        plan = make(_round_up(_smallest(fits, SMALLEST_EPS, LARGEST_EPS)))
+    return _deal_out(plan, n_rows, config)
+
+
+def _tested_rows(plan: RunPlan, config: RunConfig, testers: Testers) -> int:
+    """Accepted rows that make the tests of every step conclusive."""
+    axis = Plane(np.eye(1, plan.dim)[0])
+    steps = (
+        plan.context(Stage.INITIAL, config),
+        replace(plan.context(Stage.UPDATE, config), frame=Frame(axis, plan.finest_delta)),
+    )
+    found = [1]
+    for context in steps:
+        parts = [context]
+        if plan.dim > WIDE_DIM:
+            in_full = replace(context, config=replace(config, degree=2))
+            parts = [in_full, replace(context, dim=WIDE_DIM)]
+        for part in parts:
+            panel = Panel.of(testers, part)
+            found.append(panel.rows_needed())
+            if plan.quadratics and (tester := panel.find(MomentTester)).degree == 4:
+                found.append(tester.rows_for_quadratics())
+    return max(found)
+
+
+def _update_rows(plan: RunPlan, finest: float) -> int:
+    """Rows of all updates down to a scale, with a few to spare at the first."""
+    deltas = scales(finest, adaptive=plan.adaptive)
+    return math.ceil(
+        plan.accepted_rows * (sum(1 / delta for delta in deltas) + _SPARE_UPDATES / deltas[0])
+    )
+
+
+def _deal_out(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
+    """Give every pass its share of all rows; of a given eps, of four times what it needs."""
+    auto = config.eps == "auto"
+    final, learning = plan.final_rows, plan.learning_rows
+    if auto:
+        final = max(final, min(n_rows // 2, n_rows - learning))
+        learning = n_rows - final
+    else:
+        factor = min(4.0, n_rows / plan.required_rows)
+        final, learning = int(factor * final), int(factor * learning)
+    if config.rows == "auto" and n_rows > _FEW_ROWS:
+        plan = replace(plan, split=Split.WINDOWS)
+    most = min(n_rows // _LARGEST_FIRST_SHARE, _FIRST_ROWS)
+    plan = replace(
+        plan,
+        n_rows=n_rows,
+        final_rows=final,
+        initial_rows=max(plan.initial_rows, min(most, learning // 4)),
+    )
+    for _ in range(_MOST_DEEPER if auto else 0):
+        deeper = replace(
+            plan,
+            finest_delta=plan.finest_delta / 2,
+            update_rows=_update_rows(plan, plan.finest_delta / 2),
+        )
+        if deeper.learning_rows > learning:
+            break
+        plan = deeper
+    growth = max(1.0, (learning - plan.initial_rows) / max(1, plan.update_rows))
+    plan = replace(
+        plan,
+        accepted_rows=int(growth * plan.accepted_rows),
+        update_rows=int(growth * plan.update_rows),
+        wedge_eps=plan.finest_delta / 2,
     )
     return replace(
         plan,
-        n_rows=n_rows,
-        initial_rows=initial,
-        accepted_rows=accepted,
-        update_rows=updates,
-        final_rows=final,
+        wedge_eps=_finest_scale(WedgeTester, plan, config, plan.finest_delta / 2),
+        slab_eps=_finest_scale(SlabMassTester, plan, config, plan.eps),
     )
+
+
+def _finest_scale(
+    kind: type[WedgeTester] | type[SlabMassTester], plan: RunPlan, config: RunConfig, least: float
+) -> float:
+    """The finest scale, `least` at best, at which a tester of the final pass is conclusive."""
+    context = plan.context(Stage.FINAL, config)
+
+    def fits(eps: float) -> bool:
+        tester = kind.of(replace(context, eps=eps, slab_eps=eps))
+        return tester is not None and tester.rows_needed() <= plan.final_rows
+
+    return _smallest(fits, least, LARGEST_EPS)
+
+
+def _smallest(fits: Callable[[float], bool], low: float, high: float) -> float:
+    """The smallest value in [low, high] that fits, to within a hundredth; `high` if none does."""
+    if low >= high or fits(low):
+        return low
+    while high / low > 1.01:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
 
 
 def _round_up(eps: float) -> float:
     """Two significant digits, never below."""
     scale = 10.0 ** (math.floor(math.log10(eps)) - 1)
     return round(math.ceil(eps / scale - 1e-9) * scale, 12)
-
-
-def _memory(plan: RunPlan, config: RunConfig, row_nbytes: int) -> int:
-    """Projected memory of one task of the largest pass."""
-    moments = 8 * max(count_monomials(min(plan.dim, WIDE_DIM), config.degree), plan.dim**2)
-    slabs = 2 * finest_half_count(plan.eps) + 2
-    final = 8 * (plan.max_updates + 1) * slabs * (1 + plan.dim * (plan.dim + 1) // 2)
-    largest = max(moments, min(final, partial_limit(config)))
-    return TASK_COPIES * BLOCK_NBYTES + (config.split_every + 2) * largest
 
 
 def partial_limit(config: RunConfig) -> int:

@@ -61,12 +61,14 @@ class Stage(enum.StrEnum):
 class Role(enum.StrEnum):
     """What a tester's word counts for.
 
-    A required one decides; below the tested scale (refinement) doubts do not count; an extra one
-    carries no part of the guarantee; an advisory one speaks of the order of rows, and a fallback
-    is one upon which the run began anew with rows drawn at random.
+    A required one decides; an early one warns, and what it is about is tested again in the final
+    pass; below the tested scale (refinement), and of an extra test, doubts do not count, but a
+    rejection does; an advisory one speaks of the order of rows, and a fallback is one upon which
+    the run began anew with rows drawn at random.
     """
 
     REQUIRED = "required"
+    EARLY = "early"
     REFINEMENT = "refinement"
     EXTRA = "extra"
     ADVISORY = "advisory"
@@ -85,9 +87,9 @@ class StopReason(enum.StrEnum):
     TOO_FEW_ROWS = "too few rows"
 
     @property
-    def unfinished(self) -> bool:
-        """Whether finer scales were left untested for want of rows or updates."""
-        return self in (StopReason.ROWS_USED_UP, StopReason.MOST_UPDATES)
+    def is_noise(self) -> bool:
+        """Whether the labels stopped it: more rows would not help."""
+        return self in (StopReason.NOISE_DOMINATES, StopReason.NO_PROGRESS)
 
 
 class Stop(Record, frozen=True):
@@ -143,6 +145,17 @@ class RatioNotReached(Record, frozen=True, tag="ratio-not-reached"):
     ratio: float | None
 
 
+class EpsNotReached(Record, frozen=True, tag="eps-not-reached"):
+    """The scale that was asked for could not be tested; where noise stopped it, rows do not help.
+
+    `reached` is None where no scale was.
+    """
+
+    asked: float
+    reached: float | None
+    noise: bool
+
+
 class Unverified(Record, frozen=True, tag="unverified"):
     """The halfspace is the Chow direction of all rows: too few for any tester."""
 
@@ -161,7 +174,14 @@ class Remark(Record, frozen=True, tag="remark"):
 
 
 Notice: TypeAlias = (
-    LabelsAreBits | ReuseSuffices | OneClass | RatioNotReached | Unverified | Resumed | Remark
+    LabelsAreBits
+    | ReuseSuffices
+    | OneClass
+    | RatioNotReached
+    | EpsNotReached
+    | Unverified
+    | Resumed
+    | Remark
 )
 
 

@@ -56,6 +56,12 @@ class Judgement(Record, frozen=True):
         return self.statistic / self.limit if self.limit > 0 else self.statistic
 
     @property
+    def has_say(self) -> bool:
+        """Whether the verdict listens: not to early warnings, nor to the doubts of an extra test."""
+        doubts = self.outcome is Outcome.INCONCLUSIVE and self.role is Role.EXTRA
+        return self.outcome is not Outcome.NOT_JUDGED and self.role is not Role.EARLY and not doubts
+
+    @property
     def severity(self) -> tuple[int, float]:
         """Orders judgements: rejections last, and among equals those further beyond their limit."""
         return _SEVERITY[self.outcome], self.share
@@ -71,7 +77,7 @@ _SEVERITY = {
 
 def worst_of(judgements: Iterable[Judgement]) -> Judgement | None:
     """The judgement that matters most, among those that had a say."""
-    judged = (one for one in judgements if one.outcome is not Outcome.NOT_JUDGED)
+    judged = (one for one in judgements if one.has_say)
     return max(judged, key=lambda one: one.severity, default=None)
 
 
@@ -243,6 +249,19 @@ class CandidateRecord(Record, frozen=True):
     angle: float
     error: float | None
     beta: float | None
+
+
+class PromiseRecord(Record, frozen=True):
+    """What the tests of all steps down to a scale support: error at most constant opt + eps.
+
+    `deviation` is the largest deviation of quadratics that they exclude, and `constant` the worst
+    that a program found among laws within it (None: none, or not tested in every direction).
+    """
+
+    delta: float
+    eps: float
+    deviation: float | None
+    constant: float | None
 
 
 class PassBudget(Record, frozen=True):

@@ -24,6 +24,7 @@ from streamhalf.records.parts import (
     PassBudget,
     PassRecord,
     PositionRecord,
+    PromiseRecord,
     Versions,
 )
 
@@ -61,6 +62,8 @@ class FitResult(Record, frozen=True, kw_only=True):
     seed: int
     opt: OptRecord | None = None
     ratio: float | None = None
+    constant: float | None = None
+    promises: tuple[PromiseRecord, ...] = ()
     rows_needed: int | None
     split: Split
     position: PositionRecord
@@ -171,7 +174,7 @@ def seal(record: Sealed) -> Sealed:
 
 
 class PlanRecord(Record, frozen=True):
-    """What `plan` says."""
+    """What `plan` says; `constant` is that of the promise, where the rows suffice to test for it."""
 
     rows: int
     dim: int
@@ -183,3 +186,4 @@ class PlanRecord(Record, frozen=True):
     nbytes: int
     memory_nbytes: int
     sketched: bool
+    constant: float | None = None

@@ -1,0 +1,137 @@
+"""The final pass: the tests of every step, Algorithm 2 and the errors of all candidates.
+
+Its rows are drawn one by one from the whole data set, and no step of the path has used them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from streamhalf import records
+from streamhalf.algorithms.localization_state import LocalizationState, Step
+from streamhalf.algorithms.path_tests import StepTest, as_refinement
+from streamhalf.algorithms.sketches import with_sketch
+from streamhalf.algorithms.wedge_bound import WedgeBound, join_outcomes
+from streamhalf.config import RunConfig
+from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.streams import Stream
+from streamhalf.planning.deal import Share
+from streamhalf.planning.plan import RunPlan, Testers, partial_limit
+from streamhalf.records import Stage
+from streamhalf.reductions.thinned import Thinned
+from streamhalf.testers import Context, Panel
+from streamhalf.testers.slab_covariance import SlabCovarianceTester
+
+_CONCLUSIVE_OVER = 1.5
+"""A step is tested on as many rows as make its tests conclusive and half as many more: coarse scales
+would accept far more than tell anything new."""
+
+_SKETCHES = 1 << 20
+"""Sketches of the final pass are numbered from here."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FinalPass:
+    """The final pass of a plan, in as many batches as memory asks for."""
+
+    plan: RunPlan
+    config: RunConfig
+    testers: Testers
+
+    def step(self, state: LocalizationState, share: Share) -> Step:
+        """The next batch of candidates and steps, measured on the rows that are held out."""
+        context, tests = self._batch(state, share)
+        wedge = WedgeBound(Panel.of(self.testers, context))
+        about_candidates = (wedge.needs(),) if context.candidates else ()
+        needs = Thinned(
+            (*about_candidates, *(test.needs() for test in tests)),
+            (*(share.high for _ in about_candidates), *(test.top for test in tests)),
+            self.config.seed,
+            Stream.SHARES,
+        )
+
+        def conclude(result: tuple[Any, ...]) -> LocalizationState:
+            batches = state.batches
+            if about_candidates:
+                batches = (*batches, wedge.conclude(result[0]))
+            found = zip(tests, result[len(about_candidates) :], strict=True)
+            steps = (*state.steps, *(test.conclude(one) for test, one in found))
+            moved = replace(state, n_batches=state.n_batches + 1, batches=batches, steps=steps)
+            return _finish(moved, share) if _is_complete(moved) else moved
+
+        whole = len(tests) > state.n_updates and len(context.candidates) == len(state.candidates)
+        name = "final" if whole else f"final-{state.n_batches + 1}"
+        return Step(name, needs, share, conclude)
+
+    def _batch(
+        self, state: LocalizationState, share: Share
+    ) -> tuple[Context, tuple[StepTest, ...]]:
+        """As many candidates, then as many steps as their matrices fit in memory."""
+        limit, dim = partial_limit(self.config), self.plan.dim
+        planes = tuple(candidate.plane for candidate in state.candidates)
+        first = sum(len(batch.errors) for batch in state.batches)
+        context = self.plan.context(Stage.FINAL, self.config, self.plan.final_rows)
+        context = replace(context, candidates=planes[first:], first=first)
+        if context.candidates:
+            edges = Panel.of(self.testers, context).find(SlabCovarianceTester).edges()
+            room = limit // (4 * dim * (dim + 3))
+            slabs = min(len(edges) + 1, max(4, room))
+            size = max(1, room // slabs)
+            context = replace(context, candidates=planes[first : first + size], most_slabs=slabs)
+            limit -= Panel.of(self.testers, context).needs().partial_nbytes(dim)
+        tests: list[StepTest] = []
+        for number in range(len(state.steps), state.n_updates + 1):
+            test = self._step_test(state, number, share)
+            limit -= test.needs().partial_nbytes(dim)
+            if limit < 0 and (tests or context.candidates):
+                break
+            tests.append(test)
+        return context, tuple(tests)
+
+    def _step_test(self, state: LocalizationState, number: int, share: Share) -> StepTest:
+        """The tests of the first pass (number 0) or of an update."""
+        frame = state.frames[number - 1] if number else None
+        enough = _CONCLUSIVE_OVER * self.plan.tested_rows / (frame.rate if frame else 1.0)
+        n_rows = min(self.plan.final_rows, int(enough) + 1)
+        stage = Stage.UPDATE if number else Stage.INITIAL
+        context = replace(self.plan.context(stage, self.config, n_rows), frame=frame)
+        candidate = _number_of(frame, state)
+        around = () if candidate is None else state.candidates[max(0, candidate - 1) :][:2]
+        anchors = [one.plane.normal for one in around]
+        return StepTest(
+            number=number,
+            frame=frame,
+            candidate=candidate,
+            panel=Panel.of(
+                self.testers, with_sketch(context, anchors, number=_SKETCHES + number)
+            ),
+            top=share.high * n_rows / self.plan.final_rows,
+            seed=self.config.seed,
+        )
+
+
+def _number_of(frame: Frame | None, state: LocalizationState) -> int | None:
+    """The candidate that an update started from."""
+    planes = (candidate.plane for candidate in state.candidates)
+    return next((i for i, plane in enumerate(planes) if frame and plane is frame.plane), None)
+
+
+def _is_complete(state: LocalizationState) -> bool:
+    measured = sum(len(batch.errors) for batch in state.batches)
+    return measured == len(state.candidates) and len(state.steps) > state.n_updates
+
+
+def _finish(state: LocalizationState, share: Share) -> LocalizationState:
+    """The state after the last batch: what the final pass says is said."""
+    outcome = join_outcomes(state.batches)
+    about_candidates = (
+        records.replace(one, pass_name="final", stage=Stage.FINAL) for one in outcome.judgements
+    )
+    return replace(
+        state,
+        stage=Stage.DONE,
+        final=outcome,
+        held_out=share,
+        judgements=(*state.judgements, *as_refinement(state.steps), *about_candidates),
+    )

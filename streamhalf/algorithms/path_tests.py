@@ -1,0 +1,139 @@
+"""Every step of the path, tested on rows that are fresh for all of them, in the final pass.
+
+A step is a frame (the plane and scale of a localised update), or none (all rows, before the first
+update). What these tests say decides; those that an update makes of its own rows only warn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from streamhalf import records
+from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.streams import Stream
+from streamhalf.records import Judgement, Outcome, PromiseRecord, Role, Stage
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.localized import Localized
+from streamhalf.testers.constants import supported_constant
+from streamhalf.testers.moments import MomentTester
+from streamhalf.testers.panel import Panel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepOutcome:
+    """What the tests of a step said, and the largest deviation of quadratics that they exclude.
+
+    That is None where quadratics were not tested, or not in every direction.
+    """
+
+    delta: float
+    judgements: tuple[Judgement, ...]
+    deviation: float | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every required test did."""
+        required = (one for one in self.judgements if one.role is Role.REQUIRED)
+        return all(one.outcome is Outcome.PASSED for one in required)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepTest:
+    """The tests of one step.
+
+    Parameters
+    ----------
+    number
+        Of the step: 0 is the first pass, 1 the first update.
+    frame
+        Of the update, None of the first pass.
+    candidate
+        Number of the frame's plane among the candidates.
+    panel
+        The testers of the step.
+    top
+        Rows whose uniform number is below it are looked at.
+    seed
+        Of the run.
+    """
+
+    number: int
+    frame: Frame | None
+    candidate: int | None
+    panel: Panel
+    top: float
+    seed: int
+
+    def needs(self) -> Reduction[Any, Any]:
+        """What the testers need, of the rows that the step accepts."""
+        needs = self.panel.needs()
+        if self.frame is None:
+            return needs
+        return Localized(needs, self.frame, self.seed, Stream.STEPS + self.number)
+
+    def conclude(self, result: Any) -> StepOutcome:
+        """Judge the step."""
+        found = result if self.frame is None else result.inner
+        tester = self.panel.find(MomentTester)
+        moments = tester.moments(self.panel.result_of(MomentTester, found))
+        n_seen = moments.n_rows if self.frame is None else result.n_seen
+        delta = 1.0 if self.frame is None else self.frame.delta
+        judgements = tuple(
+            records.replace(
+                one, pass_name="final", stage=Stage.FINAL, candidate=self.candidate, scale=delta
+            )
+            for one in self.panel.judge(found, n_seen=n_seen)
+        )
+        return StepOutcome(delta, judgements, tester.excluded_deviation(judgements))
+
+
+def promises(steps: Iterable[StepOutcome]) -> tuple[PromiseRecord, ...]:
+    """What the steps support, from the coarsest scale of an update to the finest that passed.
+
+    A promise at a scale rests on every step at that scale and above.
+    """
+    found: list[PromiseRecord] = []
+    deviations: list[float | None] = []
+    ordered = sorted(steps, key=lambda step: -step.delta)
+    for i, step in enumerate(ordered):
+        if not step.passed:
+            break
+        deviations.append(step.deviation)
+        if step.delta == 1.0 or (i + 1 < len(ordered) and ordered[i + 1].delta == step.delta):
+            continue
+        known = [one for one in deviations if one is not None]
+        deviation = max(known) if len(known) == len(deviations) else None
+        constant = math.inf if deviation is None else supported_constant(deviation)
+        known_constant = constant if math.isfinite(constant) else None
+        found.append(PromiseRecord(step.delta, step.delta / 2, deviation, known_constant))
+    return tuple(found)
+
+
+def best_promise(
+    found: Iterable[PromiseRecord], *, error: float, asked: float | None
+) -> PromiseRecord | None:
+    """The promise with the smallest constant · error + eps, of those as fine as was asked for.
+
+    Without a constant the finest is the best there is.
+    """
+    fine = [one for one in found if asked is None or one.eps <= asked * (1 + 1e-9)]
+    known = [one for one in fine if one.constant is not None]
+    if known:
+        return min(known, key=lambda one: (one.constant or 0.0) * error + one.eps)
+    return min(fine, key=lambda one: one.eps, default=None)
+
+
+def as_refinement(steps: Iterable[StepOutcome]) -> tuple[Judgement, ...]:
+    """All judgements; below the finest scale that passed a test can still reject, not doubt."""
+    steps = tuple(steps)
+    anything = bool(promises(steps))
+    return tuple(
+        records.replace(one, outcome=Outcome.NOT_JUDGED, role=Role.REFINEMENT)
+        if anything and one.outcome is Outcome.INCONCLUSIVE and one.role is Role.REQUIRED
+        else one
+        for step in steps
+        for one in step.judgements
+    )

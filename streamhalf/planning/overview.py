@@ -1,0 +1,92 @@
+"""What `plan` says: passes, rows, bytes and memory of a run that is to come."""
+
+from __future__ import annotations
+
+import math
+
+from streamhalf.config import RunConfig
+from streamhalf.data.source import BLOCK_NBYTES
+from streamhalf.engine.plan import TASK_COPIES
+from streamhalf.errors import UsageError
+from streamhalf.kernels.monomials import count_monomials
+from streamhalf.planning.plan import RunPlan, partial_limit, plan_for_eps, plan_for_rows
+from streamhalf.planning.strict import refuse_strict
+from streamhalf.records import PassBudget, PlanRecord, Split
+from streamhalf.testers.constants import supported_constant
+from streamhalf.testers.moments import WIDE_DIM
+from streamhalf.testers.slab_mass import finest_half_count
+
+
+def make_plan(*, dim: int, n_rows: int | None, row_nbytes: int, config: RunConfig) -> PlanRecord:
+    """Plan for a number of rows, or for an eps."""
+    for name, value in (("dim", dim), ("rows", n_rows)):
+        if value is not None and value < 1:
+            raise UsageError(f"{name}: {value} given; must be at least 1")
+    if n_rows is None and config.eps == "auto":
+        raise UsageError(
+            "eps: 'auto' needs a number of rows; give rows, or an eps for which to plan"
+        )
+    if config.mode == "strict":
+        raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), dim)
+    if n_rows is None:
+        plan = plan_for_eps(float(config.eps), dim, config)
+    else:
+        plan = plan_for_rows(n_rows, dim, config)
+    passes = (
+        _budget(plan, "initial", plan.initial_rows, row_nbytes),
+        *(
+            _budget(
+                plan,
+                f"update at delta {delta:.4g}",
+                math.ceil(plan.accepted_rows / delta),
+                row_nbytes,
+                delta,
+            )
+            for delta in plan.deltas
+        ),
+        # it reads all rows, and keeps those that are held out
+        PassBudget("final", plan.final_rows, plan.n_rows * row_nbytes),
+    )
+    return PlanRecord(
+        rows=plan.n_rows,
+        dim=dim,
+        eps=plan.eps,
+        tau=plan.tau,
+        conclusive=plan.required_rows <= plan.n_rows,
+        rows_needed=plan.required_rows,
+        passes=passes,
+        nbytes=sum(one.nbytes for one in passes),
+        memory_nbytes=_memory(plan, config, row_nbytes),
+        sketched=dim > WIDE_DIM,
+        constant=_constant(plan, config),
+    )
+
+
+def _budget(
+    plan: RunPlan, name: str, rows: int, row_nbytes: int, delta: float | None = None
+) -> PassBudget:
+    """Rows that a learning pass uses, and the bytes that it reads for them."""
+    if plan.split is Split.REUSE:
+        rows = plan.learning_rows
+    read = rows / (1 - plan.held_out) if plan.split is Split.WINDOWS else plan.n_rows
+    return PassBudget(name, rows, math.ceil(read) * row_nbytes, delta)
+
+
+def _constant(plan: RunPlan, config: RunConfig) -> float | None:
+    """The constant that the tests of quadratics support where they are planned for, and pass."""
+    if not plan.quadratics or config.degree != 4 or plan.dim > WIDE_DIM:
+        return None
+    constant = supported_constant(config.quadratics_tolerance)
+    return constant if math.isfinite(constant) else None
+
+
+def _memory(plan: RunPlan, config: RunConfig, row_nbytes: int) -> int:
+    """Projected memory of one task of the largest pass."""
+    moments = 8 * max(count_monomials(min(plan.dim, WIDE_DIM), config.degree), plan.dim**2)
+    slabs = 2 * finest_half_count(plan.slab_eps) + 2
+    about_one = slabs * (1 + plan.dim * (plan.dim + 1) // 2)
+    final = (plan.max_updates + 1) * (moments + 8 * about_one)
+    largest = max(moments, min(final, partial_limit(config)))
+    return TASK_COPIES * BLOCK_NBYTES + (config.split_every + 2) * largest
+
+

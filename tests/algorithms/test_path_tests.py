@@ -1,0 +1,99 @@
+"""Which promise the tests of the steps support, and which of several leads."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from streamhalf.algorithms.path_tests import (
+    StepOutcome,
+    as_refinement,
+    best_promise,
+    promises,
+)
+from streamhalf.records import Judgement, Outcome, PromiseRecord, Role
+from streamhalf.testers.constants import supported_constant
+
+
+def judgement(outcome: Outcome = Outcome.PASSED, role: Role = Role.REQUIRED) -> Judgement:
+    return Judgement("a test", outcome, 0.1, 0.2, 0.1, 1_000, role=role)
+
+
+def step(
+    delta: float, deviation: float | None = 0.1, outcome: Outcome = Outcome.PASSED
+) -> StepOutcome:
+    return StepOutcome(delta, (judgement(outcome),), deviation)
+
+
+def test_promises__one_for_every_scale_of_an_update_that_passed() -> None:
+    found = promises([step(1.0), step(0.5), step(0.25)])
+    assert [(one.delta, one.eps) for one in found] == [(0.5, 0.25), (0.25, 0.125)]
+
+
+def test_promises__the_constant_is_that_of_the_worst_step_so_far() -> None:
+    found = promises([step(1.0, 0.05), step(0.5, 0.2), step(0.25, 0.1), step(0.125, 0.3)])
+    assert [one.deviation for one in found] == [0.2, 0.2, 0.3]
+    assert [one.constant for one in found] == [
+        supported_constant(deviation) for deviation in (0.2, 0.2, 0.3)
+    ]
+
+
+def test_promises__end_before_a_step_that_did_not_pass() -> None:
+    doubt = step(0.25, outcome=Outcome.INCONCLUSIVE)
+    assert [one.delta for one in promises([step(1.0), step(0.5), doubt, step(0.125)])] == [0.5]
+    assert promises([step(1.0, outcome=Outcome.INCONCLUSIVE), step(0.5)]) == ()
+
+
+def test_promises__a_scale_that_was_repeated_needs_every_repetition() -> None:
+    doubt = step(0.5, outcome=Outcome.INCONCLUSIVE)
+    assert promises([step(1.0), step(0.5), doubt]) == ()
+    assert promises([step(1.0), doubt, step(0.5)]) == ()
+    assert len(promises([step(1.0), step(0.5), step(0.5, 0.2)])) == 1
+
+
+def test_promises__doubts_of_an_extra_test_do_not_end_them() -> None:
+    extra = StepOutcome(0.5, (judgement(Outcome.INCONCLUSIVE, Role.EXTRA),), 0.4)
+    assert [one.deviation for one in promises([step(1.0), extra])] == [0.4]
+
+
+def test_promises__no_constant_without_a_test_in_every_direction_or_beyond_the_table() -> None:
+    assert promises([step(1.0, None), step(0.5)])[0].constant is None
+    assert math.isinf(supported_constant(1e6))
+    assert promises([step(1.0), step(0.5, 1e6)])[0].constant is None
+
+
+FINE = PromiseRecord(0.02, 0.01, 0.5, 20.0)
+COARSE = PromiseRecord(0.2, 0.1, 0.2, 5.0)
+
+
+@pytest.mark.parametrize(("error", "expected"), [(0.001, FINE), (0.05, COARSE)])
+def test_best_promise__weighs_the_constant_against_eps(
+    error: float, expected: PromiseRecord
+) -> None:
+    assert best_promise([COARSE, FINE], error=error, asked=None) is expected
+
+
+def test_best_promise__is_as_fine_as_was_asked_for() -> None:
+    assert best_promise([COARSE, FINE], error=0.05, asked=0.05) is FINE
+    assert best_promise([COARSE], error=0.05, asked=0.05) is None
+
+
+def test_best_promise__without_constants_is_the_finest() -> None:
+    unknown = PromiseRecord(0.1, 0.05, None, None)
+    coarser = PromiseRecord(0.2, 0.1, None, None)
+    assert best_promise([coarser, unknown], error=0.05, asked=None) is unknown
+    assert best_promise([coarser, unknown, COARSE], error=0.05, asked=None) is COARSE
+
+
+def test_as_refinement__doubts_below_a_scale_that_passed_do_not_count() -> None:
+    doubt = step(0.25, outcome=Outcome.INCONCLUSIVE)
+    *_, last = as_refinement([step(1.0), step(0.5), doubt])
+    assert (last.outcome, last.role) == (Outcome.NOT_JUDGED, Role.REFINEMENT)
+
+
+def test_as_refinement__doubts_count_where_no_scale_passed_and_rejections_always_do() -> None:
+    doubt, no = (step(0.5, outcome=one) for one in (Outcome.INCONCLUSIVE, Outcome.REJECTED))
+    assert as_refinement([step(1.0), doubt])[-1].outcome is Outcome.INCONCLUSIVE
+    rejected = StepOutcome(0.25, no.judgements, None)
+    assert as_refinement([step(1.0), step(0.5), rejected])[-1].outcome is Outcome.REJECTED
