@@ -38,6 +38,7 @@ class MomentTestResult(Record, frozen=True, kw_only=True):
     verdict: Verdict
     tau: float
     seed: int
+    seed_drawn: bool = False
     position: PositionRecord
     testers: tuple[Judgement, ...]
     passes: tuple[PassRecord, ...]
@@ -59,6 +60,7 @@ class FitResult(Record, frozen=True, kw_only=True):
     eps: float
     tau: float
     seed: int
+    seed_drawn: bool = False
     opt: OptRecord | None = None
     ratio: float | None = None
     rows_needed: int | None
@@ -102,6 +104,7 @@ class CertifyResult(Record, frozen=True, kw_only=True):
     opt: OptRecord
     ratio: float | None
     tau: float
+    seed_drawn: bool = False
     position: PositionRecord
     certificate: CertificateRecord
     passes: tuple[PassRecord, ...]
