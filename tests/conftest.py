@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ settings.load_profile("patient")
 
 StoreWriter = Callable[..., Path]
 
+PROGRAMS = Path(__file__).parent / "programs"
+"""What programs that tests start find first."""
+
 
 @pytest.fixture(scope="session", autouse=True)
 def one_blas_thread() -> Iterator[None]:
@@ -34,12 +38,10 @@ def one_blas_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def known_seed() -> Iterator[None]:
-    """Runs of this process without a seed get 0, so that what has a probability comes out the same.
-
-    Programs that tests start are given `--seed`.
-    """
+    """Runs without a seed get 0, here and in programs, so that chance comes out the same."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(config, "draw_seed", lambda: 0)
+        patch.setenv("PYTHONPATH", str(PROGRAMS), prepend=os.pathsep)
         yield
 
 
