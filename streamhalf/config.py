@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -22,11 +23,19 @@ LEAST_CERTIFICATE_ROWS = 1 << 16
 
 _LARGEST_FILE = 1 << 20
 
+_SEED_BITS = 53
+"""Of a drawn seed: a number that JSON keeps exact in every language."""
+
 _learning = partial(setting, group="learning")
 _statistics = partial(setting, group="statistics")
 _certificate = partial(setting, group="certificate")
 _where = partial(setting, group="where it runs")
 _names = partial(setting, group="names")
+
+
+def draw_seed() -> int:
+    """A seed that nobody can have known."""
+    return secrets.randbits(_SEED_BITS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +110,16 @@ class RunConfig:
     max_ratio: float | None = _certificate(
         None, float, (1.0, 1e6), help="accept only if the certified ratio U/L is at most this"
     )
-    seed: int = _statistics(0, int, (0, 2**63 - 1), help="seed of all randomness")
+    # a number in every configuration: where none is given, one is drawn
+    seed: int = _statistics(
+        "auto",
+        int,
+        (0, 2**63 - 1),
+        words=("auto",),
+        help="seed of all randomness: auto to have it drawn by the operating system and recorded, "
+        "or that of a run to be repeated; whoever knows the seed before the labels are fixed can "
+        "flip exactly the rows that learning will look at, and the promise is void",
+    )
     scheduler: str = _where(
         "threads",
         str,
@@ -131,6 +149,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         for name, declared in SETTINGS.items():
             declared.check(name, getattr(self, name))
+        asked: Any = self.seed
+        object.__setattr__(self, "seed", draw_seed() if asked == "auto" else int(asked))
         if self.max_ratio is not None and self.certificate_degree == 0:
             raise UsageError("max_ratio: needs a certificate; set certificate_degree to auto")
 

@@ -78,13 +78,12 @@ def _read_kind(path: str | os.PathLike[str], *wanted: type[Any]) -> Any:
         raise DataError(
             f"{where}: this is {words}; give the file that {commands} wrote with --json"
         )
-    if schema not in SCHEMAS:
-        return from_json(kind, content, where=where)
     try:
-        result = from_json(kind, upgrade(content), where=where)
+        document = upgrade(content) if schema in SCHEMAS else content
+        result = from_json(kind, document, where=where)
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{where}: not as version 0.1 wrote it: {one_line(error)}") from error
-    # a document that was as its run wrote it stays one in its new form
+    # a document that was as its run wrote it stays one in its new form, or with newer fields
     return seal(result) if content_digest(content) == content.get("digest") else result
 
 

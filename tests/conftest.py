@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from streamhalf import config
 from streamhalf.data import source
 
 # how long an example takes says more about the machine than about the code
@@ -23,11 +25,23 @@ settings.load_profile("patient")
 
 StoreWriter = Callable[..., Path]
 
+PROGRAMS = Path(__file__).parent / "programs"
+"""What programs that tests start find first."""
+
 
 @pytest.fixture(scope="session", autouse=True)
 def one_blas_thread() -> Iterator[None]:
     """Threads of one small product wait for each other, on a busy machine for most of the time."""
     with threadpool_limits(limits=1):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def known_seed() -> Iterator[None]:
+    """Runs without a seed get 0, here and in programs, so that chance comes out the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(config, "draw_seed", lambda: 0)
+        patch.setenv("PYTHONPATH", str(PROGRAMS), prepend=os.pathsep)
         yield
 
 

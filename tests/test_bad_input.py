@@ -489,6 +489,13 @@ def manifest(folder: Path, **changes: Any) -> None:
     edit_in_place(folder / "manifest.json", **changes)
 
 
+def identity(folder: Path, old: str, new: str) -> None:
+    """Change what the manifest says of the run."""
+    text = json.loads((folder / "manifest.json").read_text())["identity"]
+    assert old in text
+    manifest(folder, identity=text.replace(old, new))
+
+
 def first_pass(folder: Path, **changes: Any) -> None:
     """Change what the manifest says of the first pass."""
     passes = json.loads((folder / "manifest.json").read_text())["passes"]
@@ -548,15 +555,12 @@ CHECKPOINTS: dict[str, tuple[Callable[[Path], Any], int, str]] = {
     "identity damaged": (lambda f: manifest(f, identity="x"), 3, "identity is damaged"),
     "identity a list": (lambda f: manifest(f, identity="[1]"), 3, "identity is damaged"),
     "identity of another": (
-        lambda f: manifest(
-            f,
-            identity=json.loads((f / "manifest.json").read_text())["identity"].replace(
-                '"seed": 0', '"seed": 5'
-            ),
-        ),
+        lambda f: identity(f, '"degree": 4', '"degree": 2'),
         2,
-        "is of another run: seed (was 5, is 0)",
+        "is of another run: degree (was 2, is 4)",
     ),
+    "seed of text": (lambda f: identity(f, '"seed": 0', '"seed": "x"'), 3, "identity is damaged"),
+    "seed negative": (lambda f: identity(f, '"seed": 0', '"seed": -5'), 2, "seed: -5 is out of"),
     "path upwards": (lambda f: first_pass(f, file="../pass-000.npz"), 3, "'../pass-000.npz'"),
     "path absolute": (lambda f: first_pass(f, file="/etc/passwd"), 3, "'/etc/passwd'"),
     "path hostile": (lambda f: first_pass(f, file="pass-\x00\n"), 3, r"'pass-\x00\n'"),

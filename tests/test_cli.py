@@ -121,6 +121,7 @@ def test_test__writes_the_result_as_json(
         "verdict",
         "tau",
         "seed",
+        "seed_drawn",
         "position",
         "testers",
         "passes",

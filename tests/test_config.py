@@ -36,6 +36,7 @@ def test_config__names_field_value_and_limits(name: str, value: Any) -> None:
     with pytest.raises(UsageError) as caught:
         make_config({name: value})
     limits = "1MiB to 1024TiB, as in 2GiB" if name == "memory_limit" else f"{low:g} to {high:g}"
+    limits += ", or auto" if name == "seed" else ""
     assert str(caught.value) == f"{name}: {value!r} is out of range; use {limits}"
 
 

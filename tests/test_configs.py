@@ -9,7 +9,7 @@ import yaml
 
 from streamhalf import RunConfig, UsageError, api
 from streamhalf.cli import main
-from streamhalf.config import load_config
+from streamhalf.config import SETTINGS, load_config
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 NAMED = sorted(CONFIGS.glob("*.yaml"))
@@ -27,9 +27,8 @@ def write(tmp_path: Path) -> Any:
 
 def test_default__is_the_default_field_by_field() -> None:
     loaded = load_config(CONFIGS / "default.yaml")
-    defaults = RunConfig()
     assert dict(loaded.parameters) == {
-        field.name: getattr(defaults, field.name) for field in fields(RunConfig)
+        field.name: SETTINGS[field.name].default for field in fields(RunConfig)
     }
     assert list(loaded.parameters) == list(RunConfig.names())
     assert loaded.storage_options is None
@@ -49,7 +48,11 @@ def test_configs__are_there() -> None:
 def test_configs__load_and_hold_valid_values(path: Path) -> None:
     loaded = load_config(path)
     config = RunConfig(**loaded.parameters)
-    assert all(getattr(config, name) == value for name, value in loaded.parameters.items())
+    assert (
+        loaded.parameters.get("seed", "auto") == "auto"
+    )  # one that is published voids the promise
+    given = {name: value for name, value in loaded.parameters.items() if name != "seed"}
+    assert all(getattr(config, name) == value for name, value in given.items())
 
 
 def test_object_store__has_storage_options() -> None:

@@ -310,6 +310,7 @@ KEYS = [
     "eps",
     "tau",
     "seed",
+    "seed_drawn",
     "opt",
     "ratio",
     "rows_needed",

@@ -31,7 +31,7 @@ def measure(folder: Folder, *, sizes: list[int], rounds: int) -> Table:
 
         def fit(store: str = store, found: list[Any] = found, read: list[int] = read) -> None:
             before = _bytes_read()
-            found.append(streamhalf.fit(store, scheduler="threads", n_workers=2))
+            found.append(streamhalf.fit(store, scheduler="threads", n_workers=2, seed=0))
             read.append(_bytes_read() - before)
 
         with BareReader() as bare:
@@ -122,7 +122,7 @@ def _learners(store: str) -> dict[str, Callable[[], np.ndarray]]:
 
 
 def _streamhalf(store: str) -> np.ndarray:
-    result = streamhalf.fit(store, scheduler="threads", n_workers=2)
+    result = streamhalf.fit(store, scheduler="threads", n_workers=2, seed=0)
     assert result.halfspace is not None
     return np.array(result.halfspace.normal)
 

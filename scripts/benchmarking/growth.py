@@ -90,14 +90,14 @@ _LONG_PASSES = ("final", "certificate")
 def _fit_on_workers(store: str, count: int, results: list[streamhalf.FitResult]) -> float:
     """Seconds of a fit on fresh workers, once a short fit has warmed them up."""
     with _workers(count) as client:
-        streamhalf.fit(store, client=client, eps=0.05, certificate_degree=0)
+        streamhalf.fit(store, client=client, eps=0.05, certificate_degree=0, seed=0)
         started = time.perf_counter()
-        results.append(streamhalf.fit(store, client=client))
+        results.append(streamhalf.fit(store, client=client, seed=0))
         return time.perf_counter() - started
 
 
 def _fit_on_threads(store: str, count: int, results: list[streamhalf.FitResult]) -> None:
-    results.append(streamhalf.fit(store, scheduler="threads", n_workers=count))
+    results.append(streamhalf.fit(store, scheduler="threads", n_workers=count, seed=0))
 
 
 def count_slabs(n_processes: int) -> float:
@@ -176,7 +176,7 @@ def measure_tasks(*, counts: list[int]) -> Table:
 
 
 def _fit(store: str, **where: Any) -> None:
-    streamhalf.fit(store, **where)
+    streamhalf.fit(store, seed=0, **where)
 
 
 def _leaf(context: Any, item: Any) -> Counted:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from streamhalf.config import RunConfig
+from streamhalf.config import SETTINGS, RunConfig
 from streamhalf.data.opening import DataLike, open_source
 from streamhalf.data.source import Source
 from streamhalf.engine import Engine, open_engine
@@ -25,6 +25,9 @@ from streamhalf.settings import check_names
 
 if TYPE_CHECKING:
     from distributed import Client
+
+SEED_DRAWN = "seed drawn"
+"""In what a checkpoint holds of a run: whether the system drew its seed."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,6 +54,11 @@ def make_config(parameters: Mapping[str, Any]) -> RunConfig:
     """Parameters by name, unknown ones refused with the nearest name."""
     check_names(parameters, RunConfig.names(), "configuration")
     return RunConfig(**parameters)
+
+
+def draws_seed(parameters: Mapping[str, Any]) -> bool:
+    """Whether the seed of a configuration of these parameters is drawn, not given."""
+    return isinstance(parameters.get("seed", SETTINGS["seed"].default), str)
 
 
 def open_data(
@@ -129,8 +137,12 @@ def open_checkpoint(
     config: RunConfig,
     *,
     resume: bool,
+    seed_drawn: bool,
 ) -> Checkpoint | None:
-    """The checkpoint folder of a run, if one is wanted; refused where it holds another run."""
+    """The checkpoint folder of a run, if one is wanted; refused where it holds another run.
+
+    The seed of a run that is resumed is the one it began with, unless another is given.
+    """
     if url is None:
         if resume:
             raise UsageError("resume: needs the checkpoint folder to resume from (--checkpoint)")
@@ -145,6 +157,8 @@ def open_checkpoint(
         "rows of data": source.n_rows,
         "blocks of data": len(source.blocks),
         "version": Versions.current().streamhalf,
+        SEED_DRAWN: seed_drawn,
     } | config.identity()
-    folder = Folder(os.fspath(url), storage_options)
-    return Checkpoint(folder, identity, memory_limit=config.memory_limit, resume=resume)
+    kept = (SEED_DRAWN, "seed") if seed_drawn else (SEED_DRAWN,)
+    folder, limit = Folder(os.fspath(url), storage_options), config.memory_limit
+    return Checkpoint(folder, identity, memory_limit=limit, resume=resume, kept=kept)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from streamhalf.algorithms import driver
-from streamhalf.api.running import execute, make_config, open_checkpoint, open_data, takes_data
+from streamhalf.api.running import (
+    SEED_DRAWN,
+    draws_seed,
+    execute,
+    make_config,
+    open_checkpoint,
+    open_data,
+    takes_data,
+)
 from streamhalf.api.weights import as_halfspace
 from streamhalf.claims.verification import Verification, check_document
 from streamhalf.data.opening import DataLike
@@ -25,6 +34,7 @@ from streamhalf.records import (
     PlanRecord,
     Resumed,
     VerifyResult,
+    replace,
     seal,
 )
 from streamhalf.reductions.base import Reduction
@@ -59,9 +69,10 @@ def test(
         Fields of `RunConfig`.
     """
     source, config = open_data(data, parameters, storage_options)
-    return execute(
+    result = execute(
         "test", source, config, lambda run: driver.test(run, source, config), client, observer
     )
+    return replace(result, seed_drawn=draws_seed(parameters))
 
 
 @takes_data
@@ -95,15 +106,21 @@ def fit(
     if checkpoint is not None and (place := place_of(data)) is not None:
         refuse_harm(place, {"checkpoint": checkpoint})
     source, config = open_data(data, parameters, storage_options)
-    kept = open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
+    seed_drawn = draws_seed(parameters)
+    kept = open_checkpoint(
+        checkpoint, storage_options, source, config, resume=resume, seed_drawn=seed_drawn
+    )
     if kept is not None:  # what is saved outlives the run: no rows in it whose checks are to come
         source = source.checked_at_once()
+        config = dataclasses.replace(config, seed=kept.identity["seed"])
+        seed_drawn = kept.identity[SEED_DRAWN]
     resumed = [Resumed(kept.name, kept.n_passes)] if kept is not None and resume else []
 
     def work(run: Run) -> FitResult:
         return driver.fit(run, source, config, unverified=unverified)
 
-    return seal(execute("fit", source, config, work, client, observer, kept, *resumed))
+    result = execute("fit", source, config, work, client, observer, kept, *resumed)
+    return seal(replace(result, seed_drawn=seed_drawn))
 
 
 @takes_data
@@ -133,7 +150,8 @@ def certify(
     def work(run: Run) -> CertifyResult:
         return driver.certify(run, source, config, halfspace)
 
-    return seal(execute("certify", source, config, work, client, observer))
+    result = execute("certify", source, config, work, client, observer)
+    return seal(replace(result, seed_drawn=draws_seed(parameters)))
 
 
 def verify(

@@ -79,7 +79,7 @@ def fit(
 
 
 @takes(
-    *("tau", "whiten", "certificate_degree", "certificate_rows", "report", *_COMMON),
+    *("tau", "whiten", "seed", "certificate_degree", "certificate_rows", "report", *_COMMON),
     example="certify data.zarr --weights weights.npy --json certificate.json",
 )
 def certify(

@@ -64,13 +64,26 @@ class Checkpoint:
         Of one worker. Passes that were cut to another one are made again.
     resume
         Go on from what the folder holds; without it a folder that holds a run is refused.
+    kept
+        Names of the identity that need not agree: a run that goes on keeps what it began with.
+
+    Attributes
+    ----------
+    identity
+        Of the run that the folder holds, or is going to hold.
     """
 
     def __init__(
-        self, folder: Folder, identity: Mapping[str, Any], *, memory_limit: int, resume: bool
+        self,
+        folder: Folder,
+        identity: Mapping[str, Any],
+        *,
+        memory_limit: int,
+        resume: bool,
+        kept: tuple[str, ...] = (),
     ) -> None:
         self._folder = folder
-        self._identity = json.dumps(to_json(dict(identity)), sort_keys=True)
+        self.identity: Mapping[str, Any] = to_json(dict(identity))
         self._memory_limit = self._limit_before = memory_limit
         self._passes: tuple[SavedPass, ...] = ()
         found = self._read_manifest()
@@ -81,7 +94,7 @@ class Checkpoint:
                 f"checkpoint: {folder.name} holds a run already; add --resume to go on with it, or "
                 "name another folder"
             )
-        _compare(folder.name, found.identity, self._identity)
+        self.identity = _agree(folder.name, found.identity, self.identity, kept)
         self._passes, self._limit_before = found.passes, found.memory_limit
 
     @property
@@ -132,7 +145,8 @@ class Checkpoint:
         digests = hashlib.sha256(content).hexdigest(), _digest_fields(reduction)
         saved = SavedPass(file, *digests, counted.n_rows, record)
         passes = (*self._passes, saved)
-        manifest = Manifest(identity=self._identity, memory_limit=self._memory_limit, passes=passes)
+        identity = json.dumps(self.identity, sort_keys=True)
+        manifest = Manifest(identity=identity, memory_limit=self._memory_limit, passes=passes)
         text = json.dumps(to_json(manifest), indent=1, allow_nan=False)
         self._folder.write(MANIFEST, text.encode())
         self._passes = passes
@@ -162,12 +176,17 @@ class Checkpoint:
         return manifest
 
 
-def _compare(name: str, saved: str, wanted: str) -> None:
-    """Say which parts of two identities differ."""
+def _agree(
+    name: str, saved: str, wanted: Mapping[str, Any], kept: tuple[str, ...]
+) -> Mapping[str, Any]:
+    """The identity of a run that goes on; or which parts of it differ from what is wanted."""
     try:
-        old, new = json.loads(saved), json.loads(wanted)
+        old = {key: wanted[key] for key in kept} | json.loads(saved)
+        if any(type(old[key]) is not type(wanted[key]) for key in kept):
+            raise TypeError("a value of another kind")
+        new = {**wanted, **{key: old[key] for key in kept}}
         differing = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError) as error:
         raise DataError(f"checkpoint: {name}: identity is damaged; start anew") from error
     if differing:
         said = ", ".join(f"{key} (was {old.get(key)!r}, is {new.get(key)!r})" for key in differing)
@@ -175,6 +194,7 @@ def _compare(name: str, saved: str, wanted: str) -> None:
             f"checkpoint: {name} is of another run: {said}; use what the run began with, or start "
             "anew in another folder"
         )
+    return new
 
 
 def leaves(value: Any) -> Iterator[NDArray[Any]]:

@@ -39,6 +39,7 @@ class MomentTestResult(Record, frozen=True, kw_only=True):
     verdict: Verdict
     tau: float
     seed: int
+    seed_drawn: bool = False
     position: PositionRecord
     testers: tuple[Judgement, ...]
     passes: tuple[PassRecord, ...]
@@ -60,6 +61,7 @@ class FitResult(Record, frozen=True, kw_only=True):
     eps: float
     tau: float
     seed: int
+    seed_drawn: bool = False
     opt: OptRecord | None = None
     ratio: float | None = None
     constant: float | None = None
@@ -105,6 +107,7 @@ class CertifyResult(Record, frozen=True, kw_only=True):
     opt: OptRecord
     ratio: float | None
     tau: float
+    seed_drawn: bool = False
     position: PositionRecord
     certificate: CertificateRecord
     passes: tuple[PassRecord, ...]

@@ -166,6 +166,7 @@ def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
         yield "degree of its slab moments", str(certificate.degree)
         yield "digest of every row", certificate.digest or ABSENT
     versions = result.versions
+    yield "seed", seed_words(result)
     yield f"tau, {TAU}", codes.number(result.tau)
     yield "streamhalf", versions.streamhalf
     yield "Python", versions.python
@@ -174,9 +175,14 @@ def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
     yield "digest of this document", result.digest or ABSENT
 
 
+def seed_words(result: FitResult | CertifyResult) -> str:
+    """What repeats the run, and where it came from."""
+    seed = result.seed if isinstance(result, FitResult) else result.certificate.seed
+    return f"{seed}, {'drawn by the system' if result.seed_drawn else 'given'}"
+
+
 def _fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
     yield "eps, accuracy judged", codes.number(result.eps)
-    yield "seed", str(result.seed)
     yield "how passes shared the rows", result.split
     yield "whitened", "yes" if result.position.whitened else "no"
     if result.chosen is not None:

@@ -63,11 +63,15 @@ def show_fit(console: Console, result: records.FitResult) -> None:
         _show_table(console, tables.tester_summary(result.testers))
     if (rejection := leading_rejection(result.testers)) is not None:
         _show_evidence(console, rejection, whitened=result.position.whitened)
+    if result.testers:
+        _show_seed(console, result)
 
 
 def show_certificate(console: Console, result: records.CertifyResult) -> None:
     """The certified interval of a classifier."""
     _show_verdict(console, words.certify_sentence(result), "certificate")
+    if result.certificate.share < 1:
+        _show_seed(console, result)
 
 
 def show_verification(console: Console, result: records.VerifyResult) -> None:
@@ -140,6 +144,11 @@ def _store_facts(report: StoreReport) -> Iterator[tuple[str, str]]:
 def _show_verdict(console: Console, said: str, title: str) -> None:
     shown = _styled(title.upper())
     console.print(Panel(Text(said), title=shown, title_align="left", expand=False))
+
+
+def _show_seed(console: Console, result: records.FitResult | records.CertifyResult) -> None:
+    said = f"seed {tables.seed_words(result)}; --seed repeats this run with it"
+    console.print(said, style="dim", highlight=False, soft_wrap=True)
 
 
 def _show_evidence(console: Console, judgement: records.Judgement, *, whitened: bool) -> None:
