@@ -32,7 +32,7 @@ from streamhalf.data.block import RowRange
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of
-from streamhalf.planning.deal import Deal, Share
+from streamhalf.planning.deal import Deal, Share, window_rows_for
 from streamhalf.planning.plan import FIRST_DELTA, PAPER_FIRST_DELTA, RunPlan, partial_limit
 from streamhalf.records import Judgement, Outcome, Role, Split, Stage, StopReason
 from streamhalf.reductions.base import Reduction
@@ -57,6 +57,7 @@ class Localization:
     config: RunConfig
     blocks: tuple[RowRange, ...]
     testers: tuple[type[Tester], ...] = TESTERS
+    chunk_rows: int | None = None
 
     def start(self) -> LocalizationState:
         """Before the first pass."""
@@ -193,11 +194,23 @@ class Localization:
 
     def _must_sample(self, state: LocalizationState, judged: tuple[Judgement, ...]) -> bool:
         """Whether chunks are not alike, and the run may begin anew with rows drawn at random."""
-        may_fall_back = state.split is Split.CHUNKS and self.config.rows == "auto"
+        may_fall_back = state.split is Split.WINDOWS and self.config.rows == "auto"
         return may_fall_back and _order(judged).outcome is not Outcome.PASSED
 
     def _share(self, state: LocalizationState) -> Share:
-        deal = Deal(self.config.seed, self.blocks, state.split, self.plan.initial_rows)
+        plan, reuse = self.plan, state.split is Split.REUSE
+        learning = plan.initial_rows + plan.update_rows
+        deal = Deal(
+            seed=self.config.seed,
+            n_rows=plan.n_rows,
+            held_out=0.0 if reuse else max(0.0, 1 - learning / plan.n_rows),
+            split=state.split,
+            window_rows=window_rows_for(plan.n_rows, plan.initial_rows),
+            chunk_rows=self.chunk_rows,
+            blocks=self.blocks,
+        )
+        if state.stage is Stage.FINAL and not reuse:
+            return deal.held_out_share()
         return deal.take(state.cursor, self._wanted_rows(state))
 
     def _wanted_rows(self, state: LocalizationState) -> int:

@@ -118,7 +118,7 @@ def plan_for_eps(eps: float, dim: int, config: RunConfig, testers: Testers = TES
         dim=dim,
         eps=eps,
         tau=config.tau,
-        split=Split.CHUNKS if config.rows == "auto" else Split(config.rows),
+        split=Split.WINDOWS if config.rows == "auto" else Split(config.rows),
         adaptive=adaptive,
         initial_rows=0,
         accepted_rows=0,
