@@ -85,9 +85,10 @@ class RunConfig:
     rows: str = _learning(
         "auto",
         str,
-        words=("auto", "chunks", "rows", "reuse"),
-        help="how passes share the rows: disjoint chunks, sampled rows, auto (chunks where rows "
-        "are exchangeable, else rows), or reuse (all rows in every pass, for small data)",
+        words=("auto", "windows", "rows", "reuse"),
+        help="how passes share the rows: disjoint windows of neighbouring rows, sampled rows, auto "
+        "(windows where rows are exchangeable, else rows), or reuse (all rows in every pass, for "
+        "small data)",
     )
     certificate_degree: int | str = _certificate(
         "auto",

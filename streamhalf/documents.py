@@ -78,13 +78,20 @@ def _read_kind(path: str | os.PathLike[str], *wanted: type[Any]) -> Any:
         raise DataError(
             f"{where}: this is {words}; give the file that {commands} wrote with --json"
         )
-    try:
-        document = upgrade(content) if schema in SCHEMAS else content
-        result = from_json(kind, document, where=where)
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{where}: not as version 0.1 wrote it: {one_line(error)}") from error
+    result = (
+        _upgraded(kind, content, where)
+        if schema in SCHEMAS
+        else from_json(kind, content, where=where)
+    )
     # a document that was as its run wrote it stays one in its new form, or with newer fields
     return seal(result) if content_digest(content) == content.get("digest") else result
+
+
+def _upgraded(kind: type[Any], content: dict[str, Any], where: str) -> Any:
+    try:
+        return from_json(kind, upgrade(content), where=where)
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{where}: not as version 0.1 wrote it: {one_line(error)}") from error
 
 
 def read_weights(path: str | os.PathLike[str]) -> Halfspace:

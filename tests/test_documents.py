@@ -135,7 +135,7 @@ def test_first__verdicts_and_splits() -> None:
         "inconclusive",
     ]
     assert read["fit-sorted"].split is Split.ROWS
-    assert read["fit-accepted"].split is Split.CHUNKS
+    assert read["fit-accepted"].split is Split.WINDOWS
 
 
 def test_first__roles_and_candidates_are_codes() -> None:

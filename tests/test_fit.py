@@ -182,9 +182,9 @@ def test_fit__is_inconclusive_on_few_rows_without_reading_them() -> None:
     assert fit(draw(result.rows_needed)).verdict is Verdict.ACCEPTED
 
 
-@pytest.mark.parametrize("rows", ["auto", "chunks", "rows", "reuse"])
+@pytest.mark.parametrize("rows", ["auto", "windows", "rows", "reuse"])
 def test_fit__of_few_rows_says_how_they_would_be_shared(rows: str) -> None:
-    assert fit(draw(300), rows=rows).split == ("chunks" if rows == "auto" else rows)
+    assert fit(draw(300), rows=rows).split == ("windows" if rows == "auto" else rows)
 
 
 def test_fit__whitens_and_answers_on_raw_features() -> None:
@@ -249,7 +249,7 @@ def test_fit__agrees_on_another_chunking_where_chunks_are_shared(
     # other chunks, other rows in each pass: the same verdict and an error near the planted one
     X, y = draw()
     for chunk in (6_500, 17_001):
-        result = fit(write_store(X, y, chunk_rows=chunk), rows="chunks")
+        result = fit(write_store(X, y, chunk_rows=chunk), rows="windows")
         assert result.verdict is Verdict.ACCEPTED
         assert error_on(result, X, y) == pytest.approx(0.05, abs=0.01)
 
@@ -263,8 +263,8 @@ def test_fit__repeats_itself_with_the_same_seed_only(store: Path) -> None:
 
 
 def test_rows__chunks_read_every_row_once(store: Path) -> None:
-    result = fit(store, rows="chunks")
-    assert result.split == "chunks"
+    result = fit(store, rows="windows")
+    assert result.split == "windows"
     assert sum(one.rows_read for one in result.passes) <= N_ROWS
     assert result.passes[0].bytes_read == result.passes[0].rows_read * (3 * 8 + 1)
 
@@ -277,7 +277,7 @@ def test_rows__rows_read_all_and_keep_a_share(store: Path) -> None:
 
 
 def test_rows__reuse_sees_all_rows_in_every_pass(store: Path) -> None:
-    reused, shared = fit(store, rows="reuse"), fit(store, rows="chunks")
+    reused, shared = fit(store, rows="reuse"), fit(store, rows="windows")
     assert reused.split == "reuse"
     assert {one.rows_read for one in reused.passes} == {N_ROWS}
     assert reused.error.n_rows == reused.passes[0].rows_accepted == N_ROWS
@@ -382,7 +382,7 @@ def test_error__upper_is_the_exact_binomial_bound(noise: str, rate: float, tau: 
 
 def test_error__is_measured_on_rows_that_no_update_used() -> None:
     X, y = draw()
-    result = fit((X, y), rows="chunks")
+    result = fit((X, y), rows="windows")
     assert result.held_out is not None
     rows = np.concatenate([np.arange(low, high) for low, high in result.held_out.ranges])
     assert len(rows) == result.error.n_rows

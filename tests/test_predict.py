@@ -42,7 +42,7 @@ def make_model(verdict: Verdict = Verdict.ACCEPTED, **changes: Any) -> FitResult
         "tau": 0.01,
         "seed": 0,
         "rows_needed": None,
-        "split": Split.CHUNKS,
+        "split": Split.WINDOWS,
         "position": PositionRecord(),
         "stop": Stop(StopReason.REACHED_EPS),
         "candidates": (),

@@ -20,7 +20,7 @@ from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.events import SlabsMeasured, TesterJudged
 from streamhalf.kernels.binomial import binomial_upper
-from streamhalf.planning.deal import spread
+from streamhalf.planning.deal import pilot
 from streamhalf.planning.plan import plan_for_rows
 from streamhalf.planning.strict import refuse_strict
 from streamhalf.records import (
@@ -147,8 +147,8 @@ def _one_class(
     error = held_out_error(state, config.tau)
     if error is None or error.empirical < _DOUBTFUL:
         return ()
-    pilot = tuple(spread(source.n_rows, _PILOT_ROWS))
-    found = run.reduce("some labels", source, LabelCounts(), blocks=pilot)
+    some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
+    found = run.reduce("some labels", source, LabelCounts(), blocks=some)
     if min(found.positive, found.negative) == 0:
         found = run.reduce("labels", source, LabelCounts())
     if min(found.positive, found.negative) > 0:
@@ -182,9 +182,10 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     require_room(source.dim, config.memory_limit)
     row_map = estimate_position(run, source, config)
     errors = HalfspaceErrors(halfspace.plane)
-    pilot = run.reduce("pilot", source, errors, blocks=tuple(spread(source.n_rows, _PILOT_ROWS)))
+    some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
+    found = run.reduce("pilot", source, errors, blocks=some)
     certification = Certification.of(
-        source, config, halfspace, row_map, pilot.n_errors / pilot.n_rows
+        source, config, halfspace, row_map, found.n_errors / found.n_rows
     )
     certificate, counted = certification.run(run, source, tau=config.tau, beside=errors)
     upper = binomial_upper(counted.n_errors, counted.n_rows, config.tau)

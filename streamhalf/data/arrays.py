@@ -54,6 +54,11 @@ class DaskReader(Reader):
         X, y = compute(self.features[window], self.labels[window], scheduler="synchronous")
         return np.asarray(X), np.asarray(y)
 
+    @property
+    def unit_rows(self) -> int:
+        """Rows of the largest chunk: a part of one is not computed alone."""
+        return int(max(self.features.chunks[0]))
+
     def delayed(self) -> list[tuple[Any, Any]]:
         """One pair of lazy (features, labels) for each chunk of rows."""
         return list(zip(self.features.to_delayed()[:, 0], self.labels.to_delayed(), strict=True))

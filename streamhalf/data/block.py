@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,6 +26,57 @@ class RowRange:
         """Ranges of `step` rows each, the last one shorter where they do not fit."""
         starts = range(self.start, self.stop, step)
         return tuple(RowRange(start, min(start + step, self.stop)) for start in starts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowRanges:
+    """Rising ranges of rows, none of them empty, no row twice: (n, 2) starts and stops, int64.
+
+    A pass may read a million of them, which no list of objects would do for.
+    """
+
+    bounds: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, ranges: Iterable[RowRange]) -> RowRanges:
+        """The ranges that hold rows."""
+        pairs = [(rows.start, rows.stop) for rows in ranges if rows.n_rows > 0]
+        return cls(np.array(pairs, dtype=np.int64).reshape(-1, 2))
+
+    def __len__(self) -> int:
+        return len(self.bounds)
+
+    def __iter__(self) -> Iterator[RowRange]:
+        return (RowRange(start, stop) for start, stop in self.bounds.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RowRanges) and np.array_equal(self.bounds, other.bounds)
+
+    def __hash__(self) -> int:
+        return hash(self.bounds.tobytes())
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows all ranges hold."""
+        return int((self.bounds[:, 1] - self.bounds[:, 0]).sum())
+
+    @property
+    def span(self) -> RowRange:
+        """From the first row to the last one."""
+        return RowRange(int(self.bounds[0, 0]), int(self.bounds[-1, 1]))
+
+    def numbers(self) -> NDArray[np.int64]:
+        """The rows, one by one."""
+        sizes = self.bounds[:, 1] - self.bounds[:, 0]
+        before = np.cumsum(sizes) - sizes
+        return np.repeat(self.bounds[:, 0] - before, sizes) + np.arange(self.n_rows, dtype=np.int64)
+
+    def joined(self) -> RowRanges:
+        """The same rows, ranges that touch made one."""
+        starts, stops = self.bounds.T
+        gaps = starts[1:] > stops[:-1]
+        first, last = np.append(True, gaps)[: len(starts)], np.append(gaps, True)[: len(starts)]
+        return RowRanges(np.stack([starts[first], stops[last]], axis=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +133,11 @@ class Reader(Protocol):
     def prefetch(self, rows: RowRange) -> bool:
         """Have rows brought near without waiting; False where only reading them does that."""
         return False
+
+    @property
+    def unit_rows(self) -> int | None:
+        """Rows of a stored chunk where it is read whole or not at all, else None."""
+        return None
 
     @property
     def defers_checks(self) -> bool:

@@ -65,6 +65,11 @@ class Source:
         """How many features a row has."""
         return self.schema.dim
 
+    @property
+    def unit_rows(self) -> int | None:
+        """Rows of a stored chunk where it is read whole or not at all, else None."""
+        return self.reader.unit_rows
+
     def read(self, rows: RowRange) -> Block:
         """Read and check a range of rows."""
         X, y = self.reader.read(rows)

@@ -77,6 +77,11 @@ class ZarrReader(Reader):
         return all(prefetch_plain(array, rows) for array, _ in self._arrays)
 
     @property
+    def unit_rows(self) -> int | None:
+        """Rows of a stored chunk or shard, unless parts of it are read."""
+        return None if self.parts and is_plain(self.features) else stored_rows(self.features)
+
+    @property
     def defers_checks(self) -> bool:
         """Whether parts of chunks are read without a look at their checksums."""
         return any(

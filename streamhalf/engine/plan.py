@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 from dask.delayed import Delayed, delayed
 
 from streamhalf.data.arrays import DaskReader
-from streamhalf.data.block import Block, RowRange
+from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.source import BLOCK_NBYTES, Source
 from streamhalf.engine.dask_graph import build_graph
 from streamhalf.engine.job import Counted, Engine, Job, run_job
@@ -58,7 +58,7 @@ class PassPlan:
     name: str
     source: Source
     reduction: Reduction[Any, Any]
-    blocks: tuple[RowRange, ...]
+    blocks: RowRanges
     split_every: int = 8
     detail: str = ""
     tell: Tell | None = None
@@ -66,7 +66,7 @@ class PassPlan:
     @property
     def n_rows(self) -> int:
         """Rows the pass reads."""
-        return sum(rows.n_rows for rows in self.blocks)
+        return self.blocks.n_rows
 
     def task_nbytes(self) -> int:
         """Projected memory of one task at its height."""
@@ -89,7 +89,7 @@ class PassPlan:
         """Deal blocks to tasks in runs of neighbours, a function of the blocks alone."""
         if isinstance(self.source.reader, DaskReader):
             return tuple((rows,) for rows in self.blocks)
-        reads = self.source.reads(self.blocks)
+        reads = self.source.reads(tuple(self.blocks))
         read_nbytes = (reads[0][-1].stop - reads[0][0].start) * self.source.row_nbytes
         wanted = min(_TASK_NBYTES // max(1, read_nbytes), len(reads) // _LEAST_TASKS)
         run = max(1, wanted, math.ceil(len(reads) / MAX_TASKS))
@@ -160,7 +160,7 @@ def plan_pass(
     name: str, source: Source, reduction: Reduction[Any, R], *, split_every: int = 8
 ) -> PassPlan:
     """Plan a pass over all rows."""
-    return PassPlan(name, source, reduction, source.blocks, split_every)
+    return PassPlan(name, source, reduction, RowRanges.of(source.blocks), split_every)
 
 
 def run_pass(

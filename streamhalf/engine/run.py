@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from streamhalf.data.block import RowRange
+from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.source import Source
 from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.job import Engine, run_job
@@ -46,7 +46,7 @@ class Run:
         source: Source,
         reduction: Reduction[Any, Any],
         *,
-        blocks: tuple[RowRange, ...] | None = None,
+        blocks: RowRanges | None = None,
         split_every: int | None = None,
         detail: str = "",
     ) -> Any:
@@ -55,7 +55,7 @@ class Run:
             name=name,
             source=source,
             reduction=reduction,
-            blocks=source.blocks if blocks is None else blocks,
+            blocks=RowRanges.of(source.blocks) if blocks is None else blocks,
             split_every=split_every or self.split_every,
             detail=detail,
             tell=None if self.listen is None else self.listen(name, reduction),
@@ -85,7 +85,7 @@ class Run:
 
     def close(self) -> None:
         """Hold what was read in parts only against its checksums, then say how the run ended."""
-        unchecked = tuple(sorted(block for block, whole in self.checked.items() if not whole))
+        unchecked = RowRanges.of(sorted(rows for rows, whole in self.checked.items() if not whole))
         if unchecked and self.in_parts is not None:
             # not a pass of the run: what is computed is of no interest
             plan = PassPlan("checksums", self.in_parts, LabelCounts(), unchecked, self.split_every)

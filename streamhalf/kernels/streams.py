@@ -23,6 +23,12 @@ class Stream(enum.IntEnum):
     CHUNK_ORDER = 2**42
     """In which order chunks are dealt to passes."""
 
+    WINDOW_ORDER = 2**42 + 1
+    """In which order windows of rows are dealt to passes."""
+
+    PILOT = 2**42 + 2
+    """Windows of rows for a first look."""
+
     SKETCHES = 2**43
     """Random directions of the moment sketch in pass 0, 1, ... of wide data (one stream each)."""
 

@@ -35,11 +35,15 @@ class Verdict(enum.StrEnum):
 
 
 class Split(enum.StrEnum):
-    """How passes share the rows."""
+    """How passes that learn share the rows."""
 
-    CHUNKS = "chunks"
+    WINDOWS = "windows"
     ROWS = "rows"
     REUSE = "reuse"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Split | None:
+        return cls.WINDOWS if value == "chunks" else None  # the word of earlier documents
 
 
 class Position(enum.StrEnum):

@@ -291,7 +291,7 @@ def test_run__learns_and_tests_in_every_split(rows: str) -> None:
     assert requests[-1].name == "final"
     assert state.final is not None
     assert len(state.final.errors) == len(state.candidates)
-    assert state.split is (Split.CHUNKS if rows == "auto" else Split(rows))
+    assert state.split is (Split.WINDOWS if rows == "auto" else Split(rows))
     # the noise is made against the first candidate: updates win most of its excess back
     excess = state.final.errors / state.final.n_rows - 0.03
     assert excess.min() < 0.5 * excess[0]
@@ -352,7 +352,7 @@ def test_fallback__only_where_it_may() -> None:
     step = algorithm.next_step(algorithm.start())
     assert step is not None
     state = step.conclude(measure(step, data))
-    assert state.split is Split.CHUNKS
+    assert state.split is Split.WINDOWS
     (judgement,) = (one for one in state.judgements if "chunks" in one.tester)
     assert judgement.outcome is Outcome.NOT_JUDGED
     assert judgement.role is Role.ADVISORY

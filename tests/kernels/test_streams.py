@@ -35,13 +35,15 @@ def test_streams__numbers_stay_what_they_are() -> None:
         "SLAB_SAMPLE": 2**40 + 1,
         "CERTIFICATE": 2**41,
         "CHUNK_ORDER": 2**42,
+        "WINDOW_ORDER": 2**42 + 1,
+        "PILOT": 2**42 + 2,
         "SKETCHES": 2**43,
         "SYNTHETIC": 0x73796E7468 << 8,
     }
 
 
 def test_streams__draw_different_numbers() -> None:
-    # 53-bit uniforms of 7 streams and 50 rows agree somewhere with probability below 1e-11
+    # 53-bit uniforms of 9 streams and 50 rows agree somewhere with probability below 1e-11
     rows = np.arange(50)
     drawn = np.concatenate([uniforms_at(0, stream, rows) for stream in Stream])
     assert len(np.unique(drawn)) == len(drawn)

@@ -175,10 +175,10 @@ def test_plan_for_rows__takes_an_explicit_eps() -> None:
     assert plan_for_rows(100 * needed, 4, config).eps == 0.1
 
 
-@pytest.mark.parametrize("rows", ["auto", "chunks", "rows", "reuse"])
+@pytest.mark.parametrize("rows", ["auto", "windows", "rows", "reuse"])
 def test_plan_for_eps__knows_how_rows_are_shared(rows: str) -> None:
     plan = plan_for_eps(0.1, 4, RunConfig(rows=rows))
-    assert plan.split is (Split.CHUNKS if rows == "auto" else Split(rows))
+    assert plan.split is (Split.WINDOWS if rows == "auto" else Split(rows))
 
 
 def test_reuse__needs_the_rows_of_the_hungriest_pass_and_a_smaller_tau() -> None:
