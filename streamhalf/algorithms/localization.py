@@ -40,6 +40,7 @@ from streamhalf.testers import TESTERS, Context, Panel, Tester
 from streamhalf.testers.exchangeability import ExchangeabilityTester
 from streamhalf.testers.moments import WIDE_DIM
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
+from streamhalf.testers.wedge import WedgeTester
 
 _SMALL_STEP = 0.35
 _MOST_REPEATS = 4
@@ -137,7 +138,7 @@ class Localization:
 
     def _final(self, state: LocalizationState) -> Step:
         context = self._batch(state)
-        wedge = WedgeBound(self._panel(context), self.plan.eps)
+        wedge = WedgeBound(self._panel(context))
         whole = len(context.candidates) == len(state.candidates)
         share = self._share(state)
 
@@ -185,10 +186,11 @@ class Localization:
         planes = tuple(candidate.plane for candidate in state.candidates)
         first = sum(len(batch.errors) for batch in state.batches)
         context = replace(self._context(state), candidates=planes[first:], first=first)
-        edges = self._panel(context).find(SlabCovarianceTester).edges()
+        panel = self._panel(context)
+        edges, etas = panel.find(SlabCovarianceTester).edges(), panel.find(WedgeTester).etas
         room = partial_limit(self.config) // (4 * self.plan.dim * (self.plan.dim + 3))
-        slabs = min(len(edges) + 1, max(4, room))
-        size = max(1, room // slabs)
+        slabs = min(len(edges) + 1, max(4, room - len(etas)))
+        size = max(1, room // (slabs + len(etas)))
         return replace(context, candidates=planes[first : first + size], most_slabs=slabs)
 
     def _must_sample(self, state: LocalizationState, judged: tuple[Judgement, ...]) -> bool:

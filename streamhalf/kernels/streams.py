@@ -15,7 +15,10 @@ class Stream(enum.IntEnum):
     """Which rows go to which pass."""
 
     SLAB_SAMPLE = 2**40 + 1
-    """Windows of rows behind the second moments of slabs."""
+    """Rows behind the second moments of slabs."""
+
+    WEDGE_SAMPLE = 2**40 + 2
+    """Rows behind the wedge bound."""
 
     CERTIFICATE = 2**41
     """Windows of rows behind the certificate."""

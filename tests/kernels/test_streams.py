@@ -33,6 +33,7 @@ def test_streams__numbers_stay_what_they_are() -> None:
         "UPDATES": 1,
         "SHARES": 2**40,
         "SLAB_SAMPLE": 2**40 + 1,
+        "WEDGE_SAMPLE": 2**40 + 2,
         "CERTIFICATE": 2**41,
         "CHUNK_ORDER": 2**42,
         "SKETCHES": 2**43,
@@ -41,7 +42,7 @@ def test_streams__numbers_stay_what_they_are() -> None:
 
 
 def test_streams__draw_different_numbers() -> None:
-    # 53-bit uniforms of 7 streams and 50 rows agree somewhere with probability below 1e-11
+    # 53-bit uniforms of 8 streams and 50 rows agree somewhere with probability below 1e-11
     rows = np.arange(50)
     drawn = np.concatenate([uniforms_at(0, stream, rows) for stream in Stream])
     assert len(np.unique(drawn)) == len(drawn)
