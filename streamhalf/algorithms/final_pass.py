@@ -22,6 +22,7 @@ from streamhalf.records import Stage
 from streamhalf.reductions.thinned import Thinned
 from streamhalf.testers import Context, Panel
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
+from streamhalf.testers.wedge import WedgeTester
 
 _CONCLUSIVE_OVER = 1.5
 """A step is tested on as many rows as make its tests conclusive and half as many more: coarse scales
@@ -74,10 +75,11 @@ class FinalPass:
         context = self.plan.context(Stage.FINAL, self.config, self.plan.final_rows)
         context = replace(context, candidates=planes[first:], first=first)
         if context.candidates:
-            edges = Panel.of(self.testers, context).find(SlabCovarianceTester).edges()
+            panel = Panel.of(self.testers, context)
+            edges, etas = panel.find(SlabCovarianceTester).edges(), panel.find(WedgeTester).etas
             room = limit // (4 * dim * (dim + 3))
-            slabs = min(len(edges) + 1, max(4, room))
-            size = max(1, room // slabs)
+            slabs = min(len(edges) + 1, max(4, room - len(etas)))
+            size = max(1, room // (slabs + len(etas)))
             context = replace(context, candidates=planes[first : first + size], most_slabs=slabs)
             limit -= Panel.of(self.testers, context).needs().partial_nbytes(dim)
         tests: list[StepTest] = []

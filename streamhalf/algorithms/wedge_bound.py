@@ -1,12 +1,11 @@
 """Algorithm 2, the wedge bound: close directions disagree on little mass, for every candidate.
 
 The slabs along a candidate must have Gaussian mass and bounded second moments orthogonal to it;
-beta puts a number on what follows.
+the wedge tester's beta puts a number on what follows, and judges it at a finer scale.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +19,7 @@ from streamhalf.reductions.slab_covariance import SlabCovarianceResult
 from streamhalf.testers.panel import Panel
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
 from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.wedge import WedgeTester
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,13 +37,12 @@ class WedgeOutcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WedgeBound:
-    """Algorithm 2 for a batch of candidates, as a pass: a panel with both slab testers."""
+    """Algorithm 2 for a batch of candidates, as a pass: a panel with its three testers."""
 
     panel: Panel
-    eps: float
 
     def needs(self) -> Bundle:
-        """Errors and slab masses over all rows, second moments over a sample."""
+        """Errors and slab masses over all rows, second moments over samples."""
         return self.panel.needs()
 
     def conclude(self, result: tuple[Any, ...]) -> WedgeOutcome:
@@ -56,9 +55,7 @@ class WedgeBound:
             n_rows=slabs.n_rows,
             errors=slabs.errors,
             judgements=self.panel.judge(result, n_seen=slabs.n_rows),
-            betas=tuple(
-                wedge_beta(moments, i, self.eps, eigenvalues=eigenvalues[i]) for i in everyone
-            ),
+            betas=self.panel.find(WedgeTester).betas(self.panel.result_of(WedgeTester, result)),
             slab_counts=slabs.counts,
             edges=moments.edges,
             eigenvalues=eigenvalues,
@@ -82,29 +79,3 @@ def join_outcomes(parts: tuple[WedgeOutcome, ...]) -> WedgeOutcome:
 def slab_eigenvalues(result: SlabCovarianceResult, candidate: int) -> NDArray[np.float64]:
     """Largest eigenvalue of the second moment orthogonal to a candidate, slab by slab."""
     return np.asarray(np.linalg.eigvalsh(result.second_moments(candidate))[:, -1])
-
-
-def wedge_beta(
-    result: SlabCovarianceResult,
-    candidate: int,
-    eta: float,
-    *,
-    eigenvalues: NDArray[np.float64] | None = None,
-) -> float:
-    """Bound on P[sgn(v·x) != sgn(w·x)] over all unit w with |w - v| <= eta, on these rows.
-
-    sum p lambda / (lambda + (l / gamma - m)_+^2) over slabs with nearest margin l, mass p, second
-    moment lambda and mean norm m orthogonal to v (one-sided Chebyshev), gamma = tan of the angle.
-    """
-    gamma = math.tan(2 * math.asin(eta / 2))
-    counts = result.counts[candidate]
-    total = max(1, int(counts.sum()))
-    edges = result.edges
-    nearest = np.concatenate([-edges[edges <= 0], edges[edges >= 0]])
-    if eigenvalues is None:
-        eigenvalues = slab_eigenvalues(result, candidate)
-    reach = np.maximum(0.0, nearest / gamma - result.mean_norms(candidate))
-    with np.errstate(invalid="ignore"):
-        share = np.where(reach == 0, 1.0, eigenvalues / (eigenvalues + reach**2))
-    held = counts > 0
-    return min(1.0, float(counts[held] / total @ share[held]))

@@ -146,17 +146,31 @@ class SlabOrder:
             yield SlabWindow(self.order[begin:end], held[touched], cuts)
 
 
+def pack_symmetric(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The upper halves of symmetric matrices (..., d, d), row by row: (..., d (d + 1) / 2)."""
+    packed: NDArray[np.float64] = matrices[..., *np.triu_indices(matrices.shape[-1])]
+    return packed
+
+
+def unpack_symmetric(packed: NDArray[np.float64], dim: int) -> NDArray[np.float64]:
+    """The matrices again."""
+    i, j = np.triu_indices(dim)
+    matrices = np.zeros((*packed.shape[:-1], dim, dim))
+    matrices[..., i, j] = matrices[..., j, i] = packed
+    return matrices
+
+
 def sum_slab_products(
     X: NDArray[np.floating[Any]], slab: NDArray[np.int32], n_slabs: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Per slab, the sums of x (n_slabs, d) and of x x^T (n_slabs, d, d).
+) -> NDArray[np.float64]:
+    """Per slab, the sum of x x^T (n_slabs, d, d).
 
     Rows are sorted by slab. Where a slab has many rows it is one matrix product; where slabs
     hold a few rows each, all products of features are written out and summed in one sweep.
     Products in the precision of X, in pieces that stay in cache; sums in float64.
     """
     dim = X.shape[1]
-    first, second = np.zeros((n_slabs, dim)), np.zeros((n_slabs, dim, dim))
+    products = np.zeros((n_slabs, dim, dim))
     n_monomials = count_monomials(dim, 2)
     n_held = min(n_slabs, len(X))
     order = SlabOrder.of(slab, n_slabs)
@@ -169,18 +183,15 @@ def sum_slab_products(
             filled = features[:, : len(window.rows)]
             evaluate_monomials(np.take(X, window.rows, axis=0), 2, filled)
             sums = np.add.reduceat(filled, window.cuts[:-1], axis=1)
-            first[window.held] += sums[1 : dim + 1].T
-            second[window.held[:, None], i, j] += sums[dim + 1 :].T
-        second[:, j, i] = second[:, i, j]
-        return first, second
+            products[window.held[:, None], i, j] += sums[dim + 1 :].T
+        products[:, j, i] = products[:, i, j]
+        return products
     step = max(256, SUB_BATCH_NBYTES // (dim * X.itemsize))
-    ones = np.ones(min(step, len(X)), dtype=X.dtype)
-    ordered = np.empty((len(ones), dim), dtype=X.dtype)
+    ordered = np.empty((min(step, len(X)), dim), dtype=X.dtype)
     for window in order.windows(step):
         # "clip" writes straight into `out`; every index is valid
         np.take(X, window.rows, axis=0, out=ordered[: len(window.rows)], mode="clip")
         for number, rows in window.segments():
             piece = ordered[rows]
-            first[number] += ones[: len(piece)] @ piece
-            second[number] += piece.T @ piece
-    return first, second
+            products[number] += piece.T @ piece
+    return products

@@ -11,11 +11,17 @@ class Stream(enum.IntEnum):
     UPDATES = 1
     """Acceptance in update 0, 1, ... (one stream each)."""
 
+    STEPS = 2**39
+    """Acceptance in step 0, 1, ... where the final pass tests it again (one stream each)."""
+
     SHARES = 2**40
     """Which rows go to which pass."""
 
     SLAB_SAMPLE = 2**40 + 1
-    """Windows of rows behind the second moments of slabs."""
+    """Rows behind the second moments of slabs."""
+
+    WEDGE_SAMPLE = 2**40 + 2
+    """Rows behind the wedge bound."""
 
     CERTIFICATE = 2**41
     """Windows of rows behind the certificate."""

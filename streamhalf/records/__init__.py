@@ -30,6 +30,7 @@ from streamhalf.records.codes import (
     Subject,
     Unverified,
     Verdict,
+    WedgeShare,
 )
 from streamhalf.records.parts import (
     AngleRecord,
@@ -115,6 +116,7 @@ __all__ = [
     "Verdict",
     "VerifyResult",
     "Versions",
+    "WedgeShare",
     "document_digest",
     "finite",
     "from_json",

@@ -232,6 +232,12 @@ class SlabSecondMoment(Record, frozen=True, tag="slab-second-moment"):
     direction: tuple[float, ...]
 
 
+class WedgeShare(Record, frozen=True, tag="wedge-share"):
+    """The bound on the share of rows on which halfspaces within eta disagree with a candidate."""
+
+    eta: float
+
+
 class SegmentQuantity(enum.StrEnum):
     """What is compared between stretches of rows."""
 
@@ -261,6 +267,7 @@ Subject: TypeAlias = (
     | AcceptanceRate
     | SlabShare
     | SlabSecondMoment
+    | WedgeShare
     | SegmentMean
     | Named
 )

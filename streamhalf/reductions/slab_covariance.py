@@ -10,16 +10,21 @@ from numpy.typing import NDArray
 from streamhalf.data.block import Block
 from streamhalf.kernels.margins import margins
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.slabs import assign_slabs, count_slabs, sum_slab_products
+from streamhalf.kernels.slabs import (
+    assign_slabs,
+    count_slabs,
+    pack_symmetric,
+    sum_slab_products,
+    unpack_symmetric,
+)
 from streamhalf.reductions.base import Summed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlabCovariancePartial:
-    """Counts (c, s) int64; sums of x (c, s, d) and of x x^T (c, s, d (d + 1) / 2), float64."""
+    """Counts (c, s) int64; sums of x x^T (c, s, d (d + 1) / 2), float64."""
 
     counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
     products: NDArray[np.float64]
 
     @property
@@ -35,29 +40,13 @@ class SlabCovarianceResult:
     candidates: tuple[Plane, ...]
     edges: NDArray[np.float64]
     counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
     products: NDArray[np.float64]
-
-    @property
-    def dim(self) -> int:
-        """Features of a row."""
-        return int(self.sums.shape[2])
-
-    def mean_norms(self, candidate: int) -> NDArray[np.float64]:
-        """Length of each slab's mean, projected orthogonally to the candidate."""
-        v = self.candidates[candidate].normal
-        means = self.sums[candidate] / np.maximum(1, self.counts[candidate])[:, None]
-        norms: NDArray[np.float64] = np.linalg.norm(means - np.outer(means @ v, v), axis=1)
-        return norms
 
     def second_moments(self, candidate: int) -> NDArray[np.float64]:
         """Mean of x x^T over each slab's rows, projected orthogonally to the candidate."""
-        dim = self.dim
-        i, j = np.triu_indices(dim)
-        matrices = np.zeros((self.counts.shape[1], dim, dim))
-        matrices[:, i, j] = matrices[:, j, i] = self.products[candidate]
         v = self.candidates[candidate].normal
-        projector = np.eye(dim) - np.outer(v, v)
+        matrices = unpack_symmetric(self.products[candidate], len(v))
+        projector = np.eye(len(v)) - np.outer(v, v)
         shares = 1 / np.maximum(1, self.counts[candidate])
         projected: NDArray[np.float64] = shares[:, None, None] * (projector @ matrices @ projector)
         return projected
@@ -81,29 +70,22 @@ class SlabCovariance(Summed):
         """No rows."""
         shape = (len(self.candidates), self.n_slabs)
         packed = dim * (dim + 1) // 2
-        return SlabCovariancePartial(
-            np.zeros(shape, dtype=np.int64), np.zeros((*shape, dim)), np.zeros((*shape, packed))
-        )
+        return SlabCovariancePartial(np.zeros(shape, dtype=np.int64), np.zeros((*shape, packed)))
 
     def map(self, block: Block) -> SlabCovariancePartial:
         """Sort rows into slabs candidate by candidate, and multiply slab by slab."""
         partial = self.empty(block.dim)
-        upper = np.triu_indices(block.dim)
         for i, plane in enumerate(self.candidates):
             margin = margins(block.X, plane.normal) - block.X.dtype.type(plane.threshold)
             slab = assign_slabs(margin, self.edges)
             partial.counts[i] = count_slabs(slab, self.n_slabs)
-            first, second = sum_slab_products(block.X, slab, self.n_slabs)
-            partial.sums[i] = first
-            partial.products[i] = second[:, *upper]
+            partial.products[i] = pack_symmetric(sum_slab_products(block.X, slab, self.n_slabs))
         return partial
 
     def finalize(self, partial: SlabCovariancePartial) -> SlabCovarianceResult:
         """Keep the sums; projections are taken slab by slab."""
-        return SlabCovarianceResult(
-            self.candidates, self.edges, partial.counts, partial.sums, partial.products
-        )
+        return SlabCovarianceResult(self.candidates, self.edges, partial.counts, partial.products)
 
     def partial_nbytes(self, dim: int) -> int:
         """One packed matrix per candidate and slab."""
-        return 8 * len(self.candidates) * self.n_slabs * (dim * (dim + 1) // 2 + dim + 1)
+        return 8 * len(self.candidates) * self.n_slabs * (dim * (dim + 1) // 2 + 1)

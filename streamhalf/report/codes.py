@@ -113,6 +113,8 @@ def evidence_name(evidence: records.Evidence) -> str:
             return _slab_name(low, high)
         case records.SlabSecondMoment(low, high, direction):
             return f"second moment along {direction_name(direction)} in {_slab_name(low, high)}"
+        case records.WedgeShare(eta):
+            return f"disagreement with halfspaces within {number(eta)}, at most"
         case records.SegmentMean(segment, quantity, feature):
             what = quantity if feature is None else f"y·x{feature + 1}"
             return f"mean of {what} in segment {segment + 1}"

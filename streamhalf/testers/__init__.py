@@ -9,6 +9,7 @@ from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.panel import Panel
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
 from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.wedge import WedgeTester
 
 TESTERS: tuple[type[Tester], ...] = (
     AcceptanceTester,
@@ -16,6 +17,7 @@ TESTERS: tuple[type[Tester], ...] = (
     ExchangeabilityTester,
     SlabMassTester,
     SlabCovarianceTester,
+    WedgeTester,
 )
 
 WORDS: Mapping[str, TesterWords] = {

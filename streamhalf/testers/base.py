@@ -45,6 +45,9 @@ class Context:
         may be in all.
     most_slabs
         Of the final pass: second-moment matrices of one candidate at most.
+    slab_eps
+        Of the final pass: width of the slabs whose masses are tested, which take 1/width³ rows;
+        None for eps.
     """
 
     stage: Stage
@@ -60,6 +63,12 @@ class Context:
     first: int = 0
     most_candidates: int = 1
     most_slabs: int = 1 << 20
+    slab_eps: float | None = None
+
+    @property
+    def slab_width(self) -> float:
+        """Of the finest slabs whose masses are tested."""
+        return self.eps if self.slab_eps is None else self.slab_eps
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.records import Evidence, Judgement, SlabSecondMoment, Stage, replace
 from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.slab_covariance import SlabCovariance, SlabCovarianceResult
-from streamhalf.reductions.windowed import Windowed
 from streamhalf.testers.base import ALONG, Context, TesterWords, judgement
 from streamhalf.testers.slab_mass import finest_half_count
 
@@ -30,10 +30,6 @@ _CENTRAL_DENSITY = 0.35
 
 _LEAST_SLABS = 20
 """Slabs that a pass should have rows for."""
-
-_WINDOWS, _WIDEST_WINDOW = 50, 1 << 14
-"""Second moments come from so many windows of rows, about, each at most so wide: their number
-varies by a seventh, and slabs are planned for twice the rows they need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,7 +45,7 @@ class SlabCovarianceTester:
     tau, n_slabs
         Of one candidate; tau is shared over so many slabs.
     n_rows, seed
-        Rows of the pass, about, and the seed of the windows that second moments are taken from:
+        Rows of the pass, about, and the seed of the sample that second moments are taken from:
         they need only a few hundred rows per slab.
     candidates, first
         Planes, and the number of the first.
@@ -68,7 +64,7 @@ class SlabCovarianceTester:
     most_slabs: int = 1 << 20
 
     name: ClassVar[str] = "slab covariance"
-    share: ClassVar[float] = 0.5
+    share: ClassVar[float] = 1 / 3
     words: ClassVar[Mapping[str, TesterWords]] = {
         name: TesterWords("Is the spread bounded in every slice along the candidate?", *ALONG)
     }
@@ -80,9 +76,9 @@ class SlabCovarianceTester:
             return None
         return cls(
             dim=context.dim,
-            eps=context.eps,
+            eps=context.slab_width,
             tau=cls.share * context.tau / context.most_candidates,
-            n_slabs=2 * finest_half_count(context.eps) + 2,
+            n_slabs=2 * finest_half_count(context.slab_width) + 2,
             n_rows=max(1, context.n_rows),
             seed=context.config.seed,
             candidates=context.candidates,
@@ -95,9 +91,7 @@ class SlabCovarianceTester:
         moments, rows = SlabCovariance(self.candidates, self.edges()), self.sample_rows()
         if rows == self.n_rows:
             return moments
-        # large windows: a task's few rows in many slabs cost as much as many rows would
-        width = 2 ** int(math.log2(max(1, min(_WIDEST_WINDOW, rows // _WINDOWS))))
-        return Windowed(moments, rows / self.n_rows, self.seed, Stream.SLAB_SAMPLE, width)
+        return Sampled(moments, 0.0, rows / self.n_rows, self.seed, Stream.SLAB_SAMPLE)
 
     def sample_rows(self) -> int:
         """Rows from which second moments are taken."""

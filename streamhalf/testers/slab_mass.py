@@ -59,7 +59,7 @@ class SlabMassTester:
     first: int = 0
 
     name: ClassVar[str] = "slab mass"
-    share: ClassVar[float] = 0.5
+    share: ClassVar[float] = 1 / 3
     words: ClassVar[Mapping[str, TesterWords]] = {
         name: TesterWords("Is the histogram along the candidate a Gaussian bell?", *ALONG)
     }
@@ -70,7 +70,7 @@ class SlabMassTester:
         if context.stage is not Stage.FINAL:
             return None
         return cls(
-            eps=context.eps,
+            eps=context.slab_width,
             tau=cls.share * context.tau / context.most_candidates,
             candidates=context.candidates,
             first=context.first,

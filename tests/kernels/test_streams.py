@@ -31,8 +31,10 @@ def test_streams__numbers_stay_what_they_are() -> None:
     # the same seed must give the same answer in every version, and documents verify by it
     assert {stream.name: int(stream) for stream in Stream} == {
         "UPDATES": 1,
+        "STEPS": 2**39,
         "SHARES": 2**40,
         "SLAB_SAMPLE": 2**40 + 1,
+        "WEDGE_SAMPLE": 2**40 + 2,
         "CERTIFICATE": 2**41,
         "CHUNK_ORDER": 2**42,
         "WINDOW_ORDER": 2**42 + 1,
@@ -43,7 +45,7 @@ def test_streams__numbers_stay_what_they_are() -> None:
 
 
 def test_streams__draw_different_numbers() -> None:
-    # 53-bit uniforms of 9 streams and 50 rows agree somewhere with probability below 1e-11
+    # 53-bit uniforms of 11 streams and 50 rows agree somewhere with probability below 1e-11
     rows = np.arange(50)
     drawn = np.concatenate([uniforms_at(0, stream, rows) for stream in Stream])
     assert len(np.unique(drawn)) == len(drawn)

@@ -1,0 +1,111 @@
+"""For each candidate and each eta: the sums that bound its disagreement with its neighbours."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.data.block import Block
+from streamhalf.kernels.margins import margins
+from streamhalf.kernels.monomials import SUB_BATCH_NBYTES
+from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.slabs import pack_symmetric, unpack_symmetric
+from streamhalf.reductions.base import Summed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WedgeSumsPartial:
+    """Rows (int64); sums of a (c, e), a t s (c, e, d) and a t² s s^T (c, e, d (d + 1) / 2)."""
+
+    n_rows: int
+    masses: NDArray[np.float64]
+    means: NDArray[np.float64]
+    products: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WedgeSumsResult:
+    """The sums, and the bounds that follow from them on these rows, whatever their law."""
+
+    candidates: tuple[Plane, ...]
+    etas: tuple[float, ...]
+    partial: WedgeSumsPartial
+
+    @property
+    def n_rows(self) -> int:
+        """Rows behind the sums."""
+        return self.partial.n_rows
+
+    def betas(self) -> NDArray[np.float64]:
+        """Per candidate v and eta: no unit w, |w - v| <= eta, disagrees with v on more (c, e).
+
+        w = cos(angle) v + sin(angle) u disagrees only where u·s <= -t, and there
+        ((1 - t u·s) / (1 + t²))² is at least 1; its mean is at most
+        mean a + lambda_max(mean a t² s s^T) + 2 |mean a t s|. Planes with a threshold turn about
+        the point of v's plane that is nearest to the origin.
+        """
+        if self.n_rows == 0:  # nothing is known
+            return np.ones((len(self.candidates), len(self.etas)))
+        found = [self._of(i) for i in range(len(self.candidates))]
+        betas: NDArray[np.float64] = np.minimum(1.0, found)
+        return betas
+
+    def _of(self, candidate: int) -> NDArray[np.float64]:
+        sums, v = self.partial, self.candidates[candidate].normal
+        projector = np.eye(len(v)) - np.outer(v, v)
+        products = projector @ unpack_symmetric(sums.products[candidate], len(v)) @ projector
+        means = np.linalg.norm(sums.means[candidate] @ projector, axis=1)
+        largest = np.linalg.eigvalsh(products)[:, -1]
+        total = sums.masses[candidate] + largest + 2 * means
+        return np.asarray(total / sums.n_rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WedgeSums(Summed):
+    """With gamma the tangent of the angle of eta: t = |v·x - t_v| / gamma, a = 1 / (1 + t²)².
+
+    s = sgn(v·x - t_v) times the part of x orthogonal to v; the projection is taken in the end.
+    """
+
+    candidates: tuple[Plane, ...]
+    etas: tuple[float, ...]
+
+    name = "wedge-sums"
+
+    def empty(self, dim: int) -> WedgeSumsPartial:
+        """No rows."""
+        shape = (len(self.candidates), len(self.etas))
+        packed = dim * (dim + 1) // 2
+        return WedgeSumsPartial(
+            0, np.zeros(shape), np.zeros((*shape, dim)), np.zeros((*shape, packed))
+        )
+
+    def map(self, block: Block) -> WedgeSumsPartial:
+        """Weigh the rows, candidate by candidate, in pieces that stay in cache."""
+        found = self.empty(block.dim)
+        products = np.zeros((*found.masses.shape, block.dim, block.dim))
+        step = max(256, SUB_BATCH_NBYTES // (block.dim * block.X.itemsize))
+        for first in range(0, block.n_rows, step):
+            X = block.X[first : first + step]
+            for i, plane in enumerate(self.candidates):
+                margin = margins(X, plane.normal).astype(np.float64) - plane.threshold
+                for j, eta in enumerate(self.etas):
+                    t = margin / math.tan(2 * math.asin(eta / 2))
+                    root = 1 / (1 + t * t)
+                    found.masses[i, j] += root @ root
+                    # t has the sign that turns x into s
+                    found.means[i, j] += (root * root * t).astype(X.dtype) @ X
+                    weighed = X * (root * t).astype(X.dtype)[:, None]
+                    products[i, j] += weighed.T @ weighed
+        return WedgeSumsPartial(block.n_rows, found.masses, found.means, pack_symmetric(products))
+
+    def finalize(self, partial: WedgeSumsPartial) -> WedgeSumsResult:
+        """Keep the sums; bounds are taken when somebody asks."""
+        return WedgeSumsResult(self.candidates, self.etas, partial)
+
+    def partial_nbytes(self, dim: int) -> int:
+        """One matrix per candidate and eta."""
+        return 8 * len(self.candidates) * len(self.etas) * (dim * (dim + 3) // 2 + 1)
