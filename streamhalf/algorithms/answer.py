@@ -6,11 +6,11 @@ import math
 
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization_state import LocalizationState
+from streamhalf.claims.held_out import measure_error
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
-from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.planning.plan import RunPlan
 from streamhalf.records import (
     CandidateRecord,
@@ -99,10 +99,12 @@ def held_out_error(state: LocalizationState, tau: float) -> ErrorRecord | None:
     """The chosen candidate's error in the final pass."""
     if state.final is None or state.chosen is None:
         return None
-    errors, n_rows = int(state.final.errors[state.chosen]), state.final.n_rows
-    # the rows that chose among the candidates also measure the chosen one: a union bound
-    upper = binomial_upper(errors, n_rows, tau / len(state.candidates))
-    return ErrorRecord(errors / max(1, n_rows), upper, n_rows)
+    return measure_error(
+        state.final.segment_errors[state.chosen],
+        state.final.segment_rows,
+        # the rows that chose among the candidates also measure the chosen one: a union bound
+        tau=tau / len(state.candidates),
+    )
 
 
 def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:

@@ -14,19 +14,18 @@ from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState
 from streamhalf.algorithms.position import estimate_position
 from streamhalf.claims.certification import Certification, require_room
+from streamhalf.claims.held_out import measure_error
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.events import SlabsMeasured, TesterJudged
-from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.planning.deal import pilot
 from streamhalf.planning.plan import plan_for_rows
 from streamhalf.planning.strict import refuse_strict
 from streamhalf.records import (
     CertificateRecord,
     CertifyResult,
-    ErrorRecord,
     FitResult,
     Halfspace,
     MomentTestResult,
@@ -181,17 +180,16 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     """The certified interval of a classifier that somebody brings."""
     require_room(source.dim, config.memory_limit)
     row_map = estimate_position(run, source, config)
-    errors = HalfspaceErrors(halfspace.plane)
+    errors = HalfspaceErrors(halfspace.plane, total_rows=source.n_rows)
     some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
     found = run.reduce("pilot", source, errors, blocks=some)
     certification = Certification.of(
         source, config, halfspace, row_map, found.n_errors / found.n_rows
     )
     certificate, counted = certification.run(run, source, tau=config.tau, beside=errors)
-    upper = binomial_upper(counted.n_errors, counted.n_rows, config.tau)
     return CertifyResult(
         halfspace=halfspace,
-        error=ErrorRecord(counted.n_errors / counted.n_rows, upper, counted.n_rows),
+        error=measure_error(counted.segment_errors, counted.segment_rows, tau=config.tau),
         opt=certificate.opt,
         ratio=certificate.ratio,
         tau=config.tau,

@@ -24,15 +24,21 @@ from streamhalf.testers.wedge import WedgeTester
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WedgeOutcome:
-    """All judgements; per candidate its errors, and the wedge bound at eps."""
+    """All judgements; per candidate its errors by segment, and the wedge bound at eps."""
 
     n_rows: int
-    errors: NDArray[np.int64]
+    segment_rows: NDArray[np.int64]
+    segment_errors: NDArray[np.int64]
     judgements: tuple[Judgement, ...]
     betas: tuple[float, ...]
     slab_counts: NDArray[np.int64]
     edges: NDArray[np.float64]
     eigenvalues: NDArray[np.float64]
+
+    @property
+    def errors(self) -> NDArray[np.int64]:
+        """Errors of each candidate."""
+        return np.asarray(self.segment_errors.sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +59,8 @@ class WedgeBound:
         eigenvalues = np.array([slab_eigenvalues(moments, i) for i in everyone])
         return WedgeOutcome(
             n_rows=slabs.n_rows,
-            errors=slabs.errors,
+            segment_rows=slabs.segment_rows,
+            segment_errors=slabs.segment_errors,
             judgements=self.panel.judge(result, n_seen=slabs.n_rows),
             betas=self.panel.find(WedgeTester).betas(self.panel.result_of(WedgeTester, result)),
             slab_counts=slabs.counts,
@@ -67,7 +74,8 @@ def join_outcomes(parts: tuple[WedgeOutcome, ...]) -> WedgeOutcome:
     judgements = (one for part in parts for one in part.judgements)
     return WedgeOutcome(
         n_rows=parts[0].n_rows,
-        errors=np.concatenate([part.errors for part in parts]),
+        segment_rows=parts[0].segment_rows,
+        segment_errors=np.concatenate([part.segment_errors for part in parts]),
         judgements=tuple(sorted(judgements, key=lambda one: one.candidate or 0)),
         betas=tuple(beta for part in parts for beta in part.betas),
         slab_counts=np.concatenate([part.slab_counts for part in parts]),

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.claims.certification import Certification
+from streamhalf.claims.held_out import measure_error
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import row_map
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import DataError, UsageError
-from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.kernels.streams import Stream
 from streamhalf.records import (
     AS_WRITTEN,
@@ -96,15 +96,15 @@ class Verification:
 
     def _errors(self) -> Reduction[Any, Any]:
         """Errors of the halfspace on the rows that measured it."""
-        plane = self._halfspace().plane
+        plane, total_rows = self._halfspace().plane, max(1, self.document.data.rows)
         held_out = self.document.held_out if isinstance(self.document, FitResult) else None
         if held_out is None:
-            return HalfspaceErrors(plane)
+            return HalfspaceErrors(plane, total_rows=total_rows)
         try:
             ranges = np.array(held_out.ranges, dtype=np.int64).reshape(-1, 2)
         except OverflowError:
             raise DataError("held_out.ranges: no rows of any data; nothing to verify") from None
-        errors = HalfspaceErrors(plane, ranges)
+        errors = HalfspaceErrors(plane, ranges, total_rows)
         if (held_out.low, held_out.high) == (0.0, 1.0):
             return errors
         seed = self.document.seed if isinstance(self.document, FitResult) else 0
@@ -129,12 +129,14 @@ class Verification:
             return []
         n_rows = max(1, found.n_rows)
         candidates = len(self.document.candidates) if isinstance(self.document, FitResult) else 1
-        upper = binomial_upper(found.n_errors, n_rows, self.document.tau / max(1, candidates))
+        again = measure_error(
+            found.segment_errors, found.segment_rows, tau=self.document.tau / max(1, candidates)
+        )
         slack = _slack(n_rows, same_rows=same_rows) / n_rows
         return [
             _equal("rows that measured the error", error.n_rows, found.n_rows),
-            _close("error on them", error.empirical, found.n_errors / n_rows, slack),
-            _close("upper bound of the error", error.upper, upper, 2 * slack),
+            _close("error on them", error.empirical, again.empirical, slack),
+            _close("upper bound of the error", error.upper, again.upper, 2 * slack),
         ]
 
 

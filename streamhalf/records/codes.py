@@ -164,6 +164,16 @@ class Unverified(Record, frozen=True, tag="unverified"):
     """The halfspace is the Chow direction of all rows: too few for any tester."""
 
 
+class ErrorsCluster(Record, frozen=True, tag="errors-cluster"):
+    """Errors come in clusters: their share varies `factor` times as much as chance would have it.
+
+    It is compared between stretches of rows, and bounded by the means of `segments` of them.
+    """
+
+    segments: int
+    factor: float
+
+
 class Resumed(Record, frozen=True, tag="resumed"):
     """A run goes on from so many finished passes in a checkpoint folder."""
 
@@ -177,6 +187,23 @@ class Remark(Record, frozen=True, tag="remark"):
     text: str
 
 
+class SegmentQuantity(enum.StrEnum):
+    """What is compared between stretches of rows."""
+
+    LABEL = "y"
+    NORM = "|x|^2"
+    FEATURE = "x"
+    PRODUCT = "y x"
+
+
+class RowsInOrder(Record, frozen=True, tag="rows-in-order"):
+    """The mean of a quantity varies `factor` times as much between stretches as chance has it."""
+
+    quantity: SegmentQuantity
+    feature: int | None
+    factor: float
+
+
 Notice: TypeAlias = (
     LabelsAreBits
     | ReuseSuffices
@@ -184,6 +211,8 @@ Notice: TypeAlias = (
     | RatioNotReached
     | EpsNotReached
     | Unverified
+    | ErrorsCluster
+    | RowsInOrder
     | Resumed
     | Remark
 )
@@ -238,20 +267,16 @@ class WedgeShare(Record, frozen=True, tag="wedge-share"):
     eta: float
 
 
-class SegmentQuantity(enum.StrEnum):
-    """What is compared between stretches of rows."""
-
-    LABEL = "y"
-    NORM = "|x|^2"
-    PRODUCT = "y x"
-
-
 class SegmentMean(Record, frozen=True, tag="segment-mean"):
-    """The mean of a quantity (of a feature, for products) over a stretch of rows."""
+    """The mean of a quantity (of one feature, or of its product with y) over a stretch of rows.
+
+    `segment` is its number, from 0, of `segments` equal ones.
+    """
 
     segment: int
     quantity: SegmentQuantity
     feature: int | None = None
+    segments: int | None = None
 
 
 class Named(Record, frozen=True, tag="named"):

@@ -144,11 +144,17 @@ class Versions(Record, frozen=True):
 
 
 class ErrorRecord(Record, frozen=True):
-    """Error on rows that no update used, and its exact binomial upper bound."""
+    """Error on rows that no update used, and its upper bound.
+
+    The bound is exactly binomial (`segments` None) unless errors come in clusters: then single rows
+    do not count as independent, and it is computed from the means of so many contiguous `segments`
+    of the rows.
+    """
 
     empirical: float
     upper: float
     n_rows: int
+    segments: int | None = None
 
 
 class OptRecord(Record, frozen=True):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from streamhalf.data.block import Block
 from streamhalf.kernels.margins import GRID_ROWS
 from streamhalf.kernels.plane import Plane, are_wrong, grid_plane_margins
+from streamhalf.kernels.segments import Segments, error_segments
 from streamhalf.kernels.slabs import count_slabs, number_slabs
 from streamhalf.reductions.base import Summed
 
@@ -18,11 +19,24 @@ _SUB_BATCH = 4 * GRID_ROWS
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CandidateSlabsResult:
-    """Rows, errors (c,) and slab counts (c, 2 B + 2), all int64; the outer two slabs are tails."""
+    """Slab counts (c, 2 B + 2), the outer two tails; rows (s,) and errors (c, s) of each segment.
 
-    n_rows: int
-    errors: NDArray[np.int64]
+    All int64.
+    """
+
+    segment_rows: NDArray[np.int64]
+    segment_errors: NDArray[np.int64]
     counts: NDArray[np.int64]
+
+    @property
+    def n_rows(self) -> int:
+        """All rows."""
+        return int(self.segment_rows.sum())
+
+    @property
+    def errors(self) -> NDArray[np.int64]:
+        """Errors of each candidate (c,)."""
+        return np.asarray(self.segment_errors.sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,12 +44,14 @@ class CandidateSlabs(Summed):
     """Exact counts for `candidates`, planes with normals of length 1.
 
     Slab i in -B <= i < B is width·i <= v·x - t < width·(i + 1); below and above them are the tails
-    (Algorithm 2, line 3, read as disjoint and covering).
+    (Algorithm 2, line 3, read as disjoint and covering). Errors are counted by contiguous segments
+    of the data set's `total_rows` rows.
     """
 
     candidates: tuple[Plane, ...]
     width: float
     half_count: int
+    total_rows: int
 
     name = "candidate-slabs"
 
@@ -44,25 +60,37 @@ class CandidateSlabs(Summed):
         """Slabs and both tails."""
         return 2 * self.half_count + 2
 
+    @property
+    def segments(self) -> Segments:
+        """The segments that errors are counted by."""
+        return error_segments(self.total_rows)
+
     def empty(self, dim: int) -> CandidateSlabsResult:
         """No rows."""
-        c = len(self.candidates)
-        counts = np.zeros((c, self.n_slabs), dtype=np.int64)
-        return CandidateSlabsResult(0, np.zeros(c, dtype=np.int64), counts)
+        c, n_segments = len(self.candidates), self.segments.count
+        return CandidateSlabsResult(
+            np.zeros(n_segments, dtype=np.int64),
+            np.zeros((c, n_segments), dtype=np.int64),
+            np.zeros((c, self.n_slabs), dtype=np.int64),
+        )
 
     def map(self, block: Block) -> CandidateSlabsResult:
         """Count errors and slabs of every candidate, in pieces whose margins stay in cache."""
-        result = self.empty(block.dim)
+        result, segments = self.empty(block.dim), self.segments
         for start in range(0, block.n_rows, _SUB_BATCH):
-            piece = slice(start, start + _SUB_BATCH)
-            margins = grid_plane_margins(self.candidates, block.X[piece], block.rows[piece])
-            result.errors[:] += np.count_nonzero(are_wrong(margins, block.y[piece]), axis=1)
+            piece = block.cut(slice(start, start + _SUB_BATCH))
+            margins = grid_plane_margins(self.candidates, piece.X, piece.rows)
+            wrong = are_wrong(margins, piece.y)
+            for segment, rows in segments.cut(piece.rows):
+                result.segment_rows[segment] += rows.stop - rows.start
+                result.segment_errors[:, segment] += np.count_nonzero(wrong[:, rows], axis=1)
             for counts, slab in zip(
                 result.counts, number_slabs(margins, self.width, self.half_count), strict=True
             ):
                 counts += count_slabs(slab, self.n_slabs)
-        return CandidateSlabsResult(block.n_rows, result.errors, result.counts)
+        return result
 
     def partial_nbytes(self, dim: int) -> int:
-        """One histogram per candidate."""
-        return 8 * len(self.candidates) * (self.n_slabs + 1) + 8
+        """One histogram per candidate, and its errors by segment."""
+        c, n_segments = len(self.candidates), self.segments.count
+        return 8 * (c * (self.n_slabs + n_segments) + n_segments)

@@ -1,7 +1,7 @@
-"""Means of y, |x|^2 and y x over contiguous segments of rows.
+"""Means of y, |x|², every x_j and every y x_j over contiguous segments of rows.
 
-Are chunks exchangeable? Disjoint shares of chunks stand for the whole data set only if they are.
-Segments are cut by row number, so the statistic is the same whatever the chunking.
+Do rows come in an order? Segments are cut by row number, so the statistic is the same whatever the
+chunking.
 """
 
 from __future__ import annotations
@@ -13,16 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.kernels.segments import Segments, scatter_ratio
 from streamhalf.reductions.base import Summed
+
+_SUB_BATCH = 4096
+"""Rows whose powers stay in cache."""
+
+_ROUNDING = 1e-9
+"""A variance below this share of the mean square is rounding."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentScatterPartial:
-    """Per segment: rows (s,) int64; sums (s, 2 + d) and sums of squares (s, 2 + d) float64."""
+    """Rows (s,) int64 and sums (s, q) of each segment; sums of squares to 4th powers (3, q)."""
 
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
-    squares: NDArray[np.float64]
+    powers: NDArray[np.float64]
 
     @property
     def n_rows(self) -> int:
@@ -32,26 +39,20 @@ class SegmentScatterPartial:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentScatterResult:
-    """How far segment means of each quantity lie apart.
+    """How far segment means lie apart, of q = 2 + 2 d quantities: y, |x|², every x_j, every y x_j.
 
-    `z_scores` (s, q) holds, for every segment and quantity (y, |x|^2, then y x_j), the distance of
-    the segment's mean from the overall mean in its standard errors; about N(0, 1) for exchangeable
-    rows.
+    `segments`, `counts` (s,) and `means` (s, q) are of the segments that hold rows; `overall` (q,)
+    is the mean of all. `ratios` (q,) is F of `kernels.segments`, 0 of a constant;
+    `squared_skewness` and `kurtosis` (q,) are those of single rows.
     """
 
     segments: NDArray[np.int64]
     counts: NDArray[np.int64]
     means: NDArray[np.float64]
     overall: NDArray[np.float64]
-    z_scores: NDArray[np.float64]
-
-    @property
-    def worst(self) -> tuple[float, int, int]:
-        """Largest |z|, with its segment and quantity."""
-        if self.z_scores.size == 0:
-            return 0.0, 0, 0
-        segment, quantity = np.unravel_index(np.argmax(np.abs(self.z_scores)), self.z_scores.shape)
-        return float(abs(self.z_scores[segment, quantity])), int(segment), int(quantity)
+    ratios: NDArray[np.float64]
+    squared_skewness: NDArray[np.float64]
+    kurtosis: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,42 +60,89 @@ class SegmentScatter(Summed):
     """Sums over `n_segments` equal contiguous segments of a data set of `total_rows` rows."""
 
     total_rows: int
-    n_segments: int = 32
+    n_segments: int = 256
 
     name = "segments"
 
     def empty(self, dim: int) -> SegmentScatterPartial:
         """No rows."""
-        shape = (self.n_segments, 2 + dim)
+        q = 2 + 2 * dim
         return SegmentScatterPartial(
-            np.zeros(self.n_segments, dtype=np.int64), np.zeros(shape), np.zeros(shape)
+            np.zeros(self.n_segments, dtype=np.int64),
+            np.zeros((self.n_segments, q)),
+            np.zeros((3, q)),
         )
 
     def map(self, block: Block) -> SegmentScatterPartial:
         """Sum each segment's rows of the block; a block touches few segments."""
         partial = self.empty(block.dim)
-        segment = block.rows * self.n_segments // self.total_rows
-        starts = np.searchsorted(segment, np.arange(self.n_segments + 1))
-        for i in np.flatnonzero(np.diff(starts)):
-            window = slice(starts[i], starts[i + 1])
-            X: NDArray[np.floating[Any]] = block.X[window]
-            y = block.y[window].astype(X.dtype)
-            norms = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-            partial.counts[i] = len(y)
-            partial.sums[i] = np.concatenate([[y.sum(dtype=np.float64), norms.sum()], y @ X])
-            column_squares = np.einsum("ij,ij->j", X, X, dtype=np.float64)
-            partial.squares[i] = np.concatenate([[len(y), (norms**2).sum()], column_squares])
+        table = np.empty((4, block.dim, min(_SUB_BATCH, block.n_rows)))
+        for segment, window in Segments(self.total_rows, self.n_segments).cut(block.rows):
+            X, y = block.X[window], block.y[window]
+            partial.counts[segment] = len(y)
+            for start in range(0, len(y), _SUB_BATCH):
+                piece = slice(start, start + _SUB_BATCH)
+                powers = _sum_powers(X[piece], y[piece], table)
+                partial.sums[segment] += powers[0]
+                partial.powers[:] += powers[1:]
         return partial
 
     def finalize(self, partial: SegmentScatterPartial) -> SegmentScatterResult:
-        """Compare each segment with the whole, on segments that hold at least 30 rows."""
-        total = max(int(partial.counts.sum()), 1)
-        mean = partial.sums.sum(axis=0) / total
-        variance = np.maximum(partial.squares.sum(axis=0) / total - mean**2, 0)
-        held = partial.counts >= 30
-        counts = partial.counts[held]
+        """Compare the segments that hold rows."""
+        held = np.flatnonzero(partial.counts)
+        counts, total = partial.counts[held], max(1, partial.n_rows)
         means = partial.sums[held] / counts[:, None]
-        # a segment is part of the whole: the variance of the difference shrinks by its share
-        errors = np.sqrt(variance * (1 / counts - 1 / total)[:, None])
-        z = np.divide(means - mean, errors, out=np.zeros_like(means), where=errors > 0)
-        return SegmentScatterResult(np.flatnonzero(held), counts, means, mean, z)
+        overall = partial.sums.sum(axis=0) / total
+        with np.errstate(over="ignore", invalid="ignore"):
+            central = _central_moments(overall, *partial.powers / total)
+            known = np.isfinite(central).all(axis=0)
+        variance, third, fourth = np.where(known, central, 0.0)
+        varies = variance > _ROUNDING * (partial.powers[0] / total)
+        variance = np.where(varies, variance, 1.0)
+        ratios = scatter_ratio(counts, means, variance) if len(held) > 1 else np.zeros(len(overall))
+        return SegmentScatterResult(
+            segments=held,
+            counts=counts,
+            means=means,
+            overall=overall,
+            ratios=np.where(varies, ratios, 0.0),
+            squared_skewness=np.where(varies, third**2 / variance**3, 0.0),
+            kurtosis=np.where(varies, np.maximum(fourth / variance**2, 1.0), 1.0),
+        )
+
+
+def _sum_powers(
+    X: NDArray[np.floating[Any]], y: NDArray[np.int8], table: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Sums of all quantities (4, q), of their squares, cubes and 4th powers; `table` is room."""
+    n_rows = len(y)
+    table = table[:, :, :n_rows]
+    table[0] = X.T
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.multiply(table[0], table[0], out=table[1])
+        np.multiply(table[1], table[0], out=table[2])
+        np.multiply(table[1], table[1], out=table[3])
+        plain, signed = np.moveaxis(table @ np.column_stack([np.ones(n_rows), y]), -1, 0)
+        norms = table[1].sum(axis=0)
+        squares = norms * norms
+        of_norms = [norms.sum(), squares.sum(), squares @ norms, squares @ squares]
+    balance = float(y.sum(dtype=np.int64))
+    of_labels = [balance, n_rows, balance, n_rows]
+    products = np.stack([signed[0], plain[1], signed[2], plain[3]])
+    return np.column_stack([of_labels, of_norms, plain, products])
+
+
+def _central_moments(
+    mean: NDArray[np.float64],
+    second: NDArray[np.float64],
+    third: NDArray[np.float64],
+    fourth: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Second to fourth moments about the mean, from those about 0."""
+    return np.stack(
+        [
+            second - mean**2,
+            third - 3 * mean * second + 2 * mean**3,
+            fourth - 4 * mean * third + 6 * mean**2 * second - 3 * mean**4,
+        ]
+    )

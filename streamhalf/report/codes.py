@@ -115,11 +115,17 @@ def evidence_name(evidence: records.Evidence) -> str:
             return f"second moment along {direction_name(direction)} in {_slab_name(low, high)}"
         case records.WedgeShare(eta):
             return f"disagreement with halfspaces within {number(eta)}, at most"
-        case records.SegmentMean(segment, quantity, feature):
-            what = quantity if feature is None else f"y·x{feature + 1}"
-            return f"mean of {what} in segment {segment + 1}"
+        case records.SegmentMean(segment, quantity, feature, segments):
+            of_all = "" if segments is None else f" of {segments}"
+            return f"mean of {_quantity_name(quantity, feature)} in segment {segment + 1}{of_all}"
         case records.Named(name):
             return name
+
+
+def _quantity_name(quantity: records.SegmentQuantity, feature: int | None) -> str:
+    if feature is None:
+        return quantity
+    return f"x{feature + 1}" if quantity is records.SegmentQuantity.FEATURE else f"y·x{feature + 1}"
 
 
 def direction_name(direction: Sequence[float], shown: int = 3) -> str:
@@ -151,8 +157,9 @@ def remark_words(judgement: records.Judgement) -> str:
                 records.Role.EXTRA: "an extra test"
                 + (f"; it would need {count(needed)} rows" if needed else ""),
                 records.Role.REFINEMENT: "refinement below the tested scale",
-                records.Role.ADVISORY: "rows are not exchangeable across chunks",
-                records.Role.FALLBACK: "rows are not exchangeable across chunks: sampling rows",
+                records.Role.ADVISORY: "rows are not exchangeable between stretches of rows",
+                records.Role.FALLBACK: "rows are not exchangeable between stretches of rows: "
+                "sampling rows",
             }.get(judgement.role, "")
         )
     if judgement.directions is not None:
@@ -209,6 +216,19 @@ def notice_words(notice: records.Notice) -> str:
         case records.Unverified():
             return (
                 "too few rows for any tester: the Chow direction of all rows, without a guarantee"
+            )
+        case records.ErrorsCluster(segments, factor):
+            return (
+                "errors come in clusters: their share varies between stretches of rows "
+                f"{number(factor)} times as much as chance would have it, so the upper bound is "
+                f"computed from the means of {segments} stretches"
+            )
+        case records.RowsInOrder(quantity, feature, factor):
+            return (
+                f"rows come in an order: the mean of {_quantity_name(quantity, feature)} differs "
+                f"between stretches of rows ({number(factor)} times the variance that chance would "
+                "give it); bounds speak of the rows of this store, and of rows to come only if "
+                "those are like all of these together"
             )
         case records.Resumed(place, 0):
             return f"checkpoint: nothing to resume in {place}; starting anew"

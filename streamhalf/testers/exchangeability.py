@@ -1,4 +1,4 @@
-"""Do segments of rows look alike? Only then a share of the chunks stands for all of them."""
+"""Do stretches of rows look alike? Only then a share of windows stands for all of them."""
 
 from __future__ import annotations
 
@@ -6,32 +6,40 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
+import numpy as np
+
+from streamhalf.kernels.segments import MOST_SEGMENTS, Segments, scatter_quantile
 from streamhalf.records import (
     Evidence,
     Judgement,
     Outcome,
     Role,
+    RowsInOrder,
     SegmentMean,
     SegmentQuantity,
     Stage,
     finite,
 )
 from streamhalf.reductions.segment_scatter import SegmentScatter, SegmentScatterResult
-from streamhalf.testers.base import Context, TesterWords, upper_normal_quantile
+from streamhalf.testers.base import Context, TesterWords
 
-_FIRST = (SegmentQuantity.LABEL, SegmentQuantity.NORM)
+_LEAST_SEGMENTS = 16
+_MOST_NUMBERS = 1 << 17
+"""Sums of all quantities and segments: 1 MiB, unless features are very many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeabilityTester:
-    """Largest distance of a segment's mean of y, |x|^2 or y x_j from the whole, in standard errors.
+    """How much more the means of y, |x|², x_j or y x_j vary between segments than chance has it.
 
-    It never rejects the marginal: a failure says that rows are sorted or drift, and that passes
-    must sample rows instead of chunks.
+    The statistic is F of `kernels.segments`, of the quantity that is furthest beyond its own null
+    quantile. It never rejects the marginal: a failure says that rows are sorted or drift, and that
+    passes must take single rows instead of windows.
     """
 
     total_rows: int
     tau: float
+    n_segments: int = MOST_SEGMENTS
 
     name: ClassVar[str] = "exchangeable chunks"
     share: ClassVar[float] = 0.0
@@ -48,40 +56,80 @@ class ExchangeabilityTester:
         """In the first pass, which sees a little of everything."""
         if context.stage is not Stage.INITIAL:
             return None
-        return cls(total_rows=context.total_rows, tau=context.tau)
+        most = max(_LEAST_SEGMENTS, _MOST_NUMBERS // (3 + 2 * context.dim))
+        segments = Segments.for_rows(
+            context.total_rows, context.n_rows, most=min(MOST_SEGMENTS, most)
+        )
+        return cls(total_rows=context.total_rows, tau=context.tau, n_segments=segments.count)
 
     def needs(self) -> SegmentScatter:
         """Means over segments."""
-        return SegmentScatter(self.total_rows)
+        return SegmentScatter(self.total_rows, self.n_segments)
 
     def rows_needed(self) -> int:
         """Any number of rows will do."""
         return 1
 
     def judge(self, result: SegmentScatterResult, *, n_seen: int) -> tuple[Judgement, ...]:
-        """Passed, or not judged with the segment and quantity that stand out."""
-        worst, segment, quantity = result.worst
-        # sums of squares have heavier tails than a Gaussian in short segments
-        limit = 1.25 * upper_normal_quantile(self.tau / (2 * max(1, result.z_scores.size)))
-        what = _FIRST[quantity] if quantity < len(_FIRST) else SegmentQuantity.PRODUCT
-        feature = quantity - len(_FIRST) if quantity >= len(_FIRST) else None
-        number = int(result.segments[segment]) if result.segments.size else 0
-        evidence = Evidence(
-            subject=SegmentMean(number, what, feature),
-            observed=finite(result.means[segment, quantity]) if result.means.size else 0.0,
-            expected=finite(result.overall[quantity]),
-            deviation=worst,
-            limit=limit,
-        )
+        """Passed, or not judged with the quantity and the segment that stand out."""
+        if len(result.counts) < 2:
+            limits = np.ones_like(result.ratios)
+        else:
+            limits = scatter_quantile(
+                result.counts,
+                self.tau / len(result.ratios),
+                squared_skewness=result.squared_skewness,
+                kurtosis=result.kurtosis,
+            )
+        worst = int(np.argmax(result.ratios / limits))
+        statistic, limit = finite(result.ratios[worst]), finite(limits[worst])
         return (
             Judgement(
                 tester=self.name,
-                outcome=Outcome.PASSED if worst <= limit else Outcome.NOT_JUDGED,
-                statistic=worst,
+                outcome=Outcome.PASSED if statistic <= limit else Outcome.NOT_JUDGED,
+                statistic=statistic,
                 limit=limit,
                 null_quantile=limit,
                 n_rows=int(result.counts.sum()),
-                evidence=(evidence,),
+                evidence=self._evidence(result, worst, statistic, limit),
                 role=Role.ADVISORY,
             ),
         )
+
+    def _evidence(
+        self, result: SegmentScatterResult, worst: int, statistic: float, limit: float
+    ) -> tuple[Evidence, ...]:
+        """The mean furthest from that of all rows, in its standard errors."""
+        if len(result.counts) == 0:
+            return ()
+        gaps = np.abs(result.means[:, worst] - result.overall[worst]) * np.sqrt(result.counts)
+        place = int(np.argmax(gaps))
+        quantity, feature = _quantity(worst, (len(result.ratios) - 2) // 2)
+        number = int(result.segments[place])
+        return (
+            Evidence(
+                subject=SegmentMean(number, quantity, feature, self.n_segments),
+                observed=finite(result.means[place, worst]),
+                expected=finite(result.overall[worst]),
+                deviation=statistic,
+                limit=limit,
+            ),
+        )
+
+
+def order_notice(judgement: Judgement) -> RowsInOrder | None:
+    """What to say of rows that come in an order, by the judgement of this tester."""
+    if judgement.outcome is Outcome.PASSED:
+        return None
+    for evidence in judgement.evidence:
+        if isinstance(subject := evidence.subject, SegmentMean):
+            return RowsInOrder(subject.quantity, subject.feature, judgement.statistic)
+    return None
+
+
+def _quantity(number: int, dim: int) -> tuple[SegmentQuantity, int | None]:
+    """The quantity of this number, and its feature if it has one."""
+    if number < 2:
+        return (SegmentQuantity.LABEL, SegmentQuantity.NORM)[number], None
+    kinds = (SegmentQuantity.FEATURE, SegmentQuantity.PRODUCT)
+    return kinds[(number - 2) // dim], (number - 2) % dim

@@ -50,11 +50,13 @@ def count_scales(eps: float) -> int:
 class SlabMassTester:
     """Sum over slabs of |observed mass - Gaussian mass|, for every scale eta = j eps.
 
-    `tau` is that of one candidate, `first` the number of the first.
+    `tau` is that of one candidate, `first` the number of the first, `total_rows` the rows of the
+    data set.
     """
 
     eps: float
     tau: float
+    total_rows: int
     candidates: tuple[Plane, ...] = ()
     first: int = 0
 
@@ -72,13 +74,15 @@ class SlabMassTester:
         return cls(
             eps=context.slab_width,
             tau=cls.share * context.tau / context.most_candidates,
+            total_rows=context.total_rows,
             candidates=context.candidates,
             first=context.first,
         )
 
     def needs(self) -> CandidateSlabs:
         """Errors and finest slabs of every candidate."""
-        return CandidateSlabs(self.candidates, self.eps, finest_half_count(self.eps))
+        half_count = finest_half_count(self.eps)
+        return CandidateSlabs(self.candidates, self.eps, half_count, self.total_rows)
 
     def quantile(self, n_rows: int, eta: float) -> float:
         """Null quantile of the L1 distance at scale eta.

@@ -1,0 +1,96 @@
+"""The error of a halfspace on rows that did not choose it, with an upper bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from streamhalf.kernels.binomial import binomial_upper
+from streamhalf.kernels.segments import scatter_quantile, scatter_ratio
+from streamhalf.records import ErrorRecord, ErrorsCluster
+
+_LEVEL = 1e-3
+"""How often independent errors are taken for clusters."""
+
+_LEAST_SEGMENTS = 16
+"""From fewer means a variance is hardly known."""
+
+
+def measure_error(
+    segment_errors: NDArray[np.int64], segment_rows: NDArray[np.int64], *, tau: float
+) -> ErrorRecord:
+    """Error, and an upper bound that fails with probability tau.
+
+    Exactly binomial while errors come as those of independent rows do. Where they cluster, the
+    means of segments take the place of rows (batch means): clusters may reach over several
+    segments, so neighbours are joined again and again, and the largest bound counts.
+    """
+    n_rows, n_errors = int(segment_rows.sum()), int(segment_errors.sum())
+    upper, segments = binomial_upper(n_errors, n_rows, tau), None
+    levels = list(_levels(segment_errors, segment_rows))
+    if any(level.ratio > level.limit(_LEVEL / len(levels)) for level in levels):
+        bound, count = max((level.upper(tau), len(level.rows)) for level in levels)
+        if bound > upper:
+            upper, segments = min(1.0, bound), count
+    return ErrorRecord(n_errors / max(1, n_rows), upper, n_rows, segments)
+
+
+def cluster_notice(
+    error: ErrorRecord, segment_errors: NDArray[np.int64], segment_rows: NDArray[np.int64]
+) -> ErrorsCluster | None:
+    """What to say of a bound that comes from the means of segments."""
+    for level in _levels(segment_errors, segment_rows):
+        if len(level.rows) == error.segments:
+            return ErrorsCluster(error.segments, level.ratio)
+    return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Level:
+    """Rows and errors of contiguous segments, none of which is empty."""
+
+    errors: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+    @property
+    def rate(self) -> float:
+        return float(self.errors.sum() / self.rows.sum())
+
+    @property
+    def ratio(self) -> float:
+        """How much more the errors vary between segments than those of independent rows."""
+        variance = self.rate * (1 - self.rate)
+        return float(scatter_ratio(self.rows, self.errors / self.rows, variance))
+
+    def limit(self, tail: float) -> float:
+        """What independent rows exceed with probability `tail`."""
+        variance = self.rate * (1 - self.rate)
+        if variance == 0:
+            return math.inf
+        return float(
+            scatter_quantile(
+                self.rows, tail, squared_skewness=1 / variance - 4, kurtosis=1 / variance - 3
+            )
+        )
+
+    def upper(self, tau: float) -> float:
+        """Bound from segment means, weighted by their rows, as if they were normal."""
+        count, weights = len(self.rows), self.rows / self.rows.sum()
+        variance = (
+            count / (count - 1) * float((weights**2) @ (self.errors / self.rows - self.rate) ** 2)
+        )
+        return self.rate + float(stdtrit(count - 1, 1 - tau)) * math.sqrt(variance)
+
+
+def _levels(errors: NDArray[np.int64], rows: NDArray[np.int64]) -> Iterator[_Level]:
+    """The segments, then two of them joined, four, and so on while there are enough."""
+    while np.count_nonzero(rows) >= _LEAST_SEGMENTS:
+        held = rows > 0
+        yield _Level(errors[held], rows[held])
+        starts = np.arange(0, len(rows), 2)
+        errors, rows = np.add.reduceat(errors, starts), np.add.reduceat(rows, starts)

@@ -1,0 +1,107 @@
+"""Contiguous segments of a data set, and how far the means of a quantity over them lie apart.
+
+For exchangeable rows F = sum n_s (mean_s - mean)² / variance / (S - 1) is about 1; for rows in
+clusters of up to a segment it is the factor by which a mean varies more than that of independent
+rows would (the design effect).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtri, ndtri
+
+MOST_SEGMENTS = 256
+
+ROWS_PER_SEGMENT = 32
+"""At least about so many rows of a pass in every segment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Row r of a data set of `total_rows` rows lies in segment r · count // total_rows.
+
+    Rows beyond count in the last one.
+    """
+
+    total_rows: int
+    count: int
+
+    @classmethod
+    def for_rows(cls, total_rows: int, n_rows: int, *, most: int = MOST_SEGMENTS) -> Segments:
+        """Segments that hold enough of `n_rows` rows drawn from all of them."""
+        return cls(total_rows, max(1, min(most, n_rows // ROWS_PER_SEGMENT)))
+
+    def cut(self, rows: NDArray[np.int64]) -> list[tuple[int, slice]]:
+        """The segments that rising row numbers touch, each with its part of the rows."""
+        if len(rows) == 0:
+            return []
+        first, last = (
+            min(int(row) * self.count // self.total_rows, self.count - 1) for row in rows[[0, -1]]
+        )
+        # the first row of segment i is i · total_rows / count, rounded up
+        starts = [-(-i * self.total_rows // self.count) for i in range(first + 1, last + 1)]
+        cuts = [0, *np.searchsorted(rows, starts).tolist(), len(rows)]
+        touched = zip(range(first, last + 1), cuts, cuts[1:], strict=False)
+        return [(segment, slice(a, b)) for segment, a, b in touched if a < b]
+
+
+def error_segments(total_rows: int) -> Segments:
+    """The segments that errors are counted by: a matter of the data set alone.
+
+    About half of its rows are held out.
+    """
+    return Segments.for_rows(total_rows, total_rows // 2)
+
+
+def scatter_ratio(
+    counts: NDArray[np.int64], means: NDArray[np.float64], variance: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """F of every column of `means` (S, ...); 0 for a quantity without variance.
+
+    `variance` is that of single rows, about the mean of them all.
+    """
+    overall = np.average(means, axis=0, weights=counts)
+    between = np.tensordot(counts.astype(np.float64), (means - overall) ** 2, axes=1)
+    scale = np.asarray(variance) * max(1, len(counts) - 1)
+    return np.asarray(np.divide(between, scale, out=np.zeros_like(between), where=scale > 0))
+
+
+def scatter_quantile(
+    counts: NDArray[np.int64],
+    tail: float,
+    *,
+    squared_skewness: NDArray[np.float64] | float,
+    kurtosis: NDArray[np.float64] | float,
+) -> NDArray[Any]:
+    """Quantile of F for exchangeable rows: more is seen with probability `tail`.
+
+    Parameters
+    ----------
+    counts
+        Rows in each segment; none is 0.
+    squared_skewness, kurtosis
+        Of the quantity over single rows: m3² / m2³, and m4 / m2² (3 for a normal law).
+
+    Notes
+    -----
+    Over all orders of the rows (S - 1) F has mean S - 1 and the cumulants below: those of chi²
+    with S - 1 degrees, and what pairs of rows in one segment add. (A single row adds nothing where
+    segments are equal, for it is part of the variance too.) What they add to a quantile is that of
+    Cornish and Fisher, without the negative term.
+    """
+    degrees = max(1, len(counts) - 1)
+    pairs, unequal = (1 / counts).sum(), (1 / counts).sum() - len(counts) ** 2 / counts.sum()
+    variance = 2 * degrees + np.maximum(np.asarray(kurtosis) - 1, 0) * unequal
+    third = 4 * np.asarray(squared_skewness) * pairs
+    fourth = (
+        96 * np.asarray(squared_skewness) * pairs + 8 * np.square(kurtosis) * (counts**-2.0).sum()
+    )
+    z = -float(ndtri(tail))
+    more = third / variance * (z * z - 1) / 6 + fourth / variance**1.5 * (z**3 - 3 * z) / 24
+    plain = float(chdtri(degrees, tail)) - degrees
+    wider = np.sqrt(variance / (2 * degrees))
+    return np.asarray(1 + (wider * plain + more) / degrees)
