@@ -24,6 +24,7 @@ from streamhalf.records import (
 )
 from streamhalf.records.first_version import SCHEMAS, upgrade
 from streamhalf.records.results import content_digest
+from streamhalf.records.second_version import name_classes
 
 _LARGEST_RECORD = 64 << 20
 _MOST_DIGITS = 20
@@ -79,13 +80,16 @@ def _read_kind(path: str | os.PathLike[str], *wanted: type[Any]) -> Any:
             f"{where}: this is {words}; give the file that {commands} wrote with --json"
         )
     if schema not in SCHEMAS:
-        return from_json(kind, content, where=where)
-    try:
-        result = from_json(kind, upgrade(content), where=where)
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{where}: not as version 0.1 wrote it: {one_line(error)}") from error
+        result = from_json(kind, content, where=where)
+    else:
+        try:
+            result = from_json(kind, upgrade(content), where=where)
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{where}: not as version 0.1 wrote it: {one_line(error)}") from error
     # a document that was as its run wrote it stays one in its new form
-    return seal(result) if content_digest(content) == content.get("digest") else result
+    as_written = content_digest(content) == content.get("digest")
+    result = name_classes(result, content)
+    return seal(result) if as_written else result
 
 
 def read_weights(path: str | os.PathLike[str]) -> Halfspace:

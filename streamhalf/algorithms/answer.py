@@ -6,6 +6,7 @@ import math
 
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization_state import LocalizationState
+from streamhalf.claims.notices import claim_notices
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import RowMap
 from streamhalf.data.source import Source
@@ -26,6 +27,7 @@ from streamhalf.records import (
     StopReason,
     Verdict,
     Versions,
+    replace,
 )
 from streamhalf.testers.moments import WIDE_DIM
 
@@ -42,6 +44,9 @@ def assemble(
     notices: tuple[Notice, ...],
 ) -> FitResult:
     """Verdict, halfspace, error and candidates from the final state."""
+    error = held_out_error(state, config.tau)
+    if error is not None:
+        error = replace(error, through=row_map.record.through)
     stop = state.stop or Stop(StopReason.TESTER_REJECTED)
     eps = _tested_eps(plan, state, stop)
     settled = not (stop.reason.unfinished and config.eps != "auto" and eps > plan.eps)
@@ -53,7 +58,7 @@ def assemble(
     return FitResult(
         verdict=verdict,
         halfspace=halfspace_of(state, row_map),
-        error=held_out_error(state, config.tau),
+        error=error,
         eps=eps,
         tau=config.tau,
         seed=config.seed,
@@ -69,7 +74,7 @@ def assemble(
         passes=tuple(run.passes),
         data=source.record,
         versions=Versions.current(),
-        notices=(*source.notices, *notices),
+        notices=(*claim_notices(error, certificate), *source.notices, *notices),
         certificate=certificate,
         held_out=None if state.held_out is None else state.held_out.record,
         measurements=_measurements(plan, state),

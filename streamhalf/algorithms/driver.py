@@ -14,12 +14,14 @@ from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState
 from streamhalf.algorithms.position import estimate_position
 from streamhalf.claims.certification import Certification, require_room
+from streamhalf.claims.notices import claim_notices
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.events import SlabsMeasured, TesterJudged
 from streamhalf.kernels.binomial import binomial_upper
+from streamhalf.planning import budget
 from streamhalf.planning.deal import spread
 from streamhalf.planning.plan import plan_for_rows
 from streamhalf.planning.strict import refuse_strict
@@ -136,7 +138,7 @@ def _certify_state(
     chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
     if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
         certification = certification.looking_from(last.normal)
-    return certification.run(run, source, tau=config.tau)[0]
+    return certification.run(run, source, tau=budget.BOUND * config.tau)[0]
 
 
 def _one_class(
@@ -185,11 +187,15 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     certification = Certification.of(
         source, config, halfspace, row_map, pilot.n_errors / pilot.n_rows
     )
-    certificate, counted = certification.run(run, source, tau=config.tau, beside=errors)
-    upper = binomial_upper(counted.n_errors, counted.n_rows, config.tau)
+    tau = budget.CERTIFIED * config.tau
+    certificate, counted = certification.run(run, source, tau=tau, beside=errors)
+    upper, through = binomial_upper(counted.n_errors, counted.n_rows, tau), certificate.through
+    error = ErrorRecord(
+        counted.n_errors / counted.n_rows, upper, counted.n_rows, through=through, tau=tau
+    )
     return CertifyResult(
         halfspace=halfspace,
-        error=ErrorRecord(counted.n_errors / counted.n_rows, upper, counted.n_rows),
+        error=error,
         opt=certificate.opt,
         ratio=certificate.ratio,
         tau=config.tau,
@@ -198,5 +204,5 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
         passes=tuple(run.passes),
         data=source.record,
         versions=Versions.current(),
-        notices=source.notices,
+        notices=(*source.notices, *claim_notices(None, certificate)),
     )

@@ -1,10 +1,16 @@
 """What a run leaves behind: frozen values that go to JSON and come back as data only."""
 
 from streamhalf.records.base import Record, finite, from_json, replace, to_json
-from streamhalf.records.codes import (
-    AcceptanceRate,
+from streamhalf.records.certificate import (
     Advice,
     AdviceCode,
+    AngleRecord,
+    CertificateRecord,
+    OptRecord,
+)
+from streamhalf.records.codes import (
+    AcceptanceRate,
+    ErrorsDisagree,
     LabelsAreBits,
     Moment,
     Named,
@@ -15,6 +21,7 @@ from streamhalf.records.codes import (
     Quadratic,
     RatioNotReached,
     Remark,
+    RepeatedRows,
     Resumed,
     ReuseSuffices,
     Role,
@@ -28,13 +35,12 @@ from streamhalf.records.codes import (
     Stop,
     StopReason,
     Subject,
+    Through,
     Unverified,
     Verdict,
 )
 from streamhalf.records.parts import (
-    AngleRecord,
     CandidateRecord,
-    CertificateRecord,
     DataRecord,
     DiagnosticsRecord,
     ErrorRecord,
@@ -42,7 +48,6 @@ from streamhalf.records.parts import (
     Halfspace,
     HeldOutRecord,
     Judgement,
-    OptRecord,
     PassBudget,
     PassRecord,
     PositionRecord,
@@ -76,6 +81,7 @@ __all__ = [
     "DataRecord",
     "DiagnosticsRecord",
     "ErrorRecord",
+    "ErrorsDisagree",
     "Evidence",
     "FitResult",
     "Halfspace",
@@ -98,6 +104,7 @@ __all__ = [
     "RatioNotReached",
     "Record",
     "Remark",
+    "RepeatedRows",
     "Resumed",
     "ReuseSuffices",
     "Role",
@@ -111,6 +118,7 @@ __all__ = [
     "Stop",
     "StopReason",
     "Subject",
+    "Through",
     "Unverified",
     "Verdict",
     "VerifyResult",
