@@ -23,16 +23,21 @@ class RowDigestPartial:
 
 @dataclass(frozen=True, slots=True)
 class RowDigestResult:
-    """Rows, their digest in hexadecimal, and how they repeat.
+    """Rows, the sum of their hashes modulo 2^64, and how they repeat.
 
     `repeated` is the share of rows that are met more than once, `times` how often a row is met on
     average; both estimates, from a sample of 1,024 different rows.
     """
 
     n_rows: int
-    text: str
+    total: int
     repeated: float
     times: float
+
+    @property
+    def text(self) -> str:
+        """The sum in hexadecimal."""
+        return f"{self.total:016x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +67,9 @@ class RowDigest(Summed):
         return RowDigestPartial(left.n_rows + right.n_rows, total, left.sketch.merge(right.sketch))
 
     def finalize(self, partial: RowDigestPartial) -> RowDigestResult:
-        """Write the sum down, and look at the sketch."""
+        """Look at the sketch."""
         repeats = partial.sketch.repeats(partial.n_rows, limit_for(self.total_rows))
-        return RowDigestResult(partial.n_rows, f"{partial.total:016x}", *repeats)
+        return RowDigestResult(partial.n_rows, partial.total, *repeats)
 
     def partial_nbytes(self, dim: int) -> int:
         """Two numbers for each hash of the sketch."""
