@@ -19,7 +19,7 @@ from streamhalf.settings import Setting, check_names, setting
 SMALLEST_EPS, LARGEST_EPS = 1e-4, 0.25
 
 LEAST_CERTIFICATE_ROWS = 1 << 16
-"""64 windows: that none of them is taken has a chance below 1e-27."""
+"""Of fewer, L of the source would be lower by more than 0.7% of the rows."""
 
 _LARGEST_FILE = 1 << 20
 
@@ -104,9 +104,9 @@ class RunConfig:
         int,
         (LEAST_CERTIFICATE_ROWS, 2**62),
         words=("auto", "all"),
-        help="rows behind the certificate's moments: all, a number (taken in windows of 1,024 "
-        "rows spread over the data), or auto for all up to the larger of 2^23 and "
-        "300 d² / error; all rows are read and enter the digest",
+        help="rows behind the certificate's moments: all, a number (drawn one by one from "
+        "all), or auto for all up to the larger of 2^23 and 300 d² / error; all rows are read and "
+        "enter the digest",
     )
     max_ratio: float | None = _certificate(
         None, float, (1.0, 1e6), help="accept only if the certified ratio U/L is at most this"

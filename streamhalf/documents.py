@@ -24,6 +24,7 @@ from streamhalf.records import (
 )
 from streamhalf.records.first_version import SCHEMAS, upgrade
 from streamhalf.records.results import content_digest
+from streamhalf.records.second_version import name_classes
 
 _LARGEST_RECORD = 64 << 20
 _MOST_DIGITS = 20
@@ -84,7 +85,9 @@ def _read_kind(path: str | os.PathLike[str], *wanted: type[Any]) -> Any:
         else from_json(kind, content, where=where)
     )
     # a document that was as its run wrote it stays one in its new form, or with newer fields
-    return seal(result) if content_digest(content) == content.get("digest") else result
+    as_written = content_digest(content) == content.get("digest")
+    result = name_classes(result, content)
+    return seal(result) if as_written else result
 
 
 def _upgraded(kind: type[Any], content: dict[str, Any], where: str) -> Any:

@@ -94,7 +94,7 @@ def test_certify__any_classifier_gets_the_same_kind_of_interval(store: str) -> N
         assert result.error.empirical == pytest.approx(errors, abs=3 / ROWS)
         assert result.error.upper > result.error.empirical
         assert result.opt.lower_empirical <= 0.05
-        if result.opt.lower_empirical > 0:
+        if offset == 0 and result.opt.lower_empirical > 0:
             assert result.ratio == result.error.empirical / result.opt.lower_empirical
         else:
             assert result.ratio is None
@@ -204,26 +204,19 @@ def test_certify__some_rows_speak_for_themselves_and_all_are_in_the_digest(store
         (X, y), weights=weights, certificate_rows="all", certificate_degree=2
     )
     certificate = some.certificate
-    # windows are whole, but for the last one of the data
-    assert certificate.n_rows % 1024 in (0, ROWS % 1024)
-    assert certificate.n_rows == pytest.approx(65_536, rel=0.3)
+    assert certificate.n_rows == pytest.approx(65_536, rel=0.02)
+    assert certificate.window_rows == 1
     assert certificate.share == 65_536 / ROWS
     assert whole.certificate.n_rows == some.error.n_rows == ROWS
     assert some.error == whole.error
     assert certificate.digest == whole.certificate.digest
-    taken = np.concatenate(
-        [
-            np.arange(1024 * w, min(ROWS, 1024 * (w + 1)))
-            for w in np.flatnonzero(
-                uniforms_at(5, Stream.CERTIFICATE, np.arange(ROWS // 1024 + 1)) < certificate.share
-            )
-        ]
-    )
+    drawn = uniforms_at(5, Stream.CERTIFICATE, np.arange(ROWS))
+    taken = np.flatnonzero(drawn < certificate.share)
     wrong = (X[taken].astype(float) @ weights >= 0) != (y[taken] > 0)
     assert certificate.n_errors == np.count_nonzero(wrong)
     assert some.ratio == certificate.error / certificate.opt.lower_empirical
     assert certificate.opt.lower_empirical - certificate.opt.lower == pytest.approx(
-        np.sqrt(np.log(100) / (2 * certificate.n_rows))
+        np.sqrt(np.log(200) / (2 * certificate.n_rows))
     )
     assert streamhalf.verify(some, (X, y), block_rows=7_777).holds
     left = np.setdiff1d(np.arange(ROWS), taken)[1000]

@@ -188,6 +188,7 @@ def test_codes__carry_their_kind() -> None:
         "code": "more rows",
         "rows": 5,
         "degree": None,
+        "through": None,
     }
     for union in (codes.Notice, codes.Subject):
         kinds = [member.__struct_config__.tag for member in union.__args__]

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import math
 
+from streamhalf import records
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization_state import LocalizationState
+from streamhalf.algorithms.path_tests import best_promise, promises
 from streamhalf.claims.held_out import measure_error
+from streamhalf.claims.notices import claim_notices
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
+from streamhalf.planning import budget
 from streamhalf.planning.plan import RunPlan
 from streamhalf.records import (
     CandidateRecord,
     CertificateRecord,
     DiagnosticsRecord,
+    EpsNotReached,
     ErrorRecord,
     FitResult,
     Halfspace,
     Notice,
-    Outcome,
     RatioNotReached,
+    Role,
     Stop,
     StopReason,
     Verdict,
@@ -43,7 +48,7 @@ def assemble(
 ) -> FitResult:
     """Verdict, halfspace, error and candidates from the final state."""
     asked = None if config.eps == "auto" else float(config.eps)
-    error = held_out_error(state, config.tau)
+    error = held_out_error(state, row_map, config.tau)
     supported = promises(state.steps)
     promise = best_promise(supported, error=error.empirical if error else 0.0, asked=asked)
     ratio = None if certificate is None else certificate.ratio
@@ -81,7 +86,7 @@ def assemble(
         passes=tuple(run.passes),
         data=source.record,
         versions=Versions.current(),
-        notices=(*source.notices, *notices),
+        notices=(*claim_notices(error, certificate), *source.notices, *notices),
         certificate=certificate,
         held_out=None if state.held_out is None else state.held_out.record,
         measurements=_measurements(plan, state),
@@ -95,16 +100,20 @@ def halfspace_of(state: LocalizationState, row_map: RowMap) -> Halfspace | None:
     return Halfspace.of(row_map.pull_back(state.candidates[state.chosen].plane))
 
 
-def held_out_error(state: LocalizationState, tau: float) -> ErrorRecord | None:
+def held_out_error(
+    state: LocalizationState, row_map: RowMap, tau: float
+) -> ErrorRecord | None:
     """The chosen candidate's error in the final pass."""
     if state.final is None or state.chosen is None:
         return None
-    return measure_error(
+    tau *= budget.ERROR
+    error = measure_error(
         state.final.segment_errors[state.chosen],
         state.final.segment_rows,
         # the rows that chose among the candidates also measure the chosen one: a union bound
         tau=tau / len(state.candidates),
     )
+    return records.replace(error, through=row_map.record.through, tau=tau)
 
 
 def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from streamhalf import records
 from streamhalf.algorithms.answer import assemble, halfspace_of, held_out_error
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.few_rows import answer_few_rows
@@ -15,12 +16,14 @@ from streamhalf.algorithms.localization_state import LocalizationState
 from streamhalf.algorithms.position import estimate_position
 from streamhalf.claims.certification import Certification, require_room
 from streamhalf.claims.held_out import measure_error
+from streamhalf.claims.notices import claim_notices
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.events import SlabsMeasured, TesterJudged
-from streamhalf.planning.deal import pilot
+from streamhalf.planning import budget
+from streamhalf.planning.deal import deal_for, pilot
 from streamhalf.planning.plan import plan_for_rows
 from streamhalf.planning.strict import refuse_strict
 from streamhalf.records import (
@@ -136,7 +139,7 @@ def _certify_state(
     chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
     if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
         certification = certification.looking_from(last.normal)
-    return certification.run(run, source, tau=config.tau)[0]
+    return certification.run(run, source, tau=budget.BOUND * config.tau)[0]
 
 
 def _one_class(
@@ -186,10 +189,13 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     certification = Certification.of(
         source, config, halfspace, row_map, found.n_errors / found.n_rows
     )
-    certificate, counted = certification.run(run, source, tau=config.tau, beside=errors)
+    tau = budget.CERTIFIED * config.tau
+    certificate, counted = certification.run(run, source, tau=tau, beside=errors)
+    error = measure_error(counted.segment_errors, counted.segment_rows, tau=tau)
+    error = records.replace(error, through=certificate.through, tau=tau)
     return CertifyResult(
         halfspace=halfspace,
-        error=measure_error(counted.segment_errors, counted.segment_rows, tau=config.tau),
+        error=error,
         opt=certificate.opt,
         ratio=certificate.ratio,
         tau=config.tau,
@@ -198,5 +204,5 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
         passes=tuple(run.passes),
         data=source.record,
         versions=Versions.current(),
-        notices=source.notices,
+        notices=(*source.notices, *claim_notices(None, certificate)),
     )

@@ -25,8 +25,8 @@ from streamhalf.testers.slab_covariance import SlabCovarianceTester
 from streamhalf.testers.wedge import WedgeTester
 
 _CONCLUSIVE_OVER = 1.5
-"""A step is tested on as many rows as make its tests conclusive and half as many more: coarse scales
-would accept far more than tell anything new."""
+"""A step is tested on as many rows as make its tests conclusive, and half as many more: at coarse
+scales more would be accepted than tell anything new."""
 
 _SKETCHES = 1 << 20
 """Sketches of the final pass are numbered from here."""
@@ -105,9 +105,7 @@ class FinalPass:
             number=number,
             frame=frame,
             candidate=candidate,
-            panel=Panel.of(
-                self.testers, with_sketch(context, anchors, number=_SKETCHES + number)
-            ),
+            panel=Panel.of(self.testers, with_sketch(context, anchors, number=_SKETCHES + number)),
             top=share.high * n_rows / self.plan.final_rows,
             seed=self.config.seed,
         )

@@ -22,6 +22,7 @@ from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import MemoryBudgetError
 from streamhalf.kernels.monomials import count_monomials
+from streamhalf.kernels.streams import Stream
 from streamhalf.records import (
     Advice,
     AdviceCode,
@@ -34,6 +35,7 @@ from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.mapped import Mapped
 from streamhalf.reductions.row_digest import RowDigest
+from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.slab_moments import SlabMoments, SlabStatistics, certificate_edges
 from streamhalf.reductions.windowed import Windowed
 
@@ -91,8 +93,9 @@ class Certification:
         Of one worker; slabs get coarser, or degree 4 is given up, until partials fit.
     directions
         Unit vectors to cut slabs along; the best bound of all is kept.
-    share, seed
-        Windows of rows behind the moments and the errors, as in `Windowed`.
+    share, seed, window_rows
+        Rows behind the moments and the errors: a random share of all, one by one, so that Hoeffding
+        speaks for all rows in whatever order they are; in windows, to repeat an earlier pass.
     n_slabs
         Slabs of an earlier pass that is repeated; chosen for the memory by default.
     claimed
@@ -107,6 +110,7 @@ class Certification:
     directions: tuple[NDArray[np.float64], ...]
     share: float = 1.0
     seed: int = 0
+    window_rows: int = 1
     n_slabs: tuple[int, ...] = ()
     claimed: float = 0.0
 
@@ -144,15 +148,15 @@ class Certification:
                 found.append(slabs)
         return tuple(found)
 
-    def needs(self) -> Bundle:
-        """The digest of all rows; errors and slab moments of those in the windows."""
+    def needs(self, total_rows: int = 0) -> Bundle:
+        """The digest of all rows, so many about; errors and slab moments of the chosen ones."""
         slabs = tuple(slabs for one in self.directions for slabs in self.slabs(one))
         if not slabs:
             raise no_room_for_slabs(len(self.directions[0]), self.memory_limit)
         wide = not isinstance(self.row_map, Identity)  # slabs widen stored rows themselves
         mapped = Mapped(Bundle(slabs), self.row_map, wide)
         measured = Bundle((HalfspaceErrors(self.halfspace.plane), mapped))
-        return Bundle((RowDigest(), Windowed(measured, self.share, self.seed)))
+        return Bundle((RowDigest(total_rows), self._chosen(measured)))
 
     def run(
         self,
@@ -164,7 +168,9 @@ class Certification:
         beside: Reduction[Any, Any] | None = None,
     ) -> tuple[CertificateRecord, Any]:
         """The certificate pass, and what a reduction beside it found in the same read."""
-        needs = self.needs() if beside is None else Bundle((self.needs(), beside))
+        needs = self.needs(source.n_rows)
+        if beside is not None:
+            needs = Bundle((needs, beside))
         # large partials are combined in pairs, for a task holds two more than it combines
         held = (run.split_every + 2) * needs.partial_nbytes(source.dim)
         fan_in = 2 if held > self.memory_limit // _SMALL else None
@@ -174,18 +180,22 @@ class Certification:
         return self.conclude(found[0], tau=tau), found[1]
 
     def conclude(self, result: tuple[Any, ...], *, tau: float) -> CertificateRecord:
-        """Bound, interval, and what would tighten it."""
+        """Bound, interval, and what would tighten it; L of the source may fail with chance tau."""
         digest, (counted, statistics) = result
         direction, used, bound = self._best(statistics)
         n_rows, degree = counted.n_rows, max(item.degree for item in used)
         error = counted.n_errors / max(1, n_rows)
         shift = math.sqrt(math.log(1 / tau) / (2 * max(1, n_rows)))
+        position = self.row_map.record
+        through = position.class_of(self.halfspace)
+        comparable = through.within(position.through)
+        other = Advice(AdviceCode.OTHER_CLASS, through=position.through)
         return CertificateRecord(
             n_rows=n_rows,
             n_errors=counted.n_errors,
             error=error,
-            opt=OptRecord(bound.value, max(0.0, bound.value - shift)),
-            ratio=error / bound.value if bound.value > 0 else None,
+            opt=OptRecord(bound.value, max(0.0, bound.value - shift), position.through, tau),
+            ratio=error / bound.value if comparable and bound.value > 0 else None,
             angle_low=bound.angle_low,
             angle_high=bound.angle_high,
             degree=degree,
@@ -196,11 +206,23 @@ class Certification:
                 AngleRecord(item.angle_low, item.angle_high, item.bound, item.family)
                 for item in bound.profile
             ),
-            advice=_advice(bound, n_rows, error, len(direction), degree),
+            advice=_advice(bound, n_rows, error, len(direction), degree) if comparable else other,
             direction=tuple(direction.tolist()),
             share=self.share,
             seed=self.seed,
+            window_rows=self.window_rows,
+            through=through,
+            repeated=digest.repeated,
+            times=digest.times,
         )
+
+    def _chosen(self, measured: Bundle) -> Reduction[Any, Any]:
+        """What is measured, on the chosen rows."""
+        if self.share >= 1:
+            return measured
+        if self.window_rows == 1:
+            return Sampled(measured, 0.0, self.share, self.seed, Stream.CERTIFICATE)
+        return Windowed(measured, self.share, self.seed, window_rows=self.window_rows)
 
     def _best(
         self, statistics: tuple[SlabStatistics, ...]

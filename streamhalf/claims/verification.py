@@ -53,7 +53,11 @@ class Verification:
         if source.dim == self.document.data.dim:
             certification = self._certification(self.document.certificate)
             found, errors = certification.run(
-                run, source, tau=self.document.tau, name="verify", beside=self._errors()
+                run,
+                source,
+                tau=self._tau("certificate.opt.tau", self.document.certificate.opt.tau),
+                name="verify",
+                beside=self._errors(),
             )
             claims += self._certified(self.document.certificate, found)
             same_rows = self.document.certificate.digest == found.digest
@@ -84,9 +88,17 @@ class Verification:
             directions=(_unit(record.direction, own),),
             share=record.share,
             seed=record.seed,
+            window_rows=max(1, record.window_rows),
             n_slabs=record.n_slabs,
             claimed=record.opt.lower_empirical,
         )
+
+    def _tau(self, name: str, recorded: float | None) -> float:
+        """The probability with which a bound may fail: as recorded, but never above the whole."""
+        tau = self.document.tau if recorded is None else min(recorded, self.document.tau)
+        if not 0 < tau < 1:
+            raise DataError(f"{name}: {tau!r} is no probability of a run; nothing to verify")
+        return tau
 
     def _halfspace(self) -> Halfspace:
         halfspace = self.document.halfspace
@@ -120,6 +132,8 @@ class Verification:
                 "no halfspace below L", claimed.opt.lower_empirical, found.opt.lower_empirical
             ),
             _no_stronger("L on the source", claimed.opt.lower, found.opt.lower),
+            _equal("class of the halfspace", claimed.through, found.through),
+            _equal("class that L is for", claimed.opt.through, found.opt.through),
             _no_stronger("ratio U/L", -_number(claimed.ratio), -_number(found.ratio)),
         ]
 
@@ -129,9 +143,8 @@ class Verification:
             return []
         n_rows = max(1, found.n_rows)
         candidates = len(self.document.candidates) if isinstance(self.document, FitResult) else 1
-        again = measure_error(
-            found.segment_errors, found.segment_rows, tau=self.document.tau / max(1, candidates)
-        )
+        tau = self._tau("error.tau", error.tau) / max(1, candidates)
+        again = measure_error(found.segment_errors, found.segment_rows, tau=tau)
         slack = _slack(n_rows, same_rows=same_rows) / n_rows
         return [
             _equal("rows that measured the error", error.n_rows, found.n_rows),

@@ -8,30 +8,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamhalf.kernels.row_sketch import LARGEST, RowSketch
+
 _SUB_BATCH = 8192
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-def sum_row_hashes(
-    X: NDArray[np.floating[Any]], y: NDArray[np.int8], rows: NDArray[np.int64]
-) -> int:
+def digest_rows(
+    X: NDArray[np.floating[Any]],
+    y: NDArray[np.int8],
+    rows: NDArray[np.int64],
+    *,
+    limit: int = LARGEST,
+) -> tuple[int, RowSketch]:
     """Sum over rows, modulo 2^64, of a hash of the row's bits, its label and its number.
 
+    Beside it a sketch of other hashes, of the row's bits and its label alone, up to `limit`.
     Bits are taken 32 at a time: the top bit of a 64-bit word times any odd key is the top bit, and
     two of them, two signs that changed, would cancel.
     """
     keys = column_keys(X.shape[1] * X.itemsize // 4 + 1)
-    total = np.uint64(0)
+    total, small, most = np.uint64(0), [np.empty(0, dtype=np.uint64)], np.uint64(limit)
     with np.errstate(over="ignore"):
         for start in range(0, len(y), _SUB_BATCH):
             window = slice(start, start + _SUB_BATCH)
             bits = np.ascontiguousarray(X[window]).view(np.uint32).astype(np.uint64)
             label = (y[window] > 0).astype(np.uint64)
-            mixed = bits @ keys[:-1] + label * keys[-1]
-            mixed = mix(mixed ^ (rows[window].astype(np.uint64) * _ODD))
+            content = bits @ keys[:-1] + label * keys[-1]
+            mixed = mix(content ^ (rows[window].astype(np.uint64) * _ODD))
             total = total + mixed.sum(dtype=np.uint64)
-    return int(total)
+            hashes = (content ^ (content >> np.uint64(32))) * _ODD
+            small.append(np.take(hashes, np.flatnonzero(hashes <= most)))
+    return int(total), RowSketch.of(np.concatenate(small))
 
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

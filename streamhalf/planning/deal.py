@@ -22,9 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamhalf.config import RunConfig
 from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.data.source import Source
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of, uniforms_at
+from streamhalf.planning.plan import RunPlan
 from streamhalf.records import HeldOutRecord, Split
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.sampled import Sampled
@@ -190,3 +193,16 @@ def pilot(n_rows: int, wanted: int, *, seed: int) -> RowRanges:
     chosen = rng.choice(-(-n_rows // size), size=wanted // size, replace=False)
     starts = size * np.sort(chosen).astype(np.int64)
     return RowRanges(np.stack([starts, np.minimum(starts + size, n_rows)], axis=1)).joined()
+
+
+def deal_for(source: Source, plan: RunPlan, config: RunConfig) -> Deal:
+    """The deal of a run."""
+    return Deal(
+        seed=config.seed,
+        n_rows=source.n_rows,
+        held_out=plan.held_out,
+        split=plan.split,
+        window_rows=window_rows_for(source.n_rows, plan.initial_rows),
+        chunk_rows=source.unit_rows,
+        blocks=source.blocks,
+    )

@@ -88,5 +88,3 @@ def _memory(plan: RunPlan, config: RunConfig, row_nbytes: int) -> int:
     final = (plan.max_updates + 1) * (moments + 8 * about_one)
     largest = max(moments, min(final, partial_limit(config)))
     return TASK_COPIES * BLOCK_NBYTES + (config.split_every + 2) * largest
-
-

@@ -1,4 +1,4 @@
-"""Codes that travel: why a search stopped, what was noticed, what would help, what was looked at.
+"""Codes that travel: why a search stopped, what was noticed, what was looked at.
 
 Each is a small value; the sentence for it is made where somebody reads it.
 """
@@ -53,6 +53,21 @@ class Position(enum.StrEnum):
     ISOTROPIC = "isotropic"
 
 
+class Through(enum.StrEnum):
+    """The class of halfspaces that a number speaks of: all, or those through one point.
+
+    The centre is the mean of the features, to which the isotropic position moves the origin.
+    """
+
+    ANY = "any"
+    CENTRE = "centre"
+    ORIGIN = "origin"
+
+    def within(self, other: Through) -> bool:
+        """Whether every halfspace of this class is one of the other's."""
+        return other in (self, Through.ANY)
+
+
 class Stage(enum.StrEnum):
     """The pass of Algorithm 3 that comes next, or that a judgement is of."""
 
@@ -103,23 +118,6 @@ class Stop(Record, frozen=True):
     delta: float | None = None
 
 
-class AdviceCode(enum.StrEnum):
-    """What would tighten a certificate."""
-
-    TIGHT = "tight"
-    MORE_ROWS = "more rows"
-    HIGHER_DEGREE = "higher degree"
-    NOTHING = "nothing known"
-
-
-class Advice(Record, frozen=True):
-    """What would tighten a certificate, with the rows or the degree it takes."""
-
-    code: AdviceCode
-    rows: int | None = None
-    degree: int | None = None
-
-
 # what a run should tell its user besides its numbers
 
 
@@ -158,6 +156,21 @@ class EpsNotReached(Record, frozen=True, tag="eps-not-reached"):
     asked: float
     reached: float | None
     noise: bool
+
+
+class RepeatedRows(Record, frozen=True, tag="repeated-rows"):
+    """A share of the rows is met more than once; a row is met so many times on average."""
+
+    share: float
+    times: float
+
+
+class ErrorsDisagree(Record, frozen=True, tag="errors-disagree"):
+    """The error on all rows is above the upper bound that the held-out rows gave."""
+
+    held_out: float
+    upper: float
+    all_rows: float
 
 
 class Unverified(Record, frozen=True, tag="unverified"):
@@ -210,6 +223,8 @@ Notice: TypeAlias = (
     | OneClass
     | RatioNotReached
     | EpsNotReached
+    | RepeatedRows
+    | ErrorsDisagree
     | Unverified
     | ErrorsCluster
     | RowsInOrder

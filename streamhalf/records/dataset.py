@@ -10,9 +10,9 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from streamhalf.kernels.slabs import gaussian_masses
+from streamhalf.records.certificate import CertificateRecord
 from streamhalf.records.parts import (
     CandidateRecord,
-    CertificateRecord,
     DiagnosticsRecord,
     Judgement,
     PassRecord,
@@ -89,6 +89,7 @@ def _attributes(result: FitResult) -> dict[str, Any]:
         "error": None if error is None else error.empirical,
         "error_upper": None if error is None else error.upper,
         "opt_lower": None if result.opt is None else result.opt.lower,
+        "opt_through": None if result.opt is None else str(result.opt.through),
         "digest": result.digest,
         "streamhalf": result.versions.streamhalf,
     }

@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from streamhalf.records.base import finite
-from streamhalf.records.codes import AdviceCode, Position, Role, Stage, StopReason
+from streamhalf.records.certificate import AdviceCode
+from streamhalf.records.codes import Position, Role, Stage, StopReason
 
 SCHEMAS = {
     "streamhalf-fit-1": "streamhalf-fit-2",

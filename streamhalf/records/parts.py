@@ -1,4 +1,4 @@
-"""The parts of results: judgements, evidence, passes, certificates."""
+"""The parts of results: judgements, evidence, passes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from streamhalf.kernels.plane import Plane
 from streamhalf.names import plural
 from streamhalf.records.base import Record
-from streamhalf.records.codes import Advice, Outcome, Position, Role, Stage, Subject
+from streamhalf.records.codes import Outcome, Position, Role, Stage, Subject, Through
 
 
 class Evidence(Record, frozen=True):
@@ -57,7 +57,7 @@ class Judgement(Record, frozen=True):
 
     @property
     def has_say(self) -> bool:
-        """Whether the verdict listens: not to early warnings, nor to the doubts of an extra test."""
+        """Whether the verdict listens: not to early warnings, nor to doubts of an extra test."""
         doubts = self.outcome is Outcome.INCONCLUSIVE and self.role is Role.EXTRA
         return self.outcome is not Outcome.NOT_JUDGED and self.role is not Role.EARLY and not doubts
 
@@ -149,57 +149,17 @@ class ErrorRecord(Record, frozen=True):
     The bound is exactly binomial (`segments` None) unless errors come in clusters: then single rows
     do not count as independent, and it is computed from the means of so many contiguous `segments`
     of the rows.
+
+    `through` is the class of the halfspace. `tau` is the probability with which the bound may
+    fail, shared over the candidates that the halfspace was chosen among (None: the document's).
     """
 
     empirical: float
     upper: float
     n_rows: int
     segments: int | None = None
-
-
-class OptRecord(Record, frozen=True):
-    """No halfspace errs on less: on the rows at hand, and (confidence 1 - tau) on their source."""
-
-    lower_empirical: float
-    lower: float
-
-
-class AngleRecord(Record, frozen=True):
-    """No halfspace at an angle between these (radians) from the direction errs on less."""
-
-    angle_low: float
-    angle_high: float
-    bound: float
-    family: str
-
-
-class CertificateRecord(Record, frozen=True):
-    """What the certificate pass found.
-
-    It read all rows: `digest` is a digest of every one. The other numbers speak of `n_rows` of
-    them, those in the windows that `share` and `seed` choose; all if `share` is 1. `error` is the
-    error of the halfspace on them, `ratio` that over the bound (None where the bound is 0). The
-    bound was computed from slabs along the unit vector `direction` (of rows in the run's position;
-    empty: that of the halfspace): `slab_error` and `n_slabs` say which. The angles, from that
-    direction, say where the bound is weakest.
-    """
-
-    n_rows: int
-    n_errors: int
-    error: float
-    opt: OptRecord
-    ratio: float | None
-    angle_low: float
-    angle_high: float
-    degree: int
-    slab_error: float
-    n_slabs: tuple[int, ...]
-    digest: str
-    profile: tuple[AngleRecord, ...]
-    advice: Advice
-    direction: tuple[float, ...] = ()
-    share: float = 1.0
-    seed: int = 0
+    through: Through = Through.ORIGIN
+    tau: float | None = None
 
 
 class PositionRecord(Record, frozen=True):
@@ -213,6 +173,23 @@ class PositionRecord(Record, frozen=True):
     def whitened(self) -> bool:
         """Whether features are mixtures of the stored ones, about their mean."""
         return self.kind == Position.ISOTROPIC
+
+    @property
+    def through(self) -> Through:
+        """The halfspaces without a threshold in this position."""
+        return Through.CENTRE if self.whitened else Through.ORIGIN
+
+    def class_of(self, halfspace: Halfspace) -> Through:
+        """The smallest class that a halfspace among stored rows belongs to, as seen from here."""
+        normal, centre = np.array(halfspace.normal), np.array(self.centre)
+        if not self.whitened or normal.shape != centre.shape:
+            return Through.ANY if halfspace.offset else Through.ORIGIN
+        # a plane that came out of this position is off by what margins of its rows are rounded by
+        size = abs(halfspace.offset) + float(np.abs(normal) @ np.abs(centre))
+        rounding = 4 * (len(normal) + 1) * float(np.finfo(np.float64).eps) * size
+        if abs(halfspace.offset + float(normal @ centre)) <= rounding:
+            return Through.CENTRE
+        return Through.ANY if halfspace.offset else Through.ORIGIN
 
 
 class HeldOutRecord(Record, frozen=True):

@@ -10,17 +10,16 @@ import msgspec
 
 from streamhalf.names import plural
 from streamhalf.records.base import Record, replace, to_json
+from streamhalf.records.certificate import CertificateRecord, OptRecord
 from streamhalf.records.codes import Notice, Split, Stop, Verdict
 from streamhalf.records.parts import (
     CandidateRecord,
-    CertificateRecord,
     DataRecord,
     DiagnosticsRecord,
     ErrorRecord,
     Halfspace,
     HeldOutRecord,
     Judgement,
-    OptRecord,
     PassBudget,
     PassRecord,
     PositionRecord,
@@ -118,8 +117,8 @@ class CertifyResult(Record, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return (
-            f"<CertifyResult: error {self.error.empirical:.4g}, opt at least "
-            f"{self.opt.lower_empirical:.4g}, {self.data}>"
+            f"<CertifyResult: error {self.error.empirical:.4g}, opt (through: {self.opt.through}) "
+            f"at least {self.opt.lower_empirical:.4g}, {self.data}>"
         )
 
 
@@ -177,7 +176,7 @@ def seal(record: Sealed) -> Sealed:
 
 
 class PlanRecord(Record, frozen=True):
-    """What `plan` says; `constant` is that of the promise, where the rows suffice to test for it."""
+    """What `plan` says; `constant` is that of the promise, where rows suffice to test for it."""
 
     rows: int
     dim: int

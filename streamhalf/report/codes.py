@@ -191,6 +191,12 @@ def advice_words(advice: records.Advice) -> str:
             return f"about {rows} rows would leave little sampling noise in the moments"
         case records.AdviceCode.HIGHER_DEGREE:
             return f"`--certificate-degree {advice.degree}` would tighten it"
+        case records.AdviceCode.OTHER_CLASS:
+            point = "mean of the features" if advice.through == "centre" else "origin"
+            return (
+                f"the halfspace does not go through the {point}, L is for halfspaces that do: "
+                "the two cannot be compared"
+            )
         case records.AdviceCode.NOTHING:
             return "label noise of this shape hides better halfspaces from moments of this degree"
 
@@ -213,6 +219,18 @@ def notice_words(notice: records.Notice) -> str:
         case records.RatioNotReached(demanded, ratio):
             reached = "no bound above 0" if ratio is None else f"ratio {number(ratio)}"
             return f"max_ratio {demanded:g} was demanded, the certificate has {reached}"
+        case records.RepeatedRows(share, times):
+            return (
+                f"about {percent(share)} of the rows are met more than once (a row {number(times)} "
+                "times on average): bounds for rows to come count every row as independent, so "
+                "they are too narrow; those on these rows hold"
+            )
+        case records.ErrorsDisagree(held_out, upper, all_rows):
+            return (
+                f"the errors disagree: held-out rows say {percent(held_out)}, {percent(upper)} at "
+                f"most, but on all rows it is {percent(all_rows)}; do not rely on what is said of "
+                "rows to come"
+            )
         case records.Unverified():
             return (
                 "too few rows for any tester: the Chow direction of all rows, without a guarantee"
@@ -251,7 +269,7 @@ def notice_of(result: records.FitResult, kind: str) -> records.Notice | None:
 
 def other_notices(notices: Sequence[records.Notice]) -> tuple[str, ...]:
     """Notices that no sentence about the verdict says."""
-    said_elsewhere = records.ReuseSuffices | records.OneClass
+    said_elsewhere = records.ReuseSuffices | records.OneClass | records.ErrorsDisagree
     return tuple(notice_words(one) for one in notices if not isinstance(one, said_elsewhere))
 
 

@@ -43,16 +43,18 @@ _CANDIDATE: Cells = {
 
 
 def interval_figure(certificate: CertificateRecord, upper: float) -> Figure | None:
-    """The interval [L, U] on a line; `upper` bounds the error on the source."""
+    """The interval [L, U] on a line, where it is one; `upper` bounds the error on the source."""
     low, high, outer = certificate.opt.lower_empirical, certificate.error, certificate.opt.lower
-    if not 0 <= low <= high <= 1 or high == 0:
+    if not certificate.comparable or not 0 <= low <= high <= 1 or high == 0:
         return None
+    through = words.through(certificate.opt.through)
     outer_high = upper if high <= upper <= 1 else high
     outer_low = outer if 0 <= outer <= low else low
     picture = Interval(
         "Where the error of the best halfspace lies",
-        f"A line from 0. No halfspace errs on less than L = {percent(low)}; this one errs on "
-        f"U = {percent(high)}. Whiskers reach to {percent(outer_low)} and {percent(outer_high)}.",
+        f"A line from 0. No halfspace {through} errs on less than L = {percent(low)}; this one "
+        f"errs on U = {percent(high)}. Whiskers reach to {percent(outer_low)} and "
+        f"{percent(outer_high)}.",
         *(100 * end for end in (low, high, outer_low, outer_high)),
     )
     rows = (
@@ -61,7 +63,12 @@ def interval_figure(certificate: CertificateRecord, upper: float) -> Figure | No
         ("L on their source", percent(outer)),
         ("U on their source", percent(upper)),
     )
-    table = Table("Certified interval", ("quantity", "share of rows"), rows, words=("quantity",))
+    table = Table(
+        f"Certified interval, halfspaces {through}",
+        ("quantity", "share of rows"),
+        rows,
+        words=("quantity",),
+    )
     return Figure((picture,), "Solid: on the rows at hand. Whiskers: on their source.", (table,))
 
 
@@ -73,26 +80,30 @@ def profile_figure(certificate: CertificateRecord) -> Figure | None:
         return None
     edges = (*(piece.angle_low for piece in pieces), pieces[-1].angle_high)
     bounds = tuple(100 * piece.bound for piece in pieces)
-    error, least = 100 * certificate.error, 100 * certificate.opt.lower_empirical
+    least = 100 * certificate.opt.lower_empirical
+    # an error of another class has no place beside the bound
+    error = 100 * certificate.error if certificate.comparable else least
     floor = max(0.0, least - _BELOW * (error - least)) if least > 0 else 0.0
     most = _ABOVE * error if error > 0 else math.inf
     low, high = span((*(min(bound, most) for bound in bounds), error), low=floor, high=floor)
     label = _LABEL_SHARE * (high - low)
+    own = Rule(error, f"this halfspace {error:.3f}%", Role.REFERENCE, error - least >= label)
+    beside = f", beside the error of this halfspace, {error:.3f}%" if certificate.comparable else ""
     picture = Plot(
         "Lower bound by angle",
-        f"Steps of the bound over angles from 0 to 180 degrees; the least is {least:.3f}%, beside "
-        f"the error of this halfspace, {error:.3f}%.",
+        f"Steps of the bound over angles from 0 to 180 degrees; the least is {least:.3f}%{beside}.",
         Axis("angle to the direction of the certificate", 0.0, 180.0, unit="°"),
         Axis("errors of such halfspaces, at least", low, high, unit="%"),
         (
             # apart they stand below their lines; close together one above, one below; and never
             # below the axis, where its ticks have their words
-            Rule(error, f"this halfspace {error:.3f}%", Role.REFERENCE, error - least >= label),
+            *((own,) if certificate.comparable else ()),
             Rule(least, f"L = {least:.3f}%", below=least - low > label),
             Steps(tuple(map(math.degrees, edges)), bounds, "lower bound"),
         ),
     )
-    caption = "Every halfspace at this angle errs on this share of the rows or more."
+    through = words.through(certificate.opt.through)
+    caption = f"Every halfspace {through}, at this angle, errs on this share of the rows or more."
     table = Table.of("Lower bound by angle", _PROFILE, pieces, words=("found by",))
     return Figure((picture,), caption, (table,))
 

@@ -16,7 +16,7 @@ from streamhalf.records import (
     Verdict,
     worst_of,
 )
-from streamhalf.report import codes
+from streamhalf.report import codes, words
 from streamhalf.report.codes import ABSENT
 from streamhalf.report.words import TAU
 
@@ -163,6 +163,7 @@ def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
     if (certificate := result.certificate) is not None:
         yield "rows of the certificate", codes.count(certificate.n_rows)
         yield "errors on them", codes.count(certificate.n_errors)
+        yield "halfspaces that its bound is for", words.through(certificate.opt.through)
         yield "degree of its slab moments", str(certificate.degree)
         yield "digest of every row", certificate.digest or ABSENT
     versions = result.versions

@@ -29,7 +29,7 @@ from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.records import AdviceCode, CertificateRecord, Halfspace
 from streamhalf.reductions import RowDigest
 from streamhalf.reductions.windowed import WINDOW_ROWS
-from streamhalf.testing.comparing import assert_close
+from streamhalf.testing.comparing import assert_close, assert_identical
 
 N_ROWS, RATE = 40_000, 0.05
 MAP = Isotropic(np.array([3.0, -1.0]), np.diag([0.5, 2.0]))
@@ -100,7 +100,7 @@ def test_needs__errors_on_stored_rows_and_slabs_on_mapped_ones() -> None:
     assert errors.n_errors != Plane(AXIS).errors(ROWS.X, ROWS.y)
     expected = tuple(reduction.map(ROWS) for reduction in one.slabs(AXIS))
     assert_close(slabs, expected, scale=float(N_ROWS))
-    assert digest == RowDigest().map(block)
+    assert_identical(digest, RowDigest().map(block))
 
 
 def test_certificate__in_another_position_is_that_of_the_rows_there() -> None:
@@ -199,16 +199,27 @@ def test_slabs__of_an_earlier_pass_are_taken_again_whatever_the_memory() -> None
     assert found.opt.lower_empirical == pytest.approx(small.opt.lower_empirical, rel=1e-3)
 
 
-def test_windows__errors_and_moments_are_of_the_same_rows_and_the_digest_of_all() -> None:
+def test_share__errors_and_moments_are_of_the_same_single_rows_and_the_digest_of_all() -> None:
     one = certification(Identity(), Plane(AXIS), share=0.5, seed=4)
+    found = measure(one, ROWS)
+    taken = uniforms_at(4, Stream.CERTIFICATE, ROWS.rows) < 0.5
+    assert found.n_rows == np.count_nonzero(taken)
+    assert found.n_errors == Plane(AXIS).errors(ROWS.X[taken], ROWS.y[taken])
+    assert (found.share, found.seed, found.window_rows) == (0.5, 4, 1)
+    whole = measure(dataclasses.replace(one, share=1.0), ROWS)
+    assert (whole.n_rows, whole.window_rows) == (N_ROWS, 1)
+    assert found.digest == whole.digest
+
+
+def test_windows__of_an_earlier_certificate_are_taken_again() -> None:
+    one = certification(Identity(), Plane(AXIS), share=0.5, seed=4, window_rows=WINDOW_ROWS)
     found = measure(one, ROWS)
     windows = uniforms_at(4, Stream.CERTIFICATE, np.arange(N_ROWS // WINDOW_ROWS + 1)) < 0.5
     taken = windows[ROWS.rows // WINDOW_ROWS]
     assert found.n_rows == np.count_nonzero(taken)
     assert 0 < found.n_rows < N_ROWS
     assert found.n_errors == Plane(AXIS).errors(ROWS.X[taken], ROWS.y[taken])
-    assert (found.share, found.seed) == (0.5, 4)
-    assert found.digest == measure(dataclasses.replace(one, share=1.0), ROWS).digest
+    assert found.window_rows == WINDOW_ROWS
 
 
 def test_needs__nothing_fits_and_the_message_says_what_helps() -> None:

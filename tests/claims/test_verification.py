@@ -36,6 +36,8 @@ CLAIMS = [
     "errors on these rows",
     "no halfspace below L",
     "L on the source",
+    "class of the halfspace",
+    "class that L is for",
     "ratio U/L",
     "rows that measured the error",
     "error on them",

@@ -71,7 +71,7 @@ def test_round_trip__a_digest_may_have_its_highest_bit_set(tmp_path: Path) -> No
     again = open_folder(tmp_path, resume=True)
     for i, partial in enumerate(partials):
         counted, _ = again.load(i, f"pass {i}", reduction, DIM)
-        assert counted.partial == partial
+        assert_identical(counted.partial, partial)
 
 
 def test_folder__that_holds_a_run_is_not_used_by_accident(tmp_path: Path) -> None:

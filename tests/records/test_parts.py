@@ -1,8 +1,22 @@
-"""The one ranking of judgements."""
+"""The one ranking of judgements, and the classes of halfspaces."""
 
 from __future__ import annotations
 
-from streamhalf.records import Judgement, Outcome, overall_outcome, worst_of
+import numpy as np
+import pytest
+
+from streamhalf.data.positions import Isotropic
+from streamhalf.kernels.plane import Plane
+from streamhalf.records import (
+    Halfspace,
+    Judgement,
+    Outcome,
+    Position,
+    PositionRecord,
+    Through,
+    overall_outcome,
+    worst_of,
+)
 
 
 def judge(statistic: float, outcome: Outcome = Outcome.PASSED, limit: float = 0.3) -> Judgement:
@@ -35,3 +49,47 @@ def test_overall_outcome__is_that_of_the_worst() -> None:
     assert overall_outcome(judgements[1:2]) is Outcome.PASSED
     assert overall_outcome(judgements[:3]) is Outcome.INCONCLUSIVE
     assert overall_outcome(judgements) is Outcome.REJECTED
+
+
+def test_within__a_class_is_one_of_itself_and_of_all() -> None:
+    assert Through.ORIGIN.within(Through.ORIGIN)
+    assert Through.ORIGIN.within(Through.ANY)
+    assert not Through.ORIGIN.within(Through.CENTRE)
+    assert not Through.ANY.within(Through.CENTRE)
+
+
+def test_class_of__stored_rows_know_the_origin() -> None:
+    stored = PositionRecord()
+    assert stored.through is Through.ORIGIN
+    assert stored.class_of(Halfspace((3.0, 1.0))) is Through.ORIGIN
+    assert stored.class_of(Halfspace((3.0, 1.0), 1e-300)) is Through.ANY
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("far", [1.0, 1e6])
+def test_class_of__a_plane_that_comes_back_is_through_the_centre(seed: int, far: float) -> None:
+    rng = np.random.default_rng(seed)
+    dim = int(rng.integers(1, 40))
+    row_map = Isotropic(far * rng.standard_normal(dim), rng.standard_normal((dim, dim)))
+    back = Halfspace.of(row_map.pull_back(Plane(rng.standard_normal(dim)).unit()))
+    record = row_map.record
+    assert record.through is Through.CENTRE
+    assert record.class_of(back) is Through.CENTRE
+    # whatever its length, and however the sums were made
+    scaled = Halfspace(tuple(0.3 * one for one in back.normal), 0.3 * back.offset)
+    assert record.class_of(scaled) is Through.CENTRE
+    terms = [-one * mean for one, mean in zip(back.normal, record.centre, strict=True)]
+    assert record.class_of(Halfspace(back.normal, sum(terms[::-1]))) is Through.CENTRE
+    # a threshold of a billionth of what margins are made of is one
+    size = float(np.abs(back.normal) @ np.abs(record.centre))
+    moved = Halfspace(back.normal, back.offset + 1e-9 * size)
+    assert record.class_of(moved) is Through.ANY
+
+
+def test_class_of__through_the_origin_is_not_through_the_centre() -> None:
+    whitened = PositionRecord(Position.ISOTROPIC, (3.0, -1.0), ((1.0, 0.0), (0.0, 1.0)))
+    assert whitened.class_of(Halfspace((1.0, 1.0))) is Through.ORIGIN
+    assert whitened.class_of(Halfspace((1.0, 3.0))) is Through.CENTRE  # through both
+    assert whitened.class_of(Halfspace((1.0, 1.0), 1.0)) is Through.ANY
+    # a position whose numbers are of other features vouches for nothing
+    assert whitened.class_of(Halfspace((1.0,), 1.0)) is Through.ANY

@@ -1,0 +1,91 @@
+"""Certificates: the bound, where it is weakest, and what would tighten it."""
+
+from __future__ import annotations
+
+import enum
+
+from streamhalf.records.base import Record
+from streamhalf.records.codes import Through
+
+
+class AdviceCode(enum.StrEnum):
+    """What would tighten a certificate, or that U and L are not of one class."""
+
+    TIGHT = "tight"
+    MORE_ROWS = "more rows"
+    HIGHER_DEGREE = "higher degree"
+    OTHER_CLASS = "other class"
+    NOTHING = "nothing known"
+
+
+class Advice(Record, frozen=True):
+    """What would tighten a certificate, with the rows or the degree it takes.
+
+    `through` is the class of L, where the halfspace is not of it.
+    """
+
+    code: AdviceCode
+    rows: int | None = None
+    degree: int | None = None
+    through: Through | None = None
+
+
+class OptRecord(Record, frozen=True):
+    """No halfspace of the class `through` errs on less: on the rows at hand, and on their source.
+
+    `tau` is the probability with which `lower`, of the source, may fail (None: the document's).
+    """
+
+    lower_empirical: float
+    lower: float
+    through: Through = Through.ORIGIN
+    tau: float | None = None
+
+
+class AngleRecord(Record, frozen=True):
+    """No halfspace at an angle between these (radians) from the direction errs on less."""
+
+    angle_low: float
+    angle_high: float
+    bound: float
+    family: str
+
+
+class CertificateRecord(Record, frozen=True):
+    """What the certificate pass found.
+
+    It read all rows: `digest` is a digest of every one, `repeated` the share of them that are met
+    more than once, and `times` how often a row is met on average. The other numbers speak of
+    `n_rows` rows, those that `share` and `seed` choose, one by one or in windows of `window_rows`
+    (as version 0.1 did); all if `share` is 1. `error` is the error of the halfspace on them, which
+    is of the class `through`; `ratio` is that over the bound (None where the bound is 0 or of a
+    class that the halfspace is not of). The bound was computed from slabs along the unit vector
+    `direction` (of rows in the run's position; empty: that of the halfspace): `slab_error` and
+    `n_slabs` say which. The angles, from that direction, say where the bound is weakest.
+    """
+
+    n_rows: int
+    n_errors: int
+    error: float
+    opt: OptRecord
+    ratio: float | None
+    angle_low: float
+    angle_high: float
+    degree: int
+    slab_error: float
+    n_slabs: tuple[int, ...]
+    digest: str
+    profile: tuple[AngleRecord, ...]
+    advice: Advice
+    direction: tuple[float, ...] = ()
+    share: float = 1.0
+    seed: int = 0
+    window_rows: int = 1024
+    through: Through = Through.ORIGIN
+    repeated: float = 0.0
+    times: float = 1.0
+
+    @property
+    def comparable(self) -> bool:
+        """Whether U and L speak of one class of halfspaces."""
+        return self.through.within(self.opt.through)
