@@ -100,9 +100,7 @@ def halfspace_of(state: LocalizationState, row_map: RowMap) -> Halfspace | None:
     return Halfspace.of(row_map.pull_back(state.candidates[state.chosen].plane))
 
 
-def held_out_error(
-    state: LocalizationState, row_map: RowMap, tau: float
-) -> ErrorRecord | None:
+def held_out_error(state: LocalizationState, row_map: RowMap, tau: float) -> ErrorRecord | None:
     """The chosen candidate's error in the final pass."""
     if state.final is None or state.chosen is None:
         return None

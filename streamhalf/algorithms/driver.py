@@ -34,6 +34,7 @@ from streamhalf.records import (
     MomentTestResult,
     Notice,
     OneClass,
+    Outcome,
     Verdict,
     Versions,
 )
@@ -86,7 +87,7 @@ def fit(
         return answer_few_rows(run, source, plan, config, unverified=unverified)
     if config.certificate_degree != 0:
         require_room(source.dim, config.memory_limit)
-    row_map = row_map or estimate_position(run, source, config)
+    row_map = row_map or estimate_position(run, source, config, held_out=plan.held_out)
     algorithm = Localization(plan, config, deal_for(source, plan, config), testers)
     state = localize(run, source, row_map, algorithm)
     return assemble(
@@ -127,13 +128,14 @@ def localize(
 def _certify_state(
     run: Run, source: Source, config: RunConfig, row_map: RowMap, state: LocalizationState
 ) -> CertificateRecord | None:
-    """The certificate of the chosen halfspace.
+    """The certificate of the chosen halfspace, unless the features were rejected.
 
     Where noise next to the boundary makes an early candidate the best one, the last is nearer to
     the halfspace behind the noise, and slabs along it give the better bound.
     """
-    halfspace, error = halfspace_of(state, row_map), held_out_error(state, config.tau)
-    if halfspace is None or error is None or not config.certificate_degree:
+    halfspace, error = halfspace_of(state, row_map), held_out_error(state, row_map, config.tau)
+    rejected = state.outcome is Outcome.REJECTED
+    if halfspace is None or error is None or rejected or not config.certificate_degree:
         return None
     certification = Certification.of(source, config, halfspace, row_map, error.empirical)
     chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
@@ -146,8 +148,8 @@ def _one_class(
     run: Run, source: Source, config: RunConfig, state: LocalizationState
 ) -> tuple[Notice, ...]:
     """Whether all labels are the same; they are counted only where the error raises doubts."""
-    error = held_out_error(state, config.tau)
-    if error is None or error.empirical < _DOUBTFUL:
+    final, chosen = state.final, state.chosen
+    if final is None or chosen is None or final.errors[chosen] < _DOUBTFUL * final.n_rows:
         return ()
     some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
     found = run.reduce("some labels", source, LabelCounts(), blocks=some)

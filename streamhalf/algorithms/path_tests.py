@@ -18,6 +18,7 @@ from streamhalf.records import Judgement, Outcome, PromiseRecord, Role, Stage
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.localized import Localized
 from streamhalf.testers.constants import supported_constant
+from streamhalf.testers.moment_nulls import excluded_deviation
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.panel import Panel
 
@@ -87,7 +88,16 @@ class StepTest:
             )
             for one in self.panel.judge(found, n_seen=n_seen)
         )
-        return StepOutcome(delta, judgements, tester.excluded_deviation(judgements))
+        return StepOutcome(delta, judgements, _excluded(judgements, tester.tau))
+
+
+def _excluded(judgements: tuple[Judgement, ...], tau: float) -> float | None:
+    """The largest deviation of quadratics that is left, where they were tested in all directions."""
+    for one in judgements:
+        if one.tester == "quadratics" and one.outcome is not Outcome.NOT_JUDGED:
+            sketched = one.directions is not None
+            return None if sketched else excluded_deviation(one.statistic, one.n_rows, tau)
+    return None
 
 
 def promises(steps: Iterable[StepOutcome]) -> tuple[PromiseRecord, ...]:

@@ -26,7 +26,7 @@ from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.places import place_of, refuse_harm
-from streamhalf.planning.plan import make_plan
+from streamhalf.planning.overview import make_plan
 from streamhalf.records import (
     CertifyResult,
     FitResult,

@@ -225,7 +225,7 @@ def _tested_rows(plan: RunPlan, config: RunConfig, testers: Testers) -> int:
             panel = Panel.of(testers, part)
             found.append(panel.rows_needed())
             if plan.quadratics and (tester := panel.find(MomentTester)).degree == 4:
-                found.append(tester.rows_for_quadratics())
+                found.append(tester.rows_for(config.quadratics_tolerance))
     return max(found)
 
 

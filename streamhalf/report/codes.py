@@ -231,6 +231,12 @@ def notice_words(notice: records.Notice) -> str:
                 f"most, but on all rows it is {percent(all_rows)}; do not rely on what is said of "
                 "rows to come"
             )
+        case records.EpsNotReached(asked, reached, noise):
+            found = "" if reached is None else f" (eps = {number(reached)} was)"
+            why = ": label noise is larger than that scale, and more rows would not help"
+            return (
+                f"eps = {number(asked)} was asked for and not reached{found}{why if noise else ''}"
+            )
         case records.Unverified():
             return (
                 "too few rows for any tester: the Chow direction of all rows, without a guarantee"
