@@ -92,7 +92,7 @@ class StepTest:
 
 
 def _excluded(judgements: tuple[Judgement, ...], tau: float) -> float | None:
-    """The largest deviation of quadratics that is left, where they were tested in all directions."""
+    """The largest deviation of quadratics that is left, if they were tested in all directions."""
     for one in judgements:
         if one.tester == "quadratics" and one.outcome is not Outcome.NOT_JUDGED:
             sketched = one.directions is not None
