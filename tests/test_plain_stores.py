@@ -12,7 +12,7 @@ from zarr.codecs import Crc32cCodec
 import streamhalf
 from streamhalf import DataError, FitResult, Verdict
 from streamhalf.data import source
-from streamhalf.data.block import RowRange
+from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.opening import open_source
 from streamhalf.data.plain_chunks import ChunkFile
 from streamhalf.engine.local import SerialEngine
@@ -38,7 +38,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fit(path: Path, **parameters: Any) -> FitResult:
-    return streamhalf.fit(path, scheduler="serial", rows="chunks", **parameters)
+    return streamhalf.fit(path, scheduler="serial", rows="windows", **parameters)
 
 
 @pytest.fixture
@@ -47,9 +47,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     found: list[int] = []
     original = ChunkFile.read
 
-    def watched(self: ChunkFile, target: Any, first: int, *, check: bool) -> bool:
+    def watched(self: ChunkFile, target: Any, ranges: Any, *, check: bool) -> bool:
         found.append(target.nbytes)
-        return original(self, target, first, check=check)
+        return original(self, target, ranges, check=check)
 
     monkeypatch.setattr(ChunkFile, "read", watched)
     return found
@@ -119,7 +119,7 @@ def test_run__remembers_blocks_read_in_parts_only(
 ) -> None:
     found = open_source(write_store(*make_rows(1000, 3), compressors=(Crc32cCodec(),)))
     run = Run(SerialEngine(), 1 << 30, 8, ignore)
-    run.reduce("some", found, LabelCounts(), blocks=tuple(ranges))
+    run.reduce("some", found, LabelCounts(), blocks=RowRanges.of(ranges))
     assert sorted(block.start for block, whole in run.checked.items() if not whole) == unchecked
     run.close()
     assert [one.name for one in run.passes] == ["some"]

@@ -215,7 +215,7 @@ def final_share(algorithm: Localization, state: LocalizationState) -> Share:
     large=st.lists(st.booleans(), min_size=40, max_size=40),
     factor=st.floats(1.0, 3.0),
     eps=st.sampled_from([0.25, 0.12, "auto"]),
-    rows=st.sampled_from(["chunks", "rows"]),
+    rows=st.sampled_from(["windows", "rows"]),
 )
 def test_budget__no_row_is_used_twice_whatever_happens(
     script: Script, large: list[bool], factor: float, eps: float | str, rows: str
@@ -231,7 +231,7 @@ def test_budget__no_row_is_used_twice_whatever_happens(
     state, _, requests = advance_while_updating(algorithm, script, steps)
     shares += [request.share for request in requests]
     shares.append(final_share(algorithm, state))
-    if rows == "chunks":
+    if rows == "windows":
         used = [rows_of(share) for share in shares]
         assert sum(len(one) for one in used) == len(set().union(*used)) <= n_rows
         assert len(used[-1]) >= algorithm.plan.final_rows
@@ -281,7 +281,7 @@ def test_halving__is_the_papers_fixed_schedule(script: Script) -> None:
     assert state.stop == Stop(StopReason.REACHED_EPS)
 
 
-@pytest.mark.parametrize("rows", ["auto", "chunks", "rows", "reuse"])
+@pytest.mark.parametrize("rows", ["auto", "windows", "rows", "reuse"])
 def test_run__learns_and_tests_in_every_split(rows: str) -> None:
     # Gaussian rows are not accepted with probability below tau = 0.01, for this seed they are
     algorithm = make_algorithm(rows=rows)
@@ -347,7 +347,7 @@ def test_fallback__sorted_rows_are_sampled_instead() -> None:
 
 
 def test_fallback__only_where_it_may() -> None:
-    algorithm = make_algorithm(rows="chunks")
+    algorithm = make_algorithm(rows="windows")
     data = sort_rows(draw())
     step = algorithm.next_step(algorithm.start())
     assert step is not None
