@@ -90,7 +90,7 @@ class RowRanges:
         """The same rows, no range with one of the rising `edges` inside."""
         starts, stops = self.bounds.T
         home = np.searchsorted(starts, edges) - 1  # the last range that begins before the edge
-        inside = edges[(home >= 0) & (edges < stops[home])]
+        inside = edges[(home >= 0) & (edges < np.append(stops, 0)[home])]
         pieces = (np.sort(np.concatenate([ends, inside])) for ends in (starts, stops))
         return RowRanges(np.stack([*pieces], axis=1))
 
