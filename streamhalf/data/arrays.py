@@ -10,7 +10,7 @@ import numpy as np
 from dask.base import compute
 from numpy.typing import NDArray
 
-from streamhalf.data.block import Reader, RowRange
+from streamhalf.data.block import Reader, RowRanges
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,14 +20,13 @@ class ArrayReader(Reader):
     features: NDArray[Any]
     labels: NDArray[Any]
 
-    def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Views of the rows, which nobody can write through."""
-        window = slice(rows.start, rows.stop)
-        X, y = self.features[window], self.labels[window]
+    def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The rows, which nobody can write to: views where they are neighbours."""
+        X, y = rows.take_from(self.features, 0), rows.take_from(self.labels, 0)
         X.flags.writeable = y.flags.writeable = False
         return X, y
 
-    def prefetch(self, rows: RowRange) -> bool:
+    def prefetch(self, rows: RowRanges) -> bool:
         """They are here."""
         return True
 
@@ -48,11 +47,11 @@ class DaskReader(Reader):
             labels = labels.rechunk((features.chunks[0],))
         return cls(features, labels)
 
-    def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
+    def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
         """Compute the rows here and now."""
-        window = slice(rows.start, rows.stop)
+        first, window = rows.span.start, slice(rows.span.start, rows.span.stop)
         X, y = compute(self.features[window], self.labels[window], scheduler="synchronous")
-        return np.asarray(X), np.asarray(y)
+        return rows.take_from(np.asarray(X), first), rows.take_from(np.asarray(y), first)
 
     @property
     def unit_rows(self) -> int:

@@ -67,9 +67,17 @@ class RowRanges:
 
     def numbers(self) -> NDArray[np.int64]:
         """The rows, one by one."""
+        if len(self) == 1:
+            return np.arange(*self.bounds[0], dtype=np.int64)
         sizes = self.bounds[:, 1] - self.bounds[:, 0]
         before = np.cumsum(sizes) - sizes
         return np.repeat(self.bounds[:, 0] - before, sizes) + np.arange(self.n_rows, dtype=np.int64)
+
+    def take_from(self, array: NDArray[Any], first: int) -> NDArray[Any]:
+        """The rows of an array that holds the data from row `first` on."""
+        if len(self) == 1:
+            return array[self.span.start - first : self.span.stop - first]
+        return np.concatenate([array[start:stop] for start, stop in (self.bounds - first).tolist()])
 
     def joined(self) -> RowRanges:
         """The same rows, ranges that touch made one."""
@@ -77,6 +85,19 @@ class RowRanges:
         gaps = starts[1:] > stops[:-1]
         first, last = np.append(True, gaps)[: len(starts)], np.append(gaps, True)[: len(starts)]
         return RowRanges(np.stack([starts[first], stops[last]], axis=1))
+
+    def cut(self, edges: NDArray[np.int64]) -> RowRanges:
+        """The same rows, no range with one of the rising `edges` inside."""
+        starts, stops = self.bounds.T
+        home = np.searchsorted(starts, edges) - 1  # the last range that begins before the edge
+        inside = edges[(home >= 0) & (edges < np.append(stops, 0)[home])]
+        pieces = (np.sort(np.concatenate([ends, inside])) for ends in (starts, stops))
+        return RowRanges(np.stack([*pieces], axis=1))
+
+    def grouped(self, keys: NDArray[np.int64]) -> list[RowRanges]:
+        """Neighbours with the same key, one of the rising `keys` for each range, together."""
+        firsts = np.flatnonzero(np.diff(keys)) + 1
+        return [RowRanges(part) for part in np.split(self.bounds, firsts) if len(part)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,20 +138,15 @@ class Reader(Protocol):
     features: Any
     labels: Any
 
-    def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
+    def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
         """Raw features (n, d) and labels (n,); what is missing comes as an invalid value."""
         ...
 
-    def find_missing(self, rows: RowRange) -> str | None:
-        """Say what of the range is not stored, or None."""
+    def find_missing(self, rows: RowRanges) -> str | None:
+        """Say what of the rows is not stored, or None."""
         return None
 
-    def read_nbytes(self, rows: RowRange) -> int:
-        """Bytes that reading the range takes out of storage, as numbers in memory."""
-        X, y = self.features, self.labels
-        return int(X.shape[1] * X.dtype.itemsize + y.dtype.itemsize) * rows.n_rows
-
-    def prefetch(self, rows: RowRange) -> bool:
+    def prefetch(self, rows: RowRanges) -> bool:
         """Have rows brought near without waiting; False where only reading them does that."""
         return False
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import zarr
 
+from streamhalf.data.block import RowRanges
 from streamhalf.data.opening import open_group, open_member, open_source
 from streamhalf.data.source import align_blocks
 from streamhalf.data.stored import MISSING, ZarrReader, stored_rows
@@ -133,8 +134,9 @@ def _locate(X: zarr.Array[Any], y: zarr.Array[Any]) -> tuple[str, ...]:
     """Name the missing chunks of both arrays, the first of them where they are many."""
     reader, step = ZarrReader(X, y), min(X.chunks[0], y.chunks[0])
     blocks = align_blocks(X.shape[0], stored_rows(X), X.dtype.itemsize * X.shape[1])
-    holes = (rows for rows in blocks if reader.find_missing(rows))
-    found = (reader.find_missing(part) for rows in holes for part in rows.split(step))
+    holes = (rows for rows in blocks if reader.find_missing(RowRanges.of((rows,))))
+    parts = (RowRanges.of((part,)) for rows in holes for part in rows.split(step))
+    found = (reader.find_missing(part) for part in parts)
     # a chunk of labels may span several chunks of features: it is named once
     texts = dict.fromkeys(itertools.islice((text for text in found if text), _MOST_NAMED + 1))
     if len(texts) <= _MOST_NAMED:

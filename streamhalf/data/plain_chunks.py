@@ -20,7 +20,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from streamhalf.data.block import RowRange
+from streamhalf.data.block import RowRanges
 from streamhalf.data.zarr_private import chunk_file, plain_checksum
 
 google_crc32c: Any
@@ -34,7 +34,7 @@ _PREFETCH_NBYTES = 128 << 10  # what Linux reads ahead where nobody has set it o
 
 
 def read_plain(
-    array: zarr.Array[Any], rows: RowRange, *, parts: bool = False
+    array: zarr.Array[Any], rows: RowRanges, *, parts: bool = False
 ) -> NDArray[Any] | None:
     """Rows of an array whose chunks are plain and whole; None if they are not.
 
@@ -42,32 +42,30 @@ def read_plain(
     """
     if not is_plain(array):
         return None
-    step = array.chunks[0]
     result = np.empty((rows.n_rows, *array.shape[1:]), dtype=array.dtype)
-    for start, file in _files(array, rows):
-        first, last = max(rows.start, start), min(rows.stop, start + step)
-        target = result[first - rows.start : last - rows.start]
-        all_rows = (start, min(start + step, array.shape[0]))
-        if parts and (first, last) != all_rows:
-            found = file.read(target, first - start, check=False)
-        elif last - first == step:
-            found = file.read(target, 0, check=file.has_checksum)
+    done = 0
+    for start, file, wanted in _files(array, rows):
+        target = result[done : done + wanted.n_rows]
+        done += len(target)
+        if parts and len(target) < min(file.n_rows, array.shape[0] - start):
+            found = file.read(target, wanted.bounds - start, check=False)
+        elif len(target) == file.n_rows:
+            found = file.read(target, file.whole, check=file.has_checksum)
         else:  # the last chunk too is stored in full size
             whole = np.empty(array.chunks, dtype=array.dtype)
-            found = file.read(whole, 0, check=file.has_checksum)
-            target[...] = whole[first - start : last - start]
+            found = file.read(whole, file.whole, check=file.has_checksum)
+            target[...] = wanted.take_from(whole, start)
         if not found:
             return None
     return result
 
 
-def prefetch_plain(array: zarr.Array[Any], rows: RowRange) -> bool:
+def prefetch_plain(array: zarr.Array[Any], rows: RowRanges) -> bool:
     """Have the kernel bring the chunks of these rows into memory; whether it can be asked to."""
     if not is_plain(array) or not hasattr(os, "posix_fadvise"):
         return False
-    step = array.chunks[0]
-    for start, file in _files(array, rows):
-        file.prefetch(max(0, rows.start - start), min(step, rows.stop - start))
+    for start, file, wanted in _files(array, rows):
+        file.prefetch(wanted.bounds - start)
     return True
 
 
@@ -82,13 +80,15 @@ def has_checksum(array: zarr.Array[Any]) -> bool:
     return bool(plain_checksum(array))
 
 
-def _files(array: zarr.Array[Any], rows: RowRange) -> Iterator[tuple[int, ChunkFile]]:
-    """The chunks that rows lie in, each with its first row."""
-    step, checked = array.chunks[0], has_checksum(array)
+def _files(array: zarr.Array[Any], rows: RowRanges) -> Iterator[tuple[int, ChunkFile, RowRanges]]:
+    """The chunks that rows lie in, each with its first row and those that are wanted."""
+    step, checked, span = array.chunks[0], has_checksum(array), rows.span
     row_nbytes = math.prod(array.shape[1:]) * array.dtype.itemsize
-    for chunk in range(rows.start // step, -(-rows.stop // step)):
+    pieces = rows.cut(np.arange(span.start // step, -(-span.stop // step), dtype=np.int64) * step)
+    for wanted in pieces.grouped(pieces.bounds[:, 0] // step):
+        chunk = wanted.span.start // step
         path = chunk_file(array, (chunk, *(0 for _ in array.shape[1:])))
-        yield chunk * step, ChunkFile(path, step, row_nbytes, checked)
+        yield chunk * step, ChunkFile(path, step, row_nbytes, checked), wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +100,24 @@ class ChunkFile:
     row_nbytes: int
     has_checksum: bool
 
-    def prefetch(self, first: int, last: int) -> None:
+    @property
+    def whole(self) -> NDArray[np.int64]:
+        """All rows, as one range."""
+        return np.array([[0, self.n_rows]])
+
+    def prefetch(self, ranges: NDArray[np.int64]) -> None:
         """Ask for rows, in steps: the kernel takes up only so much of one request."""
-        start, stop = first * self.row_nbytes, last * self.row_nbytes
         try:
             with open(self.path, "rb", buffering=0) as handle:
-                for offset in range(start, stop, _PREFETCH_NBYTES):
-                    size = min(_PREFETCH_NBYTES, stop - offset)
-                    os.posix_fadvise(handle.fileno(), offset, size, os.POSIX_FADV_WILLNEED)
+                for start, stop in (ranges * self.row_nbytes).tolist():
+                    for offset in range(start, stop, _PREFETCH_NBYTES):
+                        size = min(_PREFETCH_NBYTES, stop - offset)
+                        os.posix_fadvise(handle.fileno(), offset, size, os.POSIX_FADV_WILLNEED)
         except OSError:
             pass  # whoever reads it will say what is wrong
 
-    def read(self, target: NDArray[Any], first: int, *, check: bool) -> bool:
-        """Read as many rows as the target takes, from row `first` of the chunk on.
+    def read(self, target: NDArray[Any], ranges: NDArray[np.int64], *, check: bool) -> bool:
+        """Read ranges of the chunk's rows into the target, one after the other.
 
         Says whether the file has its size and, if all of it is read to `check` it, its checksum.
         """
@@ -123,13 +128,15 @@ class ChunkFile:
             with open(self.path, "rb", buffering=0) as handle:
                 if os.fstat(handle.fileno()).st_size != size:
                     return False
-                handle.seek(first * self.row_nbytes)
                 done = 0
-                while done < len(view):
-                    got = handle.readinto(view[done:])
-                    if not got:
-                        return False
-                    done += got
+                for start, stop in (ranges * self.row_nbytes).tolist():
+                    handle.seek(start)
+                    end = done + stop - start
+                    while done < end:
+                        got = handle.readinto(view[done:end])
+                        if not got:
+                            return False
+                        done += got
                 if not check:
                     return True
                 stored = handle.read(_CHECKSUM_NBYTES) or b""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.data.block import Block, RowRange
+from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.errors import DataError
 
 
@@ -51,40 +51,47 @@ class RowSchema:
     features_chunk_rows: int
     labels_chunk_rows: int
 
-    def block(self, rows: RowRange, X: NDArray[Any], y: NDArray[Any]) -> Block:
+    def block(self, ranges: RowRanges, X: NDArray[Any], y: NDArray[Any]) -> Block:
         """Check raw rows and map labels to ±1."""
-        if X.shape != (rows.n_rows, self.dim) or y.shape != (rows.n_rows,):
+        n_rows = ranges.n_rows
+        if X.shape != (n_rows, self.dim) or y.shape != (n_rows,):
+            span = ranges.span
             raise DataError(
-                f"{self.features}, {self.labels}: rows {rows.start} to {rows.stop - 1} came with "
+                f"{self.features}, {self.labels}: rows {span.start} to {span.stop - 1} came with "
                 f"shapes {X.shape} and {y.shape}; the data changed after they were opened"
             )
+        rows = ranges.numbers()
         features = np.ascontiguousarray(X, dtype=X.dtype.newbyteorder("="))
         self._check_features(rows, features)
-        labels = self._map_labels(rows, y)
-        return Block(features, labels, np.arange(rows.start, rows.stop, dtype=np.int64))
+        return Block(features, self._map_labels(rows, y), rows)
 
-    def read_arrays(self, item: tuple[RowRange, NDArray[Any], NDArray[Any]]) -> tuple[Block]:
-        """The block of a range whose raw rows are in memory already."""
-        return (self.block(*item),)
+    def read_arrays(
+        self, item: tuple[RowRanges, RowRange, NDArray[Any], NDArray[Any]]
+    ) -> tuple[Block]:
+        """The block of rows of a chunk that is in memory already."""
+        ranges, chunk, X, y = item
+        if ranges.n_rows < chunk.n_rows == len(X) == len(y):
+            X, y = ranges.take_from(X, chunk.start), ranges.take_from(y, chunk.start)
+        return (self.block(ranges, X, y),)
 
-    def _check_features(self, rows: RowRange, X: NDArray[np.floating[Any]]) -> None:
+    def _check_features(self, rows: NDArray[np.int64], X: NDArray[np.floating[Any]]) -> None:
         finite = np.isfinite(X)
         if finite.all():
             return
         bad = np.flatnonzero(~finite.all(axis=1))
         column = int(np.flatnonzero(~finite[bad[0]])[0])
         what = f"NaN or infinite values (first: {X[bad[0], column]} in feature {column + 1})"
-        chunk = (rows.start + bad[0]) // self.features_chunk_rows
+        chunk = rows[bad[0]] // self.features_chunk_rows
         raise DataError(
             f"{self.features}: {_found(rows, bad, chunk)} {what}; remove or impute these rows"
         )
 
-    def _map_labels(self, rows: RowRange, y: NDArray[Any]) -> NDArray[np.int8]:
+    def _map_labels(self, rows: NDArray[np.int64], y: NDArray[Any]) -> NDArray[np.int8]:
         low, high = self.coding.values
         positive = y == high
         if np.count_nonzero(positive) + np.count_nonzero(y == low) != len(y):
             bad = np.flatnonzero(~(positive | (y == low)))
-            chunk = (rows.start + bad[0]) // self.labels_chunk_rows
+            chunk = rows[bad[0]] // self.labels_chunk_rows
             raise DataError(
                 f"{self.labels}: {_found(rows, bad, chunk)} other values than {low} and {high} "
                 f"(first: {y[bad[0]]}); recode the labels to two classes"
@@ -94,8 +101,8 @@ class RowSchema:
         return labels
 
 
-def _found(rows: RowRange, bad: NDArray[np.int64], chunk: int) -> str:
-    """Words for rows of a range that hold what they should not; the first lies in a chunk."""
-    shown = ", ".join(str(rows.start + i) for i in bad[:3]) + (", ..." if len(bad) > 3 else "")
-    among = f"{len(bad)} among rows {rows.start} to {rows.stop - 1}, chunk {chunk}"
+def _found(rows: NDArray[np.int64], bad: NDArray[np.int64], chunk: int) -> str:
+    """Words for those of the rows that hold what they should not; the first lies in a chunk."""
+    shown = ", ".join(map(str, rows[bad[:3]])) + (", ..." if len(bad) > 3 else "")
+    among = f"{len(bad)} among rows {rows[0]} to {rows[-1]}, chunk {chunk}"
     return f"row {shown} (counting from 0; {among}) holds"

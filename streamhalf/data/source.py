@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import difflib
 import hashlib
 import itertools
@@ -12,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from streamhalf.data.block import Block, Reader, RowRange
+from streamhalf.data.block import Block, Reader, RowRange, RowRanges
 from streamhalf.data.schema import LabelCoding, RowSchema, find_coding
 from streamhalf.data.stored import ZarrReader
 from streamhalf.errors import DataError, UsageError
@@ -72,6 +72,9 @@ class Source:
 
     def read(self, rows: RowRange) -> Block:
         """Read and check a range of rows."""
+        return self._read(RowRanges.of((rows,)))
+
+    def _read(self, rows: RowRanges) -> Block:
         X, y = self.reader.read(rows)
         try:
             return self.schema.block(rows, X, y)
@@ -80,46 +83,34 @@ class Source:
                 raise DataError(missing) from None
             raise
 
-    def reads(self, ranges: tuple[RowRange, ...]) -> list[tuple[RowRange, ...]]:
-        """Group rising ranges by the block they begin in: a stored chunk is decoded whole."""
-        starts = [block.start for block in self.blocks]
-        home = [bisect.bisect_right(starts, rows.start) for rows in ranges]
-        pairs = itertools.groupby(zip(home, ranges, strict=True), key=lambda pair: pair[0])
-        return [tuple(rows for _, rows in group) for _, group in pairs]
+    def reads(self, ranges: RowRanges) -> list[tuple[RowRange, RowRanges]]:
+        """What is read at once: blocks, and those of the rows that lie in each."""
+        starts = np.array([block.start for block in self.blocks], dtype=np.int64)
+        pieces = ranges.cut(starts)
+        homes = np.searchsorted(starts, pieces.bounds[:, 0], side="right") - 1
+        blocks = (self.blocks[i] for i in np.unique(homes))
+        return list(zip(blocks, pieces.grouped(homes), strict=True))
 
-    def read_each(self, ranges: tuple[RowRange, ...]) -> Iterator[Block]:
-        """Read several ranges, each stored chunk once, and the next while one is worked on.
+    def read_each(self, ranges: RowRanges) -> Iterator[Block]:
+        """Read rows, those of a block as one, and the next while one is worked on.
 
         Where the kernel can be asked for the next, no thread is needed for it: next to one that
         computes, a thread that reads costs both a tenth of their time.
         """
-        groups = self.reads(ranges)
-        if len(groups) < 2 or self._prefetch(groups[0]):
+        groups = [rows for _, rows in self.reads(ranges)]
+        if len(groups) < 2 or self.reader.prefetch(groups[0]):
             for group, coming in itertools.zip_longest(groups, groups[1:]):
                 if coming is not None:
-                    self._prefetch(coming)
-                yield from self._read_group(group)
+                    self.reader.prefetch(coming)
+                yield self._read(group)
             return
         with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as ahead:
-            coming = ahead.submit(self._read_group, groups[0])
+            coming = ahead.submit(self._read, groups[0])
             for group in groups[1:]:
-                blocks = coming.result()
-                coming = ahead.submit(self._read_group, group)
-                yield from blocks
-            yield from coming.result()
-
-    def _prefetch(self, group: tuple[RowRange, ...]) -> bool:
-        return self.reader.prefetch(RowRange(group[0].start, group[-1].stop))
-
-    def _read_group(self, group: tuple[RowRange, ...]) -> list[Block]:
-        """The ranges of one block, in one read unless that takes more bytes, then cut apart."""
-        if len(group) == 1:
-            return [self.read(group[0])]
-        span = RowRange(group[0].start, group[-1].stop)
-        if sum(map(self.reader.read_nbytes, group)) < self.reader.read_nbytes(span):
-            return [self.read(rows) for rows in group]
-        start, whole = span.start, self.read(span)
-        return [whole.cut(slice(rows.start - start, rows.stop - start)) for rows in group]
+                block = coming.result()
+                coming = ahead.submit(self._read, group)
+                yield block
+            yield coming.result()
 
     def reblocked(self, block_rows: int) -> Source:
         """The same rows, cut into blocks of `block_rows` whatever the stored chunks.
@@ -216,14 +207,18 @@ def _probe_ranges(n_rows: int) -> list[RowRange]:
 def _settle_coding(name: str, reader: Reader, blocks: tuple[RowRange, ...]) -> LabelCoding:
     if reader.labels is not None and reader.labels.dtype.kind == "b":
         return LabelCoding.BITS
-    probes = [reader.read(rows)[1] for rows in _probe_ranges(blocks[-1].stop)]
-    coming = () if reader.labels is None else (reader.read(rows)[1] for rows in blocks)
+    probes = [_labels(reader, rows) for rows in _probe_ranges(blocks[-1].stop)]
+    coming = () if reader.labels is None else (_labels(reader, rows) for rows in blocks)
     # all ones so far: look until a row tells
     for y in itertools.chain([np.concatenate(probes)], coming):
         plausible = y[np.isin(y, (-1, 0, 1))]  # the rest is named when it is read
         if (found := find_coding(name, plausible)) is not None:
             return found
     return LabelCoding.SIGNS
+
+
+def _labels(reader: Reader, rows: RowRange) -> NDArray[Any]:
+    return reader.read(RowRanges.of((rows,)))[1]
 
 
 def _fingerprint(source: Source, dtype: np.dtype[Any]) -> str:

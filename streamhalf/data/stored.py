@@ -8,7 +8,6 @@ written shows up as an invalid row, wherever it is missing, at no cost to the re
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
-from streamhalf.data.block import Reader, RowRange
+from streamhalf.data.block import Reader, RowRange, RowRanges
 from streamhalf.data.plain_chunks import has_checksum, is_plain, prefetch_plain, read_plain
 from streamhalf.data.zarr_private import are_whole_shards, chunk_key, is_checksum_error, refill
 from streamhalf.errors import DataError
@@ -54,8 +53,8 @@ class ZarrReader(Reader):
     labels: zarr.Array[Any] | None
     parts: bool = True
 
-    def read(self, rows: RowRange) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Raw features and labels of a range of rows; what is missing comes as an invalid value."""
+    def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Raw features and labels of rows; what is missing comes as an invalid value."""
         features, *labels = (_read(array, rows, parts=parts) for array, parts in self._arrays)
         if self.labels is None:
             return features, np.ones(rows.n_rows, dtype=np.int8)
@@ -64,22 +63,21 @@ class ZarrReader(Reader):
             raise DataError(missing)
         return features, labels[0]
 
-    def find_missing(self, rows: RowRange) -> str | None:
-        """Say which stored chunk of the range does not exist, or None if all do."""
+    def find_missing(self, rows: RowRanges) -> str | None:
+        """Say which stored chunk of the rows does not exist, or None if all do."""
         return next(filter(None, (_missing_chunk(array, rows) for array, _ in self._arrays)), None)
 
-    def read_nbytes(self, rows: RowRange) -> int:
-        """Bytes that reading the range takes out of storage, as numbers in memory."""
-        return sum(_nbytes(array, rows, parts=parts) for array, parts in self._arrays)
-
-    def prefetch(self, rows: RowRange) -> bool:
+    def prefetch(self, rows: RowRanges) -> bool:
         """Have rows brought near without waiting; False where only reading them does that."""
         return all(prefetch_plain(array, rows) for array, _ in self._arrays)
 
     @property
     def unit_rows(self) -> int | None:
-        """Rows of a stored chunk or shard, unless parts of it are read."""
-        return None if self.parts and is_plain(self.features) else stored_rows(self.features)
+        """Rows of a stored chunk or shard, unless a part of it could be read.
+
+        Whether it is (`parts`) makes no difference to which rows a pass takes.
+        """
+        return None if is_plain(self.features) else stored_rows(self.features)
 
     @property
     def defers_checks(self) -> bool:
@@ -101,21 +99,25 @@ class ZarrReader(Reader):
         return arrays
 
 
-def _nbytes(array: zarr.Array[Any], rows: RowRange, *, parts: bool) -> int:
-    step, start, stop = array.chunks[0], rows.start, rows.stop
-    if not (parts and is_plain(array)):  # all rows of the chunks that the range lies in
-        start, stop = start // step * step, min(-(-stop // step) * step, array.shape[0])
-    return (stop - start) * math.prod(array.shape[1:]) * array.dtype.itemsize
-
-
 def _read(
-    array: zarr.Array[Any], rows: RowRange, fill_value: Any = None, *, parts: bool = False
+    array: zarr.Array[Any], rows: RowRanges, fill_value: Any = None, *, parts: bool = False
 ) -> NDArray[Any]:
     """Rows, and the fill value (one that no valid row can hold) where there are none stored."""
     if (plain := read_plain(array, rows, parts=parts)) is not None:
         return plain
     value = impossible_value(array.dtype) if fill_value is None else fill_value
-    filled = refill(array, value, compiled=are_whole_shards(array, rows))
+    step = stored_rows(array)
+    # a chunk is decoded once and whole; those in between, where no row is wanted, are left alone
+    gaps = rows.bounds[1:, 0] // step > (rows.bounds[:-1, 1] - 1) // step + 1
+    pieces = rows.grouped(np.cumsum(np.append(0, gaps)))
+    decoded = [
+        piece.take_from(_decode(array, piece.span, value), piece.span.start) for piece in pieces
+    ]
+    return decoded[0] if len(decoded) == 1 else np.concatenate(decoded)
+
+
+def _decode(array: zarr.Array[Any], rows: RowRange, fill_value: Any) -> NDArray[Any]:
+    filled = refill(array, fill_value, compiled=are_whole_shards(array, rows))
     try:
         return retrying(lambda: np.asarray(filled[rows.start : rows.stop]))
     except Exception as error:
@@ -155,11 +157,11 @@ def _damage(array: zarr.Array[Any], rows: RowRange, error: Exception) -> str:
     )
 
 
-def _missing_chunk(array: zarr.Array[Any], rows: RowRange) -> str | None:
-    """Name the first chunk of the range that is not stored; its rows depend on the fill value."""
+def _missing_chunk(array: zarr.Array[Any], rows: RowRanges) -> str | None:
+    """Name the first chunk of the rows that is not stored; its rows depend on the fill value."""
     low, high = (_read(array, rows, value) for value in (0, 1))
     differs = (low != high) & ~((low != low) & (high != high))  # NaN on both sides is stored
-    missing = rows.start + np.flatnonzero(differs.reshape(len(differs), -1).any(axis=1))
+    missing = rows.numbers()[differs.reshape(len(differs), -1).any(axis=1)]
     if not len(missing):
         return None
     chunk = int(missing[0]) // array.chunks[0]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
 from dask.delayed import Delayed, delayed
 
 from streamhalf.data.arrays import DaskReader
-from streamhalf.data.block import Block, RowRange, RowRanges
+from streamhalf.data.block import Block, RowRanges
 from streamhalf.data.source import BLOCK_NBYTES, Source
 from streamhalf.engine.dask_graph import build_graph
 from streamhalf.engine.job import Counted, Engine, Job, run_job
@@ -70,9 +70,11 @@ class PassPlan:
 
     def task_nbytes(self) -> int:
         """Projected memory of one task at its height."""
-        largest = max(rows.n_rows for rows in self.blocks) * self.source.row_nbytes
+        # a block is in memory as a whole where chunks are decoded whole
+        parts, reads = self.source.unit_rows is None, self.source.reads(self.blocks)
+        largest = max((rows if parts else block).n_rows for block, rows in reads)
         partial = self.reduction.partial_nbytes(self.source.dim)
-        return TASK_COPIES * largest + (self.split_every + 2) * partial
+        return TASK_COPIES * largest * self.source.row_nbytes + (self.split_every + 2) * partial
 
     def validate(self, *, n_threads: int, memory_limit: int) -> None:
         """Refuse a pass whose workers would need more than `memory_limit` bytes."""
@@ -85,16 +87,18 @@ class PassPlan:
                 "worker, store smaller chunks, or lower the degree"
             )
 
-    def tasks(self) -> tuple[tuple[RowRange, ...], ...]:
+    def tasks(self) -> tuple[RowRanges, ...]:
         """Deal blocks to tasks in runs of neighbours, a function of the blocks alone."""
+        reads = [rows for _, rows in self.source.reads(self.blocks)]
         if isinstance(self.source.reader, DaskReader):
-            return tuple((rows,) for rows in self.blocks)
-        reads = self.source.reads(tuple(self.blocks))
-        read_nbytes = (reads[0][-1].stop - reads[0][0].start) * self.source.row_nbytes
+            return tuple(reads)
+        read_nbytes = self.n_rows * self.source.row_nbytes // max(1, len(reads))
         wanted = min(_TASK_NBYTES // max(1, read_nbytes), len(reads) // _LEAST_TASKS)
         run = max(1, wanted, math.ceil(len(reads) / MAX_TASKS))
         starts = range(0, len(reads), run)
-        return tuple(tuple(itertools.chain(*reads[i : i + run])) for i in starts)
+        return tuple(
+            RowRanges(np.concatenate([read.bounds for read in reads[i : i + run]])) for i in starts
+        )
 
     def job(self, *, lazy: bool) -> Job:
         """The pass as a job; with `lazy`, Dask-backed rows enter the graph as they are."""
@@ -103,26 +107,20 @@ class PassPlan:
         read: Callable[[Any], Iterable[Block]] = self.source.read_each
         if lazy and isinstance(self.source.reader, DaskReader):
             reader = self.source.reader
-            whole = dict(zip(self.source.blocks, reader.delayed(), strict=True))
-            items = tuple((rows, *(whole.get(rows) or _cut(reader, rows))) for (rows,) in tasks)
+            chunks = dict(zip(self.source.blocks, reader.delayed(), strict=True))
+            reads = self.source.reads(self.blocks)
+            items = tuple((rows, block, *chunks[block]) for block, rows in reads)
             read = self.source.schema.read_arrays
         return Job(
             name=self.name,
             context=PassContext(read, self.reduction, self.tell),
             items=items,
-            rows=tuple(sum(rows.n_rows for rows in task) for task in tasks),
+            rows=tuple(rows.n_rows for rows in tasks),
             leaf=map_blocks,
             combine=combine_partials,
             split_every=self.split_every,
             detail=self.detail,
         )
-
-
-def _cut(reader: DaskReader, rows: RowRange) -> tuple[Any, Any]:
-    """Lazy features and labels of a range that is no whole chunk: a share begins anywhere."""
-    window = slice(rows.start, rows.stop)
-    piece = DaskReader(reader.features[window].rechunk(-1), reader.labels[window].rechunk(-1))
-    return piece.delayed()[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

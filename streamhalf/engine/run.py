@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -95,10 +94,6 @@ class Run:
 
     def _note_parts(self, plan: PassPlan) -> None:
         self.in_parts = plan.source
-        blocks = plan.source.blocks
-        starts = [block.start for block in blocks]
-        for rows in plan.blocks:
-            first, stop = bisect_right(starts, rows.start) - 1, bisect_left(starts, rows.stop)
-            for block in blocks[first:stop]:
-                whole = rows.start <= block.start and block.stop <= rows.stop
-                self.checked[block] = whole or self.checked.get(block, False)
+        for block, rows in plan.source.reads(plan.blocks):
+            whole = len(rows) == 1 and rows.n_rows == block.n_rows
+            self.checked[block] = whole or self.checked.get(block, False)

@@ -12,10 +12,16 @@ from hypothesis import strategies as st
 from zarr.codecs import BytesCodec, Crc32cCodec
 
 from streamhalf.data import plain_chunks
-from streamhalf.data.block import RowRange
+from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.plain_chunks import is_plain, prefetch_plain, read_plain
 
 ROWS, DIM, STEP = 1000, 3, 64
+
+
+def some(*edges: int) -> RowRanges:
+    """Rows from an edge to the next, then from the third to the fourth, and so on."""
+    pairs = zip(edges[::2], edges[1::2], strict=True)
+    return RowRanges.of(RowRange(start, stop) for start, stop in pairs)
 
 
 def make(path: Path, dtype: str = "float32", dim: int = DIM, **layout: Any) -> zarr.Array:
@@ -38,16 +44,14 @@ def arrays(tmp_path_factory: pytest.TempPathFactory) -> list[zarr.Array]:
     ]
 
 
-@given(start=st.integers(0, ROWS - 1), length=st.integers(1, ROWS), parts=st.booleans())
-def test_read_plain__equals_zarr(
-    arrays: list[zarr.Array], start: int, length: int, parts: bool
-) -> None:
-    rows = RowRange(start, min(start + length, ROWS))
+@given(edges=st.sets(st.integers(0, ROWS), min_size=2, max_size=20), parts=st.booleans())
+def test_read_plain__equals_zarr(arrays: list[zarr.Array], edges: set[int], parts: bool) -> None:
+    rows = some(*sorted(edges)[: len(edges) // 2 * 2])
     for array in arrays:
         found = read_plain(array, rows, parts=parts)
         assert found is not None
         assert found.dtype == array.dtype
-        np.testing.assert_array_equal(found, array[rows.start : rows.stop])
+        np.testing.assert_array_equal(found, array[...][rows.numbers()])
 
 
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -63,15 +67,15 @@ LAYOUTS: dict[str, dict[str, Any]] = {
 def test_read_plain__leaves_other_layouts_to_zarr(tmp_path: Path, layout: dict[str, Any]) -> None:
     array = make(tmp_path / "array", **layout)
     assert not is_plain(array)
-    assert read_plain(array, RowRange(0, 10)) is None
+    assert read_plain(array, some(0, 10)) is None
 
 
 def test_read_plain__without_the_checksum_library_checked_chunks_are_zarrs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plain_chunks, "google_crc32c", None)
-    assert read_plain(make(tmp_path / "a", compressors=(Crc32cCodec(),)), RowRange(0, 9)) is None
-    assert read_plain(make(tmp_path / "b"), RowRange(0, 9)) is not None
+    assert read_plain(make(tmp_path / "a", compressors=(Crc32cCodec(),)), some(0, 9)) is None
+    assert read_plain(make(tmp_path / "b"), some(0, 9)) is not None
 
 
 def damage_bit(file: Path) -> None:
@@ -91,12 +95,12 @@ def damage_bit(file: Path) -> None:
         lambda file: (file.unlink(), file.mkdir()),
     ],
 )
-@pytest.mark.parametrize("rows", [RowRange(64, 128), RowRange(70, 80), RowRange(0, ROWS)])
-def test_read_plain__damage_is_left_to_zarr(tmp_path: Path, damage: Any, rows: RowRange) -> None:
+@pytest.mark.parametrize("rows", [some(64, 128), some(70, 80), some(0, ROWS), some(3, 9, 90, 99)])
+def test_read_plain__damage_is_left_to_zarr(tmp_path: Path, damage: Any, rows: RowRanges) -> None:
     array = make(tmp_path / "array", compressors=(Crc32cCodec(),))
     damage(tmp_path / "array" / "c" / "1" / "0")
     assert read_plain(array, rows) is None
-    assert read_plain(array, RowRange(200, 300)) is not None
+    assert read_plain(array, some(200, 300)) is not None
 
 
 def test_read_plain__a_part_costs_a_part_and_leaves_the_checksum(tmp_path: Path) -> None:
@@ -104,26 +108,28 @@ def test_read_plain__a_part_costs_a_part_and_leaves_the_checksum(tmp_path: Path)
     file = tmp_path / "array" / "c" / "1" / "0"
     before = array[70:80]
     damage_bit(file)
-    part = read_plain(array, RowRange(70, 80), parts=True)
+    part = read_plain(array, some(70, 80), parts=True)
     np.testing.assert_array_equal(part, before)
-    for whole in (RowRange(64, 128), RowRange(60, 130)):
+    pieces = read_plain(array, some(0, 5, 66, 70, 90, 100, 300, 301), parts=True)
+    assert len(pieces) == 20
+    for whole in (some(64, 128), some(60, 130), some(64, 70, 70, 128)):
         assert read_plain(array, whole, parts=True) is None
     file.write_bytes(file.read_bytes()[:-1])
-    assert read_plain(array, RowRange(70, 80), parts=True) is None
+    assert read_plain(array, some(70, 80), parts=True) is None
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system has no posix_fadvise")
-def test_prefetch_plain__asks_for_the_bytes_of_the_rows(
+def test_prefetch_plain__asks_for_the_bytes_of_the_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     array = make(tmp_path / "array", compressors=(Crc32cCodec(),))
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(plain_chunks, "_PREFETCH_NBYTES", 300)
     monkeypatch.setattr(os, "posix_fadvise", lambda _, at, size, advice: asked.append((at, size)))
-    assert prefetch_plain(array, RowRange(60, 100))  # rows 60 to 63 of chunk 0, 0 to 35 of chunk 1
+    assert prefetch_plain(array, some(60, 100))  # rows 60 to 63 of chunk 0, 0 to 35 of chunk 1
     assert asked == [(720, 48), (0, 300), (300, 132)]
     (tmp_path / "array" / "c" / "1" / "0").unlink()
-    assert prefetch_plain(array, RowRange(60, 70))  # whoever reads it finds out
-    assert not prefetch_plain(make(tmp_path / "packed", compressors="auto"), RowRange(0, 9))
+    assert prefetch_plain(array, some(60, 70))  # whoever reads it finds out
+    assert not prefetch_plain(make(tmp_path / "packed", compressors="auto"), some(0, 9))
     monkeypatch.delattr(os, "posix_fadvise")
-    assert not prefetch_plain(array, RowRange(60, 70))
+    assert not prefetch_plain(array, some(60, 70))

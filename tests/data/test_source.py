@@ -18,7 +18,7 @@ from zarr.storage import MemoryStore
 
 from streamhalf import DataError, UsageError, open_source
 from streamhalf.data.arrays import ArrayReader
-from streamhalf.data.block import RowRange
+from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.opening import public_name
 from streamhalf.data.source import Source, align_blocks, nearest_names
 from streamhalf.records import LabelsAreBits
@@ -38,7 +38,7 @@ REFERENCE = open_source((X, Y)).fingerprint
 
 
 def read_all(source: Source) -> tuple[np.ndarray, np.ndarray]:
-    blocks = list(source.read_each(source.blocks))
+    blocks = list(source.read_each(RowRanges.of(source.blocks)))
     rows = np.concatenate([block.rows for block in blocks])
     np.testing.assert_array_equal(rows, np.arange(source.n_rows))
     return np.concatenate([b.X for b in blocks]), np.concatenate([b.y for b in blocks])
@@ -316,19 +316,16 @@ class WatchedReader:
     begun: list[int] = field(default_factory=list)
     news: threading.Condition = field(default_factory=threading.Condition)
 
-    def read(self, rows: RowRange) -> tuple[np.ndarray, np.ndarray]:
+    def read(self, rows: RowRanges) -> tuple[np.ndarray, np.ndarray]:
         with self.news:
-            self.begun.append(rows.start)
+            self.begun.append(rows.span.start)
             self.news.notify_all()
         return self.inner.read(rows)
 
-    def find_missing(self, rows: RowRange) -> str | None:
+    def find_missing(self, rows: RowRanges) -> str | None:
         return None
 
-    def read_nbytes(self, rows: RowRange) -> int:
-        return self.inner.read_nbytes(rows)
-
-    def prefetch(self, rows: RowRange) -> bool:
+    def prefetch(self, rows: RowRanges) -> bool:
         return False
 
     def wait_for(self, start: int) -> bool:
@@ -339,7 +336,7 @@ class WatchedReader:
 def test_read_each__reads_one_block_ahead_and_no_more() -> None:
     reader = WatchedReader(ArrayReader(X, Y))
     source = replace(open_source((X, Y)).reblocked(250), reader=reader)
-    blocks = source.read_each(source.blocks)
+    blocks = source.read_each(RowRanges.of(source.blocks))
     assert reader.begun == []  # nothing is read before somebody asks
     assert next(blocks).rows[0] == 0
     assert reader.wait_for(250)  # while the first is worked on
@@ -356,15 +353,15 @@ class PrefetchingReader(WatchedReader):
 
     asked: list[int] = field(default_factory=list)
 
-    def prefetch(self, rows: RowRange) -> bool:
-        self.asked.append(rows.start)
+    def prefetch(self, rows: RowRanges) -> bool:
+        self.asked.append(rows.span.start)
         return True
 
 
 def test_read_each__asks_for_the_next_block_where_it_can() -> None:
     reader = PrefetchingReader(ArrayReader(X, Y))
     source = replace(open_source((X, Y)).reblocked(250), reader=reader)
-    blocks = source.read_each(source.blocks)
+    blocks = source.read_each(RowRanges.of(source.blocks))
     assert next(blocks).rows[0] == 0
     assert (reader.begun, reader.asked) == ([0], [0, 250])
     assert [block.rows[0] for block in blocks] == [250, 500, 750]
@@ -375,7 +372,7 @@ def test_read_each__an_error_ahead_is_raised_in_its_turn() -> None:
     bad = X.copy()
     bad[600, 1] = np.nan
     source = open_source((bad, Y)).reblocked(250)
-    blocks = source.read_each(source.blocks)
+    blocks = source.read_each(RowRanges.of(source.blocks))
     assert [next(blocks).rows[0], next(blocks).rows[0]] == [0, 250]
     with pytest.raises(DataError, match="row 600"):
         next(blocks)

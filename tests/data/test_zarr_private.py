@@ -14,7 +14,7 @@ import zarr
 import zarrs
 from zarr.codecs import Crc32cCodec
 
-from streamhalf.data.block import RowRange
+from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.stored import ZarrReader
 from streamhalf.data.zarr_private import (
     are_whole_shards,
@@ -101,7 +101,7 @@ def test_are_whole_shards__parts_and_the_last_shard_are_left_to_zarr(
     flip_byte(chunk_file(array, (start // 8, 0)))
     reader = ZarrReader(array, None, parts=False)
     with pytest.raises(DataError, match="checksum does not fit"):
-        reader.read(rows)
+        reader.read(RowRanges.of((rows,)))
     narrow = make(tmp_path / "narrow", shape=(8, 1), shards=(8, 2))
     assert not are_whole_shards(narrow, RowRange(0, 8))
     assert not are_whole_shards(make(tmp_path / "plain"), RowRange(0, 8))

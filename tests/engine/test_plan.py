@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import streamhalf
 from streamhalf import MemoryBudgetError, UsageError, open_source
-from streamhalf.data.block import RowRange
+from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.source import Source, align_blocks
 from streamhalf.engine import Engine, plan_pass, run_pass
 from streamhalf.engine.cluster import ThreadsEngine
@@ -32,18 +32,16 @@ class CountingReader:
 
     reads: list[RowRange] = field(default_factory=list)
     defers_checks: ClassVar[bool] = False
+    unit_rows: int | None = None
 
-    def read(self, rows: RowRange) -> tuple[Any, Any]:
-        self.reads.append(rows)
-        return X[rows.start : rows.stop], Y[rows.start : rows.stop]
+    def read(self, rows: RowRanges) -> tuple[Any, Any]:
+        self.reads.append(rows.span)
+        return rows.take_from(X, 0), rows.take_from(Y, 0)
 
-    def find_missing(self, rows: RowRange) -> str | None:
+    def find_missing(self, rows: RowRanges) -> str | None:
         return None
 
-    def read_nbytes(self, rows: RowRange) -> int:
-        return 21 * rows.n_rows
-
-    def prefetch(self, rows: RowRange) -> bool:
+    def prefetch(self, rows: RowRanges) -> bool:
         return True
 
 
@@ -136,7 +134,7 @@ def test_tasks__are_a_function_of_the_blocks_alone() -> None:
 def test_tasks__of_a_dask_array_are_its_chunks() -> None:
     lazy = open_source((da.from_array(X, chunks=(10, 5)), Y))
     plan = plan_pass("moments", lazy, Moments(4))
-    assert plan.tasks() == tuple((rows,) for rows in lazy.blocks)
+    assert plan.tasks() == tuple(RowRanges.of((rows,)) for rows in lazy.blocks)
     assert len(plan.tasks()) == 200
 
 
@@ -151,7 +149,7 @@ def test_job__splits_the_rows_over_its_items() -> None:
 
 def test_map_blocks__reduces_a_run_of_blocks() -> None:
     source, reader = counting_source()
-    blocks = (RowRange(0, 700), RowRange(700, 800), RowRange(800, 2000))
+    blocks = RowRanges.of((RowRange(0, 700), RowRange(700, 800), RowRange(800, 2000)))
     counted = map_blocks(PassContext(source.read_each, LabelCounts()), blocks)
     assert counted.n_rows == counted.partial.n_rows == 2000
     assert counted.partial.positive == np.sum(Y > 0)
@@ -161,4 +159,4 @@ def test_map_blocks__reduces_a_run_of_blocks() -> None:
 def test_map_blocks__refuses_a_task_without_blocks() -> None:
     source, _ = counting_source()
     with pytest.raises(ValueError, match="a task without blocks"):
-        map_blocks(PassContext(source.read_each, LabelCounts()), ())
+        map_blocks(PassContext(source.read_each, LabelCounts()), RowRanges.of(()))
