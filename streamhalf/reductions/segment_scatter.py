@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.kernels.monomials import SUB_BATCH_NBYTES
 from streamhalf.kernels.segments import Segments, scatter_ratio
 from streamhalf.reductions.base import Summed
-
-_SUB_BATCH = 4096
-"""Rows whose powers stay in cache."""
 
 _ROUNDING = 1e-9
 """A variance below this share of the mean square is rounding."""
@@ -78,12 +76,14 @@ class SegmentScatter(Summed):
     def map(self, block: Block) -> SegmentScatterPartial:
         """Sum each segment's rows of the block; a block touches few segments."""
         partial = self.empty(block.dim)
-        table = np.empty((4, block.dim, min(_SUB_BATCH, block.n_rows)))
+        # as many rows as leave their powers in cache
+        step = max(16, min(4096, SUB_BATCH_NBYTES // (32 * block.dim)))
+        table = np.empty((4, block.dim, min(step, block.n_rows)))
         for segment, window in Segments(self.total_rows, self.n_segments).cut(block.rows):
             X, y = block.X[window], block.y[window]
             partial.counts[segment] = len(y)
-            for start in range(0, len(y), _SUB_BATCH):
-                piece = slice(start, start + _SUB_BATCH)
+            for start in range(0, len(y), step):
+                piece = slice(start, start + step)
                 powers = _sum_powers(X[piece], y[piece], table)
                 partial.sums[segment] += powers[0]
                 partial.powers[:] += powers[1:]
