@@ -106,7 +106,13 @@ subjects = st.one_of(
     st.builds(SecondMoment, directions),
     st.builds(SlabShare, ends, ends),
     st.builds(SlabSecondMoment, ends, ends, directions),
-    st.builds(SegmentMean, st.integers(0), st.sampled_from(SegmentQuantity), st.none()),
+    st.builds(
+        SegmentMean,
+        st.integers(0),
+        st.sampled_from(SegmentQuantity),
+        st.none(),
+        st.none() | st.integers(1),
+    ),
     st.builds(Named, st.text()),
 )
 evidences = st.builds(

@@ -113,7 +113,7 @@ def _count_slabs(together: Any) -> float:
     X = rng.standard_normal((1 << 18, DIM), dtype=np.float32)
     block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X)))
     planes = tuple(Plane(normal).unit() for normal in rng.standard_normal((9, DIM)))
-    slabs = CandidateSlabs(planes, 0.0035, 1000)
+    slabs = CandidateSlabs(planes, 0.0035, 1000, len(X))
     slabs.map(block)
     together.wait()
     started = time.perf_counter()

@@ -28,7 +28,8 @@ def measure_error(
 
     Exactly binomial while errors come as those of independent rows do. Where they cluster, the
     means of segments take the place of rows (batch means): clusters may reach over several
-    segments, so neighbours are joined again and again, and the largest bound counts.
+    segments, so neighbours are joined again and again, and the largest bound counts. It speaks of
+    rows to come where clusters are independent and at least about a hundred.
     """
     n_rows, n_errors = int(segment_rows.sum()), int(segment_errors.sum())
     upper, segments = binomial_upper(n_errors, n_rows, tau), None
@@ -37,7 +38,7 @@ def measure_error(
         bound, count = max((level.upper(tau), len(level.rows)) for level in levels)
         if bound > upper:
             upper, segments = min(1.0, bound), count
-    return ErrorRecord(n_errors / max(1, n_rows), upper, n_rows, segments)
+    return ErrorRecord(n_errors / max(1, n_rows), upper, n_rows, segments=segments)
 
 
 def cluster_notice(

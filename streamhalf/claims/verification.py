@@ -17,6 +17,7 @@ from streamhalf.data.positions import row_map
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import DataError, UsageError
+from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.kernels.streams import Stream
 from streamhalf.records import (
     AS_WRITTEN,
@@ -144,12 +145,14 @@ class Verification:
         n_rows = max(1, found.n_rows)
         candidates = len(self.document.candidates) if isinstance(self.document, FitResult) else 1
         tau = self._tau("error.tau", error.tau) / max(1, candidates)
-        again = measure_error(found.segment_errors, found.segment_rows, tau=tau)
+        upper = measure_error(found.segment_errors, found.segment_rows, tau=tau).upper
+        if error.tau is None:  # an older document: it took rows for independent
+            upper = binomial_upper(found.n_errors, n_rows, tau)
         slack = _slack(n_rows, same_rows=same_rows) / n_rows
         return [
             _equal("rows that measured the error", error.n_rows, found.n_rows),
-            _close("error on them", error.empirical, again.empirical, slack),
-            _close("upper bound of the error", error.upper, again.upper, 2 * slack),
+            _close("error on them", error.empirical, found.n_errors / n_rows, slack),
+            _close("upper bound of the error", error.upper, upper, 2 * slack),
         ]
 
 

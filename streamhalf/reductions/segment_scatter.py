@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.kernels.monomials import SUB_BATCH_NBYTES
 from streamhalf.kernels.segments import Segments, scatter_ratio
 from streamhalf.reductions.base import Summed
 
-_SUB_BATCH = 4096
-"""Rows whose powers stay in cache."""
-
 _ROUNDING = 1e-9
 """A variance below this share of the mean square is rounding."""
+
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,12 +76,14 @@ class SegmentScatter(Summed):
     def map(self, block: Block) -> SegmentScatterPartial:
         """Sum each segment's rows of the block; a block touches few segments."""
         partial = self.empty(block.dim)
-        table = np.empty((4, block.dim, min(_SUB_BATCH, block.n_rows)))
+        # as many rows as leave their powers in cache
+        step = max(16, min(4096, SUB_BATCH_NBYTES // (32 * block.dim)))
+        table = np.empty((4, block.dim, min(step, block.n_rows)))
         for segment, window in Segments(self.total_rows, self.n_segments).cut(block.rows):
             X, y = block.X[window], block.y[window]
             partial.counts[segment] = len(y)
-            for start in range(0, len(y), _SUB_BATCH):
-                piece = slice(start, start + _SUB_BATCH)
+            for start in range(0, len(y), step):
+                piece = slice(start, start + step)
                 powers = _sum_powers(X[piece], y[piece], table)
                 partial.sums[segment] += powers[0]
                 partial.powers[:] += powers[1:]
@@ -93,21 +95,23 @@ class SegmentScatter(Summed):
         counts, total = partial.counts[held], max(1, partial.n_rows)
         means = partial.sums[held] / counts[:, None]
         overall = partial.sums.sum(axis=0) / total
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             central = _central_moments(overall, *partial.powers / total)
-            known = np.isfinite(central).all(axis=0)
-        variance, third, fourth = np.where(known, central, 0.0)
-        varies = variance > _ROUNDING * (partial.powers[0] / total)
-        variance = np.where(varies, variance, 1.0)
-        ratios = scatter_ratio(counts, means, variance) if len(held) > 1 else np.zeros(len(overall))
+            # nothing is known of quantities whose powers overflow or vanish
+            varies = np.isfinite(central).all(axis=0) & (central[0] ** 2 > _TINY)
+            varies &= central[0] > _ROUNDING * (partial.powers[0] / total)
+        variance, third, fourth = np.where(varies, central, 1.0)
+        ratios = np.zeros(len(overall))
+        if len(held) > 1:
+            ratios = scatter_ratio(counts, np.where(varies, means, 0.0), variance)
         return SegmentScatterResult(
             segments=held,
             counts=counts,
             means=means,
             overall=overall,
-            ratios=np.where(varies, ratios, 0.0),
-            squared_skewness=np.where(varies, third**2 / variance**3, 0.0),
-            kurtosis=np.where(varies, np.maximum(fourth / variance**2, 1.0), 1.0),
+            ratios=ratios,
+            squared_skewness=(third / variance**1.5) ** 2,
+            kurtosis=np.maximum(fourth / variance**2, 1.0),
         )
 
 

@@ -35,7 +35,7 @@ def make_wedge(
 ) -> WedgeBound:
     planes = tuple(Plane(candidate) for candidate in candidates)
     shared = {"eps": eps, "tau": 0.001, "candidates": planes, "first": first}
-    mass = SlabMassTester(**shared)
+    mass = SlabMassTester(**shared, total_rows=n_rows)
     dim = candidates.shape[1]
     covariance = SlabCovarianceTester(**shared, dim=dim, n_slabs=40, n_rows=n_rows, seed=1)
     return WedgeBound(Panel((mass, covariance)), eps)

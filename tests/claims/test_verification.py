@@ -13,6 +13,7 @@ from zarr.codecs import Crc32cCodec
 import streamhalf
 from streamhalf import CertifyResult, DataError, FitResult, UsageError
 from streamhalf.claims.verification import check_document
+from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.records import (
     AS_WRITTEN,
     Halfspace,
@@ -306,6 +307,33 @@ def test_check_document__a_certificate_that_was_taken_out_is_found_out(fitted: F
     assert found is not None
     assert [claim.name for claim in found.claims] == [AS_WRITTEN]
     assert not found.holds
+
+
+def in_stretches() -> tuple[np.ndarray, np.ndarray]:
+    """Labels of which every fifth is wrong in every other 1,000 rows."""
+    X, _ = draw(40_000)
+    noisy = np.arange(40_000) // 1_000 % 2 == 0
+    wrong = noisy & (np.random.default_rng(9).random(40_000) < 0.2)
+    return X, np.where((X[:, 0] >= 0) != wrong, 1, -1).astype(np.int8)
+
+
+def test_verify__a_bound_of_errors_in_clusters_is_found_again() -> None:
+    data = in_stretches()
+    document = streamhalf.certify(data, weights=[1.0, 0.0], certificate_degree=2, **SERIAL)
+    assert document.error.segments is not None
+    assert verify(document, data) == set()
+    # that of independent rows is too good
+    wrong = round(document.error.empirical * 40_000)
+    binomial = binomial_upper(wrong, 40_000, document.tau)
+    forged = of_error(upper=binomial, segments=None)(document)
+    assert binomial < document.error.upper - 0.002
+    assert verify(seal(forged), data) == {"upper bound of the error"}
+
+
+@pytest.mark.parametrize("rows", [-3, 0, 7, 10**30])
+def test_verify__any_number_of_rows_may_be_claimed(certified: CertifyResult, rows: int) -> None:
+    forged = replace(certified, data=replace(certified.data, rows=rows))
+    assert verify(seal(forged), FEW) == {"rows"}
 
 
 def test_verify__sampled_rows_are_found_again() -> None:

@@ -28,9 +28,9 @@ def planes(*thresholds: float) -> tuple[Plane, ...]:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_candidate_slabs__a_threshold_shifts_the_slabs(dtype: str) -> None:
-    found = CandidateSlabs(planes(0.5, -0.25), 0.25, 6).map(block_of(X.astype(dtype)))
+    found = CandidateSlabs(planes(0.5, -0.25), 0.25, 6, N_ROWS).map(block_of(X.astype(dtype)))
     shifted = (X - [0.5, -0.25, 0.0]).astype(dtype)
-    expected = CandidateSlabs(planes(0.0, 0.0), 0.25, 6).map(block_of(shifted))
+    expected = CandidateSlabs(planes(0.0, 0.0), 0.25, 6, N_ROWS).map(block_of(shifted))
     np.testing.assert_array_equal(found.counts, expected.counts)
     np.testing.assert_array_equal(found.errors, expected.errors)
     np.testing.assert_array_equal(found.counts.sum(axis=1), N_ROWS)
@@ -38,8 +38,28 @@ def test_candidate_slabs__a_threshold_shifts_the_slabs(dtype: str) -> None:
 
 def test_candidate_slabs__errors_are_those_of_the_planes() -> None:
     several = planes(0.5, -0.25)
-    found = CandidateSlabs(several, 0.25, 6).map(block_of(X))
+    found = CandidateSlabs(several, 0.25, 6, N_ROWS).map(block_of(X))
     assert found.errors.tolist() == [plane.errors(X, Y) for plane in several]
+    assert found.n_rows == N_ROWS
+
+
+def test_candidate_slabs__errors_are_counted_by_segment_of_the_data_set() -> None:
+    # the block is part of a data set that goes on behind it, and every third row is left out
+    several, total_rows = planes(0.5, -0.25), 5_000
+    block = Block(X, Y, np.arange(N_ROWS)).select(np.arange(N_ROWS) % 3 > 0)
+    found = CandidateSlabs(several, 0.25, 6, total_rows).map(block)
+    count = total_rows // 64
+    assert found.segment_errors.shape == (2, count)
+    segment = block.rows * count // total_rows
+    for i in range(count):
+        rows = segment == i
+        assert found.segment_rows[i] == np.count_nonzero(rows)
+        expected = [plane.errors(block.X[rows], block.y[rows]) for plane in several]
+        assert found.segment_errors[:, i].tolist() == expected
+    assert found.segment_rows[-1] == 0 < found.segment_rows[0]
+    same = HalfspaceErrors(several[0], total_rows=total_rows).map(block)
+    np.testing.assert_array_equal(same.segment_errors, found.segment_errors[0])
+    np.testing.assert_array_equal(same.segment_rows, found.segment_rows)
 
 
 def test_slab_covariance__a_threshold_moves_rows_between_slabs_and_keeps_them() -> None:

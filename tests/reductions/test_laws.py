@@ -52,10 +52,12 @@ def isotropic(dim: int) -> Isotropic:
 
 EXAMPLES: dict[type, Callable[[int], Any]] = {
     Bundle: lambda dim: Bundle((Moments(2), LabelCounts())),
-    CandidateSlabs: lambda dim: CandidateSlabs(planes(dim), width=0.25, half_count=6),
+    CandidateSlabs: lambda dim: CandidateSlabs(planes(dim), 0.25, 6, total_rows=200),
     Chow: lambda dim: Chow(5),
     Covariance: lambda dim: Covariance(),
-    HalfspaceErrors: lambda dim: HalfspaceErrors(planes(dim)[0], np.array([[3, 20], [30, 55]])),
+    HalfspaceErrors: lambda dim: HalfspaceErrors(
+        planes(dim)[0], np.array([[3, 20], [30, 55]]), total_rows=200
+    ),
     LabelCounts: lambda dim: LabelCounts(),
     Localized: lambda dim: Localized(
         Bundle((Moments(2), Chow(3))), Frame(planes(dim)[0], 0.5), seed=1, stream=2
@@ -64,7 +66,7 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
     Moments: lambda dim: Moments(4),
     RowDigest: lambda dim: RowDigest(),
     Sampled: lambda dim: Sampled(LabelCounts(), 0.2, 0.7, seed=1, stream=2),
-    SegmentScatter: lambda dim: SegmentScatter(total_rows=MAX_ROWS, n_segments=4),
+    SegmentScatter: lambda dim: SegmentScatter(total_rows=MAX_ROWS, n_segments=7),
     SlabCovariance: lambda dim: SlabCovariance(planes(dim), BORDERS),
     SlabMoments: lambda dim: SlabMoments(planes(dim)[0].normal, BORDERS, degree=4),
     WedgeSums: lambda dim: WedgeSums(planes(dim), (0.1, 0.2)),

@@ -28,7 +28,7 @@ def test_mapped__beside_others_that_see_stored_rows() -> None:
     stored = Plane(np.array([1.0, -1.0, 0.5]), 0.3)
     both = Bundle((HalfspaceErrors(stored), Mapped(HalfspaceErrors(MAP.push(stored)), MAP)))
     left, right = both.map(block)
-    assert left == right
+    assert_identical(left, right)
     assert 0 < left.n_errors < 500
 
 

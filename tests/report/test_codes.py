@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+from streamhalf.records import (
+    ErrorsCluster,
+    Evidence,
+    Judgement,
+    Notice,
+    Outcome,
+    Role,
+    RowsInOrder,
+    SegmentMean,
+    SegmentQuantity,
+)
+from streamhalf.report.codes import evidence_name, notice_words, remark_words
+
+
+@pytest.mark.parametrize(
+    ("subject", "name"),
+    [
+        (SegmentMean(0, SegmentQuantity.LABEL), "mean of y in segment 1"),
+        (SegmentMean(4, SegmentQuantity.NORM, None, 256), "mean of |x|^2 in segment 5 of 256"),
+        (SegmentMean(4, SegmentQuantity.FEATURE, 2, 9), "mean of x3 in segment 5 of 9"),
+        (SegmentMean(4, SegmentQuantity.PRODUCT, 2, 9), "mean of y·x3 in segment 5 of 9"),
+    ],
+)
+def test_evidence_name__of_stretches_of_rows(subject: SegmentMean, name: str) -> None:
+    evidence = Evidence(subject, observed=0.1, expected=0.0, deviation=9.0, limit=2.0)
+    assert evidence_name(evidence) == name
+
+
+@pytest.mark.parametrize(
+    ("notice", "words"),
+    [
+        (
+            RowsInOrder(SegmentQuantity.FEATURE, 2, 31.44159),
+            "rows come in an order: the mean of x3 differs between stretches of rows (31.44 times "
+            "the variance that chance would give it); bounds speak of the rows of this store, and "
+            "of rows to come only if those are like all of these together",
+        ),
+        (
+            ErrorsCluster(64, 14.2),
+            "errors come in clusters: their share varies between stretches of rows 14.2 times as "
+            "much as chance would have it, so the upper bound is computed from the means of 64 "
+            "stretches",
+        ),
+    ],
+)
+def test_notice_words__of_the_order_of_rows(notice: Notice, words: str) -> None:
+    assert notice_words(notice) == words
+
+
+@pytest.mark.parametrize(
+    ("role", "words"),
+    [
+        (Role.ADVISORY, "rows are not exchangeable between stretches of rows"),
+        (Role.FALLBACK, "rows are not exchangeable between stretches of rows: sampling rows"),
+    ],
+)
+def test_remark_words__of_the_order_of_rows(role: Role, words: str) -> None:
+    judged = Judgement("exchangeable chunks", Outcome.NOT_JUDGED, 9.0, 2.0, 2.0, 100, role=role)
+    assert remark_words(judged) == words
