@@ -17,10 +17,23 @@ from streamhalf import DataError, UsageError
 from streamhalf.claims.certification import certificate_degree, certificate_share
 from streamhalf.cli import main
 from streamhalf.documents import read_weights, write_json
+from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.records import Halfspace, OptRecord, RatioNotReached, replace, seal, to_json
+from streamhalf.records import (
+    Advice,
+    AdviceCode,
+    Halfspace,
+    OptRecord,
+    RatioNotReached,
+    RepeatedRows,
+    Through,
+    replace,
+    seal,
+    to_json,
+)
 from streamhalf.report.html import render_report
+from streamhalf.report.jupyter import result_html
 from streamhalf.report.terminal import show_certificate
 from streamhalf.report.words import certify_headline
 
@@ -124,14 +137,102 @@ def test_certify__whitened_data_with_offset(tmp_path: Path) -> None:
     y = np.where(Z[:, 0] >= 0, 1, -1).astype(np.int8)
     y[rng.random(ROWS) < 0.05] *= -1
     X = Z @ np.diag([2.0, 0.5, 1.0]) + np.array([10.0, -3.0, 0.0])
-    # x1 = 2 z1 + 10: the best halfspace is x1 > 10
-    result = streamhalf.certify(
-        (X, y), weights=Halfspace((1.0, 0.0, 0.0), -10.0), whiten=True, certificate_degree=4
-    )
-    assert result.error.empirical == pytest.approx(0.05, abs=0.003)
-    assert result.ratio is not None
-    assert result.ratio < 1.15
+    # x1 = 2 z1 + 10: the best halfspace is x1 > 10, near the mean of these rows; the bound is for
+    # those through the mean itself
+    near = streamhalf.certify((X, y), weights=[1.0, 0.0, 0.0], whiten=True, certificate_degree=2)
+    centre = near.position.centre[0]
+    for offset, own in ((-centre, Through.CENTRE), (-10.0, Through.ANY)):
+        result = streamhalf.certify(
+            (X, y), weights=Halfspace((1.0, 0.0, 0.0), offset), whiten=True, certificate_degree=4
+        )
+        assert result.error.empirical == pytest.approx(0.05, abs=0.003)
+        assert result.error.through is result.certificate.through is own
+        assert result.opt.through is Through.CENTRE
+        assert (result.ratio is None) == (own is Through.ANY)
+        assert result.certificate.error / result.opt.lower_empirical < 1.15
+        assert streamhalf.verify(result, (X, y)).holds
+
+
+def test_certify__a_threshold_has_no_ratio_with_a_bound_for_those_without() -> None:
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((20_000, 2))
+    y = np.where(X[:, 0] >= 1, 1, -1).astype(np.int8)
+    y[rng.random(len(y)) < 0.02] *= -1
+    result = streamhalf.certify((X, y), weights=Halfspace((1.0, 0.0), -1.0), certificate_degree=4)
+    # every halfspace through the origin is far worse than the classifier
+    assert result.opt.lower_empirical > 5 * result.error.empirical
+    assert (result.error.through, result.opt.through) == (Through.ANY, Through.ORIGIN)
+    assert (result.ratio, result.certificate.ratio) == (None, None)
+    assert result.certificate.advice == Advice(AdviceCode.OTHER_CLASS, through=Through.ORIGIN)
+    console = Console(record=True, width=400)
+    show_certificate(console, result)
+    said = [certify_headline(result), console.export_text(), render_report(result)]
+    for text in (*said, result_html(result)):
+        assert "tight" not in text
+        assert "atio is" not in text
+        assert "through the origin" in text
+    assert "cannot be compared" in said[0]
     assert streamhalf.verify(result, (X, y)).holds
+    forged = replace(result, certificate=replace(result.certificate, ratio=0.14))
+    assert failed(seal(forged), (X, y)) == {"ratio U/L"}
+    widened = replace(result.certificate.opt, through=Through.ANY)
+    forged = replace(result, certificate=replace(result.certificate, opt=widened))
+    assert failed(seal(forged), (X, y)) == {"class that L is for"}
+
+
+def test_certify__tau_is_shared_by_both_bounds() -> None:
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((20_000, 2))
+    y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
+    y[rng.random(len(y)) < 0.1] *= -1
+    result = streamhalf.certify((X, y), weights=[1.0, 0.0], tau=0.02, certificate_degree=4)
+    assert result.error.tau == result.opt.tau == 0.01
+    wrong = round(result.error.empirical * len(X))
+    assert result.error.upper == binomial_upper(wrong, len(X), 0.01)
+    assert result.opt.lower_empirical - result.opt.lower == pytest.approx(
+        np.sqrt(np.log(100) / (2 * len(X)))
+    )
+    # more than the whole of tau is no excuse for a bound that is too good
+    for tau in (0.02, 0.9):
+        upper = binomial_upper(wrong, len(X), tau)
+        forged = replace(result, error=replace(result.error, tau=tau, upper=upper))
+        assert (failed(seal(forged), (X, y)) == set()) == (tau == 0.02)
+    for tau in (0.0, -1.0, float("nan")):
+        forged = replace(result, error=replace(result.error, tau=tau))
+        with pytest.raises(DataError, match=r"error\.tau: .* is no probability"):
+            failed(seal(forged), (X, y))
+
+
+def test_certify__says_that_rows_repeat() -> None:
+    rng = np.random.default_rng(8)
+    X = np.repeat(rng.standard_normal((10_000, 2)), 3, axis=0)
+    y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
+    result = streamhalf.certify((X, y), weights=[1.0, 0.1], certificate_degree=2)
+    assert result.notices == (RepeatedRows(1.0, 3.0),)
+    console = Console(record=True, width=400)
+    show_certificate(console, result)
+    for text in (console.export_text(), render_report(result), result_html(result)):
+        assert "of the rows are met more than once (a row 3 times on average)" in text
+    once = streamhalf.certify((X[::3], y[::3]), weights=[1.0, 0.1], certificate_degree=2)
+    assert once.notices == ()
+
+
+def test_certificate__l_of_the_source_holds_where_noise_comes_in_stretches() -> None:
+    # a fifth of the labels in every other stretch of 3,000 rows is wrong: windows of neighbouring
+    # rows would see too many or too few; each L of the store fails with a chance of 0.005 at most
+    n_rows, seeds = 400_000, range(8)
+    rng = np.random.default_rng(9)
+    X = rng.standard_normal((n_rows, 2))
+    y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
+    noisy = (np.arange(n_rows) // 3_000) % 2 == 1
+    y[noisy & (rng.random(n_rows) < 0.2)] *= -1
+    best = np.mean((X[:, 0] >= 0) != (y > 0))
+    for seed in seeds:
+        found = streamhalf.certify(
+            (X, y), weights=[1.0, 0.0], certificate_rows=65_536, certificate_degree=6, seed=seed
+        )
+        assert 0.8 * best < found.opt.lower <= best
+        assert found.certificate.error == pytest.approx(best, abs=0.006)  # 5 standard deviations
 
 
 @pytest.mark.parametrize("block_rows", [None, 7_777, 60_000])
@@ -141,7 +242,7 @@ def test_verify__every_claim_holds_whatever_the_chunking(
     result = streamhalf.verify(fitted, store, block_rows=block_rows)
     assert [claim for claim in result.claims if not claim.holds] == []
     assert len(result.passes) == 1
-    assert len(result.claims) == 13
+    assert len(result.claims) == 15
 
 
 def test_verify__sampled_rows_and_whitened_runs_hold(tmp_path: Path) -> None:
@@ -348,7 +449,7 @@ def test_cli__certify_and_verify(
         assert main(arguments) == 0
         content = json.loads(document.read_text())
         assert set(content["error"]) >= {"empirical", "upper"}
-        assert set(content["opt"]) == {"lower_empirical", "lower"}
+        assert set(content["opt"]) == {"lower_empirical", "lower", "through", "tau"}
         assert content["ratio"] is None or content["ratio"] >= 1
         assert main(["verify", str(document), store, "--quiet"]) == 0
     assert "every claim holds" in capsys.readouterr().out

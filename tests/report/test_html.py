@@ -162,7 +162,7 @@ def test_inconclusive__says_what_was_demanded(results: Results, pages: dict[str,
 def test_certificate__numbers(results: Results, pages: dict[str, Page], name: str) -> None:
     result, page = getattr(results, name), pages[name]
     found = result.certificate
-    shown = column(page, "Certified interval", 1)
+    shown = column(page, "Certified interval, halfspaces through the origin", 1)
     near(shown, (found.opt.lower_empirical, found.error, found.opt.lower, result.error.upper))
     for index, key in enumerate(("angle_low", "angle_high")):
         angles = [value(cell) for cell in column(page, "Lower bound by angle", index)]
@@ -270,7 +270,7 @@ def test_passes_and_facts__numbers(results: Results, pages: dict[str, Page]) -> 
     assert facts["streamhalf"] == result.versions.streamhalf
 
 
-CODES = ("type", "kind", "role", "stage", "reason", "code", "split", "quantity")
+CODES = ("through", "type", "kind", "role", "stage", "reason", "code", "split", "quantity")
 """Where only some words are allowed."""
 
 

@@ -43,7 +43,8 @@ def test_macro__escapes_where_the_text_is_html() -> None:
     section = macro("words.txt.j2", "evidence_features")
     assert section(True).startswith("x1, x2, ...")
     assert section(False) == ""
-    assert through(whitened=True) == "through the mean of the features"
+    assert through("centre") == "through the mean of the features"
+    assert through("any") == "with any threshold"
 
 
 @pytest.mark.parametrize(

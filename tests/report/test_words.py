@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,11 +13,14 @@ from streamhalf.config import RunConfig
 from streamhalf.records import (
     Advice,
     AdviceCode,
+    ErrorsDisagree,
     FitResult,
     OptRecord,
     Outcome,
     Position,
     PositionRecord,
+    RepeatedRows,
+    Through,
     replace,
 )
 from streamhalf.report.codes import advice_words, evidence_name, outcome_words
@@ -63,21 +68,19 @@ def test_evidence__says_that_features_are_whitened(results: Results) -> None:
 def test_interval_details__says_what_the_bound_depends_on(results: Results) -> None:
     certificate = results.accepted.certificate
     assert certificate is not None
-    said = interval_details(certificate, 0.01, whitened=False)
+    said = interval_details(certificate, 0.01)
     assert "at least (L), whatever the features" in said
     assert "L depends on the direction it is computed from" in said
-    assert interval_sentence(certificate, whitened=False) in fit_sentence(results.accepted)
+    assert interval_sentence(certificate) in fit_sentence(results.accepted)
     assert "L depends on" not in fit_sentence(results.accepted)
     none = replace(certificate.opt, lower_empirical=0.0, lower=0.0)
     advised = replace(
         certificate, opt=none, ratio=None, advice=Advice(AdviceCode.MORE_ROWS, rows=9)
     )
-    assert "if some halfspace errs on no row, 0 is the answer" in interval_details(
-        advised, 0.01, whitened=False
-    )
+    assert "if some halfspace errs on no row, 0 is the answer" in interval_details(advised, 0.01)
     perfect = replace(advised, n_errors=0, error=0.0)
-    assert "9 rows" not in interval_details(perfect, 0.01, whitened=False)
-    assert "L = 0 is the answer" in interval_details(perfect, 0.01, whitened=False)
+    assert "9 rows" not in interval_details(perfect, 0.01)
+    assert "L = 0 is the answer" in interval_details(perfect, 0.01)
     fitted = replace(results.accepted, certificate=perfect)
     assert fit_headline(fitted).startswith("The halfspace is right on all 120,000 rows")
 
@@ -109,10 +112,16 @@ def test_tau__is_the_same_everywhere(
     assert f"tau, {TAU}" in render_report(results.accepted)
 
 
+def whitened_of(result: Any) -> Any:
+    """The same result, as one in the isotropic position is."""
+    opt = replace(result.opt, through=Through.CENTRE)
+    certificate = replace(result.certificate, opt=opt, through=Through.CENTRE)
+    return replace(result, position=ISOTROPIC, opt=opt, certificate=certificate)
+
+
 def test_whitened__certificates_speak_of_halfspaces_through_the_mean(results: Results) -> None:
     plain, certified = results.accepted, results.certificate
-    whitened = replace(plain, position=ISOTROPIC)
-    moved = replace(certified, position=ISOTROPIC)
+    whitened, moved = whitened_of(plain), whitened_of(certified)
     for show in (fit_sentence, fit_headline, render_report, result_html):
         assert "through the origin" in show(plain)
         assert "through the mean" not in show(plain)
@@ -198,6 +207,59 @@ def test_inconclusive__names_reuse_only_where_it_helps(results: Results) -> None
     for text in (fit_sentence(few), Page(render_report(few)).text, remedy(few)):
         assert "--rows reuse" in text
     assert streamhalf.fit((X, y), rows="reuse").verdict == "accepted"
+
+
+def test_interval__of_two_classes_is_none(results: Results) -> None:
+    advice = Advice(AdviceCode.OTHER_CLASS, through=Through.ORIGIN)
+    old = results.certificate.certificate
+    for lower, n_errors in ((old.opt.lower_empirical, old.n_errors), (0.0, 5), (0.04, 0)):
+        opt = replace(old.opt, lower_empirical=lower, lower=lower / 2)
+        certificate = replace(
+            old,
+            n_errors=n_errors,
+            error=n_errors / old.n_rows,
+            opt=opt,
+            ratio=None,
+            advice=advice,
+            through=Through.ANY,
+        )
+        error = replace(results.certificate.error, empirical=n_errors / old.n_rows)
+        result = replace(results.certificate, error=error, opt=opt, certificate=certificate)
+        page = render_report(result)
+        assert interval_sentence(certificate) in page
+        assert "It is not through the origin; of those that are" in page
+        assert "so they have no ratio" in page
+        assert "Certified interval" not in page  # there is none between U and L
+        for text in (page, certify_headline(result), result_html(result)):
+            assert "tight" not in text
+            assert "L = 0 is the answer" not in text
+            assert "Their ratio" not in text
+    assert advice_words(advice) == (
+        "the halfspace does not go through the origin, L is for halfspaces that do: the two cannot "
+        "be compared"
+    )
+
+
+def test_errors_that_disagree__lead_the_report(results: Results) -> None:
+    found = ErrorsDisagree(0.001, 0.0014, 0.05086)
+    said = "The errors disagree: held-out rows say 0.100%, 0.140% at most, but on all rows it is "
+    for fit in (results.accepted, results.rejected, results.demanding):
+        result = replace(fit, notices=(found, *fit.notices))
+        page = Page(render_report(result))
+        headline = next(one for one in page.all("p") if one.attributes.get("class") == "headline")
+        for text in (fit_headline(result), fit_sentence(result), headline.text):
+            assert text.startswith(said)
+        assert page.text.count("The errors disagree") == 1
+        assert said in result_html(result)
+        assert fit_headline(result).endswith(fit_headline(fit))
+
+
+def test_repeated_rows__are_said(results: Results) -> None:
+    result = replace(results.accepted, notices=(RepeatedRows(0.25, 1.2),))
+    said = "about 25.000% of the rows are met more than once (a row 1.2 times on average)"
+    assert said in fit_sentence(result).replace("About", "about")
+    assert said in Page(render_report(result)).text
+    assert said in result_html(result).replace("About", "about")
 
 
 def test_advice_words__name_the_option() -> None:
