@@ -70,8 +70,16 @@ _SEVERITY = {
 
 
 def worst_of(judgements: Iterable[Judgement]) -> Judgement | None:
-    """The judgement that matters most, among those that had a say."""
-    judged = (one for one in judgements if one.outcome is not Outcome.NOT_JUDGED)
+    """The judgement that matters most, among those that had a say.
+
+    An extra one that cannot tell stands in nobody's way.
+    """
+    judged = (
+        one
+        for one in judgements
+        if one.outcome is not Outcome.NOT_JUDGED
+        and not (one.role is Role.EXTRA and one.outcome is Outcome.INCONCLUSIVE)
+    )
     return max(judged, key=lambda one: one.severity, default=None)
 
 
