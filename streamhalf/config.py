@@ -64,7 +64,14 @@ class RunConfig:
         0.3,
         float,
         (1e-6, 1.0),
-        help="largest operator norm of the (Hermite) second-moment matrix minus I",
+        help="largest operator norm of the second-moment matrix minus I",
+    )
+    quadratics_tolerance: float = _statistics(
+        0.2,
+        float,
+        (1e-6, 1.0),
+        help="largest operator norm of the mean square of all quadratics minus I; the constant in "
+        "C opt + eps grows with it",
     )
     whiten: bool = _statistics(
         False, bool, help="estimate mean and covariance first, work on whitened features"

@@ -34,6 +34,7 @@ from streamhalf.records import (
     SlabShare,
     StopReason,
     Versions,
+    WedgeShare,
     codes,
     document_digest,
     finite,
@@ -106,6 +107,7 @@ subjects = st.one_of(
     st.builds(SecondMoment, directions),
     st.builds(SlabShare, ends, ends),
     st.builds(SlabSecondMoment, ends, ends, directions),
+    st.builds(WedgeShare, numbers),
     st.builds(
         SegmentMean,
         st.integers(0),

@@ -6,6 +6,7 @@ update). What these tests say decides; those that an update makes of its own row
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.records import Judgement, Outcome, PromiseRecord, Role, Stage
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.localized import Localized
-from streamhalf.testers.constants import supported_constant
+from streamhalf.testers.constants import constant_by_scale
 from streamhalf.testers.moment_nulls import excluded_deviation
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.panel import Panel
@@ -103,22 +104,23 @@ def _excluded(judgements: tuple[Judgement, ...], tau: float) -> float | None:
 def promises(steps: Iterable[StepOutcome]) -> tuple[PromiseRecord, ...]:
     """What the steps support, from the coarsest scale of an update to the finest that passed.
 
-    A promise at a scale rests on every step at that scale and above.
+    A promise at a scale rests on every step at that scale and above. Where quadratics were tested
+    in every direction and leave room for any constant, there is none.
     """
     found: list[PromiseRecord] = []
-    deviations: list[float | None] = []
+    excluded: dict[float, float] = {}
     ordered = sorted(steps, key=lambda step: -step.delta)
-    for i, step in enumerate(ordered):
-        if not step.passed:
+    everywhere = all(step.deviation is not None for step in ordered)
+    for delta, group in itertools.groupby(ordered, key=lambda step: step.delta):
+        repeated = tuple(group)
+        if not all(step.passed for step in repeated):
             break
-        deviations.append(step.deviation)
-        if step.delta == 1.0 or (i + 1 < len(ordered) and ordered[i + 1].delta == step.delta):
-            continue
-        known = [one for one in deviations if one is not None]
-        deviation = max(known) if len(known) == len(deviations) else None
-        constant = math.inf if deviation is None else supported_constant(deviation)
-        known_constant = constant if math.isfinite(constant) else None
-        found.append(PromiseRecord(step.delta, step.delta / 2, deviation, known_constant))
+        excluded[delta] = max(step.deviation or 0.0 for step in repeated)
+        constant = constant_by_scale(excluded)
+        if delta < 1 and not everywhere:
+            found.append(PromiseRecord(delta, delta / 2, None, None))
+        elif delta < 1 and math.isfinite(constant):
+            found.append(PromiseRecord(delta, delta / 2, excluded[delta], constant))
     return tuple(found)
 
 
@@ -127,13 +129,10 @@ def best_promise(
 ) -> PromiseRecord | None:
     """The promise with the smallest constant · error + eps, of those as fine as was asked for.
 
-    Without a constant the finest is the best there is.
+    Without constants, that is the finest.
     """
     fine = [one for one in found if asked is None or one.eps <= asked * (1 + 1e-9)]
-    known = [one for one in fine if one.constant is not None]
-    if known:
-        return min(known, key=lambda one: (one.constant or 0.0) * error + one.eps)
-    return min(fine, key=lambda one: one.eps, default=None)
+    return min(fine, key=lambda one: (one.constant or 0.0) * error + one.eps, default=None)
 
 
 def as_refinement(steps: Iterable[StepOutcome]) -> tuple[Judgement, ...]:

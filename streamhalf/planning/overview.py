@@ -12,7 +12,6 @@ from streamhalf.kernels.monomials import count_monomials
 from streamhalf.planning.plan import RunPlan, partial_limit, plan_for_eps, plan_for_rows
 from streamhalf.planning.strict import refuse_strict
 from streamhalf.records import PassBudget, PlanRecord, Split
-from streamhalf.testers.constants import supported_constant
 from streamhalf.testers.moments import WIDE_DIM
 from streamhalf.testers.slab_mass import finest_half_count
 
@@ -58,7 +57,7 @@ def make_plan(*, dim: int, n_rows: int | None, row_nbytes: int, config: RunConfi
         nbytes=sum(one.nbytes for one in passes),
         memory_nbytes=_memory(plan, config, row_nbytes),
         sketched=dim > WIDE_DIM,
-        constant=_constant(plan, config),
+        promises=expected_promises(plan, config),
     )
 
 
@@ -70,14 +69,6 @@ def _budget(
         rows = plan.learning_rows
     read = rows / (1 - plan.held_out) if plan.split is Split.WINDOWS else plan.n_rows
     return PassBudget(name, rows, math.ceil(read) * row_nbytes, delta)
-
-
-def _constant(plan: RunPlan, config: RunConfig) -> float | None:
-    """The constant that the tests of quadratics support where they are planned for, and pass."""
-    if not plan.quadratics or config.degree != 4 or plan.dim > WIDE_DIM:
-        return None
-    constant = supported_constant(config.quadratics_tolerance)
-    return constant if math.isfinite(constant) else None
 
 
 def _memory(plan: RunPlan, config: RunConfig, row_nbytes: int) -> int:

@@ -63,8 +63,7 @@ class RunPlan:
     final_rows
         Rows that are held out for the final pass.
     tested_rows
-        Accepted rows that make the tests of a step conclusive; those of quadratics among them
-        where `quadratics` is true.
+        Accepted rows that make the tests of a step conclusive, those of quadratics among them.
     max_updates
         Updates at most; tau is shared over so many steps.
     finest_delta
@@ -84,7 +83,6 @@ class RunPlan:
     update_rows: int
     final_rows: int
     tested_rows: int
-    quadratics: bool
     max_updates: int
     finest_delta: float
     wedge_eps: float
@@ -141,14 +139,8 @@ def scales(finest: float, *, adaptive: bool) -> tuple[float, ...]:
     return (first, *reversed(found)) if finest < 0.9 * first else (first,)
 
 
-def plan_for_eps(
-    eps: float, dim: int, config: RunConfig, testers: Testers = TESTERS, *, quadratics: bool = True
-) -> RunPlan:
-    """The fewest rows with which every tester is conclusive at scale eps.
-
-    Without `quadratics` these may stay inconclusive: they take the most rows, and the constant of
-    the promise rests on them.
-    """
+def plan_for_eps(eps: float, dim: int, config: RunConfig, testers: Testers = TESTERS) -> RunPlan:
+    """The fewest rows with which every tester is conclusive at scale eps."""
     adaptive = config.schedule == "adaptive"
     first = FIRST_DELTA if adaptive else PAPER_FIRST_DELTA
     finest = min(first, 2 * eps)
@@ -166,7 +158,6 @@ def plan_for_eps(
         update_rows=0,
         final_rows=1,
         tested_rows=1,
-        quadratics=quadratics,
         max_updates=count + _MOST_DEEPER + _SPARE_UPDATES,
         finest_delta=finest,
         wedge_eps=eps,
@@ -191,13 +182,9 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = T
     coarsest = LARGEST_EPS if config.eps == "auto" else float(config.eps)
     plan = plan_for_eps(coarsest, dim, config, testers)
     if plan.required_rows > n_rows:
-        plan = plan_for_eps(coarsest, dim, config, testers, quadratics=False)
-    if plan.required_rows > n_rows:
         return replace(plan, n_rows=n_rows)
     if config.eps == "auto":
-        make = partial(
-            plan_for_eps, dim=dim, config=config, testers=testers, quadratics=plan.quadratics
-        )
+        make = partial(plan_for_eps, dim=dim, config=config, testers=testers)
 
         def fits(eps: float) -> bool:
             plan = make(eps)
@@ -224,8 +211,7 @@ def _tested_rows(plan: RunPlan, config: RunConfig, testers: Testers) -> int:
         for part in parts:
             panel = Panel.of(testers, part)
             found.append(panel.rows_needed())
-            if plan.quadratics and (tester := panel.find(MomentTester)).degree == 4:
-                found.append(tester.rows_for(config.quadratics_tolerance))
+            found.append(panel.find(MomentTester).rows_for(config.quadratics_tolerance))
     return max(found)
 
 

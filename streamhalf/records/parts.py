@@ -237,8 +237,9 @@ class CandidateRecord(Record, frozen=True):
 class PromiseRecord(Record, frozen=True):
     """What the tests of all steps down to a scale support: error at most constant opt + eps.
 
-    `deviation` is the largest deviation of quadratics that they exclude, and `constant` the worst
-    that a program found among laws within it (None: none, or not tested in every direction).
+    `deviation` is the deviation of quadratics from which on they exclude it at that scale, and
+    `constant` the worst that a program found among the laws that are left at that scale and those
+    above (None: quadratics were not tested in every direction).
     """
 
     delta: float

@@ -176,7 +176,7 @@ def seal(record: Sealed) -> Sealed:
 
 
 class PlanRecord(Record, frozen=True):
-    """What `plan` says; `constant` is that of the promise, where rows suffice to test for it."""
+    """What `plan` says; `promises` are what Gaussian rows would let its tests support."""
 
     rows: int
     dim: int
@@ -188,4 +188,4 @@ class PlanRecord(Record, frozen=True):
     nbytes: int
     memory_nbytes: int
     sketched: bool
-    constant: float | None = None
+    promises: tuple[PromiseRecord, ...] = ()

@@ -29,6 +29,7 @@ from streamhalf.records import (
     Subject,
     finite,
 )
+from streamhalf.records import replace as replace_record
 from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.moments import Moments, MomentsResult
 from streamhalf.testers.base import Context, TesterWords, judgement, rows_until
@@ -42,11 +43,15 @@ WIDE_DIM = 64
 """Above this many features, degree k is tested on a sketch."""
 
 _SHOWN = 5
+_CALIBRATED = 4
+"""Degree of moments whose quadratics have a null: 2 has no quadratics, and those of 6 and 8 (there
+polynomials of degree 3 and 4) are shown but not judged."""
+
 _QUESTIONS = {
     "largest moment": "Do averages of products of features match those of a Gaussian?",
     "second moment": "Is the spread the same in every direction?",
-    "quadratics": "Do squares and products of features vary as they should? The guarantee does not "
-    "rest on it: an extra test, judged where the rows suffice for it.",
+    "quadratics": "Do squares and products of features vary as they should, in every direction? "
+    "The constant of the promise rests on it; with few rows it can only reject.",
 }
 _FAILURE = "Mean, scale, correlation or shape of the features differs from a standard Gaussian."
 _REMEDY = "Whitening cures means and covariances; transform the features, or use another method."
@@ -62,7 +67,7 @@ class MomentTester:
         Features.
     degree
         Even degree k.
-    moment_tolerance, spectral_tolerance
+    moment_tolerance, spectral_tolerance, quadratics_tolerance
         What soundness allows.
     tau
         Probability that one of these tests rejects N(0, I).
@@ -76,6 +81,7 @@ class MomentTester:
     moment_tolerance: float
     spectral_tolerance: float
     tau: float
+    quadratics_tolerance: float = 0.2
     directions: NDArray[np.float64] | None = None
 
     name: ClassVar[str] = "moments"
@@ -100,6 +106,7 @@ class MomentTester:
             degree=config.degree,
             moment_tolerance=config.moment_tolerance,
             spectral_tolerance=config.spectral_tolerance,
+            quadratics_tolerance=config.quadratics_tolerance,
             tau=tau,
         )
 
@@ -120,7 +127,7 @@ class MomentTester:
         return full
 
     def rows_needed(self) -> int:
-        """Rows that make the required tests conclusive."""
+        """Rows that make the required tests conclusive: all but quadratics."""
         count = self._count()
         return max(
             rows_until(
@@ -132,6 +139,13 @@ class MomentTester:
                 self.spectral_tolerance,
             ),
         )
+
+    def rows_for(self, deviation: float) -> int:
+        """Rows that make quadratics conclusive at a tolerance; 1 for a degree without a null."""
+        if self.degree != _CALIBRATED:
+            return 1
+        dim = self.dim if self.directions is None else len(self.directions)
+        return rows_until(lambda n: quadratics_quantile(n, dim, self._share), deviation)
 
     def judge(self, result: Any, *, n_seen: int) -> tuple[Judgement, ...]:
         """One judgement per statistic."""
@@ -176,30 +190,21 @@ class MomentTester:
         )
 
     def _judge_quadratics(self, result: MomentsResult) -> Judgement:
-        limit = self.spectral_tolerance
+        """A word that rejects counts; one that cannot tell stands in nobody's way."""
+        limit = self.quadratics_tolerance
         value, vector = _extreme_eigenpair(result.hermite_gram())
-        quantile = quadratics_quantile(result.n_rows, result.dim, self._share)
         direction = _quadratic_direction(vector, result.dim)
         if self.directions is not None:
             direction = self.directions.T @ direction
         evidence = (_spectral_evidence(Quadratic(_unit(direction)), value, limit),)
-        if self.degree == 4 and quantile <= limit:
-            return self._judgement("quadratics", result, abs(value), limit, quantile, evidence)
-        return Judgement(
-            tester="quadratics",
-            outcome=Outcome.NOT_JUDGED,
-            statistic=finite(abs(value)),
-            limit=limit,
-            null_quantile=quantile,
-            n_rows=result.n_rows,
-            # its null is calibrated for degree 4 only
-            rows_needed=rows_until(lambda n: quadratics_quantile(n, result.dim, self._share), limit)
-            if self.degree == 4
-            else None,
-            evidence=evidence,
-            role=Role.EXTRA,
-            directions=self._sketched_on,
-        )
+        quantile = quadratics_quantile(result.n_rows, result.dim, self._share)
+        judged = self._judgement("quadratics", result, abs(value), limit, quantile, evidence)
+        judged = replace_record(judged, role=Role.EXTRA)
+        if self.degree != _CALIBRATED:
+            return replace_record(judged, outcome=Outcome.NOT_JUDGED, rows_needed=None)
+        if judged.outcome is Outcome.INCONCLUSIVE:
+            return replace_record(judged, rows_needed=self.rows_for(limit))
+        return judged
 
     @property
     def _sketched_on(self) -> int | None:

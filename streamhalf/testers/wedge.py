@@ -110,7 +110,7 @@ class WedgeTester:
         z = upper_normal_quantile(self.tau / len(self.etas))
         noise = z / math.sqrt(near)
         return (
-            gaussian_beta(eta) / eta + 1.12 * width + 0.3 * width**2 + 0.95 * noise + noise**2 / 4
+            gaussian_beta(eta) / eta + 1.12 * width + 0.4 * width**2 + 0.95 * noise + noise**2 / 3
         )
 
     def rows_needed(self) -> int:

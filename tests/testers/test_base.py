@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,19 @@ def test_registry__what_testers_spend_is_the_pass_tau_at_most(stage: Stage) -> N
     assert 0.7 * context.tau <= spent <= context.tau * (1 + 1e-12)
 
 
+def test_slab_width__is_that_of_slabs_or_eps() -> None:
+    context = make_context(Stage.FINAL, eps=0.01)
+    assert context.slab_width == 0.01
+    coarse = replace(context, slab_eps=0.2)
+    assert coarse.slab_width == 0.2
+    widths = [
+        one.eps
+        for one in Panel.of(TESTERS, coarse).testers
+        if one.name in ("slab mass", "slab covariance")
+    ]
+    assert widths == [0.2, 0.2]
+
+
 def rows_of(kind: str, n_rows: int) -> np.ndarray:
     X = np.random.default_rng(4).standard_normal((n_rows, 3))
     return {"gaussian": X, "heavy": X**3, "shifted": X + 1}[kind]
@@ -173,7 +187,7 @@ def test_tester__is_asked_where_it_says_it_is(stage: Stage) -> None:
     ours = {
         Stage.INITIAL: {"moments", "exchangeable chunks"},
         Stage.UPDATE: {"acceptance", "moments"},
-        Stage.FINAL: {"slab mass", "slab covariance"},
+        Stage.FINAL: {"slab mass", "slab covariance", "wedge"},
     }
     assert names >= ours[stage]
     assert not names & (set().union(*ours.values()) - ours[stage])

@@ -6,11 +6,8 @@ import pytest
 from streamhalf.data.block import RowRange
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.records import Moment, Outcome, Quadratic, Role, SecondMoment, overall_outcome
-from streamhalf.reductions import Moments
 from streamhalf.synthetic.marginals import Marginal
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
-from streamhalf.testers.base import rows_until
-from streamhalf.testers.moment_nulls import quadratics_quantile
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testing.drawing import Block
 
@@ -58,22 +55,6 @@ def test_moment_tester__few_gaussian_rows_are_never_rejected() -> None:
         judgements = judge_rows(draw("gaussian", rows, dim, 1000 + seed))
         rejected += overall_outcome(judgements) is Outcome.REJECTED
     assert rejected <= 3
-
-
-@pytest.mark.parametrize("dim", [2, 5, 10])
-def test_quadratics_quantile__holds_under_the_null(dim: int) -> None:
-    # exceeded with probability at most 5% each: 9 or more of 60 has probability 0.003
-    tau = 0.05
-    rows = rows_until(lambda n: quadratics_quantile(n, dim, tau), 0.3)
-    exceeded = 0
-    rng = np.random.default_rng(11)
-    for _ in range(60):
-        X = rng.standard_normal((rows, dim))
-        block = Block(X, np.ones(rows, dtype=np.int8), np.arange(rows))
-        gram = Moments(4).finalize(Moments(4).map(block)).hermite_gram()
-        norm = np.abs(np.linalg.eigvalsh(gram - np.eye(len(gram)))).max()
-        exceeded += norm > quadratics_quantile(rows, dim, tau)
-    assert exceeded <= 8
 
 
 FOURTH = {(i,) * 4 for i in range(6)}
@@ -137,18 +118,53 @@ def test_moment_tester__worst_direction_is_found() -> None:
     assert second.evidence[0].observed == pytest.approx(4, abs=0.2)
 
 
-def test_moment_tester__extra_test_says_when_it_has_no_say() -> None:
-    extra = judge_rows(np.random.default_rng(0).standard_normal((3_000, 5)))[2]
-    assert extra.outcome is Outcome.NOT_JUDGED
+def test_quadratics__that_cannot_tell_stand_in_nobodys_way() -> None:
+    judgements = judge_rows(np.random.default_rng(0).standard_normal((3_000, 5)))
+    extra = judgements[2]
+    assert extra.outcome is Outcome.INCONCLUSIVE
     assert extra.role is Role.EXTRA
     assert isinstance(extra.evidence[0].subject, Quadratic)
-    # with the rows that it names it has a say
-    assert extra.null_quantile > extra.limit
+    assert extra.limit == 0.2 < extra.null_quantile
+    assert overall_outcome(judgements) is overall_outcome(judgements[:2])
+    # with the rows that it names it passes
+    assert extra.rows_needed == make_tester(5).rows_for(0.2)
     more = np.random.default_rng(0).standard_normal((extra.rows_needed, 5))
     judged = judge_rows(more)[2]
     assert judged.null_quantile <= judged.limit
     assert judged.outcome is Outcome.PASSED
-    assert judged.role is Role.REQUIRED
+    assert judged.role is Role.EXTRA
+
+
+@pytest.mark.parametrize("n_rows", [60, 1_000])
+def test_quadratics__reject_wherever_they_can(n_rows: int) -> None:
+    # one row in ten is six times as long: no single moment along an axis need show it
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((n_rows, 4)) * np.where(rng.random((n_rows, 1)) < 0.1, 6, 1)
+    judgements = judge_rows(X)
+    assert judgements[2].n_rows < make_tester(4).rows_for(0.2)
+    assert judgements[2].outcome is Outcome.REJECTED
+    assert overall_outcome(judgements[2:]) is Outcome.REJECTED
+
+
+@pytest.mark.parametrize("degree", [2, 6, 8])
+def test_rows_for__is_1_where_quadratics_are_not_judged(degree: int) -> None:
+    tester = make_tester(3, degree=degree)
+    assert tester.rows_for(0.2) == 1
+    judgements = judge_rows(np.random.default_rng(0).standard_normal((500, 3)), tester)
+    extra = [one for one in judgements if one.tester == "quadratics"]
+    assert [(one.outcome, one.rows_needed) for one in extra] == [(Outcome.NOT_JUDGED, None)] * (
+        degree > 2
+    )
+
+
+def test_rows_for__grows_as_the_tolerance_shrinks_and_leaves_the_others_alone() -> None:
+    tester = make_tester(10)
+    coarse, fine = (tester.rows_for(deviation) for deviation in (0.4, 0.2))
+    assert 3.5 * coarse < fine < 4.2 * coarse
+    assert fine == pytest.approx(34_000, rel=0.15)
+    assert tester.rows_needed() == make_tester(10, quadratics_tolerance=0.01).rows_needed()
+    # of a sketch, its directions count
+    assert make_wide(70, 5).rows_for(0.2) == pytest.approx(make_tester(5).rows_for(0.2))
 
 
 def test_moment_tester__inconclusive_names_the_rows_that_settle_it() -> None:

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamhalf.data.block import Block
+from streamhalf.kernels.plane import Plane
+from streamhalf.reductions import WedgeSums
+
+
+def betas_of(X: np.ndarray, plane: Plane, *etas: float) -> np.ndarray:
+    reduction = WedgeSums((plane,), etas)
+    block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X)))
+    return reduction.finalize(reduction.map(block)).betas()
+
+
+def as_written(X: np.ndarray, plane: Plane, eta: float) -> float:
+    """The bound, row by row."""
+    v, gamma = plane.normal, math.tan(2 * math.asin(eta / 2))
+    mass, mean, product = 0.0, np.zeros(len(v)), np.zeros((len(v), len(v)))
+    for x in X:
+        margin = v @ x - plane.threshold
+        s = (1 if margin >= 0 else -1) * (x - (v @ x) * v)
+        t = abs(margin) / gamma
+        a = 1 / (1 + t**2) ** 2
+        mass, mean, product = mass + a, mean + a * t * s, product + a * t**2 * np.outer(s, s)
+    largest = np.linalg.eigvalsh(product)[-1]
+    return min(1.0, (mass + largest + 2 * np.linalg.norm(mean)) / len(X))
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.3])
+@pytest.mark.parametrize("dim", [1, 2, 5])
+def test_betas__are_as_written(dim: int, threshold: float) -> None:
+    rng = np.random.default_rng(dim)
+    plane = Plane(rng.standard_normal(dim)).unit()
+    plane = Plane(plane.normal, threshold)
+    X = rng.standard_normal((300, dim)) + 0.2
+    etas = (0.02, 0.1, 0.4)
+    found = betas_of(X, plane, *etas)
+    np.testing.assert_allclose(found, [[as_written(X, plane, eta) for eta in etas]], rtol=1e-12)
+    narrow = betas_of(X.astype(np.float32), plane, *etas)
+    np.testing.assert_allclose(narrow, found, rtol=1e-4)
+
+
+def test_betas__of_pieces_larger_than_the_cache_are_those_of_all_rows() -> None:
+    X = np.random.default_rng(0).standard_normal((200_000, 7))
+    whole = betas_of(X, Plane(np.eye(7)[2]), 0.1)
+    parts = [betas_of(part, Plane(np.eye(7)[2]), 0.1) for part in np.split(X, 2)]
+    assert min(parts) * 0.99 < whole < max(parts)
+    gamma = math.tan(2 * math.asin(0.05))
+    t = X[:, 2] / gamma
+    weighed = np.delete(X, 2, axis=1) * (t / (1 + t**2))[:, None]
+    largest = np.linalg.eigvalsh(weighed.T @ weighed / len(X))[-1]
+    mean = np.delete(X, 2, axis=1).T @ (t / (1 + t**2) ** 2) / len(X)
+    expected = np.mean(1 / (1 + t**2) ** 2) + largest + 2 * np.linalg.norm(mean)
+    assert whole[0, 0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_betas__grow_with_eta_and_are_known_without_rows() -> None:
+    X = np.random.default_rng(3).standard_normal((5_000, 3))
+    (found,) = betas_of(X, Plane(np.eye(3)[0]), 0.05, 0.1, 0.2, 0.4)
+    assert (np.diff(found) > 0).all()
+    assert betas_of(X[:0], Plane(np.eye(3)[0]), 0.1, 0.2).tolist() == [[1.0, 1.0]]
+
+
+LAWS = ("gaussian", "cauchy", "lattice", "near", "line", "shifted", "two-point")
+
+
+def draw_law(law: str, n: int, dim: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows that are nothing like N(0, I), to which the bound applies all the same."""
+    X = rng.standard_normal((n, dim))
+    if law == "cauchy":
+        return rng.standard_cauchy((n, dim))
+    if law == "lattice":  # many rows on the boundary itself
+        return rng.integers(-2, 3, (n, dim)).astype(np.float64)
+    if law == "near":
+        X[:, 0] *= 0.05
+    if law == "line":  # the worst direction gets nearly all rows
+        X[:, 1:] = 3 * np.sign(X[:, :1]) + 0.1 * X[:, 1:]
+    if law == "shifted":
+        X += 1.0
+    if law == "two-point":
+        return np.where(rng.random((n, 1)) < 0.5, 1.0, -1.0) * np.array([0.08] + [1.0] * (dim - 1))
+    return X
+
+
+def cap(v: np.ndarray, eta: float, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Unit vectors with |w - v| <= eta: a dense search, the rim above all."""
+    largest = 2 * math.asin(eta / 2)
+    if len(v) == 2:
+        angles = np.linspace(-largest, largest, 2 * n)
+        return np.outer(np.cos(angles), v) + np.outer(np.sin(angles), [-v[1], v[0]])
+    side = np.linalg.svd(v[None, :])[2][1:]
+    phi = np.linspace(0, 2 * math.pi, n, endpoint=False)
+    u = np.outer(np.cos(phi), side[0]) + np.outer(np.sin(phi), side[1])
+    angles = largest * np.concatenate([[1, 1], rng.random(2)])
+    return np.concatenate([math.cos(a) * v + math.sin(a) * u for a in angles])
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("law", LAWS)
+@settings(max_examples=8, deadline=None)
+@given(eta=st.sampled_from([0.02, 0.1, 0.25, 0.6]), seed=st.integers(0, 10**6))
+def test_betas__are_never_below_the_true_disagreement(
+    dim: int, law: str, eta: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    X = draw_law(law, 400, dim, rng)
+    v = np.eye(dim)[0] if seed % 2 else Plane(rng.standard_normal(dim)).unit().normal
+    beta = betas_of(X, Plane(v), eta)[0, 0]
+    sign = v @ X.T >= 0
+    disagreement = np.mean((cap(v, eta, 180, rng) @ X.T >= 0) != sign, axis=1)
+    assert disagreement.max() <= beta + 1e-12 <= 1 + 1e-12
