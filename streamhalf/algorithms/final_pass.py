@@ -24,10 +24,6 @@ from streamhalf.testers import Context, Panel
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
 from streamhalf.testers.wedge import WedgeTester
 
-_CONCLUSIVE_OVER = 1.5
-"""A step is tested on as many rows as make its tests conclusive, and half as many more: at coarse
-scales more would be accepted than tell anything new."""
-
 _SKETCHES = 1 << 20
 """Sketches of the final pass are numbered from here."""
 
@@ -94,8 +90,7 @@ class FinalPass:
     def _step_test(self, state: LocalizationState, number: int, share: Share) -> StepTest:
         """The tests of the first pass (number 0) or of an update."""
         frame = state.frames[number - 1] if number else None
-        enough = _CONCLUSIVE_OVER * self.plan.tested_rows / (frame.rate if frame else 1.0)
-        n_rows = min(self.plan.final_rows, int(enough) + 1)
+        n_rows = self.plan.rows_for_step(frame.rate if frame else 1.0)
         stage = Stage.UPDATE if number else Stage.INITIAL
         context = replace(self.plan.context(stage, self.config, n_rows), frame=frame)
         candidate = _number_of(frame, state)

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of
 from streamhalf.testers.base import Context
-from streamhalf.testers.moments import WIDE_DIM
-
-_SKETCH_DIRECTIONS = 24
+from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM
 
 
 def with_sketch(
@@ -31,6 +29,6 @@ def sketch_directions(
 ) -> NDArray[np.float64]:
     """Orthonormal rows (m, d): the span of the anchors first, then random directions."""
     rng = generator_of(seed, Stream.SKETCHES + number)
-    draws = rng.standard_normal((_SKETCH_DIRECTIONS - len(anchors), dim))
+    draws = rng.standard_normal((SKETCH_DIRECTIONS - len(anchors), dim))
     columns = np.vstack([*anchors, draws]).T
     return np.linalg.qr(columns)[0].T

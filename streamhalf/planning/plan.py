@@ -12,11 +12,12 @@ import numpy as np
 
 from streamhalf.config import LARGEST_EPS, SMALLEST_EPS, RunConfig
 from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
 from streamhalf.planning import budget
 from streamhalf.records import Split, Stage
 from streamhalf.testers import TESTERS, Context, Panel, Tester
-from streamhalf.testers.moments import WIDE_DIM, MomentTester
+from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM, MomentTester
 from streamhalf.testers.slab_mass import SlabMassTester
 from streamhalf.testers.wedge import WedgeTester
 
@@ -37,6 +38,9 @@ frame, a quarter of the step that halves the scale."""
 
 _LARGEST_FIRST_SHARE, _FIRST_ROWS = 64, 1 << 17
 """A 64th of the rows, 2^17 at most, costs a first pass nothing and says more about their order."""
+
+_MOST_WORK = 2 * 10**11
+"""Products of two quadratics that the tests of a step may take: a few seconds of one core."""
 
 _SPARE = 1.05
 """A scale accepts a few per cent of rows less than expected now and then."""
@@ -62,8 +66,9 @@ class RunPlan:
         Rows of all updates together.
     final_rows
         Rows that are held out for the final pass.
-    tested_rows
-        Accepted rows that make the tests of a step conclusive, those of quadratics among them.
+    tested_rows, ample_rows
+        Accepted rows that make the tests of a step conclusive, those of quadratics among them, and
+        at most as many as a step is tested on.
     max_updates
         Updates at most; tau is shared over so many steps.
     finest_delta
@@ -83,6 +88,7 @@ class RunPlan:
     update_rows: int
     final_rows: int
     tested_rows: int
+    ample_rows: int
     max_updates: int
     finest_delta: float
     wedge_eps: float
@@ -109,6 +115,10 @@ class RunPlan:
     def deltas(self) -> tuple[float, ...]:
         """The scales of a run without repetitions; 2 eps is among them."""
         return scales(self.finest_delta, adaptive=self.adaptive)
+
+    def rows_for_step(self, rate: float) -> int:
+        """Held-out rows that a step which accepts a share of them is tested on."""
+        return min(self.final_rows, math.ceil(self.ample_rows / rate))
 
     def context(self, stage: Stage, config: RunConfig, n_rows: int = 1) -> Context:
         """What testers are told before a pass; the pass itself adds what it knows.
@@ -158,6 +168,7 @@ def plan_for_eps(eps: float, dim: int, config: RunConfig, testers: Testers = TES
         update_rows=0,
         final_rows=1,
         tested_rows=1,
+        ample_rows=1,
         max_updates=count + _MOST_DEEPER + _SPARE_UPDATES,
         finest_delta=finest,
         wedge_eps=eps,
@@ -168,6 +179,7 @@ def plan_for_eps(eps: float, dim: int, config: RunConfig, testers: Testers = TES
     plan = replace(
         plan,
         tested_rows=tested,
+        ample_rows=_ample_rows(tested, dim),
         update_rows=_update_rows(plan, finest),
         final_rows=max(math.ceil(_SPARE * tested / finest), about_candidates),
     )
@@ -204,15 +216,24 @@ def _tested_rows(plan: RunPlan, config: RunConfig, testers: Testers) -> int:
     )
     found = [1]
     for context in steps:
-        parts = [context]
-        if plan.dim > WIDE_DIM:
+        if plan.dim > WIDE_DIM:  # quadratics of a sketch support no constant
             in_full = replace(context, config=replace(config, degree=2))
-            parts = [in_full, replace(context, dim=WIDE_DIM)]
-        for part in parts:
-            panel = Panel.of(testers, part)
-            found.append(panel.rows_needed())
-            found.append(panel.find(MomentTester).rows_for(config.quadratics_tolerance))
+            parts = (in_full, replace(context, dim=SKETCH_DIRECTIONS))
+            found += [Panel.of(testers, part).rows_needed() for part in parts]
+        else:
+            panel = Panel.of(testers, context)
+            quadratics = panel.find(MomentTester).rows_for(config.quadratics_tolerance)
+            found += [panel.rows_needed(), quadratics]
     return max(found)
+
+
+def _ample_rows(tested: int, dim: int) -> int:
+    """So many that quadratics exclude a quarter of what they must, if the work allows it.
+
+    Coarse scales accept the rows for it, and the finer scales need less of them then.
+    """
+    features = count_monomials(SKETCH_DIRECTIONS if dim > WIDE_DIM else dim, 2)
+    return max(math.ceil(_SPARE * tested), min(16 * tested, _MOST_WORK // features**2))
 
 
 def _update_rows(plan: RunPlan, finest: float) -> int:

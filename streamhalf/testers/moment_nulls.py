@@ -56,6 +56,11 @@ def quadratics_quantile(n_rows: int, dim: int, tau: float) -> float:
     return math.hypot(bulk, 1.1 * longest / n)
 
 
+def expected_quadratics(n_rows: int, dim: int) -> float:
+    """What the operator norm of mean H H^T - I, H of degree <= 2, comes to under N(0, I), about."""
+    return 2.7 * math.sqrt(count_monomials(dim, 2) / max(1, n_rows))
+
+
 def excluded_deviation(statistic: float, n_rows: int, tau: float) -> float:
     """What the norm of E H H^T - I in the source of the rows is below, with confidence 1 - tau.
 

@@ -39,8 +39,8 @@ from streamhalf.testers.moment_nulls import (
     second_moment_quantile,
 )
 
-WIDE_DIM = 64
-"""Above this many features, degree k is tested on a sketch."""
+WIDE_DIM, SKETCH_DIRECTIONS = 64, 24
+"""Above this many features, degree k is tested on a sketch of so many directions."""
 
 _SHOWN = 5
 _CALIBRATED = 4
