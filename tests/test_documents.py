@@ -40,6 +40,7 @@ from streamhalf.records import (
     to_json,
 )
 from streamhalf.records.first_version import upgrade
+from streamhalf.records.results import content_digest
 from tests.conftest import StoreWriter
 from tests.first_documents import FOLDER, NORMAL, OFFSET, PARAMETERS, rows_of
 
@@ -146,6 +147,16 @@ def test_first__verdicts_and_splits() -> None:
     ]
     assert read["fit-sorted"].split is Split.ROWS
     assert read["fit-accepted"].split is Split.WINDOWS
+
+
+def test_second__documents_with_the_earlier_word_for_windows_are_read(tmp_path: Path) -> None:
+    content = json.loads(json.dumps(to_json(read_fit(first("fit-accepted"))))) | {"split": "chunks"}
+    content["digest"] = content_digest(content)
+    found = read_model(write(tmp_path / "earlier.json", content))
+    assert found.split is Split.WINDOWS
+    assert is_as_written(found)  # in its new form
+    forged = read_fit(write(tmp_path / "forged.json", content | {"eps": 0.2}))
+    assert not is_as_written(forged)
 
 
 def test_first__roles_and_candidates_are_codes() -> None:

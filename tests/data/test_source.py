@@ -52,6 +52,65 @@ def assert_same_rows(source: Source, X: np.ndarray = X, y: np.ndarray = Y) -> No
     assert got_y.dtype == np.int8
 
 
+def make_sources(write: StoreWriter) -> dict[str, Source]:
+    """The same rows in every layout, as arrays and as Dask arrays."""
+    found = {name: open_source(write(X, Y, **layout)) for name, layout in LAYOUTS.items()}
+    found["bool"] = open_source(write(X, Y > 0, chunk_rows=70))
+    found["whole chunks"] = open_source(write(X, Y, compressors=None)).checked_at_once()
+    lazy = (da.from_array(X, chunks=((100, 0, 650, 250), 3)), da.from_array(Y, chunks=130))
+    return found | {"memory": open_source((X, Y)), "lazy": open_source(lazy)}
+
+
+def test_read_each__gives_one_block_for_the_rows_of_a_block(
+    write_store: StoreWriter, small_blocks: None
+) -> None:
+    rng = np.random.default_rng(1)
+    sources = make_sources(write_store)
+    for _ in range(5):
+        edges = np.sort(rng.choice(1001, size=40, replace=False))
+        rows = RowRanges(edges.reshape(-1, 2).astype(np.int64))
+        for source in sources.values():
+            blocks = list(source.read_each(rows))
+            assert len(blocks) == len(source.reads(rows)) <= len(source.blocks)
+            numbers = np.concatenate([block.rows for block in blocks])
+            np.testing.assert_array_equal(numbers, rows.numbers())
+            np.testing.assert_array_equal(np.concatenate([b.X for b in blocks]), X[numbers])
+            np.testing.assert_array_equal(np.concatenate([b.y for b in blocks]), Y[numbers])
+
+
+def test_read_each__names_the_bad_row_of_many_ranges(write_store: StoreWriter) -> None:
+    bad_X, bad_y = X.copy(), Y.copy()
+    bad_X[605, 1], bad_y[713] = np.inf, 7
+    rows = RowRanges.of(RowRange(i, i + 10) for i in range(0, 1000, 20))
+    for layout in ({"compressors": None}, {}):
+        source = open_source(write_store(bad_X, Y, **layout))
+        with pytest.raises(DataError, match=r"X: row 605 .* chunk 6\) holds NaN or inf"):
+            list(source.read_each(rows))
+        source = open_source(write_store(X, bad_y, **layout))
+        list(source.read_each(rows))  # row 713 lies in a gap
+        with pytest.raises(DataError, match=r"y: row 713 .* chunk 7\) holds other values"):
+            list(source.read_each(RowRanges.of((RowRange(3, 9), RowRange(710, 720)))))
+
+
+def test_read_each__names_the_missing_chunk_of_many_ranges(write_store: StoreWriter) -> None:
+    for layout in ({"compressors": None}, {}):
+        path = write_store(X, Y, chunk_rows=100, **layout)
+        source = open_source(path)
+        next(file for file in (path / "X" / "c" / "4").iterdir()).unlink()
+        rows = RowRanges.of(RowRange(i, i + 10) for i in range(0, 1000, 50))
+        with pytest.raises(DataError, match=r"X: chunk 4 \(rows 400 to 499\) is missing"):
+            list(source.read_each(rows))
+        away = RowRanges.of((RowRange(0, 10), RowRange(600, 650)))
+        assert sum(block.n_rows for block in source.read_each(away)) == 60
+
+
+def test_unit_rows__are_those_of_what_is_read_whole(write_store: StoreWriter) -> None:
+    found = {name: source.unit_rows for name, source in make_sources(write_store).items()}
+    assert (found["raw"], found["whole chunks"], found["memory"]) == (None, None, None)
+    assert (found["sharded"], found["labels-finer"], found["bool"]) == (300, 250, 70)
+    assert found["lazy"] == 650
+
+
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_open_source__reads_every_layout(
     write_store: StoreWriter, layout: dict[str, Any], small_blocks: None

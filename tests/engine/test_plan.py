@@ -138,6 +138,26 @@ def test_tasks__of_a_dask_array_are_its_chunks() -> None:
     assert len(plan.tasks()) == 200
 
 
+def test_tasks__of_windows_of_a_dask_array_are_its_chunks() -> None:
+    lazy = open_source((da.from_array(X, chunks=(400, 5)), Y))
+    windows = RowRanges.of(RowRange(i, i + 7) for i in range(0, 1000, 20))
+    plan = PassPlan("moments", lazy, Moments(4), windows)
+    assert [task.n_rows for task in plan.tasks()] == [140, 140, 70]
+    assert len(plan.job(lazy=True).items) == 3
+    assert set(plan.job(lazy=True).rows) == {140, 70}
+
+
+def test_validate__counts_the_rows_that_are_in_memory() -> None:
+    # two windows of 100 rows in a block of 2,000; the block as a whole where chunks are decoded
+    windows = RowRanges.of((RowRange(0, 100), RowRange(1500, 1600)))
+    source, reader = counting_source()
+    partial = 10 * Moments(4).partial_nbytes(5)
+    plan = PassPlan("moments", source, Moments(4), windows)
+    assert plan.task_nbytes() - partial == 5 * 200 * source.row_nbytes
+    reader.unit_rows = 500
+    assert plan.task_nbytes() - partial == 5 * 2000 * source.row_nbytes
+
+
 def test_job__splits_the_rows_over_its_items() -> None:
     blocks = tuple(RowRange(i, i + 10) for i in range(0, 2000, 10))
     plan = plan_blocks(blocks)

@@ -16,6 +16,15 @@ def test_uniforms__depend_on_the_row_alone(start: int, length: int, skip: int) -
     np.testing.assert_array_equal(uniforms_at(7, 3, rows[::3]), drawn[::3])
 
 
+@given(starts=st.sets(st.integers(0, 200_000), min_size=1, max_size=8), size=st.integers(1, 40))
+def test_uniforms__are_the_same_where_rows_lie_far_apart(starts: set[int], size: int) -> None:
+    rows = np.unique([start + i for start in starts for i in range(size)])
+    np.testing.assert_array_equal(uniforms_at(7, 3, rows), ALL[rows])
+
+
+ALL = uniforms_at(7, 3, np.arange(200_040))
+
+
 def test_uniforms__are_uniform_and_differ_between_seeds_and_streams() -> None:
     # Kolmogorov-Smirnov distance above 2/sqrt(n) has probability 7e-4
     n = 100_000
