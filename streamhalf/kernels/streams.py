@@ -18,7 +18,7 @@ class Stream(enum.IntEnum):
     """Windows of rows behind the second moments of slabs."""
 
     CERTIFICATE = 2**41
-    """Windows of rows behind the certificate."""
+    """Rows behind the certificate (windows of them, in older documents)."""
 
     CHUNK_ORDER = 2**42
     """In which order chunks are dealt to passes."""
