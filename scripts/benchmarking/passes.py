@@ -55,8 +55,8 @@ def reductions(n_rows: int, dim: int) -> dict[str, Reduction[Any, Any]]:
         "localised, delta 0.05": Localized(learner, Frame(planes[0], 0.05), 0, Stream.UPDATES),
         "localised, delta 0.01": Localized(learner, Frame(planes[0], 0.01), 0, Stream.UPDATES),
         f"final, {_CANDIDATES} candidates": Panel.of(TESTERS, final).needs(),
-        "digest of all rows": RowDigest(),
-        "certificate": certification.needs(),
+        "digest of all rows": RowDigest(n_rows),
+        "certificate": certification.needs(n_rows),
     }
 
 

@@ -24,7 +24,7 @@ class Stream(enum.IntEnum):
     """Rows behind the wedge bound."""
 
     CERTIFICATE = 2**41
-    """Windows of rows behind the certificate."""
+    """Rows behind the certificate (windows of them, in older documents)."""
 
     CHUNK_ORDER = 2**42
     """In which order chunks are dealt to passes."""

@@ -17,11 +17,13 @@ from streamhalf.data.positions import Identity, Isotropic
 from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.planning.plan import RunPlan, plan_for_rows
 from streamhalf.records import (
+    ErrorsDisagree,
     FitResult,
     Judgement,
     OneClass,
     Outcome,
     RatioNotReached,
+    RepeatedRows,
     Stop,
     StopReason,
     Verdict,
@@ -171,8 +173,9 @@ def test_rows_needed__is_scaled_by_the_hungriest_tester(
 class Certificate:
     """What an answer reads of a certificate."""
 
-    def __init__(self, ratio: float | None) -> None:
+    def __init__(self, ratio: float | None, *, error: float = 0.0, repeated: float = 0.0) -> None:
         self.ratio, self.opt = ratio, None
+        self.error, self.share, self.repeated, self.times = error, 1.0, repeated, 2.0
 
 
 @pytest.mark.parametrize("ratio", [None, 2.0])
@@ -187,6 +190,13 @@ def test_max_ratio__that_is_not_reached_is_told(answer: Answer, ratio: float | N
 def test_max_ratio__that_is_reached_changes_nothing(answer: Answer) -> None:
     found = answer(certificate=Certificate(1.25), max_ratio=1.5)
     assert (found.verdict, found.notices) == (Verdict.ACCEPTED, ())
+
+
+def test_notices__an_error_that_contradicts_all_rows_comes_first(answer: Answer) -> None:
+    found = answer(certificate=Certificate(1.0, error=0.6, repeated=0.5), notices=(OneClass(1),))
+    assert found.error is not None
+    disagree = ErrorsDisagree(found.error.empirical, found.error.upper, 0.6)
+    assert found.notices == (disagree, RepeatedRows(0.5, 2.0), OneClass(1))
 
 
 def test_max_ratio__is_not_blamed_for_a_rejection(answer: Answer) -> None:
