@@ -203,7 +203,7 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = T
             # half of the rows at least are for learning, unless that would leave no eps at all
             return max(plan.required_rows, 2 * plan.final_rows) <= n_rows
 
-        plan = make(_round_up(_smallest(fits, SMALLEST_EPS, LARGEST_EPS)))
+        plan = make(_round_up(smallest(fits, SMALLEST_EPS, LARGEST_EPS)))
     return _deal_out(plan, n_rows, config)
 
 
@@ -296,10 +296,10 @@ def _finest_scale(
         tester = kind.of(replace(context, eps=eps, slab_eps=eps))
         return tester is not None and tester.rows_needed() <= plan.final_rows
 
-    return _smallest(fits, least, LARGEST_EPS)
+    return smallest(fits, least, LARGEST_EPS)
 
 
-def _smallest(fits: Callable[[float], bool], low: float, high: float) -> float:
+def smallest(fits: Callable[[float], bool], low: float, high: float) -> float:
     """The smallest value in [low, high] that fits, to within a hundredth; `high` if none does."""
     if low >= high or fits(low):
         return low

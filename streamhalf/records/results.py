@@ -65,6 +65,7 @@ class FitResult(Record, frozen=True, kw_only=True):
     ratio: float | None = None
     constant: float | None = None
     promises: tuple[PromiseRecord, ...] = ()
+    rows_for_five: int | None = None
     rows_needed: int | None
     split: Split
     position: PositionRecord
