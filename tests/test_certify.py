@@ -218,7 +218,7 @@ def test_certify__says_that_rows_repeat() -> None:
 
 
 def test_certificate__l_of_the_source_holds_where_noise_comes_in_stretches() -> None:
-    # two labels in five are wrong in every eighth stretch of 3,000 rows: from windows of neighbouring
+    # two labels in five are wrong in every eighth stretch of 3,000 rows: from windows of adjacent
     # rows L came out too high in 7 of 20 runs; each may with a chance of 0.005
     n_rows, seeds = 400_000, range(4)
     rng = np.random.default_rng(9)
