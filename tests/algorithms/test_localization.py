@@ -375,9 +375,9 @@ def test_final__batches_of_candidates_equal_one_batch() -> None:
     data = draw()
     whole = make_algorithm()
     expected, requests = run(whole, data)
-    n_slabs = len(expected.final.eigenvalues[0])
+    n_matrices = len(expected.final.eigenvalues[0]) + 1  # of slabs, and of the wedge at eps = 1/4
     # room for the matrices of two candidates in each batch
-    memory = 4 * 10 * (4 * DIM * (DIM + 3) * 2 * n_slabs + 8)
+    memory = 4 * 10 * (4 * DIM * (DIM + 3) * 2 * n_matrices + 8)
     tight = replace(whole, config=_tight(whole.config, memory))
     state = replace(
         expected, stage=Stage.FINAL, final=None, judgements=(), batches=(), cursor=_cursor(requests)
