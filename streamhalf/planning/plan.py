@@ -258,7 +258,7 @@ def _deal_out(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
         final, learning = int(factor * final), int(factor * learning)
     if config.rows == "auto" and n_rows > _FEW_ROWS:
         plan = replace(plan, split=Split.WINDOWS)
-    most = min(n_rows // _LARGEST_FIRST_SHARE, _FIRST_ROWS)
+    most = min(n_rows // _LARGEST_FIRST_SHARE, _FIRST_ROWS, learning - plan.update_rows)
     plan = replace(
         plan,
         n_rows=n_rows,
