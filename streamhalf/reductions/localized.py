@@ -64,9 +64,18 @@ class Localized:
         """Draw, accept, take to the frame, reduce."""
         return self.accept(block, uniforms_at(self.seed, self.stream, block.rows))
 
-    def accept(self, block: Block, uniforms: NDArray[np.float64]) -> LocalizedPartial:
-        """The same with numbers that were drawn; the accepted rows never leave the task."""
-        along = self.frame.coordinates(block.X)
+    def accept(
+        self,
+        block: Block,
+        uniforms: NDArray[np.float64],
+        along: NDArray[np.floating[Any]] | None = None,
+    ) -> LocalizedPartial:
+        """The same with numbers that were drawn, and coordinates along the frame's normal.
+
+        The accepted rows never leave the task.
+        """
+        if along is None:
+            along = self.frame.coordinates(block.X)
         keep = uniforms < self.frame.acceptance(along)
         kept = block.select(keep)
         local = Block(self.frame.to_frame(kept.X, along[keep]), kept.y, kept.rows)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.kernels.margins import grid_margins
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.localized import Localized
@@ -36,15 +37,31 @@ class Thinned(Bundle):
     def map(self, block: Block) -> tuple[Any, ...]:
         """Draw once, then reduce each member's rows, taken from the next larger sample."""
         uniforms = uniforms_at(self.seed, self.stream, block.rows)
-        seen: dict[float, tuple[Block, NDArray[np.float64]]] = {}
+        found: dict[int, Any] = {}
         for top in sorted(set(self.tops), reverse=True):
             keep = uniforms < top
             block, uniforms = block.select(keep), uniforms[keep]
-            seen[top] = block, uniforms / top
-        return tuple(
-            map_drawn(member, *seen[top])
-            for member, top in zip(self.members, self.tops, strict=True)
-        )
+            places = [i for i, one in enumerate(self.tops) if one == top]
+            members = tuple(self.members[i] for i in places)
+            found |= zip(places, _map_all(members, block, uniforms / top), strict=True)
+        return tuple(found[i] for i in range(len(self.members)))
+
+
+def _map_all(
+    members: tuple[Reduction[Any, Any], ...], block: Block, uniforms: NDArray[np.float64]
+) -> tuple[Any, ...]:
+    """The members' partials; coordinates along the frames of all who localise are taken at once."""
+    local = {i: member for i, member in enumerate(members) if isinstance(member, Localized)}
+    normals = np.array([member.frame.plane.normal for member in local.values()])
+    along = dict(
+        zip(local, grid_margins(block.X, normals, block.rows), strict=True) if local else ()
+    )
+    return tuple(
+        local[i].accept(block, uniforms, along[i])
+        if i in local
+        else map_drawn(member, block, uniforms)
+        for i, member in enumerate(members)
+    )
 
 
 def map_drawn(reduction: Reduction[Any, Any], block: Block, uniforms: NDArray[np.float64]) -> Any:
