@@ -15,13 +15,14 @@ from streamhalf.records import (
     Moment,
     MomentTestResult,
     Outcome,
-    Stage,
+    Role,
 )
+from streamhalf.report.judgements import is_localized
 from streamhalf.testers.acceptance import AcceptanceTester
 from streamhalf.testers.moments import MomentTester
 
 MOMENTS, _EXTRA = "largest moment", "quadratics"
-"""The tester that names moments of features, and the one that no guarantee rests on."""
+"""The tester that names moments of features, and the one that is the last to name a cause."""
 
 _LEAST_RELATIVE_VARIANCE = 1e-9
 """Below this share of its mean square a feature's variance is rounding: it is constant."""
@@ -65,8 +66,17 @@ class Shape(enum.Enum):
 
 
 def leading_rejection(judgements: Sequence[Judgement]) -> Judgement | None:
-    """The strongest rejection by a tester that the guarantee rests on, else by an extra one."""
-    rejected = [one for one in judgements if one.outcome is Outcome.REJECTED]
+    """The strongest rejection that counts, by quadratics only where no other tester has one."""
+    return _leading(one for one in judgements if one.has_say)
+
+
+def leading_warning(judgements: Sequence[Judgement]) -> Judgement | None:
+    """The strongest rejection by an early test, which does not count."""
+    return _leading(one for one in judgements if one.role is Role.EARLY)
+
+
+def _leading(judgements: Iterable[Judgement]) -> Judgement | None:
+    rejected = (one for one in judgements if one.outcome is Outcome.REJECTED)
     return max(rejected, key=lambda one: (one.tester != _EXTRA, one.severity), default=None)
 
 
@@ -83,11 +93,13 @@ def advise(result: FitResult | MomentTestResult) -> Advice | None:
         return None
     tester = leading.tester
     of_moments = tester in MomentTester.words
-    if leading.stage is Stage.UPDATE and (of_moments or tester == AcceptanceTester.name):
+    if is_localized(leading) and (of_moments or tester == AcceptanceTester.name):
         return Advice(Remedy.LOOK_AT_SMALL_MARGINS, tester)
     if not of_moments:
         return Advice(Remedy.AS_TESTER_SAYS, tester)
-    rejected = (one for one in result.testers if one.outcome is Outcome.REJECTED)
+    rejected = (
+        one for one in result.testers if one.outcome is Outcome.REJECTED and not is_localized(one)
+    )
     telling = next((one for one in rejected if one.tester == MOMENTS), leading)
     measured = result.measurements if isinstance(result, FitResult) else None
     shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
