@@ -41,7 +41,8 @@ def count(value: int | None) -> str:
 
 def constant(value: float) -> str:
     """A constant with one decimal, never below what it is."""
-    return f"{math.ceil(10 * value - 1e-9) / 10:g}"
+    up = 10 * value - 1e-9
+    return f"{math.ceil(up) / 10:g}" if math.isfinite(up) else ABSENT
 
 
 def human_count(value: float) -> str:
@@ -202,9 +203,7 @@ def notice_words(notice: records.Notice) -> str:
             why = ": label noise is larger than that scale, and more rows would not help"
             return f"{said} ({number(reached)} was){why if noise else ''}"
         case records.Unverified():
-            return (
-                "too few rows for any tester: the Chow direction of all rows, without a guarantee"
-            )
+            return "too few rows for any tester: the Chow direction of all rows, without a promise"
         case records.ErrorsCluster(segments, factor):
             return (
                 "errors come in clusters: their share varies between stretches of rows "

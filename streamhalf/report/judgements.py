@@ -42,7 +42,8 @@ def outcome_words(judgement: Judgement) -> str:
 
 def outcome_counts(judgements: Iterable[Judgement]) -> str:
     """How often which outcome, those with a say first."""
-    ordered = sorted(judgements, key=lambda one: (not one.has_say, list(Outcome).index(one.outcome)))
+    order = list(Outcome)
+    ordered = sorted(judgements, key=lambda one: (not one.has_say, order.index(one.outcome)))
     counts = Counter(map(outcome_words, ordered))
     return ", ".join(f"{n} {word}" for word, n in counts.items())
 
@@ -97,6 +98,12 @@ def near_boundary(judgement: Judgement) -> str:
 def is_sketched(result: FitResult) -> bool:
     """Whether moments of the highest degree were looked at in some directions only."""
     return any(one.directions is not None for one in result.testers)
+
+
+def wedge_bound(result: FitResult) -> float | None:
+    """Beta of the returned halfspace, where it is known."""
+    betas = (one.beta for i, one in enumerate(result.candidates) if i == result.chosen)
+    return next(betas, None)
 
 
 def wedge_angle(result: FitResult) -> float:

@@ -66,7 +66,7 @@ class Shape(enum.Enum):
 
 
 def leading_rejection(judgements: Sequence[Judgement]) -> Judgement | None:
-    """The strongest rejection that counts, by quadratics only where no other tester has one."""
+    """The rejection to show: one that counts, and names the cause best."""
     return _leading(one for one in judgements if one.has_say)
 
 
@@ -76,8 +76,18 @@ def leading_warning(judgements: Sequence[Judgement]) -> Judgement | None:
 
 
 def _leading(judgements: Iterable[Judgement]) -> Judgement | None:
+    """The strongest, moments of all rows before all others, and quadratics last."""
     rejected = (one for one in judgements if one.outcome is Outcome.REJECTED)
-    return max(rejected, key=lambda one: (one.tester != _EXTRA, one.severity), default=None)
+    return max(
+        rejected,
+        key=lambda one: (_is_of_all_rows(one), one.tester != _EXTRA, one.severity),
+        default=None,
+    )
+
+
+def _is_of_all_rows(judgement: Judgement) -> bool:
+    """Whether it is of moments of the features themselves: what is off there is off everywhere."""
+    return judgement.tester in MomentTester.words and not is_localized(judgement)
 
 
 def is_told_by_one(judgement: Judgement) -> bool:
@@ -97,10 +107,10 @@ def advise(result: FitResult | MomentTestResult) -> Advice | None:
         return Advice(Remedy.LOOK_AT_SMALL_MARGINS, tester)
     if not of_moments:
         return Advice(Remedy.AS_TESTER_SAYS, tester)
-    rejected = (
-        one for one in result.testers if one.outcome is Outcome.REJECTED and not is_localized(one)
+    rejected = (one for one in result.testers if one.has_say and one.outcome is Outcome.REJECTED)
+    telling = next(
+        (one for one in rejected if one.tester == MOMENTS and _is_of_all_rows(one)), leading
     )
-    telling = next((one for one in rejected if one.tester == MOMENTS), leading)
     measured = result.measurements if isinstance(result, FitResult) else None
     shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
     if constant := _names(j for j, shape in shapes.items() if shape is Shape.CONSTANT):

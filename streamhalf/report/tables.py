@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -13,7 +14,6 @@ from streamhalf.records import (
     Judgement,
     Outcome,
     PassRecord,
-    PromiseRecord,
     Role,
     Verdict,
     worst_of,
@@ -164,16 +164,17 @@ def pass_table(passes: tuple[PassRecord, ...]) -> Table:
 def promise_table(result: FitResult) -> Table:
     """Which constant the tests support at which scale, and what that comes to."""
     table = Table.of("Which constant at which scale", _PROMISE, result.promises)
-    error = result.error.empirical if result.error else None
-
-    def bound(one: PromiseRecord) -> str:
-        known = error is not None and one.constant is not None
-        return codes.percent(one.constant * error + one.eps) if known else ABSENT
-
-    rows = (
-        (*row, bound(one)) for row, one in zip(table.rows, result.promises, strict=True)
+    error = result.error.empirical if result.error else math.nan
+    bounds = (
+        math.nan if one.constant is None else one.constant * error + one.eps
+        for one in result.promises
     )
-    return replace(table, labels=(*table.labels, "C · held-out error + eps"), rows=tuple(rows))
+    rows = zip(table.rows, map(codes.percent, bounds), strict=True)
+    return replace(
+        table,
+        labels=(*table.labels, "C · held-out error + eps"),
+        rows=tuple((*row, bound) for row, bound in rows),
+    )
 
 
 def fact_table(result: FitResult | CertifyResult) -> Table:

@@ -47,8 +47,7 @@ def show_test(console: Console, result: records.MomentTestResult) -> None:
     _show_verdict(console, words.moment_sentence(result), result.verdict)
     labels = ("tester", "outcome", "statistic", "limit", "chance alone", "rows", "remark")
     judged = [
-        one if one.has_say else records.replace(one, limit=math.nan)
-        for one in result.testers
+        one if one.has_say else records.replace(one, limit=math.nan) for one in result.testers
     ]
     _show_table(console, tables.judgement_table("Testers", judged, *labels))
     for judgement in result.testers:
