@@ -16,7 +16,7 @@ from streamhalf.errors import UsageError
 from streamhalf.records.codes import Position
 from streamhalf.settings import Setting, check_names, setting
 
-SMALLEST_EPS, LARGEST_EPS = 1e-4, 0.25
+SMALLEST_EPS, LARGEST_EPS = 1e-6, 0.25
 
 LEAST_CERTIFICATE_ROWS = 1 << 16
 """Of fewer, L of the source would be lower by more than 0.7% of the rows."""

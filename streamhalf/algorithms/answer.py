@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from streamhalf import records
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization_state import LocalizationState
 from streamhalf.algorithms.path_tests import best_promise, promises
-from streamhalf.claims.held_out import measure_error
+from streamhalf.claims.held_out import cluster_notice, measure_error
 from streamhalf.claims.notices import claim_notices
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import RowMap
@@ -16,6 +17,7 @@ from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.planning import budget
 from streamhalf.planning.plan import RunPlan
+from streamhalf.planning.promises import GOOD_CONSTANT, rows_for_good_constant
 from streamhalf.records import (
     CandidateRecord,
     CertificateRecord,
@@ -25,13 +27,16 @@ from streamhalf.records import (
     FitResult,
     Halfspace,
     Notice,
+    PromiseRecord,
     RatioNotReached,
     Role,
+    Stage,
     Stop,
     StopReason,
     Verdict,
     Versions,
 )
+from streamhalf.testers.exchangeability import ExchangeabilityTester, order_notice
 from streamhalf.testers.moments import WIDE_DIM
 
 
@@ -47,24 +52,24 @@ def assemble(
     notices: tuple[Notice, ...],
 ) -> FitResult:
     """Verdict, halfspace, error and candidates from the final state."""
-    asked = None if config.eps == "auto" else float(config.eps)
     error = held_out_error(state, row_map, config.tau)
     supported = promises(state.steps)
+    asked = None if config.eps == "auto" else float(config.eps)
     promise = best_promise(supported, error=error.empirical if error else 0.0, asked=asked)
     ratio = None if certificate is None else certificate.ratio
     tested = decide(state.judgements, settled=promise is not None)
     verdict = decide(
         state.judgements, settled=promise is not None, ratio=ratio, max_ratio=config.max_ratio
     )
-    if verdict is not tested and config.max_ratio is not None:
-        notices = (*notices, RatioNotReached(config.max_ratio, ratio))
     stop = state.stop or Stop(StopReason.TESTER_REJECTED)
+    said = [*claim_notices(error, certificate), *_row_notices(state, error), *source.notices]
+    if verdict is not tested and config.max_ratio is not None:
+        said.append(RatioNotReached(config.max_ratio, ratio))
     if promise is None and asked is not None:
         reached = min((one.eps for one in supported), default=None)
-        notices = (*notices, EpsNotReached(asked, reached, noise=stop.reason.is_noise))
-    rows = None
-    if tested is Verdict.INCONCLUSIVE and not (stop.reason.is_noise and supported):
-        rows = _rows_needed(plan, state)
+        said.append(EpsNotReached(asked, reached, noise=stop.reason.is_noise))
+    # where noise stopped it at a scale that was tested, rows are not what it lacks
+    lacks_rows = tested is Verdict.INCONCLUSIVE and not (stop.reason.is_noise and supported)
     return FitResult(
         verdict=verdict,
         halfspace=halfspace_of(state, row_map),
@@ -76,7 +81,8 @@ def assemble(
         ratio=ratio,
         constant=None if promise is None else promise.constant,
         promises=supported,
-        rows_needed=rows,
+        rows_for_five=_rows_for_five(plan, config, promise),
+        rows_needed=_rows_needed(plan, state) if lacks_rows else None,
         split=state.split,
         position=row_map.record,
         stop=stop,
@@ -86,7 +92,7 @@ def assemble(
         passes=tuple(run.passes),
         data=source.record,
         versions=Versions.current(),
-        notices=(*claim_notices(error, certificate), *source.notices, *notices),
+        notices=(*said, *notices),
         certificate=certificate,
         held_out=None if state.held_out is None else state.held_out.record,
         measurements=_measurements(plan, state),
@@ -112,6 +118,23 @@ def held_out_error(state: LocalizationState, row_map: RowMap, tau: float) -> Err
         tau=tau / len(state.candidates),
     )
     return records.replace(error, through=row_map.record.through, tau=tau)
+
+
+def _row_notices(state: LocalizationState, error: ErrorRecord | None) -> Iterator[Notice]:
+    """What the held-out rows tell about the order of all of them."""
+    for judgement in state.judgements:
+        if judgement.tester == ExchangeabilityTester.name and judgement.stage is Stage.FINAL:
+            yield from filter(None, [order_notice(judgement)])
+    if error is not None and state.final is not None and state.chosen is not None:
+        errors, rows = state.final.segment_errors[state.chosen], state.final.segment_rows
+        yield from filter(None, [cluster_notice(error, errors, rows)])
+
+
+def _rows_for_five(plan: RunPlan, config: RunConfig, promise: PromiseRecord | None) -> int | None:
+    """About how many rows would support a good constant, where it is not good."""
+    if promise is None or promise.constant is None or promise.constant <= GOOD_CONSTANT:
+        return None
+    return rows_for_good_constant(plan, config, promise.eps)
 
 
 def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:

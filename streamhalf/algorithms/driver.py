@@ -15,7 +15,7 @@ from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState
 from streamhalf.algorithms.position import estimate_position
 from streamhalf.claims.certification import Certification, require_room
-from streamhalf.claims.held_out import measure_error
+from streamhalf.claims.held_out import cluster_notice, measure_error
 from streamhalf.claims.notices import claim_notices
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import RowMap
@@ -195,6 +195,7 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     certificate, counted = certification.run(run, source, tau=tau, beside=errors)
     error = measure_error(counted.segment_errors, counted.segment_rows, tau=tau)
     error = records.replace(error, through=certificate.through, tau=tau)
+    clusters = cluster_notice(error, counted.segment_errors, counted.segment_rows)
     return CertifyResult(
         halfspace=halfspace,
         error=error,
@@ -206,5 +207,9 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
         passes=tuple(run.passes),
         data=source.record,
         versions=Versions.current(),
-        notices=(*source.notices, *claim_notices(None, certificate)),
+        notices=(
+            *source.notices,
+            *claim_notices(None, certificate),
+            *filter(None, [clusters]),
+        ),
     )

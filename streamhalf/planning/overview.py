@@ -10,11 +10,10 @@ from streamhalf.engine.plan import TASK_COPIES
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.planning.plan import RunPlan, partial_limit, plan_for_eps, plan_for_rows
+from streamhalf.planning.promises import expected_promises
 from streamhalf.planning.strict import refuse_strict
-from streamhalf.records import PassBudget, PlanRecord, PromiseRecord, Split, Stage
-from streamhalf.testers.constants import constant_by_scale
-from streamhalf.testers.moment_nulls import excluded_deviation, expected_quadratics
-from streamhalf.testers.moments import WIDE_DIM, MomentTester
+from streamhalf.records import PassBudget, PlanRecord, Split
+from streamhalf.testers.moments import WIDE_DIM
 from streamhalf.testers.slab_mass import finest_half_count
 
 
@@ -59,7 +58,7 @@ def make_plan(*, dim: int, n_rows: int | None, row_nbytes: int, config: RunConfi
         nbytes=sum(one.nbytes for one in passes),
         memory_nbytes=_memory(plan, config, row_nbytes),
         sketched=dim > WIDE_DIM,
-        promises=_expected_promises(plan, config),
+        promises=expected_promises(plan, config),
     )
 
 
@@ -71,22 +70,6 @@ def _budget(
         rows = plan.learning_rows
     read = rows / (1 - plan.held_out) if plan.split is Split.WINDOWS else plan.n_rows
     return PassBudget(name, rows, math.ceil(read) * row_nbytes, delta)
-
-
-def _expected_promises(plan: RunPlan, config: RunConfig) -> tuple[PromiseRecord, ...]:
-    """What the tests support if the rows are Gaussian and no update has to be repeated."""
-    if config.degree != 4 or plan.dim > WIDE_DIM:
-        return ()
-    tau = MomentTester.share * plan.context(Stage.UPDATE, config).tau
-    found, excluded = [], {}
-    for delta in (1.0, *plan.deltas):
-        n_rows = int(plan.rows_for_step(delta) * delta)
-        seen = expected_quadratics(n_rows, plan.dim)
-        excluded[delta] = excluded_deviation(seen, n_rows, tau)
-        constant = constant_by_scale(excluded)
-        if delta < 1 and math.isfinite(constant):
-            found.append(PromiseRecord(delta, delta / 2, excluded[delta], constant))
-    return tuple(found)
 
 
 def _memory(plan: RunPlan, config: RunConfig, row_nbytes: int) -> int:

@@ -205,7 +205,7 @@ def test_fit__unverified_reuses_rows_where_that_suffices_and_gives_up_testing_wh
 
 def test_fit__no_room_for_a_certificate_is_told_before_anything_is_read() -> None:
     tight = {"memory_limit": 1 << 20, "certificate_degree": 2, "rows": "reuse"}
-    with serial_run(draw(80_000, dim=30), **tight) as (run, source, config, _):
+    with serial_run(draw(220_000, dim=30), **tight) as (run, source, config, _):
         for command in (
             lambda: driver.fit(run, source, config),
             lambda: driver.certify(run, source, config, Halfspace((1.0,) * 30)),

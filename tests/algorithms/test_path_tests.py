@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import pytest
-from streamhalf.testers.constants import supported_constant
 
 from streamhalf.algorithms.path_tests import (
     StepOutcome,
@@ -14,6 +13,7 @@ from streamhalf.algorithms.path_tests import (
     promises,
 )
 from streamhalf.records import Judgement, Outcome, PromiseRecord, Role
+from streamhalf.testers.constants import supported_constant
 
 
 def judgement(outcome: Outcome = Outcome.PASSED, role: Role = Role.REQUIRED) -> Judgement:

@@ -69,7 +69,7 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
     SegmentScatter: lambda dim: SegmentScatter(total_rows=MAX_ROWS, n_segments=7),
     SlabCovariance: lambda dim: SlabCovariance(planes(dim), BORDERS),
     SlabMoments: lambda dim: SlabMoments(planes(dim)[0].normal, BORDERS, degree=4),
-    WedgeSums: lambda dim: WedgeSums(planes(dim), (0.1, 0.2)),
+    WedgeSums: lambda dim: WedgeSums(planes(dim), 0.2),
     Windowed: lambda dim: Windowed(LabelCounts(), 0.5, seed=3, window_rows=8),
 }
 

@@ -1,0 +1,47 @@
+"""What the tests of a plan would support, and the rows that would support more."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from streamhalf.config import RunConfig
+from streamhalf.planning.plan import RunPlan, smallest
+from streamhalf.records import PromiseRecord, Stage
+from streamhalf.testers.constants import constant_by_scale
+from streamhalf.testers.moment_nulls import excluded_deviation, expected_quadratics
+from streamhalf.testers.moments import WIDE_DIM, MomentTester
+
+GOOD_CONSTANT = 5.0
+"""The constant from which on a run says what a better one would take."""
+
+_MOST_TIMES = 1e4
+
+
+def expected_promises(plan: RunPlan, config: RunConfig) -> tuple[PromiseRecord, ...]:
+    """What the tests support if the rows are Gaussian and no update has to be repeated."""
+    if config.degree != 4 or plan.dim > WIDE_DIM:
+        return ()
+    tau = MomentTester.share * plan.context(Stage.UPDATE, config).tau
+    found: list[PromiseRecord] = []
+    excluded: dict[float, float] = {}
+    for delta in (1.0, *plan.deltas):
+        n_rows = int(plan.rows_for_step(delta) * delta)
+        excluded[delta] = excluded_deviation(expected_quadratics(n_rows, plan.dim), n_rows, tau)
+        constant = constant_by_scale(excluded)
+        if delta < 1 and math.isfinite(constant):
+            found.append(PromiseRecord(delta, delta / 2, excluded[delta], constant))
+    return tuple(found)
+
+
+def rows_for_good_constant(plan: RunPlan, config: RunConfig, eps: float) -> int | None:
+    """About how many rows support a good constant at eps; None where no number of them does."""
+    plan = replace(plan, finest_delta=2 * eps)
+
+    def supports(times: float) -> bool:
+        more = replace(plan, final_rows=math.ceil(times * plan.final_rows))
+        found = expected_promises(more, config)
+        return bool(found) and found[-1].eps <= eps and (found[-1].constant or 0) <= GOOD_CONSTANT
+
+    times = smallest(supports, 1.0, _MOST_TIMES)
+    return math.ceil(times * plan.n_rows) if times < _MOST_TIMES else None

@@ -1,0 +1,171 @@
+"""The final pass: every step of the path tested again, in as many batches as memory asks for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from streamhalf import RunConfig
+from streamhalf.algorithms.localization_state import LocalizationState, Step
+from streamhalf.data.block import Block
+from streamhalf.kernels.streams import Stream
+from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.planning.plan import partial_limit
+from streamhalf.records import Judgement, Outcome, Role, Stage, StopReason, overall_outcome
+from streamhalf.testers.moments import MomentTester
+from streamhalf.testers.wedge import WedgeTester
+from tests.algorithms.machine import DIM, draw, make_algorithm, measure, rows_of, run
+
+DATA = draw()
+WHOLE = make_algorithm()
+
+
+@pytest.fixture(scope="module")
+def finished() -> tuple[LocalizationState, list[Step]]:
+    return run(WHOLE, DATA)
+
+
+def final_judgements(state: LocalizationState) -> tuple[Judgement, ...]:
+    return tuple(one for one in state.judgements if one.pass_name == "final")
+
+
+def test_final__tests_the_first_step_and_every_update(
+    finished: tuple[LocalizationState, list[Step]],
+) -> None:
+    state, requests = finished
+    assert [step.delta for step in state.steps] == [1.0, *(frame.delta for frame in state.frames)]
+    assert len(state.steps) == len(requests) - 1
+    said = [
+        (one.candidate, one.scale)
+        for one in final_judgements(state)
+        if one.tester == "largest moment"
+    ]
+    # an update starts from the candidate before; the first step has none
+    assert said == [(None, 1.0), *((i, frame.delta) for i, frame in enumerate(state.frames))]
+    assert all(state.candidates[i].plane is frame.plane for i, frame in enumerate(state.frames))
+    assert {one.stage for one in final_judgements(state)} == {Stage.FINAL}
+    roles = {one.role for one in final_judgements(state)}
+    assert Role.REQUIRED in roles
+    assert Role.EARLY not in roles
+
+
+def test_final__a_step_is_tested_on_held_out_rows_in_its_frame(
+    finished: tuple[LocalizationState, list[Step]],
+) -> None:
+    state, requests = finished
+    rows = np.array(sorted(rows_of(requests[-1].share)))
+    for number, (frame, step) in enumerate(zip(state.frames, state.steps[1:], strict=True), 1):
+        looked_at = WHOLE.plan.rows_for_step(frame.rate)
+        top = WHOLE.plan.held_out * looked_at / WHOLE.plan.final_rows
+        seen = rows[uniforms_at(1, Stream.SHARES, rows) < top]
+        along = frame.coordinates(DATA.X[seen])
+        keep = uniforms_at(1, Stream.STEPS + number, seen) < frame.acceptance(along)
+        kept = seen[keep]
+        context = replace(WHOLE.plan.context(Stage.UPDATE, WHOLE.config), frame=frame)
+        tester = MomentTester.of(context)
+        assert tester is not None
+        needs = tester.needs()
+        X = frame.to_frame(DATA.X[kept], along[keep])
+        result = needs.finalize(needs.map(Block(X, DATA.y[kept], kept)))
+        expected = {one.tester: one for one in tester.judge(result, n_seen=len(seen))}
+        found = {one.tester: one for one in step.judgements}
+        for name, one in expected.items():
+            assert found[name].n_rows == len(kept)
+            assert found[name].statistic == pytest.approx(one.statistic, rel=1e-5)
+            assert found[name].null_quantile == one.null_quantile
+
+
+def test_final__what_it_says_and_what_it_measured_are_kept(
+    finished: tuple[LocalizationState, list[Step]],
+) -> None:
+    state, requests = finished
+    assert state.held_out == requests[-1].share
+    assert state.final.n_rows == len(rows_of(state.held_out))
+    assert state.chosen == int(np.argmin(state.final.errors))
+    assert state.moments.n_rows == state.candidates[0].n_seen
+    about = {one.candidate for one in final_judgements(state) if one.tester == "slab mass"}
+    assert about == set(range(len(state.candidates)))
+
+
+def tight(config: RunConfig, limit: int) -> RunConfig:
+    """A configuration with less memory than it would take itself: so much for a partial."""
+    changed = replace(config)
+    object.__setattr__(changed, "memory_limit", 4 * (config.split_every + 2) * limit)
+    assert partial_limit(changed) == limit
+    return changed
+
+
+@pytest.mark.parametrize("per_batch", [1, 2])
+def test_final__batches_equal_one_batch(
+    finished: tuple[LocalizationState, list[Step]], per_batch: int
+) -> None:
+    expected, requests = finished
+    context = WHOLE.plan.context(Stage.FINAL, WHOLE.config)
+    # room for the matrices of so many candidates
+    matrices = len(expected.final.eigenvalues[0]) + len(WedgeTester.of(context).etas)
+    limit = 4 * DIM * (DIM + 3) * matrices * per_batch
+    algorithm = replace(WHOLE, config=tight(WHOLE.config, limit))
+    early = tuple(one for one in expected.judgements if one.pass_name != "final")
+    state = replace(
+        expected,
+        stage=Stage.FINAL,
+        final=None,
+        held_out=None,
+        judgements=early,
+        batches=(),
+        steps=(),
+        n_batches=0,
+    )
+    names = []
+    while (step := algorithm.next_step(state)) is not None:
+        names.append(step.name)
+        assert step.share == requests[-1].share
+        state = step.conclude(measure(step, DATA))
+    assert names == [f"final-{i + 1}" for i in range(len(names))]
+    # what the steps need comes with the last candidates, and after them
+    assert len(names) > -(-len(state.candidates) // per_batch)
+    np.testing.assert_array_equal(state.final.errors, expected.final.errors)
+    assert state.final.betas == expected.final.betas
+    assert state.judgements == expected.judgements
+    assert [one.deviation for one in state.steps] == [one.deviation for one in expected.steps]
+
+
+def test_final__an_update_without_a_candidate_is_tested_too() -> None:
+    # most labels near the boundary are wrong: the last update finds nothing
+    state, _ = run(WHOLE, draw("near", 0.25))
+    assert state.stop.reason is StopReason.NOISE_DOMINATES
+    assert state.n_updates == len(state.candidates)
+    assert len(state.steps) == state.n_updates + 1
+
+
+def sour(data: Block) -> Block:
+    """Rows that are not Gaussian, but only those that are held out."""
+    rows = np.array(sorted(rows_of(WHOLE.deal.held_out_share())))
+    X = data.X.copy()
+    X[rows] = np.sign(X[rows]) * np.abs(X[rows]) ** 1.5
+    return Block(X, data.y, data.rows)
+
+
+def test_final__a_rejection_there_rejects_the_run() -> None:
+    state, _ = run(WHOLE, sour(DATA))
+    early = tuple(one for one in state.judgements if one.role is Role.EARLY)
+    assert {one.outcome for one in early} <= {Outcome.PASSED, Outcome.INCONCLUSIVE}
+    assert state.outcome is Outcome.REJECTED
+    assert state.final is not None
+    assert any(
+        one.outcome is Outcome.REJECTED and one.scale == 1.0 for one in final_judgements(state)
+    )
+
+
+def test_final__early_rejections_alone_do_not() -> None:
+    held_out = np.array(sorted(rows_of(WHOLE.deal.held_out_share())))
+    X = np.sign(DATA.X) * np.abs(DATA.X) ** 1.5
+    X[held_out] = DATA.X[held_out]
+    state, requests = run(WHOLE, Block(X, DATA.y, DATA.rows))
+    early = tuple(one for one in state.judgements if one.role is Role.EARLY)
+    assert Outcome.REJECTED in {one.outcome for one in early if one.pass_name == "initial"}
+    assert requests[-1].name == "final"
+    # Gaussian rows are rejected with probability below tau
+    assert overall_outcome(state.judgements) is Outcome.PASSED
