@@ -229,13 +229,13 @@ def _tested_rows(plan: RunPlan, config: RunConfig, testers: Testers) -> int:
 
 
 def _ample_rows(tested: int, dim: int, n_rows: int) -> int:
-    """So many that quadratics exclude a quarter of what they must, if the work allows it.
+    """So many that quadratics exclude a sixth of what they must, if the work allows it.
 
     Coarse scales accept the rows for it, and the finer scales need less of them then.
     """
     features = count_monomials(SKETCH_DIRECTIONS if dim > WIDE_DIM else dim, 2)
     work = _LEAST_WORK + _WORK_PER_ROW * n_rows
-    return max(math.ceil(_SPARE * tested), min(16 * tested, work // features**2))
+    return max(math.ceil(_SPARE * tested), min(32 * tested, work // features**2))
 
 
 def _update_rows(plan: RunPlan, finest: float) -> int:
