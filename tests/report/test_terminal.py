@@ -170,6 +170,9 @@ def test_plan__rows_add_up(rows: int, said: str) -> None:
     assert f"{codes.constant(best.constant)} opt + {best.eps:.4g}" in flat(text)
     lines = text.splitlines()
     table = lines[next(i for i, line in enumerate(lines) if line.startswith("pass")) + 1 : -1]
-    counts = [int(re.findall(r" ([\d,]+) +(?:[\d.,]+ [kMGT]?B|–)", line)[0].replace(",", "")) for line in table]
+    counts = [
+        int(re.findall(r" ([\d,]+) +(?:[\d.,]+ [kMGT]?B|–)", line)[0].replace(",", ""))
+        for line in table
+    ]
     assert sum(counts[:-1]) == counts[-1] == max(rows, record.rows_needed)
     assert codes.nbytes(record.nbytes) in table[-1]
