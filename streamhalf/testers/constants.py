@@ -49,6 +49,9 @@ FALLING = (
 )
 """(deviation of the quadratics at the finest scale, constant)."""
 
+LARGEST_DEVIATION = FLAT[-1][0]
+"""Beyond it no constant was found."""
+
 LEAST_SHARE = 0.25
 """Of the finest scale's deviation: what coarser ones need not go below."""
 
