@@ -140,14 +140,15 @@ def run(form: str, advance: Advance) -> Table:
         name="soundness",
         criterion=(
             f"no accepted run has an error above the C opt + eps that it printed (eps = {EPS:g} "
-            f"asked for; {EPS / 2:g} for the {WORST}), and no run on Gaussian rows is refused, also "
-            "when they are sorted by label, but for noise that hides eps"
+            f"asked for; {EPS / 2:g} for the {WORST}), and no run on Gaussian rows is refused, "
+            "also when they are sorted by label, but for noise that hides eps"
         ),
         met=not wrong and not refused,
         summary=(
             f"{len(wrong)} wrong among {n_accepted} accepted of {len(findings)} runs; largest "
             f"(error - eps) / opt among accepted {largest:.2f}, constants printed "
-            f"{min(printed):.1f} to {max(printed):.1f}; {len(refused)} runs on Gaussian rows refused"
+            f"{min(printed):.1f} to {max(printed):.1f}; {len(refused)} runs on Gaussian rows "
+            "refused"
         ),
         columns=(
             *("law", "runs", "accepted", "inconclusive", "rejected"),
