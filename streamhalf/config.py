@@ -16,7 +16,7 @@ from streamhalf.errors import UsageError
 from streamhalf.records.codes import Position
 from streamhalf.settings import Setting, check_names, setting
 
-SMALLEST_EPS, LARGEST_EPS = 1e-4, 0.25
+SMALLEST_EPS, LARGEST_EPS = 1e-6, 0.25
 
 LEAST_CERTIFICATE_ROWS = 1 << 16
 """Of fewer, L of the source would be lower by more than 0.7% of the rows."""
@@ -47,14 +47,16 @@ class RunConfig:
         float,
         (SMALLEST_EPS, LARGEST_EPS),
         words=("auto",),
-        help="accuracy to be judged, or auto for the smallest that the rows can judge",
+        help="accuracy in C opt + eps, to be judged or the run is inconclusive; auto for what the "
+        "rows can judge",
     )
     tau: float = _statistics(
         0.01,
         float,
         (1e-12, 0.5),
-        help="probability of a wrong statement: that true N(0, I) data are not accepted (shared "
-        "over all tests of the run), or that a bound on the source of the rows does not hold",
+        help="probability of a wrong statement, for all that a run says: half of it that true N(0, "
+        "I) data are not accepted, a quarter each that the upper bound of the error, or L of the "
+        "source of the rows, does not hold (of certify, half each)",
     )
     degree: int = _statistics(4, int, (2, 8), even=True, help="even degree k of the moment test")
     moment_tolerance: float = _statistics(
@@ -93,9 +95,10 @@ class RunConfig:
         "auto",
         str,
         words=("auto", "windows", "rows", "reuse"),
-        help="how passes share the rows: disjoint windows of neighbouring rows, sampled rows, auto "
-        "(windows where rows are exchangeable, else rows), or reuse (all rows in every pass, for "
-        "small data)",
+        help="how passes that learn share their rows: windows of neighbouring rows or single rows, "
+        "disjoint in both cases, auto (rows up to 2^20 of them or where they come in an order, "
+        "else windows), or reuse (all of them in every such pass, for small data); the rows that "
+        "decide are held out in any case",
     )
     certificate_degree: int | str = _certificate(
         "auto",

@@ -47,7 +47,7 @@ _FLOATS = (np.float64, np.float32)
 
 
 class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
-    """A halfspace of error O(opt) + eps, or a refusal with evidence.
+    """A halfspace with the error C opt + eps that tests support, or a refusal with evidence.
 
     Features and labels are NumPy arrays (or anything scikit-learn makes one of), Dask arrays or
     xarray DataArrays; or one argument holds both: a path or URL of a Zarr store, a Zarr group, an
@@ -59,9 +59,9 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         The settings of `RunConfig` (eps, tau, whiten, ...), which says what they mean; and the
         following one.
     accept_unverified
-        Use the vector even when the run was not accepted. With too few rows for a first try, all
-        rows serve in every pass (`rows="reuse"`); with too few even for that, the (whitened) Chow
-        direction is taken untested. `verdict_` says what happened.
+        Use the vector even when the run was not accepted. With too few rows for a first try,
+        passes that learn share theirs (`rows="reuse"`); with too few even for that, the (whitened)
+        Chow direction is taken untested. `verdict_` says what happened.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     intercept_ : ndarray of shape (1,)
         Its offset.
     verdict_ : Verdict
-        "accepted", "rejected" or "inconclusive"; only the first comes with a guarantee.
+        "accepted", "rejected" or "inconclusive"; only the first comes with a promise.
     certificate_ : CertificateRecord or None
         The certified interval of the error.
     passes_ : tuple of PassRecord
@@ -218,7 +218,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         if halfspace is None or not trusted:
             found = " ".join(fit_sentence(self.result_).split())
             raise NotAcceptedError(
-                f"the run was {self.verdict_}, so there is no halfspace with a guarantee. {found} "
+                f"the run was {self.verdict_}, so there is no halfspace with a promise. {found} "
                 "To use one without, set accept_unverified=True and fit again"
             )
         return halfspace

@@ -218,21 +218,21 @@ def test_certify__says_that_rows_repeat() -> None:
 
 
 def test_certificate__l_of_the_source_holds_where_noise_comes_in_stretches() -> None:
-    # a fifth of the labels in every other stretch of 3,000 rows is wrong: windows of neighbouring
-    # rows would see too many or too few; each L of the store fails with a chance of 0.005 at most
+    # two labels in five are wrong in every eighth stretch of 3,000 rows: from windows of adjacent
+    # rows L came out too high in 7 of 20 runs; each may with a chance of 0.005
     n_rows, seeds = 400_000, range(4)
     rng = np.random.default_rng(9)
     X = rng.standard_normal((n_rows, 2))
     y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
-    noisy = (np.arange(n_rows) // 3_000) % 2 == 1
-    y[noisy & (rng.random(n_rows) < 0.2)] *= -1
+    noisy = (np.arange(n_rows) // 3_000) % 8 == 1
+    y[noisy & (rng.random(n_rows) < 0.4)] *= -1
     best = np.mean((X[:, 0] >= 0) != (y > 0))
     for seed in seeds:
         found = streamhalf.certify(
             (X, y), weights=[1.0, 0.0], certificate_rows=65_536, certificate_degree=6, seed=seed
         )
-        assert 0.8 * best < found.opt.lower <= best
-        assert found.certificate.error == pytest.approx(best, abs=0.006)  # 5 standard deviations
+        assert 0.7 * best < found.opt.lower <= best
+        assert found.certificate.error == pytest.approx(best, abs=0.0043)  # 5 standard deviations
 
 
 @pytest.mark.parametrize("block_rows", [None, 7_777, 60_000])
@@ -348,7 +348,7 @@ def test_fit__certifies_from_the_last_candidate_where_that_is_better(tmp_path: P
     streamhalf.synth(
         path, rows=200_000, dim=3, marginal="gaussian", noise="near", rate=0.05, seed=1
     )
-    result = streamhalf.fit(path, certificate_degree=4)
+    result = streamhalf.fit(path, certificate_degree=4, seed=1)
     certificate = result.certificate
     assert certificate is not None
     assert result.chosen != len(result.candidates) - 1

@@ -6,6 +6,7 @@ all these steps once more, Algorithm 2 and the errors of all candidates, on rows
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,7 +21,7 @@ from streamhalf.algorithms.localization_state import (
     stop,
     with_mean,
 )
-from streamhalf.algorithms.localized_update import LocalizedUpdate
+from streamhalf.algorithms.localized_update import LocalizedUpdate, UpdateOutcome
 from streamhalf.algorithms.proper_learner import ProperLearner
 from streamhalf.algorithms.sketches import with_sketch
 from streamhalf.config import RunConfig
@@ -35,6 +36,8 @@ from streamhalf.testers.exchangeability import ExchangeabilityTester
 _SMALL_STEP = 0.35
 _MOST_REPEATS = 4
 _LEAST_ROWS_PER_FEATURE = 30
+_SHARP = 0.005
+"""An angle of so many times the noise adds less than two parts in a thousand to the error."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +113,7 @@ class Localization:
                 outcome.n_accepted,
             )
             moved = replace(moved, candidates=(*state.candidates, found))
-            return self._next_scale(moved, outcome.step)
+            return self._next_scale(moved, outcome)
 
         step = self._learning_step(name, update.needs(), state, conclude)
         return replace(step, detail=f"delta {state.delta:.4g}")
@@ -155,11 +158,11 @@ class Localization:
             return self.plan.n_rows - self.plan.final_rows
         return max(0, self.plan.learning_rows - state.cursor)
 
-    def _next_scale(self, state: LocalizationState, step: float) -> LocalizationState:
-        small = step < _SMALL_STEP * state.delta or not self.plan.adaptive
+    def _next_scale(self, state: LocalizationState, outcome: UpdateOutcome) -> LocalizationState:
+        small = outcome.step < _SMALL_STEP * state.delta or not self.plan.adaptive
         small = small or not self._can_repeat(state)
         finer = [delta for delta in self.plan.deltas if delta < state.delta]
-        if small and not finer:
+        if small and (not finer or self._is_sharp(state, outcome)):
             # tau is shared over one candidate more than there are updates at most
             spare = len(state.candidates) <= self.plan.max_updates
             return stop(with_mean(state) if spare else state, StopReason.REACHED_EPS)
@@ -173,6 +176,11 @@ class Localization:
         if available < _LEAST_ROWS_PER_FEATURE * self.plan.dim + 500:
             return stop(moved, StopReason.ROWS_USED_UP)
         return moved
+
+    def _is_sharp(self, state: LocalizationState, outcome: UpdateOutcome) -> bool:
+        """Whether label noise hides what finer scales than the planned ones could still find."""
+        angle = state.delta * math.sqrt(self.plan.dim / max(1, outcome.n_accepted))
+        return state.delta <= 2.001 * self.plan.eps and angle < _SHARP * outcome.noise
 
     def _can_repeat(self, state: LocalizationState) -> bool:
         """Whether another update at this scale leaves the finer scales the rows they need."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,15 +20,21 @@ class UpdateOutcome:
     """What an update found.
 
     `step` is |v' - v|; `overlap` is w·v in the frame, at most 0 where noise dominates at this
-    scale.
+    scale; `strength` is the length of the Chow vector there.
     """
 
     judgements: tuple[Judgement, ...]
     plane: Plane
     step: float
     overlap: float
+    strength: float
     n_seen: int
     n_accepted: int
+
+    @property
+    def noise(self) -> float:
+        """Share of wrong labels among the accepted rows, as if they were flipped at random."""
+        return max(0.0, 1 - self.strength / math.sqrt(2 / math.pi)) / 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +59,7 @@ class LocalizedUpdate:
             plane=plane,
             step=float(np.linalg.norm(plane.normal - before.normal)),
             overlap=float(proper.plane.normal @ before.normal),
+            strength=proper.strength,
             n_seen=result.n_seen,
             n_accepted=result.n_accepted,
         )

@@ -87,7 +87,7 @@ def fit(
     observer: Observer = ignore,
     **parameters: Any,
 ) -> FitResult:
-    """Learn a halfspace whose error is O(opt) + eps, or say why that cannot be trusted.
+    """Learn a halfspace and say which error C opt + eps its tests support, or why none.
 
     Parameters
     ----------

@@ -134,7 +134,7 @@ def _usable(model: FitResult, *, force: bool) -> Halfspace:
         )
     if model.verdict is not Verdict.ACCEPTED and not force:
         raise UsageError(
-            f"model: the run was {model.verdict}, so its halfspace comes without a guarantee; "
+            f"model: the run was {model.verdict}, so its halfspace comes without a promise; "
             "use force (--force) to predict with it all the same"
         )
     return model.halfspace

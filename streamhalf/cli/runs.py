@@ -44,10 +44,10 @@ def plan(
     *,
     dim: Annotated[Whole, Parameter(help="features")],
     n_rows: Annotated[Whole | None, Parameter("--rows", help="rows at hand")] = None,
-    reuse: Annotated[Switch, Parameter(help="all rows in every pass")] = False,
+    reuse: Annotated[Switch, Parameter(help="passes that learn share all their rows")] = False,
     **given: Any,
 ) -> int:
-    """Say which eps a number of rows can judge, or how many rows an eps needs."""
+    """Say which eps and constant a number of rows can judge, or how many rows an eps needs."""
     settings = {**read_config(given).parameters, **({"rows": "reuse"} if reuse else {})}
     record = api.plan(dim=dim, n_rows=n_rows, **settings)
     finish(given, record, show_plan)
@@ -71,7 +71,7 @@ def fit(
     ] = False,
     **given: Any,
 ) -> int:
-    """Learn a halfspace with error O(opt) + eps, or say why that cannot be trusted."""
+    """Learn a halfspace and say which error C opt + eps its tests support, or why none."""
     with calling(given) as call:
         result = api.fit(store, checkpoint=checkpoint, resume=resume, **call)
     finish(given, result, show_fit)

@@ -38,21 +38,23 @@ def grid_margins(
 
     BLAS may round a row differently depending on where it stands in the matrix. Rows are
     therefore multiplied in windows of 4,096 row numbers, each row at its own place in its window,
-    what is missing filled with zeros: the bits depend on the row and its number alone.
+    what is missing filled with anything: the bits depend on the row and its number alone.
     """
-    vectors = np.ascontiguousarray(V, dtype=X.dtype)
+    vectors = np.ascontiguousarray(V.T, dtype=X.dtype)
     result = np.empty((len(V), len(X)), dtype=X.dtype)
     if len(X) == 0:
         return result
     firsts = np.arange(rows[0] // GRID_ROWS, rows[-1] // GRID_ROWS + 2) * GRID_ROWS
     bounds = np.searchsorted(rows, firsts).tolist()
     padded = np.zeros((GRID_ROWS, X.shape[1]), dtype=X.dtype)
+    product = np.empty((GRID_ROWS, len(V)), dtype=X.dtype)
     for begin, end in itertools.pairwise(bounds):
         if end - begin == GRID_ROWS:
-            np.matmul(vectors, X[begin:end].T, out=result[:, begin:end])
+            np.matmul(X[begin:end], vectors, out=product)
+            result[:, begin:end] = product.T
         elif end > begin:
             places = rows[begin:end] % GRID_ROWS
             padded[places] = X[begin:end]
-            result[:, begin:end] = (vectors @ padded.T)[:, places]
-            padded[places] = 0
+            np.matmul(padded, vectors, out=product)
+            result[:, begin:end] = np.take(product, places, axis=0).T
     return result

@@ -29,9 +29,8 @@ def _draw_span(seed: int, stream: int, rows: NDArray[np.int64]) -> NDArray[np.fl
     """Draw from the first to the last row, and keep those of `rows`."""
     first, last = int(rows[0]), int(rows[-1])
     counter, skip = divmod(first, _WORDS_PER_COUNTER)
-    generator = np.random.Philox(counter=counter, key=_key(seed, stream))
-    raw = generator.random_raw(skip + last - first + 1)[skip:]
-    drawn = (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    generator = np.random.Generator(np.random.Philox(counter=counter, key=_key(seed, stream)))
+    drawn = generator.random(skip + last - first + 1)[skip:]  # one word each, its upper 53 bits
     return drawn if len(drawn) == len(rows) else drawn[rows - first]
 
 

@@ -39,8 +39,9 @@ frame, a quarter of the step that halves the scale."""
 _LARGEST_FIRST_SHARE, _FIRST_ROWS = 64, 1 << 17
 """A 64th of the rows, 2^17 at most, costs a first pass nothing and says more about their order."""
 
-_MOST_WORK = 2 * 10**11
-"""Products of two quadratics that the tests of a step may take: a few seconds of one core."""
+_LEAST_WORK, _WORK_PER_ROW = 2 * 10**11, 10**4
+"""Products of two quadratics that the tests of a step may take: a few seconds of one core, and more
+where there is more to read."""
 
 _SPARE = 1.05
 """A scale accepts a few per cent of rows less than expected now and then."""
@@ -179,7 +180,7 @@ def plan_for_eps(eps: float, dim: int, config: RunConfig, testers: Testers = TES
     plan = replace(
         plan,
         tested_rows=tested,
-        ample_rows=_ample_rows(tested, dim),
+        ample_rows=_ample_rows(tested, dim, 0),
         update_rows=_update_rows(plan, finest),
         final_rows=max(math.ceil(_SPARE * tested / finest), about_candidates),
     )
@@ -225,13 +226,14 @@ def _tested_rows(plan: RunPlan, config: RunConfig, testers: Testers) -> int:
     return max(found)
 
 
-def _ample_rows(tested: int, dim: int) -> int:
-    """So many that quadratics exclude a quarter of what they must, if the work allows it.
+def _ample_rows(tested: int, dim: int, n_rows: int) -> int:
+    """So many that quadratics exclude a sixth of what they must, if the work allows it.
 
     Coarse scales accept the rows for it, and the finer scales need less of them then.
     """
     features = count_monomials(SKETCH_DIRECTIONS if dim > WIDE_DIM else dim, 2)
-    return max(math.ceil(_SPARE * tested), min(16 * tested, _MOST_WORK // features**2))
+    work = _LEAST_WORK + _WORK_PER_ROW * n_rows
+    return max(math.ceil(_SPARE * tested), min(32 * tested, work // features**2))
 
 
 def _update_rows(plan: RunPlan, finest: float) -> int:
@@ -259,6 +261,7 @@ def _deal_out(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
         plan,
         n_rows=n_rows,
         final_rows=final,
+        ample_rows=_ample_rows(plan.tested_rows, plan.dim, n_rows),
         initial_rows=max(plan.initial_rows, min(most, learning // 4)),
     )
     for _ in range(_MOST_DEEPER if auto else 0):
@@ -280,7 +283,10 @@ def _deal_out(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
     return replace(
         plan,
         wedge_eps=_finest_scale(WedgeTester, plan, config, plan.finest_delta / 2),
-        slab_eps=_finest_scale(SlabMassTester, plan, config, plan.eps),
+        # it takes a few rows over eps cubed
+        slab_eps=_finest_scale(
+            SlabMassTester, plan, config, max(plan.eps, (2 / plan.final_rows) ** (1 / 3))
+        ),
     )
 
 

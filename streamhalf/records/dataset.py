@@ -26,7 +26,7 @@ _CANDIDATE_WORDS = {
     "rows_seen": "rows read by the update",
     "rows_accepted": "rows the localisation kept",
     "angle": "angle to the returned halfspace, radians",
-    "error": "error on fresh rows",
+    "error": "error on held-out rows",
     "beta": "bound on the disagreement with any halfspace within eps",
 }
 _TESTER_WORDS = {

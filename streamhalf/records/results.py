@@ -91,7 +91,8 @@ class FitResult(Record, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         said = [f"error {self.error.empirical:.4g}"] if self.error else []
-        said += [f"opt at least {self.opt.lower_empirical:.4g}"] if self.opt else []
+        opt = self.opt
+        said += [f"opt (through: {opt.through}) at least {opt.lower_empirical:.4g}"] if opt else []
         said += [f"{self.rows_needed:,} rows needed"] if self.rows_needed is not None else []
         return (
             f"<FitResult {self.verdict}: {', '.join([*said, f'eps {self.eps:.4g}'])}, {self.data}>"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from streamhalf.data.block import Block
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.uniforms import uniforms_at
@@ -58,9 +61,22 @@ class Localized:
         return LocalizedPartial(0, 0, self.inner.empty(dim))
 
     def map(self, block: Block) -> LocalizedPartial:
-        """Accept, take to the frame, reduce; the accepted rows never leave the task."""
-        along = self.frame.coordinates(block.X)
-        keep = uniforms_at(self.seed, self.stream, block.rows) < self.frame.acceptance(along)
+        """Draw, accept, take to the frame, reduce."""
+        return self.accept(block, uniforms_at(self.seed, self.stream, block.rows))
+
+    def accept(
+        self,
+        block: Block,
+        uniforms: NDArray[np.float64],
+        along: NDArray[np.floating[Any]] | None = None,
+    ) -> LocalizedPartial:
+        """The same with numbers that were drawn, and coordinates along the frame's normal.
+
+        The accepted rows never leave the task.
+        """
+        if along is None:
+            along = self.frame.coordinates(block.X)
+        keep = uniforms < self.frame.acceptance(along)
         kept = block.select(keep)
         local = Block(self.frame.to_frame(kept.X, along[keep]), kept.y, kept.rows)
         return LocalizedPartial(block.n_rows, kept.n_rows, self.inner.map(local))

@@ -1,4 +1,4 @@
-"""For each candidate and each eta: the sums that bound its disagreement with its neighbours."""
+"""For each candidate: the sums that bound its disagreement with its neighbours within eta."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from streamhalf.reductions.base import Summed
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WedgeSumsPartial:
-    """Rows (int64); sums of a (c, e), a t s (c, e, d) and a t² s s^T (c, e, d (d + 1) / 2)."""
+    """Rows (int64); sums of a (c,), a t s (c, d) and a t² s s^T (c, d (d + 1) / 2)."""
 
     n_rows: int
     masses: NDArray[np.float64]
@@ -31,7 +31,7 @@ class WedgeSumsResult:
     """The sums, and the bounds that follow from them on these rows, whatever their law."""
 
     candidates: tuple[Plane, ...]
-    etas: tuple[float, ...]
+    eta: float
     partial: WedgeSumsPartial
 
     @property
@@ -40,7 +40,7 @@ class WedgeSumsResult:
         return self.partial.n_rows
 
     def betas(self) -> NDArray[np.float64]:
-        """Per candidate v and eta: no unit w, |w - v| <= eta, disagrees with v on more (c, e).
+        """Per candidate v: no unit w, |w - v| <= eta, disagrees with v on more (c,).
 
         w = cos(angle) v + sin(angle) u disagrees only where u·s <= -t, and there
         ((1 - t u·s) / (1 + t²))² is at least 1; its mean is at most
@@ -48,19 +48,16 @@ class WedgeSumsResult:
         the point of v's plane that is nearest to the origin.
         """
         if self.n_rows == 0:  # nothing is known
-            return np.ones((len(self.candidates), len(self.etas)))
-        found = [self._of(i) for i in range(len(self.candidates))]
-        betas: NDArray[np.float64] = np.minimum(1.0, found)
-        return betas
+            return np.ones(len(self.candidates))
+        return np.minimum(1.0, [self._of(i) for i in range(len(self.candidates))])
 
-    def _of(self, candidate: int) -> NDArray[np.float64]:
+    def _of(self, candidate: int) -> float:
         sums, v = self.partial, self.candidates[candidate].normal
         projector = np.eye(len(v)) - np.outer(v, v)
         products = projector @ unpack_symmetric(sums.products[candidate], len(v)) @ projector
-        means = np.linalg.norm(sums.means[candidate] @ projector, axis=1)
-        largest = np.linalg.eigvalsh(products)[:, -1]
-        total = sums.masses[candidate] + largest + 2 * means
-        return np.asarray(total / sums.n_rows)
+        mean = float(np.linalg.norm(sums.means[candidate] @ projector))
+        largest = float(np.linalg.eigvalsh(products)[-1])
+        return (float(sums.masses[candidate]) + largest + 2 * mean) / sums.n_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,41 +68,39 @@ class WedgeSums(Summed):
     """
 
     candidates: tuple[Plane, ...]
-    etas: tuple[float, ...]
+    eta: float
 
     name = "wedge-sums"
 
     def empty(self, dim: int) -> WedgeSumsPartial:
         """No rows."""
-        shape = (len(self.candidates), len(self.etas))
+        count = len(self.candidates)
         packed = dim * (dim + 1) // 2
         return WedgeSumsPartial(
-            0, np.zeros(shape), np.zeros((*shape, dim)), np.zeros((*shape, packed))
+            0, np.zeros(count), np.zeros((count, dim)), np.zeros((count, packed))
         )
 
     def map(self, block: Block) -> WedgeSumsPartial:
         """Weigh the rows, candidate by candidate, in pieces that stay in cache."""
-        found = self.empty(block.dim)
-        products = np.zeros((*found.masses.shape, block.dim, block.dim))
+        found, gamma = self.empty(block.dim), math.tan(2 * math.asin(self.eta / 2))
+        products = np.zeros((len(self.candidates), block.dim, block.dim))
         step = max(256, SUB_BATCH_NBYTES // (block.dim * block.X.itemsize))
         for first in range(0, block.n_rows, step):
             X = block.X[first : first + step]
             for i, plane in enumerate(self.candidates):
-                margin = margins(X, plane.normal).astype(np.float64) - plane.threshold
-                for j, eta in enumerate(self.etas):
-                    t = margin / math.tan(2 * math.asin(eta / 2))
-                    root = 1 / (1 + t * t)
-                    found.masses[i, j] += root @ root
-                    # t has the sign that turns x into s
-                    found.means[i, j] += (root * root * t).astype(X.dtype) @ X
-                    weighed = X * (root * t).astype(X.dtype)[:, None]
-                    products[i, j] += weighed.T @ weighed
+                t = (margins(X, plane.normal).astype(np.float64) - plane.threshold) / gamma
+                root = 1 / (1 + t * t)
+                found.masses[i] += root @ root
+                # t has the sign that turns x into s
+                found.means[i] += (root * root * t).astype(X.dtype) @ X
+                weighed = X * (root * t).astype(X.dtype)[:, None]
+                products[i] += weighed.T @ weighed
         return WedgeSumsPartial(block.n_rows, found.masses, found.means, pack_symmetric(products))
 
     def finalize(self, partial: WedgeSumsPartial) -> WedgeSumsResult:
         """Keep the sums; bounds are taken when somebody asks."""
-        return WedgeSumsResult(self.candidates, self.etas, partial)
+        return WedgeSumsResult(self.candidates, self.eta, partial)
 
     def partial_nbytes(self, dim: int) -> int:
-        """One matrix per candidate and eta."""
-        return 8 * len(self.candidates) * len(self.etas) * (dim * (dim + 3) // 2 + 1)
+        """One matrix per candidate."""
+        return 8 * len(self.candidates) * (dim * (dim + 3) // 2 + 1) + 8

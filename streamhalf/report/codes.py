@@ -9,7 +9,6 @@ from streamhalf import records
 from streamhalf.config import LARGEST_EPS
 from streamhalf.kernels.monomials import monomial_name
 from streamhalf.names import plural
-from streamhalf.testers import WORDS
 
 ABSENT = "–"
 """Stands where the document has no number."""
@@ -38,6 +37,12 @@ def degrees(angle: float) -> str:
 def count(value: int | None) -> str:
     """A whole number with separators."""
     return ABSENT if value is None else f"{value:,}"
+
+
+def constant(value: float) -> str:
+    """A constant with one decimal, never below what it is."""
+    up = 10 * value - 1e-9
+    return f"{math.ceil(up) / 10:g}" if math.isfinite(up) else ABSENT
 
 
 def human_count(value: float) -> str:
@@ -78,24 +83,6 @@ def named(features: Sequence[str]) -> str:
     if len(names) > _MOST_FEATURES_NAMED:
         names[_MOST_FEATURES_NAMED - 1 :] = [f"{len(names) - _MOST_FEATURES_NAMED + 1} more"]
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
-def question(tester: str) -> str:
-    """What a tester asks."""
-    return WORDS[tester].asks if tester in WORDS else ""
-
-
-def failure_words(tester: str) -> str:
-    """What it means when a tester fails, and what to do; of a guest among testers, that it did."""
-    if tester not in WORDS:
-        return f"Tester “{tester}” speaks against these rows."
-    return f"{WORDS[tester].failure} {WORDS[tester].remedy}"
-
-
-def outcome_words(outcome: records.Outcome, n: int | None = None) -> str:
-    """An outcome, or how often; of a tester that had no say, that it is an extra."""
-    word = "extra, not judged" if outcome is records.Outcome.NOT_JUDGED else str(outcome)
-    return word if n is None else f"{n} {word}"
 
 
 def evidence_name(evidence: records.Evidence) -> str:
@@ -144,29 +131,6 @@ def _slab_name(low: float | None, high: float | None) -> str:
     return f"slab {number(low)} <= v·x < {number(high)}"
 
 
-def remark_words(judgement: records.Judgement) -> str:
-    """What there is to say about a judgement; empty where there is nothing."""
-    said = []
-    if judgement.candidate is not None:
-        eta = "" if judgement.scale is None else f", eta {number(judgement.scale)}"
-        said.append(f"candidate {judgement.candidate}{eta}")
-    if judgement.outcome is records.Outcome.NOT_JUDGED:
-        needed = judgement.rows_needed
-        said.append(
-            {
-                records.Role.EXTRA: "an extra test"
-                + (f"; it would need {count(needed)} rows" if needed else ""),
-                records.Role.REFINEMENT: "refinement below the tested scale",
-                records.Role.ADVISORY: "rows are not exchangeable between stretches of rows",
-                records.Role.FALLBACK: "rows are not exchangeable between stretches of rows: "
-                "sampling rows",
-            }.get(judgement.role, "")
-        )
-    if judgement.directions is not None:
-        said.append(f"sketched on {judgement.directions} directions")
-    return " · ".join(filter(None, said))
-
-
 def stop_words(stop: records.Stop) -> str:
     """Why the search ended."""
     at = "" if stop.delta is None else f" at delta {number(stop.delta)}"
@@ -208,8 +172,9 @@ def notice_words(notice: records.Notice) -> str:
             return f"{array}: labels are 0/1; 0 is read as -1"
         case records.ReuseSuffices(rows, eps):
             return (
-                "with `--rows reuse` (in Python rows='reuse'), which lets every pass use all rows, "
-                f"these {plural(rows, 'row')} can judge eps = {number(eps)}"
+                "with `--rows reuse` (in Python rows='reuse') these "
+                f"{plural(rows, 'row')} can judge eps = {number(eps)}: passes that learn then "
+                "share their rows, those that decide stay apart"
             )
         case records.OneClass(label):
             return (
@@ -232,15 +197,13 @@ def notice_words(notice: records.Notice) -> str:
                 "rows to come"
             )
         case records.EpsNotReached(asked, reached, noise):
-            found = "" if reached is None else f" (eps = {number(reached)} was)"
+            said = f"the eps that was asked for, {number(asked)}, was not reached"
+            if reached is None:
+                return f"{said}: no scale could be tested"
             why = ": label noise is larger than that scale, and more rows would not help"
-            return (
-                f"eps = {number(asked)} was asked for and not reached{found}{why if noise else ''}"
-            )
+            return f"{said} ({number(reached)} was){why if noise else ''}"
         case records.Unverified():
-            return (
-                "too few rows for any tester: the Chow direction of all rows, without a guarantee"
-            )
+            return "too few rows for any tester: the Chow direction of all rows, without a promise"
         case records.ErrorsCluster(segments, factor):
             return (
                 "errors come in clusters: their share varies between stretches of rows "
@@ -273,10 +236,22 @@ def notice_of(result: records.FitResult, kind: str) -> records.Notice | None:
     return next((one for one in result.notices if type(one).__name__ == kind), None)
 
 
+def row_notices(result: records.FitResult | records.CertifyResult) -> list[records.Notice]:
+    """What was noticed about the rows, which goes with every verdict."""
+    kinds = records.RowsInOrder | records.ErrorsCluster | records.RepeatedRows
+    return [one for one in result.notices if isinstance(one, kinds)]
+
+
 def other_notices(notices: Sequence[records.Notice]) -> tuple[str, ...]:
     """Notices that no sentence about the verdict says."""
-    said_elsewhere = records.ReuseSuffices | records.OneClass | records.ErrorsDisagree
-    return tuple(notice_words(one) for one in notices if not isinstance(one, said_elsewhere))
+    said = records.ReuseSuffices | records.OneClass | records.ErrorsDisagree | records.EpsNotReached
+    return tuple(notice_words(one) for one in notices if not isinstance(one, said))
+
+
+def passed_tests(result: records.FitResult) -> bool:
+    """Whether the tests vouch: the run is accepted, or lacks a certificate alone."""
+    lacks_ratio = notice_of(result, "RatioNotReached") is not None
+    return result.verdict is records.Verdict.ACCEPTED or lacks_ratio
 
 
 def can_ask_for_less(result: records.FitResult) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from streamhalf.names import plural
-from streamhalf.report import codes, rejections
+from streamhalf.report import codes, judgements, rejections
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -28,7 +28,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     # templates write values with whatever these modules write them with
-    environment.filters |= {**vars(codes), **vars(rejections)}
+    environment.filters |= {**vars(codes), **vars(judgements), **vars(rejections)}
     environment.filters |= {"plural": plural, "with_code": _with_code}
     environment.globals["COIN"] = codes.COIN
     return environment

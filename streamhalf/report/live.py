@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from streamhalf import events
 from streamhalf.errors import DataError
 from streamhalf.records import Judgement, Notice, Record, Verdict, from_json, replace, to_json
+from streamhalf.report.judgements import deciding
 from streamhalf.report.tables import by_tester
 
 TOPIC = "streamhalf"
@@ -71,10 +72,12 @@ class TesterView:
 
 
 def tester_views(judgements: Iterable[Judgement]) -> dict[str, TesterView]:
-    """What became of every tester, by its name."""
+    """What became of every tester, by its name; early warnings until something else is said."""
+    found = by_tester(judgements)
+    counted = {name: deciding(own) for name, own in found.items()}
     return {
-        name: TesterView(max(own, key=lambda one: one.severity), len(own))
-        for name, own in by_tester(judgements).items()
+        name: TesterView(max(own, key=lambda one: (one.has_say, one.severity)), len(own))
+        for name, own in counted.items()
     }
 
 

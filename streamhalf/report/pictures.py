@@ -127,7 +127,7 @@ def path_figure(
     if tolerance is not None and drawable(tolerance):
         limits += (Rule(1 + tolerance, "limit"), Rule(1 - tolerance, "limit", below=True))
     pictures = (
-        _path_plot("Errors on fresh rows", "%", errors, chosen),
+        _path_plot("Errors on held-out rows", "%", errors, chosen),
         # one feature leaves no room to turn
         _path_plot("Angle to the returned halfspace", "°", angles, chosen) if any(angles) else None,
         _scale_plot(candidates),

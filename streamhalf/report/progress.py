@@ -14,7 +14,7 @@ from rich.text import Text
 
 from streamhalf import events
 from streamhalf.names import plural
-from streamhalf.records import Judgement, PassRecord, to_json, worst_of
+from streamhalf.records import Judgement, PassRecord, Role, replace, to_json, worst_of
 from streamhalf.report.codes import human_count, notice_words, pass_words
 
 
@@ -107,7 +107,9 @@ class _Bars(_Lines):
         name = judgement.pass_name
         own = self._judged.setdefault(name, [])
         own.append(judgement)
-        if name in self._tasks and (worst := worst_of(own)) is not None:
+        # an early warning is all that there is of a pass that learns
+        told = (replace(one, role=Role.REQUIRED) if one.role is Role.EARLY else one for one in own)
+        if name in self._tasks and (worst := worst_of(told)) is not None:
             words = f"{worst.tester} at {worst.share:.0%} of its limit"
             self._progress.update(self._tasks[name], margin=words)
 

@@ -15,13 +15,14 @@ from streamhalf.records import (
     Moment,
     MomentTestResult,
     Outcome,
-    Stage,
+    Role,
 )
+from streamhalf.report.judgements import is_localized
 from streamhalf.testers.acceptance import AcceptanceTester
 from streamhalf.testers.moments import MomentTester
 
 MOMENTS, _EXTRA = "largest moment", "quadratics"
-"""The tester that names moments of features, and the one that no guarantee rests on."""
+"""The tester that names moments of features, and the one that is the last to name a cause."""
 
 _LEAST_RELATIVE_VARIANCE = 1e-9
 """Below this share of its mean square a feature's variance is rounding: it is constant."""
@@ -65,9 +66,28 @@ class Shape(enum.Enum):
 
 
 def leading_rejection(judgements: Sequence[Judgement]) -> Judgement | None:
-    """The strongest rejection by a tester that the guarantee rests on, else by an extra one."""
-    rejected = [one for one in judgements if one.outcome is Outcome.REJECTED]
-    return max(rejected, key=lambda one: (one.tester != _EXTRA, one.severity), default=None)
+    """The rejection to show: one that counts, and names the cause best."""
+    return _leading(one for one in judgements if one.has_say)
+
+
+def leading_warning(judgements: Sequence[Judgement]) -> Judgement | None:
+    """The strongest rejection by an early test, which does not count."""
+    return _leading(one for one in judgements if one.role is Role.EARLY)
+
+
+def _leading(judgements: Iterable[Judgement]) -> Judgement | None:
+    """The strongest, moments of all rows before all others, and quadratics last."""
+    rejected = (one for one in judgements if one.outcome is Outcome.REJECTED)
+    return max(
+        rejected,
+        key=lambda one: (_is_of_all_rows(one), one.tester != _EXTRA, one.severity),
+        default=None,
+    )
+
+
+def _is_of_all_rows(judgement: Judgement) -> bool:
+    """Whether it is of moments of the features themselves: what is off there is off everywhere."""
+    return judgement.tester in MomentTester.words and not is_localized(judgement)
 
 
 def is_told_by_one(judgement: Judgement) -> bool:
@@ -83,12 +103,14 @@ def advise(result: FitResult | MomentTestResult) -> Advice | None:
         return None
     tester = leading.tester
     of_moments = tester in MomentTester.words
-    if leading.stage is Stage.UPDATE and (of_moments or tester == AcceptanceTester.name):
+    if is_localized(leading) and (of_moments or tester == AcceptanceTester.name):
         return Advice(Remedy.LOOK_AT_SMALL_MARGINS, tester)
     if not of_moments:
         return Advice(Remedy.AS_TESTER_SAYS, tester)
-    rejected = (one for one in result.testers if one.outcome is Outcome.REJECTED)
-    telling = next((one for one in rejected if one.tester == MOMENTS), leading)
+    rejected = (one for one in result.testers if one.has_say and one.outcome is Outcome.REJECTED)
+    telling = next(
+        (one for one in rejected if one.tester == MOMENTS and _is_of_all_rows(one)), leading
+    )
     measured = result.measurements if isinstance(result, FitResult) else None
     shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
     if constant := _names(j for j, shape in shapes.items() if shape is Shape.CONSTANT):

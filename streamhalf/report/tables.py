@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -13,10 +14,11 @@ from streamhalf.records import (
     Judgement,
     Outcome,
     PassRecord,
+    Role,
     Verdict,
     worst_of,
 )
-from streamhalf.report import codes, words
+from streamhalf.report import codes, judgements, words
 from streamhalf.report.codes import ABSENT
 from streamhalf.report.words import TAU
 
@@ -56,7 +58,7 @@ class Table:
 _JUDGEMENT: Cells = {
     "tester": lambda one: one.tester,
     "pass": lambda one: one.pass_name,
-    "outcome": lambda one: codes.outcome_words(one.outcome),
+    "outcome": lambda one: judgements.outcome_words(one),
     "statistic": lambda one: codes.number(one.statistic),
     "limit": lambda one: codes.number(one.limit),
     "chance alone": lambda one: codes.number(one.null_quantile),
@@ -64,7 +66,7 @@ _JUDGEMENT: Cells = {
     "rows seen": lambda one: codes.count(one.n_rows),
     "rows needed": lambda one: codes.count(one.rows_needed),
     "worst": lambda one: codes.evidence_name(one.evidence[0]) if one.evidence else ABSENT,
-    "remark": lambda one: codes.remark_words(one) or ABSENT,
+    "remark": lambda one: judgements.remark_words(one) or ABSENT,
 }
 _EVIDENCE: Cells = {
     "quantity": codes.evidence_name,
@@ -72,6 +74,12 @@ _EVIDENCE: Cells = {
     "expected": lambda one: codes.number(one.expected),
     "deviation": lambda one: codes.number(one.deviation),
     "limit": lambda one: codes.number(one.limit),
+}
+_PROMISE: Cells = {
+    "scale delta": lambda one: codes.number(one.delta),
+    "eps": lambda one: codes.number(one.eps),
+    "quadratics off by less than": lambda one: codes.number(one.deviation),
+    "constant C": lambda one: ABSENT if one.constant is None else codes.constant(one.constant),
 }
 _PASS: Cells = {
     "pass": lambda one: one.name,
@@ -82,49 +90,54 @@ _PASS: Cells = {
 }
 
 
-def judgement_table(caption: str, judgements: Iterable[Judgement], *labels: str) -> Table:
+def judgement_table(caption: str, judged: Iterable[Judgement], *labels: str) -> Table:
     """What is asked for of every judgement."""
     cells = {label: _JUDGEMENT[label] for label in labels}
     words = ("outcome", "worst", "remark")
-    return Table.of(caption, cells, judgements, words=words, names=("tester", "pass"))
+    return Table.of(caption, cells, judged, words=words, names=("tester", "pass"))
 
 
 def lacking_table(result: FitResult) -> Table:
     """The testers that left an inconclusive run without an answer."""
     asked = result.testers if result.verdict is Verdict.INCONCLUSIVE else ()
-    lacking = [one for one in asked if one.outcome is Outcome.INCONCLUSIVE]
+    lacking = [
+        one
+        for one in asked
+        if (one.has_say and one.outcome is Outcome.INCONCLUSIVE)
+        or (one.role is Role.REFINEMENT and one.rows_needed is not None)
+    ]
     labels = ("tester", "rows seen", "rows needed")
     return judgement_table("Testers that could not tell", lacking, *labels)
 
 
-def tester_summary(judgements: tuple[Judgement, ...]) -> Table:
-    """One row for each tester: how often which outcome, and its worst word."""
-    rows = tuple(_summary_row(name, own) for name, own in by_tester(judgements).items())
+def tester_summary(judged: tuple[Judgement, ...]) -> Table:
+    """One row for each tester: how often which outcome, and its worst word; no early warnings."""
+    found = by_tester(judgements.deciding(judged))
+    rows = tuple(_summary_row(name, own) for name, own in found.items())
     labels = ("tester", "outcomes", "worst", "limit", "in pass")
     return Table("Testers", labels, rows, words=("tester", "outcomes"), names=("in pass",))
 
 
-def tester_details(judgements: tuple[Judgement, ...]) -> tuple[Table, ...]:
+def tester_details(judged: tuple[Judgement, ...]) -> tuple[Table, ...]:
     """Every judgement, one table for each tester."""
     labels = ("pass", "outcome", "statistic", "limit", "chance alone", "rows", "worst", "remark")
     found = []
-    for name, own in by_tester(judgements).items():
-        caption = f"{name}: {plural(len(own), 'judgement')}. {codes.question(name)}".strip()
+    for name, own in by_tester(judged).items():
+        caption = f"{name}: {plural(len(own), 'judgement')}. {judgements.question(name)}".strip()
         found.append(judgement_table(caption, own, *labels))
     return tuple(found)
 
 
-def by_tester(judgements: Iterable[Judgement]) -> dict[str, list[Judgement]]:
+def by_tester(judged: Iterable[Judgement]) -> dict[str, list[Judgement]]:
     """The judgements of each tester, by its name."""
     found: dict[str, list[Judgement]] = {}
-    for one in judgements:
+    for one in judged:
         found.setdefault(one.tester, []).append(one)
     return found
 
 
 def _summary_row(name: str, own: list[Judgement]) -> tuple[str, ...]:
-    counts = {outcome: sum(one.outcome is outcome for one in own) for outcome in Outcome}
-    words = ", ".join(codes.outcome_words(outcome, n) for outcome, n in counts.items() if n)
+    words = judgements.outcome_counts(own)
     if (found := worst_of(own)) is None:
         return (name, words, ABSENT, ABSENT, ABSENT)
     return (name, words, codes.number(found.statistic), codes.number(found.limit), found.pass_name)
@@ -145,6 +158,22 @@ def pass_table(passes: tuple[PassRecord, ...]) -> Table:
     time = codes.seconds(sum(one.seconds for one in passes))
     return replace(
         table, rows=(*table.rows, ("all", codes.count(read), ABSENT, codes.nbytes(size), time))
+    )
+
+
+def promise_table(result: FitResult) -> Table:
+    """Which constant the tests support at which scale, and what that comes to."""
+    table = Table.of("Which constant at which scale", _PROMISE, result.promises)
+    error = result.error.empirical if result.error else math.nan
+    bounds = (
+        math.nan if one.constant is None else one.constant * error + one.eps
+        for one in result.promises
+    )
+    rows = zip(table.rows, map(codes.percent, bounds), strict=True)
+    return replace(
+        table,
+        labels=(*table.labels, "C · held-out error + eps"),
+        rows=tuple((*row, bound) for row, bound in rows),
     )
 
 
@@ -169,6 +198,10 @@ def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
     versions = result.versions
     yield "seed", seed_words(result)
     yield f"tau, {TAU}", codes.number(result.tau)
+    shares = {"the upper bound": result.error, "L of the source": result.opt}
+    for name, bound in shares.items():
+        if bound is not None and bound.tau is not None:
+            yield f"of it for {name}", codes.number(bound.tau)
     yield "streamhalf", versions.streamhalf
     yield "Python", versions.python
     yield "NumPy, Dask, Zarr", f"{versions.numpy}, {versions.dask}, {versions.zarr}"
@@ -184,11 +217,13 @@ def seed_words(result: FitResult | CertifyResult) -> str:
 
 def _fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
     yield "eps, accuracy judged", codes.number(result.eps)
-    yield "how passes shared the rows", result.split
+    if codes.passed_tests(result) and result.constant is not None:
+        yield "constant C in C opt + eps", codes.constant(result.constant)
+    yield "how passes that learn shared their rows", result.split
     yield "whitened", "yes" if result.position.whitened else "no"
     if result.chosen is not None:
         yield "returned candidate", str(result.chosen)
     if result.error is not None:
-        yield "error on fresh rows", codes.percent(result.error.empirical)
+        yield "error on held-out rows", codes.percent(result.error.empirical)
         yield "its upper bound", codes.percent(result.error.upper)
-        yield "fresh rows", codes.count(result.error.n_rows)
+        yield "held-out rows", codes.count(result.error.n_rows)

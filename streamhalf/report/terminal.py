@@ -15,17 +15,17 @@ from streamhalf import records
 from streamhalf.data.inspection import StoreReport
 from streamhalf.names import plural
 from streamhalf.report import tables, words
-from streamhalf.report.codes import count, notice_words
+from streamhalf.report.codes import ABSENT, count, nbytes, notice_words
 from streamhalf.report.rejections import leading_rejection
 from streamhalf.report.tables import Cells, Table
 
-_SPARE = "spare: for updates that repeat, else unread"
+_SPARE = "spare: for updates that repeat"
 
 _STYLES = {
     r"(?i)(\d+ )?(passed|accepted)": "green",
     r"(?i)(\d+ )?rejected": "bold red",
     r"(?i)(\d+ )?inconclusive": "yellow",
-    r"(\d+ )?extra, not judged": "dim",
+    r"(\d+ )?((extra, )?not judged|noticed|began anew)": "dim",
     "yes": "green",
     "NO": "bold red",
 }
@@ -47,8 +47,7 @@ def show_test(console: Console, result: records.MomentTestResult) -> None:
     _show_verdict(console, words.moment_sentence(result), result.verdict)
     labels = ("tester", "outcome", "statistic", "limit", "chance alone", "rows", "remark")
     judged = [
-        records.replace(one, limit=math.nan) if one.outcome is records.Outcome.NOT_JUDGED else one
-        for one in result.testers
+        one if one.has_say else records.replace(one, limit=math.nan) for one in result.testers
     ]
     _show_table(console, tables.judgement_table("Testers", judged, *labels))
     for judgement in result.testers:
@@ -88,23 +87,21 @@ def show_verification(console: Console, result: records.VerifyResult) -> None:
 
 
 def show_plan(console: Console, record: records.PlanRecord) -> None:
-    """Rows, eps, passes, bytes and memory."""
-    console.print(words.plan_sentence(record), highlight=False, soft_wrap=True)
-    rows = tuple((name, count(n), f"{nbytes / 1e6:,.1f}") for name, n, nbytes in _budgets(record))
-    _show_table(console, Table("Passes", ("pass", "rows", "MB"), rows, words=("pass",)))
-    console.print(words.plan_details(record), highlight=False, soft_wrap=True)
+    """Rows, eps, what it would support, passes, bytes and memory."""
+    console.print(words.plan_sentence(record), highlight=False)
+    rows = tuple(_budgets(record))
+    _show_table(console, Table("Passes", ("pass", "rows used", "read"), rows, words=("pass",)))
+    console.print(words.plan_details(record), highlight=False)
 
 
-def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, int, float]]:
-    """What the passes read, what is kept for repeated updates, and all: the rows add up."""
-    yield from ((one.name, one.rows, one.nbytes) for one in record.passes)
-    rows, nbytes = sum(one.rows for one in record.passes), float(record.nbytes)
+def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, str, str]]:
+    """What the passes use and read, and all: with what is kept to repeat updates, rows add up."""
+    yield from ((one.name, count(one.rows), nbytes(one.nbytes)) for one in record.passes)
+    rows = sum(one.rows for one in record.passes)
     planned = record.rows if record.conclusive else record.rows_needed
-    if rows < planned:  # not where every pass takes all rows
-        per_row = nbytes / max(1, rows)
-        yield _SPARE, planned - rows, (planned - rows) * per_row
-        rows, nbytes = planned, planned * per_row
-    yield "all", rows, nbytes
+    if rows < planned:  # not where passes share their rows
+        yield _SPARE, count(planned - rows), ABSENT
+    yield "all", count(max(rows, planned)), nbytes(record.nbytes)
 
 
 def show_store(console: Console, report: StoreReport) -> None:

@@ -44,16 +44,16 @@ def quadratics_quantile(n_rows: int, dim: int, tau: float) -> float:
     """Null quantile of the operator norm of mean H H^T - I, H of degree <= 2.
 
     2.7 sqrt(p/n) is the edge seen for p polynomials; 14 is the variance of he_2(x)^2, the most
-    volatile direction. With few rows or a small tau a single row decides, the longest of n: |H|²
-    depends on |x|² alone. Calibrated by simulation for d = 1 to 40 and 1 row upwards.
+    volatile direction, which must exceed the edge by itself to add to it: squares add up. With few
+    rows or a small tau a single row decides, the longest of n: |H|² depends on |x|² alone.
+    Calibrated by simulation for d = 1 to 40 and 1 row upwards.
     """
     n = max(1, n_rows)
     p = count_monomials(dim, 2)
-    z = upper_normal_quantile(tau)
-    bulk = 1.1 * (2.7 * math.sqrt(p / n) + z * math.sqrt(14 / n))
+    z = upper_normal_quantile(tau / 2)
     square = float(chdtri(dim, tau / n))
     longest = 1 + square + (square**2 - 2 * square + dim) / 2
-    return math.hypot(bulk, 1.1 * longest / n)
+    return math.hypot(1.2 * 2.8 * math.sqrt(p / n), 1.2 * z * math.sqrt(14 / n), 1.1 * longest / n)
 
 
 def expected_quadratics(n_rows: int, dim: int) -> float:

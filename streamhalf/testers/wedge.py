@@ -17,7 +17,7 @@ from scipy.special import erfcx
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.records import Evidence, Judgement, Stage, WedgeShare
-from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.wedge_sums import WedgeSums, WedgeSumsResult
 from streamhalf.testers.base import (
@@ -32,8 +32,8 @@ from streamhalf.testers.base import (
 WEDGE_LIMIT = 2.5
 """Of beta(eta) / eta, which is at most 1.26 for many rows of N(0, I)."""
 
-_AMPLE = 4
-"""So many times the rows that are plenty, (100 + 10 d) / eps, are looked at."""
+_AMPLE = 2
+"""So many times the rows that are plenty, (100 + 10 d) / eta, are looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,13 +89,17 @@ class WedgeTester:
         doubled = (self.eps * 2**k for k in itertools.count())
         return tuple(itertools.takewhile(lambda eta: eta < 0.5, doubled))
 
-    def needs(self) -> Reduction[Any, Any]:
-        """Sums over all rows, or over single rows drawn at random where that is enough."""
-        sums = WedgeSums(self.candidates, self.etas)
-        enough = _AMPLE * (100 + 10 * self.dim) / self.eps
-        if enough >= self.n_rows:
-            return sums
-        return Sampled(sums, 0.0, enough / self.n_rows, self.seed, Stream.WEDGE_SAMPLE)
+    def needs(self) -> Bundle:
+        """Sums at each scale, over single rows drawn at random where not all are needed."""
+        return Bundle(tuple(self._sums(eta) for eta in self.etas))
+
+    def _sums(self, eta: float) -> Reduction[Any, Any]:
+        sums, share = WedgeSums(self.candidates, eta), self.sample_rows(eta) / self.n_rows
+        return sums if share >= 1 else Sampled(sums, 0.0, share, self.seed, Stream.WEDGE_SAMPLE)
+
+    def sample_rows(self, eta: float) -> int:
+        """Rows that are looked at for a scale."""
+        return min(self.n_rows, math.ceil(_AMPLE * (100 + 10 * self.dim) / eta))
 
     def quantile(self, n_rows: int, eta: float) -> float:
         """Null quantile of beta(eta) / eta, a union bound over the scales.
@@ -117,21 +121,22 @@ class WedgeTester:
         """Rows that make the finest scale conclusive; all coarser ones follow."""
         return rows_until(lambda n: self.quantile(n, self.eps), WEDGE_LIMIT)
 
-    def betas(self, result: WedgeSumsResult) -> tuple[float, ...]:
+    def betas(self, result: tuple[WedgeSumsResult, ...]) -> tuple[float, ...]:
         """The bound at eps on the rows looked at, candidate by candidate."""
-        return tuple(result.betas()[:, 0].tolist())
+        return tuple(result[0].betas().tolist())
 
-    def judge(self, result: WedgeSumsResult, *, n_seen: int) -> tuple[Judgement, ...]:
+    def judge(self, result: tuple[WedgeSumsResult, ...], *, n_seen: int) -> tuple[Judgement, ...]:
         """Judge every candidate by its worst scale."""
+        betas = [one.betas().tolist() for one in result]
         return tuple(
             max(
                 (
-                    self._judge_scale(beta, eta, result.n_rows, self.first + i)
-                    for beta, eta in zip(betas, self.etas, strict=True)
+                    self._judge_scale(found[i], one.eta, one.n_rows, self.first + i)
+                    for found, one in zip(betas, result, strict=True)
                 ),
                 key=lambda one: one.severity,
             )
-            for i, betas in enumerate(result.betas().tolist())
+            for i in range(len(self.candidates))
         )
 
     def _judge_scale(self, beta: float, eta: float, n_rows: int, candidate: int) -> Judgement:

@@ -68,7 +68,9 @@ class Script:
 
     def conclude(self, update: LocalizedUpdate) -> UpdateOutcome:
         step = self.share * update.frame.delta
-        return UpdateOutcome(self.judgements, update.frame.plane, step, self.overlap, 1, 10**9)
+        return UpdateOutcome(
+            self.judgements, update.frame.plane, step, self.overlap, self.strength, 1, 10**9
+        )
 
 
 @pytest.fixture

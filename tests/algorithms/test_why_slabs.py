@@ -18,7 +18,7 @@ from streamhalf.records import FitResult, Outcome, Verdict, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec
 
 EPS = 0.05
-SLAB_TESTERS = ("slab mass", "slab covariance")
+SLAB_TESTERS = ("slab mass", "slab covariance", "wedge")
 BEYOND_MOMENTS = (*SLAB_TESTERS, "acceptance")
 
 

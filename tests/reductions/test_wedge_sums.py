@@ -13,9 +13,9 @@ from streamhalf.reductions import WedgeSums
 
 
 def betas_of(X: np.ndarray, plane: Plane, *etas: float) -> np.ndarray:
-    reduction = WedgeSums((plane,), etas)
     block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X)))
-    return reduction.finalize(reduction.map(block)).betas()
+    sums = [WedgeSums((plane,), eta) for eta in etas]
+    return np.array([one.finalize(one.map(block)).betas() for one in sums]).T
 
 
 def as_written(X: np.ndarray, plane: Plane, eta: float) -> float:

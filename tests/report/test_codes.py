@@ -13,7 +13,8 @@ from streamhalf.records import (
     SegmentMean,
     SegmentQuantity,
 )
-from streamhalf.report.codes import evidence_name, notice_words, remark_words
+from streamhalf.report.codes import evidence_name, notice_words
+from streamhalf.report.judgements import remark_words
 
 
 @pytest.mark.parametrize(

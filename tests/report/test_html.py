@@ -16,13 +16,15 @@ import streamhalf
 from streamhalf import CertifyResult, FitResult, Verdict, api
 from streamhalf.cli import main
 from streamhalf.documents import read_result, write_json
-from streamhalf.records import Advice, AdviceCode, AngleRecord, Outcome, replace, to_json
-from streamhalf.report.codes import evidence_name, notice_words, outcome_words
+from streamhalf.records import Advice, AdviceCode, AngleRecord, Outcome, Role, replace, to_json
+from streamhalf.report.codes import evidence_name, notice_words
 from streamhalf.report.figures import Plot, Rule
 from streamhalf.report.html import render_report
+from streamhalf.report.judgements import outcome_words
 from streamhalf.report.pictures import profile_figure
+from streamhalf.report.rejections import leading_rejection
 from streamhalf.report.svg import Axis, ticks
-from tests.report.conftest import DIM, ROWS, Results
+from tests.report.conftest import DIM, ROWS, Results, without_say
 from tests.report.pages import Page, value
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&lt;"
@@ -103,11 +105,15 @@ def test_accepted__says_what_it_found(results: Results, pages: dict[str, Page]) 
     assert result.error
     assert result.certificate
     assert f"{100 * result.certificate.error:.3f}%" in headline(page)
-    assert f"On rows it never saw it is wrong on {100 * result.error.empirical:.3f}%" in page.text
+    said = f"the halfspace is wrong on {100 * result.error.empirical:.3f}%"
+    assert f"On {result.error.n_rows:,} rows it never saw, drawn at random from all, {said}" in (
+        page.text
+    )
     assert f"{100 * result.certificate.opt.lower_empirical:.3f}%" in headline(page)
     assert "✓Accepted" in page.text
     assert sections(page) == [
         "interval",
+        "promise",
         "path",
         "slabs",
         "slices",
@@ -124,12 +130,13 @@ def test_rejected__shows_the_evidence_first(results: Results, pages: dict[str, P
     page = pages["rejected"]
     assert sections(page)[0] == "evidence"
     assert "whiten=True" in page.text
-    judgement = next(one for one in results.rejected.testers if one.outcome is Outcome.REJECTED)
+    judgement = leading_rejection(results.rejected.testers)
+    assert judgement is not None
     rows = page.body(f"Evidence of tester {judgement.tester}")
     assert [row[0] for row in rows] == [evidence_name(one) for one in judgement.evidence]
     for row, one in zip(rows, judgement.evidence, strict=True):
         near(row[1:], (one.observed, one.expected, one.deviation, one.limit))
-    assert "comes without a guarantee" in page.text
+    assert "comes without a promise" in page.text
 
 
 def test_inconclusive__says_how_many_rows(results: Results, pages: dict[str, Page]) -> None:
@@ -172,6 +179,21 @@ def test_certificate__numbers(results: Results, pages: dict[str, Page], name: st
     assert column(page, "Lower bound by angle", 3) == [one.family for one in found.profile]
     shown = [row for row in page.body("Weights") if row[0] != "offset"]
     near([row[1] for row in shown], result.halfspace.normal)
+
+
+def test_promises__numbers(results: Results, pages: dict[str, Page]) -> None:
+    result, page = results.accepted, pages["accepted"]
+    assert result.error is not None
+    assert result.constant is not None
+    rows = page.body("Which constant at which scale")
+    assert rows
+    for row, one in zip(rows, result.promises, strict=True):
+        assert one.constant is not None
+        near(row[:3], (one.delta, one.eps, one.deviation))
+        assert 0 <= value(row[3]) - one.constant < 0.1 + 1e-9  # rounded up
+        near([row[4]], [one.constant * result.error.empirical + one.eps])
+    assert "Which constant" not in render_report(results.rejected)
+    assert "Which constant" not in render_report(replace(result, constant=None))
 
 
 def test_candidates__numbers(results: Results, pages: dict[str, Page]) -> None:
@@ -223,24 +245,22 @@ def test_testers__summary_and_every_judgement(results: Results, pages: dict[str,
     for name, outcomes, worst, limit, pass_name in page.body("Testers"):
         own = [one for one in testers if one.tester == name]
         rows = next(page.body(key) for key in page.tables if key.startswith(f"{name}: "))
-        words = [[one.pass_name, outcome_words(one.outcome)] for one in own]
+        words = [[one.pass_name, outcome_words(one)] for one in own]
         assert [row[:2] for row in rows] == words
         near([row[2] for row in rows], [one.statistic for one in own])
         near([row[3] for row in rows], [one.limit for one in own])
         near([row[4] for row in rows], [one.null_quantile for one in own])
         near([row[5] for row in rows], [one.n_rows for one in own])
-        assert sum(int(number) for number in re.findall(r"\d+", outcomes)) == len(own)
-        judged = [one for one in own if one.outcome is not Outcome.NOT_JUDGED]
+        counted = [one for one in own if one.role is not Role.EARLY]
+        assert sum(int(number) for number in re.findall(r"\d+", outcomes)) == len(counted)
+        judged = [one for one in own if one.has_say]
         shown = [f"{one.statistic:.4g} {one.limit:.4g} {one.pass_name}" for one in judged]
         assert f"{worst} {limit} {pass_name}" in (shown or ["– – –"])
 
 
 def test_evidence__lines_are_named_only_if_they_can_be_told_apart(results: Results) -> None:
-    (rejection,) = (
-        one
-        for one in results.rejected.testers
-        if one.tester == "largest moment" and one.outcome is Outcome.REJECTED
-    )
+    rejection = leading_rejection(results.rejected.testers)
+    assert rejection is not None
     together = replace(rejection, null_quantile=1.001 * rejection.limit)
     apart = replace(rejection, null_quantile=0.5 * rejection.statistic)
     for judgement, dotted in ((together, False), (apart, True)):
@@ -306,7 +326,7 @@ def test_text__of_the_document_is_escaped(results: Results, tmp_path: Path, name
 
 def test_parts__that_are_absent_are_left_out(results: Results) -> None:
     accepted = results.accepted
-    bare = replace(accepted, certificate=None, measurements=None, candidates=())
+    bare = replace(accepted, certificate=None, measurements=None, candidates=(), promises=())
     assert sections(Page(render_report(bare))) == ["halfspace", "testers", "passes", "facts"]
     empty = replace(bare, halfspace=None, error=None, testers=(), passes=())
     page = Page(render_report(empty))
@@ -481,11 +501,15 @@ def test_inconclusive__the_bar_names_its_rows_once(results: Results) -> None:
 
 
 def test_accepted_without_bound__says_nothing_twice(results: Results) -> None:
-    result = replace(results.accepted, certificate=None, opt=None, ratio=None)
+    testers = tuple(without_say(one) for one in results.accepted.testers)
+    result = replace(results.accepted, certificate=None, opt=None, ratio=None, testers=testers)
     page = Page(render_report(result))
     assert result.error is not None
     assert page.all("header")[0].text.count(f"{100 * result.error.empirical:.3f}%") == 1
-    assert "“Extra, not judged” marks a test that the guarantee does not rest on" in page.text
+    extra = next(one for one in result.testers if one.role is Role.EXTRA)
+    doubtful = replace(result, testers=(replace(extra, outcome=Outcome.INCONCLUSIVE),))
+    said = "“Extra, not judged” marks a test that these rows are too few for"
+    assert said in Page(render_report(doubtful)).text
 
 
 def test_paragraphs__set_options_as_code(results: Results) -> None:

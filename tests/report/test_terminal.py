@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,11 @@ from streamhalf.records import (
     Named,
     Outcome,
     Remark,
+    Role,
     VerifyResult,
     replace,
 )
-from streamhalf.report import terminal, words
+from streamhalf.report import codes, terminal, words
 from tests.report.conftest import Results
 
 MARKUP = "[bold red]x[/] [/red] [link=y]"
@@ -103,8 +105,13 @@ def test_certificate__fits(results: Results) -> None:
 def test_outcomes__have_their_colours(results: Results) -> None:
     text = show(terminal.show_fit, results.rejected, colours=True)
     assert "\x1b[1;31mREJECTED\x1b[0m" in text
-    assert "\x1b[1;31m1 rejected\x1b[0m" in text
-    assert "\x1b[32m1 passed\x1b[0m" in text
+    assert "rejected\x1b[0m" in text
+    assert "\x1b[32m2 passed\x1b[0m" in text
+    early = tuple(replace(one, role=Role.EARLY) for one in results.rejected.testers)
+    warned = replace(results.accepted, testers=(*results.accepted.testers, *early))
+    assert "rejected" not in show(terminal.show_fit, warned)
+    noticed = replace(results.rejected.testers[0], outcome=Outcome.NOT_JUDGED, role=Role.EXTRA)
+    text = show(terminal.show_fit, replace(warned, testers=(noticed,)), colours=True)
     assert "\x1b[2m1 extra, not judged\x1b[0m" in text
 
 
@@ -158,6 +165,14 @@ def test_plan__rows_add_up(rows: int, said: str) -> None:
     text = show(terminal.show_plan, record)
     assert_fits(text)
     assert said in text
-    table = [line.split() for line in text.splitlines()[2:-1]]
-    counts = [int(line[-2].replace(",", "")) for line in table]
+    best = min(record.promises, key=lambda one: one.constant or 0)
+    assert best.constant is not None
+    assert f"{codes.constant(best.constant)} opt + {best.eps:.4g}" in flat(text)
+    lines = text.splitlines()
+    table = lines[next(i for i, line in enumerate(lines) if line.startswith("pass")) + 1 : -1]
+    counts = [
+        int(re.findall(r" ([\d,]+) +(?:[\d.,]+ [kMGT]?B|–)", line)[0].replace(",", ""))
+        for line in table
+    ]
     assert sum(counts[:-1]) == counts[-1] == max(rows, record.rows_needed)
+    assert codes.nbytes(record.nbytes) in table[-1]

@@ -56,8 +56,9 @@ def test_quantile__holds_under_the_null_at_every_scale(dim: int, near: int) -> N
         exceeded = np.zeros(len(tester.etas))
         for _ in range(60):
             result = measure(tester, draws.standard_normal((tester.n_rows, dim)))
-            found = result.betas()[0] / tester.etas
-            exceeded += found > [tester.quantile(tester.n_rows, eta) for eta in tester.etas]
+            exceeded += [
+                one.betas()[0] / one.eta > tester.quantile(one.n_rows, one.eta) for one in result
+            ]
         assert exceeded.max() <= 9
 
 
@@ -147,18 +148,20 @@ def test_betas__are_those_at_eps() -> None:
     X = np.random.default_rng(6).standard_normal((30_000, 3))
     axes = tuple(Plane(axis) for axis in np.eye(3))
     tester = make_tester(3, candidates=axes)
-    alone = WedgeSums(axes, (0.05,))
+    alone = WedgeSums(axes, 0.05)
     block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X)))
-    expected = alone.finalize(alone.map(block)).betas()[:, 0]
+    expected = alone.finalize(alone.map(block)).betas()
     assert tester.betas(measure(tester, X)) == pytest.approx(expected.tolist(), rel=1e-12)
 
 
-def test_needs__single_rows_of_many() -> None:
-    assert isinstance(make_tester(5, n_rows=12_000).needs(), WedgeSums)
-    needs = make_tester(5, n_rows=10**6, seed=9).needs()
-    assert isinstance(needs, Sampled)
-    assert (needs.low, needs.seed, needs.stream) == (0.0, 9, Stream.WEDGE_SAMPLE)
-    assert needs.high == pytest.approx(4 * 150 / 0.05 / 10**6)
+def test_needs__single_rows_of_many_and_fewer_at_coarse_scales() -> None:
+    few = make_tester(5, n_rows=600).needs()
+    assert all(isinstance(one, WedgeSums) for one in few.members)
+    tester = make_tester(5, n_rows=10**6, seed=9)
+    for one, eta in zip(tester.needs().members, tester.etas, strict=True):
+        assert isinstance(one, Sampled)
+        assert (one.low, one.seed, one.stream) == (0.0, 9, Stream.WEDGE_SAMPLE)
+        assert one.high == pytest.approx(2 * 150 / eta / 10**6)
 
 
 def test_of__takes_eps_and_not_the_width_of_slabs() -> None:
