@@ -217,14 +217,12 @@ def _tested_rows(plan: RunPlan, config: RunConfig, testers: Testers) -> int:
     )
     found = [1]
     for context in steps:
-        if plan.dim > WIDE_DIM:  # quadratics of a sketch support no constant
-            in_full = replace(context, config=replace(config, degree=2))
-            parts = (in_full, replace(context, dim=SKETCH_DIRECTIONS))
-            found += [Panel.of(testers, part).rows_needed() for part in parts]
-        else:
-            panel = Panel.of(testers, context)
-            quadratics = panel.find(MomentTester).rows_for(config.quadratics_tolerance)
-            found += [panel.rows_needed(), quadratics]
+        if plan.dim > WIDE_DIM:
+            context = replace(context, directions=np.eye(SKETCH_DIRECTIONS, plan.dim))
+        panel = Panel.of(testers, context)
+        found.append(panel.rows_needed())
+        if plan.dim <= WIDE_DIM:  # quadratics of a sketch support no constant
+            found.append(panel.find(MomentTester).rows_for(config.quadratics_tolerance))
     return max(found)
 
 

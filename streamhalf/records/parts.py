@@ -31,7 +31,7 @@ class Evidence(Record, frozen=True):
 class Judgement(Record, frozen=True):
     """A tester's word: statistic T against tolerance `limit` and null quantile q.
 
-    `candidate` is the number of the halfspace it speaks of, `scale` the width eta of its slabs,
+    `candidate` is the number of the halfspace it speaks of, `scale` the eta it was tested at,
     `directions` the number of directions it was sketched on, where there are such.
     """
 

@@ -33,7 +33,9 @@ from streamhalf.records import replace as replace_record
 from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.moments import Moments, MomentsResult
 from streamhalf.testers.base import Context, TesterWords, judgement, rows_until
+from streamhalf.testers.constants import LARGEST_DEVIATION
 from streamhalf.testers.moment_nulls import (
+    excluded_deviation,
     largest_quantile,
     quadratics_quantile,
     second_moment_quantile,
@@ -140,12 +142,22 @@ class MomentTester:
             ),
         )
 
-    def rows_for(self, deviation: float) -> int:
-        """Rows that make quadratics conclusive at a tolerance; 1 for a degree without a null."""
+    def rows_for(self, tolerance: float) -> int:
+        """Rows that make quadratics conclusive, and support a constant wherever they pass.
+
+        1 for a degree without a null.
+        """
         if self.degree != _CALIBRATED:
             return 1
         dim = self.dim if self.directions is None else len(self.directions)
-        return rows_until(lambda n: quadratics_quantile(n, dim, self._share), deviation)
+
+        def quantile(n_rows: int) -> float:
+            return quadratics_quantile(n_rows, dim, self._share)
+
+        return max(
+            rows_until(quantile, tolerance),
+            rows_until(lambda n: excluded_deviation(quantile(n), n, self.tau), LARGEST_DEVIATION),
+        )
 
     def judge(self, result: Any, *, n_seen: int) -> tuple[Judgement, ...]:
         """One judgement per statistic."""

@@ -148,6 +148,7 @@ class SlabCovarianceTester:
                 rows_needed=self.rows_per_slab,
                 evidence=(),
                 candidate=self.first + candidate,
+                scale=self.eps,
             )
             for value, n in zip(np.linalg.eigvalsh(moments)[:, -1].tolist(), n_rows, strict=True)
         ]

@@ -9,14 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamhalf import records
 from streamhalf.algorithms.answer import assemble, halfspace_of, held_out_error
-from streamhalf.algorithms.driver import localize
+from streamhalf.algorithms.driver import fit, localize
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState
+from streamhalf.algorithms.path_tests import StepOutcome
 from streamhalf.data.positions import Identity, Isotropic
 from streamhalf.kernels.binomial import binomial_upper
+from streamhalf.planning.deal import deal_for
 from streamhalf.planning.plan import RunPlan, plan_for_rows
 from streamhalf.records import (
+    EpsNotReached,
+    ErrorsCluster,
     ErrorsDisagree,
     FitResult,
     Judgement,
@@ -24,21 +29,24 @@ from streamhalf.records import (
     Outcome,
     RatioNotReached,
     RepeatedRows,
+    Role,
+    RowsInOrder,
     Stop,
     StopReason,
     Verdict,
 )
-from tests.algorithms.runs import EPS, draw, serial_run
+from tests.algorithms.runs import draw, serial_run
 
-DATA = draw()
+EPS, N_ROWS = 1 / 16, 200_000
+DATA = draw(N_ROWS)
 Answer = Callable[..., FitResult]
 
 
 @pytest.fixture(scope="module")
 def finished() -> tuple[RunPlan, LocalizationState]:
-    with serial_run(DATA) as (run, source, config, _):
+    with serial_run(DATA, eps=EPS) as (run, source, config, _):
         plan = plan_for_rows(source.n_rows, source.dim, config)
-        algorithm = Localization(plan, config, source.blocks)
+        algorithm = Localization(plan, config, deal_for(source, plan, config))
         return plan, localize(run, source, Identity(), algorithm)
 
 
@@ -82,11 +90,13 @@ def test_answer__has_what_the_final_pass_measured(
     assert [one.beta for one in found.candidates] == list(state.final.betas)
     assert found.testers == state.judgements
     assert found.eps == plan.eps == EPS
+    assert [one.delta for one in found.promises] == [0.5, 0.25, 0.125]
+    assert found.constant == found.promises[-1].constant
     assert found.rows_needed is None
     assert found.held_out == state.held_out.record
     measured = found.measurements
     assert sum(measured.slab_counts) == found.error.n_rows == state.final.n_rows
-    assert measured.slab_width == EPS
+    assert measured.slab_width == plan.slab_eps
     assert len(measured.feature_moments) == len(measured.pair_moments) == 2
     assert len(measured.eigenvalues) == len(measured.eigen_edges) + 1
 
@@ -95,11 +105,13 @@ def test_error__upper_bound_pays_for_the_choice_among_candidates(
     finished: tuple[RunPlan, LocalizationState],
 ) -> None:
     _, state = finished
-    error = held_out_error(state, 0.01)
+    error = held_out_error(state, Identity(), 0.01)
     wrong, n_rows = int(state.final.errors.min()), state.final.n_rows
     assert error.empirical == wrong / n_rows
-    assert error.upper == binomial_upper(wrong, n_rows, 0.01 / len(state.candidates))
-    assert error.upper > binomial_upper(wrong, n_rows, 0.01) > error.empirical
+    # a quarter of tau is for the error
+    assert error.tau == 0.0025
+    assert error.upper == binomial_upper(wrong, n_rows, 0.0025 / len(state.candidates))
+    assert error.upper > binomial_upper(wrong, n_rows, 0.0025) > error.empirical
 
 
 def test_halfspace__is_pulled_back_to_stored_rows(
@@ -114,47 +126,94 @@ def test_halfspace__is_pulled_back_to_stored_rows(
     assert halfspace_of(dataclasses.replace(state, final=None, candidates=()), moved) is None
 
 
-def test_answer__a_rejected_run_has_a_halfspace_and_no_error(answer: Answer) -> None:
+def test_answer__a_rejected_run_has_a_halfspace_and_an_error(answer: Answer) -> None:
     no = Judgement("largest moment", Outcome.REJECTED, 0.5, 0.1, 0.05, 9)
-    found = answer(judgements=(no,), final=None, held_out=None, stop=None)
+    found = answer(judgements=(no,))
     assert found.verdict is Verdict.REJECTED
-    assert found.stop == Stop(StopReason.TESTER_REJECTED)
-    assert (found.error, found.held_out, found.rows_needed) == (None, None, None)
+    assert found.error.empirical == pytest.approx(0.05, abs=0.01)
     assert found.halfspace is not None
-    assert found.chosen == len(found.candidates) - 1
-    assert {(one.error, one.beta) for one in found.candidates} == {(None, None)}
-    assert found.measurements.slab_counts == ()
-    assert found.measurements.feature_moments
+    assert found.rows_needed is None
+    assert found.held_out is not None
+
+
+def test_answer__a_rejection_that_only_warns_changes_nothing(answer: Answer) -> None:
+    no = Judgement("largest moment", Outcome.REJECTED, 0.5, 0.1, 0.05, 9, role=Role.EARLY)
+    assert answer(judgements=(no,)).verdict is Verdict.ACCEPTED
 
 
 def test_answer__nothing_learned_has_neither(answer: Answer) -> None:
-    found = answer(candidates=(), final=None, held_out=None, moments=None)
+    found = answer(candidates=(), final=None, held_out=None, moments=None, steps=())
+    assert found.verdict is Verdict.INCONCLUSIVE
     assert (found.halfspace, found.error, found.chosen) == (None, None, None)
     assert (found.candidates, found.measurements) == ((), None)
 
 
 @pytest.mark.parametrize("reason", [StopReason.NOISE_DOMINATES, StopReason.NO_PROGRESS])
-def test_eps__noise_that_stopped_the_updates_limits_what_was_judged(
-    answer: Answer, reason: StopReason
+def test_eps__that_noise_kept_from_being_reached_is_told_and_rows_do_not_help(
+    answer: Answer, finished: tuple[RunPlan, LocalizationState], reason: StopReason
 ) -> None:
-    # angles up to delta stay hidden: an error of delta / 2 at most
-    assert answer(stop=Stop(reason, 1.0)).eps == 0.5
-    assert answer(stop=Stop(reason, 0.125)).eps == EPS
-    # noise is an answer: the run is accepted at the eps that it names
-    assert answer(stop=Stop(reason, 1.0)).verdict is Verdict.ACCEPTED
+    _, state = finished
+    coarse = {"stop": Stop(reason, 0.25), "steps": state.steps[:2]}
+    asked = answer(**coarse)
+    assert (asked.verdict, asked.rows_needed) == (Verdict.INCONCLUSIVE, None)
+    assert asked.notices == (EpsNotReached(EPS, 0.25, noise=True),)
+    assert asked.constant is None
+    # nobody asked: accepted at the eps that was tested
+    free = answer(**coarse, eps="auto")
+    assert (free.verdict, free.eps, free.notices) == (Verdict.ACCEPTED, 0.25, ())
 
 
 @pytest.mark.parametrize("reason", [StopReason.ROWS_USED_UP, StopReason.MOST_UPDATES])
-def test_eps__scales_left_untested_are_not_claimed(answer: Answer, reason: StopReason) -> None:
-    coarse = {"stop": Stop(reason), "tested_delta": 0.5}
-    asked = answer(**coarse)
-    assert asked.eps == 0.5
-    assert asked.verdict is Verdict.INCONCLUSIVE  # eps 0.25 was asked for
-    assert asked.rows_needed > 90_000
-    free = answer(**coarse, eps="auto")
-    assert (free.eps, free.verdict) == (0.5, Verdict.ACCEPTED)
-    fine = answer(stop=Stop(reason), tested_delta=0.125)
-    assert (fine.eps, fine.verdict) == (EPS, Verdict.ACCEPTED)
+def test_eps__that_rows_kept_from_being_reached_is_told_with_the_rows_it_takes(
+    answer: Answer, finished: tuple[RunPlan, LocalizationState], reason: StopReason
+) -> None:
+    _, state = finished
+    asked = answer(stop=Stop(reason), steps=state.steps[:3])
+    assert asked.verdict is Verdict.INCONCLUSIVE
+    assert asked.notices == (EpsNotReached(EPS, 0.125, noise=False),)
+    assert asked.rows_needed > N_ROWS
+    nothing = answer(stop=Stop(reason), steps=state.steps[:1])
+    assert nothing.notices == (EpsNotReached(EPS, None, noise=False),)
+    assert nothing.rows_needed > asked.rows_needed
+    free = answer(stop=Stop(reason), steps=state.steps[:3], eps="auto")
+    assert (free.verdict, free.eps) == (Verdict.ACCEPTED, 0.125)
+
+
+def doubtful(step: StepOutcome) -> StepOutcome:
+    said = tuple(
+        records.replace(one, outcome=Outcome.INCONCLUSIVE) if one.role is Role.REQUIRED else one
+        for one in step.judgements
+    )
+    return dataclasses.replace(step, judgements=said)
+
+
+def test_eps__is_half_of_the_finest_scale_whose_required_tests_passed(
+    answer: Answer, finished: tuple[RunPlan, LocalizationState]
+) -> None:
+    _, state = finished
+    steps = (*state.steps[:-1], doubtful(state.steps[-1]))
+    found = answer(steps=steps, eps="auto")
+    assert [one.eps for one in found.promises] == [0.25, 0.125]
+    assert found.eps == 0.125
+    assert answer(steps=steps).verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("finest", [0.01, 0.18, 0.36])
+def test_eps__of_several_is_that_of_the_smallest_constant_times_error_plus_eps(
+    answer: Answer, finished: tuple[RunPlan, LocalizationState], finest: float
+) -> None:
+    _, state = finished
+    deviations = (0.01, 0.01, 0.01, finest)
+    steps = tuple(
+        dataclasses.replace(step, deviation=one)
+        for step, one in zip(state.steps, deviations, strict=True)
+    )
+    found = answer(steps=steps, eps="auto")
+    sizes = {one.constant * found.error.empirical + one.eps: one for one in found.promises}
+    best = sizes[min(sizes)]
+    assert (found.eps, found.constant) == (best.eps, best.constant)
+    # asked for, the finest it must be
+    assert answer(steps=steps).eps == EPS
 
 
 def test_rows_needed__is_scaled_by_the_hungriest_tester(
@@ -170,6 +229,40 @@ def test_rows_needed__is_scaled_by_the_hungriest_tester(
     assert found.rows_needed == 7 * max(plan.required_rows, plan.n_rows)
 
 
+def test_rows_needed__early_doubts_do_not_count(answer: Answer) -> None:
+    early = Judgement(
+        "t", Outcome.INCONCLUSIVE, 0.2, 0.1, 0.3, 1_000, rows_needed=10**9, role=Role.EARLY
+    )
+    doubt = Judgement("t", Outcome.INCONCLUSIVE, 0.2, 0.1, 0.3, 1_000, rows_needed=2_000)
+    assert answer(judgements=(early, doubt)).rows_needed == 2 * N_ROWS
+    assert answer(judgements=(early,)).rows_needed is None
+
+
+def test_constant__that_is_not_good_comes_with_the_rows_of_a_good_one(
+    answer: Answer, finished: tuple[RunPlan, LocalizationState]
+) -> None:
+    _, state = finished
+    loose, tight = (
+        answer(steps=tuple(dataclasses.replace(one, deviation=value) for one in state.steps))
+        for value in (0.2, 0.01)
+    )
+    assert loose.constant > 5 >= tight.constant
+    assert tight.rows_for_five is None
+    assert loose.rows_for_five is None or loose.rows_for_five >= N_ROWS
+
+
+def test_notices__rows_in_an_order_and_errors_in_clusters_are_told() -> None:
+    # the first half of the rows has all the noise
+    X, y = draw(N_ROWS, rate=0.0)
+    y[: N_ROWS // 2][np.random.default_rng(1).random(N_ROWS // 2) < 0.1] *= -1
+    with serial_run((X, y), eps=0.25) as (run, source, config, _):
+        found = fit(run, source, config)
+    assert found.verdict is Verdict.ACCEPTED
+    kinds = [type(one) for one in found.notices]
+    assert kinds == [RowsInOrder, ErrorsCluster]
+    assert found.error.upper > 0.05
+
+
 class Certificate:
     """What an answer reads of a certificate."""
 
@@ -182,7 +275,7 @@ class Certificate:
 def test_max_ratio__that_is_not_reached_is_told(answer: Answer, ratio: float | None) -> None:
     found = answer(certificate=Certificate(ratio), max_ratio=1.5, notices=(OneClass(1),))
     assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.notices == (OneClass(1), RatioNotReached(1.5, ratio))
+    assert found.notices == (RatioNotReached(1.5, ratio), OneClass(1))
     assert found.rows_needed is None  # more rows are not what it lacks
     assert found.ratio == ratio
 

@@ -40,7 +40,7 @@ def test_few_rows__says_how_many_it_takes_and_reads_nothing() -> None:
     assert found.stop == Stop(StopReason.TOO_FEW_ROWS)
     assert (found.halfspace, found.error, found.chosen) == (None, None, None)
     assert (found.candidates, found.testers, found.passes) == ((), (), ())
-    assert found.split is Split.WINDOWS
+    assert found.split is Split.ROWS
     assert found.notices == ()
     assert found.position == PositionRecord(Position.STORED)
 

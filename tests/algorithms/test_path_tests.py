@@ -13,7 +13,7 @@ from streamhalf.algorithms.path_tests import (
     promises,
 )
 from streamhalf.records import Judgement, Outcome, PromiseRecord, Role
-from streamhalf.testers.constants import supported_constant
+from streamhalf.testers.constants import constant_by_scale
 
 
 def judgement(outcome: Outcome = Outcome.PASSED, role: Role = Role.REQUIRED) -> Judgement:
@@ -31,12 +31,13 @@ def test_promises__one_for_every_scale_of_an_update_that_passed() -> None:
     assert [(one.delta, one.eps) for one in found] == [(0.5, 0.25), (0.25, 0.125)]
 
 
-def test_promises__the_constant_is_that_of_the_worst_step_so_far() -> None:
-    found = promises([step(1.0, 0.05), step(0.5, 0.2), step(0.25, 0.1), step(0.125, 0.3)])
-    assert [one.deviation for one in found] == [0.2, 0.2, 0.3]
-    assert [one.constant for one in found] == [
-        supported_constant(deviation) for deviation in (0.2, 0.2, 0.3)
-    ]
+def test_promises__a_constant_rests_on_every_scale_so_far() -> None:
+    deviations = {1.0: 0.01, 0.5: 0.02, 0.25: 0.01, 0.125: 0.03}
+    found = promises([step(*one) for one in deviations.items()])
+    assert [one.deviation for one in found] == [0.02, 0.01, 0.03]
+    for one in found:
+        above = {delta: value for delta, value in deviations.items() if delta >= one.delta}
+        assert one.constant == constant_by_scale(above)
 
 
 def test_promises__end_before_a_step_that_did_not_pass() -> None:
@@ -57,10 +58,19 @@ def test_promises__doubts_of_an_extra_test_do_not_end_them() -> None:
     assert [one.deviation for one in promises([step(1.0), extra])] == [0.4]
 
 
-def test_promises__no_constant_without_a_test_in_every_direction_or_beyond_the_table() -> None:
-    assert promises([step(1.0, None), step(0.5)])[0].constant is None
-    assert math.isinf(supported_constant(1e6))
-    assert promises([step(1.0), step(0.5, 1e6)])[0].constant is None
+def test_promises__a_repeated_scale_counts_with_its_worst() -> None:
+    found = promises([step(1.0, 0.01), step(0.5, 0.01), step(0.5, 0.03), step(0.5, 0.02)])
+    assert [one.deviation for one in found] == [0.03]
+
+
+def test_promises__no_constant_without_a_test_in_every_direction() -> None:
+    for steps in ([step(1.0, None), step(0.5)], [step(1.0), step(0.5, None)]):
+        assert promises(steps) == (PromiseRecord(0.5, 0.25, None, None),)
+
+
+def test_promises__none_where_the_quadratics_leave_room_for_any_constant() -> None:
+    assert math.isinf(constant_by_scale({1.0: 0.01, 0.5: 1e6}))
+    assert promises([step(1.0, 0.01), step(0.5, 1e6)]) == ()
 
 
 FINE = PromiseRecord(0.02, 0.01, 0.5, 20.0)
@@ -83,7 +93,6 @@ def test_best_promise__without_constants_is_the_finest() -> None:
     unknown = PromiseRecord(0.1, 0.05, None, None)
     coarser = PromiseRecord(0.2, 0.1, None, None)
     assert best_promise([coarser, unknown], error=0.05, asked=None) is unknown
-    assert best_promise([coarser, unknown, COARSE], error=0.05, asked=None) is COARSE
 
 
 def test_as_refinement__doubts_below_a_scale_that_passed_do_not_count() -> None:

@@ -37,9 +37,9 @@ def result(atoms: Problem) -> FitResult:
 
 
 def test_atoms__without_the_slabs_the_run_would_be_accepted(result: FitResult) -> None:
-    # 18 of the seeds 0 to 19 get this far; a moment that scatters beyond 0.1 stops the others
+    # so for 5 of the seeds 1 to 8; of the others a moment scatters beyond its limit
     kept = tuple(one for one in result.testers if one.tester not in BEYOND_MOMENTS)
-    assert {one.pass_name for one in kept} == {"initial", "update-1"}
+    assert {one.pass_name for one in kept} == {"initial", "update-1", "final"}
     assert overall_outcome(kept) is Outcome.PASSED
 
 

@@ -121,7 +121,7 @@ def test_slab_covariance__judges_each_candidate_by_itself() -> None:
     result = reduction.map(Block(X, np.ones(8_000, dtype=np.int8), np.arange(8_000)))
     found = make_tester(2, first=4).judge(reduction.finalize(result), n_seen=8_000)
     assert [one.outcome for one in found] == [Outcome.REJECTED, Outcome.PASSED]
-    assert [one.candidate for one in found] == [4, 5]
+    assert [(one.candidate, one.scale) for one in found] == [(4, 0.1), (5, 0.1)]
 
 
 def test_slab_covariance__no_rows_are_an_error() -> None:

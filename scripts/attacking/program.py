@@ -1,0 +1,168 @@
+"""The worst law of the plane that the tests of a run let pass, by linear program.
+
+The run has come to rest at v: at every scale the Chow vector of the accepted rows lies along v. The
+program looks for the law, among those that pass all tests at all scales, on which v does worst
+beside another halfspace w at angle theta: the largest (error of v - eps) / (error of w).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+
+from scripts.attacking.plane import (
+    Array,
+    Fineness,
+    Grid,
+    accepted,
+    chow_vector,
+    grams,
+    make_grid,
+    slab_rows,
+    wedge_rows,
+)
+
+CLOSE = 1e-3
+"""How far quadratics may be beyond the tolerance when cuts end."""
+UNIT = 0.05
+"""The error of w in the homogeneous program; any number serves."""
+LEAST_OPT = 1 / 32
+"""The error of w is at least so large a part of eps. (Below that part the error of v is at most
+(1 + C/32) eps: it grows with the error of w.)"""
+_ROUNDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A quadratic whose mean square was off: scale, block, direction and side."""
+
+    scale: int
+    block: int
+    vector: tuple[float, ...]
+    side: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Law:
+    """The worst law found: masses of the points of a grid, and both errors."""
+
+    grid: Grid
+    theta: float
+    masses: Array
+    constant: float
+    error: float
+    opt: float
+
+
+class Program:
+    """One angle and one finest scale; cuts are kept from one tolerance to the next.
+
+    Parameters
+    ----------
+    theta
+        Angle between v and the better halfspace.
+    last
+        Finest scale; eps is half of it.
+    fineness
+        Of the grid.
+    slack
+        How long the Chow vector's component across v may be.
+    """
+
+    def __init__(
+        self,
+        theta: float,
+        *,
+        last: float,
+        fineness: Fineness | None = None,
+        slack: float = 0.0,
+    ) -> None:
+        self.theta, self.eps = theta, last / 2
+        self.grid = make_grid(theta=theta, eps=self.eps, fineness=fineness or Fineness())
+        deltas = list_scales(last)
+        self.cuts: list[Cut] = []
+        self._accepted = [self.grid.average(accepted(self.grid, delta)) for delta in deltas]
+        self._grams = [grams(self.grid, delta) for delta in deltas]
+        self._error = (self.grid.sign < 0).astype(np.float64)
+        self._other = self.grid.wrong
+        rows, equal = [*slab_rows(self.grid), *wedge_rows(self.grid)], []
+        for k, delta in enumerate(deltas):
+            along, across = chow_vector(self.grid, delta)
+            if slack:
+                mass = slack * self._accepted[k]
+                rows += [across - mass, -across - mass]
+            else:
+                equal.append(across / delta)
+            if k < len(deltas) - 1:  # else the loop would have ended there
+                rows.append(-along)
+        inside = np.arange(len(self.grid.masses))[:, None] == self.grid.cell
+        self._upper = rows
+        self._equal = np.vstack(
+            [
+                *(np.append(row, 0.0) for row in equal),
+                np.hstack([inside / self.grid.masses[:, None], -np.ones((len(inside), 1))]),
+                np.append(self._other, 0.0),
+            ]
+        )
+
+    def require(self, rows: Array) -> None:
+        """More rows that must not be positive."""
+        self._upper += list(rows)
+
+    def solve(self, tolerances: Sequence[float]) -> Law:
+        """The worst law, given the tolerance of the quadratics at each scale, coarsest first."""
+        for _ in range(_ROUNDS):
+            law = self._solve_once(tolerances)
+            fresh = self._violated(law, tolerances)
+            if not fresh:
+                return law
+            self.cuts += fresh
+        return law
+
+    def _solve_once(self, tolerances: Sequence[float]) -> Law:
+        """Masses times a free scale, so that the error of w is `UNIT`: the ratio is then linear."""
+        cuts = (self._row(cut, tolerances[cut.scale]) for cut in self.cuts)
+        upper = np.array([*self._upper, *cuts])
+        upper /= np.abs(upper).max(axis=1, keepdims=True)
+        found = linprog(
+            np.append(-self._error, self.eps),
+            A_ub=np.hstack([upper, np.zeros((len(upper), 1))]),
+            b_ub=np.zeros(len(upper)),
+            A_eq=self._equal,
+            b_eq=np.append(np.zeros(len(self._equal) - 1), UNIT),
+            bounds=[(0, None)] * len(self.grid.cell) + [(0, UNIT / (LEAST_OPT * self.eps))],
+            method="highs-ipm",
+        )
+        if found.status != 0:
+            raise RuntimeError(f"theta = {self.theta:g}: {found.message}")
+        masses = np.maximum(found.x[:-1], 0) / found.x[-1]
+        error, opt = float(self._error @ masses), float(self._other @ masses)
+        return Law(self.grid, self.theta, masses, -found.fun / UNIT, error, opt)
+
+    def _row(self, cut: Cut, tolerance: float) -> Array:
+        vector = np.array(cut.vector)
+        gram = self._grams[cut.scale][cut.block]
+        off: Array = cut.side * np.einsum("nab,a,b->n", gram, vector, vector)
+        return off - tolerance * self._accepted[cut.scale]
+
+    def _violated(self, law: Law, tolerances: Sequence[float]) -> list[Cut]:
+        """For every quadratic whose mean square is off at some scale, the cut that says so."""
+        cuts = []
+        for scale, blocks in enumerate(self._grams):
+            for block, gram in enumerate(blocks):
+                share = law.masses @ self._accepted[scale]
+                values, vectors = np.linalg.eigh(np.tensordot(law.masses, gram, 1) / share)
+                cuts += [
+                    Cut(scale, block, tuple(vector.tolist()), float(np.sign(value)))
+                    for value, vector in zip(values, vectors.T, strict=True)
+                    if abs(value) > tolerances[scale] + CLOSE
+                ]
+        return cuts
+
+
+def list_scales(last: float) -> list[float]:
+    """1, 1/2, ... down to the last."""
+    return [2.0**-k for k in range(round(-np.log2(last)) + 1)]

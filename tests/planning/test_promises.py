@@ -1,0 +1,78 @@
+"""What the tests of a plan would support, if rows are Gaussian."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from streamhalf import RunConfig
+from streamhalf.planning.plan import plan_for_eps, plan_for_rows
+from streamhalf.planning.promises import (
+    GOOD_CONSTANT,
+    expected_promises,
+    rows_for_good_constant,
+)
+from streamhalf.testers.constants import constant_by_scale
+
+DEFAULT = RunConfig()
+
+
+@pytest.mark.parametrize("dim", [1, 4, 30])
+@pytest.mark.parametrize("n_rows", [10**6, 10**8])
+def test_expected_promises__name_scales_of_the_plan_and_their_constants(
+    dim: int, n_rows: int
+) -> None:
+    plan = plan_for_rows(n_rows, dim, DEFAULT)
+    found = expected_promises(plan, DEFAULT)
+    assert found
+    assert {one.delta for one in found} <= set(plan.deltas)
+    assert all(one.eps == one.delta / 2 for one in found)
+    assert min(one.eps for one in found) <= plan.eps
+    assert all(one.constant is not None and one.constant >= 1 for one in found)
+    assert all(one.deviation is not None and one.deviation > 0 for one in found)
+
+
+def test_expected_promises__a_constant_rests_on_all_scales_above() -> None:
+    plan = plan_for_rows(10**7, 4, DEFAULT)
+    found = expected_promises(plan, DEFAULT)
+    for i, one in enumerate(found):
+        seen = {above.delta: above.deviation for above in found[: i + 1]}
+        # that of all rows is the smallest, and changes nothing
+        assert one.constant >= constant_by_scale(seen) - 1e-9
+
+
+def test_expected_promises__more_rows_support_better_constants() -> None:
+    few, many = (
+        expected_promises(replace(plan_for_rows(10**6, 4, DEFAULT), final_rows=rows), DEFAULT)
+        for rows in (500_000, 2_000_000)
+    )
+    better = dict.fromkeys(one.delta for one in many)
+    assert {one.delta for one in few} <= set(better)
+    for one in few:
+        other = next(more for more in many if more.delta == one.delta)
+        assert other.constant <= one.constant
+        assert other.deviation <= one.deviation
+
+
+@pytest.mark.parametrize("parameters", [{"degree": 2}, {"degree": 6}])
+def test_expected_promises__none_without_a_null_of_quadratics(parameters: dict) -> None:
+    config = RunConfig(**parameters)
+    assert expected_promises(plan_for_eps(0.1, 4, config), config) == ()
+
+
+def test_expected_promises__of_many_features_are_none() -> None:
+    assert expected_promises(plan_for_eps(0.1, 65, DEFAULT), DEFAULT) == ()
+
+
+@pytest.mark.parametrize("dim", [2, 10])
+def test_rows_for_good_constant__support_one(dim: int) -> None:
+    plan = plan_for_rows(400_000, dim, DEFAULT)
+    found = rows_for_good_constant(plan, DEFAULT, 0.25)
+    if found is None:
+        return
+    times = found / plan.n_rows
+    more = replace(plan, finest_delta=0.5, final_rows=int(1.02 * times * plan.final_rows))
+    last = expected_promises(more, DEFAULT)[-1]
+    assert last.constant <= GOOD_CONSTANT
+    assert last.eps <= 0.25
