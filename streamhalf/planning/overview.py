@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from streamhalf.config import RunConfig
 from streamhalf.data.source import BLOCK_NBYTES
@@ -29,14 +30,14 @@ def make_plan(*, dim: int, n_rows: int | None, row_nbytes: int, config: RunConfi
     if config.mode == "strict":
         raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), dim)
     if n_rows is None:
-        plan = plan_for_eps(float(config.eps), dim, config)
-    else:
-        plan = plan_for_rows(n_rows, dim, config)
+        n_rows = plan_for_eps(float(config.eps), dim, config).required_rows
+    plan = plan_for_rows(n_rows, dim, config)
+    whole = replace(plan, n_rows=max(n_rows, plan.required_rows))
     passes = (
-        _budget(plan, "initial", plan.initial_rows, row_nbytes),
+        _budget(whole, "initial", plan.initial_rows, row_nbytes),
         *(
             _budget(
-                plan,
+                whole,
                 f"update at delta {delta:.4g}",
                 math.ceil(plan.accepted_rows / delta),
                 row_nbytes,
@@ -45,7 +46,7 @@ def make_plan(*, dim: int, n_rows: int | None, row_nbytes: int, config: RunConfi
             for delta in plan.deltas
         ),
         # it reads all rows, and keeps those that are held out
-        PassBudget("final", plan.final_rows, plan.n_rows * row_nbytes),
+        PassBudget("final", plan.final_rows, whole.n_rows * row_nbytes),
     )
     return PlanRecord(
         rows=plan.n_rows,
@@ -66,8 +67,8 @@ def _budget(
     plan: RunPlan, name: str, rows: int, row_nbytes: int, delta: float | None = None
 ) -> PassBudget:
     """Rows that a learning pass uses, and the bytes that it reads for them."""
-    if plan.split is Split.REUSE:
-        rows = plan.learning_rows
+    if plan.split is Split.REUSE and delta is not None:
+        rows = plan.reused_rows(delta)
     read = rows / (1 - plan.held_out) if plan.split is Split.WINDOWS else plan.n_rows
     return PassBudget(name, rows, math.ceil(read) * row_nbytes, delta)
 

@@ -16,6 +16,9 @@ ABSENT = "–"
 COIN = 0.4
 """Error from which a halfspace is hardly better than a coin toss."""
 
+GOOD = 5
+"""The constant from which on it is worth a word what a better one takes."""
+
 _MOST_FEATURES_NAMED = 4
 
 
@@ -43,6 +46,17 @@ def constant(value: float) -> str:
     """A constant with one decimal, never below what it is."""
     up = 10 * value - 1e-9
     return f"{math.ceil(up) / 10:g}" if math.isfinite(up) else ABSENT
+
+
+def promise(one: records.PromiseRecord) -> str:
+    """What the error is at most, if the tests pass that it rests on."""
+    return f"{constant(one.constant or math.nan)} opt + {number(one.eps)}"
+
+
+def main_promises(found: Sequence[records.PromiseRecord]) -> str:
+    """The finest with a constant up to 5, or the smallest constant, and the finest of all."""
+    good = [one for one in found if (one.constant or math.inf) <= GOOD]
+    return " or ".join(dict.fromkeys(map(promise, (*(good[-1:] or found[:1]), *found[-1:]))))
 
 
 def human_count(value: float) -> str:

@@ -30,7 +30,7 @@ def _environment() -> Environment:
     # templates write values with whatever these modules write them with
     environment.filters |= {**vars(codes), **vars(judgements), **vars(rejections)}
     environment.filters |= {"plural": plural, "with_code": _with_code}
-    environment.globals["COIN"] = codes.COIN
+    environment.globals |= {"COIN": codes.COIN, "GOOD": codes.GOOD}
     return environment
 
 

@@ -15,7 +15,7 @@ from streamhalf import records
 from streamhalf.data.inspection import StoreReport
 from streamhalf.names import plural
 from streamhalf.report import tables, words
-from streamhalf.report.codes import ABSENT, count, nbytes, notice_words
+from streamhalf.report.codes import count, nbytes, notice_words, promise
 from streamhalf.report.rejections import leading_rejection
 from streamhalf.report.tables import Cells, Table
 
@@ -89,19 +89,21 @@ def show_verification(console: Console, result: records.VerifyResult) -> None:
 def show_plan(console: Console, record: records.PlanRecord) -> None:
     """Rows, eps, what it would support, passes, bytes and memory."""
     console.print(words.plan_sentence(record), highlight=False)
-    rows = tuple(_budgets(record))
-    _show_table(console, Table("Passes", ("pass", "rows used", "read"), rows, words=("pass",)))
+    labels = ("pass", "rows used", "read", "supports, at most")
+    _show_table(console, Table("Passes", labels, tuple(_budgets(record)), words=("pass",)))
     console.print(words.plan_details(record), highlight=False)
 
 
-def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, str, str]]:
-    """What the passes use and read, and all: with what is kept to repeat updates, rows add up."""
-    yield from ((one.name, count(one.rows), nbytes(one.nbytes)) for one in record.passes)
+def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, str, str, str]]:
+    """What the passes use, read and would support, and all; with what is spare, rows add up."""
+    supported = {one.delta: promise(one) for one in record.promises}
+    for one in record.passes:
+        yield one.name, count(one.rows), nbytes(one.nbytes), supported.get(one.delta or 1.0, "")
     rows = sum(one.rows for one in record.passes)
     planned = record.rows if record.conclusive else record.rows_needed
     if rows < planned:  # not where passes share their rows
-        yield _SPARE, count(planned - rows), ABSENT
-    yield "all", count(max(rows, planned)), nbytes(record.nbytes)
+        yield _SPARE, count(planned - rows), "", ""
+    yield "all", count(max(rows, planned)), nbytes(record.nbytes), ""
 
 
 def show_store(console: Console, report: StoreReport) -> None:
