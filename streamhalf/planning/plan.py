@@ -144,7 +144,7 @@ class RunPlan:
             eps=self.wedge_eps,
             slab_eps=self.slab_eps,
             tau=of_testers if stage is Stage.FINAL else of_testers / (self.max_updates + 1),
-            most_candidates=self.max_updates + 1,
+            most_candidates=self.max_updates + 3,  # the first, a mean and a turned one
         )
 
 
