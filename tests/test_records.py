@@ -205,8 +205,8 @@ def test_codes__carry_their_kind() -> None:
 
 
 @pytest.mark.parametrize("reason", StopReason)
-def test_stop_reason__says_whether_scales_were_left_untested(reason: StopReason) -> None:
-    assert reason.unfinished == (reason.value in ("rows used up", "most updates"))
+def test_stop_reason__says_whether_the_labels_stopped_it(reason: StopReason) -> None:
+    assert reason.is_noise == (reason.value in ("noise dominates", "no progress"))
 
 
 WRONG = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -63,7 +64,7 @@ class Script:
     """Update outcomes as a test wants them: `share` is the step in units of delta."""
 
     def __init__(self) -> None:
-        self.share, self.overlap = 0.0, 0.5
+        self.share, self.overlap, self.strength = 0.0, 0.5, math.sqrt(2 / math.pi)
         self.judgements: tuple[Judgement, ...] = ()
 
     def conclude(self, update: LocalizedUpdate) -> UpdateOutcome:
@@ -188,6 +189,19 @@ def test_budget__no_row_that_is_learnt_from_is_held_out_whatever_happens(
     # single rows drawn at random: of 15 examples one is farther off with probability 1e-7
     assert len(held_out) >= algorithm.plan.final_rows - 6 * algorithm.plan.final_rows**0.5
     assert state.n_updates <= algorithm.plan.max_updates
+
+
+def test_scale__goes_no_deeper_than_planned_where_noise_hides_what_is_left(
+    script: Script,
+) -> None:
+    algorithm = make_algorithm(eps="auto")
+    assert algorithm.plan.finest_delta < 2 * algorithm.plan.eps
+    _, clean, _ = advance_while_updating(algorithm, script, itertools.repeat(0.0))
+    assert clean == list(algorithm.plan.deltas)
+    script.strength *= 0.8  # a tenth of the labels is wrong
+    state, noisy, _ = advance_while_updating(algorithm, script, itertools.repeat(0.0))
+    assert noisy == [delta for delta in clean if delta >= 1.99 * algorithm.plan.eps]
+    assert state.stop == Stop(StopReason.REACHED_EPS)
 
 
 def test_budget__repeats_never_take_the_rows_of_finer_scales(script: Script) -> None:

@@ -8,6 +8,8 @@ from streamhalf.kernels.monomials import count_monomials
 from streamhalf.records import Moment, Outcome, Quadratic, Role, SecondMoment, overall_outcome
 from streamhalf.synthetic.marginals import Marginal
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
+from streamhalf.testers.constants import LARGEST_DEVIATION
+from streamhalf.testers.moment_nulls import excluded_deviation, quadratics_quantile
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testing.drawing import Block
 
@@ -159,9 +161,14 @@ def test_rows_for__is_1_where_quadratics_are_not_judged(degree: int) -> None:
 
 def test_rows_for__grows_as_the_tolerance_shrinks_and_leaves_the_others_alone() -> None:
     tester = make_tester(10)
-    coarse, fine = (tester.rows_for(deviation) for deviation in (0.4, 0.2))
+    coarse, fine = (tester.rows_for(tolerance) for tolerance in (0.2, 0.1))
     assert 3.4 * coarse < fine < 4 * coarse
-    assert fine == pytest.approx(25_000, rel=0.1)
+    assert coarse == pytest.approx(25_000, rel=0.1)
+    # however large the tolerance, what passes leaves a deviation that the table knows
+    least = tester.rows_for(5.0)
+    assert least < coarse
+    quantile = quadratics_quantile(least, 10, tester.tau / 3)
+    assert excluded_deviation(quantile, least, tester.tau) <= LARGEST_DEVIATION
     assert tester.rows_needed() == make_tester(10, quadratics_tolerance=0.01).rows_needed()
     # of a sketch, its directions count
     assert make_wide(70, 5).rows_for(0.2) == pytest.approx(make_tester(5).rows_for(0.2))
