@@ -113,4 +113,5 @@ def wedge_angle(result: FitResult) -> float:
         for one in result.testers
         if one.tester == WedgeTester.name and one.candidate == result.chosen
     )
-    return 2 * math.asin(min(1.0, abs(next(own, None) or result.eps) / 2))
+    eta = next(own, None) or result.eps
+    return 2 * math.asin(min(1.0, abs(eta) / 2))
