@@ -24,11 +24,11 @@ from streamhalf.events import Event, PassStarted, RunEnded, RunStarted
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.records import (
+    EpsNotReached,
     LabelsAreBits,
     Moment,
     Record,
     Role,
-    SegmentQuantity,
     Stop,
     StopReason,
     from_json,
@@ -91,21 +91,20 @@ def without_times(result: FitResult) -> Any:
 def test_fit__accepts_gaussian_rows_with_an_error_near_the_planted_one(
     noise: str, rate: float, dim: int
 ) -> None:
-    # not accepted with probability below tau = 0.01, for this seed it is; the error of about 50,000
+    # not accepted with probability below tau = 0.01, for this seed it is; the error of about 65,000
     # fresh rows has a standard deviation of 0.0014 at most
     X, y = draw(dim=dim, noise=noise, rate=rate)
     result = fit((X, y))
     assert result.verdict is Verdict.ACCEPTED
     assert result.rows_needed is None
-    assert result.eps < 0.25
+    assert result.eps in [one.eps for one in result.promises]
     assert error_on(result, X, y) == pytest.approx(rate, abs=0.012)
     assert result.error is not None
     assert result.error.empirical == pytest.approx(error_on(result, X, y), abs=0.006)
     assert np.linalg.norm(result.halfspace.normal) == pytest.approx(1)
     assert result.halfspace.offset == 0
-    decisive = [one for one in result.testers if one.role is not Role.EXTRA]
-    assert {one.outcome for one in decisive} <= {Outcome.PASSED, Outcome.NOT_JUDGED}
-    assert Outcome.REJECTED not in {one.outcome for one in result.testers}
+    said = [one for one in result.testers if one.role is Role.REQUIRED]
+    assert {one.outcome for one in said} == {Outcome.PASSED}
 
 
 def test_fit__accepts_almost_all_gaussian_data() -> None:
@@ -113,19 +112,17 @@ def test_fit__accepts_almost_all_gaussian_data() -> None:
     refused = 0
     for seed in range(24):
         dim = 2 + seed % 3
-        refused += (
-            fit(draw(110_000, dim, seed=100 + seed), eps=0.25).verdict is not Verdict.ACCEPTED
-        )
+        refused += fit(draw(80_000, dim, seed=100 + seed), eps=0.25).verdict is not Verdict.ACCEPTED
     assert refused <= 1
 
 
 REJECTED = {
-    "laplace": ("initial", "largest moment"),
-    "correlated": ("initial", "largest moment"),
-    "shifted": ("initial", "largest moment"),
-    "uniform": ("initial", "largest moment"),
-    "hole": ("update-1", "largest moment"),
-    "spike": ("update-2", "largest moment"),
+    "laplace": (1.0, "largest moment"),
+    "correlated": (1.0, "largest moment"),
+    "shifted": (1.0, "largest moment"),
+    "uniform": (1.0, "largest moment"),
+    "hole": (0.5, "largest moment"),
+    "spike": (0.3, "largest moment"),
 }
 
 
@@ -133,18 +130,21 @@ REJECTED = {
 def test_fit__rejects_with_evidence(marginal: str) -> None:
     result = fit(draw(marginal=marginal))
     assert result.verdict is Verdict.REJECTED
-    assert result.error is None
-    assert result.halfspace is not None  # the last vector, without a guarantee
-    assert result.stop == Stop(StopReason.TESTER_REJECTED)
-    reasons = [one for one in result.testers if one.outcome is Outcome.REJECTED]
-    assert (reasons[0].pass_name, reasons[0].tester) == REJECTED[marginal]
-    assert result.passes[-1].name == reasons[0].pass_name  # nothing is read after a rejection
+    assert result.halfspace is not None  # without a guarantee
+    assert result.error is not None  # which holds whatever the features are
+    assert result.certificate is None
+    assert result.passes[-1].name == "final"
+    reasons = [
+        one for one in result.testers if one.outcome is Outcome.REJECTED and one.role != Role.EARLY
+    ]
+    assert {one.pass_name for one in reasons} == {"final"}
+    assert (reasons[0].scale, reasons[0].tester) == REJECTED[marginal]
     for reason in reasons:
         assert reason.statistic > max(reason.limit, reason.null_quantile)
-        lead = reason.evidence[0]
-        assert isinstance(lead.subject, Record)
-        assert lead.deviation > lead.limit == reason.limit
-        assert abs(lead.observed - lead.expected) > 0.05
+        assert isinstance(reason.evidence[0].subject, Record)
+    lead = reasons[0].evidence[0]
+    assert lead.deviation > lead.limit == reasons[0].limit
+    assert abs(lead.observed - lead.expected) > 0.05
 
 
 def test_fit__names_the_feature_of_a_rejection() -> None:
@@ -188,7 +188,7 @@ def test_fit__is_inconclusive_on_few_rows_without_reading_them() -> None:
 
 @pytest.mark.parametrize("rows", ["auto", "windows", "rows", "reuse"])
 def test_fit__of_few_rows_says_how_they_would_be_shared(rows: str) -> None:
-    assert fit(draw(300), rows=rows).split == ("windows" if rows == "auto" else rows)
+    assert fit(draw(300), rows=rows).split == ("rows" if rows == "auto" else rows)
 
 
 def test_fit__whitens_and_answers_on_raw_features() -> None:
@@ -212,18 +212,21 @@ def store(write_store: StoreWriter, small_blocks: None) -> Path:
     return write_store(X, y, chunk_rows=6_500)
 
 
-@pytest.mark.parametrize("rows", ["auto", "rows"])
+@pytest.mark.parametrize("rows", ["auto", "windows"])
 def test_fit__gives_identical_bits_on_every_engine(store: Path, client: Client, rows: str) -> None:
-    expected = without_times(fit(store, rows=rows, scheduler="serial"))
-    assert without_times(fit(store, rows=rows, scheduler="threads", n_workers=3)) == expected
-    assert without_times(fit(store, rows=rows, client=client)) == expected
+    shared = {"rows": rows, "seed": 5}
+    expected = without_times(fit(store, **shared, scheduler="serial"))
+    assert without_times(fit(store, **shared, scheduler="threads", n_workers=3)) == expected
+    assert without_times(fit(store, **shared, client=client)) == expected
 
 
 def test_fit__runs_on_dask_arrays() -> None:
     # a share of rows begins inside a chunk
     X, y = draw(dtype="float64")
     lazy = (da.from_array(X, chunks=(30_000, 3)), da.from_array(y, chunks=17_000))
-    serial, threads = (fit(lazy, scheduler=scheduler) for scheduler in ("serial", "threads"))
+    serial, threads = (
+        fit(lazy, seed=5, scheduler=scheduler) for scheduler in ("serial", "threads")
+    )
     assert serial.verdict is Verdict.ACCEPTED
     assert without_times(serial) == without_times(threads)
 
@@ -234,11 +237,12 @@ def test_fit__does_not_depend_on_the_chunking_where_rows_are_chosen_by_number(
 ) -> None:
     X, y = draw(dtype="float64")
     first, second = (
-        fit(write_store(X, y, chunk_rows=chunk), rows=rows) for chunk in (6_500, 17_001)
+        fit(write_store(X, y, chunk_rows=chunk), rows=rows, seed=5) for chunk in (6_500, 17_001)
     )
     assert first.verdict is second.verdict is Verdict.ACCEPTED
     np.testing.assert_allclose(first.halfspace.normal, second.halfspace.normal, atol=1e-9)
     assert first.error == second.error
+    assert first.held_out == second.held_out
     assert [one.outcome for one in first.testers] == [one.outcome for one in second.testers]
     np.testing.assert_allclose(
         [one.statistic for one in first.testers],
@@ -247,13 +251,17 @@ def test_fit__does_not_depend_on_the_chunking_where_rows_are_chosen_by_number(
     )
 
 
-def test_fit__agrees_on_another_chunking_where_chunks_are_shared(
+def test_fit__windows_are_of_any_chunking_and_the_rows_held_out_are_the_same(
     write_store: StoreWriter, small_blocks: None
 ) -> None:
-    # other chunks, other rows in each pass: the same verdict and an error near the planted one
+    # other chunks, other windows to learn from: the same rows decide
     X, y = draw()
-    for chunk in (6_500, 17_001):
-        result = fit(write_store(X, y, chunk_rows=chunk), rows="windows")
+    found = [
+        fit(write_store(X, y, chunk_rows=chunk), rows="windows", seed=5)
+        for chunk in (6_500, 17_001)
+    ]
+    assert len({one.held_out for one in found}) == len({one.error.n_rows for one in found}) == 1
+    for result in found:
         assert result.verdict is Verdict.ACCEPTED
         assert error_on(result, X, y) == pytest.approx(0.05, abs=0.01)
 
@@ -266,46 +274,29 @@ def test_fit__repeats_itself_with_the_same_seed_only(store: Path) -> None:
     assert (first.seed, other.seed) == (5, 6)
 
 
-def test_rows__windows_read_every_row_once_to_learn_from_it(store: Path) -> None:
+def test_rows__windows_are_learnt_from_once(store: Path) -> None:
     result = fit(store, rows="windows")
     assert result.split == "windows"
-    *learning, final = (one for one in result.passes if one.name != "certificate")
+    *learning, final = result.passes
     assert sum(one.rows_read for one in learning) <= N_ROWS == final.rows_read
-    assert sum(one.rows_accepted for one in (*learning, final)) < N_ROWS
-    assert result.passes[0].bytes_read == result.passes[0].rows_read * (3 * 8 + 1)
+    assert learning[0].bytes_read == learning[0].rows_read * (3 * 8 + 1)
 
 
 def test_rows__rows_read_all_and_keep_a_share(store: Path) -> None:
     result = fit(store, rows="rows")
     assert result.split == "rows"
     assert {one.rows_read for one in result.passes} == {N_ROWS}
-    assert sum(one.rows_accepted for one in result.passes) < N_ROWS
+    assert sum(one.rows_accepted for one in result.passes) <= N_ROWS
 
 
-def test_rows__reuse_sees_all_rows_in_every_pass(store: Path) -> None:
-    reused, shared = fit(store, rows="reuse"), fit(store, rows="windows")
+def test_rows__reuse_learns_from_all_that_is_not_held_out(store: Path) -> None:
+    reused, shared = fit(store, rows="reuse"), fit(store, rows="rows")
     assert reused.split == "reuse"
     assert {one.rows_read for one in reused.passes} == {N_ROWS}
-    assert reused.error.n_rows == reused.passes[0].rows_accepted == N_ROWS
-    assert reused.eps < shared.eps
-    assert max(one.beta for one in reused.candidates) < 4 * reused.eps
-
-
-def test_fit__sorted_rows_are_accepted_by_sampling_and_it_says_so(
-    write_store: StoreWriter, small_blocks: None
-) -> None:
-    X, y = draw()
-    order = np.argsort(y, kind="stable")
-    result = fit(write_store(X[order], y[order], chunk_rows=6_500))
-    assert result.verdict is Verdict.ACCEPTED
-    assert result.split == "rows"
-    assert [one.name for one in result.passes[:2]] == ["initial", "initial"]
-    assert result.passes[0].rows_read < N_ROWS == result.passes[1].rows_read
-    said = next(one for one in result.testers if one.tester == "exchangeable chunks")
-    assert said.outcome is Outcome.NOT_JUDGED
-    assert said.role is Role.FALLBACK
-    assert said.evidence[0].subject.quantity is SegmentQuantity.LABEL
-    assert error_on(result, X, y) == pytest.approx(0.05, abs=0.01)
+    assert reused.passes[0].rows_accepted + reused.error.n_rows == N_ROWS
+    assert min(one.delta for one in reused.candidates) <= min(
+        one.delta for one in shared.candidates
+    )
 
 
 KEYS = [
@@ -319,6 +310,9 @@ KEYS = [
     "seed_drawn",
     "opt",
     "ratio",
+    "constant",
+    "promises",
+    "rows_for_five",
     "rows_needed",
     "split",
     "position",
@@ -361,17 +355,20 @@ def test_document__has_the_keys_and_comes_back(tmp_path: Path, case: str) -> Non
 def test_document__tells_the_whole_path() -> None:
     result = fit(draw())
     assert result.candidates[0].delta == 1
-    # the last candidate is the mean of the two before
-    assert [one.rows_accepted for one in result.candidates[1:-1]] == [
-        one.rows_accepted for one in result.passes if one.name.startswith("update")
-    ]
+    # where the scale was reached, the last candidate is the mean of the two before
+    path = [one.rows_accepted for one in result.passes if one.name.startswith("update")]
+    assert [one.rows_accepted for one in result.candidates[1 : len(path) + 1]] == path
     assert result.chosen == int(np.argmin([one.error for one in result.candidates]))
     assert result.candidates[result.chosen].angle == 0
     assert result.error.empirical == result.candidates[result.chosen].error
     assert result.passes[-1].name == "final"
     assert result.passes[-1].rows_accepted == result.error.n_rows
-    per_candidate = [one for one in result.testers if one.pass_name == "final"]
-    assert len(per_candidate) == 3 * len(result.candidates)
+    final = [one for one in result.testers if one.pass_name == "final"]
+    about = [one for one in final if one.tester in ("slab mass", "slab covariance", "wedge")]
+    assert len(about) == 3 * len(result.candidates)
+    steps = [one.scale for one in final if one.tester == "largest moment"]
+    early = [one for one in result.testers if one.role is Role.EARLY]
+    assert len(steps) == len({one.pass_name for one in early}) == len(path) + 1
 
 
 @pytest.mark.parametrize(("noise", "rate"), [("random", 0.05), ("none", 0.0)])
@@ -379,22 +376,28 @@ def test_document__tells_the_whole_path() -> None:
 def test_error__upper_is_the_exact_binomial_bound(noise: str, rate: float, tau: float) -> None:
     result = fit(draw(noise=noise, rate=rate), tau=tau, eps=0.25)
     errors = round(result.error.empirical * result.error.n_rows)
-    share = tau / len(result.candidates)  # the rows that measure also choose
+    # a quarter of tau; the rows that measure also choose
+    share = tau / 4 / len(result.candidates)
     exact = binomtest(errors, result.error.n_rows, alternative="less")
     bound = exact.proportion_ci(confidence_level=1 - share, method="exact").high
     assert result.error.upper == pytest.approx(bound, rel=1e-9)
     assert result.error.upper > result.error.empirical
 
 
-def test_error__is_measured_on_rows_that_no_update_used() -> None:
+@pytest.mark.parametrize("rows", ["windows", "rows", "reuse"])
+def test_error__is_measured_on_rows_that_no_update_used(rows: str) -> None:
     X, y = draw()
-    result = fit((X, y), rows="windows")
+    result = fit((X, y), rows=rows, seed=5)
     assert result.held_out is not None
-    assert result.held_out.ranges == ((0, len(y)),)
-    uniforms = uniforms_at(result.seed, Stream.SHARES, np.arange(len(y)))
-    rows = np.flatnonzero((uniforms >= result.held_out.low) & (uniforms < result.held_out.high))
-    assert len(rows) == result.error.n_rows
-    assert error_on(result, X[rows], y[rows]) == pytest.approx(result.error.empirical, abs=1e-4)
+    assert result.held_out.ranges == ((0, N_ROWS),)
+    uniforms = uniforms_at(5, Stream.SHARES, np.arange(N_ROWS))
+    kept = (uniforms >= result.held_out.low) & (uniforms < result.held_out.high)
+    assert np.count_nonzero(kept) == result.error.n_rows
+    assert error_on(result, X[kept], y[kept]) == pytest.approx(result.error.empirical, abs=1e-4)
+    # other labels there change what is said of the halfspace, not the halfspaces
+    flipped = fit((X, np.where(kept, -y, y)), rows=rows, seed=5)
+    assert [one.step for one in flipped.candidates] == [one.step for one in result.candidates]
+    assert flipped.error.empirical > 0.9
 
 
 def test_eps__explicit_is_judged_as_asked() -> None:
@@ -407,21 +410,45 @@ def test_eps__explicit_is_judged_as_asked() -> None:
     assert finer.rows_needed == streamhalf.plan(dim=3, eps=0.01).rows_needed
 
 
-def test_eps__is_reached_at_the_planned_rows_under_strong_noise() -> None:
+def test_eps__auto_is_the_pair_with_the_smallest_constant_times_error_plus_eps() -> None:
+    result = fit(draw())
+    best = min(result.promises, key=lambda one: one.constant * result.error.empirical + one.eps)
+    assert (result.eps, result.constant) == (best.eps, best.constant)
+    assert len(result.promises) > 1
+
+
+@pytest.mark.parametrize("eps", [0.05, 0.1])
+def test_eps__is_reached_at_the_planned_rows_under_strong_noise(eps: float) -> None:
     # strong noise makes updates repeat a scale; repeats must leave finer scales their rows
-    n_rows = streamhalf.plan(dim=3, eps=0.05).rows_needed
-    result = fit(draw(n_rows, noise="chow", rate=0.2), eps=0.05)
-    assert result.verdict is Verdict.ACCEPTED
-    assert result.eps == 0.05 or result.stop.delta is not None
+    n_rows = streamhalf.plan(dim=3, eps=eps).rows_needed
+    result = fit(draw(n_rows, noise="chow", rate=0.2), eps=eps)
+    if result.stop.reason.is_noise:
+        assert result.verdict is Verdict.INCONCLUSIVE
+    else:
+        assert (result.verdict, result.eps) == (Verdict.ACCEPTED, eps)
+
+
+def test_eps__that_coin_tosses_keep_from_being_reached_is_inconclusive() -> None:
+    X, _ = draw(200_000, 2)
+    coin = np.where(np.random.default_rng(3).random(len(X)) < 0.5, 1, -1).astype(np.int8)
+    # tosses reach the scale by chance now and then: not for these seeds
+    for seed in range(3):
+        result = fit((X, coin), eps=0.1, seed=seed)
+        assert result.verdict is Verdict.INCONCLUSIVE
+        (notice,) = (one for one in result.notices if isinstance(one, EpsNotReached))
+        assert (notice.asked, notice.noise) == (0.1, True)
+        assert notice.reached is None or notice.reached > 0.1
+        assert result.rows_needed is None
 
 
 def test_eps__is_no_finer_than_where_noise_stopped_the_updates() -> None:
     # a band of flipped labels of 15% mass turns the localised Chow vector around at a coarse scale
     n_rows = streamhalf.plan(dim=3, eps=0.1).rows_needed
-    result = fit(draw(n_rows, noise="near", rate=0.15), eps=0.1)
+    data = draw(n_rows, noise="near", rate=0.15)
+    result = fit(data, eps="auto")
     assert result.stop.reason in (StopReason.NOISE_DOMINATES, StopReason.NO_PROGRESS)
-    delta = result.stop.delta
-    assert result.eps == max(0.1, delta / 2)
+    assert result.verdict is Verdict.ACCEPTED
+    assert result.eps >= min(one.eps for one in result.promises) >= result.stop.delta / 2
 
 
 def test_events__tell_of_every_pass_and_judgement() -> None:
@@ -458,14 +485,14 @@ def test_fit__certifies_unless_told_not_to() -> None:
     assert result.passes[-1].name == "certificate"
     assert result.passes[-1].rows_read == N_ROWS
     assert 0 <= result.opt.lower <= result.opt.lower_empirical <= result.certificate.error
-    plain = fit(draw(), eps=0.25)
+    plain = fit(draw(), eps=0.25, seed=result.seed)
     assert (plain.opt, plain.ratio, plain.certificate) == (None, None, None)
     assert replace(result, opt=None).halfspace == plain.halfspace
 
 
 @pytest.mark.slow
 def test_fit__wide_rows_are_sketched_and_the_record_says_so() -> None:
-    X, y = draw(300_000, 100)
+    X, y = draw(400_000, 100)
     result = fit((X, y), eps=0.25, scheduler="threads")
     assert result.verdict is Verdict.ACCEPTED
     moments = [one for one in result.testers if one.tester in ("largest moment", "quadratics")]

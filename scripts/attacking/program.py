@@ -108,9 +108,9 @@ class Program:
             ]
         )
 
-    def require(self, rows: Array) -> None:
+    def require(self, rows: Sequence[Array]) -> None:
         """More rows that must not be positive."""
-        self._upper += list(rows)
+        self._upper += rows
 
     def solve(self, tolerances: Sequence[float]) -> Law:
         """The worst law, given the tolerance of the quadratics at each scale, coarsest first."""

@@ -18,17 +18,23 @@ from scripts.evaluation.search import Features, Labels, Vector, best_halfspace, 
 from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.api import plan
 from streamhalf.data.block import RowRange
-from streamhalf.records import FitResult
+from streamhalf.records import EpsNotReached, FitResult
 from streamhalf.synthetic.marginals import Marginal
 from streamhalf.synthetic.noise import Noise
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 
 EPS = 0.1
-FACTOR = 5.0
 DIMS = {"short": (2,), "long": (2, 3, 8)}
 RATE = 0.05
 DIRECTIONS = {"short": ("adversarial",), "long": ("axis", "generic", "adversarial")}
-TESTERS = ("initial moments", "localised moments", "acceptance", "slab mass", "slab covariance")
+TESTERS = (
+    "initial moments",
+    "localised moments",
+    "acceptance",
+    "slab mass",
+    "slab covariance",
+    "wedge",
+)
 SORTED, WORST, OWN = "sorted by label", "worst law", "its own labels"
 SAMPLES = {"short": 8, "long": 60}
 """Samples of the worst law: it gets past the testers by chance, if at all."""
@@ -68,12 +74,14 @@ class Finding:
     verdict: str
     rejected_by: frozenset[str]
     eps: float
+    constant: float | None = None
+    noise: bool = False
     error: float | None = None
     opt: float | None = None
 
     @property
     def excess(self) -> float | None:
-        """(error - eps) / opt, what the guarantee bounds by 5; 0 where the error is within eps."""
+        """(error - eps) / opt, which the promise bounds; 0 where the error is within eps."""
         if self.error is None:
             return None
         above = self.error - self.eps
@@ -83,10 +91,16 @@ class Finding:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether the run was accepted although its error is above 5 opt + eps."""
+        """Whether the run was accepted although its error is above what it printed."""
         if self.error is None or self.opt is None:
             return False
-        return self.error > FACTOR * self.opt + self.eps
+        return self.error > (self.constant or 0.0) * self.opt + self.eps
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether Gaussian rows were not accepted, and noise above eps is not the reason."""
+        refused = self.verdict == "rejected" or (self.verdict == "inconclusive" and not self.noise)
+        return self.case.law in GAUSSIAN_LAWS and refused
 
 
 def list_cases(form: str) -> list[Case]:
@@ -116,25 +130,25 @@ def run(form: str, advance: Advance) -> Table:
         findings.append(_examine(case))
         advance()
     wrong = [one for one in findings if one.is_wrong]
-    refused = [
-        one for one in findings if one.case.law in GAUSSIAN_LAWS and one.verdict != "accepted"
-    ]
+    refused = [one for one in findings if one.is_refused]
     laws = dict.fromkeys(one.case.law for one in findings)
     rows = tuple(_row(law, [one for one in findings if one.case.law == law]) for law in laws)
     n_accepted = sum(one.verdict == "accepted" for one in findings)
+    printed = [one.constant for one in findings if one.constant is not None] or [0.0]
     largest = max((one.excess for one in findings if one.excess is not None), default=0.0)
     return Table(
         name="soundness",
         criterion=(
-            f"no accepted run has an error above {FACTOR:g} opt + eps (eps = {EPS:g}; "
-            f"{EPS / 2:g} for the {WORST}), and every run on Gaussian rows is accepted, also when "
-            "they are sorted by label"
+            f"no accepted run has an error above the C opt + eps that it printed (eps = {EPS:g} "
+            f"asked for; {EPS / 2:g} for the {WORST}), and no run on Gaussian rows is refused, "
+            "also when they are sorted by label, but for noise that hides eps"
         ),
         met=not wrong and not refused,
         summary=(
             f"{len(wrong)} wrong among {n_accepted} accepted of {len(findings)} runs; largest "
-            f"(error - eps) / opt among accepted {largest:.2f}; {len(refused)} runs on Gaussian "
-            "rows not accepted"
+            f"(error - eps) / opt among accepted {largest:.2f}, constants printed "
+            f"{min(printed):.1f} to {max(printed):.1f}; {len(refused)} runs on Gaussian rows "
+            "refused"
         ),
         columns=(
             *("law", "runs", "accepted", "inconclusive", "rejected"),
@@ -144,7 +158,7 @@ def run(form: str, advance: Advance) -> Table:
         rows=rows,
         details={
             "wrong": [_tell(one) for one in wrong],
-            "gaussian_not_accepted": [_tell(one) for one in refused],
+            "gaussian_refused": [_tell(one) for one in refused],
         },
     )
 
@@ -169,6 +183,7 @@ def _tell(one: Finding) -> dict[str, Cell]:
         "error": one.error,
         "opt": one.opt,
         "eps": one.eps,
+        "constant": one.constant,
         "rejected_by": ", ".join(sorted(one.rejected_by)),
     }
 
@@ -177,7 +192,14 @@ def _examine(case: Case) -> Finding:
     rng = np.random.default_rng(case.seed)
     problem = _draw(case, plan(dim=case.dim, eps=case.eps).rows_needed, rng)
     result = learn(problem, eps=case.eps, seed=case.seed % 1_000)
-    finding = Finding(case, str(result.verdict), frozenset(_rejecting(result)), result.eps)
+    finding = Finding(
+        case,
+        str(result.verdict),
+        frozenset(_rejecting(result)),
+        result.eps,
+        result.constant if result.verdict == "accepted" else None,
+        any(isinstance(one, EpsNotReached) and one.noise for one in result.notices),
+    )
     if result.verdict != "accepted" or result.halfspace is None:
         return finding
     vector = np.array(result.halfspace.normal)
@@ -191,11 +213,11 @@ def _examine(case: Case) -> Finding:
 
 def _rejecting(result: FitResult) -> Iterator[str]:
     for one in result.testers:
-        if one.outcome == "rejected":
+        if one.has_say and one.outcome == "rejected":
             if one.tester in TESTERS:
                 yield one.tester
             else:
-                yield "initial moments" if one.pass_name == "initial" else "localised moments"
+                yield "initial moments" if one.scale == 1.0 else "localised moments"
 
 
 def _logistic(problem: Problem) -> list[Vector]:

@@ -14,6 +14,7 @@ from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.segment_scatter import SegmentScatter
 from streamhalf.reductions.slab_covariance import SlabCovariance
 from streamhalf.reductions.slab_moments import SlabMoments
+from streamhalf.reductions.thinned import Thinned
 from streamhalf.reductions.wedge_sums import WedgeSums
 from streamhalf.reductions.windowed import Windowed
 
@@ -32,6 +33,7 @@ REDUCTIONS: tuple[type, ...] = (
     SegmentScatter,
     SlabCovariance,
     SlabMoments,
+    Thinned,
     WedgeSums,
     Windowed,
 )

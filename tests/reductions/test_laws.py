@@ -31,6 +31,7 @@ from streamhalf.reductions import (
     SegmentScatter,
     SlabCovariance,
     SlabMoments,
+    Thinned,
     WedgeSums,
     Windowed,
 )
@@ -69,6 +70,7 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
     SegmentScatter: lambda dim: SegmentScatter(total_rows=MAX_ROWS, n_segments=7),
     SlabCovariance: lambda dim: SlabCovariance(planes(dim), BORDERS),
     SlabMoments: lambda dim: SlabMoments(planes(dim)[0].normal, BORDERS, degree=4),
+    Thinned: lambda dim: Thinned((Moments(2), LabelCounts(), Chow(3)), (0.7, 0.3, 0.7), 1, 2),
     WedgeSums: lambda dim: WedgeSums(planes(dim), 0.2),
     Windowed: lambda dim: Windowed(LabelCounts(), 0.5, seed=3, window_rows=8),
 }
