@@ -68,8 +68,7 @@ def remark_words(judgement: Judgement) -> str:
         needed = judgement.rows_needed
         said.append(
             {
-                Role.EXTRA: "it can only reject"
-                + (f"; to pass it would need {count(needed)} rows" if needed else ""),
+                Role.EXTRA: f"needs {count(needed)} rows to pass" if needed else "",
                 Role.REFINEMENT: "finer than the scale that is judged",
                 Role.ADVISORY: "rows are not exchangeable between stretches of rows",
                 Role.FALLBACK: "rows are not exchangeable between stretches of rows: sampling rows",

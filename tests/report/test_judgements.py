@@ -82,7 +82,7 @@ def test_near_boundary__of_steps_alone(
         ({"role": Role.EARLY}, "warns only: of the pass's own rows"),
         (
             {"role": Role.EXTRA, "outcome": Outcome.INCONCLUSIVE, "rows_needed": 5000},
-            "it can only reject; to pass it would need 5,000 rows",
+            "needs 5,000 rows to pass",
         ),
         (
             {"role": Role.REFINEMENT, "outcome": Outcome.NOT_JUDGED, "directions": 24},
