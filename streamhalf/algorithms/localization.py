@@ -75,7 +75,7 @@ class Localization:
             judged = as_early(found.judgements, Stage.INITIAL, "initial")
             if self._must_sample(state, judged):
                 fallback = (records.replace(_order(judged), role=Role.FALLBACK),)
-                return replace(self.start(), split=Split.ROWS, judgements=fallback)
+                return replace(self.start(), split=Split.REUSE, judgements=fallback)
             first = Candidate(found.plane, 1.0, 0.0, found.strength, n_rows, n_rows)
             return replace(
                 state,
@@ -146,16 +146,16 @@ class Localization:
         return may_fall_back and _order(judged).outcome is not Outcome.PASSED
 
     def _wanted_rows(self, state: LocalizationState) -> int:
-        if state.split is Split.REUSE:
-            return self.plan.n_rows
         if state.stage is Stage.INITIAL:
             return self.plan.initial_rows
+        if state.split is Split.REUSE:
+            return self.plan.reused_rows(state.delta)
         return min(int(self.plan.accepted_rows / state.delta) + 1, self._update_rows(state))
 
     def _update_rows(self, state: LocalizationState) -> int:
         """Rows that updates may still use."""
         if state.split is Split.REUSE:
-            return self.plan.n_rows - self.plan.final_rows
+            return self.plan.learning_rows
         return max(0, self.plan.learning_rows - state.cursor)
 
     def _next_scale(self, state: LocalizationState, outcome: UpdateOutcome) -> LocalizationState:

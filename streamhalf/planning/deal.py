@@ -7,7 +7,7 @@ one of three ways:
 - windows: a pass takes whole windows of neighbouring rows, drawn at random from all of the data,
   and so reads little more than it needs.
 - rows: every pass reads all blocks and keeps the rows whose number lies in its interval.
-- reuse: every pass takes all rows for learning.
+- reuse: the same, but all intervals begin with the first row for learning: passes share rows.
 
 Shares of windows and of rows are disjoint. Nobody who does not know the seed can foresee them.
 """
@@ -111,9 +111,9 @@ class Deal:
         if self.split is Split.WINDOWS:
             chosen = self._line[0][self._place(cursor) : self._place(cursor + n_rows)]
             return Share(self._windows(np.sort(chosen)), self.seed, self.held_out)
-        low, high = self.held_out, 1.0
-        if self.split is Split.ROWS:
-            low, high = self._uniform(cursor), self._uniform(cursor + n_rows)
+        if self.split is Split.REUSE:
+            cursor = 0
+        low, high = self._uniform(cursor), self._uniform(cursor + n_rows)
         return Share(RowRanges.of(self.blocks), self.seed, low, high)
 
     def _uniform(self, cursor: int) -> float:

@@ -67,8 +67,8 @@ def _budget(
     plan: RunPlan, name: str, rows: int, row_nbytes: int, delta: float | None = None
 ) -> PassBudget:
     """Rows that a learning pass uses, and the bytes that it reads for them."""
-    if plan.split is Split.REUSE:
-        rows = plan.learning_rows
+    if plan.split is Split.REUSE and delta is not None:
+        rows = plan.reused_rows(delta)
     read = rows / (1 - plan.held_out) if plan.split is Split.WINDOWS else plan.n_rows
     return PassBudget(name, rows, math.ceil(read) * row_nbytes, delta)
 

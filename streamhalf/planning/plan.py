@@ -23,8 +23,8 @@ from streamhalf.testers.wedge import WedgeTester
 
 Testers: TypeAlias = tuple[type[Tester], ...]
 
-_FEW_ROWS = 1 << 20
-"""So few rows are drawn one by one over the whole store: reading it in every pass costs nothing."""
+FEW_ROWS = 1 << 20
+"""So few rows can all be read, and learnt from, in every pass: that costs next to nothing."""
 
 FIRST_DELTA = 0.5
 PAPER_FIRST_DELTA = 0.01
@@ -35,6 +35,9 @@ _MOST_DEEPER = 6
 _LEARNING_ROWS, _ROWS_PER_FEATURE = 1_000, 200
 """An update accepts 1,000 rows and 200 for each feature: a Chow direction within about 0.09 in the
 frame, a quarter of the step that halves the scale."""
+
+_MORE_REUSED = 8
+"""Where rows are reused an update takes so many times the rows that it needs, if there are any."""
 
 _LARGEST_FIRST_SHARE, _FIRST_ROWS = 64, 1 << 17
 """A 64th of the rows, 2^17 at most, costs a first pass nothing and says more about their order."""
@@ -117,6 +120,10 @@ class RunPlan:
         """The scales of a run without repetitions; 2 eps is among them."""
         return scales(self.finest_delta, adaptive=self.adaptive)
 
+    def reused_rows(self, delta: float) -> int:
+        """Rows of an update where all updates may use the same ones."""
+        return min(self.learning_rows, math.ceil(_MORE_REUSED * self.accepted_rows / delta))
+
     def rows_for_step(self, rate: float) -> int:
         """Held-out rows that a step which accepts a share of them is tested on."""
         return min(self.final_rows, math.ceil(self.ample_rows / rate))
@@ -152,6 +159,16 @@ def scales(finest: float, *, adaptive: bool) -> tuple[float, ...]:
 
 def plan_for_eps(eps: float, dim: int, config: RunConfig, testers: Testers = TESTERS) -> RunPlan:
     """The fewest rows with which every tester is conclusive at scale eps."""
+    if config.rows != "auto":
+        return _plan(eps, dim, config, testers, Split(config.rows))
+    plan = _plan(eps, dim, config, testers, Split.REUSE)
+    if plan.required_rows <= FEW_ROWS:
+        return plan
+    return _plan(eps, dim, config, testers, Split.WINDOWS)
+
+
+def _plan(eps: float, dim: int, config: RunConfig, testers: Testers, split: Split) -> RunPlan:
+    """The fewest rows, dealt in one way."""
     adaptive = config.schedule == "adaptive"
     first = FIRST_DELTA if adaptive else PAPER_FIRST_DELTA
     finest = min(first, 2 * eps)
@@ -162,7 +179,7 @@ def plan_for_eps(eps: float, dim: int, config: RunConfig, testers: Testers = TES
         dim=dim,
         eps=eps,
         tau=config.tau,
-        split=Split.ROWS if config.rows == "auto" else Split(config.rows),
+        split=split,
         adaptive=adaptive,
         initial_rows=2 * least,
         accepted_rows=least,
@@ -193,11 +210,13 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = T
     Where the rows do not suffice the plan's `required_rows` exceeds `n_rows`.
     """
     coarsest = LARGEST_EPS if config.eps == "auto" else float(config.eps)
-    plan = plan_for_eps(coarsest, dim, config, testers)
+    few = Split.REUSE if n_rows <= FEW_ROWS else Split.WINDOWS
+    split = few if config.rows == "auto" else Split(config.rows)
+    make = partial(_plan, dim=dim, config=config, testers=testers, split=split)
+    plan = make(coarsest)
     if plan.required_rows > n_rows:
         return replace(plan, n_rows=n_rows)
     if config.eps == "auto":
-        make = partial(plan_for_eps, dim=dim, config=config, testers=testers)
 
         def fits(eps: float) -> bool:
             plan = make(eps)
@@ -254,15 +273,12 @@ def _deal_out(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
     else:
         factor = min(4.0, n_rows / plan.required_rows)
         final, learning = int(factor * final), int(factor * learning)
-    if config.rows == "auto" and n_rows > _FEW_ROWS:
-        plan = replace(plan, split=Split.WINDOWS)
-    most = min(n_rows // _LARGEST_FIRST_SHARE, _FIRST_ROWS, learning - plan.update_rows)
     plan = replace(
         plan,
         n_rows=n_rows,
         final_rows=final,
         ample_rows=_ample_rows(plan.tested_rows, plan.dim, n_rows),
-        initial_rows=max(plan.initial_rows, min(most, learning // 4)),
+        initial_rows=_first_rows(plan, n_rows, learning),
     )
     for _ in range(_MOST_DEEPER if auto else 0):
         deeper = replace(
@@ -274,6 +290,8 @@ def _deal_out(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
             break
         plan = deeper
     growth = max(1.0, (learning - plan.initial_rows) / max(1, plan.update_rows))
+    if plan.split is Split.REUSE:
+        growth = max(1.0, learning * plan.finest_delta / plan.accepted_rows)
     plan = replace(
         plan,
         accepted_rows=int(growth * plan.accepted_rows),
@@ -288,6 +306,14 @@ def _deal_out(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
             SlabMassTester, plan, config, max(plan.eps, (2 / plan.final_rows) ** (1 / 3))
         ),
     )
+
+
+def _first_rows(plan: RunPlan, n_rows: int, learning: int) -> int:
+    """Rows of the first pass: as many as cost nothing, and leave the updates theirs."""
+    if plan.split is Split.REUSE:
+        return min(learning, max(plan.initial_rows, _FIRST_ROWS))
+    most = min(n_rows // _LARGEST_FIRST_SHARE, _FIRST_ROWS, learning - plan.update_rows)
+    return max(plan.initial_rows, min(most, learning // 4))
 
 
 def _finest_scale(
