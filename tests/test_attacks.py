@@ -63,6 +63,15 @@ def test_program__a_chow_vector_off_v_allows_worse_laws() -> None:
     assert off > exact
 
 
+def test_program__a_path_that_drifts_to_v_is_no_easier_to_attack() -> None:
+    fineness = Fineness(inner=2, ratio=1.7, heights=8)
+    resting, drifting = (
+        Program(0.6, last=1 / 4, fineness=fineness, drift=drift).solve([0.2] * 3).constant
+        for drift in (0.0, 0.3)
+    )
+    assert 1 < drifting < 1.05 * resting
+
+
 @pytest.mark.parametrize("m", [2, 4])
 def test_list_coefficients__are_those_of_turned_coordinates(m: int) -> None:
     rng = np.random.default_rng(1)
@@ -103,6 +112,7 @@ def test_with_section__replaces_its_own_table_and_keeps_all_else() -> None:
     assert page.count("## ") == 2
 
 
+@pytest.mark.slow
 def test_short_form__shows_every_attack(tmp_path: Path) -> None:
     page, found = tmp_path / "page.md", tmp_path / "attacks.json"
     code = main(["--form", "short", "--out", str(page), "--json", str(found)])

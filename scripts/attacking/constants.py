@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from scripts.attacking.plane import Array, Fineness, Grid, accepted
+from scripts.attacking.plane import Array, Fineness, Grid, Step, accepted
 from scripts.attacking.program import CLOSE, Law, Program, list_scales
 from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.testers.constants import FALLING, FLAT, falling_share
@@ -99,13 +99,14 @@ def _solve_moments(plane: Array, fineness: Fineness) -> Law:
     last, theta = _MOMENT_PLACE
     program = Program(theta, last=last, fineness=fineness)
     scales = list_scales(last)
-    means = [(m, delta, plane_means(program.grid, delta, m)) for m in (2, 4) for delta in scales]
+    steps = [Step(delta) for delta in scales]
+    means = [(m, step, plane_means(program.grid, step, m)) for m in (2, 4) for step in steps]
     tested = {m: list_coefficients(plane, m) for m in (2, 4)}
     while True:
         law = program.solve([math.inf] * len(scales))
         rows: list[Array] = []
-        for m, delta, mean in means:
-            mass = program.grid.average(accepted(program.grid, delta))
+        for m, step, mean in means:
+            mass = accepted(program.grid, step)
             found = tested[m] @ (mean @ law.masses) / (mass @ law.masses)
             rows += [
                 np.sign(found[k]) * (tested[m][k] @ mean) - MOMENT_LIMIT * mass
@@ -128,10 +129,9 @@ def _random_plane(dim: int, rng: np.random.Generator) -> Array:
     return np.linalg.qr(rng.standard_normal((dim, 2)))[0].T
 
 
-def plane_means(grid: Grid, delta: float, m: int) -> Array:
+def plane_means(grid: Grid, step: Step, m: int) -> Array:
     """Accepted he_k(z1) he_{m-k}(z2) of every point, k = 0 ... m."""
-    chance = accepted(grid, delta)
-    z1, z2 = grid.sign[:, None] * grid.x1 / delta, grid.heights
+    chance, z1, z2 = step.seen(grid)
     return np.array(
         [grid.average(chance * hermite(k, z1) * hermite(m - k, z2)) for k in range(m + 1)]
     )
