@@ -90,13 +90,13 @@ class Program:
     ) -> None:
         self.theta, self.eps = theta, last / 2
         self.grid = make_grid(theta=theta, eps=self.eps, fineness=fineness or Fineness())
-        steps = [Step(delta, drift * delta) for delta in list_scales(last)]
+        self.steps = [Step(delta, drift * delta) for delta in list_scales(last)]
         self.cuts: list[Cut] = []
-        self._accepted = [accepted(self.grid, step) for step in steps]
-        self._grams = [grams(self.grid, step) for step in steps]
+        self._accepted = [accepted(self.grid, step) for step in self.steps]
+        self._grams = [grams(self.grid, step) for step in self.steps]
         self._error = (self.grid.sign < 0).astype(np.float64)
         self._upper = [*slab_rows(self.grid), *wedge_rows(self.grid)]
-        equal = self._follow(steps, slack)
+        equal = self._follow(slack)
         inside = np.arange(len(self.grid.masses))[:, None] == self.grid.cell
         self._equal = np.vstack(
             [
@@ -106,11 +106,11 @@ class Program:
             ]
         )
 
-    def _follow(self, steps: Sequence[Step], slack: float) -> list[Array]:
+    def _follow(self, slack: float) -> list[Array]:
         """Every step leads to the vector of the next one, the last to v; what must be 0 for it."""
         equal = []
-        for k, step in enumerate(steps):
-            end = steps[k + 1].angle if k + 1 < len(steps) else 0.0
+        ends = [*(step.angle for step in self.steps[1:]), 0.0]
+        for k, (step, end) in enumerate(zip(self.steps, ends, strict=True)):
             along, across = chow_vector(self.grid, step)
             off = step.delta * across - math.tan(end - step.angle) * along
             mass = self._accepted[k]
@@ -118,12 +118,16 @@ class Program:
                 self._upper += [sign * off - slack * step.delta * mass for sign in (1, -1)]
             else:
                 equal.append(off / step.delta**2)
-            if k + 1 < len(steps):  # pointing backwards would have ended the loop there
+            if k + 1 < len(ends):  # pointing backwards would have ended the loop there
                 self._upper.append(-along)
             if step.angle:
-                off_share = mass / step.delta - 1
-                self._upper += [sign * off_share - _ACCEPTANCE for sign in (1, -1)]
+                self.accept_at(step)
         return equal
+
+    def accept_at(self, step: Step) -> None:
+        """Rows along another vector must be accepted as often as normal ones are, nearly."""
+        off = accepted(self.grid, step) / step.delta - 1
+        self._upper += [sign * off - _ACCEPTANCE for sign in (1, -1)]
 
     def require(self, rows: Sequence[Array]) -> None:
         """More rows that must not be positive."""
