@@ -28,7 +28,7 @@ from streamhalf.algorithms.sketches import with_sketch
 from streamhalf.config import RunConfig
 from streamhalf.kernels.frame import Frame
 from streamhalf.planning.deal import Deal
-from streamhalf.planning.plan import FIRST_DELTA, PAPER_FIRST_DELTA, RunPlan
+from streamhalf.planning.run_plan import FIRST_DELTA, PAPER_FIRST_DELTA, RunPlan
 from streamhalf.records import Judgement, Outcome, Role, Split, Stage, StopReason
 from streamhalf.reductions.base import Reduction
 from streamhalf.testers import TESTERS, Context, Panel, Tester

@@ -15,7 +15,7 @@ from streamhalf.algorithms.wedge_bound import WedgeOutcome
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.planning.deal import Share
-from streamhalf.planning.plan import FIRST_DELTA
+from streamhalf.planning.run_plan import FIRST_DELTA
 from streamhalf.records import (
     Judgement,
     Outcome,
