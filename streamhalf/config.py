@@ -95,9 +95,9 @@ class RunConfig:
         "auto",
         str,
         words=("auto", "windows", "rows", "reuse"),
-        help="how passes that learn share their rows: windows of neighbouring rows or single rows, "
-        "disjoint in both cases, auto (rows up to 2^20 of them or where they come in an order, "
-        "else windows), or reuse (all of them in every such pass, for small data); the rows that "
+        help="how passes that learn share their rows: disjoint windows of neighbouring rows, "
+        "disjoint single rows, reuse (single rows, the same ones in every such pass), or auto "
+        "(reuse up to 2^20 rows or where rows come in an order, else windows); the rows that "
         "decide are held out in any case",
     )
     certificate_degree: int | str = _certificate(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scripts.attacking.command import BEGIN, END, SCHEMA, main, with_section
-from scripts.attacking.constants import hermite, list_coefficients
+from scripts.attacking.moments import hermite, list_coefficients
 from scripts.attacking.plane import Fineness
 from scripts.attacking.program import Program
 from scripts.attacking.rows import LAST, knows_seed, law_of_program, sorted_by_label, worst_law
@@ -30,7 +30,7 @@ def test_worst_law__passes_the_tests_it_was_made_against_and_is_bad() -> None:
     """On 400,000 rows; noise of the quadratics at the finest scale is 0.04 (4.5 sigma)."""
     rng = np.random.default_rng(0)
     trial = law_of_program(rng, 400_000, dim=2, tolerance=TOLERANCE)
-    law = worst_law(TOLERANCE)
+    law = worst_law(2, TOLERANCE)
     X, y = trial.X.astype(np.float64), trial.y
     v = np.mean(y[:, None] * X, axis=0)
     v /= np.linalg.norm(v)
@@ -61,6 +61,15 @@ def test_program__a_chow_vector_off_v_allows_worse_laws() -> None:
         for slack in (0.0, 0.1)
     )
     assert off > exact
+
+
+def test_program__a_path_that_drifts_to_v_is_no_easier_to_attack() -> None:
+    fineness = Fineness(inner=2, ratio=1.7, heights=8)
+    resting, drifting = (
+        Program(0.6, last=1 / 4, fineness=fineness, drift=drift).solve([0.2] * 3).constant
+        for drift in (0.0, 0.3)
+    )
+    assert 1 < drifting < 1.1 * resting
 
 
 @pytest.mark.parametrize("m", [2, 4])
@@ -103,6 +112,7 @@ def test_with_section__replaces_its_own_table_and_keeps_all_else() -> None:
     assert page.count("## ") == 2
 
 
+@pytest.mark.slow
 def test_short_form__shows_every_attack(tmp_path: Path) -> None:
     page, found = tmp_path / "page.md", tmp_path / "attacks.json"
     code = main(["--form", "short", "--out", str(page), "--json", str(found)])

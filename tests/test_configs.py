@@ -123,8 +123,8 @@ def test_load__refuses_files_that_are_no_text_or_not_there(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("eps: 0.5", "eps: 0.5 is out of range; use 0.0001 to 0.25"),
-        ("eps: often", "eps: 'often' is not a number; use one from 0.0001 to 0.25"),
+        ("eps: 0.5", "eps: 0.5 is out of range; use 1e-06 to 0.25"),
+        ("eps: often", "eps: 'often' is not a number; use one from 1e-06 to 0.25"),
         ("eps: .nan", "eps: nan is out of range"),
         ("tau: 0", "tau: 0 is out of range; use 1e-12 to 0.5"),
         ("degree: 4.5", "degree: 4.5 is not a whole number; use one from 2 to 8"),

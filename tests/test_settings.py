@@ -39,7 +39,7 @@ def test_settings__read_what_they_show() -> None:
 
 
 def test_eps__has_one_home_for_its_bounds() -> None:
-    assert SETTINGS["eps"].within == (SMALLEST_EPS, LARGEST_EPS) == (1e-4, 0.25)
+    assert SETTINGS["eps"].within == (SMALLEST_EPS, LARGEST_EPS) == (1e-6, 0.25)
 
 
 def test_identity__leaves_out_where_it_runs() -> None:

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "tables": {table.name: table.to_json() for table in tables},
     }
     if options.json is not None:
-        text = json.dumps(document, indent=1, ensure_ascii=False)
+        text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
         options.json.write_text(text + "\n", encoding="utf-8")
     page: Path = options.out
     before = page.read_text(encoding="utf-8") if page.exists() else ""

@@ -11,8 +11,9 @@ import math
 
 import numpy as np
 
-from scripts.attacking.plane import Array, Fineness, Grid, accepted
-from scripts.attacking.program import CLOSE, Law, Program, list_scales
+from scripts.attacking.moments import flat_plane, solve_within
+from scripts.attacking.plane import Array, Fineness
+from scripts.attacking.program import Program, list_scales
 from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.testers.constants import FALLING, FLAT, falling_share
 
@@ -30,7 +31,6 @@ MOMENT_LIMIT = 0.1
 DIMS = tuple(range(2, 11))
 _PLANES = {"short": 1, "long": 4}
 _MOMENT_PLACE = (1 / 16, 0.45)
-_WORST = 20
 
 
 def count_runs(form: str) -> int:
@@ -79,8 +79,18 @@ def _moments_only(form: str, advance: Advance) -> Table:
     rng = np.random.default_rng(0)
     rows = []
     for dim in DIMS:
-        planes = [_flat_plane(dim), *(_random_plane(dim, rng) for _ in range(_PLANES[form] - 1))]
-        largest = max(_solve_moments(plane, FINENESS[form]).constant for plane in planes)
+        planes = [flat_plane(dim), *(_random_plane(dim, rng) for _ in range(_PLANES[form] - 1))]
+        last, theta = _MOMENT_PLACE
+        unlimited = [math.inf] * len(list_scales(last))
+        largest = max(
+            solve_within(
+                Program(theta, last=last, fineness=FINENESS[form]),
+                unlimited,
+                plane=plane,
+                limit=MOMENT_LIMIT,
+            ).constant
+            for plane in planes
+        )
         rows.append((dim, round(largest, 1)))
         advance()
     return Table(
@@ -94,68 +104,5 @@ def _moments_only(form: str, advance: Advance) -> Table:
     )
 
 
-def _solve_moments(plane: Array, fineness: Fineness) -> Law:
-    """Moments are required as they are found beyond the limit, the worst of each scale first."""
-    last, theta = _MOMENT_PLACE
-    program = Program(theta, last=last, fineness=fineness)
-    scales = list_scales(last)
-    means = [(m, delta, plane_means(program.grid, delta, m)) for m in (2, 4) for delta in scales]
-    tested = {m: list_coefficients(plane, m) for m in (2, 4)}
-    while True:
-        law = program.solve([math.inf] * len(scales))
-        rows: list[Array] = []
-        for m, delta, mean in means:
-            mass = program.grid.average(accepted(program.grid, delta))
-            found = tested[m] @ (mean @ law.masses) / (mass @ law.masses)
-            rows += [
-                np.sign(found[k]) * (tested[m][k] @ mean) - MOMENT_LIMIT * mass
-                for k in np.argsort(-np.abs(found))[:_WORST]
-                if abs(found[k]) > MOMENT_LIMIT + CLOSE
-            ]
-        if not rows:
-            return law
-        program.require(rows)
-
-
-def _flat_plane(dim: int) -> Array:
-    """Two orthonormal vectors (2, d) whose entries are as alike in size as can be."""
-    signs = np.resize([1.0, -1.0], dim)
-    plane, _ = np.linalg.qr(np.stack([np.ones(dim), signs], axis=1))
-    return plane.T
-
-
 def _random_plane(dim: int, rng: np.random.Generator) -> Array:
     return np.linalg.qr(rng.standard_normal((dim, 2)))[0].T
-
-
-def plane_means(grid: Grid, delta: float, m: int) -> Array:
-    """Accepted he_k(z1) he_{m-k}(z2) of every point, k = 0 ... m."""
-    chance = accepted(grid, delta)
-    z1, z2 = grid.sign[:, None] * grid.x1 / delta, grid.heights
-    return np.array(
-        [grid.average(chance * hermite(k, z1) * hermite(m - k, z2)) for k in range(m + 1)]
-    )
-
-
-def list_coefficients(plane: Array, m: int) -> Array:
-    """For every product of m features, its Hermite moment by the moments of the plane.
-
-    The Hermite tensor of a law in a plane is the sum over k of sqrt(m over k) times the mean of
-    he_k(z1) he_{m-k}(z2) times the symmetric part of v^k u^(m-k). (Odd degrees vanish under a
-    symmetric law.)
-    """
-    binomials = np.array([math.comb(m, k) for k in range(m + 1)])
-    found = []
-    for index in itertools.combinations_with_replacement(range(plane.shape[1]), m):
-        sums = np.ones(1)  # the product of (v_j s + u_j), by powers of s
-        for j in index:
-            sums = np.convolve(sums, plane[::-1, j])
-        repeats = math.prod(math.factorial(index.count(j)) for j in set(index))
-        found.append(sums / np.sqrt(binomials) * math.sqrt(math.factorial(m) / repeats))
-    return np.array(found)
-
-
-def hermite(m: int, x: Array) -> Array:
-    """Normalised Hermite polynomial."""
-    values: Array = np.polynomial.hermite_e.hermeval(x, [0.0] * m + [1.0])
-    return values / math.sqrt(math.factorial(m))

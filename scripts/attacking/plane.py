@@ -115,23 +115,36 @@ def _share_below(borders: Array, low: float, high: float) -> Array:
     return share
 
 
-def accepted(grid: Grid, delta: float) -> Array:
-    """Probability of acceptance at every place."""
-    chances: Array = np.exp(-(grid.x1**2) * (delta**-2 - 1) / 2)
-    return chances
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of the path: its scale, and the angle from v to its vector, towards w."""
+
+    delta: float
+    angle: float = 0.0
+
+    def seen(self, grid: Grid) -> tuple[Array, Array, Array]:
+        """At every place: probability of acceptance, and y z along the vector and across it."""
+        r1, r2 = grid.sign[:, None] * grid.x1, grid.heights
+        along = math.cos(self.angle) * r1 + math.sin(self.angle) * r2
+        across = math.cos(self.angle) * r2 - math.sin(self.angle) * r1
+        chance: Array = np.exp(-(along**2) * (self.delta**-2 - 1) / 2)
+        return chance, along / self.delta, across
 
 
-def chow_vector(grid: Grid, delta: float) -> tuple[Array, Array]:
-    """Accepted y z along v and across it."""
-    chance = accepted(grid, delta)
-    along = grid.sign * grid.average(chance * grid.x1 / delta)
-    return along, grid.average(chance * grid.heights)
+def accepted(grid: Grid, step: Step) -> Array:
+    """Accepted share of each point."""
+    return grid.average(step.seen(grid)[0])
 
 
-def grams(grid: Grid, delta: float) -> list[Array]:
+def chow_vector(grid: Grid, step: Step) -> tuple[Array, Array]:
+    """Accepted y z along the step's vector and across it."""
+    chance, along, across = step.seen(grid)
+    return grid.average(chance * along), grid.average(chance * across)
+
+
+def grams(grid: Grid, step: Step) -> list[Array]:
     """For each block, the accepted H H^T - I of every point (points, p, p)."""
-    chance = accepted(grid, delta)
-    z1, z2 = grid.sign[:, None] * grid.x1 / delta, grid.heights
+    chance, z1, z2 = step.seen(grid)
     along = (np.ones_like(z1), z1, (z1**2 - 1) / math.sqrt(2))
     across = (np.ones_like(z2), z2, (z2**2 - 1) / math.sqrt(2))
     found = []

@@ -7,6 +7,7 @@ beside another halfspace w at angle theta: the largest (error of v - eps) / (err
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from scripts.attacking.plane import (
     Array,
     Fineness,
     Grid,
+    Step,
     accepted,
     chow_vector,
     grams,
@@ -32,6 +34,8 @@ UNIT = 0.05
 LEAST_OPT = 1 / 32
 """The error of w is at least so large a part of eps. (Below that part the error of v is at most
 (1 + C/32) eps: it grows with the error of w.)"""
+_ACCEPTANCE = 0.05
+"""How far the accepted share is from the scale, at vectors along which rows may not be normal."""
 _ROUNDS = 60
 
 
@@ -70,6 +74,9 @@ class Program:
         Of the grid.
     slack
         How long the Chow vector's component across v may be.
+    drift
+        The vector of a step is so many times its scale away from v, towards w, and every step leads
+        to the next vector: the run comes to v, it does not rest there.
     """
 
     def __init__(
@@ -79,34 +86,48 @@ class Program:
         last: float,
         fineness: Fineness | None = None,
         slack: float = 0.0,
+        drift: float = 0.0,
     ) -> None:
         self.theta, self.eps = theta, last / 2
         self.grid = make_grid(theta=theta, eps=self.eps, fineness=fineness or Fineness())
-        deltas = list_scales(last)
+        self.steps = [Step(delta, drift * delta) for delta in list_scales(last)]
         self.cuts: list[Cut] = []
-        self._accepted = [self.grid.average(accepted(self.grid, delta)) for delta in deltas]
-        self._grams = [grams(self.grid, delta) for delta in deltas]
+        self._accepted = [accepted(self.grid, step) for step in self.steps]
+        self._grams = [grams(self.grid, step) for step in self.steps]
         self._error = (self.grid.sign < 0).astype(np.float64)
-        self._other = self.grid.wrong
-        rows, equal = [*slab_rows(self.grid), *wedge_rows(self.grid)], []
-        for k, delta in enumerate(deltas):
-            along, across = chow_vector(self.grid, delta)
-            if slack:
-                mass = slack * self._accepted[k]
-                rows += [across - mass, -across - mass]
-            else:
-                equal.append(across / delta)
-            if k < len(deltas) - 1:  # else the loop would have ended there
-                rows.append(-along)
+        self._upper = [*slab_rows(self.grid), *wedge_rows(self.grid)]
+        equal = self._follow(slack)
         inside = np.arange(len(self.grid.masses))[:, None] == self.grid.cell
-        self._upper = rows
         self._equal = np.vstack(
             [
                 *(np.append(row, 0.0) for row in equal),
                 np.hstack([inside / self.grid.masses[:, None], -np.ones((len(inside), 1))]),
-                np.append(self._other, 0.0),
+                np.append(self.grid.wrong, 0.0),
             ]
         )
+
+    def _follow(self, slack: float) -> list[Array]:
+        """Every step leads to the vector of the next one, the last to v; what must be 0 for it."""
+        equal = []
+        ends = [*(step.angle for step in self.steps[1:]), 0.0]
+        for k, (step, end) in enumerate(zip(self.steps, ends, strict=True)):
+            along, across = chow_vector(self.grid, step)
+            off = step.delta * across - math.tan(end - step.angle) * along
+            mass = self._accepted[k]
+            if slack:
+                self._upper += [sign * off - slack * step.delta * mass for sign in (1, -1)]
+            else:
+                equal.append(off / step.delta**2)
+            if k + 1 < len(ends):  # pointing backwards would have ended the loop there
+                self._upper.append(-along)
+            if step.angle:
+                self.accept_at(step)
+        return equal
+
+    def accept_at(self, step: Step) -> None:
+        """Rows along another vector must be accepted as often as normal ones are, nearly."""
+        off = accepted(self.grid, step) / step.delta - 1
+        self._upper += [sign * off - _ACCEPTANCE for sign in (1, -1)]
 
     def require(self, rows: Sequence[Array]) -> None:
         """More rows that must not be positive."""
@@ -139,7 +160,7 @@ class Program:
         if found.status != 0:
             raise RuntimeError(f"theta = {self.theta:g}: {found.message}")
         masses = np.maximum(found.x[:-1], 0) / found.x[-1]
-        error, opt = float(self._error @ masses), float(self._other @ masses)
+        error, opt = float(self._error @ masses), float(self.grid.wrong @ masses)
         return Law(self.grid, self.theta, masses, -found.fun / UNIT, error, opt)
 
     def _row(self, cut: Cut, tolerance: float) -> Array:

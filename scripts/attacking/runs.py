@@ -130,7 +130,7 @@ def _row(name: str, findings: list[Finding]) -> tuple[Cell, ...]:
     )
     broken = sum(one.is_promise_broken for one in findings)
     allowed = int(stats.binom.isf(_CHANCE, n, RunConfig().tau))
-    excesses = [one.excess for one in findings if one.excess is not None]
+    excess = max((one.excess for one in findings if one.excess is not None), default=None)
     return (
         name,
         n,
@@ -138,7 +138,7 @@ def _row(name: str, findings: list[Finding]) -> tuple[Cell, ...]:
         failures,
         allowed,
         broken,
-        round(max(excesses), 3) if excesses else None,
+        round(excess, 3) if excess is not None and math.isfinite(excess) else str(excess or "–"),
         None if attack.is_void else failures <= allowed and broken == 0,
     )
 

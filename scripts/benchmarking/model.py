@@ -12,7 +12,8 @@ from streamhalf.claims.certification import certificate_share
 from streamhalf.config import RunConfig
 from streamhalf.engine.plan import MAX_TASKS
 from streamhalf.kernels.monomials import count_monomials
-from streamhalf.planning.plan import RunPlan, plan_for_rows
+from streamhalf.planning.plan import plan_for_rows
+from streamhalf.planning.run_plan import RunPlan
 
 _ERROR = 0.05
 _WORKERS = 1000

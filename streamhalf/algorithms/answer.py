@@ -16,8 +16,8 @@ from streamhalf.data.positions import RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.planning import budget
-from streamhalf.planning.plan import RunPlan
 from streamhalf.planning.promises import GOOD_CONSTANT, rows_for_good_constant
+from streamhalf.planning.run_plan import RunPlan
 from streamhalf.records import (
     CandidateRecord,
     CertificateRecord,

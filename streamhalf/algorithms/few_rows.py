@@ -10,7 +10,8 @@ from streamhalf.config import RunConfig
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.kernels.plane import Plane
-from streamhalf.planning.plan import RunPlan, plan_for_rows
+from streamhalf.planning.plan import plan_for_rows
+from streamhalf.planning.run_plan import RunPlan
 from streamhalf.records import (
     FitResult,
     Halfspace,

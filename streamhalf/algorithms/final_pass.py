@@ -17,7 +17,8 @@ from streamhalf.config import RunConfig
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.streams import Stream
 from streamhalf.planning.deal import Share
-from streamhalf.planning.plan import RunPlan, Testers, partial_limit
+from streamhalf.planning.plan import Testers
+from streamhalf.planning.run_plan import RunPlan, partial_limit
 from streamhalf.records import Stage
 from streamhalf.reductions.thinned import Thinned
 from streamhalf.testers import Context, Panel

@@ -19,6 +19,7 @@ from streamhalf.algorithms.localization_state import (
     Step,
     as_early,
     stop,
+    turned,
     with_mean,
 )
 from streamhalf.algorithms.localized_update import LocalizedUpdate, UpdateOutcome
@@ -27,7 +28,7 @@ from streamhalf.algorithms.sketches import with_sketch
 from streamhalf.config import RunConfig
 from streamhalf.kernels.frame import Frame
 from streamhalf.planning.deal import Deal
-from streamhalf.planning.plan import FIRST_DELTA, PAPER_FIRST_DELTA, RunPlan
+from streamhalf.planning.run_plan import FIRST_DELTA, PAPER_FIRST_DELTA, RunPlan
 from streamhalf.records import Judgement, Outcome, Role, Split, Stage, StopReason
 from streamhalf.reductions.base import Reduction
 from streamhalf.testers import TESTERS, Context, Panel, Tester
@@ -36,6 +37,8 @@ from streamhalf.testers.exchangeability import ExchangeabilityTester
 _SMALL_STEP = 0.35
 _MOST_REPEATS = 4
 _LEAST_ROWS_PER_FEATURE = 30
+_MUCH_NOISE = 0.25
+"""From this share of wrong labels among accepted rows on, a turned candidate is worth a try."""
 _SHARP = 0.005
 """An angle of so many times the noise adds less than two parts in a thousand to the error."""
 
@@ -102,8 +105,6 @@ class Localization:
                 frames=(*state.frames, frame),
                 judgements=(*state.judgements, *as_early(outcome.judgements, Stage.UPDATE, name)),
             )
-            if outcome.overlap <= 0:
-                return stop(moved, StopReason.NOISE_DOMINATES, state.delta)
             found = Candidate(
                 outcome.plane,
                 state.delta,
@@ -112,6 +113,10 @@ class Localization:
                 outcome.n_seen,
                 outcome.n_accepted,
             )
+            if outcome.noise > _MUCH_NOISE and state.turned is None:
+                moved = replace(moved, turned=turned(found, frame.plane))
+            if outcome.overlap <= 0:
+                return stop(moved, StopReason.NOISE_DOMINATES, state.delta)
             moved = replace(moved, candidates=(*state.candidates, found))
             return self._next_scale(moved, outcome)
 
@@ -163,9 +168,7 @@ class Localization:
         small = small or not self._can_repeat(state)
         finer = [delta for delta in self.plan.deltas if delta < state.delta]
         if small and (not finer or self._is_sharp(state, outcome)):
-            # tau is shared over one candidate more than there are updates at most
-            spare = len(state.candidates) <= self.plan.max_updates
-            return stop(with_mean(state) if spare else state, StopReason.REACHED_EPS)
+            return stop(with_mean(state), StopReason.REACHED_EPS)
         delta = max(finer) if small else state.delta
         moved = replace(state, delta=delta, repeats=0 if small else state.repeats + 1)
         if moved.repeats >= _MOST_REPEATS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from streamhalf.algorithms.wedge_bound import WedgeOutcome
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.planning.deal import Share
-from streamhalf.planning.plan import FIRST_DELTA
+from streamhalf.planning.run_plan import FIRST_DELTA
 from streamhalf.records import (
     Judgement,
     Outcome,
@@ -27,6 +28,8 @@ from streamhalf.records import (
 )
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.moments import MomentsResult
+
+_TURN = 0.75
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +49,8 @@ class LocalizationState:
     """Everything that the next pass depends on.
 
     `stage` is what to do next; what the testers said is `outcome`. `frames` are those of the
-    updates that were made, `steps` what the final pass said about them.
+    updates that were made, `steps` what the final pass said about them. `turned` is a candidate
+    that no update starts from.
     """
 
     stage: Stage
@@ -56,6 +60,7 @@ class LocalizationState:
     repeats: int = 0
     frames: tuple[Frame, ...] = ()
     candidates: tuple[Candidate, ...] = ()
+    turned: Candidate | None = None
     judgements: tuple[Judgement, ...] = ()
     stop: Stop | None = None
     n_batches: int = 0
@@ -110,11 +115,28 @@ def with_mean(state: LocalizationState) -> LocalizationState:
     return replace(state, candidates=(*state.candidates, replace(last, plane=mean, step=step)))
 
 
+def turned(found: Candidate, before: Plane) -> Candidate:
+    """The plane before an update, turned by three quarters of its scale towards what it found.
+
+    Where labels next to the boundary are flipped, the best plane is not the one they were flipped
+    about, but crosses it at an angle: there an update sees hardly anything but noise.
+    """
+    v = before.normal
+    across = found.plane.normal - (found.plane.normal @ v) * v
+    angle = _TURN * found.delta
+    plane = Plane(math.cos(angle) * v + math.sin(angle) * Plane(across).unit().normal).unit()
+    return replace(found, plane=plane, step=float(np.linalg.norm(plane.normal - v)))
+
+
 def stop(
     state: LocalizationState, reason: StopReason, delta: float | None = None
 ) -> LocalizationState:
-    """Go to the final pass, for this reason."""
-    return replace(state, stage=Stage.FINAL, stop=Stop(reason, delta))
+    """Go to the final pass, for this reason; a turned candidate stands before the last."""
+    *others, last = state.candidates
+    aside = () if state.turned is None else (state.turned,)
+    return replace(
+        state, stage=Stage.FINAL, stop=Stop(reason, delta), candidates=(*others, *aside, last)
+    )
 
 
 def as_early(judgements: tuple[Judgement, ...], stage: Stage, name: str) -> tuple[Judgement, ...]:

@@ -27,7 +27,7 @@ from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.source import Source
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of, uniforms_at
-from streamhalf.planning.plan import RunPlan
+from streamhalf.planning.run_plan import RunPlan
 from streamhalf.records import HeldOutRecord, Split
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.sampled import Sampled

@@ -10,8 +10,9 @@ from streamhalf.data.source import BLOCK_NBYTES
 from streamhalf.engine.plan import TASK_COPIES
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
-from streamhalf.planning.plan import RunPlan, partial_limit, plan_for_eps, plan_for_rows
+from streamhalf.planning.plan import plan_for_eps, plan_for_rows
 from streamhalf.planning.promises import expected_promises
+from streamhalf.planning.run_plan import RunPlan, partial_limit
 from streamhalf.planning.strict import refuse_strict
 from streamhalf.records import PassBudget, PlanRecord, Split
 from streamhalf.testers.moments import WIDE_DIM

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -14,9 +14,9 @@ from streamhalf.config import LARGEST_EPS, SMALLEST_EPS, RunConfig
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
-from streamhalf.planning import budget
+from streamhalf.planning.run_plan import FIRST_DELTA, PAPER_FIRST_DELTA, RunPlan, scales
 from streamhalf.records import Split, Stage
-from streamhalf.testers import TESTERS, Context, Panel, Tester
+from streamhalf.testers import TESTERS, Panel, Tester
 from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM, MomentTester
 from streamhalf.testers.slab_mass import SlabMassTester
 from streamhalf.testers.wedge import WedgeTester
@@ -26,8 +26,6 @@ Testers: TypeAlias = tuple[type[Tester], ...]
 FEW_ROWS = 1 << 20
 """So few rows can all be read, and learnt from, in every pass: that costs next to nothing."""
 
-FIRST_DELTA = 0.5
-PAPER_FIRST_DELTA = 0.01
 _SPARE_UPDATES = 6
 _MOST_DEEPER = 6
 """Scales below the tested ones that updates may go on to, where the rows allow."""
@@ -35,9 +33,6 @@ _MOST_DEEPER = 6
 _LEARNING_ROWS, _ROWS_PER_FEATURE = 1_000, 200
 """An update accepts 1,000 rows and 200 for each feature: a Chow direction within about 0.09 in the
 frame, a quarter of the step that halves the scale."""
-
-_MORE_REUSED = 8
-"""Where rows are reused an update takes so many times the rows that it needs, if there are any."""
 
 _LARGEST_FIRST_SHARE, _FIRST_ROWS = 64, 1 << 17
 """A 64th of the rows, 2^17 at most, costs a first pass nothing and says more about their order."""
@@ -48,113 +43,6 @@ where there is more to read."""
 
 _SPARE = 1.05
 """A scale accepts a few per cent of rows less than expected now and then."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPlan:
-    """Row budget of a run.
-
-    Parameters
-    ----------
-    n_rows, dim, eps, tau
-        Of the run; every tester is conclusive at scale eps with these budgets.
-    split
-        How learning passes share the rows.
-    adaptive
-        Whether delta halves only after a small step, starting at 1/2.
-    initial_rows
-        Rows of the first pass.
-    accepted_rows
-        Rows an update should accept: it reads accepted_rows / delta.
-    update_rows
-        Rows of all updates together.
-    final_rows
-        Rows that are held out for the final pass.
-    tested_rows, ample_rows
-        Accepted rows that make the tests of a step conclusive, those of quadratics among them, and
-        at most as many as a step is tested on.
-    max_updates
-        Updates at most; tau is shared over so many steps.
-    finest_delta
-        The scale at which learning ends: 2 eps, or that halved a few times where there are rows.
-    wedge_eps, slab_eps
-        The finest scales at which the wedge bound and the mass of slabs can be tested.
-    """
-
-    n_rows: int
-    dim: int
-    eps: float
-    tau: float
-    split: Split
-    adaptive: bool
-    initial_rows: int
-    accepted_rows: int
-    update_rows: int
-    final_rows: int
-    tested_rows: int
-    ample_rows: int
-    max_updates: int
-    finest_delta: float
-    wedge_eps: float
-    slab_eps: float
-
-    @property
-    def learning_rows(self) -> int:
-        """Rows of the first pass and all updates."""
-        if self.split is Split.REUSE:
-            return max(self.initial_rows, math.ceil(self.accepted_rows / self.finest_delta))
-        return self.initial_rows + self.update_rows
-
-    @property
-    def required_rows(self) -> int:
-        """Rows the data set must have."""
-        return self.learning_rows + self.final_rows
-
-    @property
-    def held_out(self) -> float:
-        """Share of all rows that is held out for the final pass."""
-        return self.final_rows / max(1, self.n_rows)
-
-    @property
-    def deltas(self) -> tuple[float, ...]:
-        """The scales of a run without repetitions; 2 eps is among them."""
-        return scales(self.finest_delta, adaptive=self.adaptive)
-
-    def reused_rows(self, delta: float) -> int:
-        """Rows of an update where all updates may use the same ones."""
-        return min(self.learning_rows, math.ceil(_MORE_REUSED * self.accepted_rows / delta))
-
-    def rows_for_step(self, rate: float) -> int:
-        """Held-out rows that a step which accepts a share of them is tested on."""
-        return min(self.final_rows, math.ceil(self.ample_rows / rate))
-
-    def context(self, stage: Stage, config: RunConfig, n_rows: int = 1) -> Context:
-        """What testers are told before a pass; the pass itself adds what it knows.
-
-        Half of the testers' tau is for the steps of the path, each of which is tested once in the
-        final pass, and half for what is tested about the candidates there.
-        """
-        of_testers = self.tau * budget.TESTERS / 2
-        return Context(
-            stage=stage,
-            config=config,
-            dim=self.dim,
-            n_rows=n_rows,
-            total_rows=self.n_rows,
-            eps=self.wedge_eps,
-            slab_eps=self.slab_eps,
-            tau=of_testers if stage is Stage.FINAL else of_testers / (self.max_updates + 1),
-            most_candidates=self.max_updates + 1,
-        )
-
-
-def scales(finest: float, *, adaptive: bool) -> tuple[float, ...]:
-    """Halving scales down to `finest`, after 1/2 (adaptive) or 1/100 (the paper)."""
-    first = FIRST_DELTA if adaptive else PAPER_FIRST_DELTA
-    found = [finest]
-    while 2 * found[-1] < 0.9 * first:
-        found.append(2 * found[-1])
-    return (first, *reversed(found)) if finest < 0.9 * first else (first,)
 
 
 def plan_for_eps(eps: float, dim: int, config: RunConfig, testers: Testers = TESTERS) -> RunPlan:
@@ -340,8 +228,3 @@ def _round_up(eps: float) -> float:
     """Two significant digits, never below."""
     scale = 10.0 ** (math.floor(math.log10(eps)) - 1)
     return round(math.ceil(eps / scale - 1e-9) * scale, 12)
-
-
-def partial_limit(config: RunConfig) -> int:
-    """What one partial may take: half a worker's memory, two tasks with all they combine."""
-    return config.memory_limit // (4 * (config.split_every + 2))

@@ -6,7 +6,8 @@ import math
 from dataclasses import replace
 
 from streamhalf.config import RunConfig
-from streamhalf.planning.plan import RunPlan, smallest
+from streamhalf.planning.plan import smallest
+from streamhalf.planning.run_plan import RunPlan
 from streamhalf.records import PromiseRecord, Stage
 from streamhalf.testers.constants import constant_by_scale
 from streamhalf.testers.moment_nulls import excluded_deviation, expected_quadratics

@@ -68,8 +68,7 @@ def remark_words(judgement: Judgement) -> str:
         needed = judgement.rows_needed
         said.append(
             {
-                Role.EXTRA: "it can only reject"
-                + (f"; to pass it would need {count(needed)} rows" if needed else ""),
+                Role.EXTRA: f"needs {count(needed)} rows to pass" if needed else "",
                 Role.REFINEMENT: "finer than the scale that is judged",
                 Role.ADVISORY: "rows are not exchangeable between stretches of rows",
                 Role.FALLBACK: "rows are not exchangeable between stretches of rows: sampling rows",
@@ -113,4 +112,5 @@ def wedge_angle(result: FitResult) -> float:
         for one in result.testers
         if one.tester == WedgeTester.name and one.candidate == result.chosen
     )
-    return 2 * math.asin(min(1.0, abs(next(own, None) or result.eps) / 2))
+    eta = next(own, None) or result.eps
+    return 2 * math.asin(min(1.0, abs(eta) / 2))

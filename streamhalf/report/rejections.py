@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -76,24 +77,29 @@ def leading_warning(judgements: Sequence[Judgement]) -> Judgement | None:
 
 
 def _leading(judgements: Iterable[Judgement]) -> Judgement | None:
-    """The strongest, moments of all rows before all others, and quadratics last."""
+    """The furthest beyond limit and chance, of all rows first, and quadratics last."""
     rejected = (one for one in judgements if one.outcome is Outcome.REJECTED)
     return max(
         rejected,
-        key=lambda one: (_is_of_all_rows(one), one.tester != _EXTRA, one.severity),
+        key=lambda one: (
+            _is_of_all_rows(one),
+            one.tester != _EXTRA,
+            one.statistic / max(one.limit, one.null_quantile, sys.float_info.min),
+        ),
         default=None,
     )
 
 
 def _is_of_all_rows(judgement: Judgement) -> bool:
-    """Whether it is of moments of the features themselves: what is off there is off everywhere."""
-    return judgement.tester in MomentTester.words and not is_localized(judgement)
+    """Whether it is of the features themselves: what is off there is off everywhere."""
+    return judgement.candidate is None and not is_localized(judgement)
 
 
 def is_told_by_one(judgement: Judgement) -> bool:
     """Whether the first evidence alone tells what the tester saw."""
     first, statistic = judgement.evidence[0], judgement.statistic
-    return judgement.tester == MOMENTS or math.isclose(first.deviation, statistic, rel_tol=1e-3)
+    telling = judgement.tester == MOMENTS and first.deviation > judgement.null_quantile
+    return telling or math.isclose(first.deviation, statistic, rel_tol=1e-3)
 
 
 def advise(result: FitResult | MomentTestResult) -> Advice | None:

@@ -18,7 +18,8 @@ from streamhalf.algorithms.path_tests import StepOutcome
 from streamhalf.data.positions import Identity, Isotropic
 from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.planning.deal import deal_for
-from streamhalf.planning.plan import RunPlan, plan_for_rows
+from streamhalf.planning.plan import plan_for_rows
+from streamhalf.planning.run_plan import RunPlan
 from streamhalf.records import (
     EpsNotReached,
     ErrorsCluster,

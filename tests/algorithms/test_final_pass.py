@@ -12,7 +12,7 @@ from streamhalf.algorithms.localization_state import LocalizationState, Step
 from streamhalf.data.block import Block
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.planning.plan import partial_limit
+from streamhalf.planning.run_plan import partial_limit
 from streamhalf.records import Judgement, Outcome, Role, Stage, StopReason, overall_outcome
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.wedge import WedgeTester

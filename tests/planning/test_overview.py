@@ -94,7 +94,7 @@ def test_make_plan__halving_starts_at_the_papers_scale() -> None:
         ({"dim": 3, "n_rows": 0}, "rows: 0 given; must be at least 1"),
         ({"dim": -1}, "dim: -1 given; must be at least 1"),
         ({"dim": 3}, "eps: 'auto' needs a number of rows; give rows, or an eps"),
-        ({"dim": 3, "eps": 0.3}, "eps: 0.3 is out of range; use 1e-06 to 0.25, or auto"),
+        ({"dim": 3, "eps": 0.3}, "eps: 0.3 is out of range; use 1e-06 to 0.25"),
         ({"dim": 3, "eps": 0.1, "rowz": 1}, "configuration: unknown parameter 'rowz'; did you"),
     ],
 )

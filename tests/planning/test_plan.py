@@ -13,13 +13,8 @@ from streamhalf import RunConfig
 from streamhalf.config import LARGEST_EPS, SMALLEST_EPS
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
-from streamhalf.planning.plan import (
-    PAPER_FIRST_DELTA,
-    RunPlan,
-    plan_for_eps,
-    plan_for_rows,
-    scales,
-)
+from streamhalf.planning.plan import plan_for_eps, plan_for_rows
+from streamhalf.planning.run_plan import PAPER_FIRST_DELTA, RunPlan, scales
 from streamhalf.records import Split, Stage
 from streamhalf.testers import TESTERS, Panel
 from streamhalf.testers.acceptance import AcceptanceTester

@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import streamhalf
+from streamhalf.planning.plan import FEW_ROWS
 from streamhalf.records import (
     AS_WRITTEN,
     Claim,
@@ -158,7 +159,7 @@ def test_verification__names_what_does_not_hold() -> None:
     assert "its digest does not fit" in text
 
 
-@pytest.mark.parametrize(("rows", "said"), [(1_000_000, "can judge"), (100, "are too few for")])
+@pytest.mark.parametrize(("rows", "said"), [(10_000_000, "can judge"), (100, "are too few for")])
 def test_plan__rows_add_up(rows: int, said: str) -> None:
     record = streamhalf.plan(rows=rows, dim=5)
     text = show(terminal.show_plan, record)
@@ -170,5 +171,7 @@ def test_plan__rows_add_up(rows: int, said: str) -> None:
     head, *table, _ = text[text.index("pass ") :].splitlines()
     end = head.index("rows used") + len("rows used")
     counts = [int(line[:end].split()[-1].replace(",", "")) for line in table]
-    assert sum(counts[:-1]) == counts[-1] == max(rows, record.rows_needed)
+    assert sum(counts[:-1]) == counts[-1]
+    planned = max(rows, record.rows_needed)
+    assert counts[-1] == planned if rows > FEW_ROWS else counts[-1] >= planned  # reused
     assert codes.nbytes(record.nbytes) in table[-1]

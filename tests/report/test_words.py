@@ -13,15 +13,22 @@ from streamhalf.config import RunConfig
 from streamhalf.records import (
     Advice,
     AdviceCode,
+    EpsNotReached,
+    ErrorsCluster,
     ErrorsDisagree,
     FitResult,
+    Notice,
     OptRecord,
     Outcome,
     Position,
     PositionRecord,
+    RatioNotReached,
     RepeatedRows,
     Role,
+    RowsInOrder,
+    SegmentQuantity,
     Through,
+    Verdict,
     replace,
 )
 from streamhalf.report.codes import advice_words, evidence_name
@@ -264,3 +271,136 @@ def test_repeated_rows__are_said(results: Results) -> None:
 def test_advice_words__name_the_option() -> None:
     advice = Advice(AdviceCode.HIGHER_DEGREE, degree=6)
     assert advice_words(advice) == "`--certificate-degree 6` would tighten it"
+
+
+def test_promise__has_its_number_and_says_what_it_is(results: Results) -> None:
+    result = replace(
+        results.accepted, constant=5.01, eps=0.125, seed_drawn=True, rows_for_five=9_000
+    )
+    said = (
+        "These tests support: error at most 5.1 opt + 0.125, whichever labels were flipped; opt is "
+        "the least error of a halfspace through the origin. 5.1 is the worst that a linear program "
+        "found over laws that pass tests like these, not a proof. About 9,000 rows would support 5 "
+        "at this eps."
+    )
+    for show in (fit_sentence, render_report, result_html):
+        assert said in show(result)
+        assert "within a constant" not in show(result)
+        assert "did not know the seed" not in show(result)
+        assert "(if whoever made the labels did not know the seed, which was given)" in show(
+            replace(result, seed_drawn=False)
+        )
+        assert "would support 5" not in show(replace(result, constant=4.99))
+    assert "Proved of the held-out rows looked at" in fit_sentence(result)
+
+
+def test_promise__without_a_number_says_why(results: Results) -> None:
+    result = replace(results.accepted, constant=None)
+    sketched = tuple(replace(one, directions=24) for one in result.testers)
+    old = replace(result, promises=())
+    for case, said in (
+        (replace(result, testers=sketched), "not tested in every direction (of 3 features, only a"),
+        (result, "not tested in every direction (that takes moments of degree 4)"),
+        (old, "This older document does not say which number C"),
+    ):
+        for show in (fit_sentence, render_report, result_html):
+            assert said in show(case)
+            assert "These tests support" not in show(case)
+
+
+def test_promise__is_made_only_where_the_tests_passed(results: Results) -> None:
+    assert "These tests support" in fit_sentence(results.demanding)  # a certificate is missing
+    for result in (results.rejected, results.inconclusive):
+        for show in (fit_sentence, render_report, result_html):
+            assert "These tests support" not in show(replace(result, constant=5.0))
+
+
+def test_rejected__says_what_holds_all_the_same(results: Results) -> None:
+    result = results.rejected
+    assert result.error is not None
+    for show in (fit_sentence, render_report, result_html):
+        assert f"it is wrong on {100 * result.error.upper:.3f}% at most" in show(result)
+        assert "whatever the features; more is not promised" in show(result)
+
+
+@pytest.mark.parametrize(
+    ("rows_needed", "notice", "said"),
+    [
+        (9_000, None, "120,000 rows are too few to tell; about 9,000 would settle it"),
+        (
+            9_000,
+            EpsNotReached(0.1, 0.2, noise=False),
+            "would settle it at accuracy eps = 0.1. They reach eps = 0.2.",
+        ),
+        (
+            None,
+            EpsNotReached(0.1, 0.2, noise=True),
+            "The eps that was asked for, 0.1, was not reached (0.2 was): label noise is larger "
+            "than that scale, and more rows would not help.",
+        ),
+        (
+            None,
+            RatioNotReached(1.1, 1.4),
+            "The tests found nothing wrong, but the certificate that was demanded is out of reach.",
+        ),
+    ],
+)
+def test_inconclusive__has_three_reasons(
+    results: Results, rows_needed: int | None, notice: Notice | None, said: str
+) -> None:
+    result = replace(
+        results.accepted,
+        verdict=Verdict.INCONCLUSIVE,
+        eps=0.1,
+        constant=None,
+        rows_needed=rows_needed,
+        notices=() if notice is None else (notice,),
+    )
+    assert said in fit_headline(result)
+    assert said in Page(render_report(result)).text
+    found_nothing = "found nothing wrong" in fit_headline(result)
+    assert found_nothing is isinstance(notice, RatioNotReached)
+    larger = isinstance(notice, EpsNotReached) and notice.noise
+    assert ("Ask for a larger `--eps`" in fit_sentence(result)) is larger
+
+
+def test_early_warning__is_one_line_where_nothing_confirmed_it(results: Results) -> None:
+    early = replace(
+        results.accepted.testers[0],
+        tester="second moment",
+        outcome=Outcome.REJECTED,
+        pass_name="update-3",
+        role=Role.EARLY,
+    )
+    result = replace(results.accepted, testers=(*results.accepted.testers, early))
+    said = "Tester “second moment” warned in pass update-3, of that pass's own rows; the tests on"
+    for show in (fit_sentence, lambda one: Page(render_report(one)).text):
+        assert show(result).count(said) == 1
+        assert said not in show(replace(result, verdict=Verdict.REJECTED))
+    assert leading_rejection(result.testers) is None
+
+
+def test_held_out__says_how_the_bound_was_had(results: Results) -> None:
+    result = results.accepted
+    assert result.error is not None
+    assert "On the source of the rows, if rows are independent" in fit_sentence(result)
+    bare = replace(result, certificate=None, opt=None)
+    said = "On all rows of this store, and on their source if rows are independent"
+    assert said in fit_sentence(bare)
+    clustered = replace(bare, error=replace(result.error, segments=64))
+    assert "from the means of 64 stretches of rows, as errors come in clusters" in fit_sentence(
+        clustered
+    )
+
+
+def test_row_notices__go_with_every_verdict(results: Results) -> None:
+    notices = (
+        RowsInOrder(SegmentQuantity.LABEL, None, 31.0),
+        ErrorsCluster(64, 14.0),
+        RepeatedRows(0.25, 1.2),
+    )
+    for one in (results.accepted, results.rejected, results.inconclusive):
+        result = replace(one, notices=notices)
+        for show in (fit_sentence, render_report, result_html):
+            for said in ("ows come in an order", "rrors come in clusters", "met more than once"):
+                assert said in show(result)

@@ -1,0 +1,129 @@
+"""The row budget of a run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from streamhalf.config import RunConfig
+from streamhalf.planning import budget
+from streamhalf.records import Split, Stage
+from streamhalf.testers import Context
+
+FIRST_DELTA = 0.5
+PAPER_FIRST_DELTA = 0.01
+
+_MORE_REUSED = 8
+"""Where rows are reused an update takes so many times the rows that it needs, if there are any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """Row budget of a run.
+
+    Parameters
+    ----------
+    n_rows, dim, eps, tau
+        Of the run; every tester is conclusive at scale eps with these budgets.
+    split
+        How learning passes share the rows.
+    adaptive
+        Whether delta halves only after a small step, starting at 1/2.
+    initial_rows
+        Rows of the first pass.
+    accepted_rows
+        Rows an update should accept: it reads accepted_rows / delta.
+    update_rows
+        Rows of all updates together.
+    final_rows
+        Rows that are held out for the final pass.
+    tested_rows, ample_rows
+        Accepted rows that make the tests of a step conclusive, those of quadratics among them, and
+        at most as many as a step is tested on.
+    max_updates
+        Updates at most; tau is shared over so many steps.
+    finest_delta
+        The scale at which learning ends: 2 eps, or that halved a few times where there are rows.
+    wedge_eps, slab_eps
+        The finest scales at which the wedge bound and the mass of slabs can be tested.
+    """
+
+    n_rows: int
+    dim: int
+    eps: float
+    tau: float
+    split: Split
+    adaptive: bool
+    initial_rows: int
+    accepted_rows: int
+    update_rows: int
+    final_rows: int
+    tested_rows: int
+    ample_rows: int
+    max_updates: int
+    finest_delta: float
+    wedge_eps: float
+    slab_eps: float
+
+    @property
+    def learning_rows(self) -> int:
+        """Rows of the first pass and all updates."""
+        if self.split is Split.REUSE:
+            return max(self.initial_rows, math.ceil(self.accepted_rows / self.finest_delta))
+        return self.initial_rows + self.update_rows
+
+    @property
+    def required_rows(self) -> int:
+        """Rows the data set must have."""
+        return self.learning_rows + self.final_rows
+
+    @property
+    def held_out(self) -> float:
+        """Share of all rows that is held out for the final pass."""
+        return self.final_rows / max(1, self.n_rows)
+
+    @property
+    def deltas(self) -> tuple[float, ...]:
+        """The scales of a run without repetitions; 2 eps is among them."""
+        return scales(self.finest_delta, adaptive=self.adaptive)
+
+    def reused_rows(self, delta: float) -> int:
+        """Rows of an update where all updates may use the same ones."""
+        return min(self.learning_rows, math.ceil(_MORE_REUSED * self.accepted_rows / delta))
+
+    def rows_for_step(self, rate: float) -> int:
+        """Held-out rows that a step which accepts a share of them is tested on."""
+        return min(self.final_rows, math.ceil(self.ample_rows / rate))
+
+    def context(self, stage: Stage, config: RunConfig, n_rows: int = 1) -> Context:
+        """What testers are told before a pass; the pass itself adds what it knows.
+
+        Half of the testers' tau is for the steps of the path, each of which is tested once in the
+        final pass, and half for what is tested about the candidates there.
+        """
+        of_testers = self.tau * budget.TESTERS / 2
+        return Context(
+            stage=stage,
+            config=config,
+            dim=self.dim,
+            n_rows=n_rows,
+            total_rows=self.n_rows,
+            eps=self.wedge_eps,
+            slab_eps=self.slab_eps,
+            tau=of_testers if stage is Stage.FINAL else of_testers / (self.max_updates + 1),
+            most_candidates=self.max_updates + 3,  # the first, a mean and a turned one
+        )
+
+
+def scales(finest: float, *, adaptive: bool) -> tuple[float, ...]:
+    """Halving scales down to `finest`, after 1/2 (adaptive) or 1/100 (the paper)."""
+    first = FIRST_DELTA if adaptive else PAPER_FIRST_DELTA
+    found = [finest]
+    while 2 * found[-1] < 0.9 * first:
+        found.append(2 * found[-1])
+    return (first, *reversed(found)) if finest < 0.9 * first else (first,)
+
+
+def partial_limit(config: RunConfig) -> int:
+    """What one partial may take: half a worker's memory, two tasks with all they combine."""
+    return config.memory_limit // (4 * (config.split_every + 2))
