@@ -191,7 +191,7 @@ def test_fit__is_inconclusive_on_few_rows_without_reading_them() -> None:
 
 @pytest.mark.parametrize("rows", ["auto", "windows", "rows", "reuse"])
 def test_fit__of_few_rows_says_how_they_would_be_shared(rows: str) -> None:
-    assert fit(draw(300), rows=rows).split == ("rows" if rows == "auto" else rows)
+    assert fit(draw(300), rows=rows).split == ("reuse" if rows == "auto" else rows)
 
 
 def test_fit__whitens_and_answers_on_raw_features() -> None:

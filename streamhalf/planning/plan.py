@@ -47,12 +47,8 @@ _SPARE = 1.05
 
 def plan_for_eps(eps: float, dim: int, config: RunConfig, testers: Testers = TESTERS) -> RunPlan:
     """The fewest rows with which every tester is conclusive at scale eps."""
-    if config.rows != "auto":
-        return _plan(eps, dim, config, testers, Split(config.rows))
-    plan = _plan(eps, dim, config, testers, Split.REUSE)
-    if plan.required_rows <= FEW_ROWS:
-        return plan
-    return _plan(eps, dim, config, testers, Split.WINDOWS)
+    split = Split.REUSE if config.rows == "auto" else Split(config.rows)
+    return _plan(eps, dim, config, testers, split)
 
 
 def _plan(eps: float, dim: int, config: RunConfig, testers: Testers, split: Split) -> RunPlan:
@@ -98,13 +94,14 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = T
     Where the rows do not suffice the plan's `required_rows` exceeds `n_rows`.
     """
     coarsest = LARGEST_EPS if config.eps == "auto" else float(config.eps)
-    few = Split.REUSE if n_rows <= FEW_ROWS else Split.WINDOWS
-    split = few if config.rows == "auto" else Split(config.rows)
-    make = partial(_plan, dim=dim, config=config, testers=testers, split=split)
-    plan = make(coarsest)
+    plan = plan_for_eps(coarsest, dim, config, testers)
+    if config.rows == "auto" and n_rows > FEW_ROWS:
+        in_windows = _plan(coarsest, dim, config, testers, Split.WINDOWS)
+        plan = in_windows if in_windows.required_rows <= n_rows else plan
     if plan.required_rows > n_rows:
         return replace(plan, n_rows=n_rows)
     if config.eps == "auto":
+        make = partial(_plan, dim=dim, config=config, testers=testers, split=plan.split)
 
         def fits(eps: float) -> bool:
             plan = make(eps)

@@ -33,7 +33,7 @@ def make_blocks(n_rows: int, step: int = 7_000) -> tuple[RowRange, ...]:
 
 
 def make_algorithm(n_rows: int = N_ROWS, dim: int = DIM, **parameters: Any) -> Localization:
-    config = RunConfig(**({"eps": EPS, "seed": 1} | parameters))
+    config = RunConfig(**({"eps": EPS, "seed": 1, "rows": "rows"} | parameters))
     plan = plan_for_rows(n_rows, dim, config)
     assert plan.required_rows <= n_rows
     deal = Deal(

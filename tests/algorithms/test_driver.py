@@ -165,7 +165,7 @@ def test_fit__rows_in_an_order_are_sampled() -> None:
     X, y = DATA
     order = np.argsort(y, kind="stable")
     result, _ = fit((X[order], y[order]))
-    assert result.split is Split.ROWS
+    assert result.split is Split.REUSE
     assert result.verdict is Verdict.ACCEPTED
     (notice,) = (one for one in result.notices if isinstance(one, RowsInOrder))
     assert notice.quantity in SegmentQuantity
@@ -195,7 +195,7 @@ def test_fit__few_rows_are_answered_without_a_pass() -> None:
 
 
 def test_fit__unverified_reuses_rows_where_that_suffices_and_gives_up_testing_where_not() -> None:
-    reused, _ = fit(draw(45_000), unverified=True)
+    reused, _ = fit(draw(45_000), unverified=True, rows="rows")
     assert reused.split is Split.REUSE
     assert reused.passes[-1].name == "final"
     assert Unverified() not in reused.notices

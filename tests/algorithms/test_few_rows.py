@@ -40,20 +40,20 @@ def test_few_rows__says_how_many_it_takes_and_reads_nothing() -> None:
     assert found.stop == Stop(StopReason.TOO_FEW_ROWS)
     assert (found.halfspace, found.error, found.chosen) == (None, None, None)
     assert (found.candidates, found.testers, found.passes) == ((), (), ())
-    assert found.split is Split.ROWS
+    assert found.split is Split.REUSE
     assert found.notices == ()
     assert found.position == PositionRecord(Position.STORED)
 
 
 def test_few_rows__says_where_reuse_would_do() -> None:
-    found, _ = answer(draw(40_000))
+    found, _ = answer(draw(45_000), rows="rows")
     (notice,) = found.notices
     assert isinstance(notice, ReuseSuffices)
-    assert notice.rows == 40_000
+    assert notice.rows == 45_000
     assert 0 < notice.eps <= 0.25
-    with serial_run(draw(40_000), eps="auto", rows="reuse") as (_, source, config, _):
+    with serial_run(draw(45_000), eps="auto", rows="reuse") as (_, source, config, _):
         plan = plan_for_rows(source.n_rows, source.dim, config)
-    assert plan.required_rows <= 40_000
+    assert plan.required_rows <= 45_000
     assert notice.eps == plan.eps
 
 

@@ -171,11 +171,12 @@ def test_rows__are_clipped_at_the_end() -> None:
     assert (share.low, share.high) == (0.9, 1.0)
 
 
-def test_reuse__every_pass_takes_all_rows_for_learning() -> None:
+def test_reuse__every_pass_begins_with_the_first_row_for_learning() -> None:
     deal = make_deal(1_000, Split.REUSE, held_out=0.25)
     whole = RowRanges.of((RowRange(0, 1_000),))
-    assert deal.take(0, 10) == deal.take(990, 500) == Share(whole, 7, 0.25, 1.0)
-    nothing_held_out = replace(deal, held_out=0.0).take(5, 5)
+    assert deal.take(0, 500) == deal.take(990, 500) == Share(whole, 7, 0.25, 0.75)
+    assert deal.take(10, 750) == deal.take(10, 10_000) == Share(whole, 7, 0.25, 1.0)
+    nothing_held_out = replace(deal, held_out=0.0).take(5, 1_000)
     reduction = LabelCounts()
     assert nothing_held_out.restrict(reduction) is reduction
 

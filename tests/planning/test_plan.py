@@ -106,13 +106,15 @@ def test_scales__of_the_paper_start_at_one_hundredth() -> None:
 
 @pytest.mark.parametrize("dim", DIMS)
 def test_plan_for_rows__is_the_inverse_of_plan_for_eps(dim: int) -> None:
+    config = RunConfig(rows="rows")
+
     def rows_for(eps: float) -> int:
-        plan = plan_for_eps(eps, dim, DEFAULT)
+        plan = plan_for_eps(eps, dim, config)
         # half of the rows at least are for learning
         return max(plan.required_rows, 2 * plan.final_rows)
 
     for eps in (0.005, 0.025, 0.08, 0.2):
-        found = plan_for_rows(rows_for(eps), dim, DEFAULT)
+        found = plan_for_rows(rows_for(eps), dim, config)
         # two significant digits, rounded up, and 1% of the search
         assert eps * 0.98 <= found.eps <= eps * 1.1
         assert rows_for(found.eps) <= rows_for(eps)
@@ -144,7 +146,7 @@ def test_plan_for_rows__more_rows_never_give_a_larger_eps(
     dim=st.sampled_from([1, 2, 7, 30]),
     factor=st.floats(1.0, 30.0),
     eps=st.sampled_from(["auto", 0.25, 0.1, 0.02]),
-    rows=st.sampled_from(["auto", "reuse"]),
+    rows=st.sampled_from(["rows", "reuse"]),
 )
 def test_plan_for_rows__deals_out_no_more_than_there_is(
     dim: int, factor: float, eps: float | str, rows: str
@@ -161,7 +163,7 @@ def test_plan_for_rows__deals_out_no_more_than_there_is(
     assert plan.update_rows >= base.update_rows
     assert plan.final_rows >= base.final_rows
     assert plan.held_out == plan.final_rows / n_rows
-    if rows == "auto":
+    if rows == "rows":
         assert sum(plan.accepted_rows / delta for delta in plan.deltas) <= plan.update_rows
     if eps != "auto":
         assert plan.final_rows <= 4 * base.final_rows
@@ -249,9 +251,18 @@ def test_split__is_what_was_asked_for(rows: str) -> None:
     assert plan_for_rows(10**7, 4, config).split is Split(rows)
 
 
-@pytest.mark.parametrize(("n_rows", "split"), [(1 << 20, "rows"), ((1 << 20) + 1, "windows")])
-def test_split__few_rows_are_drawn_one_by_one(n_rows: int, split: str) -> None:
+@pytest.mark.parametrize(("n_rows", "split"), [(1 << 20, "reuse"), ((1 << 20) + 1, "windows")])
+def test_split__few_rows_are_used_again(n_rows: int, split: str) -> None:
     assert plan_for_rows(n_rows, 4, DEFAULT).split is Split(split)
+
+
+def test_split__more_rows_are_used_again_where_windows_would_not_suffice() -> None:
+    needed = plan_for_eps(0.02, 100, DEFAULT).required_rows
+    assert needed < 1 << 20
+    for n_rows in (needed, (1 << 20) + 1, 3 << 20):
+        plan = plan_for_rows(n_rows, 100, RunConfig(eps=0.02))
+        assert plan.required_rows <= n_rows
+        assert plan.split is (Split.WINDOWS if n_rows == 3 << 20 else Split.REUSE)
 
 
 def test_first_pass__has_a_64th_of_many_rows_and_no_more_than_it_can_use() -> None:
@@ -262,7 +273,7 @@ def test_first_pass__has_a_64th_of_many_rows_and_no_more_than_it_can_use() -> No
 @pytest.mark.parametrize("dim", DIMS)
 @pytest.mark.parametrize("eps", [0.02, 0.25])
 def test_reuse__needs_fewer_rows_and_holds_as_many_out(dim: int, eps: float) -> None:
-    shared, reused = (plan_for_eps(eps, dim, RunConfig(rows=rows)) for rows in ("auto", "reuse"))
+    shared, reused = (plan_for_eps(eps, dim, RunConfig(rows=rows)) for rows in ("rows", "reuse"))
     assert reused.required_rows < shared.required_rows
     assert reused.final_rows == shared.final_rows
     hungriest = max(reused.initial_rows, math.ceil(reused.accepted_rows / reused.deltas[-1]))

@@ -11,6 +11,7 @@ import pytest
 
 import streamhalf
 from streamhalf.documents import read_result
+from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.records import (
     Advice,
     AdviceCode,
@@ -64,7 +65,13 @@ def test_name_classes__of_a_fit_are_those_of_its_position(tmp_path: Path, whiten
     own = Through.CENTRE if whiten else Through.ORIGIN
     assert result.error.through is result.opt.through is result.certificate.through is own
     # an older run gave tau in full to each bound, which the document does not repeat
-    old = replace(result, certificate=replace(result.certificate, opt=result.opt))
+    wrong, share = round(result.error.empirical * result.error.n_rows), result.tau
+    upper = binomial_upper(wrong, result.error.n_rows, share / len(result.candidates))
+    old = replace(
+        result,
+        error=replace(result.error, upper=upper),
+        certificate=replace(result.certificate, opt=result.opt),
+    )
     as_before(old, tmp_path / "old.json")
     found = read_result(tmp_path / "old.json")
     assert is_as_written(found)
