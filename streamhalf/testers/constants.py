@@ -47,8 +47,8 @@ FALLING = (
     (0.2, 5.7),
     (0.25, 7.1),
     (0.3, 11.0),
-    (0.4, 19.0),
-    (0.5, 46.0),
+    (0.4, 24.0),
+    (0.5, 47.0),
 )
 """(deviation of the quadratics at the finest scale, constant)."""
 
