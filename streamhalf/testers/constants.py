@@ -8,8 +8,8 @@ wedge bounds at most 2.5 eta and quadratics within the deviation at every scale.
 (error of v - eps) / opt with eps = delta / 2; opt at least eps / 32 (below that the error is at
 most (1 + C/32) eps). The tables are the largest figures found over angles of 0.02 to 1.4 rad
 between v and the better halfspace and finest scales of 1/4 to 1/256, with the 5 to 8% that
-finer grids gained where they were tried, and 3% more. The quadratics decide: slabs and wedges hardly change the figures, and the
-plane may lie anywhere among any number of features.
+finer grids gained where they were tried, and 3% more. The quadratics decide: slabs and wedges
+hardly change the figures, and the plane may lie anywhere among any number of features.
 
 `FLAT` is for the same deviation at every scale. A law hides best a few scales above the finest one,
 so it helps to exclude more there: `FALLING` is by the deviation at the finest scale, less by
