@@ -115,7 +115,7 @@ class RunConfig:
         (LEAST_CERTIFICATE_ROWS, 2**62),
         words=("auto", "all"),
         help="rows behind the certificate's moments: all, a number (drawn one by one from "
-        "all), or auto for all up to the larger of 2^23 and 300 d² / error; all rows are read and "
+        "all), or auto for all up to the larger of 2^22 and 300 d² / error; all rows are read and "
         "enter the digest",
     )
     max_ratio: float | None = _certificate(

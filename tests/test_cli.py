@@ -451,15 +451,15 @@ def test_fit__wrong_arguments_exit_with_2(arguments: tuple[str, ...], capsys: Ca
 
 def test_plan__says_which_eps_rows_can_judge(tmp_path: Path, capsys: Captured) -> None:
     target = tmp_path / "plan.json"
-    assert main(["plan", "--dim", "3", "--rows", "200000", "--json", str(target)]) == 0
+    assert main(["plan", "--dim", "3", "--rows", "2000000", "--json", str(target)]) == 0
     out = words(capsys.readouterr().out)
     record = json.loads(target.read_text())
-    assert f"200,000 rows of 3 features can judge eps = {record['eps']:.4g}" in out
+    assert f"2,000,000 rows of 3 features can judge eps = {record['eps']:.4g}" in out
     assert [one["name"] for one in record["passes"]][:: len(record["passes"]) - 1] == [
         "initial",
         "final",
     ]
-    assert main(["plan", "--dim", "3", "--rows", "200000", "--reuse"]) == 0
+    assert main(["plan", "--dim", "3", "--rows", "2000000", "--reuse"]) == 0
     assert words(capsys.readouterr().out) != out
 
 

@@ -41,7 +41,7 @@ class FinalPass:
         """The next batch of candidates and steps, measured on the rows that are held out."""
         context, tests = self._batch(state, share)
         wedge = WedgeBound(Panel.of(self.testers, context))
-        about_candidates = (wedge.needs(),) if context.candidates else ()
+        about_candidates = wedge.needs().members if context.candidates else ()
         needs = Thinned(
             (*about_candidates, *(test.needs() for test in tests)),
             (*(share.high for _ in about_candidates), *(test.top for test in tests)),
@@ -50,10 +50,11 @@ class FinalPass:
         )
 
         def conclude(result: tuple[Any, ...]) -> LocalizationState:
+            count = len(about_candidates)
             batches = state.batches
-            if about_candidates:
-                batches = (*batches, wedge.conclude(result[0]))
-            found = zip(tests, result[len(about_candidates) :], strict=True)
+            if count:
+                batches = (*batches, wedge.conclude(result[:count]))
+            found = zip(tests, result[count:], strict=True)
             steps = (*state.steps, *(test.conclude(one) for test, one in found))
             moved = replace(state, n_batches=state.n_batches + 1, batches=batches, steps=steps)
             return _finish(moved, share) if _is_complete(moved) else moved
@@ -70,7 +71,9 @@ class FinalPass:
         planes = tuple(candidate.plane for candidate in state.candidates)
         first = sum(len(batch.errors) for batch in state.batches)
         context = self.plan.context(Stage.FINAL, self.config, self.plan.final_rows)
-        context = replace(context, candidates=planes[first:], first=first)
+        # no promise is finer than half of the last scale
+        eps = max(context.eps, min(frame.delta for frame in state.frames) / 2)
+        context = replace(context, candidates=planes[first:], first=first, eps=eps)
         if context.candidates:
             panel = Panel.of(self.testers, context)
             edges, etas = panel.find(SlabCovarianceTester).edges(), panel.find(WedgeTester).etas

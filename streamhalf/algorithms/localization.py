@@ -39,8 +39,8 @@ _MOST_REPEATS = 4
 _LEAST_ROWS_PER_FEATURE = 30
 _MUCH_NOISE = 0.25
 """From this share of wrong labels among accepted rows on, a turned candidate is worth a try."""
-_SHARP = 0.005
-"""An angle of so many times the noise adds less than two parts in a thousand to the error."""
+_SHARP = 0.01
+"""An angle of so many times the noise adds about three parts in a thousand to the error."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

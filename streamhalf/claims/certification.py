@@ -50,7 +50,7 @@ _SMALL = 16
 
 _CHEAP_MONOMIALS = 56
 
-_ENOUGH_ROWS = 1 << 23
+_ENOUGH_ROWS = 1 << 22
 _ROWS_PER_SQUARE = 300
 """Ten times the rows at which sampling noise in the moments begins to cost: 30 d² / error."""
 

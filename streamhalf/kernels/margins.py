@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-GRID_ROWS = 4096
+GRID_ROWS = 8192
 _SUB_BATCH = 16_384
 
 
@@ -37,7 +37,7 @@ def grid_margins(
     """v·x of every row for all vectors V (c, d) at once: (c, n), in the precision of X.
 
     BLAS may round a row differently depending on where it stands in the matrix. Rows are
-    therefore multiplied in windows of 4,096 row numbers, each row at its own place in its window,
+    therefore multiplied in windows of 8,192 row numbers, each row at its own place in its window,
     what is missing filled with anything: the bits depend on the row and its number alone.
     """
     vectors = np.ascontiguousarray(V.T, dtype=X.dtype)

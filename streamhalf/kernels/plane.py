@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.kernels.margins import grid_margins, wide_margins
+from streamhalf.kernels.margins import wide_margins
 
 
 def on_positive_side(margin: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
@@ -67,17 +67,3 @@ class Plane:
         return 2 * math.atan2(
             float(np.linalg.norm(left - right)), float(np.linalg.norm(left + right))
         )
-
-
-def grid_plane_margins(
-    planes: tuple[Plane, ...], X: NDArray[np.floating[Any]], rows: NDArray[np.int64]
-) -> NDArray[np.floating[Any]]:
-    """Margins of every row about all planes at once (c, n), in the precision of X; see `margins`.
-
-    For counts over all rows of many candidates: several times faster than one at a time.
-    """
-    result = grid_margins(X, np.array([plane.normal for plane in planes]), rows)
-    thresholds = np.array([plane.threshold for plane in planes], dtype=X.dtype)
-    if thresholds.any():
-        result -= thresholds[:, None]
-    return result

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.margins import GRID_ROWS
-from streamhalf.kernels.plane import Plane, are_wrong, grid_plane_margins
+from streamhalf.kernels.margins import grid_margins
+from streamhalf.kernels.plane import Plane, are_wrong
 from streamhalf.kernels.segments import Segments, error_segments
 from streamhalf.kernels.slabs import count_slabs, number_slabs
 from streamhalf.reductions.base import Summed
 
-_SUB_BATCH = 4 * GRID_ROWS
+_SUB_BATCH = 16_384
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,13 +76,19 @@ class CandidateSlabs(Summed):
         )
 
     def map(self, block: Block) -> CandidateSlabsResult:
-        """Count errors and slabs of every candidate, in pieces whose margins stay in cache."""
+        """Count errors and slabs of every candidate."""
+        normals = np.array([plane.normal for plane in self.candidates])
+        return self.count(block, grid_margins(block.X, normals, block.rows))
+
+    def count(self, block: Block, along: NDArray[np.floating[Any]]) -> CandidateSlabsResult:
+        """The same with v·x of every candidate and row (c, n) at hand, in pieces for the cache."""
         result, segments = self.empty(block.dim), self.segments
+        thresholds = np.array([[plane.threshold] for plane in self.candidates], dtype=along.dtype)
         for start in range(0, block.n_rows, _SUB_BATCH):
-            piece = block.cut(slice(start, start + _SUB_BATCH))
-            margins = grid_plane_margins(self.candidates, piece.X, piece.rows)
-            wrong = are_wrong(margins, piece.y)
-            for segment, rows in segments.cut(piece.rows):
+            window = slice(start, start + _SUB_BATCH)
+            margins, y = along[:, window] - thresholds, block.y[window]
+            wrong = are_wrong(margins, y)
+            for segment, rows in segments.cut(block.rows[window]):
                 result.segment_rows[segment] += rows.stop - rows.start
                 result.segment_errors[:, segment] += np.count_nonzero(wrong[:, rows], axis=1)
             for counts, slab in zip(

@@ -10,10 +10,15 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.margins import grid_margins
+from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.candidate_slabs import CandidateSlabs
 from streamhalf.reductions.localized import Localized
 from streamhalf.reductions.sampled import Sampled
+
+_DENSE = 0.25
+"""From this share of the rows on, margins of all at once cost less than one after the other."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,25 +48,42 @@ class Thinned(Bundle):
             block, uniforms = block.select(keep), uniforms[keep]
             places = [i for i, one in enumerate(self.tops) if one == top]
             members = tuple(self.members[i] for i in places)
-            found |= zip(places, _map_all(members, block, uniforms / top), strict=True)
+            reduce = _map_all if top >= _DENSE else _map_each
+            found |= zip(places, reduce(members, block, uniforms / top), strict=True)
         return tuple(found[i] for i in range(len(self.members)))
 
 
 def _map_all(
     members: tuple[Reduction[Any, Any], ...], block: Block, uniforms: NDArray[np.float64]
 ) -> tuple[Any, ...]:
-    """The members' partials; coordinates along the frames of all who localise are taken at once."""
-    local = {i: member for i, member in enumerate(members) if isinstance(member, Localized)}
-    normals = np.array([member.frame.plane.normal for member in local.values()])
-    along = dict(
-        zip(local, grid_margins(block.X, normals, block.rows), strict=True) if local else ()
-    )
-    return tuple(
-        local[i].accept(block, uniforms, along[i])
-        if i in local
-        else map_drawn(member, block, uniforms)
-        for i, member in enumerate(members)
-    )
+    """The members' partials; coordinates along all planes that they ask for are taken at once."""
+    planes = {id(plane): plane for member in members for plane in _planes(member)}
+    if not planes:
+        return _map_each(members, block, uniforms)
+    normals = np.array([plane.normal for plane in planes.values()])
+    along = dict(zip(planes, grid_margins(block.X, normals, block.rows), strict=True))
+
+    def reduce(member: Reduction[Any, Any]) -> Any:
+        if isinstance(member, Localized):
+            return member.accept(block, uniforms, along[id(member.frame.plane)])
+        if isinstance(member, CandidateSlabs):
+            return member.count(block, np.stack([along[id(one)] for one in member.candidates]))
+        return map_drawn(member, block, uniforms)
+
+    return tuple(reduce(member) for member in members)
+
+
+def _planes(reduction: Reduction[Any, Any]) -> tuple[Plane, ...]:
+    """The planes that a reduction asks for the coordinates along."""
+    if isinstance(reduction, Localized):
+        return (reduction.frame.plane,)
+    return reduction.candidates if isinstance(reduction, CandidateSlabs) else ()
+
+
+def _map_each(
+    members: tuple[Reduction[Any, Any], ...], block: Block, uniforms: NDArray[np.float64]
+) -> tuple[Any, ...]:
+    return tuple(map_drawn(member, block, uniforms) for member in members)
 
 
 def map_drawn(reduction: Reduction[Any, Any], block: Block, uniforms: NDArray[np.float64]) -> Any:

@@ -133,7 +133,7 @@ def path_figure(
         _scale_plot(candidates),
         _path_plot("Accepted rows over expected", "", ratios, None, limits),
     )
-    caption = "Each candidate starts from the one before; the large dot is the one returned."
+    caption = "The candidates in the order of the path; the large dot is the one returned."
     found = tuple(picture for picture in pictures if picture is not None)
     return Figure(found, caption, (candidate_table(candidates),))
 

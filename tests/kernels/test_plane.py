@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from streamhalf.kernels.plane import Plane, are_wrong, grid_plane_margins, on_positive_side
+from streamhalf.kernels.plane import Plane, are_wrong, on_positive_side
 
 
 def planes(n: int, dim: int, seed: int = 0, threshold: float = 0.3) -> tuple[Plane, ...]:
@@ -113,24 +113,3 @@ def test_angle__is_that_of_the_normals_whatever_their_length(
 def test_angle__is_accurate_where_the_cosine_is_1() -> None:
     turned = Plane(np.array([1.0, 1e-9]))
     assert Plane(np.array([1.0, 0.0])).angle_to(turned) == pytest.approx(1e-9, rel=1e-6)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("threshold", [0.0, 0.7])
-def test_grid_plane_margins__agree_with_each_plane_by_itself(dtype: str, threshold: float) -> None:
-    X = np.random.default_rng(1).standard_normal((5_000, 6)).astype(dtype)
-    several = planes(7, 6, threshold=threshold)
-    found = grid_plane_margins(several, X, np.arange(5_000))
-    assert found.shape == (7, 5_000)
-    assert found.dtype == dtype
-    expected = np.array([plane.margins(X) for plane in several])
-    np.testing.assert_allclose(found, expected, atol=1e-5 if dtype == "float32" else 1e-13)
-
-
-def test_grid_plane_margins__thresholds_do_not_depend_on_the_chunk() -> None:
-    X = np.random.default_rng(1).standard_normal((9_000, 3)).astype(np.float32)
-    several, rows = planes(3, 3), 100 + np.arange(9_000)
-    whole = grid_plane_margins(several, X, rows)
-    for start, stop in ((0, 1), (17, 5_001), (4_000, 9_000)):
-        piece = grid_plane_margins(several, X[start:stop], rows[start:stop])
-        np.testing.assert_array_equal(piece, whole[:, start:stop])

@@ -205,10 +205,10 @@ def test_rejection_sentence__tells_one_quantity_with_its_own_limit() -> None:
 
 def test_inconclusive__names_reuse_only_where_it_helps(results: Results) -> None:
     assert "reuse" not in fit_sentence(results.inconclusive)
-    assert "reuse" not in render_report(results.inconclusive)
+    assert "--rows reuse" not in Page(render_report(results.inconclusive)).text
     X = np.random.default_rng(10).standard_normal((50_000, 2))
     y = np.where(X[:, 0] > 0, 1, -1)
-    few = streamhalf.fit((X, y))
+    few = streamhalf.fit((X, y), rows="rows")
     assert few.verdict == "inconclusive"
     for text in (fit_sentence(few), Page(render_report(few)).text, remedy(few)):
         assert "--rows reuse" in text
