@@ -23,6 +23,7 @@ from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.records import (
     Advice,
     AdviceCode,
+    ErrorsCluster,
     Halfspace,
     OptRecord,
     RatioNotReached,
@@ -208,7 +209,9 @@ def test_certify__says_that_rows_repeat() -> None:
     X = np.repeat(rng.standard_normal((10_000, 2)), 3, axis=0)
     y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
     result = streamhalf.certify((X, y), weights=[1.0, 0.1], certificate_degree=2)
-    assert result.notices == (RepeatedRows(1.0, 3.0),)
+    # the three of a row come one after another, and so do its errors
+    assert result.notices[0] == RepeatedRows(1.0, 3.0)
+    assert [type(one) for one in result.notices[1:]] == [ErrorsCluster]
     console = Console(record=True, width=400)
     show_certificate(console, result)
     for text in (console.export_text(), render_report(result), result_html(result)):

@@ -116,6 +116,19 @@ def test_fit__accepts_almost_all_gaussian_data() -> None:
     assert refused <= 1
 
 
+@pytest.mark.parametrize("rows", ["auto", "rows"])
+def test_fit__accepts_almost_all_whitened_gaussian_data_of_as_many_rows_as_it_asks_for(
+    rows: str,
+) -> None:
+    # not accepted with probability at most tau = 0.01 each: 2 or more of 8 has probability 0.003
+    n_rows = streamhalf.plan(dim=8, eps=0.25, whiten=True, rows=rows).rows_needed
+    found = [
+        fit(draw(n_rows, 8, seed=seed), eps=0.25, whiten=True, rows=rows, seed=seed)
+        for seed in range(8)
+    ]
+    assert sum(one.verdict is not Verdict.ACCEPTED for one in found) <= 1
+
+
 # the step that shows it, and the tester: step 0 is all rows, 1 the rows at delta = 1/2
 REJECTED = {
     "laplace": (0, "largest moment"),

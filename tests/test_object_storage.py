@@ -40,7 +40,7 @@ SYNTH = (
     "--rate",
     "0.05",
 )
-FIT = ("--eps", "0.25", "--certificate-degree", "0", "--workers", "2")
+FIT = ("--eps", "0.1", "--certificate-degree", "0", "--workers", "2")
 DEGREE = ("--certificate-degree", "2")
 URL = f"s3://{BUCKET}/data/rows.zarr"
 

@@ -249,7 +249,7 @@ def test_constant__that_is_not_good_comes_with_the_rows_of_a_good_one(
     )
     assert loose.constant > 5 >= tight.constant
     assert tight.rows_for_five is None
-    assert loose.rows_for_five is None or loose.rows_for_five >= N_ROWS
+    assert loose.rows_for_five > N_ROWS
 
 
 def test_notices__rows_in_an_order_and_errors_in_clusters_are_told() -> None:

@@ -292,3 +292,16 @@ def test_tau__half_of_it_is_shared_over_all_tests_of_the_final_pass(rows: str, d
     final = (plan.max_updates + 1) * sum(tester.tau for tester in testers)
     spent = initial + plan.max_updates * update + final
     assert 0.9 * 0.01 <= spent <= 0.01 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("dim", DIMS)
+@pytest.mark.parametrize("eps", [0.02, 0.25])
+def test_whitened__as_many_rows_estimate_the_position_as_a_step_is_tested_on(
+    dim: int, eps: float
+) -> None:
+    # 6,000 rows of 10 features leave a deviation of quadratics of 0.2, which many rows would see
+    config = RunConfig(whiten=True, eps=eps)
+    plan = plan_for_eps(eps, dim, config)
+    assert plan.n_rows - plan.final_rows >= plan.tested_rows
+    assert plan_for_rows(plan.n_rows, dim, config).required_rows <= plan.n_rows
+    assert plan.required_rows >= plan_for_eps(eps, dim, DEFAULT).required_rows

@@ -65,14 +65,20 @@ def test_expected_promises__of_many_features_are_none() -> None:
     assert expected_promises(plan_for_eps(0.1, 65, DEFAULT), DEFAULT) == ()
 
 
-@pytest.mark.parametrize("dim", [2, 10])
-def test_rows_for_good_constant__support_one(dim: int) -> None:
+@pytest.mark.parametrize(("dim", "eps"), [(2, 0.048), (2, 0.1), (10, 0.082)])
+def test_rows_for_good_constant__support_one_and_a_tenth_less_do_not(dim: int, eps: float) -> None:
     plan = plan_for_rows(400_000, dim, DEFAULT)
-    found = rows_for_good_constant(plan, DEFAULT, 0.25)
-    if found is None:
-        return
-    times = found / plan.n_rows
-    more = replace(plan, finest_delta=0.5, final_rows=int(1.02 * times * plan.final_rows))
-    last = expected_promises(more, DEFAULT)[-1]
-    assert last.constant <= GOOD_CONSTANT
-    assert last.eps <= 0.25
+    found = rows_for_good_constant(plan, DEFAULT, eps)
+    assert found is not None
+    assert found > plan.n_rows
+    constants = []
+    for share in (1.02, 0.9):
+        final = int(share * found / plan.n_rows * plan.final_rows)
+        more = replace(plan, finest_delta=2 * eps, final_rows=final)
+        constants.append(expected_promises(more, DEFAULT)[-1].constant)
+    assert constants[0] <= GOOD_CONSTANT < constants[1]
+
+
+def test_rows_for_good_constant__is_that_of_the_run_where_it_has_one() -> None:
+    plan = plan_for_rows(2_000_000, 4, DEFAULT)
+    assert rows_for_good_constant(plan, DEFAULT, 0.25) == 2_000_000
