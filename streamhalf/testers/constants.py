@@ -18,8 +18,8 @@ tested on all rows that it accepts.
 
 Where the Chow vector's component across v is 2% or 5% of the one along it (sampling) and not 0, a
 falling 0.2 gives 7% or 21% more; a path that drifts to v, by 0.1 to 0.5 of the scale in each step,
-instead of resting there gives at most 5% more. An update sees rows enough for about 2% along any one
-direction: what is given out is a tenth above the tables.
+instead of resting there gives at most 5% more. An update has rows enough for about 2% along any
+one direction: what is given out is a tenth above the tables.
 """
 
 from __future__ import annotations
