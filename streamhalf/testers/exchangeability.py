@@ -41,7 +41,7 @@ class ExchangeabilityTester:
     tau: float
     n_segments: int = MOST_SEGMENTS
 
-    name: ClassVar[str] = "exchangeable chunks"
+    name: ClassVar[str] = "order of rows"
     share: ClassVar[float] = 0.0
     words: ClassVar[Mapping[str, TesterWords]] = {
         name: TesterWords(

@@ -318,7 +318,7 @@ def test_fallback__sorted_rows_are_sampled_instead() -> None:
     assert requests[0].share.low == requests[1].share.low == requests[-1].share.high
     assert requests[1].share.high < 1.0
     assert all(request.share.blocks.n_rows == N_ROWS for request in requests[1:])
-    said = [one for one in state.judgements if one.tester == "exchangeable chunks"]
+    said = [one for one in state.judgements if one.tester == "order of rows"]
     assert [one.role for one in said] == [Role.FALLBACK, Role.ADVISORY, Role.ADVISORY]
     assert {one.outcome for one in said} == {Outcome.NOT_JUDGED}
     assert [one.stage for one in said[1:]] == [Stage.INITIAL, Stage.FINAL]

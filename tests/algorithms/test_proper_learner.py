@@ -74,7 +74,7 @@ def test_proper_learner__other_testers_of_the_panel_are_asked_too() -> None:
     needs = learner.needs()
     outcome = learner.conclude(needs.finalize(needs.map(block)), n_seen=3_000)
     assert [one.tester for one in outcome.judgements] == [
-        "exchangeable chunks",
+        "order of rows",
         "largest moment",
         "second moment",
         "quadratics",

@@ -60,5 +60,5 @@ def test_notice_words__of_the_order_of_rows(notice: Notice, words: str) -> None:
     ],
 )
 def test_remark_words__of_the_order_of_rows(role: Role, words: str) -> None:
-    judged = Judgement("exchangeable chunks", Outcome.NOT_JUDGED, 9.0, 2.0, 2.0, 100, role=role)
+    judged = Judgement("order of rows", Outcome.NOT_JUDGED, 9.0, 2.0, 2.0, 100, role=role)
     assert remark_words(judged) == words

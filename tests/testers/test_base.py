@@ -185,7 +185,7 @@ def test_tester__gaussian_rows_are_not_rejected_and_others_are(stage: Stage) -> 
 def test_tester__is_asked_where_it_says_it_is(stage: Stage) -> None:
     names = {tester.name for tester in Panel.of(TESTERS, make_context(stage)).testers}
     ours = {
-        Stage.INITIAL: {"moments", "exchangeable chunks"},
+        Stage.INITIAL: {"moments", "order of rows"},
         Stage.UPDATE: {"acceptance", "moments"},
         Stage.FINAL: {"slab mass", "slab covariance", "wedge"},
     }

@@ -12,6 +12,7 @@ from scripts.attacking.program import Program
 from streamhalf.testers.constants import (
     FALLING,
     FLAT,
+    SAMPLING,
     constant_by_scale,
     falling_share,
     supported_constant,
@@ -22,7 +23,7 @@ COARSE = Fineness(inner=2, ratio=1.6, heights=9)
 
 def test_supported_constant__hits_the_table() -> None:
     for deviation, constant in FLAT:
-        assert supported_constant(deviation) == pytest.approx(constant)
+        assert supported_constant(deviation) == pytest.approx(SAMPLING * constant, abs=0.01)
 
 
 def test_supported_constant__never_falls_and_never_is_below_its_interpolation() -> None:
@@ -39,8 +40,9 @@ def test_supported_constant__is_infinite_beyond_the_table(deviation: float) -> N
 
 def test_constant_by_scale__takes_the_better_table() -> None:
     falling = {2.0**-k: 0.2 * falling_share(2.0**-k, 1 / 64) for k in range(7)}
-    assert constant_by_scale(falling) == pytest.approx(dict(FALLING)[0.2])
-    assert constant_by_scale(dict.fromkeys(falling, 0.1)) == pytest.approx(dict(FLAT)[0.1])
+    assert constant_by_scale(falling) == pytest.approx(SAMPLING * dict(FALLING)[0.2], abs=0.01)
+    flat = constant_by_scale(dict.fromkeys(falling, 0.1))
+    assert flat == pytest.approx(SAMPLING * dict(FLAT)[0.1], abs=0.01)
 
 
 def test_constant_by_scale__one_bad_scale_decides() -> None:
