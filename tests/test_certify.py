@@ -340,8 +340,8 @@ def test_certificate_share__auto_is_all_rows_until_there_are_enough() -> None:
     def share(rows: int | str, n_rows: int, error: float = 0.05, dim: int = 10) -> float:
         return certificate_share(rows, n_rows=n_rows, dim=dim, error=error)
 
-    assert share("auto", 2**23) == share("all", 10**12) == share(10**9, 10**8) == 1
-    assert share("auto", 2**24) == 0.5
+    assert share("auto", 2**22) == share("all", 10**12) == share(10**9, 10**8) == 1
+    assert share("auto", 2**23) == 0.5
     assert share("auto", 10**9, error=0.001, dim=20) == pytest.approx(0.12)
     assert share(10**6, 10**8) == 0.01
 
@@ -359,7 +359,7 @@ def test_fit__certifies_from_the_last_candidate_where_that_is_better(tmp_path: P
     apart = np.linalg.norm(np.array(certificate.direction) - normal / np.linalg.norm(normal))
     assert apart > 0.01
     own = streamhalf.certify(path, weights=result, certificate_degree=4)
-    assert certificate.opt.lower_empirical > 1.1 * own.opt.lower_empirical
+    assert certificate.opt.lower_empirical > 1.04 * own.opt.lower_empirical
     assert certificate.n_errors == round(own.error.empirical * own.error.n_rows)
     assert failed(result, path) == set()
 
