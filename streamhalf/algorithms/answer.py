@@ -74,7 +74,7 @@ def assemble(
         verdict=verdict,
         halfspace=halfspace_of(state, row_map),
         error=error,
-        eps=plan.eps if promise is None else promise.eps,
+        eps=_tested_eps(plan, supported, promise),
         tau=config.tau,
         seed=config.seed,
         opt=None if certificate is None else certificate.opt,
@@ -128,6 +128,15 @@ def _row_notices(state: LocalizationState, error: ErrorRecord | None) -> Iterato
     if error is not None and state.final is not None and state.chosen is not None:
         errors, rows = state.final.segment_errors[state.chosen], state.final.segment_rows
         yield from filter(None, [cluster_notice(error, errors, rows)])
+
+
+def _tested_eps(
+    plan: RunPlan, supported: tuple[PromiseRecord, ...], promise: PromiseRecord | None
+) -> float:
+    """Of the promise; without one the finest that was tested, or what would have been."""
+    if promise is not None:
+        return promise.eps
+    return min((one.eps for one in supported), default=plan.eps)
 
 
 def _rows_for_five(plan: RunPlan, config: RunConfig, promise: PromiseRecord | None) -> int | None:

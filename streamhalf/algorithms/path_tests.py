@@ -37,9 +37,13 @@ class StepOutcome:
 
     @property
     def passed(self) -> bool:
-        """Whether every required test did."""
-        required = (one for one in self.judgements if one.role is Role.REQUIRED)
-        return all(one.outcome is Outcome.PASSED for one in required)
+        """Whether every required test did, and no other rejected."""
+        return all(
+            one.outcome is Outcome.PASSED
+            if one.role is Role.REQUIRED
+            else one.outcome is not Outcome.REJECTED
+            for one in self.judgements
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

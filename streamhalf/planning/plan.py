@@ -81,7 +81,7 @@ def _plan(eps: float, dim: int, config: RunConfig, testers: Testers, split: Spli
     plan = replace(
         plan,
         tested_rows=tested,
-        ample_rows=_ample_rows(tested, dim, 0),
+        ample_rows=ample_rows(tested, dim, 0),
         # a position that few rows estimate would show in the tests of many
         initial_rows=max(2 * least, tested if config.position is not Position.STORED else 0),
         update_rows=_update_rows(plan, finest),
@@ -132,7 +132,7 @@ def _tested_rows(plan: RunPlan, config: RunConfig, testers: Testers) -> int:
     return max(found)
 
 
-def _ample_rows(tested: int, dim: int, n_rows: int) -> int:
+def ample_rows(tested: int, dim: int, n_rows: int) -> int:
     """So many that quadratics exclude a sixth of what they must, if the work allows it.
 
     Coarse scales accept the rows for it, and the finer scales need less of them then.
@@ -164,7 +164,7 @@ def _deal_out(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
         plan,
         n_rows=n_rows,
         final_rows=final,
-        ample_rows=_ample_rows(plan.tested_rows, plan.dim, n_rows),
+        ample_rows=ample_rows(plan.tested_rows, plan.dim, n_rows),
         initial_rows=_first_rows(plan, n_rows, learning),
     )
     for _ in range(_MOST_DEEPER if auto else 0):

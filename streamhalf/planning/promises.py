@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from streamhalf.config import RunConfig
-from streamhalf.planning.plan import smallest
+from streamhalf.planning.plan import ample_rows, smallest
 from streamhalf.planning.run_plan import RunPlan
 from streamhalf.records import PromiseRecord, Stage
 from streamhalf.testers.constants import constant_by_scale
@@ -40,7 +40,11 @@ def rows_for_good_constant(plan: RunPlan, config: RunConfig, eps: float) -> int 
     plan = replace(plan, finest_delta=2 * eps)
 
     def supports(times: float) -> bool:
-        more = replace(plan, final_rows=math.ceil(times * plan.final_rows))
+        more = replace(
+            plan,
+            final_rows=math.ceil(times * plan.final_rows),
+            ample_rows=ample_rows(plan.tested_rows, plan.dim, math.ceil(times * plan.n_rows)),
+        )
         found = expected_promises(more, config)
         return bool(found) and found[-1].eps <= eps and (found[-1].constant or 0) <= GOOD_CONSTANT
 
