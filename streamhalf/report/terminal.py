@@ -95,7 +95,7 @@ def show_plan(console: Console, record: records.PlanRecord) -> None:
 
 
 def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, str, str, str]]:
-    """What the passes use, read and would support, and all; with what is spare, rows add up."""
+    """What the passes use, read and would support, and all; rows add up unless passes share them."""
     supported = {one.delta: promise(one) for one in record.promises}
     for one in record.passes:
         yield one.name, count(one.rows), nbytes(one.nbytes), supported.get(one.delta or 1.0, "")
@@ -103,7 +103,7 @@ def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, str, str, str]]:
     planned = record.rows if record.conclusive else record.rows_needed
     if rows < planned:  # not where passes share their rows
         yield _SPARE, count(planned - rows), "", ""
-    yield "all", count(max(rows, planned)), nbytes(record.nbytes), ""
+    yield "all", count(planned), nbytes(record.nbytes), ""
 
 
 def show_store(console: Console, report: StoreReport) -> None:
