@@ -95,7 +95,7 @@ def show_plan(console: Console, record: records.PlanRecord) -> None:
 
 
 def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, str, str, str]]:
-    """What the passes use, read and would support, and all; rows add up unless passes share them."""
+    """What the passes use, read and would support; rows add up unless passes share them."""
     supported = {one.delta: promise(one) for one in record.promises}
     for one in record.passes:
         yield one.name, count(one.rows), nbytes(one.nbytes), supported.get(one.delta or 1.0, "")
