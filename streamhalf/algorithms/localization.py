@@ -39,6 +39,9 @@ _MOST_REPEATS = 4
 _LEAST_ROWS_PER_FEATURE = 30
 _MUCH_NOISE = 0.25
 """From this share of wrong labels among accepted rows on, a turned candidate is worth a try."""
+_FINE = 0.006
+"""Noise that somebody chose turns an update by up to about five times its share of the labels, in
+the frame: at this scale that adds a hundredth to the error."""
 _SHARP = 0.01
 """An angle of so many times the noise adds about three parts in a thousand to the error."""
 
@@ -181,9 +184,10 @@ class Localization:
         return moved
 
     def _is_sharp(self, state: LocalizationState, outcome: UpdateOutcome) -> bool:
-        """Whether label noise hides what finer scales than the planned ones could still find."""
+        """Whether finer scales than the planned ones could hardly take anything off the error."""
         angle = state.delta * math.sqrt(self.plan.dim / max(1, outcome.n_accepted))
-        return state.delta <= 2.001 * self.plan.eps and angle < _SHARP * outcome.noise
+        fine = state.delta <= min(_FINE, 2.001 * self.plan.eps)
+        return fine and angle < _SHARP * outcome.noise
 
     def _can_repeat(self, state: LocalizationState) -> bool:
         """Whether another update at this scale leaves the finer scales the rows they need."""

@@ -26,6 +26,7 @@ from streamhalf.records import (
     Claim,
     FitResult,
     Halfspace,
+    Verdict,
     VerifyResult,
     document_digest,
     is_as_written,
@@ -173,7 +174,9 @@ def check_document(document: Any) -> VerifyResult | None:
         return VerifyResult((Claim(AS_WRITTEN, document.digest, again, False),))
     if document.certificate is None:  # so it is of a fit
         why = (
-            "it was made without a certificate (certificate_degree 0)"
+            "such a run has no certificate"
+            if document.verdict is Verdict.REJECTED
+            else "it was made without a certificate (certificate_degree 0)"
             if document.error is not None
             else "such a run makes no claim about a halfspace"
         )

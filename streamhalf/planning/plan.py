@@ -107,7 +107,7 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = T
 
         def fits(eps: float) -> bool:
             plan = make(eps)
-            # half of the rows at least are for learning, unless that would leave no eps at all
+            # half of the rows at least are to learn well from, unless that would leave no eps
             return max(plan.required_rows, 2 * plan.final_rows) <= n_rows
 
         plan = make(_round_up(smallest(fits, SMALLEST_EPS, LARGEST_EPS)))
@@ -151,10 +151,10 @@ def _update_rows(plan: RunPlan, finest: float) -> int:
 
 
 def _deal_out(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
-    """Give every pass its share of all rows; of a given eps, of four times what it needs."""
-    auto = config.eps == "auto"
+    """Give every pass its share of all rows; windows for a given eps, of four times the rows."""
+    all_rows = config.eps == "auto" or plan.split is Split.REUSE
     final, learning = plan.final_rows, plan.learning_rows
-    if auto:
+    if all_rows:
         final = max(final, min(n_rows // 2, n_rows - learning))
         learning = n_rows - final
     else:
@@ -167,7 +167,7 @@ def _deal_out(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
         ample_rows=ample_rows(plan.tested_rows, plan.dim, n_rows),
         initial_rows=_first_rows(plan, n_rows, learning),
     )
-    for _ in range(_MOST_DEEPER if auto else 0):
+    for _ in range(_MOST_DEEPER if all_rows else 0):
         deeper = replace(
             plan,
             finest_delta=plan.finest_delta / 2,

@@ -16,7 +16,9 @@ from streamhalf.testers.moments import WIDE_DIM, MomentTester
 GOOD_CONSTANT = 5.0
 """The constant from which on a run says what a better one would take."""
 
-_MOST_TIMES = 1e4
+_LEAST_TIMES, _MOST_TIMES = 1.1, 1e4
+_SAFE = 0.97
+"""So much better than good is planned for: what tests see of Gaussian rows varies."""
 
 
 def expected_promises(plan: RunPlan, config: RunConfig) -> tuple[PromiseRecord, ...]:
@@ -46,7 +48,10 @@ def rows_for_good_constant(plan: RunPlan, config: RunConfig, eps: float) -> int 
             ample_rows=ample_rows(plan.tested_rows, plan.dim, math.ceil(times * plan.n_rows)),
         )
         found = expected_promises(more, config)
-        return bool(found) and found[-1].eps <= eps and (found[-1].constant or 0) <= GOOD_CONSTANT
+        last = found[-1] if found else None
+        return (
+            last is not None and last.eps <= eps and (last.constant or 0) <= _SAFE * GOOD_CONSTANT
+        )
 
-    times = smallest(supports, 1.0, _MOST_TIMES)
+    times = smallest(supports, _LEAST_TIMES, _MOST_TIMES)
     return math.ceil(times * plan.n_rows) if times < _MOST_TIMES else None

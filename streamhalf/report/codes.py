@@ -149,7 +149,7 @@ def stop_words(stop: records.Stop) -> str:
     """Why the search ended."""
     at = "" if stop.delta is None else f" at delta {number(stop.delta)}"
     return {
-        records.StopReason.REACHED_EPS: "it reached the scale of eps",
+        records.StopReason.REACHED_EPS: "it reached the finest scale that it was to",
         records.StopReason.NOISE_DOMINATES: "noise dominates",
         records.StopReason.NO_PROGRESS: "there was no further progress",
         records.StopReason.MOST_UPDATES: "it made the largest number of updates",
