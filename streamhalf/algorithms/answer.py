@@ -63,6 +63,8 @@ def assemble(
     )
     stop = state.stop or Stop(StopReason.TESTER_REJECTED)
     said = [*claim_notices(error, certificate), *_row_notices(state, error), *source.notices]
+    if certificate is None and state.repeated_rows is not None:  # a certificate looks at all rows
+        said.append(state.repeated_rows)
     if verdict is not tested and config.max_ratio is not None:
         said.append(RatioNotReached(config.max_ratio, ratio))
     if promise is None and asked is not None:

@@ -25,12 +25,14 @@ from streamhalf.algorithms.localization_state import (
 from streamhalf.algorithms.localized_update import LocalizedUpdate, UpdateOutcome
 from streamhalf.algorithms.proper_learner import ProperLearner
 from streamhalf.algorithms.sketches import with_sketch
+from streamhalf.claims.notices import repeated_rows
 from streamhalf.config import RunConfig
 from streamhalf.kernels.frame import Frame
 from streamhalf.planning.deal import Deal
 from streamhalf.planning.run_plan import FIRST_DELTA, PAPER_FIRST_DELTA, RunPlan
 from streamhalf.records import Judgement, Outcome, Role, Split, Stage, StopReason
-from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.row_digest import RowDigest
 from streamhalf.testers import TESTERS, Context, Panel, Tester
 from streamhalf.testers.exchangeability import ExchangeabilityTester
 
@@ -74,10 +76,12 @@ class Localization:
 
     def _initial(self, state: LocalizationState) -> Step:
         learner = ProperLearner(self._panel(self._context(state)))
+        needs = Bundle((learner.needs(), RowDigest(self.plan.initial_rows)))
 
         def conclude(result: Any) -> LocalizationState:
-            n_rows = int(result[1].n_rows)
-            found = learner.conclude(result, n_seen=n_rows)
+            learnt, digest = result
+            n_rows = int(digest.n_rows)
+            found = learner.conclude(learnt, n_seen=n_rows)
             judged = as_early(found.judgements, Stage.INITIAL, "initial")
             if self._must_sample(state, judged):
                 fallback = (records.replace(_order(judged), role=Role.FALLBACK),)
@@ -90,9 +94,10 @@ class Localization:
                 candidates=(first,),
                 judgements=(*state.judgements, *judged),
                 moments=found.moments,
+                repeated_rows=repeated_rows(digest.repeated, digest.times),
             )
 
-        return self._learning_step("initial", learner.needs(), state, conclude)
+        return self._learning_step("initial", needs, state, conclude)
 
     def _update(self, state: LocalizationState) -> Step:
         frame = Frame(state.candidates[-1].plane, state.delta)

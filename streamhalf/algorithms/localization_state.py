@@ -18,6 +18,7 @@ from streamhalf.planning.deal import Share
 from streamhalf.planning.run_plan import FIRST_DELTA
 from streamhalf.records import (
     Judgement,
+    Notice,
     Outcome,
     Role,
     Split,
@@ -69,6 +70,7 @@ class LocalizationState:
     final: WedgeOutcome | None = None
     held_out: Share | None = None
     moments: MomentsResult | None = None
+    repeated_rows: Notice | None = None
 
     @property
     def n_updates(self) -> int:

@@ -18,11 +18,9 @@ _BY_CHANCE = 1e-6
 """Probability with which the rows of a certificate alone make two errors disagree."""
 
 
-def repeats(certificate: CertificateRecord) -> Notice | None:
+def repeated_rows(share: float, times: float) -> Notice | None:
     """That rows repeat, where they do."""
-    if certificate.repeated <= _NOTICEABLE:
-        return None
-    return RepeatedRows(certificate.repeated, certificate.times)
+    return RepeatedRows(share, times) if share > _NOTICEABLE else None
 
 
 def contradiction(error: ErrorRecord, certificate: CertificateRecord) -> Notice | None:
@@ -41,5 +39,8 @@ def claim_notices(
     """What a result tells of both; a contradiction only where other rows measured the error."""
     if certificate is None:
         return ()
-    found = (None if error is None else contradiction(error, certificate), repeats(certificate))
+    found = (
+        None if error is None else contradiction(error, certificate),
+        repeated_rows(certificate.repeated, certificate.times),
+    )
     return tuple(one for one in found if one is not None)

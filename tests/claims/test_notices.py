@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamhalf.claims.notices import claim_notices, contradiction, repeats
+from streamhalf.claims.notices import claim_notices, contradiction, repeated_rows
 from streamhalf.records import (
     Advice,
     AdviceCode,
@@ -61,7 +61,7 @@ def test_contradiction__sampling_alone_makes_none() -> None:
 
 @pytest.mark.parametrize(("share", "said"), [(0.0, False), (0.01, False), (0.02, True)])
 def test_repeats__are_worth_a_word_from_one_in_a_hundred(share: float, said: bool) -> None:
-    found = repeats(certificate(100, repeated=share, times=1.01))
+    found = repeated_rows(share, 1.01)
     assert found == (RepeatedRows(share, 1.01) if said else None)
 
 
