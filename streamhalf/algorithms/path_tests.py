@@ -18,7 +18,7 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.records import Judgement, Outcome, PromiseRecord, Role, Stage
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.localized import Localized
-from streamhalf.testers.constants import constant_by_scale
+from streamhalf.testers.constants import constant_by_scale, have_no_gap
 from streamhalf.testers.moment_nulls import excluded_deviation
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.panel import Panel
@@ -108,13 +108,15 @@ def _excluded(judgements: tuple[Judgement, ...], tau: float) -> float | None:
 def promises(steps: Iterable[StepOutcome]) -> tuple[PromiseRecord, ...]:
     """What the steps support, from the coarsest scale of an update to the finest that passed.
 
-    A promise at a scale rests on every step at that scale and above. Where quadratics were tested
-    in every direction and leave room for any constant, there is none.
+    A promise at a scale rests on every step at that scale and above. It has no constant where
+    quadratics were not tested in every direction and at every scale; where they were, and leave
+    room for any constant, there is no promise.
     """
     found: list[PromiseRecord] = []
     excluded: dict[float, float] = {}
     ordered = sorted(steps, key=lambda step: -step.delta)
     everywhere = all(step.deviation is not None for step in ordered)
+    everywhere = everywhere and have_no_gap(step.delta for step in ordered)
     for delta, group in itertools.groupby(ordered, key=lambda step: step.delta):
         repeated = tuple(group)
         if not all(step.passed for step in repeated):

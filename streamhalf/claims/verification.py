@@ -40,6 +40,10 @@ _BOUND_TOLERANCE = 5e-4
 that differs by less than this share of it."""
 
 
+SAID_TWICE = "what is said twice agrees"
+"""The claim that headline and certificate, promise and list of promises are the same."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Verification:
     """The pass that checks one document."""
@@ -137,7 +141,19 @@ class Verification:
             _equal("class of the halfspace", claimed.through, found.through),
             _equal("class that L is for", claimed.opt.through, found.opt.through),
             _no_stronger("ratio U/L", -_number(claimed.ratio), -_number(found.ratio)),
+            self._agreement(claimed),
         ]
+
+    def _agreement(self, certificate: CertificateRecord) -> Claim:
+        """What the document says twice must be the same."""
+        document = self.document
+        error = certificate.n_errors / max(1, certificate.n_rows)
+        same = certificate.error == error and document.opt == certificate.opt
+        same = same and document.ratio == certificate.ratio
+        if isinstance(document, FitResult) and document.promises:
+            pairs = [(one.constant, one.eps) for one in document.promises]
+            same = same and (document.constant, document.eps) in pairs
+        return Claim(SAID_TWICE, "agrees", "agrees" if same else "differs", same)
 
     def _measured(self, found: HalfspaceErrorsResult, *, same_rows: bool) -> list[Claim]:
         error = self.document.error

@@ -15,7 +15,7 @@ from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
 from streamhalf.planning.run_plan import FIRST_DELTA, PAPER_FIRST_DELTA, RunPlan, scales
-from streamhalf.records import Position, Split, Stage
+from streamhalf.records import Split, Stage
 from streamhalf.testers import TESTERS, Panel, Tester
 from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM, MomentTester
 from streamhalf.testers.slab_mass import SlabMassTester
@@ -82,8 +82,6 @@ def _plan(eps: float, dim: int, config: RunConfig, testers: Testers, split: Spli
         plan,
         tested_rows=tested,
         ample_rows=ample_rows(tested, dim, 0),
-        # a position that few rows estimate would show in the tests of many
-        initial_rows=max(2 * least, tested if config.position is not Position.STORED else 0),
         update_rows=_update_rows(plan, finest),
         final_rows=max(math.ceil(_SPARE * tested / finest), about_candidates),
     )

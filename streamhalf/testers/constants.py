@@ -24,8 +24,9 @@ one direction: what is given out is a tenth above the tables.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -59,6 +60,9 @@ LARGEST_DEVIATION = FLAT[-1][0]
 SAMPLING = 1.1
 """What sampling and a path that drifts may add."""
 
+LARGEST_STEP = 2.3
+"""From one scale to the next; between scales that lie farther apart a law could hide."""
+
 LEAST_SHARE = 0.25
 """Of the finest scale's deviation: what coarser ones need not go below."""
 
@@ -77,6 +81,12 @@ def constant_by_scale(deviations: Mapping[float, float]) -> float:
     falling = max(one / falling_share(delta, last) for delta, one in deviations.items())
     flat = supported_constant(max(deviations.values()))
     return min(flat, _interpolate(FALLING, falling))
+
+
+def have_no_gap(deltas: Iterable[float]) -> bool:
+    """Whether scales go down from 1 in steps of about 2, as the tables assume."""
+    falling = sorted({1.0, *deltas}, reverse=True)
+    return all(above <= LARGEST_STEP * below for above, below in itertools.pairwise(falling))
 
 
 def falling_share(delta: float, last: float) -> float:

@@ -45,7 +45,7 @@ Answer = Callable[..., FitResult]
 
 @pytest.fixture(scope="module")
 def finished() -> tuple[RunPlan, LocalizationState]:
-    with serial_run(DATA, eps=EPS) as (run, source, config, _):
+    with serial_run(DATA, eps=EPS, rows="rows") as (run, source, config, _):
         plan = plan_for_rows(source.n_rows, source.dim, config)
         algorithm = Localization(plan, config, deal_for(source, plan, config))
         return plan, localize(run, source, Identity(), algorithm)
@@ -60,7 +60,12 @@ def answer(finished: tuple[RunPlan, LocalizationState]) -> Answer:
         *, certificate: Any = None, notices: tuple = (), eps: Any = EPS, max_ratio=None, **changes
     ) -> FitResult:
         more = {"certificate_degree": 2} if max_ratio else {}
-        with serial_run(DATA, eps=eps, max_ratio=max_ratio, **more) as (run, source, config, _):
+        with serial_run(DATA, eps=eps, rows="rows", max_ratio=max_ratio, **more) as (
+            run,
+            source,
+            config,
+            _,
+        ):
             return assemble(
                 run,
                 source,

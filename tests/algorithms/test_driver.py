@@ -123,7 +123,7 @@ def toy(stage: Stage, outcome: Outcome) -> type[Toy]:
 @pytest.mark.parametrize("stage", [Stage.INITIAL, Stage.UPDATE, Stage.FINAL])
 def test_fit__a_tester_that_is_added_is_asked_and_its_rejection_decides(stage: Stage) -> None:
     own = toy(stage, Outcome.REJECTED)
-    result, seen = fit(testers=(*TESTERS, own), certificate_degree=2)
+    result, seen = fit(testers=(*TESTERS, own), certificate_degree=2, rows="rows")
     assert own.asked
     assert result.verdict is Verdict.REJECTED
     # a warning ends nothing, and what is rejected has no certificate

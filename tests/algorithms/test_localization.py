@@ -198,13 +198,14 @@ def test_budget__no_row_that_is_learnt_from_is_held_out_whatever_happens(
 def test_scale__goes_no_deeper_than_planned_where_noise_hides_what_is_left(
     script: Script,
 ) -> None:
-    algorithm = make_algorithm(eps="auto")
-    assert algorithm.plan.finest_delta < 2 * algorithm.plan.eps
+    algorithm = make_algorithm(10**8, eps="auto")
+    eps = algorithm.plan.eps
+    assert algorithm.plan.finest_delta < 2 * eps < 0.006
     _, clean, _ = advance_while_updating(algorithm, script, itertools.repeat(0.0))
     assert clean == list(algorithm.plan.deltas)
     script.strength *= 0.8  # a tenth of the labels is wrong
     state, noisy, _ = advance_while_updating(algorithm, script, itertools.repeat(0.0))
-    assert noisy == [delta for delta in clean if delta >= 1.99 * algorithm.plan.eps]
+    assert noisy == [delta for delta in clean if delta >= 1.99 * eps]
     assert state.stop == Stop(StopReason.REACHED_EPS)
 
 

@@ -106,3 +106,8 @@ def test_as_refinement__doubts_count_where_no_scale_passed_and_rejections_always
     assert as_refinement([step(1.0), doubt])[-1].outcome is Outcome.INCONCLUSIVE
     rejected = StepOutcome(0.25, no.judgements, None)
     assert as_refinement([step(1.0), step(0.5), rejected])[-1].outcome is Outcome.REJECTED
+
+
+def test_promises__no_constant_where_scales_are_left_out() -> None:
+    assert promises([step(1.0), step(0.01)])[0].constant is None
+    assert promises([step(1.0), step(0.5), step(0.26)])[-1].constant is not None

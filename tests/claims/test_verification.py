@@ -12,7 +12,7 @@ from zarr.codecs import Crc32cCodec
 
 import streamhalf
 from streamhalf import CertifyResult, DataError, FitResult, UsageError
-from streamhalf.claims.verification import check_document
+from streamhalf.claims.verification import SAID_TWICE, check_document
 from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.records import (
     AS_WRITTEN,
@@ -40,6 +40,7 @@ CLAIMS = [
     "class of the halfspace",
     "class that L is for",
     "ratio U/L",
+    SAID_TWICE,
     "rows that measured the error",
     "error on them",
     "upper bound of the error",
@@ -120,17 +121,23 @@ FORGED: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
     "fingerprint": (of_data(fingerprint="00"), {"fingerprint"}),
     # slack for rounding is a matter of the same rows; those of another digest must all count
     "digest": (of_certificate(digest="00"), {"digest of all rows"}),
-    "rows of the certificate": (of_certificate(n_rows=7), {"rows of the certificate"}),
-    "errors": (of_certificate(n_errors=lambda n: n - 100), {"errors on these rows"}),
+    "rows of the certificate": (of_certificate(n_rows=7), {"rows of the certificate", SAID_TWICE}),
+    "errors": (of_certificate(n_errors=lambda n: n - 100), {"errors on these rows", SAID_TWICE}),
     "L on the rows": (
         of_certificate(opt=lambda opt: OptRecord(1.05 * opt.lower_empirical + 0.01, opt.lower)),
-        {"no halfspace below L"},
+        {"no halfspace below L", SAID_TWICE},
     ),
     "L on the source": (
         of_certificate(opt=lambda opt: OptRecord(opt.lower_empirical, opt.lower + 0.02)),
-        {"L on the source"},
+        {"L on the source", SAID_TWICE},
     ),
-    "ratio": (of_certificate(ratio=0.9), {"ratio U/L"}),
+    "ratio": (of_certificate(ratio=0.9), {"ratio U/L", SAID_TWICE}),
+    "L of the headline": (
+        lambda document: replace(document, opt=OptRecord(0.4, 0.3)),
+        {SAID_TWICE},
+    ),
+    "ratio of the headline": (lambda document: replace(document, ratio=1.5), {SAID_TWICE}),
+    "error of the certificate": (of_certificate(error=0.001), {SAID_TWICE}),
     "rows behind the error": (of_error(n_rows=77), {"rows that measured the error"}),
     "error": (of_error(empirical=0.01), {"error on them"}),
     "upper bound": (of_error(upper=0.01), {"upper bound of the error"}),
@@ -160,7 +167,8 @@ def test_verify__finds_changed_claims_of_a_fit(fitted: FitResult) -> None:
 
 
 def test_verify__a_number_that_is_no_claim_about_data_breaks_the_seal(fitted: FitResult) -> None:
-    assert verify(replace(fitted, eps=fitted.eps / 2), DATA) == {AS_WRITTEN}
+    assert verify(replace(fitted, tau=fitted.tau / 2), DATA) >= {AS_WRITTEN}
+    assert verify(seal(replace(fitted, eps=fitted.eps / 3)), DATA) == {SAID_TWICE}
 
 
 def test_verify__another_halfspace_is_found_out(certified: CertifyResult) -> None:
@@ -179,9 +187,8 @@ def test_verify__another_share_of_rows_behind_the_error_is_found_out(fitted: Fit
 
 
 def test_verify__weaker_claims_hold_and_are_called_so(bounded: CertifyResult) -> None:
-    weaker = of_certificate(
-        opt=lambda opt: OptRecord(opt.lower_empirical - 0.01, opt.lower - 0.01), ratio=50.0
-    )(bounded)
+    weak = OptRecord(bounded.opt.lower_empirical - 0.01, bounded.opt.lower - 0.01)
+    weaker = of_certificate(opt=weak, ratio=50.0)(replace(bounded, opt=weak, ratio=50.0))
     found = streamhalf.verify(seal(weaker), FEW, **SERIAL)
     assert found.holds
     said = {claim.name for claim in found.claims if "weaker than the data allow" in claim.claimed}
