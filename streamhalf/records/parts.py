@@ -239,7 +239,7 @@ class PromiseRecord(Record, frozen=True):
 
     `deviation` is the deviation of quadratics from which on they exclude it at that scale, and
     `constant` the worst that a program found among the laws that are left at that scale and those
-    above (None: quadratics were not tested in every direction).
+    above (None: quadratics were not tested in every direction and at every scale).
     """
 
     delta: float

@@ -89,7 +89,7 @@ def show_verification(console: Console, result: records.VerifyResult) -> None:
 def show_plan(console: Console, record: records.PlanRecord) -> None:
     """Rows, eps, what it would support, passes, bytes and memory."""
     console.print(words.plan_sentence(record), highlight=False)
-    labels = ("pass", "rows used", "read", "supports, at most")
+    labels = ("pass", "rows used", "read", "supports, about")
     _show_table(console, Table("Passes", labels, tuple(_budgets(record)), words=("pass",)))
     console.print(words.plan_details(record), highlight=False)
 

@@ -299,8 +299,8 @@ def test_promise__without_a_number_says_why(results: Results) -> None:
     sketched = tuple(replace(one, directions=24) for one in result.testers)
     old = replace(result, promises=())
     for case, said in (
-        (replace(result, testers=sketched), "not tested in every direction (of 3 features, only a"),
-        (result, "not tested in every direction (that takes moments of degree 4)"),
+        (replace(result, testers=sketched), "at every scale (of 3 features, only a sketch"),
+        (result, "not tested in every direction at every scale (that takes moments of degree 4"),
         (old, "This older document does not say which number C"),
     ):
         for show in (fit_sentence, render_report, result_html):
