@@ -12,7 +12,7 @@ from streamhalf.algorithms.answer import assemble, halfspace_of, held_out_error
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.few_rows import answer_few_rows
 from streamhalf.algorithms.localization import Localization
-from streamhalf.algorithms.localization_state import LocalizationState
+from streamhalf.algorithms.localization_state import LocalizationState, turn
 from streamhalf.algorithms.position import estimate_position
 from streamhalf.claims.certification import Certification, require_room
 from streamhalf.claims.held_out import cluster_notice, measure_error
@@ -52,6 +52,10 @@ _DOUBTFUL = 0.4
 _NOTICEABLE = 0.15
 """Angle between two candidates, in units of the error, from which both are certified from: they
 disagree on a twentieth of the error."""
+
+
+_MUCH_ERROR = 0.02
+"""Below this error the bound is close to it whatever the direction."""
 
 
 def fit(
@@ -131,7 +135,9 @@ def _certify_state(
     """The certificate of the chosen halfspace, unless the features were rejected.
 
     Where noise next to the boundary makes an early candidate the best one, the last is nearer to
-    the halfspace behind the noise, and slabs along it give the better bound.
+    the halfspace behind the noise, and slabs along it give the better bound. Where noise pulled
+    the first candidate away, halfspaces on that side are what hides best, and slabs along a plane
+    that is turned a little towards it tell more about them.
     """
     halfspace, error = halfspace_of(state, row_map), held_out_error(state, row_map, config.tau)
     rejected = state.outcome is Outcome.REJECTED
@@ -139,7 +145,10 @@ def _certify_state(
         return None
     certification = Certification.of(source, config, halfspace, row_map, error.empirical)
     chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
-    if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
+    first, share = state.candidates[0].plane, error.empirical
+    if share > _MUCH_ERROR and chosen.angle_to(first) > 2 * share:
+        certification = replace(certification, directions=(turn(chosen, first, share).normal,))
+    if chosen.angle_to(last) > _NOTICEABLE * share:
         certification = certification.looking_from(last.normal)
     return certification.run(run, source, tau=budget.BOUND * config.tau)[0]
 

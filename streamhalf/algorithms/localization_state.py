@@ -123,11 +123,15 @@ def turned(found: Candidate, before: Plane) -> Candidate:
     Where labels next to the boundary are flipped, the best plane is not the one they were flipped
     about, but crosses it at an angle: there an update sees hardly anything but noise.
     """
-    v = before.normal
-    across = found.plane.normal - (found.plane.normal @ v) * v
-    angle = _TURN * found.delta
-    plane = Plane(math.cos(angle) * v + math.sin(angle) * Plane(across).unit().normal).unit()
-    return replace(found, plane=plane, step=float(np.linalg.norm(plane.normal - v)))
+    plane = turn(before, found.plane, _TURN * found.delta)
+    return replace(found, plane=plane, step=float(np.linalg.norm(plane.normal - before.normal)))
+
+
+def turn(plane: Plane, towards: Plane, angle: float) -> Plane:
+    """A plane, turned by an angle towards another; both of length 1."""
+    v, w = plane.normal, towards.normal
+    across = Plane(w - (w @ v) * v).unit().normal
+    return Plane(math.cos(angle) * v + math.sin(angle) * across).unit()
 
 
 def stop(
