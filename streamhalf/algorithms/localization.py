@@ -138,7 +138,9 @@ class Localization:
         state: LocalizationState,
         conclude: Callable[[Any], LocalizationState],
     ) -> Step:
-        share = replace(self.deal, split=state.split).take(state.cursor, self._wanted_rows(state))
+        same = state.split is self.deal.split  # a deal remembers how it dealt
+        deal = self.deal if same else replace(self.deal, split=state.split)
+        share = deal.take(state.cursor, self._wanted_rows(state))
         return Step(name, share.restrict(reduction), share, conclude)
 
     def _final(self, state: LocalizationState) -> Step:

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from streamhalf.kernels.margins import margins
 from streamhalf.kernels.plane import Plane
 
+_REACH = 9.4
+"""exp(-9.4² / 2) is below 2^-63."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
@@ -36,6 +39,12 @@ class Frame:
     def coordinates(self, X: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """v·x of every row."""
         return margins(X, self.plane.normal)
+
+    def is_near(self, along: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+        """Whether a row at v·x has a chance to be accepted: others less than one in 2^63."""
+        aim = self.plane.threshold / (1 - self.delta**2)
+        reach = _REACH / math.sqrt(self.delta**-2 - 1)
+        return np.asarray(np.abs(along - along.dtype.type(aim)) < along.dtype.type(reach))
 
     def acceptance(self, along: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """Probability with which a row at v·x is accepted (Algorithm 4, line 1).

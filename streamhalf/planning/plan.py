@@ -34,8 +34,11 @@ _LEARNING_ROWS, _ROWS_PER_FEATURE = 1_000, 200
 """An update accepts 1,000 rows and 200 for each feature: a Chow direction within about 0.09 in the
 frame, a quarter of the step that halves the scale."""
 
-_LARGEST_FIRST_SHARE, _FIRST_ROWS = 64, 1 << 17
-"""A 64th of the rows, 2^17 at most, costs a first pass nothing and says more about their order."""
+_MORE_WINDOWS = 1.2
+"""An update that takes windows has so many times the rows that learning needs, if there are any."""
+
+_LARGEST_FIRST_SHARE, _FIRST_ROWS = 64, 1 << 18
+"""A 64th of the rows, 2^18 at most, costs a first pass nothing and says more about their order."""
 
 _LEAST_WORK, _WORK_PER_ROW = 2 * 10**11, 10**4
 """Products of two quadratics that the tests of a step may take: a few seconds of one core, and more
@@ -177,6 +180,8 @@ def _deal_out(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
     growth = max(1.0, (learning - plan.initial_rows) / max(1, plan.update_rows))
     if plan.split is Split.REUSE:
         growth = max(1.0, learning * plan.finest_delta / plan.accepted_rows)
+    elif plan.split is Split.WINDOWS:  # more rows than these would have to be read for little
+        growth = min(growth, _MORE_WINDOWS)
     plan = replace(
         plan,
         accepted_rows=int(growth * plan.accepted_rows),

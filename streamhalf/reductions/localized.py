@@ -76,8 +76,9 @@ class Localized:
         """
         if along is None:
             along = self.frame.coordinates(block.X)
-        keep = uniforms < self.frame.acceptance(along)
-        kept = block.select(keep)
+        near = np.flatnonzero(self.frame.is_near(along))
+        keep = near[uniforms[near] < self.frame.acceptance(along[near])]
+        kept = Block(np.take(block.X, keep, axis=0), block.y[keep], block.rows[keep])
         local = Block(self.frame.to_frame(kept.X, along[keep]), kept.y, kept.rows)
         return LocalizedPartial(block.n_rows, kept.n_rows, self.inner.map(local))
 

@@ -173,7 +173,9 @@ def test_plan_for_rows__deals_out_no_more_than_there_is(
 def test_plan_for_rows__half_of_many_rows_is_held_out(n_rows: int) -> None:
     plan = plan_for_rows(n_rows, 4, DEFAULT)
     assert plan.held_out == 0.5
-    assert 0.9 * n_rows < plan.required_rows <= n_rows
+    assert plan.required_rows <= n_rows
+    if plan.split is Split.REUSE:  # where all rows are read in any case, all are learnt from
+        assert plan.required_rows > 0.9 * n_rows
 
 
 def test_plan_for_rows__few_rows_are_for_the_tests_first() -> None:
@@ -267,7 +269,7 @@ def test_split__more_rows_are_used_again_where_windows_would_not_suffice() -> No
 
 def test_first_pass__has_a_64th_of_many_rows_and_no_more_than_it_can_use() -> None:
     assert plan_for_rows(1 << 22, 4, DEFAULT).initial_rows == 1 << 16
-    assert plan_for_rows(10**9, 4, DEFAULT).initial_rows == 1 << 17
+    assert plan_for_rows(10**9, 4, DEFAULT).initial_rows == 1 << 18
 
 
 @pytest.mark.parametrize("dim", DIMS)
