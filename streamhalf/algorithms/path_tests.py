@@ -7,7 +7,6 @@ update). What these tests say decides; those that an update makes of its own row
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +14,11 @@ from typing import Any
 from streamhalf import records
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.streams import Stream
+from streamhalf.planning.promises import supported
 from streamhalf.records import Judgement, Outcome, PromiseRecord, Role, Stage
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.localized import Localized
-from streamhalf.testers.constants import constant_by_scale, have_no_gap
+from streamhalf.testers.constants import have_no_gap
 from streamhalf.testers.moment_nulls import excluded_deviation
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.panel import Panel
@@ -112,22 +112,17 @@ def promises(steps: Iterable[StepOutcome]) -> tuple[PromiseRecord, ...]:
     quadratics were not tested in every direction and at every scale; where they were, and leave
     room for any constant, there is no promise.
     """
-    found: list[PromiseRecord] = []
     excluded: dict[float, float] = {}
     ordered = sorted(steps, key=lambda step: -step.delta)
-    everywhere = all(step.deviation is not None for step in ordered)
-    everywhere = everywhere and have_no_gap(step.delta for step in ordered)
     for delta, group in itertools.groupby(ordered, key=lambda step: step.delta):
         repeated = tuple(group)
         if not all(step.passed for step in repeated):
             break
         excluded[delta] = max(step.deviation or 0.0 for step in repeated)
-        constant = constant_by_scale(excluded)
-        if delta < 1 and not everywhere:
-            found.append(PromiseRecord(delta, delta / 2, None, None))
-        elif delta < 1 and math.isfinite(constant):
-            found.append(PromiseRecord(delta, delta / 2, excluded[delta], constant))
-    return tuple(found)
+    everywhere = all(step.deviation is not None for step in ordered)
+    if everywhere and have_no_gap(step.delta for step in ordered):
+        return tuple(supported(excluded))
+    return tuple(PromiseRecord(delta, delta / 2, None, None) for delta in excluded if delta < 1)
 
 
 def best_promise(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from streamhalf.config import RunConfig
@@ -26,15 +27,24 @@ def expected_promises(plan: RunPlan, config: RunConfig) -> tuple[PromiseRecord, 
     if config.degree != 4 or plan.dim > WIDE_DIM or not have_no_gap(plan.deltas):
         return ()
     tau = MomentTester.share * plan.context(Stage.UPDATE, config).tau
-    found: list[PromiseRecord] = []
     excluded: dict[float, float] = {}
     for delta in (1.0, *plan.deltas):
         n_rows = int(plan.rows_for_step(delta) * delta)
         excluded[delta] = excluded_deviation(expected_quadratics(n_rows, plan.dim), n_rows, tau)
-        constant = constant_by_scale(excluded)
+    return tuple(supported(excluded))
+
+
+def supported(excluded: Mapping[float, float]) -> Iterator[PromiseRecord]:
+    """Promises at the scales of updates, given the deviation that is excluded at each, from 1 down.
+
+    Each rests on all scales above; where any constant is left, there is none.
+    """
+    above: dict[float, float] = {}
+    for delta, deviation in excluded.items():
+        above[delta] = deviation
+        constant = constant_by_scale(above)
         if delta < 1 and math.isfinite(constant):
-            found.append(PromiseRecord(delta, delta / 2, excluded[delta], constant))
-    return tuple(found)
+            yield PromiseRecord(delta, delta / 2, deviation, constant)
 
 
 def rows_for_good_constant(plan: RunPlan, config: RunConfig, eps: float) -> int | None:
