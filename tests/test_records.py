@@ -40,6 +40,7 @@ from streamhalf.records import (
     finite,
     from_json,
     is_as_written,
+    notices,
     overall_outcome,
     replace,
     seal,
@@ -198,7 +199,7 @@ def test_codes__carry_their_kind() -> None:
         "degree": None,
         "through": None,
     }
-    for union in (codes.Notice, codes.Subject):
+    for union in (notices.Notice, codes.Subject):
         kinds = [member.__struct_config__.tag for member in union.__args__]
         assert len(set(kinds)) == len(kinds)
         assert None not in kinds

@@ -11,7 +11,8 @@ import msgspec
 from streamhalf.names import plural
 from streamhalf.records.base import Record, replace, to_json
 from streamhalf.records.certificate import CertificateRecord, OptRecord
-from streamhalf.records.codes import Notice, Split, Stop, Verdict
+from streamhalf.records.codes import Split, Stop, Verdict
+from streamhalf.records.notices import Notice
 from streamhalf.records.parts import (
     CandidateRecord,
     DataRecord,

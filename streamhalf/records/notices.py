@@ -1,0 +1,111 @@
+"""What a run should tell its user besides its numbers; the sentences are made elsewhere."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from streamhalf.records.base import Record
+from streamhalf.records.codes import SegmentQuantity
+
+
+class LabelsAreBits(Record, frozen=True, tag="labels-are-bits"):
+    """Labels are stored as 0 and 1, and 0 is read as -1."""
+
+    array: str
+
+
+class ReuseSuffices(Record, frozen=True, tag="reuse-suffices"):
+    """Rows that are too few for fresh ones in every pass can judge eps if all passes use all."""
+
+    rows: int
+    eps: float
+
+
+class OneClass(Record, frozen=True, tag="one-class"):
+    """All labels are the same."""
+
+    label: int
+
+
+class RatioNotReached(Record, frozen=True, tag="ratio-not-reached"):
+    """The certificate's ratio is above what was demanded; None: it has no bound above 0."""
+
+    demanded: float
+    ratio: float | None
+
+
+class EpsNotReached(Record, frozen=True, tag="eps-not-reached"):
+    """The scale that was asked for could not be tested; where noise stopped it, rows do not help.
+
+    `reached` is None where no scale was.
+    """
+
+    asked: float
+    reached: float | None
+    noise: bool
+
+
+class RepeatedRows(Record, frozen=True, tag="repeated-rows"):
+    """A share of the rows is met more than once; a row is met so many times on average."""
+
+    share: float
+    times: float
+
+
+class ErrorsDisagree(Record, frozen=True, tag="errors-disagree"):
+    """The error on all rows is above the upper bound that the held-out rows gave."""
+
+    held_out: float
+    upper: float
+    all_rows: float
+
+
+class Unverified(Record, frozen=True, tag="unverified"):
+    """The halfspace is the Chow direction of all rows: too few for any tester."""
+
+
+class ErrorsCluster(Record, frozen=True, tag="errors-cluster"):
+    """Errors come in clusters: their share varies `factor` times as much as chance would have it.
+
+    It is compared between stretches of rows, and bounded by the means of `segments` of them.
+    """
+
+    segments: int
+    factor: float
+
+
+class Resumed(Record, frozen=True, tag="resumed"):
+    """A run goes on from so many finished passes in a checkpoint folder."""
+
+    place: str
+    passes: int
+
+
+class Remark(Record, frozen=True, tag="remark"):
+    """A notice of an older document, as it was worded there."""
+
+    text: str
+
+
+class RowsInOrder(Record, frozen=True, tag="rows-in-order"):
+    """The mean of a quantity varies `factor` times as much between stretches as chance has it."""
+
+    quantity: SegmentQuantity
+    feature: int | None
+    factor: float
+
+
+Notice: TypeAlias = (
+    LabelsAreBits
+    | ReuseSuffices
+    | OneClass
+    | RatioNotReached
+    | EpsNotReached
+    | RepeatedRows
+    | ErrorsDisagree
+    | Unverified
+    | ErrorsCluster
+    | RowsInOrder
+    | Resumed
+    | Remark
+)
