@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from streamhalf.errors import UsageError
-from streamhalf.records.codes import Position
+from streamhalf.records.codes import Position, Through
 from streamhalf.settings import Setting, check_names, setting
 
 SMALLEST_EPS, LARGEST_EPS = 1e-6, 0.25
@@ -90,6 +90,13 @@ class RunConfig:
         words=("adaptive", "halving"),
         help="how the scale of the localisation shrinks: adaptive (it halves after a small step) "
         "or halving (the paper's, from 1/100)",
+    )
+    through: str = _learning(
+        "any",
+        str,
+        words=tuple(Through),
+        help="the halfspaces to learn among: any (with a threshold), or those through one point, "
+        "the centre (the mean of the features with whiten, else the origin) or the origin",
     )
     rows: str = _learning(
         "auto",

@@ -43,7 +43,6 @@ from streamhalf.testers.moments import WIDE_DIM
 def assemble(
     run: Run,
     source: Source,
-    plan: RunPlan,
     config: RunConfig,
     *,
     state: LocalizationState,
@@ -52,6 +51,7 @@ def assemble(
     notices: tuple[Notice, ...],
 ) -> FitResult:
     """Verdict, halfspace, error and candidates from the final state."""
+    plan = state.plan
     error = held_out_error(state, row_map, config.tau)
     supported = promises(state.steps)
     asked = None if config.eps == "auto" else float(config.eps)
@@ -156,7 +156,7 @@ def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:
         if judgement.rows_needed is not None and judgement.role in (Role.REQUIRED, Role.REFINEMENT)
     ]
     reached = min((step.delta for step in state.steps), default=1.0)
-    missing = sum(plan.accepted_rows / delta for delta in plan.deltas if delta < reached)
+    missing = sum(plan.accepted_rows / plan.rate(delta) for delta in plan.deltas if delta < reached)
     factors.append(1 + missing / max(1, plan.update_rows))
     return math.ceil(max(factors) * max(plan.required_rows, plan.n_rows))
 

@@ -97,7 +97,6 @@ def fit(
     return assemble(
         run,
         source,
-        plan,
         config,
         state=state,
         row_map=row_map,

@@ -111,9 +111,10 @@ class FinalPass:
 
 
 def _number_of(frame: Frame | None, state: LocalizationState) -> int | None:
-    """The candidate that an update started from."""
-    planes = (candidate.plane for candidate in state.candidates)
-    return next((i for i, plane in enumerate(planes) if frame and plane is frame.plane), None)
+    """The candidate that an update started from; its threshold may have moved since."""
+    normals = (candidate.plane.normal for candidate in state.candidates)
+    start = frame.plane.normal if frame else None
+    return next((i for i, normal in enumerate(normals) if normal is start), None)
 
 
 def _is_complete(state: LocalizationState) -> bool:

@@ -1,7 +1,8 @@
 """Algorithm 3, testable localisation: a state machine of passes.
 
-initial (Algorithm 1) -> update (Algorithm 4), repeated at shrinking scale -> final (the tests of
-all these steps once more, Algorithm 2 and the errors of all candidates, on rows that no step used).
+initial (Algorithm 1) -> update (Algorithm 4), repeated at shrinking scale -> thresholds (the best
+of every candidate, unless halfspaces go through one point) -> final (the tests of all these steps
+once more, Algorithm 2 and the errors of all candidates, on rows that no step used).
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from streamhalf.claims.notices import repeated_rows
 from streamhalf.config import RunConfig
 from streamhalf.kernels.frame import Frame
 from streamhalf.planning.deal import Deal
-from streamhalf.planning.run_plan import FIRST_DELTA, PAPER_FIRST_DELTA, RunPlan
-from streamhalf.records import Judgement, Outcome, Role, Split, Stage, StopReason
+from streamhalf.planning.plan import plan_about
+from streamhalf.planning.run_plan import RunPlan
+from streamhalf.records import Judgement, Outcome, Role, Split, Stage, StopReason, Through
 from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.row_digest import RowDigest
+from streamhalf.reductions.threshold_scan import ThresholdScan
 from streamhalf.testers import TESTERS, Context, Panel, Tester
 from streamhalf.testers.exchangeability import ExchangeabilityTester
 
@@ -44,6 +47,13 @@ _MUCH_NOISE = 0.25
 _FINE = 0.006
 """Noise that somebody chose turns an update by up to about five times its share of the labels, in
 the frame: at this scale that adds a hundredth to the error."""
+_MOST_FIRST, _MOST_LOCAL = 4.0, 1.5
+"""Thresholds at most of the first candidate, and of an update in its frame: a share of labels says
+little about one that lies further out."""
+_NOTICEABLE = 0.1
+"""From this threshold on fewer rows are near the planes than a plan for none expects."""
+_SCANNED_ROWS = 1 << 22
+"""Rows that choose thresholds: so many place one to within a few millionths of the rows."""
 _SHARP = 0.01
 """An angle of so many times the noise adds about three parts in a thousand to the error."""
 
@@ -62,20 +72,28 @@ class Localization:
         return LocalizationState(
             stage=Stage.INITIAL,
             split=self.plan.split,
-            delta=FIRST_DELTA if self.plan.adaptive else PAPER_FIRST_DELTA,
+            plan=self.plan,
+            delta=self.plan.first_delta,
         )
+
+    @property
+    def any_threshold(self) -> bool:
+        """Whether halfspaces need not go through one point."""
+        return self.config.through == Through.ANY
 
     def next_step(self, state: LocalizationState) -> Step | None:
         """What the next pass has to measure, and what follows from it."""
         steps = {
             Stage.INITIAL: self._initial,
             Stage.UPDATE: self._update,
+            Stage.THRESHOLDS: self._thresholds,
             Stage.FINAL: self._final,
         }
         return steps[state.stage](state) if state.stage in steps else None
 
     def _initial(self, state: LocalizationState) -> Step:
-        learner = ProperLearner(self._panel(self._context(state)))
+        most = _MOST_FIRST if self.any_threshold else 0.0
+        learner = ProperLearner(self._panel(self._context(state)), most)
         needs = Bundle((learner.needs(), RowDigest(self.plan.initial_rows)))
 
         def conclude(result: Any) -> LocalizationState:
@@ -87,9 +105,12 @@ class Localization:
                 fallback = (records.replace(_order(judged), role=Role.FALLBACK),)
                 return replace(self.start(), split=Split.REUSE, judgements=fallback)
             first = Candidate(found.plane, 1.0, 0.0, found.strength, n_rows, n_rows)
+            plan = self._plan_about(state.plan, found.plane.threshold)
             return replace(
                 state,
                 stage=Stage.UPDATE,
+                plan=plan,
+                delta=plan.first_delta,
                 cursor=state.cursor + self._wanted_rows(state),
                 candidates=(first,),
                 judgements=(*state.judgements, *judged),
@@ -101,7 +122,8 @@ class Localization:
 
     def _update(self, state: LocalizationState) -> Step:
         frame = Frame(state.candidates[-1].plane, state.delta)
-        learner = ProperLearner(self._panel(replace(self._context(state), frame=frame)))
+        most = _MOST_LOCAL if self.any_threshold else 0.0
+        learner = ProperLearner(self._panel(replace(self._context(state), frame=frame)), most)
         update = LocalizedUpdate(learner, frame, self.config.seed, state.n_updates)
         name = f"update-{state.n_updates + 1}"
 
@@ -131,6 +153,22 @@ class Localization:
         step = self._learning_step(name, update.needs(), state, conclude)
         return replace(step, detail=f"delta {state.delta:.4g}")
 
+    def _thresholds(self, state: LocalizationState) -> Step:
+        """Rows that may choose choose thresholds, the last of those that nobody holds out."""
+        if not self.any_threshold:
+            return self._final(replace(state, stage=Stage.FINAL))
+        deal = self._deal(state)
+        wanted = min(_SCANNED_ROWS, deal.learning_rows)
+        share = deal.take(deal.learning_rows - wanted, wanted)
+        scan = ThresholdScan(tuple(candidate.plane for candidate in state.candidates))
+
+        def conclude(planes: Any) -> LocalizationState:
+            scanned = zip(state.candidates, planes, strict=True)
+            candidates = tuple(replace(candidate, plane=plane) for candidate, plane in scanned)
+            return replace(state, stage=Stage.FINAL, candidates=candidates)
+
+        return Step("thresholds", share.restrict(scan), share, conclude)
+
     def _learning_step(
         self,
         name: str,
@@ -138,20 +176,28 @@ class Localization:
         state: LocalizationState,
         conclude: Callable[[Any], LocalizationState],
     ) -> Step:
-        same = state.split is self.deal.split  # a deal remembers how it dealt
-        deal = self.deal if same else replace(self.deal, split=state.split)
-        share = deal.take(state.cursor, self._wanted_rows(state))
+        share = self._deal(state).take(state.cursor, self._wanted_rows(state))
         return Step(name, share.restrict(reduction), share, conclude)
 
+    def _deal(self, state: LocalizationState) -> Deal:
+        same = state.split is self.deal.split  # a deal remembers how it dealt
+        return self.deal if same else replace(self.deal, split=state.split)
+
+    def _plan_about(self, plan: RunPlan, threshold: float) -> RunPlan:
+        """The plan for planes at a threshold, if that makes a difference."""
+        if abs(threshold) < _NOTICEABLE:
+            return plan
+        return plan_about(plan, threshold, self.config, self.testers)
+
     def _final(self, state: LocalizationState) -> Step:
-        final = FinalPass(self.plan, self.config, self.testers)
+        final = FinalPass(state.plan, self.config, self.testers)
         return final.step(state, self.deal.held_out_share())
 
     def _panel(self, context: Context) -> Panel:
         return Panel.of(self.testers, context)
 
     def _context(self, state: LocalizationState) -> Context:
-        context = self.plan.context(state.stage, self.config, max(1, self._wanted_rows(state)))
+        context = state.plan.context(state.stage, self.config, max(1, self._wanted_rows(state)))
         anchors = [candidate.plane.normal for candidate in state.candidates[-2:]]
         return with_sketch(context, anchors, number=state.n_updates)
 
@@ -163,29 +209,30 @@ class Localization:
     def _wanted_rows(self, state: LocalizationState) -> int:
         if state.stage is Stage.INITIAL:
             return self.plan.initial_rows
+        rate = _rate(state, state.delta)
         if state.split is Split.REUSE:
-            return self.plan.reused_rows(state.delta)
-        return min(int(self.plan.accepted_rows / state.delta) + 1, self._update_rows(state))
+            return state.plan.reused_rows(rate)
+        return min(int(state.plan.accepted_rows / rate) + 1, self._update_rows(state))
 
     def _update_rows(self, state: LocalizationState) -> int:
         """Rows that updates may still use."""
         if state.split is Split.REUSE:
-            return self.plan.learning_rows
-        return max(0, self.plan.learning_rows - state.cursor)
+            return state.plan.learning_rows
+        return max(0, state.plan.learning_rows - state.cursor)
 
     def _next_scale(self, state: LocalizationState, outcome: UpdateOutcome) -> LocalizationState:
-        small = outcome.step < _SMALL_STEP * state.delta or not self.plan.adaptive
+        small = outcome.step < _SMALL_STEP * state.delta or not state.plan.adaptive
         small = small or not self._can_repeat(state)
-        finer = [delta for delta in self.plan.deltas if delta < state.delta]
+        finer = [delta for delta in state.plan.deltas if delta < state.delta]
         if small and (not finer or self._is_sharp(state, outcome)):
             return stop(with_mean(state), StopReason.REACHED_EPS)
         delta = max(finer) if small else state.delta
         moved = replace(state, delta=delta, repeats=0 if small else state.repeats + 1)
         if moved.repeats >= _MOST_REPEATS:
             return stop(moved, StopReason.NO_PROGRESS, delta)
-        if moved.n_updates >= self.plan.max_updates:
+        if moved.n_updates >= state.plan.max_updates:
             return stop(moved, StopReason.MOST_UPDATES)
-        available = self._update_rows(moved) * delta
+        available = self._update_rows(moved) * _rate(moved, delta)
         if available < _LEAST_ROWS_PER_FEATURE * self.plan.dim + 500:
             return stop(moved, StopReason.ROWS_USED_UP)
         return moved
@@ -193,16 +240,22 @@ class Localization:
     def _is_sharp(self, state: LocalizationState, outcome: UpdateOutcome) -> bool:
         """Whether finer scales than the planned ones could hardly take anything off the error."""
         angle = state.delta * math.sqrt(self.plan.dim / max(1, outcome.n_accepted))
-        fine = state.delta <= min(_FINE, 2.001 * self.plan.eps)
+        fine = state.delta <= min(_FINE, 2.001 * state.plan.eps)
         return fine and angle < _SHARP * outcome.noise
 
     def _can_repeat(self, state: LocalizationState) -> bool:
         """Whether another update at this scale leaves the finer scales the rows they need."""
-        finer = [delta for delta in self.plan.deltas if delta < state.delta]
-        needed = self.plan.accepted_rows * sum(1 / delta for delta in (state.delta, *finer))
+        finer = [delta for delta in state.plan.deltas if delta < state.delta]
+        reads = sum(1 / _rate(state, delta) for delta in (state.delta, *finer))
+        needed = state.plan.accepted_rows * reads
         return state.split is Split.REUSE or needed <= self._update_rows(state)
 
 
 def _order(judgements: tuple[Judgement, ...]) -> Judgement:
     """What was said about the order of the rows."""
     return next(one for one in judgements if one.tester == ExchangeabilityTester.name)
+
+
+def _rate(state: LocalizationState, delta: float) -> float:
+    """Share of the rows that an update at a scale about the last candidate accepts."""
+    return Frame(state.candidates[-1].plane, delta).rate

@@ -15,7 +15,7 @@ from streamhalf.algorithms.wedge_bound import WedgeOutcome
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.planning.deal import Share
-from streamhalf.planning.run_plan import FIRST_DELTA
+from streamhalf.planning.run_plan import RunPlan
 from streamhalf.records import (
     Judgement,
     Notice,
@@ -49,15 +49,17 @@ class Candidate:
 class LocalizationState:
     """Everything that the next pass depends on.
 
-    `stage` is what to do next; what the testers said is `outcome`. `frames` are those of the
+    `stage` is what to do next; what the testers said is `outcome`. `plan` is the row budget, which
+    follows the threshold of the first candidate. `frames` are those of the
     updates that were made, `steps` what the final pass said about them. `turned` is a candidate
     that no update starts from.
     """
 
     stage: Stage
     split: Split
+    plan: RunPlan
+    delta: float
     cursor: int = 0
-    delta: float = FIRST_DELTA
     repeats: int = 0
     frames: tuple[Frame, ...] = ()
     candidates: tuple[Candidate, ...] = ()
@@ -111,8 +113,10 @@ def with_mean(state: LocalizationState) -> LocalizationState:
         return state
     before, last = state.candidates[-2:]
     weights = [one.n_accepted / one.delta**2 for one in (before, last)]
-    total = weights[0] * before.plane.normal + weights[1] * last.plane.normal
-    mean = Plane(total).unit()
+    mean = Plane(
+        weights[0] * before.plane.normal + weights[1] * last.plane.normal,
+        weights[0] * before.plane.threshold + weights[1] * last.plane.threshold,
+    ).unit()
     step = float(np.linalg.norm(mean.normal - last.plane.normal))
     return replace(state, candidates=(*state.candidates, replace(last, plane=mean, step=step)))
 
@@ -131,17 +135,17 @@ def turn(plane: Plane, towards: Plane, angle: float) -> Plane:
     """A plane, turned by an angle towards another; both of length 1."""
     v, w = plane.normal, towards.normal
     across = Plane(w - (w @ v) * v).unit().normal
-    return Plane(math.cos(angle) * v + math.sin(angle) * across).unit()
+    return Plane(math.cos(angle) * v + math.sin(angle) * across, plane.threshold).unit()
 
 
 def stop(
     state: LocalizationState, reason: StopReason, delta: float | None = None
 ) -> LocalizationState:
-    """Go to the final pass, for this reason; a turned candidate stands before the last."""
+    """No more updates, for this reason; a turned candidate stands before the last."""
     *others, last = state.candidates
     aside = () if state.turned is None else (state.turned,)
     return replace(
-        state, stage=Stage.FINAL, stop=Stop(reason, delta), candidates=(*others, *aside, last)
+        state, stage=Stage.THRESHOLDS, stop=Stop(reason, delta), candidates=(*others, *aside, last)
     )
 
 

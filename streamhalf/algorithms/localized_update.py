@@ -19,8 +19,8 @@ from streamhalf.reductions.localized import Localized, LocalizedResult
 class UpdateOutcome:
     """What an update found.
 
-    `step` is |v' - v|; `overlap` is w·v in the frame, at most 0 where noise dominates at this
-    scale; `strength` is the length of the Chow vector there.
+    `step` is how far the plane moved, |(v' - v, t' - t)|; `overlap` is w·v in the frame, at most 0
+    where noise dominates at this scale; `strength` is that of the Chow vector there.
     """
 
     judgements: tuple[Judgement, ...]
@@ -34,7 +34,7 @@ class UpdateOutcome:
     @property
     def noise(self) -> float:
         """Share of wrong labels among the accepted rows, as if they were flipped at random."""
-        return max(0.0, 1 - self.strength / math.sqrt(2 / math.pi)) / 2
+        return max(0.0, 1 - self.strength) / 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +57,10 @@ class LocalizedUpdate:
         return UpdateOutcome(
             judgements=proper.judgements,
             plane=plane,
-            step=float(np.linalg.norm(plane.normal - before.normal)),
+            step=math.hypot(
+                float(np.linalg.norm(plane.normal - before.normal)),
+                plane.threshold - before.threshold,
+            ),
             overlap=float(proper.plane.normal @ before.normal),
             strength=proper.strength,
             n_seen=result.n_seen,

@@ -1,10 +1,16 @@
-"""Algorithm 1, the proper testable learner: test the moments, return the Chow direction."""
+"""Algorithm 1, the proper testable learner: test the moments, return the Chow direction.
+
+With a threshold: of N(0, I) rows that sgn(w·x - t) labels, the mean label is 1 - 2 Phi(t), and the
+Chow vector 2 phi(t) w.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from typing import Any
+
+from scipy.special import ndtri
 
 from streamhalf.kernels.plane import Plane
 from streamhalf.records import Judgement
@@ -19,8 +25,8 @@ from streamhalf.testers.panel import Panel
 class ProperOutcome:
     """What Algorithm 1 found.
 
-    `plane` is orthogonal to the Chow vector; `strength` is the length of that, which is
-    sqrt(2/pi) = 0.798 for noiseless labels of a halfspace on N(0, I) and shrinks with noise.
+    `plane` is orthogonal to the Chow vector; `strength` is the length of that over what it is for
+    noiseless labels of such a halfspace on N(0, I): 1, and less with noise.
     """
 
     judgements: tuple[Judgement, ...]
@@ -31,9 +37,14 @@ class ProperOutcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProperLearner:
-    """Algorithm 1 as a pass: a panel of testers, the moment tester among them."""
+    """Algorithm 1 as a pass: a panel of testers, the moment tester among them.
+
+    `most` is the largest threshold that it finds, on either side; 0 for halfspaces through the
+    origin of the rows.
+    """
 
     panel: Panel
+    most: float = 0.0
 
     def needs(self) -> Bundle:
         """Statistics of the testers and the Chow vector, in one read."""
@@ -46,11 +57,15 @@ class ProperLearner:
     def conclude(self, result: tuple[Any, ...], *, n_seen: int) -> ProperOutcome:
         """Judge, and normalise the Chow vector."""
         tested, chow = result
-        plane = Plane(chow.vector)
+        # half a row of either label at least
+        least = 0.5 / max(1, chow.n_rows)
+        share = min(max((1 - chow.mean_label) / 2, least), 1 - least)
+        threshold = min(max(float(ndtri(share)), -self.most), self.most)
+        normal = Plane(chow.vector)
         moments = self.panel.result_of(MomentTester, tested)
         return ProperOutcome(
             judgements=self.panel.judge(tested, n_seen=n_seen),
-            plane=plane.unit(),
-            strength=plane.length,
+            plane=Plane(normal.unit().normal, threshold),
+            strength=normal.length / (math.sqrt(2 / math.pi) * math.exp(-(threshold**2) / 2)),
             moments=self.panel.find(MomentTester).moments(moments),
         )

@@ -33,8 +33,8 @@ class Frame:
 
     @property
     def rate(self) -> float:
-        """Share of N(0, I) rows that is accepted: delta exp(-t^2 / (2 (1 - delta^2)))."""
-        return self.delta * math.exp(-(self.plane.threshold**2) / (2 * (1 - self.delta**2)))
+        """Share of N(0, I) rows that is accepted."""
+        return acceptance_rate(self.plane.threshold, self.delta)
 
     def coordinates(self, X: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """v·x of every row."""
@@ -75,3 +75,11 @@ class Frame:
         normal = w + (1 / self.delta - 1) * along * v
         threshold = plane.threshold + self.plane.threshold * along / self.delta
         return Plane(normal, threshold).unit()
+
+
+def acceptance_rate(threshold: float, delta: float) -> float:
+    """Share of N(0, I) rows that is accepted: delta exp(-t^2 / (2 (1 - delta^2))).
+
+    No less than a rate at which no data set has a row.
+    """
+    return max(1e-30, delta * math.exp(-(threshold**2) / (2 * (1 - delta**2))))

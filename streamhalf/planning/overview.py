@@ -40,7 +40,7 @@ def make_plan(*, dim: int, n_rows: int | None, row_nbytes: int, config: RunConfi
             _budget(
                 whole,
                 f"update at delta {delta:.4g}",
-                math.ceil(plan.accepted_rows / delta),
+                math.ceil(plan.accepted_rows / plan.rate(delta)),
                 row_nbytes,
                 delta,
             )
@@ -69,7 +69,7 @@ def _budget(
 ) -> PassBudget:
     """Rows that a learning pass uses, and the bytes that it reads for them."""
     if plan.split is Split.REUSE and delta is not None:
-        rows = plan.reused_rows(delta)
+        rows = plan.reused_rows(plan.rate(delta))
     read = rows / (1 - plan.held_out) if plan.split is Split.WINDOWS else plan.n_rows
     return PassBudget(name, rows, math.ceil(read) * row_nbytes, delta)
 

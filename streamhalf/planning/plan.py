@@ -14,7 +14,7 @@ from streamhalf.config import LARGEST_EPS, SMALLEST_EPS, RunConfig
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
-from streamhalf.planning.run_plan import FIRST_DELTA, PAPER_FIRST_DELTA, RunPlan, scales
+from streamhalf.planning.run_plan import RunPlan, first_scale, scales
 from streamhalf.records import Split, Stage
 from streamhalf.testers import TESTERS, Panel, Tester
 from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM, MomentTester
@@ -54,12 +54,19 @@ def plan_for_eps(eps: float, dim: int, config: RunConfig, testers: Testers = TES
     return _plan(eps, dim, config, testers, split)
 
 
-def _plan(eps: float, dim: int, config: RunConfig, testers: Testers, split: Split) -> RunPlan:
+def _plan(
+    eps: float,
+    dim: int,
+    config: RunConfig,
+    testers: Testers,
+    split: Split,
+    threshold: float = 0.0,
+) -> RunPlan:
     """The fewest rows, dealt in one way."""
     adaptive = config.schedule == "adaptive"
-    first = FIRST_DELTA if adaptive else PAPER_FIRST_DELTA
+    first = first_scale(threshold, adaptive=adaptive)
     finest = min(first, 2 * eps)
-    count = len(scales(finest, adaptive=adaptive))
+    count = len(scales(finest, first))
     least = _LEARNING_ROWS + _ROWS_PER_FEATURE * dim
     plan = RunPlan(
         n_rows=0,
@@ -78,6 +85,7 @@ def _plan(eps: float, dim: int, config: RunConfig, testers: Testers, split: Spli
         finest_delta=finest,
         wedge_eps=eps,
         slab_eps=LARGEST_EPS,
+        threshold=threshold,
     )
     tested = _tested_rows(plan, config, testers)
     about_candidates = Panel.of(testers, plan.context(Stage.FINAL, config)).rows_needed()
@@ -86,7 +94,7 @@ def _plan(eps: float, dim: int, config: RunConfig, testers: Testers, split: Spli
         tested_rows=tested,
         ample_rows=ample_rows(tested, dim, 0),
         update_rows=_update_rows(plan, finest),
-        final_rows=max(math.ceil(_SPARE * tested / finest), about_candidates),
+        final_rows=max(math.ceil(_SPARE * tested / plan.rate(finest)), about_candidates),
     )
     return replace(plan, n_rows=plan.required_rows)
 
@@ -117,7 +125,7 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = T
 
 def _tested_rows(plan: RunPlan, config: RunConfig, testers: Testers) -> int:
     """Accepted rows that make the tests of every step conclusive."""
-    axis = Plane(np.eye(1, plan.dim)[0])
+    axis = Plane(np.eye(1, plan.dim)[0], plan.threshold)
     steps = (
         plan.context(Stage.INITIAL, config),
         replace(plan.context(Stage.UPDATE, config), frame=Frame(axis, plan.finest_delta)),
@@ -145,30 +153,56 @@ def ample_rows(tested: int, dim: int, n_rows: int) -> int:
 
 def _update_rows(plan: RunPlan, finest: float) -> int:
     """Rows of all updates down to a scale, with a few to spare at the first."""
-    deltas = scales(finest, adaptive=plan.adaptive)
-    return math.ceil(
-        plan.accepted_rows * (sum(1 / delta for delta in deltas) + _SPARE_UPDATES / deltas[0])
+    deltas = scales(finest, plan.first_delta)
+    reads = sum(1 / plan.rate(delta) for delta in deltas)
+    return math.ceil(plan.accepted_rows * (reads + _SPARE_UPDATES / plan.rate(deltas[0])))
+
+
+def plan_about(plan: RunPlan, threshold: float, config: RunConfig, testers: Testers) -> RunPlan:
+    """The plan for planes at a threshold, with the same rows held out, conclusive or not."""
+    make = partial(
+        _plan, dim=plan.dim, config=config, testers=testers, split=plan.split, threshold=threshold
     )
+    learning, eps = plan.n_rows - plan.final_rows, config.eps
+    if eps == "auto":
+
+        def fits(eps: float) -> bool:
+            found = make(eps)
+            return found.final_rows <= plan.final_rows and found.learning_rows <= learning
+
+        eps = _round_up(smallest(fits, SMALLEST_EPS, LARGEST_EPS))
+    elif plan.split is not Split.REUSE:
+        learning = plan.learning_rows
+    found = replace(make(float(eps)), initial_rows=plan.initial_rows)
+    return _fill(found, config, n_rows=plan.n_rows, final=plan.final_rows, learning=learning)
 
 
 def _deal_out(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
     """Give every pass its share of all rows; windows for a given eps, of four times the rows."""
-    all_rows = config.eps == "auto" or plan.split is Split.REUSE
     final, learning = plan.final_rows, plan.learning_rows
-    if all_rows:
+    if _takes_all(plan, config):
         final = max(final, min(n_rows // 2, n_rows - learning))
         learning = n_rows - final
     else:
         factor = min(4.0, n_rows / plan.required_rows)
         final, learning = int(factor * final), int(factor * learning)
+    plan = replace(plan, initial_rows=_first_rows(plan, n_rows, learning))
+    return _fill(plan, config, n_rows=n_rows, final=final, learning=learning)
+
+
+def _takes_all(plan: RunPlan, config: RunConfig) -> bool:
+    return config.eps == "auto" or plan.split is Split.REUSE
+
+
+def _fill(plan: RunPlan, config: RunConfig, *, n_rows: int, final: int, learning: int) -> RunPlan:
+    """Go as deep as the rows for learning and those held out allow."""
     plan = replace(
         plan,
         n_rows=n_rows,
         final_rows=final,
         ample_rows=ample_rows(plan.tested_rows, plan.dim, n_rows),
-        initial_rows=_first_rows(plan, n_rows, learning),
     )
-    for _ in range(_MOST_DEEPER if all_rows else 0):
+    for _ in range(_MOST_DEEPER if _takes_all(plan, config) else 0):
         deeper = replace(
             plan,
             finest_delta=plan.finest_delta / 2,
@@ -179,7 +213,7 @@ def _deal_out(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
         plan = deeper
     growth = max(1.0, (learning - plan.initial_rows) / max(1, plan.update_rows))
     if plan.split is Split.REUSE:
-        growth = max(1.0, learning * plan.finest_delta / plan.accepted_rows)
+        growth = max(1.0, learning * plan.rate(plan.finest_delta) / plan.accepted_rows)
     elif plan.split is Split.WINDOWS:  # more rows than these would have to be read for little
         growth = min(growth, _MORE_WINDOWS)
     plan = replace(

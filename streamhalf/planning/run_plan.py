@@ -6,12 +6,16 @@ import math
 from dataclasses import dataclass
 
 from streamhalf.config import RunConfig
+from streamhalf.kernels.frame import acceptance_rate
 from streamhalf.planning import budget
 from streamhalf.records import Split, Stage
 from streamhalf.testers import Context
 
 FIRST_DELTA = 0.5
 PAPER_FIRST_DELTA = 0.01
+
+_FAR_DELTA, _FAR = 0.25, 0.5
+"""From this threshold on the first scale is finer: of the rows that 1/2 accepts, few lie beyond."""
 
 _MORE_REUSED = 8
 """Where rows are reused an update takes so many times the rows that it needs, if there are any."""
@@ -46,6 +50,8 @@ class RunPlan:
         The scale at which learning ends: 2 eps, or that halved a few times where there are rows.
     wedge_eps, slab_eps
         The finest scales at which the wedge bound and the mass of slabs can be tested.
+    threshold
+        Of the planes, about: away from 0 fewer rows are near them.
     """
 
     n_rows: int
@@ -64,12 +70,23 @@ class RunPlan:
     finest_delta: float
     wedge_eps: float
     slab_eps: float
+    threshold: float = 0.0
+
+    @property
+    def first_delta(self) -> float:
+        """The scale of the first update."""
+        return first_scale(self.threshold, adaptive=self.adaptive)
+
+    def rate(self, delta: float) -> float:
+        """Share of the rows that an update at this scale accepts, if they are Gaussian."""
+        return acceptance_rate(self.threshold, delta)
 
     @property
     def learning_rows(self) -> int:
         """Rows of the first pass and all updates."""
         if self.split is Split.REUSE:
-            return max(self.initial_rows, math.ceil(self.accepted_rows / self.finest_delta))
+            last = math.ceil(self.accepted_rows / self.rate(self.finest_delta))
+            return max(self.initial_rows, last)
         return self.initial_rows + self.update_rows
 
     @property
@@ -85,11 +102,11 @@ class RunPlan:
     @property
     def deltas(self) -> tuple[float, ...]:
         """The scales of a run without repetitions; 2 eps is among them."""
-        return scales(self.finest_delta, adaptive=self.adaptive)
+        return scales(self.finest_delta, self.first_delta)
 
-    def reused_rows(self, delta: float) -> int:
-        """Rows of an update where all updates may use the same ones."""
-        return min(self.learning_rows, math.ceil(_MORE_REUSED * self.accepted_rows / delta))
+    def reused_rows(self, rate: float) -> int:
+        """Rows of an update where all updates may use the same ones, and it accepts a share."""
+        return min(self.learning_rows, math.ceil(_MORE_REUSED * self.accepted_rows / rate))
 
     def rows_for_step(self, rate: float) -> int:
         """Held-out rows that a step which accepts a share of them is tested on."""
@@ -115,9 +132,15 @@ class RunPlan:
         )
 
 
-def scales(finest: float, *, adaptive: bool) -> tuple[float, ...]:
-    """Halving scales down to `finest`, after 1/2 (adaptive) or 1/100 (the paper)."""
-    first = FIRST_DELTA if adaptive else PAPER_FIRST_DELTA
+def first_scale(threshold: float, *, adaptive: bool) -> float:
+    """The scale of the first update: 1/2 or 1/4 (adaptive), or 1/100 (the paper)."""
+    if not adaptive:
+        return PAPER_FIRST_DELTA
+    return FIRST_DELTA if abs(threshold) <= _FAR else _FAR_DELTA
+
+
+def scales(finest: float, first: float) -> tuple[float, ...]:
+    """Halving scales down to `finest`, after the first."""
     found = [finest]
     while 2 * found[-1] < 0.9 * first:
         found.append(2 * found[-1])

@@ -73,6 +73,7 @@ class Stage(enum.StrEnum):
 
     INITIAL = "initial"
     UPDATE = "update"
+    THRESHOLDS = "thresholds"
     FINAL = "final"
     DONE = "done"
 

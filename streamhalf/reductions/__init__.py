@@ -15,6 +15,7 @@ from streamhalf.reductions.segment_scatter import SegmentScatter
 from streamhalf.reductions.slab_covariance import SlabCovariance
 from streamhalf.reductions.slab_moments import SlabMoments
 from streamhalf.reductions.thinned import Thinned
+from streamhalf.reductions.threshold_scan import ThresholdScan
 from streamhalf.reductions.wedge_sums import WedgeSums
 from streamhalf.reductions.windowed import Windowed
 
@@ -34,6 +35,7 @@ REDUCTIONS: tuple[type, ...] = (
     SlabCovariance,
     SlabMoments,
     Thinned,
+    ThresholdScan,
     WedgeSums,
     Windowed,
 )

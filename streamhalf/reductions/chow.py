@@ -1,4 +1,4 @@
-"""The Chow vector E[y x], as a coordinate-wise median of means (Algorithm 1, line 5)."""
+"""The Chow vector E[y x], as a coordinate-wise median of means (Algorithm 1, line 5), and E[y]."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _SUB_BATCH = 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChowPartial:
-    """Rows (groups,) int64 and sums of y x (groups, d) float64 of each group."""
+    """Rows (groups,) int64 and sums of y x (groups, d) float64 of each group; the sum of y."""
 
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
+    labels: int
 
     @property
     def n_rows(self) -> int:
@@ -29,11 +30,12 @@ class ChowPartial:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChowResult:
-    """The Chow vector and the means of the groups it is the median of."""
+    """The Chow vector, the means of the groups it is the median of, and the mean label."""
 
     n_rows: int
     vector: NDArray[np.float64]
     group_means: NDArray[np.float64]
+    mean_label: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +48,8 @@ class Chow(Summed):
 
     def empty(self, dim: int) -> ChowPartial:
         """No rows."""
-        return ChowPartial(np.zeros(self.n_groups, dtype=np.int64), np.zeros((self.n_groups, dim)))
+        counts = np.zeros(self.n_groups, dtype=np.int64)
+        return ChowPartial(counts, np.zeros((self.n_groups, dim)), 0)
 
     def map(self, block: Block) -> ChowPartial:
         """Sum y x in each group: one product with a signed indicator matrix."""
@@ -58,12 +61,14 @@ class Chow(Summed):
             signed = np.zeros((self.n_groups, window.stop - start), dtype=X.dtype)
             signed[group[window], np.arange(window.stop - start)] = block.y[window]
             sums += signed @ X[window]
-        return ChowPartial(np.bincount(group, minlength=self.n_groups).astype(np.int64), sums)
+        counts = np.bincount(group, minlength=self.n_groups).astype(np.int64)
+        return ChowPartial(counts, sums, int(block.y.sum(dtype=np.int64)))
 
     def finalize(self, partial: ChowPartial) -> ChowResult:
         """Median over the groups that hold rows."""
         held = partial.counts > 0
         if not held.any():
-            return ChowResult(0, np.zeros(partial.sums.shape[1]), partial.sums)
+            return ChowResult(0, np.zeros(partial.sums.shape[1]), partial.sums, 0.0)
         means = partial.sums[held] / partial.counts[held, None]
-        return ChowResult(int(partial.counts.sum()), np.median(means, axis=0), means)
+        n_rows = partial.n_rows
+        return ChowResult(n_rows, np.median(means, axis=0), means, partial.labels / n_rows)
