@@ -24,11 +24,16 @@ from streamhalf.testers.wedge import WedgeTester
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WedgeOutcome:
-    """All judgements; per candidate its errors by segment, and the wedge bound at eps."""
+    """All judgements; per candidate its errors by segment, and the wedge bound at eps.
+
+    `positives` rows have label +1; `positive_errors` are each candidate's errors among them.
+    """
 
     n_rows: int
     segment_rows: NDArray[np.int64]
     segment_errors: NDArray[np.int64]
+    positives: int
+    positive_errors: NDArray[np.int64]
     judgements: tuple[Judgement, ...]
     betas: tuple[float, ...]
     slab_counts: NDArray[np.int64]
@@ -61,6 +66,8 @@ class WedgeBound:
             n_rows=slabs.n_rows,
             segment_rows=slabs.segment_rows,
             segment_errors=slabs.segment_errors,
+            positives=slabs.positives,
+            positive_errors=slabs.positive_errors,
             judgements=self.panel.judge(result, n_seen=slabs.n_rows),
             betas=self.panel.find(WedgeTester).betas(self.panel.result_of(WedgeTester, result)),
             slab_counts=slabs.counts,
@@ -76,6 +83,8 @@ def join_outcomes(parts: tuple[WedgeOutcome, ...]) -> WedgeOutcome:
         n_rows=parts[0].n_rows,
         segment_rows=parts[0].segment_rows,
         segment_errors=np.concatenate([part.segment_errors for part in parts]),
+        positives=parts[0].positives,
+        positive_errors=np.concatenate([part.positive_errors for part in parts]),
         judgements=tuple(sorted(judgements, key=lambda one: one.candidate or 0)),
         betas=tuple(beta for part in parts for beta in part.betas),
         slab_counts=np.concatenate([part.slab_counts for part in parts]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,14 @@ _SUB_BATCH = 16_384
 class CandidateSlabsResult:
     """Slab counts (c, 2 B + 2), the outer two tails; rows (s,) and errors (c, s) of each segment.
 
-    All int64.
+    Of all rows those with label +1, and the errors of each candidate among them (c,). All int64.
     """
 
     segment_rows: NDArray[np.int64]
     segment_errors: NDArray[np.int64]
     counts: NDArray[np.int64]
+    positives: int
+    positive_errors: NDArray[np.int64]
 
     @property
     def n_rows(self) -> int:
@@ -73,6 +75,8 @@ class CandidateSlabs(Summed):
             np.zeros(n_segments, dtype=np.int64),
             np.zeros((c, n_segments), dtype=np.int64),
             np.zeros((c, self.n_slabs), dtype=np.int64),
+            0,
+            np.zeros(c, dtype=np.int64),
         )
 
     def map(self, block: Block) -> CandidateSlabsResult:
@@ -83,11 +87,13 @@ class CandidateSlabs(Summed):
     def count(self, block: Block, along: NDArray[np.floating[Any]]) -> CandidateSlabsResult:
         """The same with v·x of every candidate and row (c, n) at hand, in pieces for the cache."""
         result, segments = self.empty(block.dim), self.segments
+        positive_errors = result.positive_errors
         thresholds = np.array([[plane.threshold] for plane in self.candidates], dtype=along.dtype)
         for start in range(0, block.n_rows, _SUB_BATCH):
             window = slice(start, start + _SUB_BATCH)
             margins, y = along[:, window] - thresholds, block.y[window]
             wrong = are_wrong(margins, y)
+            positive_errors += np.count_nonzero(wrong & (y > 0), axis=1)
             for segment, rows in segments.cut(block.rows[window]):
                 result.segment_rows[segment] += rows.stop - rows.start
                 result.segment_errors[:, segment] += np.count_nonzero(wrong[:, rows], axis=1)
@@ -95,9 +101,9 @@ class CandidateSlabs(Summed):
                 result.counts, number_slabs(margins, self.width, self.half_count), strict=True
             ):
                 counts += count_slabs(slab, self.n_slabs)
-        return result
+        return replace(result, positives=int(np.count_nonzero(block.y > 0)))
 
     def partial_nbytes(self, dim: int) -> int:
-        """One histogram per candidate, and its errors by segment."""
+        """One histogram per candidate, and its errors by segment and by label."""
         c, n_segments = len(self.candidates), self.segments.count
-        return 8 * (c * (self.n_slabs + n_segments) + n_segments)
+        return 8 * (c * (self.n_slabs + n_segments + 1) + n_segments + 1)

@@ -60,6 +60,10 @@ def test_errors__are_exact() -> None:
     predicted = np.where(candidates @ block.X.T >= 0, 1, -1)
     np.testing.assert_array_equal(outcome.errors, np.count_nonzero(predicted != block.y, axis=1))
     assert outcome.n_rows == 5_000
+    positive = block.y > 0
+    assert outcome.positives == np.count_nonzero(positive)
+    missed = np.count_nonzero(predicted[:, positive] < 0, axis=1)
+    np.testing.assert_array_equal(outcome.positive_errors, missed)
     np.testing.assert_array_equal(outcome.slab_counts.sum(axis=1), 5_000)
 
 
@@ -76,6 +80,8 @@ def test_batches__equal_all_candidates_at_once(sizes: tuple[int, ...]) -> None:
     found = join_outcomes(tuple(parts))
     np.testing.assert_array_equal(found.errors, expected.errors)
     np.testing.assert_array_equal(found.slab_counts, expected.slab_counts)
+    np.testing.assert_array_equal(found.positive_errors, expected.positive_errors)
+    assert found.positives == expected.positives
     assert found.judgements == join_outcomes((expected,)).judgements
     said = [(one.candidate, one.tester) for one in found.judgements]
     assert said == [(i, name) for i in range(5) for name in NAMES]

@@ -43,6 +43,14 @@ def test_candidate_slabs__errors_are_those_of_the_planes() -> None:
     assert found.n_rows == N_ROWS
 
 
+def test_candidate_slabs__errors_among_rows_of_label_plus_one_are_told_apart() -> None:
+    several, positive = planes(0.5, -0.25), Y > 0
+    found = CandidateSlabs(several, 0.25, 6, N_ROWS).map(block_of(X))
+    assert found.positives == np.count_nonzero(positive)
+    expected = [plane.errors(X[positive], Y[positive]) for plane in several]
+    assert found.positive_errors.tolist() == expected
+
+
 def test_candidate_slabs__errors_are_counted_by_segment_of_the_data_set() -> None:
     # the block is part of a data set that goes on behind it, and every third row is left out
     several, total_rows = planes(0.5, -0.25), 5_000

@@ -37,7 +37,8 @@ def judge(tester: SlabMassTester, *counts: np.ndarray) -> tuple[Judgement, ...]:
     """The judgements about candidates with these histograms."""
     rows = counts[0].sum(keepdims=True)
     errors = np.zeros((len(counts), 1), dtype=np.int64)
-    return tester.judge(CandidateSlabsResult(rows, errors, np.array(counts)), n_seen=int(rows[0]))
+    result = CandidateSlabsResult(rows, errors, np.array(counts), int(rows[0]), errors[:, 0])
+    return tester.judge(result, n_seen=int(rows[0]))
 
 
 def count_margins(margins: np.ndarray, eps: float) -> np.ndarray:
