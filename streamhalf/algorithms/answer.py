@@ -26,6 +26,9 @@ from streamhalf.records import (
     ErrorRecord,
     FitResult,
     Halfspace,
+    LabelErrors,
+    NearlyOneClass,
+    NoBetterThanGuess,
     Notice,
     PromiseRecord,
     RatioNotReached,
@@ -33,11 +36,15 @@ from streamhalf.records import (
     Stage,
     Stop,
     StopReason,
+    Through,
     Verdict,
     Versions,
 )
 from streamhalf.testers.exchangeability import ExchangeabilityTester, order_notice
 from streamhalf.testers.moments import WIDE_DIM
+
+_RARE = 0.01
+"""Share of the rows below which a label is worth a word."""
 
 
 def assemble(
@@ -52,20 +59,29 @@ def assemble(
 ) -> FitResult:
     """Verdict, halfspace, error and candidates from the final state."""
     plan = state.plan
-    error = held_out_error(state, row_map, config.tau)
+    error = held_out_error(state, row_map, config)
     supported = promises(state.steps)
     asked = None if config.eps == "auto" else float(config.eps)
     promise = best_promise(supported, error=error.empirical if error else 0.0, asked=asked)
     ratio = None if certificate is None else certificate.ratio
     tested = decide(state.judgements, settled=promise is not None)
     verdict = decide(
-        state.judgements, settled=promise is not None, ratio=ratio, max_ratio=config.max_ratio
+        state.judgements,
+        settled=promise is not None,
+        useful=error is None or error.beats_guess,
+        ratio=ratio,
+        max_ratio=config.max_ratio,
     )
     stop = state.stop or Stop(StopReason.TESTER_REJECTED)
-    said = [*claim_notices(error, certificate), *_row_notices(state, error), *source.notices]
+    said = [
+        *_label_notices(error),
+        *claim_notices(error, certificate),
+        *_row_notices(state, error),
+        *source.notices,
+    ]
     if certificate is None and state.repeated_rows is not None:  # a certificate looks at all rows
         said.append(state.repeated_rows)
-    if verdict is not tested and config.max_ratio is not None:
+    if config.max_ratio is not None and (ratio is None or ratio > config.max_ratio):
         said.append(RatioNotReached(config.max_ratio, ratio))
     if promise is None and asked is not None:
         reached = min((one.eps for one in supported), default=None)
@@ -94,7 +110,7 @@ def assemble(
         passes=tuple(run.passes),
         data=source.record,
         versions=Versions.current(),
-        notices=(*said, *notices),
+        notices=(*notices, *said),
         certificate=certificate,
         held_out=None if state.held_out is None else state.held_out.record,
         measurements=_measurements(plan, state),
@@ -108,18 +124,40 @@ def halfspace_of(state: LocalizationState, row_map: RowMap) -> Halfspace | None:
     return Halfspace.of(row_map.pull_back(state.candidates[state.chosen].plane))
 
 
-def held_out_error(state: LocalizationState, row_map: RowMap, tau: float) -> ErrorRecord | None:
+def held_out_error(
+    state: LocalizationState, row_map: RowMap, config: RunConfig
+) -> ErrorRecord | None:
     """The chosen candidate's error in the final pass."""
     if state.final is None or state.chosen is None:
         return None
-    tau *= budget.ERROR
+    tau = config.tau * budget.ERROR
+    final, chosen = state.final, state.chosen
     error = measure_error(
-        state.final.segment_errors[state.chosen],
-        state.final.segment_rows,
+        final.segment_errors[chosen],
+        final.segment_rows,
         # the rows that chose among the candidates also measure the chosen one: a union bound
         tau=tau / len(state.candidates),
     )
-    return records.replace(error, through=row_map.record.through, tau=tau)
+    by_label = LabelErrors.of(
+        final.n_rows, int(final.errors[chosen]), final.positives, int(final.positive_errors[chosen])
+    )
+    return records.replace(error, through=class_of(config, row_map), tau=tau, by_label=by_label)
+
+
+def class_of(config: RunConfig, row_map: RowMap) -> Through:
+    """The class of halfspaces that a run learns among."""
+    return Through.ANY if config.through == Through.ANY else row_map.record.through
+
+
+def _label_notices(error: ErrorRecord | None) -> Iterator[Notice]:
+    """That one label is rare, or that guessing it never does as well."""
+    if error is None or error.by_label is None:
+        return
+    labels = error.by_label
+    if 0 < labels.guess_error < _RARE:
+        yield NearlyOneClass(-labels.guess, labels.guess_error)
+    if not error.beats_guess:
+        yield NoBetterThanGuess(labels.guess, labels.guess_error)
 
 
 def _row_notices(state: LocalizationState, error: ErrorRecord | None) -> Iterator[Notice]:

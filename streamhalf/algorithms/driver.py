@@ -31,6 +31,7 @@ from streamhalf.records import (
     CertifyResult,
     FitResult,
     Halfspace,
+    LabelErrors,
     MomentTestResult,
     Notice,
     OneClass,
@@ -45,9 +46,6 @@ from streamhalf.testers import TESTERS, Tester
 from streamhalf.testers.moments import MomentTester
 
 _PILOT_ROWS = 65_536
-
-_DOUBTFUL = 0.4
-"""Error from which labels may all be the same: a halfspace through the centre errs on half then."""
 
 _NOTICEABLE = 0.15
 """Angle between two candidates, in units of the error, from which both are certified from: they
@@ -101,7 +99,7 @@ def fit(
         state=state,
         row_map=row_map,
         certificate=_certify_state(run, source, config, row_map, state),
-        notices=_one_class(run, source, config, state),
+        notices=_one_class(run, source, state),
     )
 
 
@@ -138,7 +136,7 @@ def _certify_state(
     the first candidate away, halfspaces on that side are what hides best, and slabs along a plane
     that is turned a little towards it tell more about them.
     """
-    halfspace, error = halfspace_of(state, row_map), held_out_error(state, row_map, config.tau)
+    halfspace, error = halfspace_of(state, row_map), held_out_error(state, row_map, config)
     rejected = state.outcome is Outcome.REJECTED
     if halfspace is None or error is None or rejected or not config.certificate_degree:
         return None
@@ -152,17 +150,12 @@ def _certify_state(
     return certification.run(run, source, tau=budget.BOUND * config.tau)[0]
 
 
-def _one_class(
-    run: Run, source: Source, config: RunConfig, state: LocalizationState
-) -> tuple[Notice, ...]:
-    """Whether all labels are the same; they are counted only where the error raises doubts."""
-    final, chosen = state.final, state.chosen
-    if final is None or chosen is None or final.errors[chosen] < _DOUBTFUL * final.n_rows:
+def _one_class(run: Run, source: Source, state: LocalizationState) -> tuple[Notice, ...]:
+    """Whether all labels are the same; they are counted where those of held-out rows are."""
+    final = state.final
+    if final is None or 0 < final.positives < final.n_rows:
         return ()
-    some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
-    found = run.reduce("some labels", source, LabelCounts(), blocks=some)
-    if min(found.positive, found.negative) == 0:
-        found = run.reduce("labels", source, LabelCounts())
+    found = run.reduce("labels", source, LabelCounts())
     if min(found.positive, found.negative) > 0:
         return ()
     return (OneClass(1 if found.positive else -1),)
@@ -202,7 +195,10 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     tau = budget.CERTIFIED * config.tau
     certificate, counted = certification.run(run, source, tau=tau, beside=errors)
     error = measure_error(counted.segment_errors, counted.segment_rows, tau=tau)
-    error = records.replace(error, through=certificate.through, tau=tau)
+    by_label = LabelErrors.of(
+        counted.n_rows, counted.n_errors, counted.positives, counted.positive_errors
+    )
+    error = records.replace(error, through=certificate.through, tau=tau, by_label=by_label)
     clusters = cluster_notice(error, counted.segment_errors, counted.segment_rows)
     return CertifyResult(
         halfspace=halfspace,

@@ -23,7 +23,11 @@ from streamhalf.algorithms.localization_state import (
     turned,
     with_mean,
 )
-from streamhalf.algorithms.localized_update import LocalizedUpdate, UpdateOutcome
+from streamhalf.algorithms.localized_update import (
+    LocalizedUpdate,
+    UpdateOutcome,
+    or_through_origin,
+)
 from streamhalf.algorithms.proper_learner import ProperLearner
 from streamhalf.algorithms.sketches import with_sketch
 from streamhalf.claims.notices import repeated_rows
@@ -104,8 +108,9 @@ class Localization:
             if self._must_sample(state, judged):
                 fallback = (records.replace(_order(judged), role=Role.FALLBACK),)
                 return replace(self.start(), split=Split.REUSE, judgements=fallback)
-            first = Candidate(found.plane, 1.0, 0.0, found.strength, n_rows, n_rows)
-            plan = self._plan_about(state.plan, found.plane.threshold)
+            plane = or_through_origin(found.plane, found.resolution)
+            first = Candidate(plane, 1.0, 0.0, found.strength, n_rows, n_rows)
+            plan = self._plan_about(state.plan, plane.threshold)
             return replace(
                 state,
                 stage=Stage.UPDATE,

@@ -37,6 +37,11 @@ class UpdateOutcome:
         return max(0.0, 1 - self.strength) / 2
 
 
+def or_through_origin(plane: Plane, resolution: float) -> Plane:
+    """The plane, moved to the origin if it may be through it: there more can be promised."""
+    return plane if abs(plane.threshold) > resolution else Plane(plane.normal)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalizedUpdate:
     """Algorithm 4 in a frame, as a pass; `number` is how many updates there were before."""
@@ -54,6 +59,9 @@ class LocalizedUpdate:
         """Judge acceptance and moments, and map the Chow direction back."""
         proper = self.learner.conclude(result.inner, n_seen=result.n_seen)
         plane, before = self.frame.from_frame(proper.plane), self.frame.plane
+        through = self.frame.from_frame(Plane(proper.plane.normal))
+        aside = self.frame.from_frame(Plane(proper.plane.normal, proper.resolution))
+        plane = or_through_origin(plane, aside.threshold - through.threshold)
         return UpdateOutcome(
             judgements=proper.judgements,
             plane=plane,

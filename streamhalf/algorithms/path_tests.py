@@ -28,7 +28,8 @@ from streamhalf.testers.panel import Panel
 class StepOutcome:
     """What the tests of a step said, and the largest deviation of quadratics that they exclude.
 
-    That is None where quadratics were not tested, or not in every direction.
+    That is None where quadratics were not tested, or not in every direction, or about a plane
+    with a threshold, for which nobody knows what follows from it.
     """
 
     delta: float
@@ -93,7 +94,9 @@ class StepTest:
             )
             for one in self.panel.judge(found, n_seen=n_seen)
         )
-        return StepOutcome(delta, judgements, _excluded(judgements, tester.tau))
+        centred = self.frame is None or self.frame.plane.threshold == 0
+        deviation = _excluded(judgements, tester.tau) if centred else None
+        return StepOutcome(delta, judgements, deviation)
 
 
 def _excluded(judgements: tuple[Judgement, ...], tau: float) -> float | None:

@@ -20,18 +20,23 @@ from streamhalf.reductions.moments import MomentsResult
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.panel import Panel
 
+_CHANCE = 4.0
+"""Standard deviations within which a threshold may be chance."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProperOutcome:
     """What Algorithm 1 found.
 
     `plane` is orthogonal to the Chow vector; `strength` is the length of that over what it is for
-    noiseless labels of such a halfspace on N(0, I): 1, and less with noise.
+    noiseless labels of such a halfspace on N(0, I): 1, and less with noise. A threshold that is
+    smaller than `resolution` may be chance.
     """
 
     judgements: tuple[Judgement, ...]
     plane: Plane
     strength: float
+    resolution: float
     moments: MomentsResult
 
 
@@ -67,5 +72,7 @@ class ProperLearner:
             judgements=self.panel.judge(tested, n_seen=n_seen),
             plane=Plane(normal.unit().normal, threshold),
             strength=normal.length / (math.sqrt(2 / math.pi) * math.exp(-(threshold**2) / 2)),
+            # the standard deviation of a mean label, over the density at 0
+            resolution=_CHANCE * math.sqrt(math.pi / 2 / max(1, chow.n_rows)),
             moments=self.panel.find(MomentTester).moments(moments),
         )

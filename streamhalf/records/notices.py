@@ -27,6 +27,20 @@ class OneClass(Record, frozen=True, tag="one-class"):
     label: int
 
 
+class NearlyOneClass(Record, frozen=True, tag="nearly-one-class"):
+    """Only a small share of the rows has this label."""
+
+    label: int
+    share: float
+
+
+class NoBetterThanGuess(Record, frozen=True, tag="no-better-than-guess"):
+    """The constant guess of a label errs on `error`, about as little as the halfspace."""
+
+    label: int
+    error: float
+
+
 class RatioNotReached(Record, frozen=True, tag="ratio-not-reached"):
     """The certificate's ratio is above what was demanded; None: it has no bound above 0."""
 
@@ -99,6 +113,8 @@ Notice: TypeAlias = (
     LabelsAreBits
     | ReuseSuffices
     | OneClass
+    | NearlyOneClass
+    | NoBetterThanGuess
     | RatioNotReached
     | EpsNotReached
     | RepeatedRows

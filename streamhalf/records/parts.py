@@ -143,6 +143,38 @@ class Versions(Record, frozen=True):
         return cls(python=platform.python_version(), **found)
 
 
+class LabelErrors(Record, frozen=True):
+    """Rows of each label, and the errors of a halfspace among them."""
+
+    positive: int
+    negative: int
+    positive_errors: int
+    negative_errors: int
+
+    @classmethod
+    def of(cls, n_rows: int, n_errors: int, positive: int, positive_errors: int) -> LabelErrors:
+        """From all rows and errors, and those of rows labelled +1."""
+        return cls(positive, n_rows - positive, positive_errors, n_errors - positive_errors)
+
+    @property
+    def guess(self) -> int:
+        """The label that errs least where every row gets it."""
+        return 1 if self.positive > self.negative else -1
+
+    @property
+    def guess_error(self) -> float:
+        """Error of that constant guess, on the same rows."""
+        return min(self.positive, self.negative) / max(1, self.positive + self.negative)
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """Share of wrong rows among those labelled +1, and among those labelled -1."""
+        return (
+            self.positive_errors / max(1, self.positive),
+            self.negative_errors / max(1, self.negative),
+        )
+
+
 class ErrorRecord(Record, frozen=True):
     """Error on rows that no update used, and its upper bound.
 
@@ -152,6 +184,7 @@ class ErrorRecord(Record, frozen=True):
 
     `through` is the class of the halfspace. `tau` is the probability with which the bound may
     fail, shared over the candidates that the halfspace was chosen among (None: the document's).
+    `by_label` splits rows and errors by label (None: the document is older).
     """
 
     empirical: float
@@ -160,6 +193,12 @@ class ErrorRecord(Record, frozen=True):
     segments: int | None = None
     through: Through = Through.ORIGIN
     tau: float | None = None
+    by_label: LabelErrors | None = None
+
+    @property
+    def beats_guess(self) -> bool:
+        """Whether the halfspace is better than the constant guess, as far as rows tell."""
+        return self.by_label is None or self.upper < self.by_label.guess_error
 
 
 class PositionRecord(Record, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,12 @@ from streamhalf.reductions.base import Summed
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HalfspaceErrorsResult:
-    """Rows and errors of each segment (s,), int64."""
+    """Rows and errors of each segment (s,), int64; rows labelled +1, and errors among them."""
 
     segment_rows: NDArray[np.int64]
     segment_errors: NDArray[np.int64]
+    positives: int
+    positive_errors: int
 
     @property
     def n_rows(self) -> int:
@@ -48,7 +50,7 @@ class HalfspaceErrors(Summed):
     def empty(self, dim: int) -> HalfspaceErrorsResult:
         """No rows."""
         none = np.zeros(error_segments(self.total_rows).count, dtype=np.int64)
-        return HalfspaceErrorsResult(none, none.copy())
+        return HalfspaceErrorsResult(none, none.copy(), 0, 0)
 
     def map(self, block: Block) -> HalfspaceErrorsResult:
         """Count one block."""
@@ -57,7 +59,12 @@ class HalfspaceErrors(Summed):
             passed = np.searchsorted(self.ranges.ravel(), block.rows, side="right")
             block = block.select(passed % 2 == 1)
         wrong = are_wrong(self.plane.margins(block.X), block.y)
-        result = self.empty(block.dim)
+        positive = block.y > 0
+        result = replace(
+            self.empty(block.dim),
+            positives=int(np.count_nonzero(positive)),
+            positive_errors=int(np.count_nonzero(wrong & positive)),
+        )
         for segment, window in error_segments(self.total_rows).cut(block.rows):
             result.segment_rows[segment] = window.stop - window.start
             result.segment_errors[segment] = np.count_nonzero(wrong[window])

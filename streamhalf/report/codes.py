@@ -191,9 +191,13 @@ def notice_words(notice: records.Notice) -> str:
                 "share their rows, those that decide stay apart"
             )
         case records.OneClass(label):
+            return f"all labels are {label:+d}, so there is nothing to learn; check the labels"
+        case records.NearlyOneClass(label, share):
+            return f"only {percent(share)} of the rows have label {label:+d}"
+        case records.NoBetterThanGuess(label, error):
             return (
-                f"all labels are {label:+d}: a halfspace without a threshold errs on about half of "
-                "the rows then, so there is nothing to learn; check the labels"
+                f"the halfspace is no better than always guessing {label:+d}, which is wrong on "
+                f"{percent(error)}, as far as these rows tell"
             )
         case records.RatioNotReached(demanded, ratio):
             reached = "no bound above 0" if ratio is None else f"ratio {number(ratio)}"
