@@ -15,14 +15,14 @@ from streamhalf.records import FitResult, NearlyOneClass, Through
 from streamhalf.testers import TESTERS
 from tests.algorithms.runs import serial_run
 
-W = np.array([0.6, -0.8, 0.0, 0.0])
+PLANTED = np.array([0.6, -0.8, 0.0, 0.0])
 
 
 def draw(positive: float, *, flipped: float, n_rows: int = 200_000) -> tuple[Any, Any, float]:
     """Gaussian rows of which a share is positive, labels flipped at random, and the threshold."""
     rng = np.random.default_rng(8)
-    X, t = rng.standard_normal((n_rows, len(W))), float(ndtri(1 - positive))
-    y = np.where(X @ W >= t, 1, -1)
+    X, t = rng.standard_normal((n_rows, len(PLANTED))), float(ndtri(1 - positive))
+    y = np.where(X @ PLANTED >= t, 1, -1)
     return X, np.where(rng.random(n_rows) < flipped, -y, y).astype(np.int8), t
 
 
