@@ -10,12 +10,24 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from scripts.evaluation import completeness, robustness, soundness
+from scripts.evaluation import (
+    completeness,
+    robustness,
+    soundness,
+    threshold_completeness,
+    thresholds,
+)
 from scripts.evaluation.picture import draw_picture
 from scripts.evaluation.tables import Table
 
 SCHEMA = "streamhalf-evaluation-1"
-PARTS = {"completeness": completeness, "robustness": robustness, "soundness": soundness}
+PARTS = {
+    "completeness": completeness,
+    "robustness": robustness,
+    "soundness": soundness,
+    "thresholds": thresholds,
+    "threshold-completeness": threshold_completeness,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
