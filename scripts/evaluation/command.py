@@ -78,13 +78,14 @@ def _preface(options: argparse.Namespace) -> str:
         "# Evaluation\n\n"
         "Everything on this page is the output of one command:\n\n"
         f"```sh\n./scripts/evaluate --form {options.form}{only}\n```\n\n"
-        "![The three tables as a picture](evaluation.png)\n\n"
+        "![The tables as a picture](evaluation.png)\n\n"
     )
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="evaluate", description="Completeness, robustness and soundness, with criteria."
+        prog="evaluate",
+        description="Completeness, robustness, soundness and thresholds, with criteria.",
     )
     parser.add_argument("--form", choices=("short", "long"), default="short")
     parser.add_argument("--out", type=Path, default=Path(".cache/evaluation"), metavar="DIR")
