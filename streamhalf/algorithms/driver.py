@@ -91,7 +91,7 @@ def fit(
         return answer_few_rows(run, source, plan, config, unverified=unverified)
     if config.certificate_degree != 0:
         require_room(source.dim, config.memory_limit)
-    row_map = row_map or estimate_position(run, source, config)
+    row_map = row_map or estimate_position(run, source, config, held_out=plan.held_out)
     algorithm = Localization(plan, config, deal_for(source, plan, config), testers)
     state = localize(run, source, row_map, algorithm)
     return assemble(
