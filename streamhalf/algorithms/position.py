@@ -8,7 +8,7 @@ from streamhalf.data.positions import Identity, Isotropic, RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import PositionError
-from streamhalf.records import Position
+from streamhalf.records import Notice, Position, PositionRecord, RadiiDrawn
 from streamhalf.reductions.covariance import Covariance
 
 
@@ -32,3 +32,8 @@ def estimate_position(
                 raise
     estimate = run.reduce("whitening", source, Covariance())
     return Isotropic.from_moments(estimate.mean, estimate.covariance, strict=strict)
+
+
+def position_notices(position: PositionRecord) -> tuple[Notice, ...]:
+    """What a position leaves untested."""
+    return (RadiiDrawn(position.at_centre),) if position.kind == Position.RADIAL else ()

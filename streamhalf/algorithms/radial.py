@@ -18,7 +18,6 @@ from streamhalf.data.positions.involved import involved, name_features
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import PositionError
-from streamhalf.kernels.radii import split_rows
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of
 from streamhalf.planning.run_plan import partial_limit
@@ -28,24 +27,23 @@ from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.tyler import Tyler, TylerSums
 
 _SAMPLE_ROWS, _SAMPLE_PER_FEATURE = 1 << 16, 64
-_SHARE_ROWS, _SHARE_PER_FEATURE = 1 << 19, 1 << 13
-"""Rows in memory, and rows of the share: entries of the shape are off by about 1 / sqrt(rows)."""
+_PASS_ROWS, _PASS_PER_FEATURE, _PASS_SHARE = 1 << 19, 1 << 11, 4
+"""Rows in memory, and rows of a pass, a quarter of all at least: the shape is off by about
+sqrt(d / rows), and the centre by 1 / sqrt(rows) along a direction, which adds 0.4 of that to the
+error of a halfspace through it."""
 
 _WINDOWS = 256
-"""Windows of the share, one in each of so many equal stretches of rows."""
+"""Windows that rows are read from, one in each of so many equal stretches."""
 
 _MOST_STEPS, _SETTLED = 100, 1e-5
 _MOST_PASSES, _NEAR = 4, 0.003
-"""Passes over the share end when the next step would move entries by less than this."""
+"""Passes end when entries of the spread are off by less than this before the last step."""
 
 _UNEVEN = 0.05
-"""Directions that are spread no more evenly than this have no radial position."""
+"""A direction with so much less than its share of the spread means: no radial position."""
 
 _LEAST_SPREAD = 1e-10
 """Below this share of the even spread, features are linearly dependent."""
-
-_IN_SUBSPACE = 1e-3
-"""A row is in a subspace if no more of its direction than this is outside."""
 
 
 def estimate_radial(
@@ -63,26 +61,29 @@ def estimate_radial(
     run, source, config
         Where, of what, and about which centre.
     blocks
-        The rows to estimate it from; by default windows from everywhere, as many as it takes.
+        The rows to estimate it from; by default windows from everywhere, as many as it takes: all
+        passes together read about as much as one pass over all rows, at most.
     held_out
         Share of the rows that are to test the position and must have no part in it.
     """
-    blocks = _share(source, config.seed) if blocks is None else blocks
+    size = _sample_size(config, source.dim)
+    wanted = max(_PASS_ROWS, _PASS_PER_FEATURE * source.dim, source.n_rows // _PASS_SHARE)
+    some, more = (blocks or _windows(source, rows, config.seed) for rows in (4 * size, wanted))
 
-    def reduce(name: str, reduction: Reduction[Any, Any]) -> Any:
+    def reduce(name: str, reduction: Reduction[Any, Any], blocks: RowRanges) -> Any:
         fresh = Sampled(reduction, held_out, 1.0, config.seed, Stream.SHARES)
         return run.reduce(name, source, fresh if held_out > 0 else reduction, blocks=blocks)
 
-    sample = reduce("radial", RowSample(_sample_size(config, source.dim), config.seed))
+    sample = reduce("radial", RowSample(size, config.seed), some)
     tyler, sums = settle(sample.X, centre=config.centre)
-    if sample.n_rows > len(sample.X):
-        for number in range(_MOST_PASSES):
-            sums = reduce(f"radial-{number + 2}", tyler)
-            _require_spread(sums.spread, tyler)
-            near = max(sums.unevenness, sums.lean if config.centre == "auto" else 0.0) < _NEAR
-            tyler = tyler.step(sums, centre=config.centre)
-            if near:
-                break
+    for number in range(_MOST_PASSES if sample.n_rows > len(sample.X) else 0):
+        sums = reduce(f"radial-{number + 2}", tyler, more)
+        _require_spread(sums.spread, tyler)
+        tyler = tyler.step(sums, centre=config.centre)
+        # the mean of n even directions has about this length
+        leans = config.centre == "auto" and sums.lean**2 * sums.n_rows > 1
+        if sums.unevenness < _NEAR and not leans:
+            break
     at_centre = sums.n_central / max(1, sums.n_rows)
     return Radial(tyler.centre, tyler.matrix, config.seed, at_centre)
 
@@ -97,8 +98,8 @@ def settle(X: NDArray[np.float64], *, centre: str) -> tuple[Tyler, TylerSums]:
         if max(sums.unevenness, sums.lean if centre == "auto" else 0.0) < _SETTLED:
             break
         tyler = tyler.step(sums, centre=centre)
-    if sums.unevenness > _UNEVEN:
-        raise _uneven(X, tyler, sums)
+    if np.linalg.eigvalsh(sums.spread)[0] < 1 - _UNEVEN:
+        raise _uneven(tyler, sums)
     return tyler, sums
 
 
@@ -110,8 +111,9 @@ def _start(X: NDArray[np.float64], centre: str) -> Tyler:
     starts = {"origin": lambda: np.zeros(dim), "mean": lambda: X.mean(axis=0)}
     middle = starts.get(centre, lambda: np.median(X, axis=0))()
     sizes = np.abs(X - middle)
-    still = tuple(int(j) for j in np.flatnonzero(np.ptp(X, axis=0) == 0))
-    if still and centre != "origin":
+    # about the origin, a constant that is not 0 is a direction like others
+    stands = (np.ptp(X, axis=0) == 0) & ((centre != "origin") | (X[0] == 0))
+    if still := tuple(int(j) for j in np.flatnonzero(stands)):
         first = still[0]
         raise PositionError(
             f"radial position: feature {first + 1} is constant ({X[0, first]:.6g}); remove it",
@@ -134,20 +136,19 @@ def _require_spread(spread: NDArray[np.float64], tyler: Tyler) -> None:
         )
 
 
-def _uneven(X: NDArray[np.float64], tyler: Tyler, sums: TylerSums) -> PositionError:
-    """The subspace that holds too many rows: no map can spread their directions evenly."""
-    dim = X.shape[1]
+def _uneven(tyler: Tyler, sums: TylerSums) -> PositionError:
+    """No map can spread directions evenly if a subspace holds more than its share of the rows."""
     values, vectors = np.linalg.eigh(sums.spread)
-    outside = vectors[:, values < 1 - _UNEVEN / 2]
-    units, lengths = split_rows((X - tyler.centre) @ tyler.matrix.T)
-    inside = np.abs(units[lengths > 0] @ outside).max(axis=1, initial=0.0) < _IN_SUBSPACE
-    weights = [np.abs(_in_features(vector, tyler)) for vector in outside.T]
+    outside = vectors[:, values < 1 - _UNEVEN / 2].T
+    dim, inner = len(values), len(values) - len(outside)
+    weights = [np.abs(_in_features(vector, tyler)) for vector in outside]
     features = involved(np.sum([one / one.max() for one in weights], axis=0))
     return PositionError(
-        f"radial position: {inside.mean():.1%} of the rows lie in a subspace of dimension "
-        f"{dim - outside.shape[1]} of {dim} (limit {1 - outside.shape[1] / dim:.1%}), so their "
-        f"directions cannot be spread evenly; look at features {name_features(features)}, which "
-        "hardly vary there, and remove some of them or take another position",
+        f"radial position: directions cannot be spread evenly (spread {values[0]:.2g} of an even "
+        f"one, limit {1 - _UNEVEN:g}): about {inner / dim:.1%} of the rows or more lie in a "
+        f"subspace of dimension {inner} of {dim}, or next to it; look at features "
+        f"{name_features(features)}, which hardly vary there, and remove them, or take another "
+        "position",
         features,
     )
 
@@ -164,14 +165,12 @@ def _sample_size(config: RunConfig, dim: int) -> int:
     return max(2 * dim, min(wanted, partial_limit(config) // (16 * (dim + 1))))
 
 
-def _share(source: Source, seed: int) -> RowRanges:
+def _windows(source: Source, wanted: int, seed: int) -> RowRanges:
     """Windows from all over the rows, one drawn from each of many equal stretches."""
-    n_rows, wanted = source.n_rows, max(_SHARE_ROWS, _SHARE_PER_FEATURE * source.dim)
-    if 2 * wanted >= n_rows:  # to leave out less than half saves nothing worth a word
-        return RowRanges.of((RowRange(0, n_rows),))
-    edges = np.linspace(0, n_rows, _WINDOWS + 1).astype(np.int64)
+    if 2 * wanted >= source.n_rows:  # to leave out less than half saves nothing worth a word
+        return RowRanges.of((RowRange(0, source.n_rows),))
+    edges = np.linspace(0, source.n_rows, _WINDOWS + 1).astype(np.int64)
     size = wanted // _WINDOWS
-    room = np.diff(edges) - size
     drawn = generator_of(seed, Stream.POSITION_SHARE).random(_WINDOWS)
-    starts = edges[:-1] + (drawn * room).astype(np.int64)
+    starts = edges[:-1] + (drawn * (np.diff(edges) - size)).astype(np.int64)
     return RowRanges(np.stack([starts, starts + size], axis=1)).joined()
