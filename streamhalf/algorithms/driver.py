@@ -13,7 +13,7 @@ from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.few_rows import answer_few_rows
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState, turn
-from streamhalf.algorithms.position import estimate_position
+from streamhalf.algorithms.position import estimate_position, position_notices
 from streamhalf.claims.certification import Certification, require_room
 from streamhalf.claims.held_out import cluster_notice, measure_error
 from streamhalf.claims.notices import claim_notices
@@ -89,7 +89,7 @@ def fit(
         return answer_few_rows(run, source, plan, config, unverified=unverified)
     if config.certificate_degree != 0:
         require_room(source.dim, config.memory_limit)
-    row_map = row_map or estimate_position(run, source, config)
+    row_map = row_map or estimate_position(run, source, config, held_out=plan.held_out)
     algorithm = Localization(plan, config, deal_for(source, plan, config), testers)
     state = localize(run, source, row_map, algorithm)
     return assemble(
@@ -99,7 +99,7 @@ def fit(
         state=state,
         row_map=row_map,
         certificate=_certify_state(run, source, config, row_map, state),
-        notices=_one_class(run, source, state),
+        notices=(*_one_class(run, source, state), *position_notices(row_map.record)),
     )
 
 
@@ -178,7 +178,7 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
         passes=tuple(run.passes),
         data=source.record,
         versions=Versions.current(),
-        notices=source.notices,
+        notices=(*source.notices, *position_notices(row_map.record)),
     )
 
 
@@ -215,5 +215,6 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
             *source.notices,
             *claim_notices(None, certificate),
             *filter(None, [clusters]),
+            *position_notices(row_map.record),
         ),
     )

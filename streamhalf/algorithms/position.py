@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from streamhalf.algorithms.radial import estimate_radial
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import Identity, Isotropic, RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
-from streamhalf.records import Position
+from streamhalf.errors import PositionError
+from streamhalf.records import Notice, Position, PositionRecord, RadiiDrawn
 from streamhalf.reductions.covariance import Covariance
 
 
 def estimate_position(
-    run: Run, source: Source, config: RunConfig, *, strict: bool = True
+    run: Run, source: Source, config: RunConfig, *, strict: bool = True, held_out: float = 0.0
 ) -> RowMap:
     """The row map that the configuration asks for; `strict` refuses features that stand still.
 
-    It is estimated from all rows, whichever are held out: their mean is what halfspaces go
-    through, and which rows measure them has no part in it.
+    The isotropic one is estimated from all rows, whichever are held out: their mean is what
+    halfspaces go through, and which rows measure them has no part in it. The radial one is
+    estimated from a share of the others. Without `strict`, rows that have no radial position get
+    the isotropic one.
     """
-    if config.position is Position.STORED:
+    if config.position == Position.STORED:
         return Identity()
+    if config.position == Position.RADIAL:
+        try:
+            return estimate_radial(run, source, config, held_out=held_out)
+        except PositionError:
+            if strict:
+                raise
     estimate = run.reduce("whitening", source, Covariance())
     return Isotropic.from_moments(estimate.mean, estimate.covariance, strict=strict)
+
+
+def position_notices(position: PositionRecord) -> tuple[Notice, ...]:
+    """What a position leaves untested."""
+    return (RadiiDrawn(position.at_centre),) if position.kind == Position.RADIAL else ()

@@ -47,16 +47,22 @@ class Split(enum.StrEnum):
 
 
 class Position(enum.StrEnum):
-    """How rows are laid before they are tested: as they are stored, or centred and of spread I."""
+    """How rows are laid before they are tested.
+
+    As they are stored; centred and of spread I; or about a centre with directions spread evenly,
+    distances from it and signs drawn anew.
+    """
 
     STORED = "stored"
     ISOTROPIC = "isotropic"
+    RADIAL = "radial"
 
 
 class Through(enum.StrEnum):
     """The class of halfspaces that a number speaks of: all, or those through one point.
 
-    The centre is the mean of the features, to which the isotropic position moves the origin.
+    The centre is the point to which the position moves the origin: in the isotropic one the mean
+    of the features, in the radial one that about which they are estimated to be spread evenly.
     """
 
     ANY = "any"

@@ -202,26 +202,33 @@ class ErrorRecord(Record, frozen=True):
 
 
 class PositionRecord(Record, frozen=True):
-    """The row map of a run: rows of the isotropic position are matrix·(x - centre)."""
+    """The row map of a run: rows of the isotropic position are matrix·(x - centre).
+
+    In the radial position their length and sign are drawn from `seed` and the number of the row;
+    `at_centre` is the share of rows that lie at the centre and stay there.
+    """
 
     kind: str = Position.STORED.value
     centre: tuple[float, ...] = ()
     matrix: tuple[tuple[float, ...], ...] = ()
+    seed: int | None = None
+    at_centre: float = 0.0
 
     @property
     def whitened(self) -> bool:
-        """Whether features are mixtures of the stored ones, about their mean."""
-        return self.kind == Position.ISOTROPIC
+        """Whether features are mixtures of the stored ones, about a centre."""
+        return self.kind in (Position.ISOTROPIC, Position.RADIAL)
 
     @property
     def through(self) -> Through:
         """The halfspaces without a threshold in this position."""
-        return Through.CENTRE if self.whitened else Through.ORIGIN
+        radial_about_origin = self.kind == Position.RADIAL and not any(self.centre)
+        return Through.CENTRE if self.whitened and not radial_about_origin else Through.ORIGIN
 
     def class_of(self, halfspace: Halfspace) -> Through:
         """The smallest class that a halfspace among stored rows belongs to, as seen from here."""
         normal, centre = np.array(halfspace.normal), np.array(self.centre)
-        if not self.whitened or normal.shape != centre.shape:
+        if self.through is Through.ORIGIN or normal.shape != centre.shape:
             return Through.ANY if halfspace.offset else Through.ORIGIN
         # a plane that came out of this position is off by what margins of its rows are rounded by
         size = abs(halfspace.offset) + float(np.abs(normal) @ np.abs(centre))
