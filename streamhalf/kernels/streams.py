@@ -50,5 +50,11 @@ class Stream(enum.IntEnum):
     POSITION_SHARE = 2**44 + 3
     """Windows of rows that a position is estimated from."""
 
+    POOL = 2**45
+    """Acceptance on the paths of the pool (one stream each)."""
+
+    FOLDS = 2**45 + 2**20
+    """Which rows of few are left out together."""
+
     SYNTHETIC = int.from_bytes(b"synth", "big") << 8
     """Directions, features and noise of synthetic data (one stream each)."""

@@ -74,6 +74,26 @@ class Through(enum.StrEnum):
         return other in (self, Through.ANY)
 
 
+class Recipe(enum.StrEnum):
+    """How a candidate was found.
+
+    On the path of the theorem, by logistic regression, or by localised updates of a sample: from
+    the Chow vector or from the regression, by Chow vectors or least squares, in the isotropic or
+    in the radial position.
+    """
+
+    PATH = "path"
+    REGRESSION = "regression"
+    CHOW = "chow"
+    SQUARES = "least squares"
+    REGRESSION_CHOW = "regression, then chow"
+    REGRESSION_SQUARES = "regression, then least squares"
+    RADIAL_CHOW = "radial, chow"
+    RADIAL_SQUARES = "radial, least squares"
+    RADIAL_REGRESSION_CHOW = "radial, regression, then chow"
+    RADIAL_REGRESSION_SQUARES = "radial, regression, then least squares"
+
+
 class Stage(enum.StrEnum):
     """The pass of Algorithm 3 that comes next, or that a judgement is of."""
 
