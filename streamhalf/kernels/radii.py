@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainccinv, gammaincinv, ndtr, ndtri
 
+from streamhalf.kernels.streams import Stream
+from streamhalf.kernels.uniforms import uniforms_at
+
 _FARTHEST, _STEPS = 8.5, 4096
 """The table: a normal law is beyond 8.5 with probability 1e-17, less than one step of uniforms.
 Between 4,096 nodes a straight line is off by less than 1e-6."""
@@ -34,6 +37,11 @@ def _chi_table(dim: int) -> NDArray[np.float64]:
     table: NDArray[np.float64] = np.sqrt(2 * np.where(normal < 0, lower, upper))
     table.setflags(write=False)
     return table
+
+
+def turns_at(seed: int, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the rising row numbers change to the opposite point: each with an even chance."""
+    return np.asarray(uniforms_at(seed, Stream.SIGNS, rows) < 0.5)
 
 
 def split_rows(Z: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -17,6 +17,7 @@ from streamhalf.reductions.slab_covariance import SlabCovariance
 from streamhalf.reductions.slab_moments import SlabMoments
 from streamhalf.reductions.thinned import Thinned
 from streamhalf.reductions.tyler import Tyler
+from streamhalf.reductions.unturned import Unturned
 from streamhalf.reductions.wedge_sums import WedgeSums
 from streamhalf.reductions.windowed import Windowed
 
@@ -38,6 +39,7 @@ REDUCTIONS: tuple[type, ...] = (
     SlabMoments,
     Thinned,
     Tyler,
+    Unturned,
     WedgeSums,
     Windowed,
 )

@@ -34,6 +34,7 @@ from streamhalf.reductions import (
     SlabMoments,
     Thinned,
     Tyler,
+    Unturned,
     WedgeSums,
     Windowed,
 )
@@ -75,6 +76,7 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
     SlabMoments: lambda dim: SlabMoments(planes(dim)[0].normal, BORDERS, degree=4),
     Thinned: lambda dim: Thinned((Moments(2), LabelCounts(), Chow(3)), (0.7, 0.3, 0.7), 1, 2),
     Tyler: lambda dim: Tyler(np.ones(dim), np.diag(np.linspace(0.5, 2.0, dim))),
+    Unturned: lambda dim: Unturned(Covariance(), seed=1),
     WedgeSums: lambda dim: WedgeSums(planes(dim), 0.2),
     Windowed: lambda dim: Windowed(LabelCounts(), 0.5, seed=3, window_rows=8),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from streamhalf.data.block import Block
 from streamhalf.errors import DataError
 from streamhalf.kernels.margins import grid_margins, wide_margins
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.radii import chi_radii, split_rows
+from streamhalf.kernels.radii import chi_radii, split_rows, turns_at
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.records import Position, PositionRecord
@@ -52,11 +52,18 @@ class Radial:
         turned = np.ascontiguousarray(grid_margins(centred, self.matrix, block.rows).T)
         units, lengths = split_rows(turned)
         radii = chi_radii(uniforms_at(self.seed, Stream.RADII, block.rows), block.dim)
-        turns = (uniforms_at(self.seed, Stream.SIGNS, block.rows) < 0.5) & (lengths > 0)
+        turns = turns_at(self.seed, block.rows) & (lengths > 0)
         np.negative(radii, out=radii, where=turns)
         units *= radii[:, None]
         y = np.where(turns, -block.y, block.y)
         return Block(units.astype(block.X.dtype, copy=False), y, block.rows)
+
+    def moved_onto(self, plane: Plane) -> Radial:
+        """The same about the point of a plane that is nearest to the centre in this position."""
+        image = self.push(plane).normal
+        miss = float(plane.normal @ self.centre) - plane.threshold
+        step = np.linalg.solve(self.matrix, miss / float(image @ image) * image)
+        return replace(self, centre=self.centre - step)
 
     def pull_back(self, plane: Plane) -> Plane:
         """W^T w through the centre; other planes have no counterpart among stored rows."""

@@ -126,6 +126,18 @@ def test_push__inverts_pull_back_and_takes_the_parallel_through_the_centre() -> 
         Radial(np.zeros(2), np.zeros((2, 2)), seed=1).push(Plane(np.ones(2)))
 
 
+@pytest.mark.parametrize("miss", [0.0, 1e-3, 50.0])
+def test_moved_onto__takes_the_centre_to_the_nearest_point_of_the_plane(miss: float) -> None:
+    normal = np.array([1.0, -2.0, 0.5, 3.0])
+    plane = Plane(normal, float(normal @ CENTRE) + miss)
+    moved = RADIAL.moved_onto(plane)
+    assert moved.record.class_of(Halfspace.of(plane)) is Through.CENTRE
+    step = RADIAL.matrix @ (moved.centre - CENTRE)
+    image = RADIAL.push(plane).unit().normal
+    np.testing.assert_allclose(step, (step @ image) * image, atol=1e-9)
+    np.testing.assert_array_equal(moved.matrix, RADIAL.matrix)
+
+
 def test_record__makes_the_same_map_again() -> None:
     radial = Radial(CENTRE, RADIAL.matrix, seed=2**53 - 1, at_centre=0.125)
     text = json.dumps(to_json(radial.record), allow_nan=False)
