@@ -79,6 +79,17 @@ def test_apply__errors_are_those_among_stored_rows() -> None:
         assert plane.errors(mapped.X, mapped.y) == pytest.approx(stored, abs=1)
 
 
+def test_apply__only_rows_on_a_plane_may_change_sides() -> None:
+    lattice = np.random.default_rng(0).integers(-1, 2, (20_000, 2)).astype(np.float64)
+    block = Block(lattice, np.where(lattice[:, 0] >= 0, 1, -1).astype(np.int8), np.arange(20_000))
+    mapped = Radial(np.zeros(2), np.eye(2), seed=1).apply(block)
+    tilted, upright = Plane(np.array([1.0, 0.01])), Plane(np.array([1.0, 0.0]))
+    assert tilted.errors(mapped.X, mapped.y) == tilted.errors(block.X, block.y)
+    # a third of the rows is on this one, a third of them at the centre, and half of the rest turns
+    assert upright.errors(block.X, block.y) == 0
+    assert upright.errors(mapped.X, mapped.y) == pytest.approx(20_000 / 9, rel=0.1)
+
+
 def test_apply__rows_at_the_centre_stay_there_with_their_label() -> None:
     X = CAUCHY[:1000].copy()
     X[::3] = CENTRE
