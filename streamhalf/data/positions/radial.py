@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -12,10 +12,12 @@ from streamhalf.data.block import Block
 from streamhalf.errors import DataError
 from streamhalf.kernels.margins import grid_margins, wide_margins
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.radii import chi_radii, split_rows
+from streamhalf.kernels.radii import chi_radii, row_lengths, turns_at
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.records import Position, PositionRecord
+
+_SUB_BATCH = 16_384
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,14 +51,27 @@ class Radial:
     def apply(self, block: Block) -> Block:
         """Turn, then draw length and sign, all in float64, because a centre may dwarf the rest."""
         centred = block.X.astype(np.float64) - self.centre
-        turned = np.ascontiguousarray(grid_margins(centred, self.matrix, block.rows).T)
-        units, lengths = split_rows(turned)
-        radii = chi_radii(uniforms_at(self.seed, Stream.RADII, block.rows), block.dim)
-        turns = (uniforms_at(self.seed, Stream.SIGNS, block.rows) < 0.5) & (lengths > 0)
-        np.negative(radii, out=radii, where=turns)
-        units *= radii[:, None]
-        y = np.where(turns, -block.y, block.y)
-        return Block(units.astype(block.X.dtype, copy=False), y, block.rows)
+        turned = grid_margins(centred, self.matrix, block.rows)
+        X, y = np.empty_like(block.X), np.empty_like(block.y)
+        for start in range(0, block.n_rows, _SUB_BATCH):
+            window = slice(start, start + _SUB_BATCH)
+            piece, rows = np.ascontiguousarray(turned[:, window].T), block.rows[window]
+            lengths = row_lengths(piece)
+            away = lengths > 0
+            turns = turns_at(self.seed, rows) & away
+            radii = chi_radii(uniforms_at(self.seed, Stream.RADII, rows), block.dim)
+            factors = np.where(away, radii, 0.0) / np.where(away, lengths, 1.0)
+            np.negative(factors, out=factors, where=turns)
+            np.multiply(piece, factors[:, None], out=piece)
+            X[window], y[window] = piece, np.where(turns, -block.y[window], block.y[window])
+        return Block(X, y, block.rows)
+
+    def moved_onto(self, plane: Plane) -> Radial:
+        """The same about the point of a plane that is nearest to the centre in this position."""
+        image = self.push(plane).normal
+        miss = float(plane.normal @ self.centre) - plane.threshold
+        step = np.linalg.solve(self.matrix, miss / float(image @ image) * image)
+        return replace(self, centre=self.centre - step)
 
     def pull_back(self, plane: Plane) -> Plane:
         """W^T w through the centre; other planes have no counterpart among stored rows."""

@@ -79,6 +79,17 @@ def test_apply__errors_are_those_among_stored_rows() -> None:
         assert plane.errors(mapped.X, mapped.y) == pytest.approx(stored, abs=1)
 
 
+def test_apply__only_rows_on_a_plane_may_change_sides() -> None:
+    lattice = np.random.default_rng(0).integers(-1, 2, (20_000, 2)).astype(np.float64)
+    block = Block(lattice, np.where(lattice[:, 0] >= 0, 1, -1).astype(np.int8), np.arange(20_000))
+    mapped = Radial(np.zeros(2), np.eye(2), seed=1).apply(block)
+    tilted, upright = Plane(np.array([1.0, 0.01])), Plane(np.array([1.0, 0.0]))
+    assert tilted.errors(mapped.X, mapped.y) == tilted.errors(block.X, block.y)
+    # a third of the rows is on this one, a third of them at the centre, and half of the rest turns
+    assert upright.errors(block.X, block.y) == 0
+    assert upright.errors(mapped.X, mapped.y) == pytest.approx(20_000 / 9, rel=0.1)
+
+
 def test_apply__rows_at_the_centre_stay_there_with_their_label() -> None:
     X = CAUCHY[:1000].copy()
     X[::3] = CENTRE
@@ -124,6 +135,18 @@ def test_push__inverts_pull_back_and_takes_the_parallel_through_the_centre() -> 
         assert found.threshold == 0
     with pytest.raises(DataError, match="position: the matrix has no inverse"):
         Radial(np.zeros(2), np.zeros((2, 2)), seed=1).push(Plane(np.ones(2)))
+
+
+@pytest.mark.parametrize("miss", [0.0, 1e-3, 50.0])
+def test_moved_onto__takes_the_centre_to_the_nearest_point_of_the_plane(miss: float) -> None:
+    normal = np.array([1.0, -2.0, 0.5, 3.0])
+    plane = Plane(normal, float(normal @ CENTRE) + miss)
+    moved = RADIAL.moved_onto(plane)
+    assert moved.record.class_of(Halfspace.of(plane)) is Through.CENTRE
+    step = RADIAL.matrix @ (moved.centre - CENTRE)
+    image = RADIAL.push(plane).unit().normal
+    np.testing.assert_allclose(step, (step @ image) * image, atol=1e-9)
+    np.testing.assert_array_equal(moved.matrix, RADIAL.matrix)
 
 
 def test_record__makes_the_same_map_again() -> None:
