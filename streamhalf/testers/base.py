@@ -21,7 +21,6 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.records import Evidence, Judgement, Outcome, Stage, finite
 from streamhalf.reductions.base import Reduction
 
-
 MOST_ROWS = 1 << 60
 """No one has so many; what a test far out in the tails asks for."""
 
@@ -176,9 +175,7 @@ def thinning(threshold: float) -> float:
     return math.exp(-min(threshold * threshold / 2, _LARGEST_EXPONENT))
 
 
-def rows_until(
-    quantile: Callable[[int], float], limit: float, *, most: int | None = None
-) -> int:
+def rows_until(quantile: Callable[[int], float], limit: float, *, most: int | None = None) -> int:
     """Smallest number of rows whose null quantile (it falls with rows) is within the limit.
 
     `most`, where it is given and not enough either; ValueError where none is.

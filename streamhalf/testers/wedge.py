@@ -165,9 +165,7 @@ class WedgeTester:
     def _rows_at(self, eta: float, threshold: float) -> int:
         """Rows for a candidate; where eta is too coarse for it, at the coarsest that is not."""
         eta = min(eta, coarsest_eta(threshold, self.any_threshold))
-        return rows_until(
-            lambda n: self.quantile(n, eta, threshold), self.limit, most=MOST_ROWS
-        )
+        return rows_until(lambda n: self.quantile(n, eta, threshold), self.limit, most=MOST_ROWS)
 
     def betas(self, result: tuple[WedgeSumsResult, ...]) -> tuple[float, ...]:
         """The bound at eps on the rows looked at, candidate by candidate."""
