@@ -210,7 +210,7 @@ def covariance_edges(
     return np.concatenate([-inner[::-1], [0.0], inner])
 
 
-def _summed_density(margin: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
+def _summed_density(margin: NDArray[np.floating[Any]], threshold: float) -> NDArray[np.float64]:
     """Half, and the integral up to a margin of the largest density that a plane has there."""
     size = min(abs(threshold), FARTHEST)
     density = 1 / math.sqrt(2 * math.pi)
