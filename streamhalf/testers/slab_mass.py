@@ -103,15 +103,16 @@ class SlabMassTester:
         """Null quantile of the L1 distance at scale eta.
 
         0.603 = sqrt(1 - 2/pi) is the standard deviation of the sum of independent half-normals
-        with variances p. Where slabs do not reach the bulk a tail may hold half of the rows: it is
-        at most 1 then, that of twice the mass of one half.
+        with variances p, and sum p^1.5 about its skewness. About a threshold, where the tolerance
+        no longer hides it, the skewness counts (Cornish and Fisher), also where slabs do not reach
+        the bulk and a tail holds most rows: seen at most as often as it should, from 30 rows.
         """
         n = max(1, n_rows)
         masses = masses_about(eta, self.half_count(eta, threshold), threshold)
         mean = float(deviation_bound(n, masses).sum()) / n
         z = upper_normal_quantile(self.tau / count_scales(self.eps))
-        spread = 0.603 if abs(threshold) <= min(abs(self.threshold), FARTHEST) else 1.0
-        return mean + spread * z / math.sqrt(n)
+        skewed = 0.0 if threshold == 0 else float((masses**1.5).sum()) * max(0.0, z**2 - 1) / 6
+        return mean + 0.603 * (z + skewed) / math.sqrt(n)
 
     def rows_needed(self) -> int:
         """Rows that make the finest scale conclusive; all coarser ones follow."""
@@ -201,13 +202,13 @@ class SlabMassTester:
 def deviation_bound(n_rows: int, p: NDArray[np.float64]) -> NDArray[np.float64]:
     """At least the mean absolute deviation of binomial counts of n rows and shares p.
 
-    It is at most 2 n p, and at most sqrt(2/pi) (1 + 1 / (15 v)) standard deviations, v the
+    It is at most 2 n p and 2 n (1 - p), and at most sqrt(2/pi) (1 + 1 / (15 v)) standard deviations, v the
     variance: the excess over a normal law is largest where n p is half-way between whole numbers,
     1 / (24 v) for small p and up to 1 / (15.6 v) for p = 1/2.
     """
     variance = np.maximum(n_rows * p * (1 - p), np.finfo(np.float64).tiny)
     normal = np.sqrt(2 / math.pi * variance) * (1 + 1 / (15 * variance))
-    return np.asarray(np.minimum(2 * n_rows * p, normal))
+    return np.asarray(np.minimum(2 * n_rows * np.minimum(p, 1 - p), normal))
 
 
 def merge_slabs(counts: NDArray[np.int64], j: int, half_count: int) -> NDArray[np.int64]:
