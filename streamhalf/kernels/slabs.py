@@ -82,9 +82,11 @@ def number_slabs(
 
     0 is everything below -half_count·width, 2 half_count + 1 everything from half_count·width on.
     """
-    scaled = np.floor(margin / margin.dtype.type(width))
-    clipped = np.clip(scaled, -half_count - 1, half_count)
-    result: NDArray[np.int32] = clipped.astype(np.int32) + np.int32(half_count + 1)
+    scaled = margin / margin.dtype.type(width)
+    np.floor(scaled, out=scaled)
+    np.clip(scaled, -half_count - 1, half_count, out=scaled)
+    result: NDArray[np.int32] = scaled.astype(np.int32)
+    result += np.int32(half_count + 1)
     return result
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +17,7 @@ from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.candidate_slabs import CandidateSlabs
 from streamhalf.reductions.localized import Localized
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.sampled import Sampled, map_drawn
 
 _DENSE = 0.25
 """From this share of the rows on, margins of all at once cost less than one after the other."""
@@ -40,37 +42,69 @@ class Thinned(Bundle):
         return f"thinned-{'+'.join(member.name for member in self.members)}"
 
     def map(self, block: Block) -> tuple[Any, ...]:
-        """Draw once, then reduce each member's rows, taken from the next larger sample."""
+        """Draw once, then reduce the rows of each sample, taken from the next larger one."""
+        tops = zip(self.members, self.tops, strict=True)
+        leaves = [leaf for member, top in tops for leaf in _leaves(member, top)]
+        reached = max(top for _, top in leaves)
+        dense = {i: leaf for i, leaf in enumerate(leaves) if _is_dense(*leaf, reached)}
         uniforms = uniforms_at(self.seed, self.stream, block.rows)
-        found: dict[int, Any] = {}
-        for top in sorted(set(self.tops), reverse=True):
-            keep = uniforms < top
-            block, uniforms = block.select(keep), uniforms[keep]
-            places = [i for i, one in enumerate(self.tops) if one == top]
-            members = tuple(self.members[i] for i in places)
-            reduce = _map_all if top >= _DENSE else _map_each
-            found |= zip(places, reduce(members, block, uniforms / top), strict=True)
-        return tuple(found[i] for i in range(len(self.members)))
+        chosen = np.flatnonzero(uniforms < reached)
+        along = _coordinates([one for one, _ in dense.values()], block, chosen)
+        block, uniforms = block.take(chosen), uniforms[chosen]
+        found = {i: _map_dense(*leaf, block, uniforms, along) for i, leaf in dense.items()}
+        del along  # as large as the block
+        others = (i for i in range(len(leaves)) if i not in dense)
+        for i in sorted(others, key=lambda i: -leaves[i][1]):
+            one, top = leaves[i]
+            if top < reached:
+                chosen = np.flatnonzero(uniforms < top)
+                block, uniforms, reached = block.take(chosen), uniforms[chosen], top
+            found[i] = map_drawn(one, block, uniforms / top)
+        partials = (found[i] for i in range(len(leaves)))
+        return tuple(_gather(member, partials) for member in self.members)
 
 
-def _map_all(
-    members: tuple[Reduction[Any, Any], ...], block: Block, uniforms: NDArray[np.float64]
-) -> tuple[Any, ...]:
-    """The members' partials; coordinates along all planes that they ask for are taken at once."""
-    planes = {id(plane): plane for member in members for plane in _planes(member)}
-    if not planes:
-        return _map_each(members, block, uniforms)
-    normals = np.array([plane.normal for plane in planes.values()])
-    along = dict(zip(planes, grid_margins(block.X, normals, block.rows), strict=True))
+def _leaves(
+    reduction: Reduction[Any, Any], top: float
+) -> Iterator[tuple[Reduction[Any, Any], float]]:
+    """The statistics in a member, each with a top of its own: a sample of a sample is one."""
+    match reduction:
+        case Bundle():
+            for member in reduction.members:
+                yield from _leaves(member, top)
+        case Sampled(low=0.0):
+            yield from _leaves(reduction.inner, top * reduction.high)
+        case _:
+            yield reduction, top
 
-    def reduce(member: Reduction[Any, Any]) -> Any:
-        if isinstance(member, Localized):
-            return member.accept(block, uniforms, along[id(member.frame.plane)])
-        if isinstance(member, CandidateSlabs):
-            return member.count(block, np.stack([along[id(one)] for one in member.candidates]))
-        return map_drawn(member, block, uniforms)
 
-    return tuple(reduce(member) for member in members)
+def _gather(reduction: Reduction[Any, Any], partials: Iterator[Any]) -> Any:
+    """The member's partial, of those of its leaves."""
+    match reduction:
+        case Bundle():
+            return tuple(_gather(member, partials) for member in reduction.members)
+        case Sampled(low=0.0):
+            return _gather(reduction.inner, partials)
+    return next(partials)
+
+
+def _is_dense(reduction: Reduction[Any, Any], top: float, highest: float) -> bool:
+    """Whether a reduction takes its coordinates from those of the largest sample."""
+    if isinstance(reduction, CandidateSlabs):
+        return top == highest >= _DENSE
+    return isinstance(reduction, Localized) and top >= _DENSE
+
+
+def _coordinates(
+    reductions: list[Reduction[Any, Any]], block: Block, chosen: NDArray[np.int64]
+) -> dict[int, NDArray[np.floating[Any]]]:
+    """Coordinates of the chosen rows along every normal, by its identity, all at once."""
+    planes = itertools.chain.from_iterable(map(_planes, reductions))
+    normals = {id(plane.normal): plane.normal for plane in planes}
+    if not normals:
+        return {}
+    along = grid_margins(block.X, np.array([*normals.values()]), block.rows, chosen)
+    return dict(zip(normals, along, strict=True))
 
 
 def _planes(reduction: Reduction[Any, Any]) -> tuple[Plane, ...]:
@@ -80,22 +114,15 @@ def _planes(reduction: Reduction[Any, Any]) -> tuple[Plane, ...]:
     return reduction.candidates if isinstance(reduction, CandidateSlabs) else ()
 
 
-def _map_each(
-    members: tuple[Reduction[Any, Any], ...], block: Block, uniforms: NDArray[np.float64]
-) -> tuple[Any, ...]:
-    return tuple(map_drawn(member, block, uniforms) for member in members)
-
-
-def map_drawn(reduction: Reduction[Any, Any], block: Block, uniforms: NDArray[np.float64]) -> Any:
-    """The partial of rows that have been drawn a uniform number each, which is still unused."""
-    match reduction:
-        case Bundle():
-            return tuple(map_drawn(member, block, uniforms) for member in reduction.members)
-        case Sampled():
-            low, high = reduction.low, reduction.high
-            keep = (uniforms >= low) & (uniforms < high)
-            left = (uniforms[keep] - low) / (high - low)
-            return map_drawn(reduction.inner, block.select(keep), left)
-        case Localized():
-            return reduction.accept(block, uniforms)
-    return reduction.map(block)
+def _map_dense(
+    reduction: Reduction[Any, Any],
+    top: float,
+    block: Block,
+    uniforms: NDArray[np.float64],
+    along: dict[int, NDArray[np.floating[Any]]],
+) -> Any:
+    coordinates = [along[id(plane.normal)] for plane in _planes(reduction)]
+    if isinstance(reduction, CandidateSlabs):
+        return reduction.count(block, coordinates)
+    assert isinstance(reduction, Localized)
+    return reduction.accept(block, uniforms, *coordinates, top=top)
