@@ -175,7 +175,8 @@ def sum_slab_products(
     step = sub_batch_rows(n_products, sums.itemsize)
     for start in range(0, n_rows, step):
         piece = X[start : start + step]
-        products = (piece[:, i] * piece[:, j]).astype(np.float64, copy=False)
+        # row by row in memory, or every sum would copy them
+        products = (piece[:, i] * piece[:, j]).astype(np.float64, order="C")
         ones, columns = np.ones(len(piece)), np.arange(len(piece) + 1)
         for slab, total in zip(slabs, sums, strict=True):
             here = (ones, slab[start : start + step], columns)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,15 +45,12 @@ class Thinned(Bundle):
         """Draw once, then reduce the rows of each sample, taken from the next larger one."""
         tops = zip(self.members, self.tops, strict=True)
         leaves = [leaf for member, top in tops for leaf in _leaves(member, top)]
-        reached = max(top for _, top in leaves)
-        dense = {i: leaf for i, leaf in enumerate(leaves) if _is_dense(*leaf, reached)}
+        highest = max(top for _, top in leaves)
+        dense = {i: leaf for i, leaf in enumerate(leaves) if _is_dense(*leaf, highest)}
         uniforms = uniforms_at(self.seed, self.stream, block.rows)
-        chosen = np.flatnonzero(uniforms < reached)
-        along = _coordinates([one for one, _ in dense.values()], block, chosen)
-        block, uniforms = block.take(chosen), uniforms[chosen]
-        found = {i: _map_dense(*leaf, block, uniforms, along) for i, leaf in dense.items()}
-        del along  # as large as the block
-        others = (i for i in range(len(leaves)) if i not in dense)
+        found = _map_dense(dense, block, uniforms, highest) if dense else {}
+        others = (i for i in range(len(leaves)) if i not in found)
+        reached = math.inf
         for i in sorted(others, key=lambda i: -leaves[i][1]):
             one, top = leaves[i]
             if top < reached:
@@ -89,22 +86,36 @@ def _gather(reduction: Reduction[Any, Any], partials: Iterator[Any]) -> Any:
 
 
 def _is_dense(reduction: Reduction[Any, Any], top: float, highest: float) -> bool:
-    """Whether a reduction takes its coordinates from those of the largest sample."""
+    """Whether a reduction asks for coordinates of so many rows that they are all taken at once."""
     if isinstance(reduction, CandidateSlabs):
         return top == highest >= _DENSE
     return isinstance(reduction, Localized) and top >= _DENSE
 
 
-def _coordinates(
-    reductions: list[Reduction[Any, Any]], block: Block, chosen: NDArray[np.int64]
-) -> dict[int, NDArray[np.floating[Any]]]:
-    """Coordinates of the chosen rows along every normal, by its identity, all at once."""
-    planes = itertools.chain.from_iterable(map(_planes, reductions))
-    normals = {id(plane.normal): plane.normal for plane in planes}
-    if not normals:
-        return {}
+def _map_dense(
+    leaves: Mapping[int, tuple[Reduction[Any, Any], float]],
+    block: Block,
+    uniforms: NDArray[np.float64],
+    highest: float,
+) -> dict[int, Any]:
+    """The partials of reductions that share coordinates along all of their normals.
+
+    Coordinates are all that most rows are asked for, so features are taken where rows are kept.
+    """
+    planes = {i: _planes(one) for i, (one, _) in leaves.items()}
+    normals = {id(plane.normal): plane.normal for some in planes.values() for plane in some}
+    chosen = np.flatnonzero(uniforms < highest)
     along = grid_margins(block.X, np.array([*normals.values()]), block.rows, chosen)
-    return dict(zip(normals, along, strict=True))
+    places = dict(zip(normals, along, strict=True))
+    drawn = uniforms[chosen]
+    found: dict[int, Any] = {}
+    for i, (one, top) in leaves.items():
+        coordinates = [places[id(plane.normal)] for plane in planes[i]]
+        if isinstance(one, CandidateSlabs):
+            found[i] = one.count(block.y[chosen], block.rows[chosen], coordinates)
+        elif isinstance(one, Localized):
+            found[i] = one.accept(block, drawn, *coordinates, top=top, chosen=chosen)
+    return found
 
 
 def _planes(reduction: Reduction[Any, Any]) -> tuple[Plane, ...]:
@@ -112,17 +123,3 @@ def _planes(reduction: Reduction[Any, Any]) -> tuple[Plane, ...]:
     if isinstance(reduction, Localized):
         return (reduction.frame.plane,)
     return reduction.candidates if isinstance(reduction, CandidateSlabs) else ()
-
-
-def _map_dense(
-    reduction: Reduction[Any, Any],
-    top: float,
-    block: Block,
-    uniforms: NDArray[np.float64],
-    along: dict[int, NDArray[np.floating[Any]]],
-) -> Any:
-    coordinates = [along[id(plane.normal)] for plane in _planes(reduction)]
-    if isinstance(reduction, CandidateSlabs):
-        return reduction.count(block, coordinates)
-    assert isinstance(reduction, Localized)
-    return reduction.accept(block, uniforms, *coordinates, top=top)
