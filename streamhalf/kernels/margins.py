@@ -57,16 +57,18 @@ def grid_margins(
     for (begin, end), (first, last) in zip(*windows, strict=True):
         if first == last:
             continue
-        window, places = X[begin:end], rows[begin:end] % GRID_ROWS
-        if len(window) < GRID_ROWS:
-            # to take from them is faster than to put them into place
-            order[places] = np.arange(end - begin)
-            window = np.take(window, order, axis=0, out=padded, mode="clip")
-        np.matmul(window, vectors, out=product)
-        if chosen is not None:
-            places = places[chosen[first:last] - begin]
-        if len(places) < GRID_ROWS:
-            result[:, first:last] = np.take(product, places, axis=0).T
+        window = X[begin:end]
+        taken = slice(None) if chosen is None else chosen[first:last] - begin
+        if len(window) == GRID_ROWS:
+            np.matmul(window, vectors, out=product)
         else:
+            places = rows[begin:end] % GRID_ROWS
+            # to take rows for places is faster than to put them there
+            order[places] = np.arange(end - begin)
+            np.matmul(np.take(window, order, axis=0, out=padded, mode="clip"), vectors, out=product)
+            taken = places[taken]
+        if isinstance(taken, slice):
             result[:, first:last] = product.T
+        else:
+            result[:, first:last] = np.take(product, taken, axis=0).T
     return result

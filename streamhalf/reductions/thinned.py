@@ -46,9 +46,12 @@ class Thinned(Bundle):
         tops = zip(self.members, self.tops, strict=True)
         leaves = [leaf for member, top in tops for leaf in _leaves(member, top)]
         highest = max(top for _, top in leaves)
-        dense = {i: leaf for i, leaf in enumerate(leaves) if _is_dense(*leaf, highest)}
+        samples = [_dense_sample(*leaf, highest) for leaf in leaves]
         uniforms = uniforms_at(self.seed, self.stream, block.rows)
-        found = _map_dense(dense, block, uniforms, highest) if dense else {}
+        found: dict[int, Any] = {}
+        for below in {sample for sample in samples if sample is not None}:
+            dense = {i: leaves[i] for i, sample in enumerate(samples) if sample == below}
+            found |= _map_dense(dense, block, uniforms, below)
         others = (i for i in range(len(leaves)) if i not in found)
         reached = math.inf
         for i in sorted(others, key=lambda i: -leaves[i][1]):
@@ -85,18 +88,18 @@ def _gather(reduction: Reduction[Any, Any], partials: Iterator[Any]) -> Any:
     return next(partials)
 
 
-def _is_dense(reduction: Reduction[Any, Any], top: float, highest: float) -> bool:
-    """Whether a reduction asks for coordinates of so many rows that they are all taken at once."""
+def _dense_sample(reduction: Reduction[Any, Any], top: float, highest: float) -> float | None:
+    """The top of the sample whose coordinates a reduction shares; None if it takes its own."""
     if isinstance(reduction, CandidateSlabs):
-        return top == highest >= _DENSE
-    return isinstance(reduction, Localized) and top >= _DENSE
+        return top
+    return highest if isinstance(reduction, Localized) and top >= _DENSE else None
 
 
 def _map_dense(
     leaves: Mapping[int, tuple[Reduction[Any, Any], float]],
     block: Block,
     uniforms: NDArray[np.float64],
-    highest: float,
+    below: float,
 ) -> dict[int, Any]:
     """The partials of reductions that share coordinates along all of their normals.
 
@@ -104,7 +107,7 @@ def _map_dense(
     """
     planes = {i: _planes(one) for i, (one, _) in leaves.items()}
     normals = {id(plane.normal): plane.normal for some in planes.values() for plane in some}
-    chosen = np.flatnonzero(uniforms < highest)
+    chosen = np.flatnonzero(uniforms < below)
     along = grid_margins(block.X, np.array([*normals.values()]), block.rows, chosen)
     places = dict(zip(normals, along, strict=True))
     drawn = uniforms[chosen]
