@@ -34,7 +34,7 @@ _LEARNING_ROWS, _ROWS_PER_FEATURE = 1_000, 200
 """An update accepts 1,000 rows and 200 for each feature: a Chow direction within about 0.09 in the
 frame, a quarter of the step that halves the scale."""
 
-_MORE_WINDOWS = 1.2
+_MORE_WINDOWS = 1.0
 """An update that takes windows has so many times the rows that learning needs, if there are any."""
 
 _LARGEST_FIRST_SHARE, _FIRST_ROWS = 64, 1 << 18
