@@ -145,11 +145,6 @@ def held_out_error(
     return records.replace(error, through=class_of(config, row_map), tau=tau, by_label=by_label)
 
 
-def class_of(config: RunConfig, row_map: RowMap) -> Through:
-    """The class of halfspaces that a run learns among."""
-    return Through.ANY if config.through == Through.ANY else row_map.record.through
-
-
 def _label_notices(error: ErrorRecord | None) -> Iterator[Notice]:
     """That one label is rare, or that guessing it never does as well."""
     if error is None or error.by_label is None:

@@ -5,21 +5,25 @@ Its rows are drawn one by one from the whole data set, and no step of the path h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamhalf import records
 from streamhalf.algorithms.localization_state import LocalizationState, Step
 from streamhalf.algorithms.path_tests import StepTest, as_refinement
+from streamhalf.algorithms.pool import Member
 from streamhalf.algorithms.sketches import with_sketch
 from streamhalf.algorithms.wedge_bound import WedgeBound, join_outcomes
 from streamhalf.config import RunConfig
+from streamhalf.data.positions import Identity, RowMap
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.streams import Stream
 from streamhalf.planning.deal import Share
 from streamhalf.planning.plan import Testers
 from streamhalf.planning.run_plan import RunPlan, partial_limit
 from streamhalf.records import Stage
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.plane_errors import PlaneErrors
 from streamhalf.reductions.thinned import Thinned
 from streamhalf.testers import Context, Panel
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
@@ -36,6 +40,8 @@ class FinalPass:
     plan: RunPlan
     config: RunConfig
     testers: Testers
+    row_map: RowMap = field(default_factory=Identity)
+    members: tuple[Member, ...] = ()
 
     def step(self, state: LocalizationState, share: Share) -> Step:
         """The next batch of candidates and steps, measured on the rows that are held out."""
@@ -49,19 +55,34 @@ class FinalPass:
             Stream.SHARES,
         )
 
+        counts = self._errors(state, share) if state.errors is None else None
+
         def conclude(result: tuple[Any, ...]) -> LocalizationState:
+            errors = state.errors
+            if counts is not None:
+                result, errors = result
             count = len(about_candidates)
             batches = state.batches
             if count:
                 batches = (*batches, wedge.conclude(result[:count]))
             found = zip(tests, result[count:], strict=True)
             steps = (*state.steps, *(test.conclude(one) for test, one in found))
-            moved = replace(state, n_batches=state.n_batches + 1, batches=batches, steps=steps)
+            moved = replace(
+                state, n_batches=state.n_batches + 1, batches=batches, steps=steps, errors=errors
+            )
             return _finish(moved, share) if _is_complete(moved) else moved
 
         whole = len(tests) > state.n_updates and len(context.candidates) == len(state.candidates)
         name = "final" if whole else f"final-{state.n_batches + 1}"
-        return Step(name, needs, share, conclude)
+        return Step(name, needs, share, conclude, beside=counts)
+
+    def _errors(self, state: LocalizationState, share: Share) -> Reduction[Any, Any]:
+        """The errors of all candidates and members, on stored rows."""
+        pulled = (self.row_map.pull_back(candidate.plane) for candidate in state.candidates)
+        planes = (*pulled, *(member.plane for member in self.members))
+        top = share.high * self.plan.counted_rows / self.plan.final_rows
+        counted = replace(share, high=top)
+        return counted.restrict(PlaneErrors(planes, self.plan.n_rows))
 
     def _batch(
         self, state: LocalizationState, share: Share
@@ -72,7 +93,8 @@ class FinalPass:
         first = sum(len(batch.errors) for batch in state.batches)
         context = self.plan.context(Stage.FINAL, self.config, self.plan.final_rows)
         # no promise is finer than half of the last scale
-        eps = max(context.eps, min(frame.delta for frame in state.frames) / 2)
+        finest = min((frame.delta for frame in state.frames), default=0.0)
+        eps = max(context.eps, finest / 2)
         threshold = max((abs(plane.threshold) for plane in planes), default=0.0)
         context = replace(
             context, candidates=planes[first:], first=first, eps=eps, threshold=threshold
@@ -127,9 +149,10 @@ def _is_complete(state: LocalizationState) -> bool:
 
 def _finish(state: LocalizationState, share: Share) -> LocalizationState:
     """The state after the last batch: what the final pass says is said."""
-    outcome = join_outcomes(state.batches)
+    outcome = join_outcomes(state.batches) if state.batches else None
     about_candidates = (
-        records.replace(one, pass_name="final", stage=Stage.FINAL) for one in outcome.judgements
+        records.replace(one, pass_name="final", stage=Stage.FINAL)
+        for one in (outcome.judgements if outcome else ())
     )
     return replace(
         state,

@@ -8,7 +8,7 @@ from streamhalf.data.positions import Identity, Isotropic, Radial, RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import PositionError
-from streamhalf.records import Halfspace, Notice, Position, PositionRecord, RadiiDrawn
+from streamhalf.records import Halfspace, Notice, Position, PositionRecord, RadiiDrawn, Through
 from streamhalf.reductions.covariance import Covariance
 
 
@@ -49,3 +49,9 @@ def position_for(run: Run, source: Source, config: RunConfig, halfspace: Halfspa
 def position_notices(position: PositionRecord) -> tuple[Notice, ...]:
     """What a position leaves untested."""
     return (RadiiDrawn(position.at_centre),) if position.kind == Position.RADIAL else ()
+
+
+def class_of(config: RunConfig, row_map: RowMap) -> Through:
+    """The class of halfspaces that the path of a run learns among."""
+    free = config.through == Through.ANY and not isinstance(row_map, Radial)
+    return Through.ANY if free else row_map.record.through
