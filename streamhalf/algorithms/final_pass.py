@@ -12,16 +12,18 @@ from streamhalf import records
 from streamhalf.algorithms.localization_state import LocalizationState, Step
 from streamhalf.algorithms.path_tests import StepTest, as_refinement
 from streamhalf.algorithms.pool import Member
+from streamhalf.algorithms.position import class_of
 from streamhalf.algorithms.sketches import with_sketch
 from streamhalf.algorithms.wedge_bound import WedgeBound, join_outcomes
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import Identity, RowMap
 from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.planning.deal import Share
 from streamhalf.planning.plan import Testers
 from streamhalf.planning.run_plan import RunPlan, partial_limit
-from streamhalf.records import Stage
+from streamhalf.records import Stage, Through
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.plane_errors import PlaneErrors
 from streamhalf.reductions.thinned import Thinned
@@ -55,6 +57,7 @@ class FinalPass:
             Stream.SHARES,
         )
 
+        state = state if state.planes else replace(state, planes=self._planes(state))
         counts = self._errors(state, share) if state.errors is None else None
 
         def conclude(result: tuple[Any, ...]) -> LocalizationState:
@@ -70,19 +73,25 @@ class FinalPass:
             moved = replace(
                 state, n_batches=state.n_batches + 1, batches=batches, steps=steps, errors=errors
             )
-            return _finish(moved, share) if _is_complete(moved) else moved
+            return _finish(moved, self._counted(share)) if _is_complete(moved) else moved
 
         whole = len(tests) > state.n_updates and len(context.candidates) == len(state.candidates)
         name = "final" if whole else f"final-{state.n_batches + 1}"
         return Step(name, needs, share, conclude, beside=counts)
 
-    def _errors(self, state: LocalizationState, share: Share) -> Reduction[Any, Any]:
-        """The errors of all candidates and members, on stored rows."""
+    def _planes(self, state: LocalizationState) -> tuple[Plane, ...]:
+        """All candidates, then all members, among stored rows."""
         pulled = (self.row_map.pull_back(candidate.plane) for candidate in state.candidates)
-        planes = (*pulled, *(member.plane for member in self.members))
-        top = share.high * self.plan.counted_rows / self.plan.final_rows
-        counted = replace(share, high=top)
-        return counted.restrict(PlaneErrors(planes, self.plan.n_rows))
+        return (*pulled, *(member.plane for member in self.members))
+
+    def _errors(self, state: LocalizationState, share: Share) -> Reduction[Any, Any]:
+        """What all planes get wrong, on stored rows."""
+        counted = self._counted(share)
+        return counted.restrict(PlaneErrors(state.planes, self.plan.n_rows))
+
+    def _counted(self, share: Share) -> Share:
+        """The rows that errors are counted on."""
+        return replace(share, high=share.high * self.plan.counted_rows / self.plan.final_rows)
 
     def _batch(
         self, state: LocalizationState, share: Share
@@ -97,7 +106,12 @@ class FinalPass:
         eps = max(context.eps, finest / 2)
         threshold = max((abs(plane.threshold) for plane in planes), default=0.0)
         context = replace(
-            context, candidates=planes[first:], first=first, eps=eps, threshold=threshold
+            context,
+            candidates=planes[first:],
+            first=first,
+            eps=eps,
+            threshold=threshold,
+            any_threshold=class_of(self.config, self.row_map) is Through.ANY,
         )
         if context.candidates:
             panel = Panel.of(self.testers, context)

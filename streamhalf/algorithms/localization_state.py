@@ -54,8 +54,8 @@ class LocalizationState:
     `stage` is what to do next; what the testers said is `outcome`. `plan` is the row budget, which
     follows the threshold of the first candidate. `frames` are those of the
     updates that were made, `steps` what the final pass said about them. `turned` is a candidate
-    that no update starts from; `errors` are those of all candidates, and of the pool's members
-    after them.
+    that no update starts from; `planes` are all candidates, and after them the pool's members,
+    among stored rows, and `errors` what they got wrong.
     """
 
     stage: Stage
@@ -73,6 +73,7 @@ class LocalizationState:
     batches: tuple[WedgeOutcome, ...] = ()
     steps: tuple[StepOutcome, ...] = ()
     final: WedgeOutcome | None = None
+    planes: tuple[Plane, ...] = ()
     errors: PlaneErrorsResult | None = None
     held_out: Share | None = None
     moments: MomentsResult | None = None
@@ -99,7 +100,7 @@ class LocalizationState:
             return None
         path = range(len(self.candidates))
         trusted = path and self.outcome is not Outcome.REJECTED
-        others = range(len(path), len(self.errors.errors))
+        others = range(len(path), len(self.planes))
         return choose(self.errors, path if trusted or not others else others[:1])
 
 

@@ -75,8 +75,8 @@ def estimate_radial(
         return run.reduce(name, source, fresh if held_out > 0 else reduction, blocks=blocks)
 
     sample = reduce("radial", RowSample(size, config.seed), some)
-    tyler, sums = settle(sample.X, centre=config.centre)
-    for number in range(_MOST_PASSES if sample.n_rows > len(sample.X) else 0):
+    tyler, sums = settle(sample.block.X, centre=config.centre)
+    for number in range(_MOST_PASSES if sample.n_rows > sample.block.n_rows else 0):
         sums = reduce(f"radial-{number + 2}", tyler, more)
         _require_spread(sums.spread, tyler)
         tyler = tyler.step(sums, centre=config.centre)

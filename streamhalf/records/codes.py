@@ -24,6 +24,7 @@ class Verdict(enum.StrEnum):
     """What a run says in the end."""
 
     ACCEPTED = "accepted"
+    CERTIFIED = "certified"
     PASSED = "passed"
     REJECTED = "rejected"
     INCONCLUSIVE = "inconclusive"

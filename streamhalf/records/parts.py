@@ -11,7 +11,15 @@ import numpy as np
 from streamhalf.kernels.plane import Plane
 from streamhalf.names import plural
 from streamhalf.records.base import Record
-from streamhalf.records.codes import Outcome, Position, Role, Stage, Subject, Through
+from streamhalf.records.codes import (
+    Outcome,
+    Position,
+    Recipe,
+    Role,
+    Stage,
+    Subject,
+    Through,
+)
 
 
 class Evidence(Record, frozen=True):
@@ -238,6 +246,19 @@ class PositionRecord(Record, frozen=True):
         return Through.ANY if halfspace.offset else Through.ORIGIN
 
 
+class PositionTrial(Record, frozen=True):
+    """What was said of a position: by a sample, and then by the tests of a run in it.
+
+    `problem` is why there is no such position; `evidence` what speaks most against it.
+    """
+
+    kind: Position
+    outcome: Outcome
+    evidence: Judgement | None = None
+    problem: str = ""
+    tried: bool = False
+
+
 class HeldOutRecord(Record, frozen=True):
     """The rows that measured the error: those in the ranges whose uniform lies in [low, high)."""
 
@@ -268,6 +289,7 @@ class CandidateRecord(Record, frozen=True):
 
     `angle` is its angle to the returned halfspace in radians; `error` and `beta`, which bounds its
     disagreement with any halfspace within eps of it, are None where no final pass measured them.
+    What `recipe` names was learnt in memory, from a sample, and has no scale.
     """
 
     delta: float
@@ -278,6 +300,7 @@ class CandidateRecord(Record, frozen=True):
     angle: float
     error: float | None
     beta: float | None
+    recipe: Recipe = Recipe.PATH
 
 
 class PromiseRecord(Record, frozen=True):

@@ -90,8 +90,9 @@ class RowSample:
         """The places that are taken."""
         taken = partial.uniforms < _NO_ROW
         order = np.argsort(partial.rows[taken])
-        X, y, rows = (part[taken][order] for part in (partial.X, partial.y, partial.rows))
-        return RowSampleResult(partial.n_rows, Block(X, y, rows))
+        kept = np.flatnonzero(taken)[order]
+        block = Block(partial.X[kept], partial.y[kept], partial.rows[kept])
+        return RowSampleResult(partial.n_rows, block)
 
     def rows_used(self, partial: Any) -> int:
         """Rows that were drawn from."""
