@@ -45,6 +45,8 @@ class Source:
         Digest of shape, dtype and the values of sampled rows; the same whatever the chunking.
     notices
         What the user should know about the data.
+    features
+        Names of the features; empty where they have none.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Source:
     row_nbytes: int
     fingerprint: str
     notices: tuple[Notice, ...] = ()
+    features: tuple[str, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -64,6 +67,11 @@ class Source:
     def dim(self) -> int:
         """How many features a row has."""
         return self.schema.dim
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """A name for every feature: its own, or x1, x2, ..."""
+        return self.record.feature_names
 
     @property
     def unit_rows(self) -> int | None:
@@ -131,7 +139,7 @@ class Source:
     @property
     def record(self) -> DataRecord:
         """Which data this is, for results."""
-        return DataRecord(self.n_rows, self.dim, self.fingerprint, self.name)
+        return DataRecord(self.n_rows, self.dim, self.fingerprint, self.name, self.features)
 
 
 def check_arrays(features: str, X: Any, labels: str, y: Any) -> None:

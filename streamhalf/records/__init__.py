@@ -1,5 +1,6 @@
 """What a run leaves behind: frozen values that go to JSON and come back as data only."""
 
+from streamhalf.records.audit import AuditResult, FeatureShift, Stretch, Suspect
 from streamhalf.records.base import Record, finite, from_json, replace, to_json
 from streamhalf.records.certificate import (
     Advice,
@@ -81,6 +82,7 @@ __all__ = [
     "Advice",
     "AdviceCode",
     "AngleRecord",
+    "AuditResult",
     "CandidateRecord",
     "CertificateRecord",
     "CertifyResult",
@@ -92,6 +94,7 @@ __all__ = [
     "ErrorsCluster",
     "ErrorsDisagree",
     "Evidence",
+    "FeatureShift",
     "FitResult",
     "Halfspace",
     "HeldOutRecord",
@@ -128,7 +131,9 @@ __all__ = [
     "Stage",
     "Stop",
     "StopReason",
+    "Stretch",
     "Subject",
+    "Suspect",
     "Through",
     "Unverified",
     "Verdict",
