@@ -44,7 +44,7 @@ MOST_RECORDED = 100
 """Suspects in the record; the others are in the table."""
 
 _PILOT_ROWS = 65_536
-_MOMENT_ROWS = 1 << 20
+_MOMENT_ROWS = 1 << 18
 _MOST_AT_ONCE = 1 << 20
 """Suspects that are on their way to a file."""
 
@@ -72,7 +72,7 @@ class Audit:
         """The `top` suspects, most suspicious first, from one pass."""
         turns, limit = self._turns(), min(top, self.source.n_rows)
         suspects, moments = self._pass(turns, limit, RowRanges.of(self.source.blocks))
-        table = self._table(suspects.listed)
+        table = self._table(suspects.listed).ranked()
         return self._result(turns, suspects, moments, n_listed=len(table), ranked=True), table
 
     def streamed(self, take: Callable[[SuspectTable], None]) -> AuditResult:
@@ -90,8 +90,7 @@ class Audit:
             if suspects.n_wrong > room:
                 step = rows.n_rows // 2
                 continue
-            table = self._table(suspects.listed)
-            take(table.take(np.argsort(table.row)))
+            take(self._table(suspects.listed))
             counted, start = total.combine(counted, suspects), rows.stop
             seen = FeatureMoments().combine(seen, moments)
             # twice as much room as is wanted
@@ -158,7 +157,7 @@ class Audit:
         n_listed: int,
         ranked: bool,
     ) -> AuditResult:
-        first = self._table(suspects.listed).take(slice(MOST_RECORDED))
+        first = self._table(suspects.listed).ranked().take(slice(MOST_RECORDED))
         negative, positive = suspects.wrong_by_label.tolist()
         return AuditResult(
             halfspace=self.halfspace,

@@ -97,6 +97,10 @@ class SuspectTable:
 
         return pd.DataFrame(self.columns())
 
+    def ranked(self) -> SuspectTable:
+        """Largest margin first; of equal ones, the first row."""
+        return self.take(np.argsort(-self.margin, kind="stable"))
+
     def take(self, order: NDArray[np.intp] | slice) -> SuspectTable:
         """Some of the rows, in this order."""
         columns = (self.row[order], self.labels[order], self.margin[order], self.proved[order])

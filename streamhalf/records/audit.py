@@ -36,7 +36,7 @@ class Stretch(Record, frozen=True):
 
 
 class FeatureShift(Record, frozen=True):
-    """A feature over all rows (or about a million of them) and over the wrong ones.
+    """A feature over all rows (or a quarter of a million of them) and over the wrong ones.
 
     `shift` is the difference of the means in standard deviations of all rows.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +42,7 @@ class FeatureMoments(Summed):
 
     def map(self, block: Block) -> FeatureMomentsPartial:
         """Centre each sub-batch on its own mean before squaring."""
-        X = block.X if self.every == 1 else block.X[block.rows % self.every == 0]
-        partial = self.empty(block.dim)
+        X, partial = self._chosen(block), self.empty(block.dim)
         step = max(256, _SUB_BATCH_NBYTES // (8 * block.dim))
         for start in range(0, len(X), step):
             piece = X[start : start + step].astype(np.float64)
@@ -54,6 +54,14 @@ class FeatureMoments(Summed):
                 partial, FeatureMomentsPartial(len(piece), mean, np.asarray(ones @ piece))
             )
         return partial
+
+    def _chosen(self, block: Block) -> NDArray[np.floating[Any]]:
+        if block.n_rows == 0 or self.every == 1:
+            return block.X
+        if block.rows[-1] - block.rows[0] + 1 == block.n_rows:  # neighbours, all of them
+            first = -int(block.rows[0]) % self.every
+            return block.cut(slice(first, None, self.every)).X
+        return block.select(block.rows % self.every == 0).X
 
     def combine(
         self, left: FeatureMomentsPartial, right: FeatureMomentsPartial

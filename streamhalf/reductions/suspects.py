@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.plane import are_wrong
 from streamhalf.kernels.segments import MOST_SEGMENTS, Segments
 from streamhalf.kernels.turns import Turns
 from streamhalf.reductions.base import Summed
@@ -19,9 +18,9 @@ ROW_NBYTES = 18
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SuspectList:
-    """Places for rows (int64), margins (float64), labels (int8) and proofs (bool).
+    """Places for rows (int64), normalised margins (float64), labels (int8) and proofs (bool).
 
-    The first `count` are taken: largest normalised margin first, and of equal ones the first row.
+    The first `count` are taken, in the order of the rows: to sort them by margin is for the end.
     """
 
     count: int
@@ -40,30 +39,47 @@ class SuspectList:
         *,
         limit: int,
     ) -> SuspectList:
-        """The `limit` of these with the largest margins; earlier ones first where they tie."""
-        order = np.argsort(-margins, kind="stable")[:limit]
-        free = (0, limit - len(order))
-        return cls(
-            len(order),
-            np.pad(rows[order], free),
-            np.pad(margins[order], free),
-            np.pad(labels[order], free),
-            np.pad(proved[order], free),
+        """The `limit` of these rising rows with the largest margins; the first where they tie."""
+        kept = _largest(margins, limit)
+        columns = (rows[kept], margins[kept], labels[kept], proved[kept])
+        found = cls(
+            len(columns[0]),
+            np.zeros(limit, dtype=np.int64),
+            np.zeros(limit),
+            np.zeros(limit, dtype=np.int8),
+            np.zeros(limit, dtype=np.bool_),
         )
+        places = (found.rows, found.margins, found.labels, found.proved)
+        for place, column in zip(places, columns, strict=True):
+            place[: found.count] = column
+        return found
 
     def __add__(self, other: SuspectList) -> SuspectList:
         """The furthest of both lists; rows of this one come before those of the other."""
-        limit, count = len(self.rows), other.count
-        if self.count == limit > 0:  # what is not beyond the last one here has no place
-            count = int(np.searchsorted(-other.margins[:count], -self.margins[-1]))
-        mine, theirs = slice(self.count), slice(count)
+        mine: slice | NDArray[np.intp] = slice(self.count)
+        theirs: slice | NDArray[np.intp] = slice(other.count)
+        if self.count == len(self.rows) and other.count:  # the room here is full
+            theirs = np.flatnonzero(other.margins[theirs] > self.margins.min())
+            if not len(theirs):
+                return self
         return SuspectList.furthest(
             np.concatenate([self.rows[mine], other.rows[theirs]]),
             np.concatenate([self.margins[mine], other.margins[theirs]]),
             np.concatenate([self.labels[mine], other.labels[theirs]]),
             np.concatenate([self.proved[mine], other.proved[theirs]]),
-            limit=limit,
+            limit=len(self.rows),
         )
+
+
+def _largest(margins: NDArray[np.float64], limit: int) -> slice | NDArray[np.intp]:
+    """Where the `limit` largest margins are, in their order; of equal ones the first."""
+    beyond = len(margins) - limit
+    if beyond <= 0:
+        return slice(None)
+    least = np.partition(margins, beyond)[beyond]
+    kept = margins > least
+    kept[np.flatnonzero(margins == least)[: limit - np.count_nonzero(kept)]] = True
+    return np.flatnonzero(kept)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,10 +137,9 @@ class Suspects(Summed):
 
     def map(self, block: Block) -> SuspectsPartial:
         """Find and rank the wrong rows of one block."""
-        margins = self.turns.plane.margins(block.X)
-        found = np.flatnonzero(are_wrong(margins, block.y))
+        found, margins = self.turns.plane.find_wrong(block.X, block.y)
         X, labels = np.take(block.X, found, axis=0), block.y[found]
-        sines, proved = self.turns.measure(X, margins[found])
+        sines, proved = self.turns.measure(X, margins)
         rows, wrong, sure = (np.zeros(self.stretches.count, dtype=np.int64) for _ in range(3))
         for stretch, window in self.stretches.cut(block.rows):
             first, last = np.searchsorted(found, (window.start, window.stop))
@@ -135,8 +150,8 @@ class Suspects(Summed):
             stretch_rows=rows,
             stretch_wrong=wrong,
             stretch_proved=sure,
-            wrong_by_label=np.array([(labels < 0).sum(), (labels > 0).sum()], dtype=np.int64),
-            wrong_sums=X.sum(axis=0, dtype=np.float64),
+            wrong_by_label=np.array([np.count_nonzero(labels == y) for y in (-1, 1)]),
+            wrong_sums=np.ones(len(X)) @ X.astype(np.float64),
             listed=SuspectList.furthest(block.rows[found], sines, labels, proved, limit=self.limit),
         )
 
