@@ -20,7 +20,7 @@ from streamhalf.api import (
 )
 from streamhalf.config import RunConfig
 from streamhalf.data.opening import open_source
-from streamhalf.documents import read_result
+from streamhalf.documents import read_audit, read_result
 from streamhalf.errors import (
     DataError,
     MemoryBudgetError,
@@ -75,6 +75,7 @@ __all__ = [
     "open_source",
     "plan",
     "predict",
+    "read_audit",
     "read_result",
     "register_accessor",
     "synth",

@@ -181,9 +181,13 @@ class Audit:
 
 
 def tested_eta(result: FitResult) -> float | None:
-    """The scale down to which the returned halfspace passed its wedge test; None if it did not."""
+    """The scale of a run whose halfspace passed its wedge test; None if it did not.
+
+    The wedge test may speak of finer scales than those of all steps, which `eps` is: the coarser
+    one counts, for halfspaces that the steps cannot tell apart lie that far from each other.
+    """
     own = (
-        one.scale
+        max(one.scale or 0.0, result.eps)
         for one in result.testers
         if one.tester == WedgeTester.name
         and one.candidate == result.chosen
