@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from streamhalf.api.running import execute, open_data, takes_data
 from streamhalf.api.weights import as_halfspace
@@ -45,6 +48,12 @@ class Audited:
                 f"suspects: all of them are in {self.result.out}; read that file, or give `top`"
             )
         return self.suspects.to_frame()
+
+    def with_classes(self, classes: NDArray[Any]) -> Audited:
+        """The same suspects, their labels as these two classes."""
+        if self.suspects is None:
+            return self
+        return Audited(self.result, dataclasses.replace(self.suspects, classes=classes))
 
     def __repr__(self) -> str:
         return repr(self.result)
