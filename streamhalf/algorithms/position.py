@@ -21,4 +21,6 @@ def estimate_position(
     if config.position is Position.STORED:
         return Identity()
     estimate = run.reduce("whitening", source, Covariance())
-    return Isotropic.from_moments(estimate.mean, estimate.covariance, strict=strict)
+    return Isotropic.from_moments(
+        estimate.mean, estimate.covariance, strict=strict, columns=source.schema.columns
+    )

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from streamhalf.records import CertifyResult, FitResult, Judgement, Verdict
 from streamhalf.report import distribution, pictures, tables, words
+from streamhalf.report.features import speaking_of
 from streamhalf.report.figures import Figure
 from streamhalf.report.jinja import template
 from streamhalf.report.rejections import MOMENTS, leading_rejection
@@ -21,7 +22,8 @@ def render_report(result: FitResult | CertifyResult) -> str:
     """The whole report of a result as one self-contained HTML document."""
     page = template("report.html.j2", words=words, tables=tables, pictures=pictures)
     verdict = str(result.verdict) if isinstance(result, FitResult) else "certificate"
-    return page.render(result=result, verdict=verdict, figures=_figures(result))
+    with speaking_of(result):
+        return page.render(result=result, verdict=verdict, figures=_figures(result))
 
 
 def _figures(result: FitResult | CertifyResult) -> Figures:
@@ -32,7 +34,7 @@ def _figures(result: FitResult | CertifyResult) -> Figures:
         if certificate.n_errors > 0:  # nothing lies below no error at all
             found["profile"] = pictures.profile_figure(certificate)
     if result.halfspace:
-        found["halfspace"] = distribution.weight_figure(result.halfspace)
+        found["halfspace"] = distribution.weight_figure(result.halfspace, result.data)
     return found
 
 

@@ -16,6 +16,7 @@ from streamhalf.data.inspection import StoreReport
 from streamhalf.names import plural
 from streamhalf.report import tables, words
 from streamhalf.report.codes import count, nbytes, notice_words, promise
+from streamhalf.report.features import speaking_of
 from streamhalf.report.rejections import leading_rejection
 from streamhalf.report.tables import Cells, Table
 
@@ -52,7 +53,8 @@ def show_test(console: Console, result: records.MomentTestResult) -> None:
     show_table(console, tables.judgement_table("Testers", judged, *labels))
     for judgement in result.testers:
         if judgement.outcome is records.Outcome.REJECTED:
-            _show_evidence(console, judgement, whitened=result.position.whitened)
+            with speaking_of(result):
+                _show_evidence(console, judgement, whitened=result.position.whitened)
 
 
 def show_fit(console: Console, result: records.FitResult) -> None:
@@ -61,7 +63,8 @@ def show_fit(console: Console, result: records.FitResult) -> None:
     if result.testers:
         show_table(console, tables.tester_summary(result.testers))
     if (rejection := leading_rejection(result.testers)) is not None:
-        _show_evidence(console, rejection, whitened=result.position.whitened)
+        with speaking_of(result):
+            _show_evidence(console, rejection, whitened=result.position.whitened)
     if result.testers:
         _show_seed(console, result)
 

@@ -42,19 +42,24 @@ class Isotropic:
 
     @classmethod
     def from_moments(
-        cls, mean: NDArray[np.float64], covariance: NDArray[np.float64], *, strict: bool = True
+        cls,
+        mean: NDArray[np.float64],
+        covariance: NDArray[np.float64],
+        *,
+        strict: bool = True,
+        columns: tuple[str, ...] = (),
     ) -> Isotropic:
         """The map for estimated mean and covariance.
 
-        Constant and linearly dependent features are refused by name or, unless `strict`, mapped
-        to 0.
+        Constant and linearly dependent features are refused by name (`columns`, if they have any)
+        or, unless `strict`, mapped to 0.
         """
         spread = np.sqrt(np.diag(covariance))
         varies = spread > _LEAST_RELATIVE_SPREAD * np.abs(mean)
         if strict and not varies.all():
             first = int(np.flatnonzero(~varies)[0])
             raise DataError(
-                f"whitening: feature {first + 1} is constant (standard deviation "
+                f"whitening: feature {_named(first, columns)} is constant (standard deviation "
                 f"{spread[first]:.2g} around {mean[first]:.6g}); remove it"
             )
         scale = np.where(varies, spread, np.inf)
@@ -65,7 +70,7 @@ class Isotropic:
             raise DataError(
                 f"whitening: features are linearly dependent (smallest eigenvalue of the "
                 f"correlation matrix {values[0]:.2g}, limit {least:.2g}); look at features "
-                f"{_involved(vectors[:, 0])} and remove one of them"
+                f"{_involved(vectors[:, 0], columns)} and remove one of them"
             )
         inverse_root = (vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T
         return cls(mean, inverse_root / scale)
@@ -105,9 +110,14 @@ class Isotropic:
         return PositionRecord(self.kind, tuple(self.mean.tolist()), rows)
 
 
-def _involved(null: NDArray[np.float64]) -> str:
+def _named(feature: int, columns: tuple[str, ...]) -> str:
+    """Its number from 1, and its name."""
+    return f"{feature + 1} {columns[feature]!r}" if columns else str(feature + 1)
+
+
+def _involved(null: NDArray[np.float64], columns: tuple[str, ...]) -> str:
     """The features with a noticeable weight in a null direction, numbered from 1."""
     weights = np.abs(null)
-    found = [int(j) + 1 for j in np.flatnonzero(weights > _NOTICEABLE * weights.max())]
+    found = [int(j) for j in np.flatnonzero(weights > _NOTICEABLE * weights.max())]
     more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-    return ", ".join(str(j) for j in found[:_MOST_NAMED]) + more
+    return ", ".join(_named(j, columns) for j in found[:_MOST_NAMED]) + more
