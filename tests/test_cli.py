@@ -18,7 +18,9 @@ from streamhalf.cli import main
 from streamhalf.records import from_json
 from tests.conftest import StoreWriter, make_rows
 
-COMMANDS = ("synth", "inspect", "predict", "test", "plan", "fit", "certify", "verify", "report")
+COMMANDS = (
+    *("synth", "inspect", "predict", "test", "plan", "fit", "certify", "verify", "audit", "report"),
+)
 Captured = pytest.CaptureFixture[str]
 
 
