@@ -1,4 +1,4 @@
-"""`audit` beside cleanlab: how many of the listed rows are flipped, and how many of those are listed.
+"""`audit` beside cleanlab: which of the listed rows are flipped, which of the flipped are listed.
 
 Needs scikit-learn and cleanlab (pip install streamhalf[sklearn] cleanlab).
 """
@@ -67,9 +67,8 @@ def main() -> None:
             for name, rows in lists(store):
                 hits = flipped[rows]
                 share, half = hits.sum() / flipped.sum(), hits[: len(hits) // 2].mean()
-                print(
-                    f"{noise:7} {len(rows):6}  {hits.mean():9.3f}  {share:6.3f}  {half:10.3f}  {name}"
-                )
+                found = f"{hits.mean():9.3f}  {share:6.3f}  {half:10.3f}"
+                print(f"{noise:7} {len(rows):6}  {found}  {name}")
 
 
 if __name__ == "__main__":

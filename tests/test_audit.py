@@ -285,7 +285,7 @@ def test_out__parquet_without_its_package_says_how_to_get_it(
 
 
 def test_out__never_harms_the_data(store: Path) -> None:
-    with pytest.raises(UsageError, match="out: .* the data"):
+    with pytest.raises(UsageError, match=r"out: .* the data"):
         streamhalf.audit(store, model=PLAIN, out=store, overwrite=True)
 
 

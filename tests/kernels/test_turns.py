@@ -37,7 +37,7 @@ def test_sines__a_scaling_is_the_same_as_its_matrix() -> None:
 
 
 def test_of__a_position_without_inverse_takes_its_own_planes() -> None:
-    """A constant feature is mapped to 0; a plane that came out of the position has no part of it."""
+    """A constant feature is mapped to 0, and a plane that came out of there has no part of it."""
     matrix = np.diag([1.0, 1 / 3, 2.0, 0.0])
     inner = np.array([0.6, 0.0, 0.8, 0.0])
     turns = Turns.of(Plane(matrix.T @ inner, float(matrix.T @ inner @ CENTRE)), CENTRE, matrix)
