@@ -372,3 +372,30 @@ def test_command__all_needs_a_file(store: Path, tmp_path: Path, capsys: Captured
     assert main([*begin, "--top", "5"]) == 2
     assert main([*begin, "--out", str(tmp_path / "all.csv")]) == 0
     assert "in the order of the rows" in words(capsys.readouterr().out)
+
+
+def test_report__has_a_section_about_suspects_of_the_same_data(
+    fitted: tuple[Path, FitResult], store: Path, tmp_path: Path
+) -> None:
+    data, result = fitted
+    for name, record in (
+        ("fit", result),
+        ("audit", streamhalf.audit(data, model=result).result),
+        ("other", streamhalf.audit(store, model=PLAIN).result),
+    ):
+        write_json(tmp_path / f"{name}.json", record)
+    begin = ["report", str(tmp_path / "fit.json"), "--out", str(tmp_path / "fit.html"), "--audit"]
+    assert main([*begin, str(tmp_path / "other.json")]) == 2
+    assert main([*begin, str(tmp_path / "audit.json")]) == 0
+    page = (tmp_path / "fit.html").read_text()
+    assert '<a href="#audit">' in page
+    assert page.count('<section id="audit"') == 1
+
+
+def test_accessor__audits_its_dataset() -> None:
+    streamhalf.register_accessor()
+    try:
+        dataset = xr.Dataset({"X": (("row", "feature"), X), "y": ("row", Y)})
+        assert dataset.streamhalf.audit(model=PLAIN).result.n_wrong == len(WRONG)
+    finally:
+        del xr.Dataset.streamhalf

@@ -170,7 +170,12 @@ def _write_all(
     return total
 
 
-def report(result: FitResult | CertifyResult | AuditResult, path: str | os.PathLike[str]) -> None:
+def report(
+    result: FitResult | CertifyResult | AuditResult,
+    path: str | os.PathLike[str],
+    *,
+    audit: AuditResult | None = None,
+) -> None:
     """Write a result as one self-contained HTML page.
 
     Parameters
@@ -179,11 +184,18 @@ def report(result: FitResult | CertifyResult | AuditResult, path: str | os.PathL
         What `fit` or `certify` returned or `read_result` read, or the record of an audit.
     path
         The file to write; it appears whole or not at all.
+    audit
+        The record of an audit of the same data, for a section of its own.
     """
     if os.path.exists(result.data.source):
         refuse_harm(result.data.source, {"path": path})
-    page = render_audit(result) if isinstance(result, AuditResult) else render_report(result)
-    write_text(path, page)
+    if audit is not None and audit.data.fingerprint != result.data.fingerprint:
+        raise UsageError(
+            "audit: it is of other data than the result (their fingerprints differ); give the "
+            "audit of the same store"
+        )
+    audited = isinstance(result, AuditResult)
+    write_text(path, render_audit(result) if audited else render_report(result, audit))
 
 
 def diagnostics(result: FitResult) -> xr.Dataset:

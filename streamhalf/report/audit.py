@@ -48,17 +48,14 @@ def _say(name: str) -> Callable[..., str]:
     return say
 
 
-class words:  # noqa: N801 - a namespace, as the module of that name is for other results
-    """Sentences about an audit."""
-
-    headline = staticmethod(_say("audit_headline"))
-    details = staticmethod(_say("audit_details"))
-    stretches = staticmethod(_say("stretch_sentence"))
+audit_headline = _say("audit_headline")
+audit_details = _say("audit_details")
+stretch_sentence = _say("stretch_sentence")
 
 
 def show_audit(console: Console, result: AuditResult) -> None:
     """Counts, the first ten suspects, where they are, and how their features differ."""
-    said = "\n".join(filter(None, (words.headline(result), words.details(result))))
+    said = "\n".join(filter(None, (audit_headline(result), audit_details(result))))
     show_panel(console, said, "audit")
     if not result.n_wrong:
         return
@@ -66,7 +63,7 @@ def show_audit(console: Console, result: AuditResult) -> None:
     merged = _merged(result.stretches, _SPARKS)
     shares = [_share(one) for one in merged]
     console.print(Text(sparkline(shares)))
-    console.print(words.stretches(result, min(shares), max(shares)), highlight=False)
+    console.print(stretch_sentence(result, min(shares), max(shares)), highlight=False)
     show_table(console, feature_table(result, 5))
 
 
@@ -93,7 +90,7 @@ def stretch_figure(result: AuditResult) -> Figure:
     edges = (0.0, *(float(one.stop) for one in result.stretches))
     shares = tuple(100 * _share(one) for one in result.stretches)
     low, high = min(shares), max(shares)
-    said = words.stretches(result, low / 100, high / 100)
+    said = stretch_sentence(result, low / 100, high / 100)
     picture = Plot(
         "Wrong rows by stretch of rows",
         said,
@@ -125,7 +122,8 @@ def _html(name: str) -> Callable[..., str]:
     return macro(
         "audit.html.j2",
         name,
-        words=words,
+        headline=audit_headline,
+        details=audit_details,
         stretch_figure=stretch_figure,
         suspect_table=suspect_table,
         feature_table=feature_table,
