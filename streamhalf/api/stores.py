@@ -194,8 +194,10 @@ def report(
             "audit: it is of other data than the result (their fingerprints differ); give the "
             "audit of the same store"
         )
-    audited = isinstance(result, AuditResult)
-    write_text(path, render_audit(result) if audited else render_report(result, audit))
+    write_text(
+        path,
+        render_audit(result) if isinstance(result, AuditResult) else render_report(result, audit),
+    )
 
 
 def diagnostics(result: FitResult) -> xr.Dataset:
