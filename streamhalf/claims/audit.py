@@ -73,7 +73,7 @@ class Audit:
         turns, limit = self._turns(), min(top, self.source.n_rows)
         suspects, moments = self._pass(turns, limit, RowRanges.of(self.source.blocks))
         table = self._table(suspects.listed).ranked()
-        return self._result(turns, suspects, moments, n_listed=len(table), ranked=True), table
+        return self._result(turns, suspects, moments, table, ranked=True), table
 
     def streamed(self, take: Callable[[SuspectTable], None]) -> AuditResult:
         """Hand over all suspects in the order of rows, some at a time; returns the counts.
@@ -95,7 +95,8 @@ class Audit:
             seen = FeatureMoments().combine(seen, moments)
             # twice as much room as is wanted
             step = max(room, room * counted.n_rows // (2 * max(1, counted.n_wrong)))
-        return self._result(turns, counted, seen, n_listed=counted.n_wrong, ranked=False)
+        first = self._table(counted.listed).ranked()
+        return self._result(turns, counted, seen, first, ranked=False)
 
     def _pass(
         self, turns: Turns, limit: int, rows: RowRanges
@@ -153,11 +154,10 @@ class Audit:
         turns: Turns,
         suspects: SuspectsPartial,
         moments: FeatureMomentsPartial,
+        first: SuspectTable,
         *,
-        n_listed: int,
         ranked: bool,
     ) -> AuditResult:
-        first = self._table(suspects.listed).ranked().take(slice(MOST_RECORDED))
         negative, positive = suspects.wrong_by_label.tolist()
         return AuditResult(
             halfspace=self.halfspace,
@@ -168,9 +168,9 @@ class Audit:
             n_proved=suspects.n_proved,
             n_wrong_negative=negative,
             n_wrong_positive=positive,
-            n_listed=n_listed,
+            n_listed=len(first) if ranked else suspects.n_wrong,
             ranked=ranked,
-            suspects=_suspects(first),
+            suspects=_suspects(first.take(slice(MOST_RECORDED))),
             stretches=_stretches(suspects),
             features=_shifts(self.source, suspects, moments),
             passes=_together(self.run.passes),
