@@ -31,7 +31,9 @@ def estimate_position(
             if strict:
                 raise
     estimate = run.reduce("whitening", source, Covariance())
-    return Isotropic.from_moments(estimate.mean, estimate.covariance, strict=strict)
+    return Isotropic.from_moments(
+        estimate.mean, estimate.covariance, strict=strict, columns=source.schema.columns
+    )
 
 
 def position_for(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> RowMap:

@@ -123,12 +123,18 @@ class Halfspace(Record, frozen=True):
 
 
 class DataRecord(Record, frozen=True):
-    """Which data a result speaks of."""
+    """Which data a result speaks of; `features` are the names of theirs, if they have any."""
 
     rows: int
     dim: int
     fingerprint: str
     source: str = ""
+    features: tuple[str, ...] = ()
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """A name for every feature: its own, or x1, x2, ..."""
+        return self.features or tuple(f"x{j + 1}" for j in range(self.dim))
 
     def __str__(self) -> str:
         return f"{plural(self.rows, 'row')} of {plural(self.dim, 'feature')}"
