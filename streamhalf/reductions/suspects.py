@@ -49,7 +49,12 @@ class SuspectList:
             np.zeros(limit, dtype=np.int8),
             np.zeros(limit, dtype=np.bool_),
         )
-        places = (found.rows, found.margins, found.labels, found.proved)
+        places: tuple[NDArray[Any], ...] = (
+            found.rows,
+            found.margins,
+            found.labels,
+            found.proved,
+        )
         for place, column in zip(places, columns, strict=True):
             place[: found.count] = column
         return found

@@ -55,8 +55,8 @@ class Isotropic:
         if strict and not varies.all():
             first = int(np.flatnonzero(~varies)[0])
             raise PositionError(
-                f"whitening: feature {name_features((first,), columns)} is constant (standard deviation "
-                f"{spread[first]:.2g} around {mean[first]:.6g}); remove it",
+                f"whitening: feature {name_features((first,), columns)} is constant (standard "
+                f"deviation {spread[first]:.2g} around {mean[first]:.6g}); remove it",
                 tuple(int(j) for j in np.flatnonzero(~varies)),
             )
         scale = np.where(varies, spread, np.inf)
