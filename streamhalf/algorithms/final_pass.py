@@ -20,6 +20,7 @@ from streamhalf.planning.deal import Share
 from streamhalf.planning.plan import Testers
 from streamhalf.planning.run_plan import RunPlan, partial_limit
 from streamhalf.records import Stage
+from streamhalf.reductions.candidate_slabs import CandidateSlabs
 from streamhalf.reductions.thinned import Thinned
 from streamhalf.testers import Context, Panel
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
@@ -42,9 +43,12 @@ class FinalPass:
         context, tests = self._batch(state, share)
         wedge = WedgeBound(Panel.of(self.testers, context))
         about_candidates = wedge.needs().members if context.candidates else ()
+        part = self.plan.counted_rows / self.plan.final_rows
+        counted = replace(share, high=share.high * part)
+        shares = (counted if isinstance(one, CandidateSlabs) else share for one in about_candidates)
         needs = Thinned(
             (*about_candidates, *(test.needs() for test in tests)),
-            (*(share.high for _ in about_candidates), *(test.top for test in tests)),
+            (*(one.high for one in shares), *(test.top for test in tests)),
             self.config.seed,
             Stream.SHARES,
         )
@@ -57,7 +61,7 @@ class FinalPass:
             found = zip(tests, result[count:], strict=True)
             steps = (*state.steps, *(test.conclude(one) for test, one in found))
             moved = replace(state, n_batches=state.n_batches + 1, batches=batches, steps=steps)
-            return _finish(moved, share) if _is_complete(moved) else moved
+            return _finish(moved, counted) if _is_complete(moved) else moved
 
         whole = len(tests) > state.n_updates and len(context.candidates) == len(state.candidates)
         name = "final" if whole else f"final-{state.n_batches + 1}"

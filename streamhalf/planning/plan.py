@@ -193,7 +193,10 @@ def _deal_out(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
         wedge_eps=_finest_scale(WedgeTester, plan, config, plan.finest_delta / 2),
         # it takes a few rows over eps cubed
         slab_eps=_finest_scale(
-            SlabMassTester, plan, config, max(plan.eps, (2 / plan.final_rows) ** (1 / 3))
+            SlabMassTester,
+            replace(plan, final_rows=plan.counted_rows),
+            config,
+            max(plan.eps, (2 / plan.counted_rows) ** (1 / 3)),
         ),
     )
 

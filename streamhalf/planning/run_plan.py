@@ -13,6 +13,10 @@ from streamhalf.testers import Context
 FIRST_DELTA = 0.5
 PAPER_FIRST_DELTA = 0.01
 
+_MOST_COUNTED = 1 << 24
+"""Rows that errors and slabs are counted on: these tell an error to within two hundredths of a per
+cent, and every candidate has to go through all of them."""
+
 _MORE_REUSED = 8
 """Where rows are reused an update takes so many times the rows that it needs, if there are any."""
 
@@ -81,6 +85,11 @@ class RunPlan:
     def held_out(self) -> float:
         """Share of all rows that is held out for the final pass."""
         return self.final_rows / max(1, self.n_rows)
+
+    @property
+    def counted_rows(self) -> int:
+        """Held-out rows that the candidates' errors and slabs are counted on."""
+        return min(self.final_rows, _MOST_COUNTED)
 
     @property
     def deltas(self) -> tuple[float, ...]:
