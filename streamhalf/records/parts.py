@@ -234,6 +234,11 @@ class PositionRecord(Record, frozen=True):
         return self.kind in (Position.ISOTROPIC, Position.RADIAL)
 
     @property
+    def keeps_thresholds(self) -> bool:
+        """Whether all halfspaces keep their errors here, or only those through the centre."""
+        return self.kind != Position.RADIAL
+
+    @property
     def through(self) -> Through:
         """The halfspaces without a threshold in this position."""
         radial_about_origin = self.kind == Position.RADIAL and not any(self.centre)
