@@ -213,6 +213,8 @@ def _candidates(state: LocalizationState) -> tuple[CandidateRecord, ...]:
             angle=candidate.plane.angle_to(winner),
             error=float(final.errors[i]) / final.n_rows if final else None,
             beta=final.betas[i] if final else None,
+            threshold=candidate.plane.threshold,
+            rate=candidate.rate,
         )
         for i, candidate in enumerate(state.candidates)
     )
@@ -230,4 +232,5 @@ def _measurements(plan: RunPlan, state: LocalizationState) -> DiagnosticsRecord 
         slab_counts=tuple(final.slab_counts[chosen].tolist()) if final else (),
         eigen_edges=tuple(final.edges.tolist()) if final else (),
         eigenvalues=tuple(final.eigenvalues[chosen].tolist()) if final else (),
+        threshold=state.candidates[chosen].plane.threshold,
     )

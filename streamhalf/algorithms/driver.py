@@ -122,7 +122,8 @@ def localize(
             run.observer(TesterJudged(judgement))
         if state.final is not None and state.chosen is not None:
             counts = tuple(state.final.slab_counts[state.chosen].tolist())
-            run.observer(SlabsMeasured(algorithm.plan.slab_eps, counts))
+            threshold = state.candidates[state.chosen].plane.threshold
+            run.observer(SlabsMeasured(state.plan.slab_eps, counts, threshold))
     return state
 
 

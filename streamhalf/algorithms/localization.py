@@ -147,6 +147,7 @@ class Localization:
                 outcome.overlap,
                 outcome.n_seen,
                 outcome.n_accepted,
+                frame.rate,
             )
             if outcome.noise > _MUCH_NOISE and state.turned is None:
                 moved = replace(moved, turned=turned(found, frame.plane))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import Identity, Isotropic, RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
-from streamhalf.records import Position
+from streamhalf.records import Position, Through
 from streamhalf.reductions.covariance import Covariance
 
 
@@ -21,4 +23,7 @@ def estimate_position(
     if config.position is Position.STORED:
         return Identity()
     estimate = run.reduce("whitening", source, Covariance())
+    if config.through == Through.ORIGIN:  # second moments about it, which stays where it is
+        moments = estimate.covariance + np.outer(estimate.mean, estimate.mean)
+        return Isotropic.from_moments(np.zeros_like(estimate.mean), moments, strict=strict)
     return Isotropic.from_moments(estimate.mean, estimate.covariance, strict=strict)

@@ -174,6 +174,11 @@ class LabelErrors(Record, frozen=True):
             self.negative_errors / max(1, self.negative),
         )
 
+    @property
+    def balanced(self) -> float:
+        """The mean of these two: the error if both labels were equally frequent."""
+        return sum(self.rates) / 2
+
 
 class ErrorRecord(Record, frozen=True):
     """Error on rows that no update used, and its upper bound.
@@ -210,18 +215,18 @@ class PositionRecord(Record, frozen=True):
 
     @property
     def whitened(self) -> bool:
-        """Whether features are mixtures of the stored ones, about their mean."""
+        """Whether features are mixtures of the stored ones, about their mean or the origin."""
         return self.kind == Position.ISOTROPIC
 
     @property
     def through(self) -> Through:
         """The halfspaces without a threshold in this position."""
-        return Through.CENTRE if self.whitened else Through.ORIGIN
+        return Through.CENTRE if self.whitened and any(self.centre) else Through.ORIGIN
 
     def class_of(self, halfspace: Halfspace) -> Through:
         """The smallest class that a halfspace among stored rows belongs to, as seen from here."""
         normal, centre = np.array(halfspace.normal), np.array(self.centre)
-        if not self.whitened or normal.shape != centre.shape:
+        if self.through is Through.ORIGIN or normal.shape != centre.shape:
             return Through.ANY if halfspace.offset else Through.ORIGIN
         # a plane that came out of this position is off by what margins of its rows are rounded by
         size = abs(halfspace.offset) + float(np.abs(normal) @ np.abs(centre))
@@ -244,8 +249,9 @@ class DiagnosticsRecord(Record, frozen=True):
 
     Of the first pass: `feature_moments` (d rows: means of he_1, he_2, ... of each feature) and
     `pair_moments` (d × d: normalised Hermite moments of degree 2; empty for wide data). Of the
-    final pass, for the returned halfspace: rows in slabs of `slab_width` (the outer two are tails),
-    and the largest second moment orthogonal to it between the `eigen_edges`.
+    final pass, for the returned halfspace sgn(v·x - t), |v| = 1: rows in slabs of `slab_width` of
+    v·x - t (the outer two are tails), and the largest second moment orthogonal to it between the
+    `eigen_edges`. `threshold` is t, in the run's position.
     """
 
     feature_moments: tuple[tuple[float, ...], ...]
@@ -254,13 +260,16 @@ class DiagnosticsRecord(Record, frozen=True):
     slab_counts: tuple[int, ...]
     eigen_edges: tuple[float, ...]
     eigenvalues: tuple[float, ...]
+    threshold: float = 0.0
 
 
 class CandidateRecord(Record, frozen=True):
     """A candidate of the localisation: how it was found and how it did.
 
-    `angle` is its angle to the returned halfspace in radians; `error` and `beta`, which bounds its
-    disagreement with any halfspace within eps of it, are None where no final pass measured them.
+    `angle` is its angle to the returned halfspace in radians, `threshold` its distance from the
+    origin of the run's position; `error` and `beta`, which bounds its disagreement with any
+    halfspace within eps of it, are None where no final pass measured them. `rate` is the share of
+    Gaussian rows that its update would accept (None: delta, as in older documents).
     """
 
     delta: float
@@ -271,6 +280,8 @@ class CandidateRecord(Record, frozen=True):
     angle: float
     error: float | None
     beta: float | None
+    threshold: float = 0.0
+    rate: float | None = None
 
 
 class PromiseRecord(Record, frozen=True):

@@ -123,8 +123,10 @@ class RunView:
         """Slabs along the best candidate; while the pass runs, of the rows so far."""
         if self.measured is not None or self.counted is None:
             return self.measured
-        best = self.counted.errors.index(min(self.counted.errors))
-        return events.SlabsMeasured(self.counted.width, self.counted.counts[best])
+        counted = self.counted
+        best = counted.errors.index(min(counted.errors))
+        threshold = counted.thresholds[best] if counted.thresholds else 0.0
+        return events.SlabsMeasured(counted.width, counted.counts[best], threshold)
 
     @property
     def slabs_so_far(self) -> bool:
@@ -171,7 +173,8 @@ class RunView:
     def _add_slabs(self, event: events.SlabsCounted) -> None:
         """Add rows of the pass under way; what comes after its end is known already."""
         known = self.closed or any(one.name == event.name and one.done for one in self.passes)
-        if known or not event.errors or len(event.errors) != len(event.counts):
+        odd = len(event.thresholds) not in (0, len(event.errors))
+        if known or odd or not event.errors or len(event.errors) != len(event.counts):
             return
         before = self.counted
         if before is None or _layout(before) != _layout(event):
@@ -185,9 +188,11 @@ class RunView:
         )
 
 
-def _layout(slabs: events.SlabsCounted) -> tuple[str, float, tuple[int, ...]]:
+def _layout(
+    slabs: events.SlabsCounted,
+) -> tuple[str, float, tuple[int, ...], tuple[float, ...]]:
     """Counts of the same layout may be added."""
-    return slabs.name, slabs.width, tuple(map(len, slabs.counts))
+    return slabs.name, slabs.width, tuple(map(len, slabs.counts)), slabs.thresholds
 
 
 def encode(run: str, happenings: Iterable[Happening]) -> dict[str, Any]:
@@ -227,6 +232,7 @@ def coarsen(slabs: events.SlabsMeasured) -> events.SlabsMeasured:
     return events.SlabsMeasured(
         slabs.width * factor,
         (tails[0] + sum(inner[:low]), *joined, tails[1] + sum(inner[high:])),
+        slabs.threshold,
     )
 
 

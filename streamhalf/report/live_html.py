@@ -29,7 +29,7 @@ SO_FAR = "slab mass so far"
 def _masses(slabs: SlabsMeasured) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Observed and Gaussian share of every slab, the tails included."""
     observed = np.array(slabs.counts, dtype=np.float64) / max(1, sum(slabs.counts))
-    return observed, gaussian_masses(slabs.width, len(slabs.counts) // 2 - 1)
+    return observed, gaussian_masses(slabs.width, len(slabs.counts) // 2 - 1, slabs.threshold)
 
 
 def slab_densities(slabs: SlabsMeasured) -> list[tuple[float, float, float, float]]:

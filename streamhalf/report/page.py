@@ -105,7 +105,7 @@ def _figure(title: str | Title, **options: Any) -> figure:
 
 
 def _draw_slabs(source: ColumnDataSource, title: Title) -> figure:
-    labels = {"x_axis_label": "margin w·x", "y_axis_label": "density"}
+    labels = {"x_axis_label": "margin v·x - t", "y_axis_label": "density"}
     plot = _figure(title, y_range=DataRange1d(start=0), **labels)
     place: dict[str, Any] = {"left": "left", "right": "right", "top": "observed", "bottom": 0}
     fill: dict[str, Any] = {

@@ -58,6 +58,7 @@ def show_test(console: Console, result: records.MomentTestResult) -> None:
 def show_fit(console: Console, result: records.FitResult) -> None:
     """The verdict of a fit, its testers, and the leading evidence."""
     _show_verdict(console, words.fit_sentence(result), result.verdict)
+    _show_labels(console, result)
     if result.testers:
         _show_table(console, tables.tester_summary(result.testers))
     if (rejection := leading_rejection(result.testers)) is not None:
@@ -69,6 +70,7 @@ def show_fit(console: Console, result: records.FitResult) -> None:
 def show_certificate(console: Console, result: records.CertifyResult) -> None:
     """The certified interval of a classifier."""
     _show_verdict(console, words.certify_sentence(result), "certificate")
+    _show_labels(console, result)
     if result.certificate.share < 1:
         _show_seed(console, result)
 
@@ -143,6 +145,11 @@ def _store_facts(report: StoreReport) -> Iterator[tuple[str, str]]:
 def _show_verdict(console: Console, said: str, title: str) -> None:
     shown = _styled(title.upper())
     console.print(Panel(Text(said), title=shown, title_align="left", expand=False))
+
+
+def _show_labels(console: Console, result: records.FitResult | records.CertifyResult) -> None:
+    if (table := tables.label_table(result)).rows:
+        _show_table(console, table)
 
 
 def _show_seed(console: Console, result: records.FitResult | records.CertifyResult) -> None:
