@@ -25,12 +25,16 @@ from streamhalf.records import (
 )
 from streamhalf.reductions.chow import Chow
 from streamhalf.reductions.mapped import Mapped
+from streamhalf.reductions.threshold_scan import ThresholdScan
 
 
 def answer_few_rows(
     run: Run, source: Source, plan: RunPlan, config: RunConfig, *, unverified: bool
 ) -> FitResult:
-    """How many rows it takes; with leave, also the Chow direction of all rows, untested."""
+    """How many rows it takes; with leave, also the Chow direction of all rows, untested.
+
+    With a threshold, it has the one that errs least on these rows.
+    """
     notices: tuple[Notice, ...] = _reuse_suffices(source, config)
     halfspace, position = None, PositionRecord(kind=config.position)
     if unverified:
@@ -38,7 +42,11 @@ def answer_few_rows(
         row_map = estimate_position(run, source, config, strict=False)
         # a plain mean: the groups of a median of means would hold a handful of rows each
         vector = run.reduce("unverified", source, Mapped(Chow(1), row_map)).vector
-        halfspace = Halfspace.of(row_map.pull_back(Plane(vector).unit()))
+        plane = Plane(vector).unit()
+        if config.through == Through.ANY:
+            scan = Mapped(ThresholdScan((plane,)), row_map)
+            (plane,) = run.reduce("thresholds", source, scan)
+        halfspace = Halfspace.of(row_map.pull_back(plane))
         notices, position = (*notices, Unverified()), row_map.record
     return FitResult(
         verdict=decide((), settled=False),

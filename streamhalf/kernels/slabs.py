@@ -93,9 +93,7 @@ def count_slabs(slab: NDArray[np.int32], n_slabs: int) -> NDArray[np.int64]:
     return np.bincount(slab, minlength=n_slabs).astype(np.int64)
 
 
-def gaussian_masses(
-    eta: float, half_count: int, threshold: float = 0.0
-) -> NDArray[np.float64]:
+def gaussian_masses(eta: float, half_count: int, threshold: float = 0.0) -> NDArray[np.float64]:
     """N(0, 1) mass of the lower tail, the slabs of width eta about a threshold, the upper tail."""
     edges = threshold + eta * np.arange(-half_count, half_count + 1)
     below = ndtr(edges)

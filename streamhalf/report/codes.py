@@ -254,9 +254,9 @@ def notice_sentence(notice: records.Notice) -> str:
 
 def label_notices(result: records.FitResult) -> list[records.Notice]:
     """What comes before all else: labels are alike, or nearly, or a guess does as well."""
-    alike = [one for one in result.notices if isinstance(one, records.OneClass)]
+    alike = notice_of(result, "OneClass")
     kinds = records.NearlyOneClass | records.NoBetterThanGuess
-    return alike or [one for one in result.notices if isinstance(one, kinds)]
+    return [alike] if alike else [one for one in result.notices if isinstance(one, kinds)]
 
 
 def notice_of(result: records.FitResult, kind: str) -> records.Notice | None:
