@@ -65,6 +65,23 @@ def test_synth__writes_a_store_and_says_so(tmp_path: Path, capsys: Captured) -> 
     assert f"planted error {marks['planted_error']:.6f} (marginal gaussian, noise random)" in out
 
 
+def test_synth__plants_a_threshold(tmp_path: Path, capsys: Captured) -> None:
+    path = tmp_path / "rows.zarr"
+    layout = ["--rows", "5000", "--dim", "3", "--positive", "0.1", "--scheduler", "serial"]
+    assert main(["synth", str(path), *layout, "--noise", "tilt", "--rate", "0.02"]) == 0
+    assert "planted error 0.020000 (marginal gaussian, noise tilt, positive 0.1)" in words(
+        capsys.readouterr().out
+    )
+    group = zarr.open_group(str(path), mode="r")
+    # 8% of 5,000 rows are left: six standard errors, failure probability below 2e-9
+    assert np.mean(group["y"][:] > 0) == pytest.approx(0.08, abs=0.025)
+    assert group.attrs["streamhalf"]["synthetic"]["positive"] == 0.1
+    assert main(["inspect", str(path)]) == 0
+    assert "planted_threshold 1.28155" in words(capsys.readouterr().out)
+    assert main(["synth", str(path), *layout, "--noise", "minor", "--rate", "0.1"]) == 2
+    assert "rate: 0.1 given" in capsys.readouterr().err
+
+
 def test_synth__overwrites_only_when_told(tmp_path: Path, capsys: Captured) -> None:
     command = ["synth", str(tmp_path / "rows.zarr"), "--rows", "50", "--dim", "2", "--quiet"]
     assert main(command) == 0

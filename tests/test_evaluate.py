@@ -7,10 +7,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from scripts.evaluation.command import PARTS, SCHEMA, main
+from scripts.evaluation import threshold_completeness, thresholds
+from scripts.evaluation.command import SCHEMA, main
+from scripts.evaluation.drawing import draw
 from scripts.evaluation.laws import HELD_OUT, SCHEMES
-from scripts.evaluation.search import best_halfspace, best_in_plane, error_of
+from scripts.evaluation.search import (
+    best_halfspace,
+    best_in_plane,
+    best_threshold,
+    error_of,
+)
 from scripts.evaluation.tables import Table
+from streamhalf.synthetic.spec import SyntheticSpec
 
 Rng = np.random.Generator
 
@@ -63,6 +71,18 @@ def test_best_halfspace__finds_what_no_start_points_at() -> None:
     assert best_halfspace(X, y, [np.eye(3)[1]], rng).error < 0.003
 
 
+def test_best_threshold__agrees_with_trying_all() -> None:
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        margin = rng.integers(-3, 4, int(rng.integers(1, 12))).astype(np.float64)
+        y = rng.choice(np.array([-1, 1], dtype=np.int8), len(margin))
+
+        def error(t: float, margin: object = margin, y: object = y) -> int:
+            return int(np.count_nonzero((margin >= t) != (y > 0)))
+
+        assert error(best_threshold(margin, y)) == min(error(t) for t in range(-4, 6))
+
+
 @pytest.mark.parametrize("name", HELD_OUT)
 def test_held_out_laws__are_centred_with_unit_covariance(name: str) -> None:
     rng = np.random.default_rng(2)
@@ -86,15 +106,64 @@ def test_table__shows_its_rows_and_whether_it_is_met() -> None:
     assert table.to_json()["rows"] == [{"n": 1, "odd": True}, {"n": 2.5, "odd": None}]
 
 
+def test_other_learners__have_thresholds() -> None:
+    spec = SyntheticSpec(
+        rows=20_000, dim=3, marginal="gaussian", noise="far", rate=0.02, positive=0.1
+    )
+    problem = draw(spec)
+    logistic, rescanned, svm = thresholds.learn_others(problem)
+    errors = [plane.errors(problem.X, problem.y) for plane in (logistic, rescanned, svm)]
+    # "always -1" errs on 12% of the rows, the planted halfspace on 2%
+    assert problem.plane.errors(problem.X, problem.y) == 400
+    assert errors[1] < 600 < errors[0] < errors[2] < 2_450
+    assert rescanned.unit().threshold == pytest.approx(problem.threshold, abs=0.1)
+
+
+def test_threshold_tables__are_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small ones: whether the criteria are met takes more rows."""
+    cells = ((3, 0.5, "random"), (3, 0.03, "minor"), (3, 0.1, "tilt"))
+    monkeypatch.setitem(thresholds.CELLS, "short", cells)
+    monkeypatch.setitem(thresholds.ROWS, "short", 20_000)
+    monkeypatch.setattr(threshold_completeness, "EPS", 0.25)
+    monkeypatch.setattr(threshold_completeness, "THRESHOLDS", (0.0, 1.0))
+    names = ["thresholds", "threshold-completeness"]
+    code = main(["--only", *names, "--out", str(tmp_path)])
+    document = json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))
+    assert code == int(not document["met"])
+    assert list(document["tables"]) == names
+    errors = document["tables"]["thresholds"]["rows"]
+    assert [(row["d"], row["positive"], row["noise"]) for row in errors] == list(cells)
+    for row in errors:
+        rate = 0.2 * row["positive"]
+        # random noise at 20,000 rows: six standard errors, failure probability below 2e-9
+        assert row["planted error"] == pytest.approx(rate, abs=0.0128)
+        assert row[thresholds.RESCANNED] <= row[thresholds.LOGISTIC]
+        assert row[thresholds.RESCANNED] < row[thresholds.CONSTANT]
+    counts = document["tables"]["threshold-completeness"]["rows"]
+    for row in counts:
+        found = (row[one] for one in ("accepted", "rejected", "inconclusive"))
+        assert sum(found) == threshold_completeness.REPEATS["short"]
+    assert counts[1]["rows"] == pytest.approx(np.exp(0.5) * counts[0]["rows"], rel=1e-3)
+    assert (tmp_path / "evaluation.png").stat().st_size > 10_000
+    assert "## Thresholds" in capsys.readouterr().out
+
+
+def test_threshold_completeness__has_enough_runs() -> None:
+    assert threshold_completeness.count_runs("long") >= 200
+
+
 @pytest.mark.slow
 def test_short_form__meets_every_criterion(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = main(["--form", "short", "--out", str(tmp_path)])
+    names = ["completeness", "robustness", "soundness"]
+    code = main(["--form", "short", "--only", *names, "--out", str(tmp_path)])
     document = json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))
     assert document["schema"] == SCHEMA
     assert document["form"] == "short"
-    assert set(document["tables"]) == set(PARTS)
+    assert list(document["tables"]) == names
     for name, table in document["tables"].items():
         assert set(table) >= {"criterion", "met", "summary", "rows"}
         assert table["met"], f"{name}: {table['summary']}"

@@ -10,12 +10,24 @@ from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from scripts.evaluation import completeness, robustness, soundness
+from scripts.evaluation import (
+    completeness,
+    robustness,
+    soundness,
+    threshold_completeness,
+    thresholds,
+)
 from scripts.evaluation.picture import draw_picture
 from scripts.evaluation.tables import Table
 
 SCHEMA = "streamhalf-evaluation-1"
-PARTS = {"completeness": completeness, "robustness": robustness, "soundness": soundness}
+PARTS = {
+    "completeness": completeness,
+    "robustness": robustness,
+    "soundness": soundness,
+    "thresholds": thresholds,
+    "threshold-completeness": threshold_completeness,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,13 +78,14 @@ def _preface(options: argparse.Namespace) -> str:
         "# Evaluation\n\n"
         "Everything on this page is the output of one command:\n\n"
         f"```sh\n./scripts/evaluate --form {options.form}{only}\n```\n\n"
-        "![The three tables as a picture](evaluation.png)\n\n"
+        "![The tables as a picture](evaluation.png)\n\n"
     )
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="evaluate", description="Completeness, robustness and soundness, with criteria."
+        prog="evaluate",
+        description="Completeness, robustness, soundness and thresholds, with criteria.",
     )
     parser.add_argument("--form", choices=("short", "long"), default="short")
     parser.add_argument("--out", type=Path, default=Path(".cache/evaluation"), metavar="DIR")

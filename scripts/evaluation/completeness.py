@@ -15,6 +15,7 @@ from scripts.evaluation.drawing import draw, learn
 from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.api import plan
 from streamhalf.config import RunConfig
+from streamhalf.records import FitResult
 from streamhalf.synthetic.spec import SyntheticSpec
 
 DIMS = (2, 5, 10, 20)
@@ -78,12 +79,14 @@ def _verdicts(
             turned = problem.X @ rng.standard_normal((dim, dim)) + rng.standard_normal(dim)
             problem = replace(problem, X=turned.astype(np.float32))
         result = learn(problem, eps=eps, seed=seed, **KINDS[kind])
-        doubts = [
-            f"{one.tester} {one.outcome} ({one.pass_name})"
-            for one in result.testers
-            if one.has_say and one.outcome in ("rejected", "inconclusive")
-        ]
-        yield (
-            str(result.verdict),
-            doubts or ([] if result.verdict == "accepted" else [str(result.stop.reason)]),
-        )
+        yield str(result.verdict), doubts_of(result)
+
+
+def doubts_of(result: FitResult) -> list[str]:
+    """Testers that had doubts; if none had and the run was not accepted, why it ended."""
+    doubts = [
+        f"{one.tester} {one.outcome} ({one.pass_name})"
+        for one in result.testers
+        if one.has_say and one.outcome in ("rejected", "inconclusive")
+    ]
+    return doubts or ([] if result.verdict == "accepted" else [str(result.stop.reason)])

@@ -11,6 +11,7 @@ from scripts.evaluation.search import Features, Labels, Vector
 from streamhalf.api import fit
 from streamhalf.data.block import RowRange
 from streamhalf.kernels.margins import margins
+from streamhalf.kernels.plane import Plane
 from streamhalf.records import FitResult
 from streamhalf.synthetic.noise import CleanRows, Noise, choose_cut, flip_scores
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
@@ -23,13 +24,19 @@ class Problem:
     X: Features
     y: Labels
     planted: Vector
+    threshold: float = 0.0
+
+    @property
+    def plane(self) -> Plane:
+        """The boundary of that halfspace."""
+        return Plane(self.planted, self.threshold)
 
 
 def draw(spec: SyntheticSpec) -> Problem:
     """All rows of a synthetic data set."""
     planted = plant(spec)
     rows = generate(spec, planted, RowRange(0, spec.rows))
-    return Problem(rows.X, rows.y, planted.v)
+    return Problem(rows.X, rows.y, planted.v, planted.threshold)
 
 
 def learn(problem: Problem, **parameters: Any) -> FitResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
-from scripts.evaluation.robustness import CHOW, FACTOR, LEARNERS, OURS, SLACK
+from scripts.evaluation import robustness, thresholds
+from scripts.evaluation.robustness import FACTOR, OURS, SLACK
 from scripts.evaluation.soundness import TESTERS
 from scripts.evaluation.tables import Table
 
@@ -25,15 +27,16 @@ _STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
 
 
 def draw_picture(tables: list[Table], path: Path) -> None:
-    """Robustness above, soundness and completeness below; tables that are absent stay empty."""
+    """Errors above, soundness and completeness below; tables that are absent stay empty."""
     by_name = {table.name: table for table in tables}
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(11, 10), layout="constrained")
-        grid = figure.add_gridspec(2, 2, height_ratios=(1, 1.25), width_ratios=(2, 1))
+        figure = Figure(figsize=(11, 14.5), layout="constrained")
+        grid = figure.add_gridspec(3, 2, height_ratios=(1, 1, 1.25), width_ratios=(2, 1))
         panels = (
             ("robustness", figure.add_subplot(grid[0, :]), _draw_robustness),
-            ("soundness", figure.add_subplot(grid[1, 0]), _draw_soundness),
-            ("completeness", figure.add_subplot(grid[1, 1]), _draw_completeness),
+            ("thresholds", figure.add_subplot(grid[1, :]), _draw_thresholds),
+            ("soundness", figure.add_subplot(grid[2, 0]), _draw_soundness),
+            ("completeness", figure.add_subplot(grid[2, 1]), _draw_completeness),
         )
         for name, axes, draw in panels:
             if name in by_name:
@@ -44,11 +47,33 @@ def draw_picture(tables: list[Table], path: Path) -> None:
 
 
 def _draw_robustness(axes: Axes, table: Table) -> None:
-    """Ratios of errors, one column for each cell."""
+    """Ratios of errors, one column for each noise and rate."""
+    _draw_ratios(axes, table, (*robustness.LEARNERS, robustness.CHOW), share="rate")
+    axes.set_title(
+        f"Error / planted error on Gaussian rows, by label noise {_dims(table)}", loc="left"
+    )
+
+
+def _draw_thresholds(axes: Axes, table: Table) -> None:
+    """Ratios of errors, one column for each noise and positive share."""
+    names = (thresholds.LOGISTIC, thresholds.RESCANNED, thresholds.SVM, thresholds.CONSTANT)
+    _draw_ratios(axes, table, names, share="positive")
+    axes.set_title(
+        f"The same with thresholds, by noise and positive share {_dims(table)}", loc="left"
+    )
+
+
+def _dims(table: Table) -> str:
+    place = table.columns.index("d")
+    return (
+        f"({' | '.join(f'd = {dim}' for dim in dict.fromkeys(row[place] for row in table.rows))})"
+    )
+
+
+def _draw_ratios(axes: Axes, table: Table, names: tuple[str, ...], *, share: str) -> None:
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     places = list(range(len(rows)))
-    markers = dict(zip((*LEARNERS, CHOW), "^sDvX", strict=True))
-    for (name, marker), colour in zip(markers.items(), _COLOURS, strict=True):
+    for name, marker, colour in zip(names, "^sDvX", _COLOURS, strict=False):
         values = [_number(row[name]) for row in rows]
         axes.plot(places, values, marker, color=colour, label=name, markersize=5, alpha=0.85)
     ours = [_number(row[OURS]) for row in rows]
@@ -59,14 +84,11 @@ def _draw_robustness(axes: Axes, table: Table) -> None:
     axes.yaxis.set_major_locator(FixedLocator([0.8, 1, 1.5, 2, 3, 4, 6, 10]))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_xticks(places, [f"{row['noise']} {100 * _number(row['rate']):g}%" for row in rows])
+    axes.set_xticks(places, [f"{row['noise']} {100 * _number(row[share]):g}%" for row in rows])
     axes.tick_params(axis="x", rotation=60, labelsize=8)
     for first in range(1, len(rows)):
         if rows[first]["d"] != rows[first - 1]["d"]:
             axes.axvline(first - 0.5, color="#999999", linewidth=0.8)
-    dims = dict.fromkeys(row["d"] for row in rows)
-    shown = " | ".join(f"d = {dim}" for dim in dims)
-    axes.set_title(f"Error / planted error on Gaussian rows, by label noise ({shown})", loc="left")
     axes.grid(axis="y", linewidth=0.4, alpha=0.6)
     axes.legend(ncols=4, fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, 1.0))
     axes.set_ylim(top=1.7 * axes.get_ylim()[1])
@@ -121,4 +143,4 @@ def _draw_completeness(axes: Axes, table: Table) -> None:
 
 
 def _number(value: Any) -> float:
-    return float(value)
+    return math.nan if value is None else float(value)

@@ -81,8 +81,7 @@ def _compare(problem: Problem) -> tuple[tuple[Cell, ...], bool]:
     X, y = problem.X, problem.y
     planted = error_of(X, y, problem.planted)
     result = learn(problem, seed=0)
-    vector = result.halfspace.normal if result.halfspace else np.zeros(X.shape[1])
-    ours = error_of(X, y, np.array(vector))
+    ours = result.halfspace.plane.errors(X, y) / len(y) if result.halfspace else 1.0
     holds = result.verdict == "accepted" and ours <= FACTOR * planted + min(result.eps, SLACK)
     others = [error_of(X, y, np.asarray(w)) for w in _learned(problem)]
     ratios = tuple(round(error / planted, 4) for error in (ours, *others))

@@ -32,6 +32,17 @@ def error_of(X: Features, y: Labels, w: Vector) -> float:
     return float(np.mean((X @ w.astype(X.dtype) >= 0) != (y > 0)))
 
 
+def best_threshold(margin: Vector, y: Labels) -> float:
+    """The t of the least error of sgn(margin - t): at one of the values, or above them all."""
+    order = np.argsort(margin)
+    ordered = margin[order]
+    # moving t past a row makes a negative one right and a positive one wrong
+    gains = np.concatenate([[0], np.cumsum(np.where(y[order] > 0, 1, -1))])
+    is_first = np.concatenate([[True], ordered[1:] > ordered[:-1], [True]])
+    best = int(np.argmin(np.where(is_first, gains, len(y))))
+    return float(ordered[best]) if best < len(y) else float(np.nextafter(ordered[-1], np.inf))
+
+
 def best_in_plane(X: Features, y: Labels) -> Best:
     """The best of all halfspaces through the origin of the plane, by one sort.
 

@@ -81,7 +81,8 @@ def assemble(
     ]
     if certificate is None and state.repeated_rows is not None:  # a certificate looks at all rows
         said.append(state.repeated_rows)
-    if config.max_ratio is not None and (ratio is None or ratio > config.max_ratio):
+    missed = config.max_ratio is not None and (ratio is None or ratio > config.max_ratio)
+    if config.max_ratio is not None and missed and tested is Verdict.ACCEPTED:
         said.append(RatioNotReached(config.max_ratio, ratio))
     if promise is None and asked is not None:
         reached = min((one.eps for one in supported), default=None)

@@ -54,7 +54,8 @@ def synth(
     client, scheduler, n_workers, storage_options, observer
         As of `predict`.
     **spec
-        Fields of `SyntheticSpec`: rows, dim, marginal, noise, rate, seed, planted, dtype.
+        Fields of `SyntheticSpec`: rows, dim, marginal, noise, rate, seed, planted, positive,
+        dtype.
     """
     check_names(spec, SyntheticSpec.__slots__, "synth")
     for name in ("rows", "dim", "marginal", "noise"):

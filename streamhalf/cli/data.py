@@ -37,6 +37,9 @@ def synth(
     planted: Annotated[
         str, Parameter(choices=DIRECTIONS, help="direction of the halfspace")
     ] = "generic",
+    positive: Annotated[
+        float, Parameter(metavar="SHARE", help="share of +1 before the noise; sets the threshold")
+    ] = 0.5,
     dtype: Annotated[str, Parameter(choices=DTYPES, help="of the features")] = "float32",
     chunk_rows: Annotated[Whole, Parameter(help="rows in a stored chunk")] = DEFAULT_CHUNK_ROWS,
     seed: Annotated[Whole, Parameter(help="names the data set")] = 0,
@@ -53,6 +56,7 @@ def synth(
             noise=noise,
             rate=rate,
             planted=planted,
+            positive=positive,
             dtype=dtype,
             chunk_rows=chunk_rows,
             seed=seed,
@@ -60,7 +64,8 @@ def synth(
             **call,
         )
     print(f"wrote {plural(rows, 'row')} of {plural(dim, 'feature')} to {public_name(str(out))}")
-    print(f"planted error {error:.6f} (marginal {marginal}, noise {noise})")
+    share = "" if positive == 0.5 else f", positive {positive:g}"
+    print(f"planted error {error:.6f} (marginal {marginal}, noise {noise}{share})")
     return 0
 
 

@@ -23,11 +23,12 @@ DIRECTIONS = ("axis", "diagonal", "generic")
 
 
 class Noise(enum.StrEnum):
-    """Which labels are flipped; v is the planted direction, u a direction orthogonal to it.
+    """Which labels are flipped; m = v·x - t of the planted halfspace, u is orthogonal to v.
 
-    random: any row with equal probability. near: smallest |v·x|. far: largest |v·x|. chow: largest
-    y u·x, which turns the Chow vector towards -u. wedge: rows between v and a halfspace tilted
-    towards u, on the side v·x > 0 alone.
+    random: any row with equal probability. near: smallest |m|. far: largest |m|. chow: largest y
+    u·x, which turns the Chow vector towards -u. wedge: rows between the planted halfspace and one
+    tilted towards u, on the side m > 0 alone. minor: largest |m| in the smaller class. tilt: the
+    wedge in the smaller class, which is another one where that is the negative class.
     """
 
     NONE = "none"
@@ -36,16 +37,19 @@ class Noise(enum.StrEnum):
     FAR = "far"
     CHOW = "chow"
     WEDGE = "wedge"
+    MINOR = "minor"
+    TILT = "tilt"
 
     @property
     def min_dim(self) -> int:
-        """Smallest dimension: chow and wedge need a direction orthogonal to v."""
-        return 2 if self in (Noise.CHOW, Noise.WEDGE) else 1
+        """Smallest dimension: chow, wedge and tilt need a direction orthogonal to v."""
+        return 2 if self in (Noise.CHOW, Noise.WEDGE, Noise.TILT) else 1
 
-    @property
-    def max_rate(self) -> float:
-        """Rates stay below this: v·x > 0 > u·x holds on a quarter of N(0, I)."""
-        return 0.25 if self is Noise.WEDGE else 0.5
+    def max_rate(self, positive: float) -> float:
+        """Rates stay below this: of N(0, I), u·x < 0 holds on half of either class."""
+        smaller = min(positive, 1 - positive)
+        limits = {Noise.WEDGE: positive / 2, Noise.MINOR: smaller, Noise.TILT: smaller / 2}
+        return limits.get(self, 0.5)
 
     @property
     def needs_pilot(self) -> bool:
@@ -55,16 +59,21 @@ class Noise(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CleanRows:
-    """Rows before the noise: features, v·x, the direction u, one uniform number for each row."""
+    """Rows before the noise.
+
+    Features, m = v·x - t, the direction u, one uniform number for each row, and the label of the
+    smaller class.
+    """
 
     X: NDArray[np.floating[Any]]
     margin: NDArray[np.floating[Any]]
     u: NDArray[np.float64]
     uniforms: NDArray[np.float64]
+    rare: int = 1
 
     @property
     def labels(self) -> NDArray[np.int8]:
-        """sgn(v·x), with sgn(0) = +1."""
+        """sgn(v·x - t), with sgn(0) = +1."""
         return np.where(on_positive_side(self.margin), np.int8(1), np.int8(-1))
 
 
@@ -124,12 +133,14 @@ def _normalise(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return x / math.sqrt(math.fsum(x * x))
 
 
-def _wedge(rows: CleanRows) -> Scores:
+def _wedge(rows: CleanRows, label: int) -> Scores:
+    """Tangent of the angle to the plane, where m has this sign and u·x < 0."""
     side = margins(rows.X, rows.u)
-    inside = (rows.margin > 0) & (side < 0)
+    depth = label * rows.margin
+    inside = (depth > 0) & (side < 0)
     tangent = np.full_like(side, math.inf)
     with np.errstate(over="ignore"):  # a right angle's tangent: infinity is what it should be
-        np.divide(rows.margin, -side, out=tangent, where=inside)
+        np.divide(depth, -side, out=tangent, where=inside)
     return tangent
 
 
@@ -139,5 +150,7 @@ _SCORES: dict[Noise, Callable[[CleanRows], Scores]] = {
     Noise.NEAR: lambda rows: np.abs(rows.margin),
     Noise.FAR: lambda rows: -np.abs(rows.margin),
     Noise.CHOW: lambda rows: -rows.labels * margins(rows.X, rows.u),
-    Noise.WEDGE: _wedge,
+    Noise.WEDGE: lambda rows: _wedge(rows, 1),
+    Noise.MINOR: lambda rows: np.where(rows.labels == rows.rare, -np.abs(rows.margin), math.inf),
+    Noise.TILT: lambda rows: _wedge(rows, rows.rare),
 }

@@ -8,7 +8,7 @@ streams of its distributions between versions; within one version a seed names o
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from streamhalf.data.block import RowRange
 from streamhalf.errors import UsageError
 from streamhalf.kernels.margins import margins
+from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.synthetic.marginals import Cell, Marginal, cell_generator, cell_rows, draw_features
@@ -30,8 +31,11 @@ from streamhalf.synthetic.noise import (
     choose_directions,
     flip_scores,
 )
+from streamhalf.synthetic.thresholds import SHARE_TOLERANCE, normal_threshold, sample_threshold
 
 PILOT_ROWS = 2**20
+SAMPLE_VALUES = 2**26
+"""Of wide rows fewer are drawn to place a threshold."""
 DTYPES = ("float32", "float64")
 
 # a seed names a data set, so these numbers never change
@@ -53,7 +57,11 @@ class SyntheticSpec:
     seed
         Names the data set; fewer rows of the same seed are a prefix, up to the flipped labels.
     planted
-        Direction v of the labels sgn(v·x): "axis" (the first), "diagonal" or "generic" (random).
+        Direction v of the labels sgn(v·x - t): "axis" (the first), "diagonal" or "generic"
+        (random).
+    positive
+        Share of the law's rows that t leaves on the positive side; 0.5 is t = 0, also where the law
+        is not symmetric.
     dtype
         Of the features, "float32" or "float64".
     """
@@ -65,6 +73,7 @@ class SyntheticSpec:
     rate: float = 0.0
     seed: int = 0
     planted: str = "generic"
+    positive: float = 0.5
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
@@ -83,14 +92,19 @@ class SyntheticSpec:
                     f"dim: {self.dim} is too small for {name} '{law}'; it needs at least "
                     f"{law.min_dim}; raise dim or choose another {name}"
                 )
+        if not isinstance(self.positive, int | float) or not 0 < self.positive < 1:
+            raise UsageError(
+                f"positive: {self.positive!r} given; give a share above 0 and below 1: which rows "
+                "are +1 before the noise"
+            )
         self._check_rate()
 
     def _check_rate(self) -> None:
-        limit = self.noise.max_rate
+        limit = self.noise.max_rate(self.positive)
         if not isinstance(self.rate, int | float) or not 0 <= self.rate < limit:
             raise UsageError(
                 f"rate: {self.rate!r} given; noise '{self.noise}' takes a number from 0 to below "
-                f"{limit:g}; lower the rate"
+                f"{limit:g} (positive {self.positive:g}); lower the rate"
             )
         if (self.noise is Noise.NONE) != (self.rate == 0):
             raise UsageError(
@@ -103,13 +117,19 @@ class SyntheticSpec:
 class Planted:
     """What the driver settles once for all tasks.
 
-    The labels are sgn(v·x) before the noise; u is a direction orthogonal to v (zero in one
-    dimension), and the cut says which rows are flipped.
+    The labels are sgn(v·x - threshold) before the noise; u is a direction orthogonal to v (zero in
+    one dimension), and the cut says which rows are flipped.
     """
 
     v: NDArray[np.float64]
     u: NDArray[np.float64]
-    cut: Cut
+    threshold: float
+    cut: Cut = NO_FLIPS
+
+    @property
+    def plane(self) -> Plane:
+        """The boundary of the planted halfspace."""
+        return Plane(self.v, self.threshold)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,7 +142,7 @@ class Generated:
 
 
 def plant(spec: SyntheticSpec) -> Planted:
-    """Choose directions and cut; the cut is a quantile over the first `PILOT_ROWS` rows.
+    """Choose directions, threshold and cut, which is a quantile of the first `PILOT_ROWS` rows.
 
     Up to that many rows, every noise but random flips round(rate · rows) labels exactly.
     """
@@ -131,12 +151,13 @@ def plant(spec: SyntheticSpec) -> Planted:
         for number in range(2)
     )
     v, u = choose_directions(spec.planted, raw_v, raw_u)
+    planted = Planted(v, u, _choose_threshold(spec, v))
     if not spec.noise.needs_pilot:
         cut = NO_FLIPS if spec.noise is Noise.NONE else Cut(score=spec.rate, uniform=-1.0)
-        return Planted(v, u, cut)
+        return replace(planted, cut=cut)
     n_pilot = min(spec.rows, PILOT_ROWS)
     numbers = range(-(-n_pilot // cell_rows(spec.dim)))
-    by_cell = [flip_scores(spec.noise, _draw_cell(spec, v, u, number)) for number in numbers]
+    by_cell = [flip_scores(spec.noise, _draw_cell(spec, planted, number)) for number in numbers]
     scores = np.concatenate(by_cell)[:n_pilot]
     uniforms = _noise_uniforms(spec, RowRange(0, n_pilot))
     cut = choose_cut(scores, uniforms, round(spec.rate * n_pilot))
@@ -146,7 +167,7 @@ def plant(spec: SyntheticSpec) -> Planted:
             f"rate: {spec.rate!r} given; noise '{spec.noise}' can flip a share {share:.4f} of "
             f"these rows at most (marginal '{spec.marginal}', seed {spec.seed}); lower the rate"
         )
-    return Planted(v, u, cut)
+    return replace(planted, cut=cut)
 
 
 def generate(spec: SyntheticSpec, planted: Planted, row_range: RowRange) -> Generated:
@@ -161,7 +182,7 @@ def generate(spec: SyntheticSpec, planted: Planted, row_range: RowRange) -> Gene
     n_flipped = 0
     step = cell_rows(spec.dim)
     for number in range(start // step, -(-stop // step)):
-        cell = _draw_cell(spec, planted.v, planted.u, number)
+        cell = _draw_cell(spec, planted, number)
         flips = planted.cut.flips(flip_scores(spec.noise, cell), cell.uniforms)
         labels = cell.labels
         first = number * step
@@ -173,14 +194,43 @@ def generate(spec: SyntheticSpec, planted: Planted, row_range: RowRange) -> Gene
     return Generated(X, y, n_flipped)
 
 
-def _draw_cell(
-    spec: SyntheticSpec, v: NDArray[np.float64], u: NDArray[np.float64], number: int
-) -> CleanRows:
-    n_rows = cell_rows(spec.dim)
+def _choose_threshold(spec: SyntheticSpec, v: NDArray[np.float64]) -> float:
+    """Rounded to float32 as v is; fewer rows of a seed have the same, so it has its own sample."""
+    if spec.positive == 0.5:
+        return 0.0
+    threshold = normal_threshold(spec.marginal, v, spec.positive)
+    if threshold is None:
+        n_sample = min(PILOT_ROWS, SAMPLE_VALUES // spec.dim)
+        numbers = range(max(1, n_sample // cell_rows(spec.dim)))
+        sample = np.concatenate([margins(_draw_features(spec, v, i), v) for i in numbers])
+        threshold, share = sample_threshold(sample, spec.positive)
+        if abs(share - spec.positive) > SHARE_TOLERANCE * min(spec.positive, 1 - spec.positive):
+            raise UsageError(
+                f"positive: {spec.positive!r} given; the nearest share of marginal "
+                f"'{spec.marginal}' along this direction is {share:.4g}; ask for that, or choose "
+                "another law or direction"
+            )
+    return float(np.float32(threshold))
+
+
+def _draw_features(
+    spec: SyntheticSpec, v: NDArray[np.float64], number: int
+) -> NDArray[np.floating[Any]]:
     generator = cell_generator(spec.seed, _FEATURES, number)
-    X = draw_features(spec.marginal, Cell(generator, n_rows, v, np.dtype(spec.dtype)))
-    uniforms = _noise_uniforms(spec, RowRange(number * n_rows, (number + 1) * n_rows))
-    return CleanRows(X=X, margin=margins(X, v), u=u, uniforms=uniforms)
+    cell = Cell(generator, cell_rows(spec.dim), v, np.dtype(spec.dtype))
+    return draw_features(spec.marginal, cell)
+
+
+def _draw_cell(spec: SyntheticSpec, planted: Planted, number: int) -> CleanRows:
+    n_rows = cell_rows(spec.dim)
+    X = _draw_features(spec, planted.v, number)
+    return CleanRows(
+        X=X,
+        margin=margins(X, planted.v) - planted.threshold,
+        u=planted.u,
+        uniforms=_noise_uniforms(spec, RowRange(number * n_rows, (number + 1) * n_rows)),
+        rare=1 if spec.positive <= 0.5 else -1,
+    )
 
 
 def _noise_uniforms(spec: SyntheticSpec, rows: RowRange) -> NDArray[np.float64]:

@@ -53,6 +53,7 @@ def finish_store(target: Target, spec: SyntheticSpec, planted: Planted, n_flippe
     marks = {
         "synthetic": to_json(spec),
         "planted_vector": planted.v.tolist(),
+        "planted_threshold": planted.threshold,
         "planted_error": n_flipped / spec.rows,
         "n_flipped": n_flipped,
     }

@@ -15,6 +15,7 @@ from streamhalf.algorithms.driver import fit, localize
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState
 from streamhalf.algorithms.path_tests import StepOutcome
+from streamhalf.config import RunConfig
 from streamhalf.data.positions import Identity, Isotropic
 from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.planning.deal import deal_for
@@ -54,7 +55,7 @@ def finished() -> tuple[RunPlan, LocalizationState]:
 @pytest.fixture
 def answer(finished: tuple[RunPlan, LocalizationState]) -> Answer:
     """The result for the state, with some of its fields and of the configuration's changed."""
-    plan, state = finished
+    _, state = finished
 
     def make(
         *, certificate: Any = None, notices: tuple = (), eps: Any = EPS, max_ratio=None, **changes
@@ -69,7 +70,6 @@ def answer(finished: tuple[RunPlan, LocalizationState]) -> Answer:
             return assemble(
                 run,
                 source,
-                plan,
                 config,
                 state=dataclasses.replace(state, **changes),
                 row_map=Identity(),
@@ -111,7 +111,7 @@ def test_error__upper_bound_pays_for_the_choice_among_candidates(
     finished: tuple[RunPlan, LocalizationState],
 ) -> None:
     _, state = finished
-    error = held_out_error(state, Identity(), 0.01)
+    error = held_out_error(state, Identity(), RunConfig(tau=0.01))
     wrong, n_rows = int(state.final.errors.min()), state.final.n_rows
     assert error.empirical == wrong / n_rows
     # a quarter of tau is for the error
@@ -126,9 +126,10 @@ def test_halfspace__is_pulled_back_to_stored_rows(
     _, state = finished
     moved = Isotropic(np.array([5.0, -1.0]), np.diag([0.5, 4.0]))
     found = halfspace_of(state, moved)
-    normal = state.candidates[state.chosen].plane.normal
-    np.testing.assert_allclose(found.normal, normal * [0.5, 4.0])
-    assert found.offset == pytest.approx(-(5.0 * found.normal[0] - found.normal[1]))
+    plane = state.candidates[state.chosen].plane
+    np.testing.assert_allclose(found.normal, plane.normal * [0.5, 4.0])
+    offset = -plane.threshold - (5.0 * found.normal[0] - found.normal[1])
+    assert found.offset == pytest.approx(offset)
     assert halfspace_of(dataclasses.replace(state, final=None, candidates=()), moved) is None
 
 
@@ -281,7 +282,7 @@ class Certificate:
 def test_max_ratio__that_is_not_reached_is_told(answer: Answer, ratio: float | None) -> None:
     found = answer(certificate=Certificate(ratio), max_ratio=1.5, notices=(OneClass(1),))
     assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.notices == (RatioNotReached(1.5, ratio), OneClass(1))
+    assert found.notices == (OneClass(1), RatioNotReached(1.5, ratio))
     assert found.rows_needed is None  # more rows are not what it lacks
     assert found.ratio == ratio
 
@@ -291,11 +292,11 @@ def test_max_ratio__that_is_reached_changes_nothing(answer: Answer) -> None:
     assert (found.verdict, found.notices) == (Verdict.ACCEPTED, ())
 
 
-def test_notices__an_error_that_contradicts_all_rows_comes_first(answer: Answer) -> None:
+def test_notices__an_error_that_contradicts_all_rows_is_told(answer: Answer) -> None:
     found = answer(certificate=Certificate(1.0, error=0.6, repeated=0.5), notices=(OneClass(1),))
     assert found.error is not None
     disagree = ErrorsDisagree(found.error.empirical, found.error.upper, 0.6)
-    assert found.notices == (disagree, RepeatedRows(0.5, 2.0), OneClass(1))
+    assert found.notices == (OneClass(1), disagree, RepeatedRows(0.5, 2.0))
 
 
 def test_max_ratio__is_not_blamed_for_a_rejection(answer: Answer) -> None:

@@ -17,6 +17,7 @@ from streamhalf.records import (
     Halfspace,
     Judgement,
     Named,
+    NoBetterThanGuess,
     OneClass,
     Outcome,
     Position,
@@ -53,8 +54,8 @@ def fitted() -> tuple[FitResult, list[Any]]:
 def test_fit__passes_in_their_order(fitted: tuple[FitResult, list[Any]]) -> None:
     result, seen = fitted
     names = [record.name for record in result.passes]
-    updates = [f"update-{i + 1}" for i in range(len(names) - 3)]
-    assert names == ["initial", *updates, "final", "certificate"]
+    updates = [f"update-{i + 1}" for i in range(len(names) - 4)]
+    assert names == ["initial", *updates, "thresholds", "final", "certificate"]
     assert len(updates) >= 3
     assert [event.record.name for event in seen if isinstance(event, events.PassEnded)] == names
     # of so few rows every pass reads all, and keeps its share
@@ -127,7 +128,8 @@ def test_fit__a_tester_that_is_added_is_asked_and_its_rejection_decides(stage: S
     assert own.asked
     assert result.verdict is Verdict.REJECTED
     # a warning ends nothing, and what is rejected has no certificate
-    assert [record.name for record in result.passes] == ["initial", "update-1", "final"]
+    passes = [record.name for record in result.passes]
+    assert passes == ["initial", "update-1", "thresholds", "final"]
     said = [one for one in result.testers if one.outcome is Outcome.REJECTED]
     early = {Stage.INITIAL: ["initial"], Stage.UPDATE: ["update-1"], Stage.FINAL: []}[stage]
     last = [one for one in said if one.pass_name == "final"]
@@ -175,16 +177,19 @@ def test_fit__rows_in_an_order_are_sampled() -> None:
 def test_fit__one_class_is_told_after_counting_all_labels(label: int) -> None:
     X, _ = DATA
     result, _ = fit((X, np.full(N_ROWS, label, dtype=np.int8)))
-    assert OneClass(label) in result.notices
-    assert [record.name for record in result.passes[-2:]] == ["some labels", "labels"]
+    assert result.notices[0] == OneClass(label)
+    assert result.passes[-1].name == "labels"
+    assert result.verdict is not Verdict.ACCEPTED
 
 
 def test_fit__two_classes_that_no_halfspace_tells_apart_are_not_one() -> None:
     X, _ = DATA
     coin = np.where(np.random.default_rng(5).random(N_ROWS) < 0.5, 1, -1).astype(np.int8)
     result, _ = fit((X, coin))
-    assert not [one for one in result.notices if isinstance(one, OneClass)]
-    assert result.passes[-1].name == "some labels"
+    labels = result.error.by_label
+    assert labels.guess_error == pytest.approx(0.5, abs=0.01)
+    assert result.notices == (NoBetterThanGuess(labels.guess, labels.guess_error),)
+    assert result.verdict is not Verdict.ACCEPTED
 
 
 def test_fit__few_rows_are_answered_without_a_pass() -> None:

@@ -36,7 +36,7 @@ def test_final__tests_the_first_step_and_every_update(
 ) -> None:
     state, requests = finished
     assert [step.delta for step in state.steps] == [1.0, *(frame.delta for frame in state.frames)]
-    assert len(state.steps) == len(requests) - 1
+    assert len(state.steps) == len(requests) - 2  # thresholds and the final pass are none
     said = [
         (one.candidate, one.scale)
         for one in final_judgements(state)
@@ -44,7 +44,8 @@ def test_final__tests_the_first_step_and_every_update(
     ]
     # an update starts from the candidate before; the first step has none
     assert said == [(None, 1.0), *((i, frame.delta) for i, frame in enumerate(state.frames))]
-    assert all(state.candidates[i].plane is frame.plane for i, frame in enumerate(state.frames))
+    normals = [candidate.plane.normal for candidate in state.candidates]
+    assert all(normals[i] is frame.plane.normal for i, frame in enumerate(state.frames))
     assert {one.stage for one in final_judgements(state)} == {Stage.FINAL}
     roles = {one.role for one in final_judgements(state)}
     assert Role.REQUIRED in roles

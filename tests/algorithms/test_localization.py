@@ -69,7 +69,7 @@ class Script:
     """Update outcomes as a test wants them: `share` is the step in units of delta."""
 
     def __init__(self) -> None:
-        self.share, self.overlap, self.strength = 0.0, 0.5, math.sqrt(2 / math.pi)
+        self.share, self.overlap, self.strength = 0.0, 0.5, 1.0
         self.judgements: tuple[Judgement, ...] = ()
 
     def conclude(self, update: LocalizedUpdate) -> UpdateOutcome:
@@ -109,7 +109,7 @@ def test_scale__halves_after_small_steps_down_to_eps(script: Script) -> None:
     )
     assert deltas == [0.5, 0.25, 0.125]
     assert [request.name for request in requests] == ["update-1", "update-2", "update-3"]
-    assert state.stage is Stage.FINAL
+    assert state.stage is Stage.THRESHOLDS
     assert state.stop == Stop(StopReason.REACHED_EPS)
     assert [frame.delta for frame in state.frames] == deltas
     # the last one is the mean of the two before
@@ -135,7 +135,7 @@ def test_update__stops_where_noise_dominates(script: Script) -> None:
     state = after_initial(algorithm)
     script.overlap = 0.0
     stopped = advance(algorithm, state)
-    assert stopped.stage is Stage.FINAL
+    assert stopped.stage is Stage.THRESHOLDS
     assert stopped.stop == Stop(StopReason.NOISE_DOMINATES, 0.5)
     assert len(stopped.candidates) == 1  # the candidate before is already as good as it gets
     assert stopped.cursor > state.cursor  # its rows are spent all the same
@@ -154,9 +154,13 @@ def test_update__what_its_own_rows_say_only_warns(script: Script, outcome: Outco
 
 
 def final_share(algorithm: Localization, state: LocalizationState) -> Share:
-    step = algorithm.next_step(state)
+    scan = algorithm.next_step(state)
+    assert scan is not None
+    assert scan.name == "thresholds"
+    step = algorithm.next_step(scan.conclude([one.plane for one in state.candidates]))
     assert step is not None
     assert step.name.startswith("final")
+    assert not set(rows_of(scan.share)) & set(rows_of(step.share))
     return step.share
 
 
@@ -262,9 +266,8 @@ def test_run__learns_and_tests_in_every_split(rows: str) -> None:
     excess = state.final.errors / state.final.n_rows - 0.03
     assert excess.min() < 0.5 * excess[0]
     assert all(beta < 3 * EPS for beta in state.final.betas)
-    assert {judgement.pass_name for judgement in state.judgements} == {
-        request.name for request in requests
-    }
+    tested = {request.name for request in requests} - {"thresholds"}
+    assert {judgement.pass_name for judgement in state.judgements} == tested
 
 
 def test_run__whatever_learning_passes_take_the_same_rows_are_held_out() -> None:
@@ -345,7 +348,7 @@ def test_fallback__rows_that_look_alike_stay_in_windows() -> None:
     state, requests = run(with_windows(make_algorithm()), draw())
     assert state.split is Split.WINDOWS
     assert [request.name for request in requests[:2]] == ["initial", "update-1"]
-    assert all(request.share.blocks.n_rows < N_ROWS for request in requests[:-1])
+    assert all(request.share.blocks.n_rows < N_ROWS for request in requests[:-2])
     assert requests[-1].share.blocks.n_rows == N_ROWS
 
 

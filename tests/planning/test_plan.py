@@ -14,7 +14,7 @@ from streamhalf.config import LARGEST_EPS, SMALLEST_EPS
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.planning.plan import plan_for_eps, plan_for_rows
-from streamhalf.planning.run_plan import PAPER_FIRST_DELTA, RunPlan, scales
+from streamhalf.planning.run_plan import FIRST_DELTA, PAPER_FIRST_DELTA, RunPlan, scales
 from streamhalf.records import Split, Stage
 from streamhalf.testers import TESTERS, Panel
 from streamhalf.testers.acceptance import AcceptanceTester
@@ -92,7 +92,7 @@ def test_rows_for_step__coarse_steps_look_at_no_more_rows_than_say_something_new
 
 @given(delta=st.floats(1e-4, 0.5))
 def test_scales__halve_down_to_the_finest(delta: float) -> None:
-    first, *others = scales(delta, adaptive=True)
+    first, *others = scales(delta, FIRST_DELTA)
     assert first == 0.5
     assert (others or [first])[-1] == pytest.approx(delta, rel=0.12 if not others else 1e-12)
     assert all(b == a / 2 for a, b in itertools.pairwise(others))
@@ -100,8 +100,8 @@ def test_scales__halve_down_to_the_finest(delta: float) -> None:
 
 
 def test_scales__of_the_paper_start_at_one_hundredth() -> None:
-    assert scales(PAPER_FIRST_DELTA, adaptive=False) == (PAPER_FIRST_DELTA,)
-    assert scales(0.0025, adaptive=False) == (0.01, 0.005, 0.0025)
+    assert scales(PAPER_FIRST_DELTA, PAPER_FIRST_DELTA) == (PAPER_FIRST_DELTA,)
+    assert scales(0.0025, PAPER_FIRST_DELTA) == (0.01, 0.005, 0.0025)
 
 
 @pytest.mark.parametrize("dim", DIMS)

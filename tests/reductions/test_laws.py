@@ -32,6 +32,7 @@ from streamhalf.reductions import (
     SlabCovariance,
     SlabMoments,
     Thinned,
+    ThresholdScan,
     WedgeSums,
     Windowed,
 )
@@ -71,6 +72,7 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
     SlabCovariance: lambda dim: SlabCovariance(planes(dim), BORDERS),
     SlabMoments: lambda dim: SlabMoments(planes(dim)[0].normal, BORDERS, degree=4),
     Thinned: lambda dim: Thinned((Moments(2), LabelCounts(), Chow(3)), (0.7, 0.3, 0.7), 1, 2),
+    ThresholdScan: lambda dim: ThresholdScan(planes(dim)),
     WedgeSums: lambda dim: WedgeSums(planes(dim), 0.2),
     Windowed: lambda dim: Windowed(LabelCounts(), 0.5, seed=3, window_rows=8),
 }

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from streamhalf.data.block import RowRange
 from streamhalf.errors import UsageError
 from streamhalf.kernels.margins import margins
+from streamhalf.kernels.plane import Plane
 from streamhalf.synthetic import spec as synthetic
 from streamhalf.synthetic.marginals import (
     Marginal,
@@ -26,13 +28,19 @@ from streamhalf.synthetic.spec import (
     generate,
     plant,
 )
+from streamhalf.synthetic.thresholds import SHARE_TOLERANCE
 from tests.synthetic.specs import RATE, SIGMAS, make_spec, whole
 
 SCORED = [noise for noise in Noise if noise.needs_pilot]
 
 
+def clean_labels(planted: Planted, rows: Generated) -> NDArray[np.int8]:
+    above = margins(rows.X, planted.v) >= planted.threshold
+    return np.where(above, np.int8(1), np.int8(-1))
+
+
 def count_disagreements(planted: Planted, rows: Generated) -> int:
-    return int(np.count_nonzero((margins(rows.X, planted.v) >= 0) != (rows.y > 0)))
+    return int(np.count_nonzero(clean_labels(planted, rows) != rows.y))
 
 
 @st.composite
@@ -134,29 +142,81 @@ def test_plant__pilot_sets_the_share_of_all_rows(
     assert abs(rest.n_flipped / (n - n_pilot) - RATE) < SIGMAS * spread
 
 
+@pytest.mark.parametrize("positive", [0.5, 0.2, 0.8])
 @pytest.mark.parametrize("noise", SCORED)
-def test_generate__flips_the_rows_that_the_noise_names(noise: Noise) -> None:
-    planted, rows = whole(make_spec(noise=noise))
-    margin, side = margins(rows.X, planted.v), margins(rows.X, planted.u)
-    clean = np.where(margin >= 0, 1, -1)
+def test_generate__flips_the_rows_that_the_noise_names(noise: Noise, positive: float) -> None:
+    planted, rows = whole(make_spec(noise=noise, positive=positive))
+    margin = margins(rows.X, planted.v) - planted.threshold
+    side = margins(rows.X, planted.u)
+    clean = clean_labels(planted, rows)
     flipped = clean != rows.y
-    inside = (margin > 0) & (side < 0)
+    rare = 1 if positive <= 0.5 else -1
+    tangent = np.abs(margin) / np.maximum(-side, 1e-30)
     score = {
         Noise.NEAR: abs(margin),
         Noise.FAR: -abs(margin),
         Noise.CHOW: -clean * side,
-        Noise.WEDGE: np.where(inside, margin / np.where(inside, -side, 1), np.inf),
+        Noise.WEDGE: np.where((margin > 0) & (side < 0), tangent, np.inf),
+        Noise.MINOR: np.where(clean == rare, -abs(margin), np.inf),
+        Noise.TILT: np.where((rare * margin > 0) & (side < 0), tangent, np.inf),
     }[noise]
+    assert np.count_nonzero(flipped) == round(RATE * len(flipped))
     assert np.isfinite(score[flipped]).all()
     assert score[flipped].max() <= score[~flipped].min()
 
 
-def test_generate__labels_without_noise_are_those_of_the_planted_vector() -> None:
-    for marginal in Marginal:
-        planted, rows = whole(make_spec(marginal))
-        assert rows.n_flipped == 0
-        assert set(np.unique(rows.y)) == {-1, 1}
-        np.testing.assert_array_equal(rows.y > 0, margins(rows.X, planted.v) >= 0)
+def test_generate__tilted_labels_are_those_of_a_tilted_halfspace() -> None:
+    spec = make_spec(noise="tilt", positive=0.2)
+    planted, rows = whole(spec)
+    tilted = Plane(planted.v + planted.cut.score * planted.u, planted.threshold)
+    with_u = margins(rows.X, planted.u) < 0
+    # of the rows on u's far side only those on the cut may differ, by rounding
+    assert np.count_nonzero((tilted.signs(rows.X) != rows.y)[with_u]) <= 1
+    np.testing.assert_array_equal(planted.plane.signs(rows.X)[~with_u], rows.y[~with_u])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("positive", [0.25, 0.75])
+@pytest.mark.parametrize("marginal", Marginal)
+def test_generate__has_the_positive_share(marginal: Marginal, positive: float, dtype: str) -> None:
+    spec = make_spec(marginal, positive=positive, dim=6, dtype=dtype)
+    planted, rows = whole(spec)
+    share = np.mean(rows.y > 0)
+    # failure probability below 2e-9 for another seed, for a law that has this very share
+    spread = SIGMAS * math.sqrt(positive * (1 - positive) / len(rows.y))
+    assert abs(share - positive) < spread + SHARE_TOLERANCE * 0.25
+    assert rows.n_flipped == 0
+    # a threshold between the values of a discrete law: no rounding decides a label
+    assert np.count_nonzero(planted.plane.signs(rows.X) != rows.y) <= 1
+
+
+@pytest.mark.parametrize("noise", Noise)
+@pytest.mark.parametrize("marginal", ["gaussian", "laplace", "gauss-hermite"])
+def test_generate__with_a_threshold_is_the_same_whatever_the_chunking(
+    marginal: str, noise: Noise
+) -> None:
+    spec = make_spec(marginal, noise, dim=6, positive=0.2)
+    planted, everything = whole(spec)
+    cuts = [0, 1, 16_000, 16_400, 31_111, spec.rows]
+    parts = [generate(spec, planted, RowRange(*pair)) for pair in itertools.pairwise(cuts)]
+    np.testing.assert_array_equal(np.concatenate([part.X for part in parts]), everything.X)
+    np.testing.assert_array_equal(np.concatenate([part.y for part in parts]), everything.y)
+    assert sum(part.n_flipped for part in parts) == count_disagreements(planted, everything)
+
+
+@pytest.mark.parametrize("marginal", Marginal)
+def test_plant__the_threshold_does_not_depend_on_the_rows(marginal: Marginal) -> None:
+    few, many = (
+        plant(make_spec(marginal, dim=6, positive=0.25, rows=rows)) for rows in (10, 50_000)
+    )
+    assert few.threshold == many.threshold
+    assert plant(make_spec(marginal, dim=6)).threshold == 0.0
+
+
+def test_plant__a_share_that_a_discrete_law_does_not_have_is_refused() -> None:
+    plant(make_spec("rademacher", dim=3, planted="diagonal", positive=0.125))
+    with pytest.raises(UsageError, match=r"positive: 0.3 .* nearest share .* 0\.12"):
+        plant(make_spec("rademacher", dim=3, planted="diagonal", positive=0.3))
 
 
 def test_plant__wedge_without_enough_rows_is_refused() -> None:
@@ -208,6 +268,14 @@ def test_planted_and_spec__pickle() -> None:
         ("rate", {"noise": "random", "rate": math.nan}),
         ("rate", {"noise": "random", "rate": "0.1"}),
         ("rate", {"noise": "wedge", "rate": 0.25}),
+        ("rate", {"noise": "minor", "rate": 0.1, "positive": 0.9}),
+        ("rate", {"noise": "tilt", "rate": 0.05, "positive": 0.9}),
+        ("rate", {"noise": "wedge", "rate": 0.05, "positive": 0.1}),
+        ("dim", {"dim": 1, "noise": "tilt", "rate": RATE}),
+        ("positive", {"positive": 0}),
+        ("positive", {"positive": 1.0}),
+        ("positive", {"positive": math.nan}),
+        ("positive", {"positive": "0.1"}),
         ("seed", {"seed": -1}),
         ("seed", {"seed": 2**64}),
         ("planted", {"planted": "sideways"}),

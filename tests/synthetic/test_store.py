@@ -46,7 +46,7 @@ def test_store__two_chunkings_have_identical_contents(tmp_path: Path) -> None:
 
 
 def test_store__records_what_was_planted(tmp_path: Path) -> None:
-    spec = make_spec(noise="random")
+    spec = make_spec(noise="minor", positive=0.2)
     url = str(tmp_path / "store.zarr")
     write_store(url, spec, chunk_rows=10_000)
     group = zarr.open_group(url, mode="r")
@@ -55,7 +55,9 @@ def test_store__records_what_was_planted(tmp_path: Path) -> None:
     assert record["complete"] is True
     assert SyntheticSpec(**record["synthetic"]) == spec
     np.testing.assert_array_equal(record["planted_vector"], planted.v)
-    measured = np.mean((margins(group["X"][:], planted.v) >= 0) != (group["y"][:] > 0))
+    threshold = record["planted_threshold"]
+    assert threshold == planted.threshold == pytest.approx(0.8416, abs=1e-4)
+    measured = np.mean((margins(group["X"][:], planted.v) >= threshold) != (group["y"][:] > 0))
     assert record["planted_error"] == pytest.approx(measured, abs=1e-12)
 
 
