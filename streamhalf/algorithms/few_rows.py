@@ -20,6 +20,7 @@ from streamhalf.records import (
     ReuseSuffices,
     Stop,
     StopReason,
+    Through,
     Unverified,
     Versions,
 )

@@ -17,6 +17,9 @@ PAPER_FIRST_DELTA = 0.01
 _FAR_DELTA, _FAR = 0.25, 0.5
 """From this threshold on the first scale is finer: of the rows that 1/2 accepts, few lie beyond."""
 
+SCANNED_ROWS = 1 << 22
+"""Rows that choose thresholds: so many place one to within a few millionths of the rows."""
+
 _MORE_REUSED = 8
 """Where rows are reused an update takes so many times the rows that it needs, if there are any."""
 

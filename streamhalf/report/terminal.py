@@ -91,8 +91,9 @@ def show_verification(console: Console, result: records.VerifyResult) -> None:
 def show_plan(console: Console, record: records.PlanRecord) -> None:
     """Rows, eps, what it would support, passes, bytes and memory."""
     console.print(words.plan_sentence(record), highlight=False)
-    labels = ("pass", "rows used", "read", "supports, about")
-    _show_table(console, Table("Passes", labels, tuple(_budgets(record)), words=("pass",)))
+    labels = ("pass", "rows used", "read", "supports, about")[: 4 if record.promises else 3]
+    rows = tuple(row[: len(labels)] for row in _budgets(record))
+    _show_table(console, Table("Passes", labels, rows, words=("pass",)))
     console.print(words.plan_details(record), highlight=False)
 
 
@@ -101,7 +102,8 @@ def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, str, str, str]]:
     supported = {one.delta: promise(one) for one in record.promises}
     for one in record.passes:
         yield one.name, count(one.rows), nbytes(one.nbytes), supported.get(one.delta or 1.0, "")
-    rows = sum(one.rows for one in record.passes)
+    # thresholds are chosen by rows that others have learned from
+    rows = sum(one.rows for one in record.passes if one.name != records.Stage.THRESHOLDS)
     planned = record.rows if record.conclusive else record.rows_needed
     if rows < planned:  # not where passes share their rows
         yield _SPARE, count(planned - rows), "", ""
