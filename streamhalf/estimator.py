@@ -201,7 +201,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         wanted, through = self.fit_intercept, self.through
         if wanted not in (None, True, False):
             raise UsageError(f"fit_intercept: {wanted!r} given; must be True, False or None")
-        if wanted is None or (wanted and through == Through.ANY):
+        if wanted is None or through not in tuple(Through) or (wanted and through == Through.ANY):
             return through
         # through the centre of rows that are whitened takes an intercept, which nobody chooses
         fits = through == Through.ORIGIN or (through == Through.CENTRE and not self.whiten)

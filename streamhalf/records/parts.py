@@ -221,7 +221,8 @@ class PositionRecord(Record, frozen=True):
     @property
     def through(self) -> Through:
         """The halfspaces without a threshold in this position."""
-        return Through.CENTRE if self.whitened and any(self.centre) else Through.ORIGIN
+        about_origin = bool(self.centre) and not any(self.centre)
+        return Through.CENTRE if self.whitened and not about_origin else Through.ORIGIN
 
     def class_of(self, halfspace: Halfspace) -> Through:
         """The smallest class that a halfspace among stored rows belongs to, as seen from here."""

@@ -59,7 +59,7 @@ def test_few_rows__says_where_reuse_would_do() -> None:
 
 def test_few_rows__unverified_is_the_chow_direction_of_all_rows() -> None:
     X, y = draw(400)
-    found, passes = answer((X, y), unverified=True)
+    found, passes = answer((X, y), unverified=True, through="centre")
     assert passes == ["unverified"]
     chow = (X * y[:, None]).mean(axis=0)
     np.testing.assert_allclose(found.halfspace.normal, chow / np.linalg.norm(chow), atol=1e-12)
@@ -74,12 +74,23 @@ def test_few_rows__unverified_in_another_position() -> None:
     X, y = draw(400)
     moved = X * [4.0, 0.25] + [10.0, -1.0]
     found, passes = answer((moved, y), unverified=True, whiten=True)
-    assert passes == ["whitening", "unverified"]
+    assert passes == ["whitening", "unverified", "thresholds"]
     assert found.position.kind == Position.ISOTROPIC
     np.testing.assert_allclose(found.position.centre, moved.mean(axis=0))
     # about x1 / 4 + 4 x2 >= 10 / 4 - 4; 5% of the labels are wrong
     wrong = found.halfspace.plane.errors(moved, y)
     assert wrong / 400 < 0.12
+
+
+@pytest.mark.parametrize("whiten", [True, False])
+def test_few_rows__unverified_has_the_threshold_that_errs_least(whiten: bool) -> None:
+    X, _ = draw(400)
+    y = np.where(X[:, 0] >= 1.2, 1, -1).astype(np.int8)
+    found, _ = answer((X, y), unverified=True, whiten=whiten)
+    centred, _ = answer((X, y), unverified=True, whiten=whiten, through="centre")
+    assert found.halfspace.normal == centred.halfspace.normal
+    errors = [one.halfspace.plane.errors(X, y) / 400 for one in (found, centred)]
+    assert errors[0] < 0.05 < 0.3 < errors[1]
 
 
 @pytest.mark.parametrize("whiten", [True, False])
