@@ -93,8 +93,15 @@ def count_slabs(slab: NDArray[np.int32], n_slabs: int) -> NDArray[np.int64]:
     return np.bincount(slab, minlength=n_slabs).astype(np.int64)
 
 
-def gaussian_masses(eta: float, half_count: int, threshold: float = 0.0) -> NDArray[np.float64]:
-    """N(0, 1) mass of the lower tail, the slabs of width eta about a threshold, the upper tail."""
+def gaussian_masses(eta: float, half_count: int) -> NDArray[np.float64]:
+    """N(0, 1) mass of the lower tail, the slabs of width eta, and the upper tail."""
+    edges = eta * np.arange(-half_count, half_count + 1)
+    below = ndtr(edges)
+    return np.concatenate([below[:1], np.diff(below), below[:1]])
+
+
+def masses_about(eta: float, half_count: int, threshold: float) -> NDArray[np.float64]:
+    """The same of slabs about a threshold: of numbers less the threshold."""
     edges = threshold + eta * np.arange(-half_count, half_count + 1)
     below = ndtr(edges)
     return np.concatenate([below[:1], np.diff(below), ndtr(-edges[-1:])])

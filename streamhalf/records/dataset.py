@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from streamhalf.kernels.slabs import gaussian_masses
+from streamhalf.kernels.slabs import masses_about
 from streamhalf.records.certificate import CertificateRecord
 from streamhalf.records.parts import (
     CandidateRecord,
@@ -107,7 +107,7 @@ def _slabs(record: DiagnosticsRecord) -> xr.Dataset:
     if not counts.size:
         return xr.Dataset()
     half_count = (len(counts) - 2) // 2
-    expected = gaussian_masses(record.slab_width, half_count, record.threshold)
+    expected = masses_about(record.slab_width, half_count, record.threshold)
     variables = {
         "slab_count": _along("slab", counts, "rows in the slab"),
         "slab_mass": _along("slab", counts / max(1, int(counts.sum())), "observed mass"),

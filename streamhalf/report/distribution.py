@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from streamhalf.kernels.slabs import gaussian_masses
+from streamhalf.kernels.slabs import masses_about
 from streamhalf.records import DiagnosticsRecord, Halfspace, Judgement
 from streamhalf.report import words
 from streamhalf.report.codes import count, number
@@ -44,7 +44,7 @@ def slab_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) -> 
         return None
     edges = tuple(width * i for i in range(-half, half + 1))
     observed = tuple(100 * one / total for one in counts)
-    expected = tuple((100 * gaussian_masses(width, half, diagnostics.threshold)).tolist())
+    expected = tuple((100 * masses_about(width, half, diagnostics.threshold)).tolist())
     distance = "" if judgement is None else words.slab_distance(judgement)
     heights = span((*observed[1:-1], *expected[1:-1]), low=0.0, high=0.0)
     picture = Plot(

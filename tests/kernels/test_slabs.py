@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from streamhalf.kernels.slabs import (
     assign_slabs,
     count_slabs,
-    gaussian_masses,
+    masses_about,
     number_slabs,
     sum_slab_products,
 )
@@ -69,10 +69,10 @@ def test_number_slabs__tails_are_clipped() -> None:
 
 
 @pytest.mark.parametrize("threshold", [0.0, 1.3, -2.0])
-def test_gaussian_masses__are_about_the_threshold(threshold: float) -> None:
+def test_masses_about__are_those_of_rows_less_the_threshold(threshold: float) -> None:
     rows = np.random.default_rng(3).standard_normal(400_000) - threshold
     counts = count_slabs(number_slabs(rows, 0.5, 3), 8)
     # within five standard deviations, eight times: wrong with probability below 1e-5
-    masses = gaussian_masses(0.5, 3, threshold)
+    masses = masses_about(0.5, 3, threshold)
     assert masses.sum() == pytest.approx(1)
     assert (abs(counts / len(rows) - masses) < 5 * np.sqrt(masses / len(rows))).all()
