@@ -62,7 +62,12 @@ def uniform(rows: Rows) -> Rows:
     return rng.uniform(-(3**0.5), 3**0.5, (N_ROWS, 3)).astype(np.float32), rows[1]
 
 
-@parametrize_with_checks([HalfspaceTesterLearner(accept_unverified=True, whiten=True)])
+@parametrize_with_checks(
+    [
+        HalfspaceTesterLearner(accept_unverified=True, whiten=True, fit_intercept=intercept)
+        for intercept in (None, False)
+    ]
+)
 def test_estimator__obeys_scikit_learn(
     estimator: Any, check: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,7 +37,7 @@ def draw(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 DATA = draw(90_000)
 NEW = {
-    "error": ("through", "tau"),
+    "error": ("through", "tau", "by_label"),
     "opt": ("through", "tau"),
     "certificate": ("through", "window_rows", "repeated", "times"),
 }
@@ -52,6 +52,10 @@ def as_before(result: Any, path: Path) -> dict[str, Any]:
     for name in NEW["opt"]:
         del content["certificate"]["opt"][name]
     del content["certificate"]["advice"]["through"]
+    for candidate in content.get("candidates", ()):
+        del candidate["threshold"], candidate["rate"]
+    if "diagnostics" in content:
+        del content["diagnostics"]["threshold"]
     content["digest"] = content_digest(content)
     path.write_text(json.dumps(content))
     return dict(content)
