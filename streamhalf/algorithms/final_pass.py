@@ -73,7 +73,10 @@ class FinalPass:
         context = self.plan.context(Stage.FINAL, self.config, self.plan.final_rows)
         # no promise is finer than half of the last scale
         eps = max(context.eps, min(frame.delta for frame in state.frames) / 2)
-        context = replace(context, candidates=planes[first:], first=first, eps=eps)
+        threshold = max((abs(plane.threshold) for plane in planes), default=0.0)
+        context = replace(
+            context, candidates=planes[first:], first=first, eps=eps, threshold=threshold
+        )
         if context.candidates:
             panel = Panel.of(self.testers, context)
             edges, etas = panel.find(SlabCovarianceTester).edges(), panel.find(WedgeTester).etas

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from streamhalf.config import RunConfig
 from streamhalf.kernels.frame import acceptance_rate
 from streamhalf.planning import budget
-from streamhalf.records import Split, Stage
+from streamhalf.records import Split, Stage, Through
 from streamhalf.testers import Context
 
 FIRST_DELTA = 0.5
@@ -132,6 +132,8 @@ class RunPlan:
             slab_eps=self.slab_eps,
             tau=of_testers if stage is Stage.FINAL else of_testers / (self.max_updates + 1),
             most_candidates=self.max_updates + 3,  # the first, a mean and a turned one
+            any_threshold=config.through == Through.ANY,
+            threshold=abs(self.threshold),
         )
 
 

@@ -11,10 +11,11 @@ from scipy.special import ndtr
 
 from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.slabs import count_slabs, gaussian_masses, number_slabs
-from streamhalf.records import Judgement, Outcome, SlabShare, overall_outcome
+from streamhalf.kernels.slabs import count_slabs, gaussian_masses, masses_about, number_slabs
+from streamhalf.records import Judgement, Outcome, Role, SlabShare, Stage, overall_outcome
 from streamhalf.reductions.candidate_slabs import CandidateSlabsResult
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
+from streamhalf.testers.base import MOST_ROWS
 from streamhalf.testers.slab_mass import (
     SlabMassTester,
     count_scales,
@@ -24,6 +25,7 @@ from streamhalf.testers.slab_mass import (
     slab_half_count,
     slab_subject,
 )
+from tests.testers.contexts import make_context
 
 ROWS = 10**6  # of the data set: only what is needed goes by it
 
@@ -246,5 +248,131 @@ def test_deviation_bound__is_compared_with_the_right_number(n_rows: int, p: floa
     assert exact <= deviation_bound(n_rows, np.array([p]))[0] <= 1.2 * exact
 
 
-def test_deviation_bound__of_slabs_without_mass_is_0() -> None:
-    assert deviation_bound(1000, np.array([0.0, 1e-320])).tolist() == pytest.approx([0, 0])
+def test_deviation_bound__of_slabs_without_mass_or_with_all_of_it_is_0() -> None:
+    assert deviation_bound(1000, np.array([0.0, 1e-320, 1.0])).tolist() == pytest.approx([0, 0, 0])
+
+
+@given(
+    eta=st.floats(0.002, 0.5),
+    half_count=st.integers(1, 400),
+    threshold=st.floats(-9, 9),
+)
+def test_masses_about__sum_to_one_and_mirror(eta: float, half_count: int, threshold: float) -> None:
+    masses = masses_about(eta, half_count, threshold)
+    assert (masses >= 0).all()
+    assert masses.sum() == pytest.approx(1, abs=1e-12)
+    mirrored = masses_about(eta, half_count, -threshold)[::-1]
+    np.testing.assert_allclose(masses, mirrored, atol=1e-15)
+    # about 0 to the last bit
+    np.testing.assert_array_equal(
+        masses_about(eta, half_count, 0.0), gaussian_masses(eta, half_count)
+    )
+
+
+def about(at: float, *, eps: float, tau: float = 0.01, knows: bool = True) -> SlabMassTester:
+    """A tester of a plane with a threshold, which it knows when slabs are planned, or not."""
+    return SlabMassTester(
+        eps=eps,
+        tau=tau,
+        total_rows=ROWS,
+        candidates=(Plane(np.eye(2)[0], at),),
+        threshold=abs(at) if knows else 0.0,
+    )
+
+
+def draw_about(tester: SlabMassTester, n_rows: int, rng: np.random.Generator, size: int):
+    """Histograms of true N(0, 1) margins about the tester's candidate."""
+    half_count, (plane,) = tester.needs().half_count, tester.candidates
+    masses = masses_about(tester.eps, half_count, plane.threshold)
+    return rng.multinomial(n_rows, masses / masses.sum(), size=size)
+
+
+@pytest.mark.parametrize("knows", [True, False])
+@pytest.mark.parametrize("threshold", [1.0, -1.9, 2.2])
+@pytest.mark.parametrize(("eps", "n_rows"), [(0.1, 300), (0.1, 30_000), (0.25, 2_000)])
+def test_quantile__holds_under_the_null_about_thresholds(
+    eps: float, n_rows: int, threshold: float, knows: bool
+) -> None:
+    # exceeded with probability at most 1% at each scale: more than 38 of 2000 has probability 1e-4;
+    # also where the slabs that were planned do not reach the bulk of the rows
+    tester = about(threshold, eps=eps, tau=0.01 * count_scales(eps), knows=knows)
+    counts = draw_about(tester, n_rows, np.random.default_rng(5), 2000)
+    for j in range(1, count_scales(eps) + 1):
+        half_count = tester.half_count(j * eps, threshold)
+        masses = masses_about(j * eps, half_count, threshold)
+        merged = np.array([merge_slabs(drawn, j, half_count) for drawn in counts])
+        distances = np.abs(merged / n_rows - masses).sum(axis=1)
+        quantile = tester.quantile(n_rows, j * eps, threshold)
+        assert np.count_nonzero(distances > quantile) <= 38
+
+
+@pytest.mark.parametrize("threshold", [0.5, -1.5, 1.9])
+def test_slab_mass__gaussian_at_the_planned_rows_passes_about_thresholds(threshold: float) -> None:
+    # fails with probability at most tau = 1% each: 5 or more of 100 has probability 0.003
+    tester = about(threshold, eps=0.1)
+    rows = tester.rows_needed()
+    assert rows > math.exp(threshold**2) * about(0.0, eps=0.1).rows_needed()
+    found = [
+        judge(tester, counts) for counts in draw_about(tester, rows, np.random.default_rng(7), 100)
+    ]
+    assert sum(overall_outcome(one) is not Outcome.PASSED for one in found) <= 4
+    assert all(one[0].role is Role.REQUIRED and one[0].scale == 0.1 for one in found)
+    assert found[0][0].limit == pytest.approx(0.1 * math.exp(-(threshold**2) / 2))
+
+
+def test_slab_mass__about_a_threshold_the_finest_scale_that_rows_allow_counts() -> None:
+    # rejected with probability at most 1%
+    tester = about(1.5, eps=0.02)
+    rows = 200_000
+    (one,) = judge(tester, draw_about(tester, rows, np.random.default_rng(1), 1)[0])
+    assert (one.outcome, one.role) == (Outcome.PASSED, Role.REQUIRED)
+    j = round(one.scale / 0.02)
+    assert j > 1
+    at_scales = [tester.quantile(rows, i * 0.02, 1.5) <= i * one.limit / j for i in (j - 1, j)]
+    assert at_scales == [False, True]
+
+
+@pytest.mark.parametrize("threshold", [1.9, -3.0, 7.0, 1e3])
+def test_slab_mass__doubts_about_a_threshold_that_no_scale_settles_do_not_count(
+    threshold: float,
+) -> None:
+    # rejected with probability at most 1% each
+    tester = about(threshold, eps=0.05)
+    drawn = draw_about(tester, 500, np.random.default_rng(2), 1)[0]
+    (one,) = judge(tester, drawn)
+    assert one.role is Role.EXTRA
+    assert one.outcome is Outcome.PASSED or not one.has_say
+    if one.outcome is Outcome.INCONCLUSIVE:
+        assert 500 < one.rows_needed <= MOST_ROWS
+    # a rejection counts all the same
+    wrong = np.zeros_like(drawn)
+    wrong[len(wrong) // 2] = 500
+    (rejected,) = judge(tester, wrong)
+    assert rejected.outcome is Outcome.REJECTED
+    assert rejected.has_say
+
+
+def test_slab_mass__a_hole_at_a_plane_with_a_threshold_is_named() -> None:
+    X = np.random.default_rng(4).standard_normal((200_000, 2))
+    X = X[np.abs(X[:, 0] - 1.2) > 0.1]
+    tester = about(1.2, eps=0.1)
+    result = tester.needs().map(Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X))))
+    (one,) = tester.judge(result, n_seen=len(X))
+    assert one.outcome is Outcome.REJECTED
+    named = {item.subject for item in one.evidence[:2]}
+    assert named == {SlabShare(-0.1, 0.0), SlabShare(0.0, 0.1)}
+    assert one.evidence[0].expected == pytest.approx(0.0205, abs=1e-3)
+
+
+@given(eps=st.floats(0.005, 0.25), threshold=st.floats(0, 4))
+def test_slabs__reach_the_bulk_about_a_planned_threshold(eps: float, threshold: float) -> None:
+    tester = about(threshold, eps=eps)
+    masses = masses_about(eps, tester.needs().half_count, threshold)
+    assert masses[[0, -1]].sum() <= eps
+    assert finest_half_count(eps, 100.0) == finest_half_count(eps, 4.0)
+
+
+def test_of__takes_the_threshold_of_the_pass_for_its_slabs() -> None:
+    context = make_context(Stage.FINAL, threshold=1.5)
+    tester = SlabMassTester.of(context)
+    assert tester.needs().half_count == finest_half_count(0.2, 1.5) > finest_half_count(0.2)
