@@ -30,6 +30,7 @@ from streamhalf.records import (
     NearlyOneClass,
     NoBetterThanGuess,
     Notice,
+    OneClass,
     PromiseRecord,
     RatioNotReached,
     Role,
@@ -87,8 +88,10 @@ def assemble(
     if promise is None and asked is not None:
         reached = min((one.eps for one in supported), default=None)
         said.append(EpsNotReached(asked, reached, noise=stop.reason.is_noise))
-    # where noise stopped it at a scale that was tested, rows are not what it lacks
-    lacks_rows = tested is Verdict.INCONCLUSIVE and not (stop.reason.is_noise and supported)
+    # where labels are alike, or noise stopped it at a scale that was tested, rows do not help
+    alike = any(isinstance(one, OneClass) for one in notices)
+    helpless = alike or (stop.reason.is_noise and bool(supported))
+    lacks_rows = tested is Verdict.INCONCLUSIVE and not helpless
     return FitResult(
         verdict=verdict,
         halfspace=halfspace_of(state, row_map),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ from streamhalf.report.words import (
     TAU,
     certify_headline,
     certify_sentence,
+    fit_advice,
     fit_headline,
     fit_sentence,
     interval_details,
@@ -172,12 +174,15 @@ def test_accepted__says_that_it_is_of_no_use(
     assert "coin" not in render_report(results.accepted)
 
 
-def test_one_class__is_told_first_and_not_accepted() -> None:
+@pytest.mark.parametrize("through", ["any", "centre"])
+def test_one_class__is_told_first_and_not_accepted(through: str) -> None:
     X = np.random.default_rng(8).standard_normal((100_000, 2))
     for label, said in ((1, "All labels are +1, "), (-1, "All labels are -1, ")):
         labels = np.full(len(X), label)
-        result = streamhalf.fit((X, labels), eps=0.25, certificate_degree=0, through="centre")
+        result = streamhalf.fit((X, labels), eps=0.25, certificate_degree=0, through=through)
         assert result.verdict == "inconclusive"
+        assert result.rows_needed is None
+        assert "rows" not in " ".join(fit_advice(result))
         assert fit_headline(result).startswith(said)
         assert fit_sentence(result).startswith(said)
         assert "must beat the constant guess" in fit_sentence(result)
@@ -328,6 +333,13 @@ def test_promise__with_a_threshold_has_no_number(results: Results) -> None:
         assert "for those no number C in “error at most C opt + eps” is known." in show(result)
         assert "is known; what is proved of them is the certificate." in show(known)
         assert "quadratics were not tested" not in " ".join(show(result).split())
+
+
+def test_wedge__of_any_halfspace_says_how_far_it_may_move(results: Results) -> None:
+    accepted = results.accepted
+    assert "of this one disagrees with it on" in fit_sentence(accepted)
+    any_one = replace(accepted, error=replace(accepted.error, through=Through.ANY))
+    assert re.search(r"of this one, and moved by 0\.\d+ at most, disagrees", fit_sentence(any_one))
 
 
 def test_promise__of_any_halfspace_says_whom_it_compares_with(results: Results) -> None:
