@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -333,6 +334,23 @@ def test_promise__with_a_threshold_has_no_number(results: Results) -> None:
         assert "for those no number C in “error at most C opt + eps” is known." in show(result)
         assert "is known; what is proved of them is the certificate." in show(known)
         assert "quadratics were not tested" not in " ".join(show(result).split())
+
+
+def test_interval__names_the_bounds_of_both_classes(results: Results) -> None:
+    plain = results.accepted.certificate
+    known = {name: getattr(plain, name) for name in plain.__struct_fields__}
+    every = OptRecord(0.03, 0.02, Through.ANY)
+    known |= {"comparable": True, "bounds": (plain.opt, every)}
+    known |= {"threshold_low": -0.25, "threshold_high": 0.5}
+    said = interval_details(SimpleNamespace(**known), 0.01)
+    assert "Their ratio is" in said
+    assert " Of halfspaces with any threshold, each errs on 3.000% at least. For the" in said
+    assert "away from it, with thresholds from -0.25 to 0.5; " in said
+    assert "with any threshold" not in interval_details(plain, 0.01)
+    known |= {"opt": every, "through": Through.ANY}
+    said = interval_sentence(SimpleNamespace(**known))
+    assert "any other halfspace with any threshold errs on 3.000% at least (L)" in said
+    assert "Of halfspaces through the origin, each errs on" in said
 
 
 def test_wedge__of_any_halfspace_says_how_far_it_may_move(results: Results) -> None:
