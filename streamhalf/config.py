@@ -75,9 +75,23 @@ class RunConfig:
         help="largest operator norm of the mean square of all quadratics minus I; the constant in "
         "C opt + eps grows with it",
     )
-    whiten: bool = _statistics(
-        False, bool, help="estimate mean and covariance first, work on whitened features"
+    position: str = _statistics(
+        "auto",
+        str,
+        words=("auto", *(one.value for one in Position)),
+        help="how rows are laid before they are tested: auto (the first of the following that a "
+        "sample does not rule out, and the next where the tests reject), stored (as they are), "
+        "isotropic (about their mean, with covariance I) or radial (about a centre, directions spread evenly, "
+        "distances and signs drawn anew: for heavy tails; halfspaces go through the centre)",
     )
+    centre: str = _statistics(
+        "auto",
+        str,
+        words=("auto", "origin", "mean"),
+        help="centre of the radial position: auto to estimate it with the spread of directions, "
+        "origin, or mean",
+    )
+    whiten: bool = _statistics(False, bool, help="short for position isotropic")
     mode: str = _learning(
         "practical",
         str,
@@ -125,8 +139,17 @@ class RunConfig:
         "all), or auto for all up to the larger of 2^22 and 300 d² / error; all rows are read and "
         "enter the digest",
     )
-    max_ratio: float | None = _certificate(
-        None, float, (1.0, 1e6), help="accept only if the certified ratio U/L is at most this"
+    max_ratio: float = _certificate(
+        2.0,
+        float,
+        (1.0, 1e6),
+        help="where the tests do not vouch for the features, a certified ratio U/L up to this "
+        "makes the verdict certified",
+    )
+    stop_early: bool = _learning(
+        False,
+        bool,
+        help="end where the tests reject, without trying another position and without certificate",
     )
     # a number in every configuration: where none is given, one is drawn
     seed: int = _statistics(
@@ -167,15 +190,14 @@ class RunConfig:
     def __post_init__(self) -> None:
         for name, declared in SETTINGS.items():
             declared.check(name, getattr(self, name))
+        if self.whiten and self.position == Position.RADIAL:
+            raise UsageError(
+                "whiten: stands for position isotropic, but position is radial; give one of them"
+            )
+        if self.whiten:
+            object.__setattr__(self, "position", Position.ISOTROPIC.value)
         asked: Any = self.seed
         object.__setattr__(self, "seed", draw_seed() if asked == "auto" else int(asked))
-        if self.max_ratio is not None and self.certificate_degree == 0:
-            raise UsageError("max_ratio: needs a certificate; set certificate_degree to auto")
-
-    @property
-    def position(self) -> Position:
-        """How rows are laid before they are tested."""
-        return Position.ISOTROPIC if self.whiten else Position.STORED
 
     @classmethod
     def names(cls) -> tuple[str, ...]:

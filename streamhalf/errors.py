@@ -25,6 +25,17 @@ class DataError(StreamhalfError):
     exit_code = 3
 
 
+class PositionError(DataError):
+    """The rows have no such position: some features stand still, or tell what others tell.
+
+    `features` are those to look at, numbered from 0.
+    """
+
+    def __init__(self, message: str, features: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.features = features
+
+
 class NotAcceptedError(UsageError):
     """A run that was not accepted is asked for its halfspace without leave to use it."""
 

@@ -119,7 +119,8 @@ def check_names(given: Iterable[str], known: tuple[str, ...], where: str) -> Non
     """Refuse names that are not known, with the nearest one that is."""
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(str(name), known, n=1, cutoff=0.4)
+            begun = [one for one in known if str(name).startswith(one)]  # epsilon for eps
+            close = begun or difflib.get_close_matches(str(name), known, n=1, cutoff=0.4)
             hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
             raise UsageError(f"{where}: unknown parameter {shown(name)}; {hint}")
 

@@ -62,7 +62,7 @@ def measure_slabs(rounds: int) -> Table:
         slab = number_slabs(X[:, 0].copy(), 0.01, 299)
         seconds = take_turns(
             {
-                "kernel": lambda X=X, slab=slab: _done(sum_slab_products(X, slab, 600)),
+                "kernel": lambda X=X, slab=slab: _done(sum_slab_products(X, slab[None], 600)),
                 "plain": lambda X=X, slab=slab: _done(_plain_products(X, slab)),
             },
             rounds=rounds,

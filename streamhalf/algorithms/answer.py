@@ -9,6 +9,7 @@ from streamhalf import records
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization_state import LocalizationState
 from streamhalf.algorithms.path_tests import best_promise, promises
+from streamhalf.algorithms.pool import Member
 from streamhalf.claims.held_out import cluster_notice, measure_error
 from streamhalf.claims.notices import claim_notices
 from streamhalf.config import RunConfig
@@ -31,13 +32,12 @@ from streamhalf.records import (
     NoBetterThanGuess,
     Notice,
     OneClass,
+    PositionTrial,
     PromiseRecord,
-    RatioNotReached,
     Role,
     Stage,
     Stop,
     StopReason,
-    Through,
     Verdict,
     Versions,
 )
@@ -55,6 +55,8 @@ def assemble(
     *,
     state: LocalizationState,
     row_map: RowMap,
+    members: tuple[Member, ...] = (),
+    trials: tuple[PositionTrial, ...] = (),
     certificate: CertificateRecord | None,
     notices: tuple[Notice, ...],
 ) -> FitResult:
@@ -65,13 +67,11 @@ def assemble(
     asked = None if config.eps == "auto" else float(config.eps)
     promise = best_promise(supported, error=error.empirical if error else 0.0, asked=asked)
     ratio = None if certificate is None else certificate.ratio
-    tested = decide(state.judgements, settled=promise is not None)
     verdict = decide(
         state.judgements,
         settled=promise is not None,
         useful=error is None or error.beats_guess,
-        ratio=ratio,
-        max_ratio=config.max_ratio,
+        certified=ratio is not None and ratio <= config.max_ratio,
     )
     stop = state.stop or Stop(StopReason.TESTER_REJECTED)
     said = [
@@ -82,19 +82,17 @@ def assemble(
     ]
     if certificate is None and state.repeated_rows is not None:  # a certificate looks at all rows
         said.append(state.repeated_rows)
-    missed = config.max_ratio is not None and (ratio is None or ratio > config.max_ratio)
-    if config.max_ratio is not None and missed and tested is Verdict.ACCEPTED:
-        said.append(RatioNotReached(config.max_ratio, ratio))
     if promise is None and asked is not None:
         reached = min((one.eps for one in supported), default=None)
         said.append(EpsNotReached(asked, reached, noise=stop.reason.is_noise))
     # where labels are alike, or noise stopped it at a scale that was tested, rows do not help
     alike = any(isinstance(one, OneClass) for one in notices)
     helpless = alike or (stop.reason.is_noise and bool(supported))
+    tested = decide(state.judgements, settled=promise is not None)
     lacks_rows = tested is Verdict.INCONCLUSIVE and not helpless
     return FitResult(
         verdict=verdict,
-        halfspace=halfspace_of(state, row_map),
+        halfspace=halfspace_of(state),
         error=error,
         eps=_tested_eps(plan, supported, promise),
         tau=config.tau,
@@ -107,8 +105,9 @@ def assemble(
         rows_needed=_rows_needed(plan, state) if lacks_rows else None,
         split=state.split,
         position=row_map.record,
+        positions=trials,
         stop=stop,
-        candidates=_candidates(state),
+        candidates=_candidates(state, members, row_map),
         chosen=state.chosen,
         testers=state.judgements,
         passes=tuple(run.passes),
@@ -121,36 +120,30 @@ def assemble(
     )
 
 
-def halfspace_of(state: LocalizationState, row_map: RowMap) -> Halfspace | None:
-    """The chosen candidate among stored rows."""
-    if state.chosen is None:
-        return None
-    return Halfspace.of(row_map.pull_back(state.candidates[state.chosen].plane))
+def halfspace_of(state: LocalizationState) -> Halfspace | None:
+    """The chosen one."""
+    return None if state.chosen is None else Halfspace.of(state.planes[state.chosen])
 
 
 def held_out_error(
     state: LocalizationState, row_map: RowMap, config: RunConfig
 ) -> ErrorRecord | None:
-    """The chosen candidate's error in the final pass."""
-    if state.final is None or state.chosen is None:
+    """The chosen halfspace's error on rows that nobody learnt from."""
+    found, chosen = state.errors, state.chosen
+    if found is None or chosen is None:
         return None
     tau = config.tau * budget.ERROR
-    final, chosen = state.final, state.chosen
     error = measure_error(
-        final.segment_errors[chosen],
-        final.segment_rows,
+        found.segment_errors[chosen],
+        found.segment_rows,
         # the rows that chose among the candidates also measure the chosen one: a union bound
-        tau=tau / len(state.candidates),
+        tau=tau / len(state.planes),
     )
     by_label = LabelErrors.of(
-        final.n_rows, int(final.errors[chosen]), final.positives, int(final.positive_errors[chosen])
+        found.n_rows, int(found.errors[chosen]), found.positives, int(found.positive_errors[chosen])
     )
-    return records.replace(error, through=class_of(config, row_map), tau=tau, by_label=by_label)
-
-
-def class_of(config: RunConfig, row_map: RowMap) -> Through:
-    """The class of halfspaces that a run learns among."""
-    return Through.ANY if config.through == Through.ANY else row_map.record.through
+    through = row_map.record.class_of(Halfspace.of(state.planes[chosen]))
+    return records.replace(error, through=through, tau=tau, by_label=by_label)
 
 
 def _label_notices(error: ErrorRecord | None) -> Iterator[Notice]:
@@ -169,8 +162,8 @@ def _row_notices(state: LocalizationState, error: ErrorRecord | None) -> Iterato
     for judgement in state.judgements:
         if judgement.tester == ExchangeabilityTester.name and judgement.stage is Stage.FINAL:
             yield from filter(None, [order_notice(judgement)])
-    if error is not None and state.final is not None and state.chosen is not None:
-        errors, rows = state.final.segment_errors[state.chosen], state.final.segment_rows
+    if error is not None and state.errors is not None and state.chosen is not None:
+        errors, rows = state.errors.segment_errors[state.chosen], state.errors.segment_rows
         yield from filter(None, [cluster_notice(error, errors, rows)])
 
 
@@ -192,6 +185,8 @@ def _rows_for_five(plan: RunPlan, config: RunConfig, promise: PromiseRecord | No
 
 def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:
     """Scale the whole plan by what the hungriest tester, or the updates not made, lack."""
+    if plan.needed_rows:
+        return plan.needed_rows
     factors = [
         judgement.rows_needed / max(1, judgement.n_rows)
         for judgement in state.judgements
@@ -203,31 +198,58 @@ def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:
     return math.ceil(max(factors) * max(plan.required_rows, plan.n_rows))
 
 
-def _candidates(state: LocalizationState) -> tuple[CandidateRecord, ...]:
-    if state.chosen is None:
+def _candidates(
+    state: LocalizationState, members: tuple[Member, ...], row_map: RowMap
+) -> tuple[CandidateRecord, ...]:
+    """The path, then the pool; angles are those of the position."""
+    if state.chosen is None or state.errors is None:
         return ()
-    final, winner = state.final, state.candidates[state.chosen].plane
-    return tuple(
+    pushed = [row_map.push(plane).unit() for plane in state.planes]
+    winner = pushed[state.chosen]
+    errors = (state.errors.errors / max(1, state.errors.n_rows)).tolist()
+    betas = state.final.betas if state.final else ()
+    path = (
         CandidateRecord(
             delta=candidate.delta,
             step=candidate.step,
             overlap=candidate.overlap,
             rows_seen=candidate.n_seen,
             rows_accepted=candidate.n_accepted,
-            angle=candidate.plane.angle_to(winner),
-            error=float(final.errors[i]) / final.n_rows if final else None,
-            beta=final.betas[i] if final else None,
-            threshold=candidate.plane.threshold,
+            angle=plane.angle_to(winner),
+            error=error,
+            beta=beta,
+            threshold=plane.threshold,
             rate=candidate.rate,
         )
-        for i, candidate in enumerate(state.candidates)
+        for candidate, plane, error, beta in zip(
+            state.candidates, pushed, errors, betas, strict=False
+        )
     )
+    start = len(state.candidates)
+    pool = (
+        CandidateRecord(
+            delta=1.0,
+            step=0.0,
+            overlap=0.0,
+            rows_seen=0,
+            rows_accepted=0,
+            angle=plane.angle_to(winner),
+            error=error,
+            beta=None,
+            recipe=member.recipe,
+            threshold=plane.threshold,
+        )
+        for member, plane, error in zip(members, pushed[start:], errors[start:], strict=True)
+    )
+    return (*path, *pool)
 
 
 def _measurements(plan: RunPlan, state: LocalizationState) -> DiagnosticsRecord | None:
     if state.moments is None or state.chosen is None:
         return None
-    final, moments, chosen = state.final, state.moments, state.chosen
+    final, moments = state.final, state.moments
+    # of a member nothing but errors is measured: the last candidate shows what rows are like
+    chosen = min(state.chosen, len(state.candidates) - 1)
     pairs = moments.pair_moments().tolist() if plan.dim <= WIDE_DIM else []
     return DiagnosticsRecord(
         feature_moments=tuple(tuple(row) for row in moments.feature_moments().tolist()),

@@ -12,8 +12,7 @@ def decide(
     *,
     settled: bool = True,
     useful: bool = True,
-    ratio: float | None = None,
-    max_ratio: float | None = None,
+    certified: bool = False,
     promise: Verdict = Verdict.ACCEPTED,
 ) -> Verdict:
     """The verdict of a run.
@@ -27,16 +26,14 @@ def decide(
         eps that was asked for.
     useful
         Whether the halfspace is better than the constant guess.
-    ratio, max_ratio
-        The certified ratio U/L (None: no bound above 0), and the largest that is wanted.
+    certified
+        Whether the certificate proves the halfspace to be within a wanted factor of the best.
     promise
         What it says where nothing stands against it.
     """
     outcome = overall_outcome(judgements)
-    if outcome is Outcome.REJECTED:
-        return Verdict.REJECTED
-    if outcome is Outcome.INCONCLUSIVE or not settled or not useful:
-        return Verdict.INCONCLUSIVE
-    if max_ratio is not None and (ratio is None or ratio > max_ratio):
-        return Verdict.INCONCLUSIVE
-    return promise
+    if outcome is Outcome.PASSED and settled and useful:
+        return promise
+    if certified and useful:
+        return Verdict.CERTIFIED
+    return Verdict.REJECTED if outcome is Outcome.REJECTED else Verdict.INCONCLUSIVE

@@ -6,14 +6,16 @@ A fit is: position, Algorithm 3 pass by pass, certificate, verdict.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from streamhalf import records
 from streamhalf.algorithms.answer import assemble, halfspace_of, held_out_error
 from streamhalf.algorithms.decide import decide
-from streamhalf.algorithms.few_rows import answer_few_rows
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState, turn
-from streamhalf.algorithms.position import estimate_position
+from streamhalf.algorithms.position import estimate_position, position_for, position_notices
+from streamhalf.algorithms.sample import draw_sample, learn_members
+from streamhalf.algorithms.trials import in_position, look_at_positions, positions_to_try
 from streamhalf.claims.certification import Certification, require_room
 from streamhalf.claims.held_out import cluster_notice, measure_error
 from streamhalf.claims.notices import claim_notices
@@ -25,6 +27,7 @@ from streamhalf.events import SlabsMeasured, TesterJudged
 from streamhalf.planning import budget
 from streamhalf.planning.deal import deal_for, pilot
 from streamhalf.planning.plan import plan_for_rows
+from streamhalf.planning.run_plan import RunPlan
 from streamhalf.planning.strict import refuse_strict
 from streamhalf.records import (
     CertificateRecord,
@@ -36,9 +39,13 @@ from streamhalf.records import (
     Notice,
     OneClass,
     Outcome,
+    Position,
+    PositionTrial,
     Verdict,
     Versions,
+    worst_of,
 )
+from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.label_counts import LabelCounts
 from streamhalf.reductions.mapped import Mapped
@@ -61,7 +68,6 @@ def fit(
     source: Source,
     config: RunConfig,
     *,
-    unverified: bool = False,
     testers: tuple[type[Tester], ...] = TESTERS,
     row_map: RowMap | None = None,
 ) -> FitResult:
@@ -71,9 +77,6 @@ def fit(
     ----------
     run, source, config
         Where, on what and how.
-    unverified
-        Where the rows are too few, let every pass use all of them, and where they are too few
-        even for that, learn without any test.
     testers
         What the rows are asked.
     row_map
@@ -82,47 +85,68 @@ def fit(
     if config.mode == "strict":
         raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)
     plan = plan_for_rows(source.n_rows, source.dim, config, testers)
-    if unverified and plan.required_rows > source.n_rows:
-        config = replace(config, rows="reuse")
-        plan = plan_for_rows(source.n_rows, source.dim, config, testers)
-    if plan.required_rows > source.n_rows:
-        return answer_few_rows(run, source, plan, config, unverified=unverified)
     if config.certificate_degree != 0:
         require_room(source.dim, config.memory_limit)
-    row_map = row_map or estimate_position(run, source, config)
-    algorithm = Localization(plan, config, deal_for(source, plan, config), testers)
-    state = localize(run, source, row_map, algorithm)
+    sample = draw_sample(run, source, plan, config)
+    members = learn_members(sample, config)
+    trials: tuple[PositionTrial, ...] = ()
+    kinds: tuple[Position, ...] = (Position.STORED,)  # unless a row map is given
+    if row_map is None and config.position == "auto":
+        trials = look_at_positions(sample, plan, config)
+        kinds = positions_to_try(trials)
+    elif row_map is None:
+        kinds = (Position(config.position),)
+    deal = deal_for(source, plan, config)
+    for kind in kinds[:1] if config.stop_early else kinds:
+        laid = row_map or _estimate(run, source, config, kind, plan)
+        algorithm = Localization(plan, config, deal, testers, laid, members)
+        state = localize(run, source, algorithm)
+        trials = tuple(_tried(one, state) if one.kind is kind else one for one in trials)
+        if state.outcome is not Outcome.REJECTED:
+            break
     return assemble(
         run,
         source,
         config,
         state=state,
-        row_map=row_map,
-        certificate=_certify_state(run, source, config, row_map, state),
-        notices=_one_class(run, source, state),
+        row_map=laid,
+        members=members,
+        trials=trials,
+        certificate=_certify_state(run, source, config, laid, state),
+        notices=(*_one_class(run, source, state), *position_notices(laid.record)),
     )
 
 
-def localize(
-    run: Run, source: Source, row_map: RowMap, algorithm: Localization
-) -> LocalizationState:
+def _estimate(run: Run, source: Source, config: RunConfig, kind: Position, plan: RunPlan) -> RowMap:
+    """The map to a position; features that stand still are refused only where somebody asked."""
+    asked = config.position != "auto"
+    return estimate_position(
+        run, source, in_position(config, kind), strict=asked, held_out=plan.held_out
+    )
+
+
+def _tried(trial: PositionTrial, state: LocalizationState) -> PositionTrial:
+    """The trial, with what the tests of held-out rows said."""
+    worst = worst_of(state.judgements)
+    return records.replace(trial, tried=True, outcome=state.outcome, evidence=worst)
+
+
+def localize(run: Run, source: Source, algorithm: Localization) -> LocalizationState:
     """Run the passes of Algorithm 3, on rows in the position of the map."""
     state = algorithm.start()
     while (step := algorithm.next_step(state)) is not None:
-        result = run.reduce(
-            step.name,
-            source,
-            Mapped(step.reduction, row_map),
-            blocks=step.share.blocks,
-            detail=step.detail,
-        )
+        needs: Reduction[Any, Any] = Mapped(step.reduction, algorithm.row_map)
+        if step.beside is not None:
+            needs = Bundle((needs, step.beside))
+        result = run.reduce(step.name, source, needs, blocks=step.share.blocks, detail=step.detail)
         known = len(state.judgements)
         state = step.conclude(result)
         for judgement in state.judgements[known:]:
             run.observer(TesterJudged(judgement))
         if state.final is not None and state.chosen is not None:
-            counts = tuple(state.final.slab_counts[state.chosen].tolist())
-            threshold = state.candidates[state.chosen].plane.threshold
+            shown = min(state.chosen, len(state.candidates) - 1)
+            counts = tuple(state.final.slab_counts[shown].tolist())
+            threshold = state.candidates[shown].plane.threshold
             run.observer(SlabsMeasured(state.plan.slab_eps, counts, threshold))
     return state
 
@@ -130,18 +154,20 @@ def localize(
 def _certify_state(
     run: Run, source: Source, config: RunConfig, row_map: RowMap, state: LocalizationState
 ) -> CertificateRecord | None:
-    """The certificate of the chosen halfspace, unless the features were rejected.
+    """The certificate of the chosen halfspace.
 
     Where noise next to the boundary makes an early candidate the best one, the last is nearer to
     the halfspace behind the noise, and slabs along it give the better bound. Where noise pulled
     the first candidate away, halfspaces on that side are what hides best, and slabs along a plane
     that is turned a little towards it tell more about them.
     """
-    halfspace, error = halfspace_of(state, row_map), held_out_error(state, row_map, config)
-    rejected = state.outcome is Outcome.REJECTED
-    if halfspace is None or error is None or rejected or not config.certificate_degree:
+    halfspace, error = halfspace_of(state), held_out_error(state, row_map, config)
+    ended = config.stop_early and state.outcome is Outcome.REJECTED
+    if halfspace is None or error is None or ended or not config.certificate_degree:
         return None
     certification = Certification.of(source, config, halfspace, row_map, error.empirical)
+    if (state.chosen or 0) >= len(state.candidates):  # a member: nothing is known of others near it
+        return certification.run(run, source, tau=budget.BOUND * config.tau)[0]
     chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
     first, share = state.candidates[0].plane, error.empirical
     if share > _MUCH_ERROR and chosen.angle_to(first) > 2 * share:
@@ -153,8 +179,8 @@ def _certify_state(
 
 def _one_class(run: Run, source: Source, state: LocalizationState) -> tuple[Notice, ...]:
     """Whether all labels are the same; they are counted where those of held-out rows are."""
-    final = state.final
-    if final is None or 0 < final.positives < final.n_rows:
+    errors = state.errors
+    if errors is None or 0 < errors.positives < errors.n_rows:
         return ()
     found = run.reduce("labels", source, LabelCounts())
     if min(found.positive, found.negative) > 0:
@@ -179,14 +205,14 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
         passes=tuple(run.passes),
         data=source.record,
         versions=Versions.current(),
-        notices=source.notices,
+        notices=(*source.notices, *position_notices(row_map.record)),
     )
 
 
 def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> CertifyResult:
     """The certified interval of a classifier that somebody brings."""
     require_room(source.dim, config.memory_limit)
-    row_map = estimate_position(run, source, config)
+    row_map = position_for(run, source, config, halfspace)
     errors = HalfspaceErrors(halfspace.plane, total_rows=source.n_rows)
     some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
     found = run.reduce("pilot", source, errors, blocks=some)
@@ -216,5 +242,6 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
             *source.notices,
             *claim_notices(None, certificate),
             *filter(None, [clusters]),
+            *position_notices(row_map.record),
         ),
     )

@@ -5,21 +5,27 @@ Its rows are drawn one by one from the whole data set, and no step of the path h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamhalf import records
 from streamhalf.algorithms.localization_state import LocalizationState, Step
 from streamhalf.algorithms.path_tests import StepTest, as_refinement
+from streamhalf.algorithms.pool import Member
+from streamhalf.algorithms.position import class_of
 from streamhalf.algorithms.sketches import with_sketch
 from streamhalf.algorithms.wedge_bound import WedgeBound, join_outcomes
 from streamhalf.config import RunConfig
+from streamhalf.data.positions import Identity, RowMap
 from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.planning.deal import Share
 from streamhalf.planning.plan import Testers
 from streamhalf.planning.run_plan import RunPlan, partial_limit
-from streamhalf.records import Stage
+from streamhalf.records import Stage, Through
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.plane_errors import PlaneErrors
 from streamhalf.reductions.thinned import Thinned
 from streamhalf.testers import Context, Panel
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
@@ -36,6 +42,8 @@ class FinalPass:
     plan: RunPlan
     config: RunConfig
     testers: Testers
+    row_map: RowMap = field(default_factory=Identity)
+    members: tuple[Member, ...] = ()
 
     def step(self, state: LocalizationState, share: Share) -> Step:
         """The next batch of candidates and steps, measured on the rows that are held out."""
@@ -49,19 +57,41 @@ class FinalPass:
             Stream.SHARES,
         )
 
+        state = state if state.planes else replace(state, planes=self._planes(state))
+        counts = self._errors(state, share) if state.errors is None else None
+
         def conclude(result: tuple[Any, ...]) -> LocalizationState:
+            errors = state.errors
+            if counts is not None:
+                result, errors = result
             count = len(about_candidates)
             batches = state.batches
             if count:
                 batches = (*batches, wedge.conclude(result[:count]))
             found = zip(tests, result[count:], strict=True)
             steps = (*state.steps, *(test.conclude(one) for test, one in found))
-            moved = replace(state, n_batches=state.n_batches + 1, batches=batches, steps=steps)
-            return _finish(moved, share) if _is_complete(moved) else moved
+            moved = replace(
+                state, n_batches=state.n_batches + 1, batches=batches, steps=steps, errors=errors
+            )
+            return _finish(moved, self._counted(share)) if _is_complete(moved) else moved
 
         whole = len(tests) > state.n_updates and len(context.candidates) == len(state.candidates)
         name = "final" if whole else f"final-{state.n_batches + 1}"
-        return Step(name, needs, share, conclude)
+        return Step(name, needs, share, conclude, beside=counts)
+
+    def _planes(self, state: LocalizationState) -> tuple[Plane, ...]:
+        """All candidates, then all members, among stored rows."""
+        pulled = (self.row_map.pull_back(candidate.plane) for candidate in state.candidates)
+        return (*pulled, *(member.plane for member in self.members))
+
+    def _errors(self, state: LocalizationState, share: Share) -> Reduction[Any, Any]:
+        """What all planes get wrong, on stored rows."""
+        counted = self._counted(share)
+        return counted.restrict(PlaneErrors(state.planes, self.plan.n_rows))
+
+    def _counted(self, share: Share) -> Share:
+        """The rows that errors are counted on."""
+        return replace(share, high=share.high * self.plan.counted_rows / self.plan.final_rows)
 
     def _batch(
         self, state: LocalizationState, share: Share
@@ -72,10 +102,16 @@ class FinalPass:
         first = sum(len(batch.errors) for batch in state.batches)
         context = self.plan.context(Stage.FINAL, self.config, self.plan.final_rows)
         # no promise is finer than half of the last scale
-        eps = max(context.eps, min(frame.delta for frame in state.frames) / 2)
+        finest = min((frame.delta for frame in state.frames), default=0.0)
+        eps = max(context.eps, finest / 2)
         threshold = max((abs(plane.threshold) for plane in planes), default=0.0)
         context = replace(
-            context, candidates=planes[first:], first=first, eps=eps, threshold=threshold
+            context,
+            candidates=planes[first:],
+            first=first,
+            eps=eps,
+            threshold=threshold,
+            any_threshold=class_of(self.config, self.row_map) is Through.ANY,
         )
         if context.candidates:
             panel = Panel.of(self.testers, context)
@@ -127,9 +163,10 @@ def _is_complete(state: LocalizationState) -> bool:
 
 def _finish(state: LocalizationState, share: Share) -> LocalizationState:
     """The state after the last batch: what the final pass says is said."""
-    outcome = join_outcomes(state.batches)
+    outcome = join_outcomes(state.batches) if state.batches else None
     about_candidates = (
-        records.replace(one, pass_name="final", stage=Stage.FINAL) for one in outcome.judgements
+        records.replace(one, pass_name="final", stage=Stage.FINAL)
+        for one in (outcome.judgements if outcome else ())
     )
     return replace(
         state,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamhalf import records
@@ -28,15 +28,27 @@ from streamhalf.algorithms.localized_update import (
     UpdateOutcome,
     or_through_origin,
 )
+from streamhalf.algorithms.pool import Member
+from streamhalf.algorithms.position import class_of
 from streamhalf.algorithms.proper_learner import ProperLearner
 from streamhalf.algorithms.sketches import with_sketch
 from streamhalf.claims.notices import repeated_rows
 from streamhalf.config import RunConfig
+from streamhalf.data.positions import Identity, RowMap
 from streamhalf.kernels.frame import Frame
 from streamhalf.planning.deal import Deal
 from streamhalf.planning.plan import plan_about
 from streamhalf.planning.run_plan import SCANNED_ROWS, RunPlan
-from streamhalf.records import Judgement, Outcome, Role, Split, Stage, StopReason, Through
+from streamhalf.records import (
+    Judgement,
+    Outcome,
+    Role,
+    Split,
+    Stage,
+    Stop,
+    StopReason,
+    Through,
+)
 from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.row_digest import RowDigest
 from streamhalf.reductions.threshold_scan import ThresholdScan
@@ -68,11 +80,15 @@ class Localization:
     config: RunConfig
     deal: Deal
     testers: tuple[type[Tester], ...] = TESTERS
+    row_map: RowMap = field(default_factory=Identity)
+    members: tuple[Member, ...] = ()
 
     def start(self) -> LocalizationState:
-        """Before the first pass."""
+        """Before the first pass; of rows that are too few, that is the last one too."""
+        few = self.plan.needed_rows > 0
         return LocalizationState(
-            stage=Stage.INITIAL,
+            stage=Stage.FINAL if few else Stage.INITIAL,
+            stop=Stop(StopReason.TOO_FEW_ROWS) if few else None,
             split=self.plan.split,
             plan=self.plan,
             delta=self.plan.first_delta,
@@ -81,7 +97,7 @@ class Localization:
     @property
     def any_threshold(self) -> bool:
         """Whether halfspaces need not go through one point."""
-        return self.config.through == Through.ANY
+        return class_of(self.config, self.row_map) is Through.ANY
 
     def next_step(self, state: LocalizationState) -> Step | None:
         """What the next pass has to measure, and what follows from it."""
@@ -194,7 +210,7 @@ class Localization:
         return plan_about(plan, threshold, self.config, self.testers)
 
     def _final(self, state: LocalizationState) -> Step:
-        final = FinalPass(state.plan, self.config, self.testers)
+        final = FinalPass(state.plan, self.config, self.testers, self.row_map, self.members)
         return final.step(state, self.deal.held_out_share())
 
     def _panel(self, context: Context) -> Panel:

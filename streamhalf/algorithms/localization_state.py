@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from streamhalf import records
+from streamhalf.algorithms.choice import choose
 from streamhalf.algorithms.path_tests import StepOutcome
 from streamhalf.algorithms.wedge_bound import WedgeOutcome
 from streamhalf.kernels.frame import Frame
@@ -29,6 +30,7 @@ from streamhalf.records import (
 )
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.moments import MomentsResult
+from streamhalf.reductions.plane_errors import PlaneErrorsResult
 
 _TURN = 0.75
 
@@ -56,7 +58,8 @@ class LocalizationState:
     `stage` is what to do next; what the testers said is `outcome`. `plan` is the row budget, which
     follows the threshold of the first candidate. `frames` are those of the
     updates that were made, `steps` what the final pass said about them. `turned` is a candidate
-    that no update starts from.
+    that no update starts from; `planes` are all candidates, and after them the pool's members,
+    among stored rows, and `errors` what they got wrong.
     """
 
     stage: Stage
@@ -74,6 +77,8 @@ class LocalizationState:
     batches: tuple[WedgeOutcome, ...] = ()
     steps: tuple[StepOutcome, ...] = ()
     final: WedgeOutcome | None = None
+    planes: tuple[Plane, ...] = ()
+    errors: PlaneErrorsResult | None = None
     held_out: Share | None = None
     moments: MomentsResult | None = None
     repeated_rows: Notice | None = None
@@ -90,21 +95,33 @@ class LocalizationState:
 
     @property
     def chosen(self) -> int | None:
-        """The candidate with the fewest errors on fresh rows; without a final pass, the last."""
-        if self.final is not None:
-            return int(np.argmin(self.final.errors))
-        return len(self.candidates) - 1 if self.candidates else None
+        """The best on fresh rows, of candidates and members; None before they were counted.
+
+        Where the tests do not speak against it the path of the theorem is favoured, else the first
+        member.
+        """
+        if self.errors is None:
+            return None
+        path = range(len(self.candidates))
+        trusted = path and self.outcome is not Outcome.REJECTED
+        others = range(len(path), len(self.planes))
+        return choose(self.errors, path if trusted or not others else others[:1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """The next pass: its name, its statistic, its rows, and the state that its result leads to."""
+    """The next pass: its name, its statistic, its rows, and the state that its result leads to.
+
+    `beside` is a statistic of the same rows as they are stored, in whatever position the other is;
+    where there is one, the result is a pair.
+    """
 
     name: str
     reduction: Reduction[Any, Any]
     share: Share
     conclude: Callable[[Any], LocalizationState]
     detail: str = ""
+    beside: Reduction[Any, Any] | None = None
 
 
 def with_mean(state: LocalizationState) -> LocalizationState:

@@ -4,26 +4,59 @@ from __future__ import annotations
 
 import numpy as np
 
+from streamhalf.algorithms.radial import estimate_radial
 from streamhalf.config import RunConfig
-from streamhalf.data.positions import Identity, Isotropic, RowMap
+from streamhalf.data.positions import Identity, Isotropic, Radial, RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
-from streamhalf.records import Position, Through
+from streamhalf.errors import PositionError
+from streamhalf.records import Halfspace, Notice, Position, PositionRecord, RadiiDrawn, Through
 from streamhalf.reductions.covariance import Covariance
 
 
 def estimate_position(
-    run: Run, source: Source, config: RunConfig, *, strict: bool = True
+    run: Run, source: Source, config: RunConfig, *, strict: bool = True, held_out: float = 0.0
 ) -> RowMap:
     """The row map that the configuration asks for; `strict` refuses features that stand still.
 
-    It is estimated from all rows, whichever are held out: their mean is what halfspaces go
-    through, and which rows measure them has no part in it.
+    The isotropic one is estimated from all rows, whichever are held out: their mean is what
+    halfspaces go through, and which rows measure them has no part in it. The radial one is
+    estimated from a share of the others. Without `strict`, rows that have no radial position get
+    the isotropic one.
     """
-    if config.position is Position.STORED:
+    if config.position == Position.STORED:
         return Identity()
+    if config.position == Position.RADIAL:
+        try:
+            return estimate_radial(run, source, config, held_out=held_out)
+        except PositionError:
+            if strict:
+                raise
     estimate = run.reduce("whitening", source, Covariance())
     if config.through == Through.ORIGIN:  # second moments about it, which stays where it is
         moments = estimate.covariance + np.outer(estimate.mean, estimate.mean)
         return Isotropic.from_moments(np.zeros_like(estimate.mean), moments, strict=strict)
     return Isotropic.from_moments(estimate.mean, estimate.covariance, strict=strict)
+
+
+def position_for(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> RowMap:
+    """The row map that the configuration asks for, to hold a halfspace against others like it.
+
+    L of the radial position is for halfspaces through its centre. Where that is ours to choose, it
+    is the point of the halfspace's own plane next to the estimated one.
+    """
+    found = estimate_position(run, source, config)
+    if isinstance(found, Radial) and config.centre == "auto":
+        return found.moved_onto(halfspace.plane)
+    return found
+
+
+def position_notices(position: PositionRecord) -> tuple[Notice, ...]:
+    """What a position leaves untested."""
+    return (RadiiDrawn(position.at_centre),) if position.kind == Position.RADIAL else ()
+
+
+def class_of(config: RunConfig, row_map: RowMap) -> Through:
+    """The class of halfspaces that the path of a run learns among."""
+    free = config.through == Through.ANY and not isinstance(row_map, Radial)
+    return Through.ANY if free else row_map.record.through

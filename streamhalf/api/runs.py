@@ -117,7 +117,7 @@ def fit(
     resumed = [Resumed(kept.name, kept.n_passes)] if kept is not None and resume else []
 
     def work(run: Run) -> FitResult:
-        return driver.fit(run, source, config, unverified=unverified)
+        return driver.fit(run, source, config)
 
     result = execute("fit", source, config, work, client, observer, kept, *resumed)
     return seal(replace(result, seed_drawn=seed_drawn))

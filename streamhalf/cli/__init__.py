@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, UnknownOptionError
 
 import streamhalf
 from streamhalf.cli import data, runs
@@ -82,9 +82,19 @@ def _parse(arguments: Sequence[str]) -> Any:
     try:
         return build_app().parse_args(arguments)[:2]
     except CycloptsError as error:
+        _prefer_beginnings(error)
         wrong = printable(" ".join(str(error).split()))
         help_of = " ".join(["streamhalf", *(error.command_chain or ())])
         raise UsageError(f"{wrong} ({help_of} --help says more)") from error
+
+
+def _prefer_beginnings(error: CycloptsError) -> None:
+    """Of an unknown option, have those suggested that it begins with: --eps for --epsilon."""
+    if isinstance(error, UnknownOptionError):
+        given = error.token.keyword or error.token.value
+        flags = error.argument_collection
+        begun = [one for one in flags if any(given.startswith(name) for name in one.names)]
+        error.argument_collection = ArgumentCollection(begun or flags)
 
 
 def _how_to_resume(given: Mapping[str, Any]) -> str:

@@ -82,7 +82,8 @@ def fit(
 
 
 @takes(
-    *("tau", "whiten", "seed", "certificate_degree", "certificate_rows", "report", *_COMMON),
+    *("tau", "position", "centre", "whiten", "seed"),
+    *("certificate_degree", "certificate_rows", "report", *_COMMON),
     example="certify data.zarr --weights weights.npy --json certificate.json",
 )
 def certify(

@@ -128,7 +128,10 @@ class Block:
 
     def select(self, keep: NDArray[np.bool_]) -> Block:
         """Return the rows where `keep` is true."""
-        chosen = np.flatnonzero(keep)  # several times faster than indexing with a mask
+        return self.take(np.flatnonzero(keep))  # several times faster than indexing with a mask
+
+    def take(self, chosen: NDArray[np.int64]) -> Block:
+        """Return the rows at rising places."""
         return Block(np.take(self.X, chosen, axis=0), self.y[chosen], self.rows[chosen])
 
 

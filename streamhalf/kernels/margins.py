@@ -32,29 +32,43 @@ def wide_margins(X: NDArray[np.floating[Any]], v: NDArray[np.float64]) -> NDArra
 
 
 def grid_margins(
-    X: NDArray[np.floating[Any]], V: NDArray[np.float64], rows: NDArray[np.int64]
+    X: NDArray[np.floating[Any]],
+    V: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    chosen: NDArray[np.int64] | None = None,
 ) -> NDArray[np.floating[Any]]:
-    """v·x of every row for all vectors V (c, d) at once: (c, n), in the precision of X.
+    """v·x of all rows, or of those `chosen`, for all vectors V (c, d) at once: (c, n), as X is.
 
     BLAS may round a row differently depending on where it stands in the matrix. Rows are
     therefore multiplied in windows of 8,192 row numbers, each row at its own place in its window,
-    what is missing filled with anything: the bits depend on the row and its number alone.
+    what is missing filled with anything: the bits depend on the row and its number alone. Whole
+    windows are multiplied where they are, which costs less than to put chosen rows into place.
     """
     vectors = np.ascontiguousarray(V.T, dtype=X.dtype)
-    result = np.empty((len(V), len(X)), dtype=X.dtype)
+    result = np.empty((len(V), len(X) if chosen is None else len(chosen)), dtype=X.dtype)
     if len(X) == 0:
         return result
     firsts = np.arange(rows[0] // GRID_ROWS, rows[-1] // GRID_ROWS + 2) * GRID_ROWS
-    bounds = np.searchsorted(rows, firsts).tolist()
-    padded = np.zeros((GRID_ROWS, X.shape[1]), dtype=X.dtype)
+    bounds = np.searchsorted(rows, firsts)
+    targets = bounds if chosen is None else np.searchsorted(chosen, bounds)
+    order, padded = np.zeros(GRID_ROWS, dtype=np.int64), np.empty((GRID_ROWS, X.shape[1]), X.dtype)
     product = np.empty((GRID_ROWS, len(V)), dtype=X.dtype)
-    for begin, end in itertools.pairwise(bounds):
-        if end - begin == GRID_ROWS:
-            np.matmul(X[begin:end], vectors, out=product)
-            result[:, begin:end] = product.T
-        elif end > begin:
+    windows = (itertools.pairwise(some.tolist()) for some in (bounds, targets))
+    for (begin, end), (first, last) in zip(*windows, strict=True):
+        if first == last:
+            continue
+        window = X[begin:end]
+        taken = slice(None) if chosen is None else chosen[first:last] - begin
+        if len(window) == GRID_ROWS:
+            np.matmul(window, vectors, out=product)
+        else:
             places = rows[begin:end] % GRID_ROWS
-            padded[places] = X[begin:end]
-            np.matmul(padded, vectors, out=product)
-            result[:, begin:end] = np.take(product, places, axis=0).T
+            # to take rows for places is faster than to put them there
+            order[places] = np.arange(end - begin)
+            np.matmul(np.take(window, order, axis=0, out=padded, mode="clip"), vectors, out=product)
+            taken = places[taken]
+        if isinstance(taken, slice):
+            result[:, first:last] = product.T
+        else:
+            result[:, first:last] = np.take(product, taken, axis=0).T
     return result

@@ -12,15 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csc_array
 from scipy.special import ndtr
 
-from streamhalf.kernels.monomials import (
-    SUB_BATCH_NBYTES,
-    count_monomials,
-    evaluate_monomials,
-    monomial_tuples,
-    sub_batch_rows,
-)
+from streamhalf.kernels.monomials import SUB_BATCH_NBYTES, sub_batch_rows
 
 _CELL_BITS = 6
 """Bits of the mantissa in the name of a cell: cells are 1/64 of a power of two wide."""
@@ -28,8 +23,8 @@ _CELL_BITS = 6
 _MOST_STEPS = 6
 """Edges in one cell at most; more, and a binary search is as fast."""
 
-_PRODUCT_NS, _ENTRY_NS, _SEGMENT_NS = 6_000, 0.7, 15
-"""One small matrix product, and one monomial of one row and of one segment, in nanoseconds."""
+_PRODUCT_NS, _ENTRY_NS = 4_000, 1
+"""One small matrix product, and one product of two features of one row, in nanoseconds."""
 
 
 def assign_slabs(
@@ -82,9 +77,11 @@ def number_slabs(
 
     0 is everything below -half_count·width, 2 half_count + 1 everything from half_count·width on.
     """
-    scaled = np.floor(margin / margin.dtype.type(width))
-    clipped = np.clip(scaled, -half_count - 1, half_count)
-    result: NDArray[np.int32] = clipped.astype(np.int32) + np.int32(half_count + 1)
+    scaled = margin / margin.dtype.type(width)
+    np.floor(scaled, out=scaled)
+    np.clip(scaled, -half_count - 1, half_count, out=scaled)
+    result: NDArray[np.int32] = scaled.astype(np.int32)
+    result += np.int32(half_count + 1)
     return result
 
 
@@ -168,37 +165,44 @@ def unpack_symmetric(packed: NDArray[np.float64], dim: int) -> NDArray[np.float6
 
 
 def sum_slab_products(
+    X: NDArray[np.floating[Any]], slabs: NDArray[np.int32], n_slabs: int
+) -> NDArray[np.float64]:
+    """Sums of x x^T within slabs, packed: (c, n_slabs, d (d + 1) / 2) for `slabs` (c, n).
+
+    Where a slab has many rows it is one matrix product; where slabs hold a few rows each, all
+    products of features are written out, and each is added to the sum of its row's slab. Products
+    in the precision of X, in pieces that stay in cache; sums in float64.
+    """
+    n_rows, dim = X.shape
+    n_products = dim * (dim + 1) // 2
+    if n_rows * n_products * _ENTRY_NS >= min(n_slabs, n_rows) * _PRODUCT_NS:
+        return np.array([_multiply_slabs(X, slab, n_slabs) for slab in slabs])
+    i, j = np.triu_indices(dim)
+    sums = np.zeros((len(slabs), n_slabs, n_products))
+    step = sub_batch_rows(n_products, sums.itemsize)
+    for start in range(0, n_rows, step):
+        piece = X[start : start + step]
+        # row by row in memory, or every sum would copy them
+        products = (piece[:, i] * piece[:, j]).astype(np.float64, order="C")
+        ones, columns = np.ones(len(piece)), np.arange(len(piece) + 1)
+        for slab, total in zip(slabs, sums, strict=True):
+            here = (ones, slab[start : start + step], columns)
+            total += csc_array(here, shape=(n_slabs, len(piece))) @ products
+    return sums
+
+
+def _multiply_slabs(
     X: NDArray[np.floating[Any]], slab: NDArray[np.int32], n_slabs: int
 ) -> NDArray[np.float64]:
-    """Per slab, the sum of x x^T (n_slabs, d, d).
-
-    Rows are sorted by slab. Where a slab has many rows it is one matrix product; where slabs
-    hold a few rows each, all products of features are written out and summed in one sweep.
-    Products in the precision of X, in pieces that stay in cache; sums in float64.
-    """
+    """Sort rows by slab, and multiply slab by slab."""
     dim = X.shape[1]
     products = np.zeros((n_slabs, dim, dim))
-    n_monomials = count_monomials(dim, 2)
-    n_held = min(n_slabs, len(X))
-    order = SlabOrder.of(slab, n_slabs)
-    sweep_ns = n_monomials * (len(X) * _ENTRY_NS + n_held * _SEGMENT_NS)
-    if sweep_ns < n_held * _PRODUCT_NS:
-        step = sub_batch_rows(n_monomials, X.itemsize)
-        features = np.empty((n_monomials, min(step, len(X))), dtype=X.dtype)
-        i, j = monomial_tuples(dim, 2).T
-        for window in order.windows(step):
-            filled = features[:, : len(window.rows)]
-            evaluate_monomials(np.take(X, window.rows, axis=0), 2, filled)
-            sums = np.add.reduceat(filled, window.cuts[:-1], axis=1)
-            products[window.held[:, None], i, j] += sums[dim + 1 :].T
-        products[:, j, i] = products[:, i, j]
-        return products
     step = max(256, SUB_BATCH_NBYTES // (dim * X.itemsize))
     ordered = np.empty((min(step, len(X)), dim), dtype=X.dtype)
-    for window in order.windows(step):
+    for window in SlabOrder.of(slab, n_slabs).windows(step):
         # "clip" writes straight into `out`; every index is valid
         np.take(X, window.rows, axis=0, out=ordered[: len(window.rows)], mode="clip")
         for number, rows in window.segments():
             piece = ordered[rows]
             products[number] += piece.T @ piece
-    return products
+    return pack_symmetric(products)

@@ -38,5 +38,23 @@ class Stream(enum.IntEnum):
     SKETCHES = 2**43
     """Random directions of the moment sketch in pass 0, 1, ... of wide data (one stream each)."""
 
+    RADII = 2**44
+    """Distances from the centre in radial position."""
+
+    SIGNS = 2**44 + 1
+    """Which rows change to the opposite point in radial position."""
+
+    ROW_SAMPLE = 2**44 + 2
+    """Rows that a position is first estimated from, in memory."""
+
+    POSITION_SHARE = 2**44 + 3
+    """Windows of rows that a position is estimated from."""
+
+    POOL = 2**45
+    """Acceptance on the paths of the pool (one stream each)."""
+
+    FOLDS = 2**45 + 2**20
+    """Which rows of few are left out together."""
+
     SYNTHETIC = int.from_bytes(b"synth", "big") << 8
     """Directions, features and noise of synthetic data (one stream each)."""

@@ -34,7 +34,7 @@ _LEARNING_ROWS, _ROWS_PER_FEATURE = 1_000, 200
 """An update accepts 1,000 rows and 200 for each feature: a Chow direction within about 0.09 in the
 frame, a quarter of the step that halves the scale."""
 
-_MORE_WINDOWS = 1.2
+_MORE_WINDOWS = 1.0
 """An update that takes windows has so many times the rows that learning needs, if there are any."""
 
 _LARGEST_FIRST_SHARE, _FIRST_ROWS = 64, 1 << 18
@@ -109,8 +109,9 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = T
     if config.rows == "auto" and n_rows > FEW_ROWS:
         in_windows = _plan(coarsest, dim, config, testers, Split.WINDOWS)
         plan = in_windows if in_windows.required_rows <= n_rows else plan
-    if plan.required_rows > n_rows:
-        return replace(plan, n_rows=n_rows)
+    if plan.required_rows > n_rows:  # a quarter of them is to measure what the others learn
+        needed, few = plan.required_rows, max(1, n_rows // 4)
+        return replace(plan, n_rows=n_rows, final_rows=few, needed_rows=needed)
     if config.eps == "auto":
         make = partial(_plan, dim=dim, config=config, testers=testers, split=plan.split)
 

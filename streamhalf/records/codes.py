@@ -24,6 +24,7 @@ class Verdict(enum.StrEnum):
     """What a run says in the end."""
 
     ACCEPTED = "accepted"
+    CERTIFIED = "certified"
     PASSED = "passed"
     REJECTED = "rejected"
     INCONCLUSIVE = "inconclusive"
@@ -47,16 +48,22 @@ class Split(enum.StrEnum):
 
 
 class Position(enum.StrEnum):
-    """How rows are laid before they are tested: as they are stored, or centred and of spread I."""
+    """How rows are laid before they are tested.
+
+    As they are stored; centred and of spread I; or about a centre with directions spread evenly,
+    distances from it and signs drawn anew.
+    """
 
     STORED = "stored"
     ISOTROPIC = "isotropic"
+    RADIAL = "radial"
 
 
 class Through(enum.StrEnum):
     """The class of halfspaces that a number speaks of: all, or those through one point.
 
-    The centre is the mean of the features, to which the isotropic position moves the origin.
+    The centre is the point to which the position moves the origin: in the isotropic one the mean
+    of the features, in the radial one that about which they are estimated to be spread evenly.
     """
 
     ANY = "any"
@@ -66,6 +73,26 @@ class Through(enum.StrEnum):
     def within(self, other: Through) -> bool:
         """Whether every halfspace of this class is one of the other's."""
         return other in (self, Through.ANY)
+
+
+class Recipe(enum.StrEnum):
+    """How a candidate was found.
+
+    On the path of the theorem, by logistic regression, or by localised updates of a sample: from
+    the Chow vector or from the regression, by Chow vectors or least squares, in the isotropic or
+    in the radial position.
+    """
+
+    PATH = "path"
+    REGRESSION = "regression"
+    CHOW = "chow"
+    SQUARES = "least squares"
+    REGRESSION_CHOW = "regression, then chow"
+    REGRESSION_SQUARES = "regression, then least squares"
+    RADIAL_CHOW = "radial, chow"
+    RADIAL_SQUARES = "radial, least squares"
+    RADIAL_REGRESSION_CHOW = "radial, regression, then chow"
+    RADIAL_REGRESSION_SQUARES = "radial, regression, then least squares"
 
 
 class Stage(enum.StrEnum):

@@ -109,6 +109,15 @@ class RowsInOrder(Record, frozen=True, tag="rows-in-order"):
     factor: float
 
 
+class RadiiDrawn(Record, frozen=True, tag="radii-drawn"):
+    """In radial position lengths and signs of rows are drawn: the tests say nothing about them.
+
+    `at_centre` is the share of rows at the centre, which every halfspace through it takes for +1.
+    """
+
+    at_centre: float
+
+
 Notice: TypeAlias = (
     LabelsAreBits
     | ReuseSuffices
@@ -122,6 +131,7 @@ Notice: TypeAlias = (
     | Unverified
     | ErrorsCluster
     | RowsInOrder
+    | RadiiDrawn
     | Resumed
     | Remark
 )

@@ -11,7 +11,15 @@ import numpy as np
 from streamhalf.kernels.plane import Plane
 from streamhalf.names import plural
 from streamhalf.records.base import Record
-from streamhalf.records.codes import Outcome, Position, Role, Stage, Subject, Through
+from streamhalf.records.codes import (
+    Outcome,
+    Position,
+    Recipe,
+    Role,
+    Stage,
+    Subject,
+    Through,
+)
 
 
 class Evidence(Record, frozen=True):
@@ -207,16 +215,22 @@ class ErrorRecord(Record, frozen=True):
 
 
 class PositionRecord(Record, frozen=True):
-    """The row map of a run: rows of the isotropic position are matrix·(x - centre)."""
+    """The row map of a run: rows of the isotropic position are matrix·(x - centre).
+
+    In the radial position their length and sign are drawn from `seed` and the number of the row;
+    `at_centre` is the share of rows that lie at the centre and stay there.
+    """
 
     kind: str = Position.STORED.value
     centre: tuple[float, ...] = ()
     matrix: tuple[tuple[float, ...], ...] = ()
+    seed: int | None = None
+    at_centre: float = 0.0
 
     @property
     def whitened(self) -> bool:
-        """Whether features are mixtures of the stored ones, about their mean or the origin."""
-        return self.kind == Position.ISOTROPIC
+        """Whether features are mixtures of the stored ones, about a centre."""
+        return self.kind in (Position.ISOTROPIC, Position.RADIAL)
 
     @property
     def through(self) -> Through:
@@ -235,6 +249,19 @@ class PositionRecord(Record, frozen=True):
         if abs(halfspace.offset + float(normal @ centre)) <= rounding:
             return Through.CENTRE
         return Through.ANY if halfspace.offset else Through.ORIGIN
+
+
+class PositionTrial(Record, frozen=True):
+    """What was said of a position: by a sample, and then by the tests of a run in it.
+
+    `problem` is why there is no such position; `evidence` what speaks most against it.
+    """
+
+    kind: Position
+    outcome: Outcome
+    evidence: Judgement | None = None
+    problem: str = ""
+    tried: bool = False
 
 
 class HeldOutRecord(Record, frozen=True):
@@ -271,6 +298,7 @@ class CandidateRecord(Record, frozen=True):
     origin of the run's position; `error` and `beta`, which bounds its disagreement with any
     halfspace within eps of it, are None where no final pass measured them. `rate` is the share of
     Gaussian rows that its update would accept (None: delta, as in older documents).
+    What `recipe` names was learnt in memory, from a sample, and has no scale.
     """
 
     delta: float
@@ -281,6 +309,7 @@ class CandidateRecord(Record, frozen=True):
     angle: float
     error: float | None
     beta: float | None
+    recipe: Recipe = Recipe.PATH
     threshold: float = 0.0
     rate: float | None = None
 

@@ -25,6 +25,7 @@ from streamhalf.records.parts import (
     PassBudget,
     PassRecord,
     PositionRecord,
+    PositionTrial,
     PromiseRecord,
     Versions,
 )
@@ -71,6 +72,7 @@ class FitResult(Record, frozen=True, kw_only=True):
     rows_needed: int | None
     split: Split
     position: PositionRecord
+    positions: tuple[PositionTrial, ...] = ()
     stop: Stop
     candidates: tuple[CandidateRecord, ...]
     chosen: int | None

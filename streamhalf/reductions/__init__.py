@@ -10,12 +10,15 @@ from streamhalf.reductions.localized import Localized
 from streamhalf.reductions.mapped import Mapped
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.row_digest import RowDigest
+from streamhalf.reductions.row_sample import RowSample
 from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.segment_scatter import SegmentScatter
 from streamhalf.reductions.slab_covariance import SlabCovariance
 from streamhalf.reductions.slab_moments import SlabMoments
 from streamhalf.reductions.thinned import Thinned
 from streamhalf.reductions.threshold_scan import ThresholdScan
+from streamhalf.reductions.tyler import Tyler
+from streamhalf.reductions.unturned import Unturned
 from streamhalf.reductions.wedge_sums import WedgeSums
 from streamhalf.reductions.windowed import Windowed
 
@@ -30,12 +33,15 @@ REDUCTIONS: tuple[type, ...] = (
     Mapped,
     Moments,
     RowDigest,
+    RowSample,
     Sampled,
     SegmentScatter,
     SlabCovariance,
     SlabMoments,
     Thinned,
     ThresholdScan,
+    Tyler,
+    Unturned,
     WedgeSums,
     Windowed,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,26 +83,34 @@ class CandidateSlabs(Summed):
     def map(self, block: Block) -> CandidateSlabsResult:
         """Count errors and slabs of every candidate."""
         normals = np.array([plane.normal for plane in self.candidates])
-        return self.count(block, grid_margins(block.X, normals, block.rows))
+        return self.count(block.y, block.rows, [*grid_margins(block.X, normals, block.rows)])
 
-    def count(self, block: Block, along: NDArray[np.floating[Any]]) -> CandidateSlabsResult:
-        """The same with v·x of every candidate and row (c, n) at hand, in pieces for the cache."""
-        result, segments = self.empty(block.dim), self.segments
-        positive_errors = result.positive_errors
-        thresholds = np.array([[plane.threshold] for plane in self.candidates], dtype=along.dtype)
-        for start in range(0, block.n_rows, _SUB_BATCH):
+    def count(
+        self,
+        y: NDArray[np.int8],
+        row_numbers: NDArray[np.int64],
+        along: Sequence[NDArray[np.floating[Any]]],
+    ) -> CandidateSlabsResult:
+        """The same with each candidate's v·x of the rows (n,) at hand, in pieces for the cache."""
+        result, segments = self.empty(self.candidates[0].dim), self.segments
+        thresholds = np.array([[plane.threshold] for plane in self.candidates], along[0].dtype)
+        for start in range(0, len(y), _SUB_BATCH):
             window = slice(start, start + _SUB_BATCH)
-            margins, y = along[:, window] - thresholds, block.y[window]
-            wrong = are_wrong(margins, y)
-            positive_errors += np.count_nonzero(wrong & (y > 0), axis=1)
-            for segment, rows in segments.cut(block.rows[window]):
+            margins = np.stack([one[window] for one in along])
+            margins -= thresholds
+            wrong = are_wrong(margins, y[window])
+            for segment, rows in segments.cut(row_numbers[window]):
                 result.segment_rows[segment] += rows.stop - rows.start
-                result.segment_errors[:, segment] += np.count_nonzero(wrong[:, rows], axis=1)
-            for counts, slab in zip(
-                result.counts, number_slabs(margins, self.width, self.half_count), strict=True
-            ):
+                # one by one is faster than along an axis
+                result.segment_errors[:, segment] += [np.count_nonzero(row[rows]) for row in wrong]
+            slabs = number_slabs(margins, self.width, self.half_count)
+            for counts, slab in zip(result.counts, slabs, strict=True):
                 counts += count_slabs(slab, self.n_slabs)
-        return replace(result, positives=int(np.count_nonzero(block.y > 0)))
+        positives = int(np.count_nonzero(y > 0))
+        # rows on the positive side are positives, less the errors among them, and all other errors
+        predicted = result.counts[:, self.half_count + 1 :].sum(axis=1)
+        positive_errors = (result.errors + positives - predicted) // 2
+        return replace(result, positives=positives, positive_errors=positive_errors)
 
     def partial_nbytes(self, dim: int) -> int:
         """One histogram per candidate, and its errors by segment and by label."""

@@ -69,18 +69,23 @@ class Localized:
         block: Block,
         uniforms: NDArray[np.float64],
         along: NDArray[np.floating[Any]] | None = None,
+        *,
+        top: float = 1.0,
+        chosen: NDArray[np.int64] | None = None,
     ) -> LocalizedPartial:
         """The same with numbers that were drawn, and coordinates along the frame's normal.
 
-        The accepted rows never leave the task.
+        Both are those of all rows, or of the ones at the places `chosen`. Rows whose number u is
+        below `top` are seen, and u / top is their number. The accepted rows never leave the task.
         """
         if along is None:
             along = self.frame.coordinates(block.X)
         near = np.flatnonzero(self.frame.is_near(along))
-        keep = near[uniforms[near] < self.frame.acceptance(along[near])]
-        kept = Block(np.take(block.X, keep, axis=0), block.y[keep], block.rows[keep])
+        keep = near[uniforms[near] / top < self.frame.acceptance(along[near])]
+        kept = block.take(keep if chosen is None else chosen[keep])
         local = Block(self.frame.to_frame(kept.X, along[keep]), kept.y, kept.rows)
-        return LocalizedPartial(block.n_rows, kept.n_rows, self.inner.map(local))
+        n_seen = len(along) if top >= 1 else int(np.count_nonzero(uniforms < top))
+        return LocalizedPartial(n_seen, kept.n_rows, self.inner.map(local))
 
     def combine(self, left: LocalizedPartial, right: LocalizedPartial) -> LocalizedPartial:
         """Add counts, combine inside."""

@@ -13,7 +13,6 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import (
     assign_slabs,
     count_slabs,
-    pack_symmetric,
     sum_slab_products,
     unpack_symmetric,
 )
@@ -73,14 +72,14 @@ class SlabCovariance(Summed):
         return SlabCovariancePartial(np.zeros(shape, dtype=np.int64), np.zeros((*shape, packed)))
 
     def map(self, block: Block) -> SlabCovariancePartial:
-        """Sort rows into slabs candidate by candidate, and multiply slab by slab."""
-        partial = self.empty(block.dim)
-        for i, plane in enumerate(self.candidates):
-            margin = margins(block.X, plane.normal) - block.X.dtype.type(plane.threshold)
-            slab = assign_slabs(margin, self.edges)
-            partial.counts[i] = count_slabs(slab, self.n_slabs)
-            partial.products[i] = pack_symmetric(sum_slab_products(block.X, slab, self.n_slabs))
-        return partial
+        """Number the slabs of every candidate, and sum the products within them."""
+        slabs = np.array([self._number(block, plane) for plane in self.candidates])
+        counts = np.array([count_slabs(slab, self.n_slabs) for slab in slabs])
+        return SlabCovariancePartial(counts, sum_slab_products(block.X, slabs, self.n_slabs))
+
+    def _number(self, block: Block, plane: Plane) -> NDArray[np.int32]:
+        margin = margins(block.X, plane.normal) - block.X.dtype.type(plane.threshold)
+        return assign_slabs(margin, self.edges)
 
     def finalize(self, partial: SlabCovariancePartial) -> SlabCovarianceResult:
         """Keep the sums; projections are taken slab by slab."""

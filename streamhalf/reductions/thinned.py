@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +17,7 @@ from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.candidate_slabs import CandidateSlabs
 from streamhalf.reductions.localized import Localized
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.sampled import Sampled, map_drawn
 
 _DENSE = 0.25
 """From this share of the rows on, margins of all at once cost less than one after the other."""
@@ -40,37 +42,83 @@ class Thinned(Bundle):
         return f"thinned-{'+'.join(member.name for member in self.members)}"
 
     def map(self, block: Block) -> tuple[Any, ...]:
-        """Draw once, then reduce each member's rows, taken from the next larger sample."""
+        """Draw once, then reduce the rows of each sample, taken from the next larger one."""
+        tops = zip(self.members, self.tops, strict=True)
+        leaves = [leaf for member, top in tops for leaf in _leaves(member, top)]
+        highest = max(top for _, top in leaves)
+        samples = [_dense_sample(*leaf, highest) for leaf in leaves]
         uniforms = uniforms_at(self.seed, self.stream, block.rows)
         found: dict[int, Any] = {}
-        for top in sorted(set(self.tops), reverse=True):
-            keep = uniforms < top
-            block, uniforms = block.select(keep), uniforms[keep]
-            places = [i for i, one in enumerate(self.tops) if one == top]
-            members = tuple(self.members[i] for i in places)
-            reduce = _map_all if top >= _DENSE else _map_each
-            found |= zip(places, reduce(members, block, uniforms / top), strict=True)
-        return tuple(found[i] for i in range(len(self.members)))
+        for below in {sample for sample in samples if sample is not None}:
+            dense = {i: leaves[i] for i, sample in enumerate(samples) if sample == below}
+            found |= _map_dense(dense, block, uniforms, below)
+        others = (i for i in range(len(leaves)) if i not in found)
+        reached = math.inf
+        for i in sorted(others, key=lambda i: -leaves[i][1]):
+            one, top = leaves[i]
+            if top < reached:
+                chosen = np.flatnonzero(uniforms < top)
+                block, uniforms, reached = block.take(chosen), uniforms[chosen], top
+            found[i] = map_drawn(one, block, uniforms / top)
+        partials = (found[i] for i in range(len(leaves)))
+        return tuple(_gather(member, partials) for member in self.members)
 
 
-def _map_all(
-    members: tuple[Reduction[Any, Any], ...], block: Block, uniforms: NDArray[np.float64]
-) -> tuple[Any, ...]:
-    """The members' partials; coordinates along all planes that they ask for are taken at once."""
-    planes = {id(plane): plane for member in members for plane in _planes(member)}
-    if not planes:
-        return _map_each(members, block, uniforms)
-    normals = np.array([plane.normal for plane in planes.values()])
-    along = dict(zip(planes, grid_margins(block.X, normals, block.rows), strict=True))
+def _leaves(
+    reduction: Reduction[Any, Any], top: float
+) -> Iterator[tuple[Reduction[Any, Any], float]]:
+    """The statistics in a member, each with a top of its own: a sample of a sample is one."""
+    match reduction:
+        case Bundle():
+            for member in reduction.members:
+                yield from _leaves(member, top)
+        case Sampled(low=0.0):
+            yield from _leaves(reduction.inner, top * reduction.high)
+        case _:
+            yield reduction, top
 
-    def reduce(member: Reduction[Any, Any]) -> Any:
-        if isinstance(member, Localized):
-            return member.accept(block, uniforms, along[id(member.frame.plane)])
-        if isinstance(member, CandidateSlabs):
-            return member.count(block, np.stack([along[id(one)] for one in member.candidates]))
-        return map_drawn(member, block, uniforms)
 
-    return tuple(reduce(member) for member in members)
+def _gather(reduction: Reduction[Any, Any], partials: Iterator[Any]) -> Any:
+    """The member's partial, of those of its leaves."""
+    match reduction:
+        case Bundle():
+            return tuple(_gather(member, partials) for member in reduction.members)
+        case Sampled(low=0.0):
+            return _gather(reduction.inner, partials)
+    return next(partials)
+
+
+def _dense_sample(reduction: Reduction[Any, Any], top: float, highest: float) -> float | None:
+    """The top of the sample whose coordinates a reduction shares; None if it takes its own."""
+    if isinstance(reduction, CandidateSlabs):
+        return top
+    return highest if isinstance(reduction, Localized) and top >= _DENSE else None
+
+
+def _map_dense(
+    leaves: Mapping[int, tuple[Reduction[Any, Any], float]],
+    block: Block,
+    uniforms: NDArray[np.float64],
+    below: float,
+) -> dict[int, Any]:
+    """The partials of reductions that share coordinates along all of their normals.
+
+    Coordinates are all that most rows are asked for, so features are taken where rows are kept.
+    """
+    planes = {i: _planes(one) for i, (one, _) in leaves.items()}
+    normals = {id(plane.normal): plane.normal for some in planes.values() for plane in some}
+    chosen = np.flatnonzero(uniforms < below)
+    along = grid_margins(block.X, np.array([*normals.values()]), block.rows, chosen)
+    places = dict(zip(normals, along, strict=True))
+    drawn = uniforms[chosen]
+    found: dict[int, Any] = {}
+    for i, (one, top) in leaves.items():
+        coordinates = [places[id(plane.normal)] for plane in planes[i]]
+        if isinstance(one, CandidateSlabs):
+            found[i] = one.count(block.y[chosen], block.rows[chosen], coordinates)
+        elif isinstance(one, Localized):
+            found[i] = one.accept(block, drawn, *coordinates, top=top, chosen=chosen)
+    return found
 
 
 def _planes(reduction: Reduction[Any, Any]) -> tuple[Plane, ...]:
@@ -78,24 +126,3 @@ def _planes(reduction: Reduction[Any, Any]) -> tuple[Plane, ...]:
     if isinstance(reduction, Localized):
         return (reduction.frame.plane,)
     return reduction.candidates if isinstance(reduction, CandidateSlabs) else ()
-
-
-def _map_each(
-    members: tuple[Reduction[Any, Any], ...], block: Block, uniforms: NDArray[np.float64]
-) -> tuple[Any, ...]:
-    return tuple(map_drawn(member, block, uniforms) for member in members)
-
-
-def map_drawn(reduction: Reduction[Any, Any], block: Block, uniforms: NDArray[np.float64]) -> Any:
-    """The partial of rows that have been drawn a uniform number each, which is still unused."""
-    match reduction:
-        case Bundle():
-            return tuple(map_drawn(member, block, uniforms) for member in reduction.members)
-        case Sampled():
-            low, high = reduction.low, reduction.high
-            keep = (uniforms >= low) & (uniforms < high)
-            left = (uniforms[keep] - low) / (high - low)
-            return map_drawn(reduction.inner, block.select(keep), left)
-        case Localized():
-            return reduction.accept(block, uniforms)
-    return reduction.map(block)

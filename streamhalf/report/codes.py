@@ -238,6 +238,16 @@ def notice_words(notice: records.Notice) -> str:
                 "give it); bounds speak of the rows of this store, and of rows to come only if "
                 "those are like all of these together"
             )
+        case records.RadiiDrawn(at_centre):
+            ties = (
+                f"; {at_centre:.1%} of the rows lie at the centre itself, where every halfspace "
+                "through it says +1"
+            )
+            return (
+                "rows were tested in radial position, with lengths and signs drawn anew: the tests "
+                "say nothing about the lengths of rows or about moments of odd degree"
+                f"{ties if at_centre > 0 else ''}"
+            )
         case records.Resumed(place, 0):
             return f"checkpoint: nothing to resume in {place}; starting anew"
         case records.Resumed(place, passes):
@@ -266,7 +276,7 @@ def notice_of(result: records.FitResult, kind: str) -> records.Notice | None:
 
 def row_notices(result: records.FitResult | records.CertifyResult) -> list[records.Notice]:
     """What was noticed about the rows, which goes with every verdict."""
-    kinds = records.RowsInOrder | records.ErrorsCluster | records.RepeatedRows
+    kinds = records.RowsInOrder | records.ErrorsCluster | records.RepeatedRows | records.RadiiDrawn
     return [one for one in result.notices if isinstance(one, kinds)]
 
 

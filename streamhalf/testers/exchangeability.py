@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from streamhalf.records import (
     Evidence,
     Judgement,
     Outcome,
+    Position,
     Role,
     RowsInOrder,
     SegmentMean,
@@ -20,7 +21,9 @@ from streamhalf.records import (
     Stage,
     finite,
 )
+from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.segment_scatter import SegmentScatter, SegmentScatterResult
+from streamhalf.reductions.unturned import Unturned
 from streamhalf.testers.base import Context, TesterWords
 
 _LEAST_SEGMENTS = 16
@@ -40,6 +43,8 @@ class ExchangeabilityTester:
     total_rows: int
     tau: float
     n_segments: int = MOST_SEGMENTS
+    turned_by: int | None = None
+    """Seed of the signs that were drawn for rows in radial position: they are taken back."""
 
     name: ClassVar[str] = "order of rows"
     share: ClassVar[float] = 0.0
@@ -60,11 +65,18 @@ class ExchangeabilityTester:
         segments = Segments.for_rows(
             context.total_rows, context.n_rows, most=min(MOST_SEGMENTS, most)
         )
-        return cls(total_rows=context.total_rows, tau=context.tau, n_segments=segments.count)
+        radial = context.config.position == Position.RADIAL
+        return cls(
+            total_rows=context.total_rows,
+            tau=context.tau,
+            n_segments=segments.count,
+            turned_by=context.config.seed if radial else None,
+        )
 
-    def needs(self) -> SegmentScatter:
+    def needs(self) -> Reduction[Any, SegmentScatterResult]:
         """Means over segments."""
-        return SegmentScatter(self.total_rows, self.n_segments)
+        scatter = SegmentScatter(self.total_rows, self.n_segments)
+        return scatter if self.turned_by is None else Unturned(scatter, self.turned_by)
 
     def rows_needed(self) -> int:
         """Any number of rows will do."""

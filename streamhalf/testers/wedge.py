@@ -145,7 +145,7 @@ class WedgeTester:
         threshold 0, so that the second is 4 sqrt(0.0784) = 1.12. Rows within kappa add their
         number's variance, 0.95² + 0.8 = 1.3². All variances grow at most like the mean does where
         eta is coarse for the threshold. Calibrated by simulation for d = 1 to 100, thresholds 0 to
-        4.5 and n eta exp(-t²/2) from 1.
+        3 and n eta exp(-t²/2) from 1.
         """
         mean = gaussian_ratio(eta, threshold, self.any_threshold)
         near = max(1, n_rows) * eta * thinning(threshold)

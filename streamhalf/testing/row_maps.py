@@ -40,7 +40,8 @@ def check_row_map(
     row_map
         The map, or a function that makes one for a number of features.
     through_origin
-        Draw only planes through the origin, for a map that keeps no others.
+        Draw only planes through the origin of the position, which among stored rows is the centre
+        of its record (the origin, if it has none), for a map that keeps no others.
     dims, max_examples
         As of `check_reduction`.
     """
@@ -79,17 +80,20 @@ def _check_rows(mapped: Block, block: Block) -> None:
 def _check_sides(example: Any, block: Block, mapped: Block, *, through_origin: bool) -> int:
     """Both ways: planes drawn among mapped rows, and planes drawn among stored rows."""
     rng = np.random.default_rng(block.n_rows)
-    after = _draw_plane(rng, mapped, through_origin)
-    before = _draw_plane(rng, block, through_origin)
+    centre = np.array(example.record.centre or (0.0,) * block.dim)
+    after = _draw_plane(rng, mapped, np.zeros(mapped.dim) if through_origin else None)
+    before = _draw_plane(rng, block, centre if through_origin else None)
     pairs = ((example.pull_back(after), after), (before, example.push(before)))
     return sum(_count_same_sides(block, old, mapped, new) for old, new in pairs)
 
 
-def _draw_plane(rng: np.random.Generator, block: Block, through_origin: bool) -> Plane:
-    """A plane with rows on both sides, if it can have them."""
+def _draw_plane(rng: np.random.Generator, block: Block, point: NDArray[np.float64] | None) -> Plane:
+    """A plane through a point, or one with rows on both sides, if it can have them."""
     normal = rng.standard_normal(block.dim)
+    if point is not None:
+        return Plane(normal, float(normal @ point))
     middle = float(np.median(block.X @ normal))
-    return Plane(normal, 0.0 if through_origin else middle + 0.1 * rng.standard_normal())
+    return Plane(normal, middle + 0.1 * rng.standard_normal())
 
 
 def _count_same_sides(stored: Block, old: Any, mapped: Block, new: Any) -> int:

@@ -5,10 +5,11 @@ import pytest
 
 from streamhalf import DataError
 from streamhalf.algorithms import driver
-from streamhalf.algorithms.position import estimate_position
-from streamhalf.data.positions import Identity, Isotropic
+from streamhalf.algorithms.position import estimate_position, position_notices
+from streamhalf.data.positions import Identity, Isotropic, Radial
+from streamhalf.errors import PositionError
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import Through
+from streamhalf.records import RadiiDrawn, Through
 from streamhalf.testing.drawing import Block
 from tests.algorithms.runs import draw, names_of, serial_run
 
@@ -61,3 +62,35 @@ def test_position__of_a_fit_is_about_the_mean_of_all_rows() -> None:
         result = driver.fit(run, source, config)
     np.testing.assert_allclose(result.position.centre, moved.mean(axis=0))
     assert result.error.n_rows < 60_000
+
+
+def test_position__radial_is_estimated_from_rows_that_are_not_held_out() -> None:
+    with serial_run((MOVED, Y), position="radial", seed=2) as (run, source, config, _):
+        found = estimate_position(run, source, config, held_out=0.5)
+        (record,) = run.passes
+    assert isinstance(found, Radial)
+    assert (record.name, record.rows_read) == ("radial", 3_000)
+    assert 1_300 < record.rows_accepted < 1_700
+    assert position_notices(found.record) == (RadiiDrawn(0.0),)
+    assert position_notices(Identity().record) == ()
+
+
+def test_position__rows_without_a_radial_one_are_refused_or_get_the_isotropic_one() -> None:
+    still = np.column_stack([MOVED, np.full(3_000, 7.0)])
+    with serial_run((still, Y), position="radial") as (run, source, config, _):
+        with pytest.raises(PositionError, match="feature 3 is constant") as caught:
+            estimate_position(run, source, config)
+        assert caught.value.features == (2,)
+        assert isinstance(estimate_position(run, source, config, strict=False), Isotropic)
+
+
+def test_position__isotropic_errors_name_the_features() -> None:
+    still = np.column_stack([MOVED, MOVED[:, 0], np.full(3_000, 7.0)])
+    for columns, features in (([0, 1, 3], (2,)), ([0, 1, 2], (0, 2))):
+        data = (still[:, columns], Y)
+        with (
+            serial_run(data, position="isotropic") as (run, source, config, _),
+            pytest.raises(PositionError) as caught,
+        ):
+            estimate_position(run, source, config)
+        assert caught.value.features == features

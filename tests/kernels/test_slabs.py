@@ -11,6 +11,7 @@ from streamhalf.kernels.slabs import (
     masses_about,
     number_slabs,
     sum_slab_products,
+    unpack_symmetric,
 )
 
 
@@ -46,21 +47,25 @@ def test_sum_slab_products__float32_is_close_to_the_float64_oracle(n: int) -> No
     rng = np.random.default_rng(3)
     X = rng.standard_normal((n, 6), dtype=np.float32)
     slab = number_slabs(X[:, 0], 0.05, 40)
-    found = sum_slab_products(X, slab, 82)
-    oracle = sum_slab_products(X.astype(np.float64), slab, 82)
+    found = sum_slab_products(X, slab[None], 82)
+    oracle = sum_slab_products(X.astype(np.float64), slab[None], 82)
     assert np.abs(found - oracle).max() / n < 1e-6
 
 
-@given(n=st.integers(0, 80), n_slabs=st.integers(1, 9), seed=st.integers(0, 1000))
+@given(
+    n=st.sampled_from([0, 1, 7, 80, 5_000]),
+    n_slabs=st.sampled_from([1, 9, 300]),
+    seed=st.integers(0, 1000),
+)
 def test_sum_slab_products__equals_a_loop(n: int, n_slabs: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 3))
-    slab = rng.integers(0, n_slabs, n).astype(np.int32)
-    products = sum_slab_products(X, slab, n_slabs)
-    assert count_slabs(slab, n_slabs).sum() == n
-    for i in range(n_slabs):
-        rows = X[slab == i]
-        np.testing.assert_allclose(products[i], rows.T @ rows, atol=1e-12)
+    slabs = rng.integers(0, n_slabs, (2, n)).astype(np.int32)
+    for slab, sums in zip(slabs, sum_slab_products(X, slabs, n_slabs), strict=True):
+        assert count_slabs(slab, n_slabs).sum() == n
+        for i, found in enumerate(unpack_symmetric(sums, 3)):
+            rows = X[slab == i]
+            np.testing.assert_allclose(found, rows.T @ rows, atol=1e-10)
 
 
 def test_number_slabs__tails_are_clipped() -> None:

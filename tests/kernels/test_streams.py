@@ -40,12 +40,16 @@ def test_streams__numbers_stay_what_they_are() -> None:
         "WINDOW_ORDER": 2**42 + 1,
         "PILOT": 2**42 + 2,
         "SKETCHES": 2**43,
+        "RADII": 2**44,
+        "SIGNS": 2**44 + 1,
+        "ROW_SAMPLE": 2**44 + 2,
+        "POSITION_SHARE": 2**44 + 3,
         "SYNTHETIC": 0x73796E7468 << 8,
     }
 
 
 def test_streams__draw_different_numbers() -> None:
-    # 53-bit uniforms of 11 streams and 50 rows agree somewhere with probability below 1e-11
+    # 53-bit uniforms of 15 streams and 50 rows agree somewhere with probability below 1e-11
     rows = np.arange(50)
     drawn = np.concatenate([uniforms_at(0, stream, rows) for stream in Stream])
     assert len(np.unique(drawn)) == len(drawn)

@@ -8,6 +8,7 @@ from streamhalf.records import (
     Judgement,
     Notice,
     Outcome,
+    RadiiDrawn,
     Role,
     RowsInOrder,
     SegmentMean,
@@ -50,6 +51,15 @@ def test_evidence_name__of_stretches_of_rows(subject: SegmentMean, name: str) ->
 )
 def test_notice_words__of_the_order_of_rows(notice: Notice, words: str) -> None:
     assert notice_words(notice) == words
+
+
+def test_notice_words__of_rows_in_radial_position() -> None:
+    words = notice_words(RadiiDrawn(0.0))
+    assert "lengths and signs drawn anew" in words
+    assert words.endswith("about moments of odd degree")
+    assert notice_words(RadiiDrawn(0.125)).endswith(
+        "12.5% of the rows lie at the centre itself, where every halfspace through it says +1"
+    )
 
 
 @pytest.mark.parametrize(

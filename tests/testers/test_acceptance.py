@@ -12,9 +12,10 @@ from streamhalf.reductions import LabelCounts, Localized
 from streamhalf.reductions.label_counts import LabelCountsResult
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.acceptance import ACCEPTANCE_TOLERANCE, AcceptanceTester
+from streamhalf.testers.base import MOST_ROWS
 
 DELTAS = (0.5, 0.25, 0.125, 0.03, 0.005)
-THRESHOLDS = (0.0, 0.7)
+THRESHOLDS = (0.0, 0.7, 2.2)
 
 
 def make_tester(delta: float, tau: float, threshold: float = 0.0) -> AcceptanceTester:
@@ -107,7 +108,7 @@ def test_acceptance__a_hole_at_the_boundary_is_seen(marginal: str, outcome: Outc
     assert (evidence.deviation > evidence.limit) == (outcome is Outcome.REJECTED)
 
 
-@pytest.mark.parametrize("threshold", [0.5, -1.0])
+@pytest.mark.parametrize("threshold", [0.5, -1.0, 1.9, -2.2])
 def test_acceptance__gaussian_rows_pass_about_a_plane_with_a_threshold(threshold: float) -> None:
     # rejected with probability below tau = 0.001
     X = np.random.default_rng(3).standard_normal((40_000, 3))
@@ -117,3 +118,13 @@ def test_acceptance__gaussian_rows_pass_about_a_plane_with_a_threshold(threshold
     (judgement,) = tester.judge(result.inner, n_seen=result.n_seen)
     assert judgement.outcome is Outcome.PASSED
     assert judgement.evidence[0].expected == tester.frame.rate < 0.1
+
+
+@pytest.mark.parametrize("threshold", [7.0, 12.0, 60.0])
+def test_acceptance__far_out_no_rows_are_enough(threshold: float) -> None:
+    tester = make_tester(0.1, 0.001, threshold)
+    judgement = judge(tester, 10**6, 0)
+    assert judgement.outcome is Outcome.INCONCLUSIVE
+    assert 10**6 < judgement.rows_needed <= MOST_ROWS
+    assert np.isfinite([judgement.statistic, judgement.null_quantile]).all()
+    assert tester.rows_needed() >= 1

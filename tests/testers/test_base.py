@@ -15,7 +15,14 @@ from streamhalf.kernels.frame import Frame
 from streamhalf.records import Evidence, Judgement, Named, Outcome, Role, Stage
 from streamhalf.reductions import Localized
 from streamhalf.testers import TESTERS, WORDS, Panel
-from streamhalf.testers.base import judge, judgement, rows_until, upper_normal_quantile
+from streamhalf.testers.base import (
+    MOST_ROWS,
+    judge,
+    judgement,
+    rows_until,
+    thinning,
+    upper_normal_quantile,
+)
 from tests.testers.contexts import make_context
 
 PASSES = (Stage.INITIAL, Stage.UPDATE, Stage.FINAL)
@@ -47,6 +54,17 @@ def test_rows_until__is_the_smallest_number() -> None:
 def test_rows_until__says_when_there_is_none() -> None:
     with pytest.raises(ValueError, match="no number of rows is enough"):
         rows_until(lambda n: 1.0, 0.1)
+
+
+def test_rows_until__returns_the_most_where_it_is_given() -> None:
+    assert rows_until(lambda n: 1.0, 0.1, most=MOST_ROWS) == MOST_ROWS
+    assert rows_until(lambda n: 1 / math.sqrt(n), 0.1, most=MOST_ROWS) == 100
+
+
+def test_thinning__is_never_0() -> None:
+    assert thinning(0.0) == 1
+    assert thinning(-1.5) == thinning(1.5) == pytest.approx(math.exp(-1.125))
+    assert 0 < thinning(1e200) == thinning(50.0)
 
 
 def test_upper_normal_quantile__is_the_known_one() -> None:

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from streamhalf.data.block import RowRange
+from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.monomials import count_monomials
+from streamhalf.kernels.plane import Plane
 from streamhalf.records import Moment, Outcome, Quadratic, Role, SecondMoment, overall_outcome
 from streamhalf.synthetic.marginals import Marginal
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
@@ -256,3 +258,20 @@ def test_moments__finds_those_of_the_features_themselves() -> None:
     found = wide.moments(wide.needs().finalize(wide.needs().map(block)))
     expected = plain.moments(plain.needs().finalize(plain.needs().map(block)))
     np.testing.assert_array_equal(found.monomials, expected.monomials)
+
+
+@pytest.mark.parametrize(("delta", "n_rows"), [(0.25, 8_000), (0.02, 80_000)])
+def test_moment_tester__gaussian_rows_near_a_plane_with_a_threshold_are_not_rejected(
+    delta: float, n_rows: int
+) -> None:
+    # rejected with probability at most 5% each: 6 or more of 30 has probability 0.003
+    rejected = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        frame = Frame(Plane(Plane(rng.standard_normal(3)).unit().normal, 1.5), delta)
+        X = rng.standard_normal((n_rows, 3), dtype=np.float32)
+        along = frame.coordinates(X)
+        near = rng.random(n_rows) < frame.acceptance(along)
+        judgements = judge_rows(frame.to_frame(X[near], along[near]), make_tester(3, tau=0.05))
+        rejected += overall_outcome(judgements) is Outcome.REJECTED
+    assert rejected <= 5

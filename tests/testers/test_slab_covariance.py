@@ -210,3 +210,91 @@ def test_edges__a_limit_that_is_met_changes_nothing(dim: int) -> None:
     tester = make_tester(dim, tau=0.001, n_slabs=40, n_rows=10**6)
     limited = dataclasses.replace(tester, most_slabs=len(tester.edges()) + 1)
     np.testing.assert_array_equal(limited.edges(), tester.edges())
+
+
+def about(dim: int, threshold: float, **more) -> SlabCovarianceTester:
+    """A tester that knows the threshold of its candidate."""
+    candidates = (Plane(np.eye(dim)[0], threshold),)
+    return make_tester(dim, candidates=candidates, threshold=abs(threshold), n_slabs=80, **more)
+
+
+def judge_rows(tester: SlabCovarianceTester, X: np.ndarray) -> Judgement:
+    needs = tester.needs()
+    block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X)))
+    (judgement,) = tester.judge(needs.finalize(needs.map(block)), n_seen=len(X))
+    return judgement
+
+
+@pytest.mark.parametrize("threshold", [1.0, -1.9, 2.2])
+@pytest.mark.parametrize("dim", [1, 6])
+def test_slab_covariance__gaussian_at_the_planned_rows_passes_about_thresholds(
+    dim: int, threshold: float
+) -> None:
+    # fails with probability at most tau = 1% each: 3 or more of 20 has probability 0.001
+    rows = about(dim, threshold).rows_needed()
+    beside = rows * ndtr(-abs(threshold))
+    assert beside >= 2 * about(dim, threshold).rows_per_slab()
+    found = [
+        judge_rows(
+            about(dim, threshold, n_rows=rows),
+            np.random.default_rng([dim, seed]).standard_normal((rows, dim)),
+        )
+        for seed in range(20)
+    ]
+    assert sum(one.outcome is not Outcome.PASSED for one in found) <= 2
+    # every slab has enough rows to be judged by
+    assert all(one.n_rows >= about(dim, threshold).rows_per_slab() for one in found)
+
+
+@pytest.mark.parametrize("threshold", [2.0, -3.0, 6.0, 1e4])
+def test_slab_covariance__few_rows_beyond_a_threshold_are_never_rejected(threshold: float) -> None:
+    # rejected with probability at most 1% each: 4 or more of 40 has probability 0.0006
+    rows = (30, 400, 3_000)
+    found = [
+        judge_rows(
+            about(4, threshold, n_rows=rows[seed % 3]),
+            np.random.default_rng(seed).standard_normal((rows[seed % 3], 4)),
+        )
+        for seed in range(40)
+    ]
+    assert sum(one.outcome is Outcome.REJECTED for one in found) <= 3
+    assert about(4, threshold).rows_needed() >= 20 * about(4, threshold).rows_per_slab()
+
+
+def test_slab_covariance__names_a_slab_about_a_threshold() -> None:
+    X = np.random.default_rng(3).standard_normal((60_000, 3))
+    X[(X[:, 0] >= 1.5) & (X[:, 0] < 1.8), 1] *= 2
+    judgement = judge_rows(about(3, 1.5, n_rows=60_000), X)
+    assert judgement.outcome is Outcome.REJECTED
+    subject = judgement.evidence[0].subject
+    # margins are v·x - t
+    assert 0 <= subject.low < subject.high <= 0.4
+    assert abs(subject.direction[1]) > 0.99
+
+
+@pytest.mark.parametrize("threshold", [0.4, 1.9, 3.0])
+@pytest.mark.parametrize(("width", "n_rows"), [(0.02, 200_000), (0.1, 20_000), (0.25, 5_000)])
+def test_covariance_edges__give_every_slab_its_rows_about_some_plane(
+    width: float, n_rows: int, threshold: float
+) -> None:
+    half_count, rows = round(8 / width), 100
+    edges = covariance_edges(width, half_count, n_rows, rows, threshold=threshold)
+    np.testing.assert_array_equal(edges, -edges[::-1])
+    np.testing.assert_allclose(edges / width, np.round(edges / width), atol=1e-9)
+    plain = covariance_edges(width, half_count, n_rows, rows)
+    assert edges[-1] >= plain[-1] + threshold / 2 - width
+    low, high = edges[edges >= 0][:-1], edges[edges > 0]
+    at = np.linspace(0, threshold, 50)[:, None]
+    held = n_rows * (ndtr(high - at) - ndtr(low - at)).max(axis=0)
+    narrow = high - low < 0.5
+    assert narrow.any()
+    assert (held[narrow] >= 1.8 * rows).all()
+
+
+def test_edges__about_thresholds_respect_the_largest_number_of_slabs() -> None:
+    tester = about(3, 1.9, n_rows=10**6)
+    free = len(tester.edges()) + 1
+    assert free > len(make_tester(3, n_rows=10**6, n_slabs=80).edges()) + 1
+    for most in (4, 10, 40):
+        limited = len(dataclasses.replace(tester, most_slabs=most).edges()) + 1
+        assert most / 3 <= limited <= most

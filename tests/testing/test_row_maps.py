@@ -120,7 +120,8 @@ def example(kind: type[Scaled], dim: int) -> Scaled:
 
 def test_check_row_map__passes_what_is_right() -> None:
     check_row_map(lambda dim: example(Scaled, dim))
-    check_row_map(lambda dim: example(Reflected, dim), through_origin=True)
+    check_row_map(lambda dim: Reflected(np.zeros(dim), np.ones(dim)), through_origin=True)
+    check_row_map(lambda dim: example(Scaled, dim), through_origin=True)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,11 @@
 from streamhalf.data.positions.base import RowMap
 from streamhalf.data.positions.identity import Identity
 from streamhalf.data.positions.isotropic import Isotropic
+from streamhalf.data.positions.radial import Radial
 from streamhalf.errors import DataError
 from streamhalf.records import PositionRecord
 
-ROW_MAPS: tuple[type[RowMap], ...] = (Identity, Isotropic)
+ROW_MAPS: tuple[type[RowMap], ...] = (Identity, Isotropic, Radial)
 
 
 def row_map(record: PositionRecord) -> RowMap:
@@ -18,4 +19,4 @@ def row_map(record: PositionRecord) -> RowMap:
     raise DataError(f"position: {record.kind!r} is unknown; expected one of {known}")
 
 
-__all__ = ["ROW_MAPS", "Identity", "Isotropic", "RowMap", "row_map"]
+__all__ = ["ROW_MAPS", "Identity", "Isotropic", "Radial", "RowMap", "row_map"]

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.errors import DataError
+from streamhalf.data.positions.involved import involved, name_features
+from streamhalf.errors import DataError, PositionError
 from streamhalf.kernels.margins import grid_margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.records import Position, PositionRecord
@@ -20,11 +21,6 @@ _LEAST_RELATIVE_VARIANCE = 1e-10
 _LEAST_RELATIVE_SPREAD = 1e-10
 """Below this share of its mean a feature's spread is rounding, not data: a mean of 2**18 rows,
 summed one after the other, is right to 2**18 units in the last place."""
-
-_NOTICEABLE = 0.05
-"""Share of the largest weight in a null direction from which a feature has a part in it."""
-
-_MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,19 +49,22 @@ class Isotropic:
         varies = spread > _LEAST_RELATIVE_SPREAD * np.abs(mean)
         if strict and not varies.all():
             first = int(np.flatnonzero(~varies)[0])
-            raise DataError(
+            raise PositionError(
                 f"whitening: feature {first + 1} is constant (standard deviation "
-                f"{spread[first]:.2g} around {mean[first]:.6g}); remove it"
+                f"{spread[first]:.2g} around {mean[first]:.6g}); remove it",
+                tuple(int(j) for j in np.flatnonzero(~varies)),
             )
         scale = np.where(varies, spread, np.inf)
         values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
         least = _LEAST_RELATIVE_VARIANCE * max(float(values[-1]), np.finfo(np.float64).tiny)
         kept = values > least
         if strict and not kept.all():
-            raise DataError(
+            features = involved(vectors[:, 0])
+            raise PositionError(
                 f"whitening: features are linearly dependent (smallest eigenvalue of the "
                 f"correlation matrix {values[0]:.2g}, limit {least:.2g}); look at features "
-                f"{_involved(vectors[:, 0])} and remove one of them"
+                f"{name_features(features)} and remove one of them",
+                features,
             )
         inverse_root = (vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T
         return cls(mean, inverse_root / scale)
@@ -103,11 +102,3 @@ class Isotropic:
         """Mean and matrix as plain numbers."""
         rows = tuple(tuple(row) for row in self.matrix.tolist())
         return PositionRecord(self.kind, tuple(self.mean.tolist()), rows)
-
-
-def _involved(null: NDArray[np.float64]) -> str:
-    """The features with a noticeable weight in a null direction, numbered from 1."""
-    weights = np.abs(null)
-    found = [int(j) + 1 for j in np.flatnonzero(weights > _NOTICEABLE * weights.max())]
-    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-    return ", ".join(str(j) for j in found[:_MOST_NAMED]) + more

@@ -1,0 +1,192 @@
+"""Halfspaces that compete with those of the theorem's path, whatever the law of the rows.
+
+They are learnt in memory, from a sample of the rows for learning: logistic regression, and from it
+and from the Chow vector paths of localised updates, by Chow vectors and by least squares, in the
+isotropic and in the radial position. Every direction gets its best threshold. No member can be
+trusted before rows that nobody learnt from have measured it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from streamhalf.algorithms.radial import settle
+from streamhalf.data.block import Block
+from streamhalf.data.positions import Isotropic, Radial
+from streamhalf.errors import PositionError
+from streamhalf.kernels.plane import Plane, are_wrong
+from streamhalf.kernels.streams import Stream
+from streamhalf.kernels.uniforms import generator_of
+from streamhalf.records import Recipe
+from streamhalf.reductions.logistic import Logistic
+from streamhalf.reductions.threshold_scan import ThresholdScan
+
+_SHAPE_ROWS = 1 << 16
+_LEAST_ACCEPTED, _ACCEPTED_PER_FEATURE = 400, 10
+_FIRST, _FINEST, _MOST_STEPS, _SMALL_STEP = 0.5, 0.01, 14, 0.35
+_RIDGE = 1e-6
+_MOST_LOCAL = 1.5
+
+RECIPES = {
+    (False, False, False): Recipe.CHOW,
+    (False, False, True): Recipe.SQUARES,
+    (False, True, False): Recipe.REGRESSION_CHOW,
+    (False, True, True): Recipe.REGRESSION_SQUARES,
+    (True, False, False): Recipe.RADIAL_CHOW,
+    (True, False, True): Recipe.RADIAL_SQUARES,
+    (True, True, False): Recipe.RADIAL_REGRESSION_CHOW,
+    (True, True, True): Recipe.RADIAL_REGRESSION_SQUARES,
+}
+"""By whether the position is radial, the start the regression, and updates least squares."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """A halfspace among stored rows, and how it was found."""
+
+    recipe: Recipe
+    plane: Plane
+
+
+def learn_pool(
+    block: Block, *, seed: int, point: NDArray[np.float64] | None = None
+) -> tuple[Member, ...]:
+    """One member for every recipe that works, the regression first.
+
+    Parameters
+    ----------
+    block
+        Rows to learn from.
+    seed
+        Of what is drawn.
+    point
+        Where all members must go through; None if they may have any threshold.
+    """
+    X = block.X.astype(np.float64)
+    mean, spread = X.mean(axis=0), X.std(axis=0)
+    covariance = np.cov(X, rowvar=False, bias=True).reshape(len(mean), len(mean))
+    whitening = Isotropic.from_moments(mean, covariance, strict=False)
+    laid = whitening.apply(block)
+    regression = _push(Logistic.start(mean, spread).settle(block).plane, whitening)
+    found = [(Recipe.REGRESSION, regression)]
+    for radial in (False, True):
+        found += _paths(laid, regression, radial=radial, seed=seed)
+    recipes = [recipe for recipe, _ in found]
+    planes = _place([plane for _, plane in found], laid, whitening, point)
+    margins = laid.X @ np.array([plane.normal for plane in planes], dtype=laid.X.dtype).T
+    wrong = are_wrong((margins - [plane.threshold for plane in planes]).T, laid.y)
+    errors = np.count_nonzero(wrong, axis=1)
+    best = {
+        recipe: min((i for i, one in enumerate(recipes) if one is recipe), key=errors.__getitem__)
+        for recipe in dict.fromkeys(recipes)
+    }
+    return tuple(Member(recipe, whitening.pull_back(planes[i])) for recipe, i in best.items())
+
+
+def _push(plane: Plane, whitening: Isotropic) -> Plane:
+    """The image of a plane, of rows that may lie in a subspace, at length 1."""
+    normal = np.linalg.pinv(whitening.matrix).T @ plane.normal
+    return Plane(normal, plane.threshold - float(plane.normal @ whitening.mean)).unit()
+
+
+def _place(
+    planes: list[Plane], laid: Block, whitening: Isotropic, point: NDArray[np.float64] | None
+) -> tuple[Plane, ...]:
+    """The planes through the point, or each at its best threshold."""
+    if point is None:
+        scan = ThresholdScan(tuple(planes))
+        return scan.finalize(scan.map(laid))
+    at = whitening.matrix @ (point - whitening.mean)
+    return tuple(Plane(plane.normal, float(plane.normal @ at)) for plane in planes)
+
+
+def _paths(
+    laid: Block, regression: Plane, *, radial: bool, seed: int
+) -> Iterator[tuple[Recipe, Plane]]:
+    """The planes that localised updates come by, in one of the positions."""
+    block, back, start = laid, _same, regression
+    if radial:
+        try:
+            tyler, _ = settle(laid.X[:_SHAPE_ROWS].astype(np.float64), centre="auto")
+        except PositionError:  # it has none: the other position serves
+            return
+        radii = Radial(tyler.centre, tyler.matrix, seed)
+        block, back, start = radii.apply(laid), radii.pull_back, radii.push(regression).unit()
+    chow = Plane(block.y.astype(np.float64) @ block.X).unit()
+    if not radial:
+        chow = Plane(chow.normal, _threshold(float(block.y.mean(dtype=np.float64)), 4.0))
+    for first, from_regression in ((chow, False), (start, True)):
+        for squares in (False, True):
+            recipe = RECIPES[radial, from_regression, squares]
+            rng = generator_of(seed, Stream.POOL + list(Recipe).index(recipe))
+            path = _path(block, first, rng, squares=squares, centred=radial)
+            yield from ((recipe, back(plane).unit()) for plane in path)
+
+
+def _same(plane: Plane) -> Plane:
+    return plane
+
+
+def _path(
+    block: Block, plane: Plane, rng: np.random.Generator, *, squares: bool, centred: bool
+) -> Iterator[Plane]:
+    """The start, and one plane after another while labels near it tell where to go."""
+    yield plane
+    X, delta = block.X, _FIRST
+    least = _LEAST_ACCEPTED + _ACCEPTED_PER_FEATURE * block.dim
+    for _ in range(_MOST_STEPS):
+        v = plane.normal.astype(X.dtype)
+        margins = X @ v - X.dtype.type(plane.threshold)
+        chance = np.exp(np.square(margins) * X.dtype.type((1 - delta**-2) / 2))
+        keep = np.flatnonzero(rng.random(len(X), dtype=np.float32) < chance)
+        if len(keep) < least:
+            return
+        # along the normal, rows are taken from the plane on and stretched
+        moved = margins[keep] * X.dtype.type(1 / delta) - X[keep] @ v
+        local = X[keep] + np.outer(moved, v)
+        update = _least_squares if squares else _chow
+        w, offset = update(local.astype(np.float64), block.y[keep].astype(np.float64))
+        overlap = float(w @ plane.normal)
+        if overlap <= 0:
+            return
+        stretched = overlap / delta
+        found = Plane(
+            w + (stretched - overlap) * plane.normal,
+            0.0 if centred else stretched * plane.threshold - offset,
+        ).unit()
+        step = math.hypot(
+            float(np.linalg.norm(found.normal - plane.normal)), found.threshold - plane.threshold
+        )
+        plane = found
+        yield plane
+        if step < _SMALL_STEP * delta:
+            delta /= 2
+        if delta < _FINEST:
+            return
+
+
+def _chow(Z: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """w and offset of the plane w·z + offset = 0 from the Chow vector and the mean label."""
+    vector = y @ Z / len(y)
+    return vector, -_threshold(float(y.mean()), _MOST_LOCAL) * float(np.linalg.norm(vector))
+
+
+def _least_squares(
+    Z: NDArray[np.float64], y: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float]:
+    """w and offset of the plane where the best linear guess of the label is 0."""
+    ones = np.column_stack([Z, np.ones(len(Z))])
+    gram = ones.T @ ones / len(Z) + _RIDGE * np.eye(ones.shape[1])
+    solution = np.linalg.solve(gram, y @ ones / len(Z))
+    return np.asarray(solution[:-1], dtype=np.float64), float(solution[-1])
+
+
+def _threshold(mean_label: float, most: float) -> float:
+    """The threshold beyond which N(0, 1) rows are as rare as the label +1, within limits."""
+    return float(np.clip(ndtri(np.clip((1 - mean_label) / 2, 1e-9, 1 - 1e-9)), -most, most))

@@ -1,0 +1,54 @@
+"""Rows for learning, as many as fit in memory, and what is learnt from them there."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.algorithms.choice import FEW_TO_CHOOSE, cross_fit
+from streamhalf.algorithms.pool import Member, learn_pool
+from streamhalf.config import RunConfig
+from streamhalf.data.block import Block
+from streamhalf.data.source import Source
+from streamhalf.engine.run import Run
+from streamhalf.kernels.streams import Stream
+from streamhalf.planning.deal import pilot
+from streamhalf.planning.run_plan import RunPlan, partial_limit
+from streamhalf.records import Position, Through
+from streamhalf.reductions.row_sample import RowSample
+from streamhalf.reductions.sampled import Sampled
+
+_MOST_ROWS = 1 << 18
+"""So many place a regression within a few ten-thousandths of what more of them would give."""
+
+_WIDER = 4
+"""Windows are read that hold so many times the rows that are kept."""
+
+
+def draw_sample(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> Block:
+    """Single rows, drawn from windows all over the data, none of which is held out."""
+    room = partial_limit(config) // (16 * (source.dim + 2))
+    size = max(1, min(_MOST_ROWS, room, source.n_rows))
+    sample = Sampled(RowSample(size, config.seed), plan.held_out, 1.0, config.seed, Stream.SHARES)
+    windows = pilot(source.n_rows, _WIDER * size, seed=config.seed)
+    found = run.reduce("sample", source, sample, blocks=windows)
+    block: Block = found.block
+    return block
+
+
+def learn_members(block: Block, config: RunConfig) -> tuple[Member, ...]:
+    """The pool; of few rows the one member that does best where it was not learnt."""
+    point = _point(block, config)
+    members = learn_pool(block, seed=config.seed, point=point)
+    if block.n_rows >= FEW_TO_CHOOSE:
+        return members
+    return (cross_fit(block, members, seed=config.seed, point=point),)
+
+
+def _point(block: Block, config: RunConfig) -> NDArray[np.float64] | None:
+    """Where halfspaces must go through, if anywhere."""
+    if config.through == Through.ANY:
+        return None
+    if config.through == Through.ORIGIN or config.position == Position.STORED:
+        return np.zeros(block.dim)
+    return np.asarray(block.X.mean(axis=0), dtype=np.float64)

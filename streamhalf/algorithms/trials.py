@@ -1,0 +1,78 @@
+"""In which positions rows are to be tested: those that a first look at a sample does not rule out.
+
+The sample holds rows for learning only, so what decides, the tests of held-out rows, is not
+foreseen by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from streamhalf.algorithms.radial import settle
+from streamhalf.algorithms.sketches import with_sketch
+from streamhalf.config import RunConfig
+from streamhalf.data.block import Block
+from streamhalf.data.positions import Identity, Isotropic, Radial, RowMap
+from streamhalf.errors import DataError
+from streamhalf.kernels.monomials import count_monomials
+from streamhalf.planning.run_plan import RunPlan
+from streamhalf.records import Outcome, Position, PositionTrial, Stage, worst_of
+from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM, MomentTester
+
+_WORK = 2 * 10**10
+"""Products of two quadratics that a first look may take."""
+
+_SKETCH = 1 << 21
+"""Number of the sketch."""
+
+
+def look_at_positions(block: Block, plan: RunPlan, config: RunConfig) -> tuple[PositionTrial, ...]:
+    """What a sample says of each position, in the order in which they are to be tried."""
+    order = (Position.STORED, Position.ISOTROPIC, Position.RADIAL)
+    return tuple(_look(kind, block, plan, config) for kind in order)
+
+
+def positions_to_try(trials: tuple[PositionTrial, ...]) -> tuple[Position, ...]:
+    """Those that the sample does not rule out; where it rules out all, one that exists."""
+    open_ones = tuple(one.kind for one in trials if one.outcome is not Outcome.REJECTED)
+    if open_ones:
+        return open_ones
+    isotropic = next(one for one in trials if one.kind is Position.ISOTROPIC)
+    return (Position.STORED if isotropic.problem else Position.ISOTROPIC,)
+
+
+def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> PositionTrial:
+    """Judge the moments of the sample in a position that is estimated from it."""
+    context = with_sketch(plan.context(Stage.INITIAL, config), [], number=_SKETCH)
+    tester = MomentTester.of(context)
+    if tester is None or block.n_rows == 0:
+        return PositionTrial(kind, Outcome.NOT_JUDGED)
+    try:
+        row_map = _estimate(kind, block, config)
+    except DataError as error:
+        return PositionTrial(kind, Outcome.REJECTED, problem=str(error))
+    dim = SKETCH_DIRECTIONS if block.dim > WIDE_DIM else block.dim
+    most = max(1000, _WORK // count_monomials(dim, config.degree // 2) ** 2)
+    some = Block(block.X[:most], block.y[:most], block.rows[:most])
+    needs = tester.needs()
+    result = needs.finalize(needs.map(row_map.apply(some)))
+    worst = worst_of(tester.judge(result, n_seen=some.n_rows))
+    return PositionTrial(kind, Outcome.PASSED if worst is None else worst.outcome, worst)
+
+
+def _estimate(kind: Position, block: Block, config: RunConfig) -> RowMap:
+    if kind is Position.STORED:
+        return Identity()
+    X = block.X.astype(np.float64)
+    if kind is Position.ISOTROPIC:
+        covariance = np.cov(X, rowvar=False, bias=True).reshape(block.dim, block.dim)
+        return Isotropic.from_moments(X.mean(axis=0), covariance)
+    tyler, _ = settle(X[: 1 << 16], centre=config.centre)
+    return Radial(tyler.centre, tyler.matrix, config.seed)
+
+
+def in_position(config: RunConfig, kind: Position) -> RunConfig:
+    """The configuration, with its position fixed."""
+    return replace(config, position=kind.value)

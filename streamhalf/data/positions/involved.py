@@ -1,0 +1,23 @@
+"""Which features have a part in a direction, and words for them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_NOTICEABLE = 0.05
+"""Share of the largest weight in a direction from which a feature has a part in it."""
+
+_MOST_NAMED = 8
+
+
+def involved(direction: NDArray[np.float64]) -> tuple[int, ...]:
+    """The features with a noticeable weight in a direction, numbered from 0."""
+    weights = np.abs(direction)
+    return tuple(int(j) for j in np.flatnonzero(weights > _NOTICEABLE * weights.max()))
+
+
+def name_features(features: tuple[int, ...]) -> str:
+    """Features for a user, who counts from 1."""
+    more = f" and {len(features) - _MOST_NAMED} more" if len(features) > _MOST_NAMED else ""
+    return ", ".join(str(j + 1) for j in features[:_MOST_NAMED]) + more

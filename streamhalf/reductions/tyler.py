@@ -1,0 +1,106 @@
+"""How evenly the directions of rows from a centre are spread: a step of Tyler's shape matrix.
+
+The fixed point of `Tyler.step` puts directions in radially isotropic position (Forster): their mean
+is 0 and the mean of d theta theta^T is the identity (Tyler; with the centre, Hettmansperger and
+Randles).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.data.block import Block
+from streamhalf.kernels.radii import row_lengths
+from streamhalf.reductions.base import Summed
+
+_SUB_BATCH_NBYTES = 1 << 20
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TylerSums:
+    """Sums over rows x of directions theta = W (x - c) / r, where r = |W (x - c)| is their length.
+
+    All rows and those at the centre (int64), which are in no sum; theta (d,), theta theta^T (d, d),
+    1 / r, and W (x - c) (d,), all float64.
+    """
+
+    n_rows: int
+    n_central: int
+    directions: NDArray[np.float64]
+    products: NDArray[np.float64]
+    inverse: float
+    offsets: NDArray[np.float64]
+
+    @property
+    def spread(self) -> NDArray[np.float64]:
+        """Mean of d theta theta^T; the identity where directions are spread evenly."""
+        n_rows = max(1, self.n_rows - self.n_central)
+        return np.asarray(len(self.directions) / n_rows * self.products)
+
+    @property
+    def unevenness(self) -> float:
+        """Largest entry of what the spread is off by."""
+        return float(np.abs(self.spread - np.eye(len(self.directions))).max())
+
+    @property
+    def lean(self) -> float:
+        """Length of the mean direction, beyond what rows at the centre hold back."""
+        pull = float(np.linalg.norm(self.directions)) - self.n_central
+        return max(0.0, pull) / max(1, self.n_rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tyler(Summed):
+    """Sums of directions W (x - c) for centre c (d,) and matrix W (d, d), both float64."""
+
+    centre: NDArray[np.float64]
+    matrix: NDArray[np.float64]
+
+    name = "tyler"
+
+    def empty(self, dim: int) -> TylerSums:
+        """No rows."""
+        return TylerSums(0, 0, np.zeros(dim), np.zeros((dim, dim)), 0.0, np.zeros(dim))
+
+    def map(self, block: Block) -> TylerSums:
+        """Sum one block, in pieces for the cache."""
+        sums = self.empty(block.dim)
+        step = max(256, _SUB_BATCH_NBYTES // (8 * block.dim))
+        for start in range(0, block.n_rows, step):
+            centred = block.X[start : start + step].astype(np.float64) - self.centre
+            turned = centred @ self.matrix.T
+            lengths = row_lengths(turned)
+            away = lengths > 0
+            inverses = np.where(away, 1.0, 0.0) / np.where(away, lengths, 1.0)
+            units = turned * inverses[:, None]
+            sums = self.combine(
+                sums,
+                TylerSums(
+                    len(units),
+                    int(np.count_nonzero(~away)),
+                    units.sum(axis=0),
+                    units.T @ units,
+                    float(inverses.sum()),
+                    turned.sum(axis=0),
+                ),
+            )
+        return sums
+
+    def step(self, sums: TylerSums, *, centre: str) -> Tyler:
+        """A better centre (unless it is to stay the origin) and a better matrix."""
+        values, vectors = np.linalg.eigh(sums.spread)
+        root = (vectors / np.sqrt(values)) @ vectors.T
+        if centre == "mean":
+            move = sums.offsets / max(1, sums.n_rows)
+        elif centre == "auto" and sums.inverse > 0:
+            # rows at the centre hold it back (Vardi and Zhang)
+            pull = float(np.linalg.norm(sums.directions)) / max(1, sums.n_rows)
+            move = sums.lean / max(pull, _TINY) * sums.directions / sums.inverse
+        else:
+            return Tyler(self.centre, root @ self.matrix)
+        moved = self.centre + np.linalg.solve(self.matrix, move)
+        return Tyler(moved, root @ self.matrix)

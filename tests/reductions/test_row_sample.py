@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import numpy as np
+
+from streamhalf.reductions.row_sample import RowSample
+from streamhalf.testing.drawing import fold, make_block
+
+BLOCK = make_block(1000, 2, seed=3)
+
+
+def test_row_sample__of_fewer_rows_is_all_of_them() -> None:
+    sample = RowSample(5000, seed=1)
+    found = sample.finalize(sample.map(BLOCK))
+    assert found.n_rows == 1000
+    np.testing.assert_array_equal(np.sort(found.X, axis=0), np.sort(BLOCK.X, axis=0))
+
+
+def test_row_sample__draws_the_same_rows_whatever_the_chunking() -> None:
+    sample = RowSample(100, seed=1)
+    whole = sample.finalize(sample.map(BLOCK))
+    pieces = [slice(0, 30), slice(30, 900), slice(900, 900), slice(900, 1000)]
+    parts = sample.finalize(fold(sample, BLOCK, pieces))
+    np.testing.assert_array_equal(whole.X, parts.X)
+    assert whole.X.shape == (100, 2)
+    assert not np.array_equal(RowSample(100, seed=2).map(BLOCK).X, whole.X)
+
+
+def test_row_sample__is_fair() -> None:
+    # each of 1,000 rows is in 40 of 400 samples on average, a binomial of standard deviation 6: one
+    # of them is off by 40 with probability below 1e-6
+    rows = [RowSample(100, seed=seed).map(BLOCK).X[:, 0] for seed in range(400)]
+    found = np.searchsorted(np.sort(BLOCK.X[:, 0]), np.concatenate(rows))
+    counts = np.bincount(found, minlength=1000)
+    assert counts.sum() == 40_000
+    assert np.abs(counts - 40).max() < 40
