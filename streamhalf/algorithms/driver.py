@@ -146,7 +146,8 @@ def localize(run: Run, source: Source, algorithm: Localization) -> LocalizationS
         if state.final is not None and state.chosen is not None:
             shown = min(state.chosen, len(state.candidates) - 1)
             counts = tuple(state.final.slab_counts[shown].tolist())
-            run.observer(SlabsMeasured(state.plan.slab_eps, counts))
+            threshold = state.candidates[shown].plane.threshold
+            run.observer(SlabsMeasured(state.plan.slab_eps, counts, threshold))
     return state
 
 

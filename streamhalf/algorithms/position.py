@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from streamhalf.algorithms.radial import estimate_radial
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import Identity, Isotropic, Radial, RowMap
@@ -38,9 +40,10 @@ def estimate_position(
             if strict:
                 raise
     estimate = run.reduce("whitening", source, Covariance())
-    return Isotropic.from_moments(
-        estimate.mean, estimate.covariance, strict=strict, columns=source.schema.columns
-    )
+    mean, moments = estimate.mean, estimate.covariance
+    if config.through == Through.ORIGIN:  # second moments about it, which stays where it is
+        mean, moments = np.zeros_like(mean), moments + np.outer(mean, mean)
+    return Isotropic.from_moments(mean, moments, strict=strict, columns=source.schema.columns)
 
 
 def position_for(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> RowMap:

@@ -58,8 +58,8 @@ def count_scales(eps: float) -> int:
 class SlabMassTester:
     """Sum over slabs of |observed mass - Gaussian mass|, for every scale eta = j eps.
 
-    `tau` is that of one candidate, `first` the number of the first, `threshold` the size of the candidates' thresholds that slabs and rows are planned
-    for.
+    `tau` is that of one candidate, `first` the number of the first, `threshold` the size of the
+    candidates' thresholds that slabs and rows are planned for.
     """
 
     eps: float

@@ -8,7 +8,8 @@ from streamhalf.algorithms import driver, position
 from streamhalf.algorithms.position import estimate_position, position_notices
 from streamhalf.data.positions import Identity, Isotropic, Radial
 from streamhalf.errors import PositionError
-from streamhalf.records import RadiiDrawn
+from streamhalf.kernels.plane import Plane
+from streamhalf.records import RadiiDrawn, Through
 from streamhalf.testing.drawing import Block
 from tests.algorithms.runs import draw, names_of, serial_run
 
@@ -31,6 +32,17 @@ def test_position__whitened_takes_one_pass_over_all_rows() -> None:
     white = found.apply(Block(MOVED, Y, np.arange(3_000))).X
     np.testing.assert_allclose(np.cov(white.T, bias=True), np.eye(2), atol=1e-9)
     np.testing.assert_allclose(white.mean(axis=0), 0, atol=1e-9)
+
+
+def test_position__through_the_origin_it_stays_where_it_is() -> None:
+    with serial_run((MOVED, Y), whiten=True, through="origin") as (run, source, config, _):
+        found = estimate_position(run, source, config)
+    white = found.apply(Block(MOVED, Y, np.arange(3_000))).X
+    np.testing.assert_allclose(white.T @ white / 3_000, np.eye(2), atol=1e-9)
+    np.testing.assert_array_equal(found.apply(Block(0 * MOVED, Y, np.arange(3_000))).X, 0)
+    assert found.record.through is Through.ORIGIN
+    plane = Plane(np.array([0.6, 0.8]))
+    assert found.pull_back(plane).threshold == 0
 
 
 def test_position__features_that_stand_still_are_refused_or_left_out() -> None:
