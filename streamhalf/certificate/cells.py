@@ -121,6 +121,18 @@ class Cell:
             found.append(math.atan2(math.sin(omega), along))
         return min(found), max(found)
 
+    def offsets(self, threshold: float) -> tuple[float, float]:
+        """Smallest and largest threshold of a halfspace of the cell, about, for slabs about one.
+
+        In units of q, with normals of length 1; infinite for a constant guess.
+        """
+        alpha = np.linspace(self.alpha_low, self.alpha_high, 65)
+        omega = np.array([[self.omega_low], [self.omega_high]])
+        across = np.hypot(np.cos(omega) * np.cos(alpha), np.sin(omega))
+        with np.errstate(divide="ignore"):
+            found = np.cos(omega) * (threshold * np.cos(alpha) + np.sin(alpha)) / across
+        return float(found.min()), float(found.max())
+
 
 def _point(alpha: float) -> tuple[float, float]:
     """Cosine and sine; the same at -pi and pi, where the cells meet again."""

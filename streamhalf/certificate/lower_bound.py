@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamhalf.certificate.cells import Cell, cells_along, cells_around
-from streamhalf.certificate.search import Piece, Search, SearchConfig, usual_search
+from streamhalf.certificate.search import Search, SearchConfig, usual_search
 from streamhalf.certificate.slab_forms import slab_forms, typical_unit
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
@@ -43,33 +43,133 @@ class CellBound:
 
 
 @dataclass(frozen=True, slots=True)
+class AngleBound:
+    """No halfspace whose normal is at an angle in [angle_low, angle_high] from v errs on less."""
+
+    angle_low: float
+    angle_high: float
+    bound: float
+    family: str
+
+
+@dataclass(frozen=True, slots=True)
 class LowerBound:
-    """A partition of all halfspaces of the class with their bounds, the worst of which is L."""
+    """Cells that cover all halfspaces of the class, each with its bound: L is the smallest.
+
+    `threshold` is that of the plane about which slabs lie, `unit` the length that is 1 in cells.
+    """
 
     cells: tuple[CellBound, ...]
+    threshold: float = 0.0
+    unit: float = 1.0
 
     @property
     def worst(self) -> CellBound:
+        """The cell with the smallest bound."""
         return min(self.cells, key=lambda one: one.bound)
 
     @property
     def value(self) -> float:
+        """L."""
         return self.worst.bound
 
+    def thresholds(self) -> tuple[float, float]:
+        """Smallest and largest threshold of the halfspaces of the worst cell, about."""
+        low, high = self.worst.cell.offsets(self.threshold / self.unit)
+        return low * self.unit, high * self.unit
+
+    def profile(self) -> tuple[AngleBound, ...]:
+        """The bound by angle, whatever the threshold: a partition of [0, pi]."""
+        spans = [one.cell.angles() for one in self.cells]
+        low, high = np.array(spans).T
+        bounds = np.array([one.bound for one in self.cells])
+        found: list[AngleBound] = []
+        for begin, end in itertools.pairwise(sorted({0.0, math.pi, *itertools.chain(*spans)})):
+            inside = np.flatnonzero((low < end) & (high > begin))
+            least = self.cells[inside[np.argmin(bounds[inside])]]
+            piece = AngleBound(begin, end, least.bound, least.family)
+            if found and found[-1].bound == piece.bound:
+                piece = replace(piece, angle_low=found.pop().angle_low)
+            found.append(piece)
+        return tuple(found)
+
+
+def find_again(*statistics: SlabStatistics, claimed: float, searches: int = 10) -> LowerBound:
+    """Search for a bound that was found from the same sums, rounded otherwise.
+
+    The search takes other turns then, and may end in a dead end somewhere. Where it did, it begins
+    anew from other cells, and the better bound counts. Where these come near, four times as many
+    searches are made.
+    """
+    found = lower_bound(*statistics)
+    for turn in range(1, 4 * searches):
+        short = 1 - found.value / claimed if claimed > 0 else 0.0
+        if short <= SAME or short > (OUT_OF_REACH if turn < searches else NEAR):
+            break
+        found = _search_again(found, statistics, claimed, turn)
+    return found
+
+
+def _search_again(
+    found: LowerBound, statistics: tuple[SlabStatistics, ...], claimed: float, turn: int
+) -> LowerBound:
+    """The same with better bounds for the cells whose bound is below the one claimed, if any."""
+    kept = tuple(one for one in found.cells if one.bound >= claimed)
+    weak = {one.cell: one.bound for one in found.cells if one.bound < claimed}
+    for _ in range(turn % 3):
+        weak = {half: bound for cell, bound in weak.items() for half in cell.halves()[-1]}
+    usual = _usual(statistics)
+    config = replace(
+        usual,
+        max_cells=len(weak) + usual.max_cells // 2,
+        refits=usual.refits + turn % 4,
+        enough=claimed,
+    )
+    return replace(found, cells=(*kept, *_search(statistics, weak, config)))
+
+
 def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None) -> LowerBound:
-    first=statistics[0]
+    """Lower bound on the error of every halfspace on the rows behind the statistics.
+
+    Of every halfspace sgn(w·x - t) where slabs hold rows of one label each, else of sgn(w·x).
+
+    Parameters
+    ----------
+    statistics
+        Of the same rows and plane; with several (say, degree 2 on fine slabs and degree 4 on
+        coarse ones) every cell takes the best.
+    search
+        Effort; the bound is valid whatever it is.
+    """
+    first = _check(statistics)
     limit = least_error(first)
-    unit = typical_unit(first)
+    begin, config = max(first.error, SMALLEST_ERROR) / 20, search or _usual(statistics)
+    if first.dim == 1 or first.n_rows == 0 or limit == 0:
+        limit = min(limit, least_on_a_line(first)) if first.by_label else limit
+        cells = (cells_around if first.by_label else cells_along)(begin, 2)
+        return LowerBound(tuple(CellBound(cell, limit, EXACT) for cell in cells), first.threshold)
+    cells = (cells_around if first.by_label else cells_along)(begin, config.first_cells)
+    found = _search(statistics, dict.fromkeys(cells, -math.inf), config)
+    return LowerBound(found, first.threshold, typical_unit(first))
+
+
+def _search(
+    statistics: tuple[SlabStatistics, ...], cells: dict[Cell, float], config: SearchConfig
+) -> tuple[CellBound, ...]:
+    """Bounds on cells that cover these, none worse than what is known of them."""
+    limit, unit = least_error(statistics[0]), typical_unit(statistics[0])
     forms = tuple(
         slab_forms(item, degree, unit)
         for item in statistics
         for degree in dict.fromkeys((item.degree, min(item.degree, 4), 2))
     )
-    config = search or _usual(statistics)
-    begin = max(first.error, SMALLEST_ERROR) / 20
-    cells = (cells_around if first.by_label else cells_along)(begin, config.first_cells)
-    settled = Search(forms, limit, config).run(cells)
-    return LowerBound(tuple(CellBound(one.cell, min(limit,one.bound), f"degree {forms[one.best].degree}") for one in settled))
+    found = []
+    for item in Search(forms, limit, config).run(cells):
+        fit, form = item.fits[item.best], forms[item.best]
+        family = f"degree {form.degree}, {fit.refits} refits"
+        found.append(CellBound(item.cell, max(0.0, min(limit, fit.value)), family))
+    return tuple(found)
+
 
 def least_error(statistics: SlabStatistics) -> float:
     """Least error of a halfspace that was counted; no bound may be above it.
@@ -79,21 +179,52 @@ def least_error(statistics: SlabStatistics) -> float:
     """
     least = min(statistics.n_errors, statistics.n_opposite_errors, *statistics.central_errors)
     if statistics.by_label:
-        held = statistics.counts > 0
-        counts, labels = statistics.counts[held], statistics.labels[held]
-        ends = statistics.high[held], -statistics.low[held]
-        place = np.where(labels > 0, ends[0], ends[1])  # the largest v·x - t in the slab
-        order = np.argsort(place, kind="stable")
-        # all rows of the slabs up to a place are called -1, the others +1, or the reverse
-        balance = np.cumsum(np.where(labels > 0, counts, -counts)[order])
-        negative = int(counts[labels < 0].sum())
-        below = np.concatenate([[0], balance]) + negative
-        least = min(least, int(below.min()), statistics.n_rows - int(below.max()))
+        half = len(statistics.counts) // 2
+        # edges lie alike on both sides of 0, so slabs of either label are the same places on v
+        positive, negative = statistics.counts[:half], statistics.counts[half:][::-1]
+        wrong = np.cumsum(np.concatenate([[negative.sum()], positive - negative]))
+        least = min(least, int(wrong.min()), statistics.n_rows - int(wrong.max()))
     return least / max(1, statistics.n_rows)
+
+
+def least_on_a_line(statistics: SlabStatistics) -> float:
+    """No halfspace along v, whatever its threshold and side, errs on less.
+
+    Counts rows of slabs that lie beyond the threshold as a whole.
+    """
+    held = statistics.counts > 0
+    counts, positive = statistics.counts[held], statistics.labels[held] > 0
+    low, high = statistics.low[held], statistics.high[held]
+    # where v·x - t lies in the slab, and the slab's rows if they err on the left or on the right
+    low, high = np.where(positive, low, -high), np.where(positive, high, -low)
+    least = statistics.n_rows
+    for left in (positive, ~positive):
+        # a row errs if it lies left of the threshold, or right of it
+        ends, starts = high[left], low[~left]
+        rising, falling = np.argsort(ends), np.argsort(starts)
+        below = np.concatenate([[0], np.cumsum(counts[left][rising])])
+        above = np.concatenate([[0], np.cumsum(counts[~left][falling])])
+        places = np.concatenate([ends, starts, [-np.inf, np.inf]])
+        wrong = below[np.searchsorted(ends[rising], places, side="left")]
+        wrong = wrong + above[-1]
+        wrong = wrong - above[np.searchsorted(starts[falling], places, side="right")]
+        least = min(least, int(wrong.min()))
+    return least / max(1, statistics.n_rows)
+
+
+def _check(statistics: tuple[SlabStatistics, ...]) -> SlabStatistics:
+    """Return the first statistics, once all are seen to speak of the same rows and slabs."""
+    if not statistics:
+        raise UsageError("lower_bound needs the statistics of at least one SlabMoments")
+    first = statistics[0]
+    for item in statistics[1:]:
+        same = (item.n_rows, item.dim, item.n_errors) == (first.n_rows, first.dim, first.n_errors)
+        if not same or item.by_label != first.by_label:
+            raise UsageError("statistics must be of the same rows and the same plane")
+    return first
 
 
 def _usual(statistics: tuple[SlabStatistics, ...]) -> SearchConfig:
     """The effort that the largest matrix allows."""
-    return usual_search(max(count_monomials(s.dim - 1, s.degree // 2) for s in statistics))
-
-find_again=None
+    size = max(count_monomials(s.dim - 1, s.degree // 2) for s in statistics)
+    return usual_search(size, around=statistics[0].by_label)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,16 +19,17 @@ Array = NDArray[np.float64]
 LARGEST_CHEAP = 250
 """Matrices with more rows make every step dear, and get fewer."""
 
+LARGEST_QUICK = 64
+"""Matrices with fewer rows take no longer than the minorants."""
+
 NARROW = 1.3
-"""On intervals whose ends have a smaller quotient the forms' ranking does not change any more."""
+"""On cells whose ends have a smaller quotient the forms' ranking does not change any more."""
 
 LEAST_GAIN = 1e-4
 """Share of the bound that neighbours must contribute."""
 
-GREED = 1.0
-
 WORTHWHILE = 0.003
-"""Refits that gain less than this share of the limit are not repeated on the halves."""
+"""Refits that gain less than this share of the limit begin once more from another law."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,24 +39,24 @@ class SearchConfig:
     Parameters
     ----------
     first_cells
-        Ends of the first intervals up to a right angle.
+        Ends of the first cells up to a right angle, for every angle.
     max_cells
         Size of the final partition at most.
     refits
-        Rounds of fitting the minorants to the worst directions, per interval.
+        Rounds of fitting the minorants to the worst directions, per cell.
     eigen_steps
         Steps of the search for the shifts of an eigenvalue bound.
     tolerance
         The search ends when L is within this share of its upper limit, the error of v.
     narrowest
-        Intervals whose ends have a quotient below this are not split any more.
+        Cells whose ends have a quotient below this are not split any more.
     patience, progress
         The search ends when so many steps have not raised L by this share of its limit.
     behind
         Forms whose bound is smaller than the best by this share of the limit are not tried again
-        on the halves of an interval.
+        on the halves of a cell.
     loans
-        How often an interval that is stuck may begin from its neighbours' laws.
+        How often a cell that is stuck may begin from its neighbours' laws.
     enough
         The search ends when L is this large.
     """
@@ -64,7 +65,6 @@ class SearchConfig:
     max_cells: int = 96
     refits: int = 5
     eigen_steps: int = 8
-    quick_steps: int = 1
     tolerance: float = 2e-3
     narrowest: float = 1.005
     patience: int = 60
@@ -74,9 +74,22 @@ class SearchConfig:
     enough: float = math.inf
 
 
-def usual_search(size: int) -> SearchConfig:
-    """Effort for matrices of this size: the full one up to 250 rows (20 features at degree 4)."""
+def usual_search(size: int, *, around: bool = False) -> SearchConfig:
+    """Effort for matrices of this size: the full one up to 250 rows (20 features at degree 4).
+
+    With a second coordinate (`around`) cells are many and their bounds rough, and fewer where a
+    matrix takes longer than all that is done beside it.
+    """
     share = min(1.0, (LARGEST_CHEAP / size) ** 2)
+    if around:
+        cells = 64 + int(436 * min(1.0, (LARGEST_QUICK / size) ** 1.5))
+        return SearchConfig(
+            first_cells=4,
+            max_cells=cells,
+            refits=2 + int(3 * share),
+            eigen_steps=3,
+            patience=cells // 2,
+        )
     return SearchConfig(
         max_cells=24 + int(72 * share),
         refits=2 + int(3 * share),
@@ -89,15 +102,13 @@ def usual_search(size: int) -> SearchConfig:
 class Piece:
     """A cell with the best bound found so far, for each of the forms.
 
-    `refitted` are the forms whose refits are spent, `promising` says whether these, or those of
-    the cell it was cut from, gained anything; `borrowed` counts the times its neighbours helped
-    out.
+    `refitted` are the forms whose refits are spent; `borrowed` counts the times its neighbours
+    helped out.
     """
 
     cell: Cell
     fits: tuple[Fit, ...]
     refitted: tuple[int, ...] = ()
-    promising: bool = True
     borrowed: int = 0
 
     @property
@@ -119,14 +130,14 @@ class Search:
     limit: float
     config: SearchConfig
 
-    def run(self, cells: Iterable[Cell]) -> list[Piece]:
-        """Return a partition that is finer where the bound was worst."""
+    def run(self, cells: Mapping[Cell, float]) -> list[Piece]:
+        """Return cells that cover these, with bounds that are known, cut where they were worst."""
         uniform = tuple(form.start() for form in self.forms)
         queue: list[tuple[float, int, Piece]] = []
         done: list[Piece] = []
         serial = 0
-        for cell in cells:
-            item = self.measure(cell, uniform)
+        for cell, known in cells.items():
+            item = self.measure(cell, (replace(uniform[0], value=known), *uniform[1:]))
             heapq.heappush(queue, (item.bound, serial := serial + 1, item))
         mark, patience = -math.inf, self.config.patience
         while queue:
@@ -162,7 +173,7 @@ class Search:
             if any(fit.value >= self.limit for fit in fits):
                 behind = math.inf
             if start.value >= behind:
-                found = form.measure(cell.thresholds(form), start, steps=self.config.quick_steps)
+                found = form.measure(cell.thresholds(form), start, steps=self.config.eigen_steps)
                 start = found if found.value > start.value else replace(start, earned=found.earned)
             fits.append(start)
         return Piece(cell, tuple(fits))
@@ -176,7 +187,7 @@ class Search:
             return () if chosen is None else (self.refit(worst, chosen),)
         halves, gain = self.cut(worst)
         fit = worst.fits[worst.best]
-        if not worst.refitted and fit.earned - fit.value > GREED * gain:
+        if not worst.refitted and fit.earned - fit.value > gain:
             return (self.refit(worst, worst.best),)
         return tuple(self.measure(half, worst.fits) for half in halves)
 
@@ -220,4 +231,4 @@ class Search:
             found = form.refit(tau, again, rounds=config.refits, steps=config.eigen_steps)
             improved = found if found.value > improved.value else improved
         fits = (*item.fits[:chosen], improved, *item.fits[chosen + 1 :])
-        return Piece(item.cell, fits, (*item.refitted, chosen), improved.value > least)
+        return Piece(item.cell, fits, (*item.refitted, chosen))

@@ -78,8 +78,9 @@ class Fit:
 class SlabForms:
     """Non-empty slabs: mass, ends of z and q, Hermite moments times mass, in a common unit.
 
-    q is the second coordinate that rows are sliced by, 0 if there is none. `trust` is how far a slab's own law counts beside N(0, 1) where minorants are fitted, `slack`
-    (n_slabs, degree + 1) what rounding can add to the mean of (u·s)^m times mass, whatever u is.
+    q is the second coordinate that rows are sliced by, 0 if there is none. `trust` is how far a
+    slab's own law counts beside N(0, 1) where minorants are fitted, `slack` (n_slabs, degree + 1)
+    what rounding can add to the mean of (u·s)^m times mass, whatever u is.
     """
 
     degree: int

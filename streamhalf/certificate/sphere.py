@@ -188,15 +188,6 @@ def minimum_over_sphere(table: Sphere, b: Array, *, steps: int) -> Minimum:
     splits = [Split(float(b[0]), table.matrix(b))]
     found = [_bound(table, splits[0], _start(table, b), steps=min(steps, TRIAL_STEPS))]
     y = found[0][1]
-    if steps < TRIAL_STEPS:
-        linear = b[table.parts[1]]
-        length = float(np.linalg.norm(linear))
-        bound = found[0][0]
-        if length > 0:
-            along, rest = split_axis(table, b, linear / length)
-            one = Split(float(b[0]) + univariate_minimum(along), table.matrix(rest))
-            bound = max(bound, _bound(table, one, _start(table, rest), steps=steps)[0])
-        return Minimum(bound, y[table.parts[1]])
     worst = descend(table, b, y[table.parts[1]] * (1.0 if y[0] >= 0 else -1.0))
     for axis in _axes(table, b, worst):
         along, rest = split_axis(table, b, axis)

@@ -154,9 +154,7 @@ class SlabMoments:
         if self.degree < 2 or self.degree % 2:
             raise UsageError(f"degree must be even and at least 2, got {self.degree}")
         if not abs(self.plane.length - 1) < 1e-9:
-            raise UsageError(
-                f"direction must have length 1, got {self.plane.length}: divide by it"
-            )
+            raise UsageError(f"direction must have length 1, got {self.plane.length}: divide by it")
         if self.plane.threshold and not self.by_label:
             raise UsageError(
                 f"threshold must be 0 for slabs of both labels, got {self.plane.threshold}"
