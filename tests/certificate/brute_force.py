@@ -166,10 +166,10 @@ def any_problem(rng: np.random.Generator, *, largest: int = 200) -> Problem:
 
 def friendly_any_problem(rng: np.random.Generator, *, largest: int = 400) -> Problem:
     """Rows near to normal with a threshold and little noise: the bound is seldom empty."""
-    dim = 1 if rng.random() < 0.05 else 2
-    n = int(rng.choice([200, largest]))
+    dim = 1 if rng.random() < 0.15 else 2
+    n = int(rng.choice([largest // 2, largest]))
     X = rng.standard_normal((n, dim))
-    kind = rng.integers(4)
+    kind = rng.integers(6)
     if kind == 1:
         X = rng.uniform(-1.7, 1.7, (n, dim))
     elif kind == 2:
@@ -181,11 +181,11 @@ def friendly_any_problem(rng: np.random.Generator, *, largest: int = 400) -> Pro
     margin = X @ w
     t = float(np.quantile(margin, rng.choice([0.2, 0.5, 0.7])))
     y = np.where(margin >= t, 1, -1).astype(np.int8)
-    rate = float(rng.choice([0.05, 0.1, 0.2, 0.3]))
+    rate = float(rng.choice([0.03, 0.05, 0.1]))
     far = np.abs(margin - t) > np.quantile(np.abs(margin - t), 1 - rate)
     y[far if rng.random() < 0.2 else rng.random(n) < rate] *= -1
     v = w + rng.choice([0.0, 0.02, 0.1]) * rng.standard_normal(dim)
-    return Problem(X, y, v / np.linalg.norm(v), t + float(rng.choice([0.0, 0.0, 0.05, -0.2])))
+    return Problem(X, y, v / np.linalg.norm(v), t + float(rng.choice([0.0, 0.0, 0.02, -0.1])))
 
 
 def random_rows(rng: np.random.Generator, n: int, dim: int) -> Array:
