@@ -118,7 +118,7 @@ class Cell:
         found = []
         for alpha, omega in itertools.product(alphas, (self.omega_low, self.omega_high)):
             along = math.cos(omega) * _point(alpha)[0]
-            found.append(math.atan2(math.sin(omega), along))
+            found.append(RIGHT if omega == RIGHT else math.atan2(math.sin(omega), along))
         return min(found), max(found)
 
     def offsets(self, threshold: float) -> tuple[float, float]:
@@ -150,7 +150,7 @@ def _middle(low: float, high: float) -> float:
 
 def cells_along(first: float, count: int) -> tuple[Cell, ...]:
     """A partition of all halfspaces without a second coordinate: angles 0 to pi from v."""
-    rising = [0.0, *np.geomspace(first, RIGHT, count).tolist()]
+    rising = [0.0, *_rising(first, count)]
     opposite = (0.0, math.pi - 2.4, math.pi - 1.9, RIGHT)
     return tuple(
         Cell(low, high, alpha, alpha)
@@ -161,11 +161,16 @@ def cells_along(first: float, count: int) -> tuple[Cell, ...]:
 
 def cells_around(first: float, count: int) -> tuple[Cell, ...]:
     """A partition of all halfspaces with a second coordinate."""
-    omegas = [0.0, *np.geomspace(first, RIGHT, count).tolist()]
-    beside = np.geomspace(first, RIGHT, count).tolist()
-    alphas = [-math.pi, *(-alpha for alpha in beside[::-1]), 0.0, *beside, math.pi]
+    rising = _rising(first, count)
+    omegas = [0.0, *rising]
+    alphas = [-math.pi, *(-alpha for alpha in rising[::-1]), 0.0, *rising, math.pi]
     return tuple(
         Cell(*omega, *alpha)
         for omega in itertools.pairwise(omegas)
         for alpha in itertools.pairwise(alphas)
     )
+
+
+def _rising(first: float, count: int) -> list[float]:
+    """Angles up to the right angle itself, which cells know by its value."""
+    return [*np.geomspace(first, RIGHT, count)[:-1].tolist(), RIGHT]

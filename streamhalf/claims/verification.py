@@ -26,6 +26,7 @@ from streamhalf.records import (
     Claim,
     FitResult,
     Halfspace,
+    OptRecord,
     Through,
     Verdict,
     VerifyResult,
@@ -156,12 +157,13 @@ class Verification:
         for one in claimed.bounds:
             if one.through is claimed.opt.through:
                 continue
-            again = found.bound_of(one.through)
-            lower = (-math.inf, -math.inf) if again is None else (again.lower_empirical, again.lower)
             name = f"through: {one.through}"
+            again = found.bound_of(one.through) or OptRecord(-math.inf, -math.inf)
             claims += [
-                _no_stronger(f"no halfspace below L, {name}", one.lower_empirical, lower[0]),
-                _no_stronger(f"L on the source, {name}", one.lower, lower[1]),
+                _no_stronger(
+                    f"no halfspace below L, {name}", one.lower_empirical, again.lower_empirical
+                ),
+                _no_stronger(f"L on the source, {name}", one.lower, again.lower),
             ]
         return claims
 

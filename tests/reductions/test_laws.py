@@ -69,7 +69,7 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
     Sampled: lambda dim: Sampled(LabelCounts(), 0.2, 0.7, seed=1, stream=2),
     SegmentScatter: lambda dim: SegmentScatter(total_rows=MAX_ROWS, n_segments=7),
     SlabCovariance: lambda dim: SlabCovariance(planes(dim), BORDERS),
-    SlabMoments: lambda dim: SlabMoments(planes(dim)[0].normal, BORDERS, degree=4),
+    SlabMoments: lambda dim: SlabMoments(planes(dim)[0], BORDERS, degree=4),
     Thinned: lambda dim: Thinned((Moments(2), LabelCounts(), Chow(3)), (0.7, 0.3, 0.7), 1, 2),
     WedgeSums: lambda dim: WedgeSums(planes(dim), 0.2),
     Windowed: lambda dim: Windowed(LabelCounts(), 0.5, seed=3, window_rows=8),
