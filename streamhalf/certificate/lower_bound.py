@@ -28,6 +28,11 @@ from streamhalf.reductions.slab_moments import SMALLEST_ERROR, SlabStatistics
 EXACT = "counted"
 """Family of a bound that is an exact count, not a minorant's mean."""
 
+TOO_FEW = "too few rows"
+"""Family of a bound of 0 that no search could raise."""
+
+_MANY_FEATURES = 8
+
 SAME, NEAR, OUT_OF_REACH = 3e-4, 0.02, 0.3
 """Relative differences of two bounds that are the same, that more searches should reconcile, and
 that none does."""
@@ -149,8 +154,19 @@ def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None)
         cells = (cells_around if first.by_label else cells_along)(begin, 2)
         return LowerBound(tuple(CellBound(cell, limit, EXACT) for cell in cells), first.threshold)
     cells = (cells_around if first.by_label else cells_along)(begin, config.first_cells)
+    if is_hopeless(first.n_rows, first.error, first.dim):
+        nothing = tuple(CellBound(cell, 0.0, TOO_FEW) for cell in cells)
+        return LowerBound(nothing, first.threshold)
     found = _search(statistics, dict.fromkeys(cells, -math.inf), config)
     return LowerBound(found, first.threshold, typical_unit(first))
+
+
+def is_hopeless(n_rows: int, error: float, dim: int) -> bool:
+    """Whether so few rows err that their moments can hide any halfspace.
+
+    A bound takes thirty times these rows; in few dimensions even a handful can tell.
+    """
+    return dim >= _MANY_FEATURES and n_rows * error < dim**2
 
 
 def _search(

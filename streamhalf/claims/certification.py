@@ -16,7 +16,7 @@ import numpy as np
 
 from streamhalf.certificate.lower_bound import LowerBound, find_again
 from streamhalf.config import RunConfig
-from streamhalf.data.positions import Identity, RowMap
+from streamhalf.data.positions import Identity, Radial, RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import MemoryBudgetError
@@ -134,6 +134,8 @@ class Certification:
                 config.certificate_rows, n_rows=source.n_rows, dim=source.dim, error=error
             ),
             seed=config.seed,
+            # of the radial position only halfspaces through the centre have errors
+            through=Through.CENTRE if isinstance(row_map, Radial) else Through(config.through),
         )
 
     @property
@@ -241,6 +243,7 @@ class Certification:
             threshold_low=low if named and math.isfinite(low) else None,
             threshold_high=high if named and math.isfinite(high) else None,
             bounds=opts,
+            position=self.row_map.record,
         )
 
     def _chosen(self, measured: Bundle) -> Reduction[Any, Any]:

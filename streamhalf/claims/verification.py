@@ -86,7 +86,7 @@ class Verification:
         ]
 
     def _certification(self, record: CertificateRecord) -> Certification:
-        halfspace, position = self._halfspace(), row_map(self.document.position)
+        halfspace, position = self._halfspace(), row_map(record.position or self.document.position)
         own = position.push(halfspace.plane).unit()
         bounds = record.bounds or (record.opt,)
         classes = {one.through for one in bounds}

@@ -6,6 +6,7 @@ import enum
 
 from streamhalf.records.base import Record
 from streamhalf.records.codes import Through
+from streamhalf.records.parts import PositionRecord
 
 
 class AdviceCode(enum.StrEnum):
@@ -61,10 +62,10 @@ class CertificateRecord(Record, frozen=True):
     is of the class `through`; `ratio` is that over the bound (None where the bound is 0 or of a
     class that the halfspace is not of). `bounds` are those of every class that was looked at, `opt`
     among them (empty in documents from before there were several). They were computed from slabs
-    about the plane with the unit normal `direction` and `threshold` (of rows in the run's position;
-    empty: that of the halfspace): `slab_error` and `n_slabs` say which. The angles, from that
-    direction, and the thresholds say where `opt` is weakest (None: beyond all rows, or of a class
-    without thresholds); the profile is of `opt` too, whatever the threshold.
+    about the plane with the unit normal `direction` and `threshold` (of rows in `position`, None:
+    in the run's; empty: that of the halfspace): `slab_error` and `n_slabs` say which. The angles,
+    from that direction, and the thresholds say where `opt` is weakest (None: beyond all rows, or of
+    a class without thresholds); the profile is of `opt` too, whatever the threshold.
     """
 
     n_rows: int
@@ -91,6 +92,7 @@ class CertificateRecord(Record, frozen=True):
     threshold_low: float | None = None
     threshold_high: float | None = None
     bounds: tuple[OptRecord, ...] = ()
+    position: PositionRecord | None = None
 
     @property
     def comparable(self) -> bool:
