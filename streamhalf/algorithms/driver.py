@@ -90,7 +90,7 @@ def fit(
     deal = deal_for(source, plan, config)
     for kind in kinds[:1] if config.stop_early else kinds:
         laid = row_map or _estimate(run, source, config, kind, plan)
-        algorithm = Localization(plan, config, deal, testers, laid, members)
+        algorithm = Localization(plan, in_position(config, kind), deal, testers, laid, members)
         state = localize(run, source, algorithm)
         trials = tuple(_tried(one, state) if one.kind is kind else one for one in trials)
         if state.outcome is not Outcome.REJECTED:
