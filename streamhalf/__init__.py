@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamhalf.accessor import register_accessor
 from streamhalf.api import (
+    audit,
     certify,
     diagnostics,
     fit,
@@ -19,7 +20,7 @@ from streamhalf.api import (
 )
 from streamhalf.config import RunConfig
 from streamhalf.data.opening import open_source
-from streamhalf.documents import read_result
+from streamhalf.documents import read_audit, read_result
 from streamhalf.errors import (
     DataError,
     MemoryBudgetError,
@@ -29,6 +30,7 @@ from streamhalf.errors import (
     UsageError,
 )
 from streamhalf.records import (
+    AuditResult,
     CertifyResult,
     FitResult,
     Halfspace,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 __version__ = version("streamhalf")
 
 __all__ = [
+    "AuditResult",
     "CertifyResult",
     "DataError",
     "FitResult",
@@ -62,6 +65,7 @@ __all__ = [
     "Verdict",
     "VerifyResult",
     "__version__",
+    "audit",
     "certify",
     "diagnostics",
     "fit",
@@ -71,6 +75,7 @@ __all__ = [
     "open_source",
     "plan",
     "predict",
+    "read_audit",
     "read_result",
     "register_accessor",
     "synth",

@@ -37,6 +37,10 @@ class DatasetAccessor:
         """As `streamhalf.certify`, on this Dataset."""
         return api.certify(self._dataset, weights=weights, **parameters)
 
+    def audit(self, *, model: Any, **parameters: Any) -> api.Audited:
+        """As `streamhalf.audit`, on this Dataset."""
+        return api.audit(self._dataset, model=model, **parameters)
+
 
 def register_accessor() -> None:
     """Give every xarray Dataset the attribute `streamhalf`; a second call changes nothing.

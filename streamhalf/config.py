@@ -81,8 +81,9 @@ class RunConfig:
         words=("auto", *(one.value for one in Position)),
         help="how rows are laid before they are tested: auto (the first of the following that a "
         "sample does not rule out, and the next where the tests reject), stored (as they are), "
-        "isotropic (about their mean, with covariance I) or radial (about a centre, directions spread evenly, "
-        "distances and signs drawn anew: for heavy tails; halfspaces go through the centre)",
+        "isotropic (about their mean, with covariance I) or radial (about a centre, directions "
+        "spread evenly, distances and signs drawn anew: for heavy tails; halfspaces go through the "
+        "centre)",
     )
     centre: str = _statistics(
         "auto",

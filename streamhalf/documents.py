@@ -13,6 +13,7 @@ from streamhalf.errors import DataError
 from streamhalf.files import write_text
 from streamhalf.names import one_line
 from streamhalf.records import (
+    AuditResult,
     CertifyResult,
     FitResult,
     Halfspace,
@@ -33,8 +34,16 @@ _KINDS: dict[str, tuple[type[Any], str]] = {
     "streamhalf-fit-2": (FitResult, "a result of fit"),
     "streamhalf-certificate-2": (CertifyResult, "a certificate (what certify writes)"),
     "streamhalf-test-2": (MomentTestResult, "a result of test"),
+    "streamhalf-audit-2": (AuditResult, "a result of audit"),
 }
 """By schema, what a document is."""
+
+_COMMANDS: dict[type[Any], str] = {
+    FitResult: "fit",
+    CertifyResult: "certify",
+    AuditResult: "audit",
+}
+"""What writes it."""
 
 
 def write_json(path: str | os.PathLike[str], record: Any) -> None:
@@ -66,6 +75,12 @@ def read_result(path: str | os.PathLike[str]) -> FitResult | CertifyResult:
     return found
 
 
+def read_audit(path: str | os.PathLike[str]) -> AuditResult:
+    """Read what `audit` wrote."""
+    found: AuditResult = _read_kind(path, AuditResult)
+    return found
+
+
 def _read_kind(path: str | os.PathLike[str], *wanted: type[Any]) -> Any:
     """Read a result of one of the kinds that are wanted."""
     content, where = _read_json(path), os.fspath(path)
@@ -75,10 +90,12 @@ def _read_kind(path: str | os.PathLike[str], *wanted: type[Any]) -> Any:
         return from_json(wanted[0], content, where=where)
     kind, words = found
     if kind not in wanted:
-        commands = " or ".join("fit" if one is FitResult else "certify" for one in wanted)
+        commands = " or ".join(_COMMANDS[one] for one in wanted)
         raise DataError(
             f"{where}: this is {words}; give the file that {commands} wrote with --json"
         )
+    if kind is AuditResult:
+        return from_json(kind, content, where=where)
     result = (
         _upgraded(kind, content, where)
         if schema in SCHEMAS
@@ -111,6 +128,27 @@ def read_weights(path: str | os.PathLike[str]) -> Halfspace:
     if isinstance(content, list):
         content = {"normal": content}
     return from_json(Halfspace, content, where=name)
+
+
+def read_classifier(path: str | os.PathLike[str]) -> FitResult | CertifyResult | Halfspace:
+    """Read a linear classifier: what `fit` or `certify` wrote, or weights as of `read_weights`.
+
+    A result that was changed since is refused.
+    """
+    if os.fspath(path).endswith(".npy") or not _is_result(_read_json(path)):
+        return read_weights(path)
+    found = read_result(path)
+    if not is_as_written(found):
+        raise DataError(
+            f"{os.fspath(path)}: the file was changed after it was written (its digest does not "
+            "fit its content); restore it, or give its halfspace as a JSON object with normal and "
+            "offset"
+        )
+    return found
+
+
+def _is_result(content: Any) -> bool:
+    return isinstance(content, dict) and "schema" in content
 
 
 def _read_npy(name: str) -> Any:

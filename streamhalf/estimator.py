@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import partial
 from inspect import Parameter, Signature
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf import api
+from streamhalf.api.auditing import TOP, Audited
 from streamhalf.config import SETTINGS, RunConfig
 from streamhalf.data.labelled import (
     Labelled,
@@ -180,6 +182,49 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             counted = run.reduce("score", source, HalfspaceErrors(halfspace.plane))
         return float(1 - counted.n_errors / counted.n_rows)
 
+    def audit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        out: str | os.PathLike[str] | None = None,
+        top: int | None = TOP,
+        overwrite: bool = False,
+        client: Client | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        observer: Observer = ignore,
+    ) -> Audited:
+        """List the rows whose class the halfspace gets wrong, the most suspicious first.
+
+        Labels in the table are classes; in a file, -1 and +1 stand for them unless X is a store.
+
+        Parameters
+        ----------
+        X, y
+            As of `fit`: the rows that it learned from, or others.
+        out, top, overwrite, client, storage_options, observer
+            As of `streamhalf.audit`.
+        """
+        check_is_fitted(self)
+        if holds_labels(X) or is_wrapped_array(X):
+            found = self._open(X, y, classes=self.classes_, storage_options=storage_options)
+        else:
+            X, y = validate_data(self, X, y, dtype=_FLOATS, reset=False)
+            found = self._open(X, y, classes=self.classes_, columns=self._columns())
+        self._check_dim(found.source.dim)
+        audited = api.audit(
+            found.source,
+            model=self.result_,
+            out=out,
+            top=top,
+            overwrite=overwrite,
+            client=client,
+            storage_options=storage_options,
+            observer=observer,
+            **self._parameters(),
+        )
+        return audited.with_classes(self.classes_)
+
     @property
     def diagnostics_(self) -> xr.Dataset:
         """What the testers measured, as a labelled Dataset."""
@@ -227,7 +272,11 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             raise TargetError(
                 f"y: Only binary classification is supported. The type of the target is {kind}."
             )
-        return self._open(X, y)
+        return self._open(X, y, columns=self._columns())
+
+    def _columns(self) -> tuple[str, ...]:
+        """Names of the features of the last data frame."""
+        return tuple(getattr(self, "feature_names_in_", ()))
 
     def _open(self, X: Any, y: Any, **known: Any) -> Labelled:
         return open_labelled(X, y, features=self.features, labels=self.labels, **known)

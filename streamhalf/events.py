@@ -61,15 +61,14 @@ class SlabsMeasured(Record, frozen=True, tag=True, tag_field="event"):
 class SlabsCounted(Record, frozen=True, tag=True, tag_field="event"):
     """Rows that some tasks of pass `name` saw, while it runs: what comes later is added to it.
 
-    For each candidate its errors, its rows in slabs of `width` about it (the outer two are tails)
-    and its threshold (empty: all are 0).
+    Of the last candidate: its rows in slabs of `width` about it (the outer two are tails), and its
+    threshold.
     """
 
     name: str
     width: float
-    errors: tuple[int, ...]
-    counts: tuple[tuple[int, ...], ...]
-    thresholds: tuple[float, ...] = ()
+    counts: tuple[int, ...]
+    threshold: float = 0.0
 
 
 class RunEnded(Record, frozen=True, tag=True, tag_field="event"):

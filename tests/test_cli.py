@@ -19,7 +19,9 @@ from streamhalf.cli import main
 from streamhalf.records import from_json
 from tests.conftest import StoreWriter, make_rows
 
-COMMANDS = ("synth", "inspect", "predict", "test", "plan", "fit", "certify", "verify", "report")
+COMMANDS = (
+    *("synth", "inspect", "predict", "test", "plan", "fit", "certify", "verify", "audit", "report"),
+)
 Captured = pytest.CaptureFixture[str]
 
 
@@ -177,7 +179,7 @@ def test_test__writes_the_result_as_json(
         "versions",
         "notices",
     ]
-    assert set(document["data"]) == {"rows", "dim", "fingerprint", "source"}
+    assert set(document["data"]) == {"rows", "dim", "fingerprint", "source", "features"}
     assert set(document["passes"][0]) == {
         "name",
         "rows_read",
@@ -254,7 +256,8 @@ def test_help__examples_parse(
         raise UsageError("enough")
 
     monkeypatch.setattr(api, command, note)
-    for reader in ("data.read_model", "runs.read_result", "runs.read_weights"):
+    readers = ("data.read_model", "runs.read_result", "runs.read_weights", "audit.read_classifier")
+    for reader in readers:
         monkeypatch.setattr(f"streamhalf.cli.{reader}", lambda path: None)
     assert main(example.split()) == 2
     assert reached == {"plan": [], "report": ["result.html"]}.get(command, ["data.zarr"])

@@ -171,9 +171,9 @@ def _certify_state(
     chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
     first, share = state.candidates[0].plane, error.empirical
     if share > _MUCH_ERROR and chosen.angle_to(first) > 2 * share:
-        certification = replace(certification, directions=(turn(chosen, first, share).normal,))
+        certification = replace(certification, planes=(turn(chosen, first, share),))
     if chosen.angle_to(last) > _NOTICEABLE * share:
-        certification = certification.looking_from(last.normal)
+        certification = certification.looking_from(last)
     return certification.run(run, source, tau=budget.BOUND * config.tau)[0]
 
 

@@ -73,7 +73,7 @@ def learn_pool(
     covariance = np.cov(X, rowvar=False, bias=True).reshape(len(mean), len(mean))
     whitening = Isotropic.from_moments(mean, covariance, strict=False)
     laid = whitening.apply(block)
-    regression = _push(Logistic.start(mean, spread).settle(block).plane, whitening)
+    regression = whitening.push(Logistic.start(mean, spread).settle(block).plane).unit()
     found = [(Recipe.REGRESSION, regression)]
     for radial in (False, True):
         found += _paths(laid, regression, radial=radial, seed=seed)
@@ -90,12 +90,6 @@ def learn_pool(
     if point is not None:  # through it to the last bit, whatever the whitening rounded
         back = {one: Plane(p.normal, float(p.normal @ point)) for one, p in back.items()}
     return tuple(Member(recipe, plane) for recipe, plane in back.items())
-
-
-def _push(plane: Plane, whitening: Isotropic) -> Plane:
-    """The image of a plane, of rows that may lie in a subspace, at length 1."""
-    normal = np.linalg.pinv(whitening.matrix).T @ plane.normal
-    return Plane(normal, plane.threshold - float(plane.normal @ whitening.mean)).unit()
 
 
 def _place(

@@ -1,11 +1,14 @@
 """The functions users call: thin, keyword-only after the data, each returns a record."""
 
+from streamhalf.api.auditing import Audited, audit
 from streamhalf.api.running import make_config, open_run
 from streamhalf.api.runs import certify, fit, lazy, plan, test, verify
 from streamhalf.api.stores import diagnostics, predict, report, synth
 from streamhalf.data.inspection import inspect
 
 __all__ = [
+    "Audited",
+    "audit",
     "certify",
     "diagnostics",
     "fit",

@@ -17,7 +17,15 @@ from streamhalf.errors import DataError, UsageError
 from streamhalf.events import Observer, RunStarted, ignore
 from streamhalf.files import write_text
 from streamhalf.places import refuse_harm
-from streamhalf.records import CertifyResult, FitResult, Halfspace, Verdict, is_as_written
+from streamhalf.records import (
+    AuditResult,
+    CertifyResult,
+    FitResult,
+    Halfspace,
+    Verdict,
+    is_as_written,
+)
+from streamhalf.report.audit import render_audit
 from streamhalf.report.html import render_report
 from streamhalf.report.words import remedy
 from streamhalf.settings import check_names
@@ -163,19 +171,34 @@ def _write_all(
     return total
 
 
-def report(result: FitResult | CertifyResult, path: str | os.PathLike[str]) -> None:
+def report(
+    result: FitResult | CertifyResult | AuditResult,
+    path: str | os.PathLike[str],
+    *,
+    audit: AuditResult | None = None,
+) -> None:
     """Write a result as one self-contained HTML page.
 
     Parameters
     ----------
     result
-        What `fit` or `certify` returned, or `read_result` read.
+        What `fit` or `certify` returned or `read_result` read, or the record of an audit.
     path
         The file to write; it appears whole or not at all.
+    audit
+        The record of an audit of the same data, for a section of its own.
     """
     if os.path.exists(result.data.source):
         refuse_harm(result.data.source, {"path": path})
-    write_text(path, render_report(result))
+    if audit is not None and audit.data.fingerprint != result.data.fingerprint:
+        raise UsageError(
+            "audit: it is of other data than the result (their fingerprints differ); give the "
+            "audit of the same store"
+        )
+    write_text(
+        path,
+        render_audit(result) if isinstance(result, AuditResult) else render_report(result, audit),
+    )
 
 
 def diagnostics(result: FitResult) -> xr.Dataset:

@@ -11,7 +11,7 @@ from typing import Any
 from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, UnknownOptionError
 
 import streamhalf
-from streamhalf.cli import data, runs
+from streamhalf.cli import audit, data, runs
 from streamhalf.cli.options import check_outputs, silence_output
 from streamhalf.errors import StreamhalfError, UsageError
 from streamhalf.names import printable
@@ -21,7 +21,7 @@ not hold, 2 wrong usage, 3 bad data, 130 interrupted, 1 anything else"""
 
 COMMANDS = (
     *(data.synth, data.inspect, data.predict),
-    *(runs.test, runs.plan, runs.fit, runs.certify, runs.verify, runs.report),
+    *(runs.test, runs.plan, runs.fit, runs.certify, runs.verify, audit.audit, runs.report),
 )
 
 

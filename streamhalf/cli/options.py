@@ -20,7 +20,7 @@ from streamhalf.report.progress import log_json, watch
 
 Given = Mapping[str, Any]
 
-_INPUT_FILES = ("config", "model", "result", "weights")
+_INPUT_FILES = ("audit", "config", "model", "result", "weights")
 _OUTPUTS = ("json", "report", "log_json", "checkpoint", "out")
 
 

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from streamhalf import api
 from streamhalf.cli.flags import File, Place, Store, Switch, Whole, takes
 from streamhalf.cli.options import calling, check_writable, finish, naming, read_config
-from streamhalf.documents import read_result, read_weights
+from streamhalf.documents import read_audit, read_result, read_weights
 from streamhalf.errors import UsageError
 from streamhalf.names import public_name
 from streamhalf.report.terminal import (
@@ -138,6 +138,9 @@ def report(
     out: Annotated[
         File | None, Parameter(help="the page; without it, RESULT with the ending .html")
     ] = None,
+    audit: Annotated[
+        File | None, Parameter(help="what audit wrote, for a section about suspects")
+    ] = None,
     **given: Any,
 ) -> int:
     """Write a result file as one HTML page with figures that opens anywhere."""
@@ -146,6 +149,7 @@ def report(
     check_writable(str(target), "out")
     if target.exists() and source.exists() and target.samefile(source):
         raise UsageError(f"out: {str(target)!r} is the result file itself; name another file")
-    api.report(read_result(source), target)
+    suspects = None if audit is None else read_audit(audit)
+    api.report(read_result(source), target, audit=suspects)
     print(f"wrote {public_name(str(target))}")
     return 0

@@ -14,6 +14,7 @@ import xarray as xr
 import zarr
 from numpy.typing import NDArray
 
+from streamhalf.data.feature_names import names_of_array
 from streamhalf.data.opening import open_source
 from streamhalf.data.source import Source
 from streamhalf.errors import DataError, TargetError, UsageError
@@ -45,6 +46,7 @@ def open_labelled(
     labels: str = "y",
     storage_options: Mapping[str, Any] | None = None,
     classes: NDArray[Any] | None = None,
+    columns: tuple[str, ...] | None = None,
 ) -> Labelled:
     """Open rows whose labels are any two values.
 
@@ -62,6 +64,8 @@ def open_labelled(
     classes
         The two classes, where they are known; else the distinct labels are looked up first.
         Labels in a store are -1/+1 or 0/1 and need no such look.
+    columns
+        Names of the features of an array, where it has none of its own.
     """
     open_named = partial(open_source, features=features, labels=labels)
     if holds_labels(X) and y is not None:
@@ -79,11 +83,12 @@ def open_labelled(
     elif holds_labels(X):
         source = open_named(X, storage_options=storage_options)
     else:
+        columns = columns or names_of_array(X, features)
         X, y = _plain(X), _plain(y)
         if X.dtype.kind in "biu":
             X = X.astype(np.float64)
         classes = _settle(labels, y, classes)
-        source = open_named((X, encode_labels(y, classes=classes)))
+        source = open_named((X, encode_labels(y, classes=classes))).named(columns)
     stored = np.array(source.schema.coding.values)
     return Labelled(source, stored if classes is None else classes)
 

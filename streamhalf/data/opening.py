@@ -15,6 +15,7 @@ import zarr
 
 from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import RowRange
+from streamhalf.data.feature_names import names_in_group, names_of_array
 from streamhalf.data.source import (
     BLOCK_NBYTES,
     Source,
@@ -54,7 +55,7 @@ def open_source(
     ----------
     data
         Path or URL of a Zarr v2 or v3 group, a Zarr group, an xarray Dataset, or a pair
-        (features, labels) of NumPy or Dask arrays.
+        (features, labels) of NumPy, Dask or xarray arrays or data frames.
     features, labels
         Names of the two arrays in a store or Dataset.
     storage_options
@@ -70,7 +71,9 @@ def open_source(
     if isinstance(data, xr.Dataset):
         return _from_dataset(data, features, labels)
     if isinstance(data, tuple) and len(data) == 2:
-        return _from_arrays("arrays", data[0], data[1], features, labels)
+        X, y = (_unwrapped(one) for one in data)
+        columns = names_of_array(data[0], features)
+        return _from_arrays("arrays", X, y, features, labels, columns)
     raise UsageError(
         f"data: {type(data).__name__} cannot be opened; expected a path or URL of a Zarr store, a "
         "Zarr group, an xarray Dataset, or a pair (features, labels) of NumPy or Dask arrays"
@@ -142,7 +145,8 @@ def _from_group(group: zarr.Group, name: str, features: str, labels: str | None)
     blocks = align_blocks(X.shape[0], stored_rows(X), row_nbytes)
     reader = ZarrReader(X, y, parts=y is not None)
     chunk_rows = (X.chunks[0], X.chunks[0] if y is None else y.chunks[0])
-    return build_source(name, reader, blocks, names=names, chunk_rows=chunk_rows)
+    columns = names_in_group(group, X, features)
+    return build_source(name, reader, blocks, names=names, chunk_rows=chunk_rows, columns=columns)
 
 
 def open_member(group: zarr.Group, name: str, key: str) -> zarr.Array[Any]:
@@ -170,7 +174,8 @@ def _from_dataset(dataset: xr.Dataset, features: str, labels: str) -> Source:
     X, y = dataset[features], dataset[labels]
     if y.ndim == 1 and X.ndim == 2 and y.dims[0] in X.dims:
         X = X.transpose(y.dims[0], ...)
-    return _from_arrays("Dataset", _lazy(X).data, _lazy(y).data, features, labels)
+    columns = names_of_array(X, features)
+    return _from_arrays("Dataset", _lazy(X).data, _lazy(y).data, features, labels, columns)
 
 
 def _lazy(variable: xr.DataArray) -> xr.DataArray:
@@ -181,7 +186,14 @@ def _lazy(variable: xr.DataArray) -> xr.DataArray:
     return variable.chunk({dim: stored[dim] for dim in variable.dims if dim in stored})
 
 
-def _from_arrays(name: str, X: Any, y: Any, features: str, labels: str) -> Source:
+def _unwrapped(array: Any) -> Any:
+    """What an xarray array holds; any other as it is."""
+    return _lazy(array).data if isinstance(array, xr.DataArray) else array
+
+
+def _from_arrays(
+    name: str, X: Any, y: Any, features: str, labels: str, columns: tuple[str, ...] = ()
+) -> Source:
     lazy = isinstance(X, da.Array) or isinstance(y, da.Array)
     X, y = _as_array(features, X, lazy), _as_array(labels, y, lazy)
     reader = DaskReader.align(X, y) if lazy else ArrayReader(X, y)
@@ -197,7 +209,8 @@ def _from_arrays(name: str, X: Any, y: Any, features: str, labels: str) -> Sourc
         chunk_rows = IN_MEMORY_CHUNK_ROWS
         blocks = align_blocks(X.shape[0], chunk_rows, X.shape[1] * X.dtype.itemsize)
     both = (chunk_rows, chunk_rows)
-    return build_source(name, reader, blocks, names=(features, labels), chunk_rows=both)
+    names = (features, labels)
+    return build_source(name, reader, blocks, names=names, chunk_rows=both, columns=columns)
 
 
 def _as_array(name: str, array: Any, lazy: bool) -> Any:

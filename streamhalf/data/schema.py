@@ -42,7 +42,10 @@ def find_coding(labels: str, values: NDArray[Any]) -> LabelCoding | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowSchema:
-    """Names, dimension, coding and stored chunk sizes, for checks and for words in errors."""
+    """Names, dimension, coding and stored chunk sizes, for checks and for words in errors.
+
+    `columns` are the names of the single features, if they have any.
+    """
 
     features: str
     labels: str
@@ -50,6 +53,7 @@ class RowSchema:
     coding: LabelCoding
     features_chunk_rows: int
     labels_chunk_rows: int
+    columns: tuple[str, ...] = ()
 
     def block(self, ranges: RowRanges, X: NDArray[Any], y: NDArray[Any]) -> Block:
         """Check raw rows and map labels to ±1."""
@@ -80,7 +84,8 @@ class RowSchema:
             return
         bad = np.flatnonzero(~finite.all(axis=1))
         column = int(np.flatnonzero(~finite[bad[0]])[0])
-        what = f"NaN or infinite values (first: {X[bad[0], column]} in feature {column + 1})"
+        name = f" {self.columns[column]!r}" if self.columns else ""
+        what = f"NaN or infinite values (first: {X[bad[0], column]} in feature {column + 1}{name})"
         chunk = rows[bad[0]] // self.features_chunk_rows
         raise DataError(
             f"{self.features}: {_found(rows, bad, chunk)} {what}; remove or impute these rows"

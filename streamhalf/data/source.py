@@ -66,6 +66,11 @@ class Source:
         return self.schema.dim
 
     @property
+    def feature_names(self) -> tuple[str, ...]:
+        """A name for every feature: its own, or x1, x2, ..."""
+        return self.record.feature_names
+
+    @property
     def unit_rows(self) -> int | None:
         """Rows of a stored chunk where it is read whole or not at all, else None."""
         return self.reader.unit_rows
@@ -122,6 +127,10 @@ class Source:
         blocks = RowRange(0, self.n_rows).split(block_rows)
         return replace(self, blocks=blocks).checked_at_once()
 
+    def named(self, columns: tuple[str, ...]) -> Source:
+        """The same rows, their features under these names."""
+        return replace(self, schema=replace(self.schema, columns=columns))
+
     def checked_at_once(self) -> Source:
         """The same rows, every chunk held against its checksum whenever a part of it is read."""
         if not isinstance(self.reader, ZarrReader):
@@ -131,7 +140,7 @@ class Source:
     @property
     def record(self) -> DataRecord:
         """Which data this is, for results."""
-        return DataRecord(self.n_rows, self.dim, self.fingerprint, self.name)
+        return DataRecord(self.n_rows, self.dim, self.fingerprint, self.name, self.schema.columns)
 
 
 def check_arrays(features: str, X: Any, labels: str, y: Any) -> None:
@@ -164,17 +173,19 @@ def build_source(
     *,
     names: tuple[str, str],
     chunk_rows: tuple[int, int],
+    columns: tuple[str, ...] = (),
 ) -> Source:
     """Look at a few rows of checked arrays, settle the label coding, and fingerprint.
 
-    Names and rows in a chunk are those of the features and of the labels.
+    Names and rows in a chunk are those of the features and of the labels; `columns` are the names
+    of single features.
     """
     X, y = reader.features, reader.labels
     coding = _settle_coding(names[1], reader, blocks)
     source = Source(
         name=name,
         reader=reader,
-        schema=RowSchema(*names, X.shape[1], coding, *chunk_rows),
+        schema=RowSchema(*names, X.shape[1], coding, *chunk_rows, columns),
         blocks=blocks,
         row_nbytes=X.shape[1] * X.dtype.itemsize + (1 if y is None else y.dtype.itemsize),
         fingerprint="",

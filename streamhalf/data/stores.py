@@ -50,7 +50,7 @@ class Target(Address):
         Floats hardly compress, so chunks are stored as they are, with a checksum; the fill values
         are no valid rows, so a chunk that was never written is seen.
         """
-        replaces = self._replaces(overwrite)
+        replaces = self.replaces(overwrite)
         try:
             if not self.is_remote:
                 os.makedirs(self.url, exist_ok=True)
@@ -65,7 +65,7 @@ class Target(Address):
                 zarr_format=3,
                 overwrite=replaces,
                 attributes={MARKS: {"complete": False, **marks}},
-                storage_options=self._options,
+                storage_options=self.options,
             )
             for column in columns:
                 group.create_array(
@@ -83,7 +83,7 @@ class Target(Address):
         with saying(f"{self.name}: cannot open its array {name}"):
             return retrying(
                 lambda: zarr.open_array(
-                    self.url, path=name, mode="r+", storage_options=self._options
+                    self.url, path=name, mode="r+", storage_options=self.options
                 )
             )
 
@@ -105,24 +105,25 @@ class Target(Address):
                     "write the rest before finishing the store"
                 )
         with saying(f"{self.name}: cannot mark the store as complete"):
-            retrying(lambda: self._mark({"complete": True, **marks}))
+            retrying(lambda: self.mark({"complete": True, **marks}))
 
-    def _mark(self, marks: Mapping[str, Any]) -> None:
-        group = zarr.open_group(self.url, mode="r+", storage_options=self._options)
+    def mark(self, marks: Mapping[str, Any]) -> None:
+        """Say what the store is."""
+        group = zarr.open_group(self.url, mode="r+", storage_options=self.options)
         group.attrs[MARKS] = dict(marks)
 
     @property
-    def _options(self) -> dict[str, Any] | None:
+    def options(self) -> dict[str, Any] | None:
         """Storage options where they apply: Zarr takes none for a path."""
         return dict(self.storage_options) if self.storage_options and self.is_remote else None
 
-    def _replaces(self, overwrite: bool) -> bool:
+    def replaces(self, overwrite: bool) -> bool:
         """Whether a store stands here and may go; refuse what stands here and may not.
 
         Zarr's own overwriting empties any directory or prefix, so it is used on Zarr stores alone.
         """
         try:
-            found = zarr.open(self.url, mode="r", storage_options=self._options)
+            found = zarr.open(self.url, mode="r", storage_options=self.options)
         except (NodeNotFoundError, FileNotFoundError) as error:
             if os.path.isfile(self.url) or (os.path.isdir(self.url) and os.listdir(self.url)):
                 raise UsageError(

@@ -61,6 +61,27 @@ class Plane:
         """How many rows the halfspace gets wrong."""
         return int(np.count_nonzero(are_wrong(self.margins(X), y)))
 
+    def find_wrong(
+        self, X: NDArray[np.floating[Any]], y: NDArray[np.int8]
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Which rows the halfspace gets wrong, and their margins.
+
+        Margins in the rows' precision, by BLAS, settle which rows are right beyond rounding; those
+        of the others are taken as `margins` takes them. Where few are wrong it is twice as fast.
+        """
+        kind, scale = np.finfo(X.dtype), float(np.abs(self.normal).max())
+        unit, threshold = self.normal / scale, self.threshold / scale
+        largest = max(float(X.max(initial=0)), -float(X.min(initial=0)))
+        reach = largest * float(np.abs(unit).sum()) + abs(threshold)
+        near = np.arange(len(X))
+        if reach < float(kind.max) / 8:
+            slack = 2 * (self.dim + 4) * float(kind.eps) * reach + self.dim * float(kind.tiny)
+            rough = X @ unit.astype(X.dtype) - X.dtype.type(threshold)
+            near = np.flatnonzero(~(rough * y > X.dtype.type(slack)))
+        margins = self.margins(np.take(X, near, axis=0))
+        wrong = are_wrong(margins, y[near])
+        return near[wrong], margins[wrong]
+
     def angle_to(self, other: Plane) -> float:
         """Angle between the normals, accurate also where it is small."""
         left, right = self.unit().normal, other.unit().normal

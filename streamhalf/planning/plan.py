@@ -244,7 +244,10 @@ def _fill(plan: RunPlan, config: RunConfig, *, n_rows: int, final: int, learning
         wedge_eps=_finest_scale(WedgeTester, plan, config, plan.finest_delta / 2),
         # it takes a few rows over eps cubed
         slab_eps=_finest_scale(
-            SlabMassTester, plan, config, max(plan.eps, (2 / plan.final_rows) ** (1 / 3))
+            SlabMassTester,
+            replace(plan, final_rows=plan.counted_rows),
+            config,
+            max(plan.eps, (2 / plan.counted_rows) ** (1 / 3)),
         ),
     )
 

@@ -1,5 +1,6 @@
 """What a run leaves behind: frozen values that go to JSON and come back as data only."""
 
+from streamhalf.records.audit import AuditResult, FeatureShift, Stretch, Suspect
 from streamhalf.records.base import Record, finite, from_json, replace, to_json
 from streamhalf.records.certificate import (
     Advice,
@@ -87,6 +88,7 @@ __all__ = [
     "Advice",
     "AdviceCode",
     "AngleRecord",
+    "AuditResult",
     "CandidateRecord",
     "CertificateRecord",
     "CertifyResult",
@@ -98,6 +100,7 @@ __all__ = [
     "ErrorsCluster",
     "ErrorsDisagree",
     "Evidence",
+    "FeatureShift",
     "FitResult",
     "Halfspace",
     "HeldOutRecord",
@@ -140,7 +143,9 @@ __all__ = [
     "Stage",
     "Stop",
     "StopReason",
+    "Stretch",
     "Subject",
+    "Suspect",
     "Through",
     "Unverified",
     "Verdict",

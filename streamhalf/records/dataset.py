@@ -63,7 +63,10 @@ def to_dataset(result: FitResult) -> xr.Dataset:
     if result.halfspace is not None:
         normal = result.halfspace.normal
         values = _along("feature", normal, "normal of the halfspace, on raw features")
-        parts.append(xr.Dataset({"normal": values}, {"feature": np.arange(1, len(normal) + 1)}))
+        coordinates: dict[str, Any] = {"feature": np.arange(1, len(normal) + 1)}
+        if result.data.features:
+            coordinates["feature_name"] = ("feature", _words(result.data.features))
+        parts.append(xr.Dataset({"normal": values}, coordinates))
     if result.certificate is not None:
         parts.append(_certificate(result.certificate))
     merged = xr.merge(parts, join="exact", compat="no_conflicts")

@@ -123,12 +123,18 @@ class Halfspace(Record, frozen=True):
 
 
 class DataRecord(Record, frozen=True):
-    """Which data a result speaks of."""
+    """Which data a result speaks of; `features` are the names of theirs, if they have any."""
 
     rows: int
     dim: int
     fingerprint: str
     source: str = ""
+    features: tuple[str, ...] = ()
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """A name for every feature: its own, or x1, x2, ..."""
+        return self.features or tuple(f"x{j + 1}" for j in range(self.dim))
 
     def __str__(self) -> str:
         return f"{plural(self.rows, 'row')} of {plural(self.dim, 'feature')}"
@@ -231,6 +237,11 @@ class PositionRecord(Record, frozen=True):
     def whitened(self) -> bool:
         """Whether features are mixtures of the stored ones, about a centre."""
         return self.kind in (Position.ISOTROPIC, Position.RADIAL)
+
+    @property
+    def keeps_thresholds(self) -> bool:
+        """Whether all halfspaces keep their errors here, or only those through the centre."""
+        return self.kind != Position.RADIAL
 
     @property
     def through(self) -> Through:

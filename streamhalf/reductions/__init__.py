@@ -4,6 +4,7 @@ from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.candidate_slabs import CandidateSlabs
 from streamhalf.reductions.chow import Chow
 from streamhalf.reductions.covariance import Covariance
+from streamhalf.reductions.feature_moments import FeatureMoments
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.label_counts import LabelCounts
 from streamhalf.reductions.localized import Localized
@@ -15,6 +16,7 @@ from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.segment_scatter import SegmentScatter
 from streamhalf.reductions.slab_covariance import SlabCovariance
 from streamhalf.reductions.slab_moments import SlabMoments
+from streamhalf.reductions.suspects import Suspects
 from streamhalf.reductions.thinned import Thinned
 from streamhalf.reductions.threshold_scan import ThresholdScan
 from streamhalf.reductions.tyler import Tyler
@@ -27,6 +29,7 @@ REDUCTIONS: tuple[type, ...] = (
     CandidateSlabs,
     Chow,
     Covariance,
+    FeatureMoments,
     HalfspaceErrors,
     LabelCounts,
     Localized,
@@ -38,6 +41,7 @@ REDUCTIONS: tuple[type, ...] = (
     SegmentScatter,
     SlabCovariance,
     SlabMoments,
+    Suspects,
     Thinned,
     ThresholdScan,
     Tyler,

@@ -9,6 +9,7 @@ from streamhalf import records
 from streamhalf.config import LARGEST_EPS
 from streamhalf.kernels.monomials import monomial_name
 from streamhalf.names import plural
+from streamhalf.report.features import feature_name
 
 ABSENT = "–"
 """Stands where the document has no number."""
@@ -103,7 +104,7 @@ def evidence_name(evidence: records.Evidence) -> str:
     """The quantity that was measured."""
     match evidence.subject:
         case records.Moment(variables, sketched):
-            return monomial_name(variables, "u" if sketched else "x")
+            return monomial_name(variables, (lambda j: f"u{j + 1}") if sketched else feature_name)
         case records.SecondMoment(direction):
             return f"second moment along {direction_name(direction)}"
         case records.Quadratic(direction):
@@ -126,14 +127,15 @@ def evidence_name(evidence: records.Evidence) -> str:
 def _quantity_name(quantity: records.SegmentQuantity, feature: int | None) -> str:
     if feature is None:
         return quantity
-    return f"x{feature + 1}" if quantity is records.SegmentQuantity.FEATURE else f"y·x{feature + 1}"
+    name = feature_name(feature)
+    return name if quantity is records.SegmentQuantity.FEATURE else f"y·{name}"
 
 
 def direction_name(direction: Sequence[float], shown: int = 3) -> str:
     """The largest coordinates of a unit vector."""
     order = sorted(range(len(direction)), key=lambda j: -abs(direction[j]))
     large = [j for j in order if abs(direction[j]) > 0.05]
-    text = " ".join(f"{direction[j]:+.2f}·x{j + 1}" for j in large[:shown])
+    text = " ".join(f"{direction[j]:+.2f}·{feature_name(j)}" for j in large[:shown])
     return text + (" ..." if len(large) > shown else "")
 
 

@@ -7,9 +7,10 @@ import math
 from collections.abc import Sequence
 
 from streamhalf.kernels.slabs import masses_about
-from streamhalf.records import DiagnosticsRecord, Halfspace, Judgement
+from streamhalf.records import DataRecord, DiagnosticsRecord, Halfspace, Judgement
 from streamhalf.report import words
 from streamhalf.report.codes import count, number
+from streamhalf.report.features import feature_name
 from streamhalf.report.figures import Bars, Cut, Figure, Plot, Role, Rule, Steps
 from streamhalf.report.panels import HeatMap
 from streamhalf.report.svg import Axis, drawable, span
@@ -106,7 +107,7 @@ def moment_figure(diagnostics: DiagnosticsRecord, limit: float) -> Figure | None
     degree = len(rows[0]) if rows else 0
     if degree and all(len(row) == degree for row in rows):
         kept = _largest(rows)
-        names = tuple(f"x{i + 1}" for i in kept)
+        names = tuple(map(feature_name, kept))
         orders = (*_MOMENT_NAMES, *(f"he{k}" for k in range(5, degree + 1)))[:degree]
         shown = tuple(rows[i] for i in kept)
         said = f"{degree} moments of {len(kept)} of {len(rows)} features."
@@ -115,7 +116,7 @@ def moment_figure(diagnostics: DiagnosticsRecord, limit: float) -> Figure | None
         tables.append(_grid("Moments of each feature", names, orders, shown))
     pairs = diagnostics.pair_moments
     if pairs and all(len(row) == len(pairs) for row in pairs):
-        names = tuple(f"x{i + 1}" for i in range(len(pairs)))
+        names = tuple(map(feature_name, range(len(pairs))))
         said = f"{len(pairs)} by {len(pairs)} moments of degree 2; the diagonal holds squares."
         pictures.append(HeatMap("Moments of pairs of features", said, names, names, pairs, limit))
         tables.append(_grid("Moments of pairs", names, names, pairs))
@@ -136,7 +137,7 @@ def _grid(
     return Table(caption, ("feature", *labels), rows, words=("feature",))
 
 
-def weight_figure(halfspace: Halfspace) -> Figure | None:
+def weight_figure(halfspace: Halfspace, data: DataRecord) -> Figure | None:
     """The weights of the halfspace as bars."""
     normal = halfspace.normal
     if not normal or not all(map(drawable, normal)):
@@ -149,7 +150,7 @@ def weight_figure(halfspace: Halfspace) -> Figure | None:
         Axis("weight", -1.1 * size, 1.1 * size),
         (Bars(normal),),
     )
-    names = (*(f"x{i + 1}" for i in range(len(normal))), "offset")
+    names = (*data.feature_names, "offset")
     rows = tuple(zip(names, map(number, (*normal, halfspace.offset)), strict=True))
     table = Table("Weights", ("feature", "weight"), rows, words=("feature",))
     caption = f"+1 where weights·x + offset is 0 or more; the offset is {number(halfspace.offset)}."

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streamhalf.records import CertifyResult, FitResult, Judgement, Verdict
+from markupsafe import Markup
+
+from streamhalf.records import AuditResult, CertifyResult, FitResult, Judgement, Verdict
 from streamhalf.report import distribution, pictures, tables, words
+from streamhalf.report.audit import audit_section
+from streamhalf.report.features import speaking_of
 from streamhalf.report.figures import Figure
 from streamhalf.report.jinja import template
 from streamhalf.report.rejections import MOMENTS, leading_rejection
@@ -17,11 +21,17 @@ Figures = dict[str, Figure | None]
 """By the section they are in; None where their numbers are absent."""
 
 
-def render_report(result: FitResult | CertifyResult) -> str:
-    """The whole report of a result as one self-contained HTML document."""
+def render_report(result: FitResult | CertifyResult, audit: AuditResult | None = None) -> str:
+    """The whole report of a result as one self-contained HTML document, perhaps with an audit."""
     page = template("report.html.j2", words=words, tables=tables, pictures=pictures)
     verdict = str(result.verdict) if isinstance(result, FitResult) else "certificate"
-    return page.render(result=result, verdict=verdict, figures=_figures(result))
+    with speaking_of(result):
+        return page.render(
+            result=result,
+            verdict=verdict,
+            figures=_figures(result),
+            audit=None if audit is None else Markup(audit_section(audit)),
+        )
 
 
 def _figures(result: FitResult | CertifyResult) -> Figures:
@@ -32,7 +42,7 @@ def _figures(result: FitResult | CertifyResult) -> Figures:
         if certificate.n_errors > 0:  # nothing lies below no error at all
             found["profile"] = pictures.profile_figure(certificate)
     if result.halfspace:
-        found["halfspace"] = distribution.weight_figure(result.halfspace)
+        found["halfspace"] = distribution.weight_figure(result.halfspace, result.data)
     return found
 
 

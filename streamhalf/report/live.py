@@ -120,13 +120,11 @@ class RunView:
 
     @property
     def slabs(self) -> events.SlabsMeasured | None:
-        """Slabs along the best candidate; while the pass runs, of the rows so far."""
+        """Slabs along the best candidate; while the pass runs, the last one, of the rows so far."""
         if self.measured is not None or self.counted is None:
             return self.measured
         counted = self.counted
-        best = counted.errors.index(min(counted.errors))
-        threshold = counted.thresholds[best] if counted.thresholds else 0.0
-        return events.SlabsMeasured(counted.width, counted.counts[best], threshold)
+        return events.SlabsMeasured(counted.width, counted.counts, counted.threshold)
 
     @property
     def slabs_so_far(self) -> bool:
@@ -173,26 +171,19 @@ class RunView:
     def _add_slabs(self, event: events.SlabsCounted) -> None:
         """Add rows of the pass under way; what comes after its end is known already."""
         known = self.closed or any(one.name == event.name and one.done for one in self.passes)
-        odd = len(event.thresholds) not in (0, len(event.errors))
-        if known or odd or not event.errors or len(event.errors) != len(event.counts):
+        if known or not event.counts:
             return
         before = self.counted
         if before is None or _layout(before) != _layout(event):
             self.counted = event
             return
         pairs = zip(before.counts, event.counts, strict=True)
-        self.counted = replace(
-            event,
-            errors=tuple(a + b for a, b in zip(before.errors, event.errors, strict=True)),
-            counts=tuple(tuple(a + b for a, b in zip(*rows, strict=True)) for rows in pairs),
-        )
+        self.counted = replace(event, counts=tuple(a + b for a, b in pairs))
 
 
-def _layout(
-    slabs: events.SlabsCounted,
-) -> tuple[str, float, tuple[int, ...], tuple[float, ...]]:
+def _layout(slabs: events.SlabsCounted) -> tuple[str, float, int, float]:
     """Counts of the same layout may be added."""
-    return slabs.name, slabs.width, tuple(map(len, slabs.counts)), slabs.thresholds
+    return slabs.name, slabs.width, len(slabs.counts), slabs.threshold
 
 
 def encode(run: str, happenings: Iterable[Happening]) -> dict[str, Any]:

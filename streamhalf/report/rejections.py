@@ -18,6 +18,7 @@ from streamhalf.records import (
     Outcome,
     Role,
 )
+from streamhalf.report.features import quoted
 from streamhalf.report.judgements import is_localized
 from streamhalf.testers.acceptance import AcceptanceTester
 from streamhalf.testers.moments import MomentTester
@@ -119,19 +120,20 @@ def advise(result: FitResult | MomentTestResult) -> Advice | None:
     )
     measured = result.measurements if isinstance(result, FitResult) else None
     shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
-    if constant := _names(j for j, shape in shapes.items() if shape is Shape.CONSTANT):
+    own = result.data.feature_names
+    if constant := _names(own, (j for j, shape in shapes.items() if shape is Shape.CONSTANT)):
         return Advice(Remedy.REMOVE, tester, constant)
-    strange = _names(j for j, shape in shapes.items() if shape is Shape.STRANGE)
-    first = strange or _names(dict.fromkeys(_leading_moment(telling)))
+    strange = _names(own, (j for j, shape in shapes.items() if shape is Shape.STRANGE))
+    first = strange or _names(own, dict.fromkeys(_leading_moment(telling)))
     # whitening cures means and covariances, and nothing else
     if result.position.whitened or (not strange and _highest_degree(telling) > 2):
         return Advice(Remedy.TRANSFORM_WHITENED, tester, first)
     return Advice(Remedy.TRANSFORM if strange else Remedy.WHITEN, tester, first)
 
 
-def _names(features: Iterable[int]) -> tuple[str, ...]:
+def _names(names: Sequence[str], features: Iterable[int]) -> tuple[str, ...]:
     """Of features, such as x3 and x7."""
-    return tuple(f"x{j + 1}" for j in features)
+    return tuple(quoted(names[j]) if j < len(names) else f"x{j + 1}" for j in features)
 
 
 def _leading_moment(judgement: Judgement) -> tuple[int, ...]:

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from streamhalf.engine.plan import Tell
 from streamhalf.events import Event, Observer, PassProgress, SlabsCounted, SlabsMeasured
 from streamhalf.reductions.base import Bundle, Reduction
@@ -58,10 +56,9 @@ class Tally:
             self._waiting = None
             longer = _SHARE_BETWEEN_COUNTS * (now - self._began)
             self._due = now + (max(self._seconds, longer) if self._seconds else 0.0)
-        coarse = [coarsen(SlabsMeasured(slabs.width, tuple(row.tolist()))) for row in found.counts]
-        errors, counts = np.asarray(found.errors).tolist(), (one.counts for one in coarse)
-        thresholds = tuple(float(plane.threshold) for plane in slabs.candidates)
-        return SlabsCounted(self._name, coarse[0].width, tuple(errors), tuple(counts), thresholds)
+        last = coarsen(SlabsMeasured(slabs.width, tuple(found.counts[-1].tolist())))
+        threshold = float(slabs.candidates[-1].threshold)
+        return SlabsCounted(self._name, last.width, last.counts, threshold)
 
 
 def find_slabs(

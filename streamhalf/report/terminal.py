@@ -16,6 +16,7 @@ from streamhalf.data.inspection import StoreReport
 from streamhalf.names import plural
 from streamhalf.report import tables, words
 from streamhalf.report.codes import count, nbytes, notice_words, promise
+from streamhalf.report.features import speaking_of
 from streamhalf.report.rejections import leading_rejection
 from streamhalf.report.tables import Cells, Table
 
@@ -44,32 +45,34 @@ _CLAIM: Cells = {
 
 def show_test(console: Console, result: records.MomentTestResult) -> None:
     """The verdict of a moment test, its testers, and the evidence."""
-    _show_verdict(console, words.moment_sentence(result), result.verdict)
+    show_panel(console, words.moment_sentence(result), result.verdict)
     labels = ("tester", "outcome", "statistic", "limit", "chance alone", "rows", "remark")
     judged = [
         one if one.has_say else records.replace(one, limit=math.nan) for one in result.testers
     ]
-    _show_table(console, tables.judgement_table("Testers", judged, *labels))
+    show_table(console, tables.judgement_table("Testers", judged, *labels))
     for judgement in result.testers:
         if judgement.outcome is records.Outcome.REJECTED:
-            _show_evidence(console, judgement, whitened=result.position.whitened)
+            with speaking_of(result):
+                _show_evidence(console, judgement, whitened=result.position.whitened)
 
 
 def show_fit(console: Console, result: records.FitResult) -> None:
     """The verdict of a fit, its testers, and the leading evidence."""
-    _show_verdict(console, words.fit_sentence(result), result.verdict)
+    show_panel(console, words.fit_sentence(result), result.verdict)
     _show_labels(console, result)
     if result.testers:
-        _show_table(console, tables.tester_summary(result.testers))
+        show_table(console, tables.tester_summary(result.testers))
     if (rejection := leading_rejection(result.testers)) is not None:
-        _show_evidence(console, rejection, whitened=result.position.whitened)
+        with speaking_of(result):
+            _show_evidence(console, rejection, whitened=result.position.whitened)
     if result.testers:
         _show_seed(console, result)
 
 
 def show_certificate(console: Console, result: records.CertifyResult) -> None:
     """The certified interval of a classifier."""
-    _show_verdict(console, words.certify_sentence(result), "certificate")
+    show_panel(console, words.certify_sentence(result), "certificate")
     _show_labels(console, result)
     if result.certificate.share < 1:
         _show_seed(console, result)
@@ -77,7 +80,7 @@ def show_certificate(console: Console, result: records.CertifyResult) -> None:
 
 def show_verification(console: Console, result: records.VerifyResult) -> None:
     """Every claim, and whether it holds."""
-    _show_table(console, Table.of("Claims", _CLAIM, result.claims, words=tuple(_CLAIM)))
+    show_table(console, Table.of("Claims", _CLAIM, result.claims, words=tuple(_CLAIM)))
     failed = sum(not claim.holds for claim in result.claims)
     if not failed:
         console.print("every claim holds", style="green")
@@ -93,7 +96,7 @@ def show_plan(console: Console, record: records.PlanRecord) -> None:
     console.print(words.plan_sentence(record), highlight=False)
     labels = ("pass", "rows used", "read", "supports, about")[: 4 if record.promises else 3]
     rows = tuple(row[: len(labels)] for row in _budgets(record))
-    _show_table(console, Table("Passes", labels, rows, words=("pass",)))
+    show_table(console, Table("Passes", labels, rows, words=("pass",)))
     console.print(words.plan_details(record), highlight=False)
 
 
@@ -144,14 +147,15 @@ def _store_facts(report: StoreReport) -> Iterator[tuple[str, str]]:
         yield "planted", ", ".join(f"{key} {value}" for key, value in shown.items())
 
 
-def _show_verdict(console: Console, said: str, title: str) -> None:
+def show_panel(console: Console, said: str, title: str) -> None:
+    """What was found, in a frame with a title."""
     shown = _styled(title.upper())
     console.print(Panel(Text(said), title=shown, title_align="left", expand=False))
 
 
 def _show_labels(console: Console, result: records.FitResult | records.CertifyResult) -> None:
     if (table := tables.label_table(result)).rows:
-        _show_table(console, table)
+        show_table(console, table)
 
 
 def _show_seed(console: Console, result: records.FitResult | records.CertifyResult) -> None:
@@ -164,10 +168,10 @@ def _show_evidence(console: Console, judgement: records.Judgement, *, whitened: 
     layout.title = Text(f"evidence: {judgement.tester}", "table.title")
     layout.caption = words.evidence_features(whitened=whitened) or None
     layout.title_justify = layout.caption_justify = "left"
-    _show_table(console, tables.evidence_table(judgement), layout)
+    show_table(console, tables.evidence_table(judgement), layout)
 
 
-def _show_table(console: Console, table: Table, layout: Grid | None = None) -> None:
+def show_table(console: Console, table: Table, layout: Grid | None = None) -> None:
     """Cells are text: nothing in them is taken for markup."""
     layout = layout or Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for label in table.labels:

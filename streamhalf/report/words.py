@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from streamhalf.report.features import speaking_of
 from streamhalf.report.jinja import macro
 
 TAU = "probability of a wrong statement"
@@ -18,7 +19,9 @@ def _say(name: str, file: str = "words.txt.j2") -> Callable[..., str]:
     write = macro(file, name, TAU=TAU)
 
     def say(*values: Any, **named: Any) -> str:
-        parts = (" ".join(part.split()) for part in write(*values, **named).split("\n\n"))
+        with speaking_of(values[0] if values else None):
+            text = write(*values, **named)
+        parts = (" ".join(part.split()) for part in text.split("\n\n"))
         return "\n".join(part for part in parts if part)
 
     return say

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamhalf import DataError
-from streamhalf.algorithms import driver
+from streamhalf.algorithms import driver, position
 from streamhalf.algorithms.position import estimate_position, position_notices
 from streamhalf.data.positions import Identity, Isotropic, Radial
 from streamhalf.errors import PositionError
@@ -64,13 +64,17 @@ def test_position__of_a_fit_is_about_the_mean_of_all_rows() -> None:
     assert result.error.n_rows < 60_000
 
 
-def test_position__radial_is_estimated_from_rows_that_are_not_held_out() -> None:
+@pytest.mark.parametrize("many", [True, False])
+def test_position__radial_is_estimated_from_rows_that_are_not_held_out_if_they_are_many(
+    monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    monkeypatch.setattr(position, "_MANY_PER_FEATURE", 700 if many else 800)
     with serial_run((MOVED, Y), position="radial", seed=2) as (run, source, config, _):
         found = estimate_position(run, source, config, held_out=0.5)
         (record,) = run.passes
     assert isinstance(found, Radial)
     assert (record.name, record.rows_read) == ("radial", 3_000)
-    assert 1_300 < record.rows_accepted < 1_700
+    assert record.rows_accepted == (pytest.approx(1_500, abs=200) if many else 3_000)
     assert position_notices(found.record) == (RadiiDrawn(0.0),)
     assert position_notices(Identity().record) == ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -15,12 +16,14 @@ from streamhalf.engine import open_engine, plan_pass, run_pass
 from streamhalf.events import ignore
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.turns import Turns
 from streamhalf.reductions import (
     REDUCTIONS,
     Bundle,
     CandidateSlabs,
     Chow,
     Covariance,
+    FeatureMoments,
     HalfspaceErrors,
     LabelCounts,
     Localized,
@@ -32,6 +35,7 @@ from streamhalf.reductions import (
     SegmentScatter,
     SlabCovariance,
     SlabMoments,
+    Suspects,
     Thinned,
     ThresholdScan,
     Tyler,
@@ -55,11 +59,19 @@ def isotropic(dim: int) -> Isotropic:
     return Isotropic(np.ones(dim), np.diag(np.linspace(0.5, 2.0, dim)))
 
 
+def turns(dim: int) -> Turns:
+    """Of a plane with a threshold, in a position that is not that of the rows."""
+    position = isotropic(dim)
+    found = Turns.of(planes(dim)[0], position.mean, position.matrix)
+    return dataclasses.replace(found, tangent=0.3, shift=0.1)
+
+
 EXAMPLES: dict[type, Callable[[int], Any]] = {
     Bundle: lambda dim: Bundle((Moments(2), LabelCounts())),
     CandidateSlabs: lambda dim: CandidateSlabs(planes(dim), 0.25, 6, total_rows=200),
     Chow: lambda dim: Chow(5),
     Covariance: lambda dim: Covariance(),
+    FeatureMoments: lambda dim: FeatureMoments(),
     HalfspaceErrors: lambda dim: HalfspaceErrors(
         planes(dim)[0], np.array([[3, 20], [30, 55]]), total_rows=200
     ),
@@ -74,7 +86,8 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
     Sampled: lambda dim: Sampled(LabelCounts(), 0.2, 0.7, seed=1, stream=2),
     SegmentScatter: lambda dim: SegmentScatter(total_rows=MAX_ROWS, n_segments=7),
     SlabCovariance: lambda dim: SlabCovariance(planes(dim), BORDERS),
-    SlabMoments: lambda dim: SlabMoments(planes(dim)[0].normal, BORDERS, degree=4),
+    SlabMoments: lambda dim: SlabMoments(planes(dim)[0], BORDERS, degree=4),
+    Suspects: lambda dim: Suspects(turns(dim), MAX_ROWS, limit=5),
     Thinned: lambda dim: Thinned((Moments(2), LabelCounts(), Chow(3)), (0.7, 0.3, 0.7), 1, 2),
     ThresholdScan: lambda dim: ThresholdScan(planes(dim)),
     Tyler: lambda dim: Tyler(np.ones(dim), np.diag(np.linspace(0.5, 2.0, dim))),

@@ -18,6 +18,8 @@ NAMES = sorted(
 
 def test_templates__are_all_there() -> None:
     assert NAMES == [
+        "audit.html.j2",
+        "audit.txt.j2",
         "captions.txt.j2",
         "live.html.j2",
         "parts.html.j2",

@@ -17,7 +17,8 @@ def involved(direction: NDArray[np.float64]) -> tuple[int, ...]:
     return tuple(int(j) for j in np.flatnonzero(weights > _NOTICEABLE * weights.max()))
 
 
-def name_features(features: tuple[int, ...]) -> str:
-    """Features for a user, who counts from 1."""
+def name_features(features: tuple[int, ...], columns: tuple[str, ...] = ()) -> str:
+    """Features for a user, who counts from 1, with their names where they have any."""
     more = f" and {len(features) - _MOST_NAMED} more" if len(features) > _MOST_NAMED else ""
-    return ", ".join(str(j + 1) for j in features[:_MOST_NAMED]) + more
+    named = (f"{j + 1} {columns[j]!r}" if columns else str(j + 1) for j in features[:_MOST_NAMED])
+    return ", ".join(named) + more

@@ -38,20 +38,25 @@ class Isotropic:
 
     @classmethod
     def from_moments(
-        cls, mean: NDArray[np.float64], covariance: NDArray[np.float64], *, strict: bool = True
+        cls,
+        mean: NDArray[np.float64],
+        covariance: NDArray[np.float64],
+        *,
+        strict: bool = True,
+        columns: tuple[str, ...] = (),
     ) -> Isotropic:
         """The map for estimated mean and covariance.
 
-        Constant and linearly dependent features are refused by name or, unless `strict`, mapped
-        to 0.
+        Constant and linearly dependent features are refused by name (`columns`, if they have any)
+        or, unless `strict`, mapped to 0.
         """
         spread = np.sqrt(np.diag(covariance))
         varies = spread > _LEAST_RELATIVE_SPREAD * np.abs(mean)
         if strict and not varies.all():
             first = int(np.flatnonzero(~varies)[0])
             raise PositionError(
-                f"whitening: feature {first + 1} is constant (standard deviation "
-                f"{spread[first]:.2g} around {mean[first]:.6g}); remove it",
+                f"whitening: feature {name_features((first,), columns)} is constant (standard "
+                f"deviation {spread[first]:.2g} around {mean[first]:.6g}); remove it",
                 tuple(int(j) for j in np.flatnonzero(~varies)),
             )
         scale = np.where(varies, spread, np.inf)
@@ -63,7 +68,7 @@ class Isotropic:
             raise PositionError(
                 f"whitening: features are linearly dependent (smallest eigenvalue of the "
                 f"correlation matrix {values[0]:.2g}, limit {least:.2g}); look at features "
-                f"{name_features(features)} and remove one of them",
+                f"{name_features(features, columns)} and remove one of them",
                 features,
             )
         inverse_root = (vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T
@@ -90,11 +95,8 @@ class Isotropic:
         return Plane(normal, plane.threshold + float(normal @ self.mean))
 
     def push(self, plane: Plane) -> Plane:
-        """W^-T w, with the threshold moved back."""
-        try:
-            normal = np.asarray(np.linalg.solve(self.matrix.T, plane.normal), dtype=np.float64)
-        except np.linalg.LinAlgError as error:
-            raise DataError("position: the matrix has no inverse, so it is of no run") from error
+        """W^-T w, with the threshold moved back; rows may lie in a subspace that W keeps."""
+        normal = np.linalg.pinv(self.matrix).T @ plane.normal
         return Plane(normal, plane.threshold - float(plane.normal @ self.mean))
 
     @property

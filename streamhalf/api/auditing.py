@@ -1,0 +1,141 @@
+"""`audit`: which labels a halfspace gets wrong, furthest first."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from streamhalf.api.running import execute, open_data, takes_data
+from streamhalf.api.weights import as_halfspace
+from streamhalf.claims.audit import Audit
+from streamhalf.data.opening import DataLike
+from streamhalf.data.suspects import SuspectTable, Writer, check_suspects, open_suspects
+from streamhalf.engine.run import Run
+from streamhalf.errors import DataError, UsageError
+from streamhalf.events import Observer, ignore
+from streamhalf.names import public_name
+from streamhalf.places import place_of, refuse_harm
+from streamhalf.records import AuditResult, FitResult, is_as_written, replace
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from distributed import Client
+
+TOP = 100_000
+"""Suspects that are listed unless more are asked for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Audited:
+    """What `audit` returns: the record of the audit, and the suspects that it lists.
+
+    `suspects` is None where all of them went to a file.
+    """
+
+    result: AuditResult
+    suspects: SuspectTable | None
+
+    def to_frame(self) -> pd.DataFrame:
+        """The suspects as a data frame, with cleanlab's names of columns where it has them."""
+        if self.suspects is None:
+            raise UsageError(
+                f"suspects: all of them are in {self.result.out}; read that file, or give `top`"
+            )
+        return self.suspects.to_frame()
+
+    def with_classes(self, classes: NDArray[Any]) -> Audited:
+        """The same suspects, their labels as these two classes."""
+        if self.suspects is None:
+            return self
+        return Audited(self.result, dataclasses.replace(self.suspects, classes=classes))
+
+    def __repr__(self) -> str:
+        return repr(self.result)
+
+
+@takes_data
+def audit(
+    data: DataLike,
+    *,
+    model: Any,
+    out: str | os.PathLike[str] | None = None,
+    top: int | None = TOP,
+    overwrite: bool = False,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> Audited:
+    """List the rows whose labels a halfspace gets wrong, the most suspicious first.
+
+    Parameters
+    ----------
+    data
+        Anything `open_source` takes.
+    model
+        What `fit` returned, which also says which rows every halfspace within the tested angle
+        gets wrong; or any linear classifier: a `Halfspace`, a vector, a fitted model with `coef_`
+        (and `intercept_`).
+    out
+        File for the suspects: its ending, .zarr, .parquet or .csv, says which kind.
+    top
+        How many to list, most suspicious first; None: all of them, in the order of the rows.
+    overwrite
+        Replace what `out` names.
+    client, storage_options, observer, **parameters
+        As of `test`.
+    """
+    if top is not None and top < 1:
+        raise UsageError(f"top: {top} given; list 1 row at least, or all (None, --all)")
+    if out is not None:
+        check_suspects(out, overwrite=overwrite)
+        if (place := place_of(data)) is not None:
+            refuse_harm(place, {"out": out}, replaces=True)
+    source, config = open_data(data, parameters, storage_options)
+    halfspace = as_halfspace(model, source.dim, field="model")
+    fitted = _unchanged(model) if isinstance(model, FitResult) else None
+
+    def work(run: Run) -> Audited:
+        marks = {
+            "fingerprint": source.fingerprint,
+            "rows": source.n_rows,
+            "ranked": top is not None,
+        }
+        opened: AbstractContextManager[Writer | None] = nullcontext()
+        if out is not None:
+            opened = open_suspects(out, marks, storage_options=storage_options, overwrite=overwrite)
+        with opened as writer:
+            return _list(Audit(run, source, halfspace, fitted), top, writer)
+
+    found = execute("audit", source, config, work, client, observer)
+    place = "" if out is None else public_name(os.fspath(out))
+    return Audited(replace(found.result, out=place), found.suspects)
+
+
+def _list(found: Audit, top: int | None, writer: Writer | None) -> Audited:
+    """The suspects in a table, in a file, or in both."""
+    if top is not None:
+        result, table = found.ranked(top)
+        if writer is not None:
+            writer.append(table)
+        return Audited(result, table)
+    if writer is not None:
+        return Audited(found.streamed(writer.append), None)
+    tables: list[SuspectTable] = []
+    result = found.streamed(tables.append)
+    return Audited(result, SuspectTable.joined(tables))
+
+
+def _unchanged(model: FitResult) -> FitResult:
+    if model.digest and not is_as_written(model):
+        raise DataError(
+            "model: the result was changed after fit returned it (its digest does not fit); fit "
+            "again, or give the halfspace itself: model=result.halfspace"
+        )
+    return model

@@ -1,0 +1,249 @@
+"""Which labels look tampered with: the rows that a halfspace gets wrong, furthest first.
+
+A wrong row with |margin| > tan(angle) |x_perp| is wrong under every halfspace within the angle: no
+choice among those that the tests cannot tell apart makes its label right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.data.source import Source
+from streamhalf.data.suspects import SuspectTable
+from streamhalf.engine.run import Run
+from streamhalf.kernels.turns import Turns
+from streamhalf.planning.deal import pilot
+from streamhalf.records import (
+    AuditResult,
+    FeatureShift,
+    FitResult,
+    Halfspace,
+    Outcome,
+    PassRecord,
+    PositionRecord,
+    Stretch,
+    Suspect,
+    Through,
+    Versions,
+)
+from streamhalf.reductions.base import Bundle
+from streamhalf.reductions.feature_moments import FeatureMoments, FeatureMomentsPartial
+from streamhalf.reductions.suspects import ROW_NBYTES, SuspectList, Suspects, SuspectsPartial
+from streamhalf.testers.wedge import WedgeTester
+
+STANDARDISED = "standardised"
+"""The position of a model that comes without one: every feature about its mean, by its spread."""
+
+MOST_RECORDED = 100
+"""Suspects in the record; the others are in the table."""
+
+_PILOT_ROWS = 65_536
+_MOMENT_ROWS = 1 << 18
+_MOST_AT_ONCE = 1 << 20
+"""Suspects that are on their way to a file."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Audit:
+    """The audit of one data set by one halfspace.
+
+    Parameters
+    ----------
+    run, source
+        Where and on what.
+    halfspace
+        Of the stored rows.
+    fitted
+        The fit that it is of, for its position and the angle that was tested.
+    """
+
+    run: Run
+    source: Source
+    halfspace: Halfspace
+    fitted: FitResult | None = None
+
+    def ranked(self, top: int) -> tuple[AuditResult, SuspectTable]:
+        """The `top` suspects, most suspicious first, from one pass."""
+        turns, limit = self._turns(), min(top, self.source.n_rows)
+        suspects, moments = self._pass(turns, limit, RowRanges.of(self.source.blocks))
+        table = self._table(suspects.listed).ranked()
+        return self._result(turns, suspects, moments, table, ranked=True), table
+
+    def streamed(self, take: Callable[[SuspectTable], None]) -> AuditResult:
+        """Hand over all suspects in the order of rows, some at a time; returns the counts.
+
+        A stretch of rows that holds more than there is room for is gone through again in halves.
+        """
+        turns, room, start = self._turns(), self._room(), 0
+        total = Suspects(turns, self.source.n_rows, MOST_RECORDED)
+        counted, seen = total.empty(self.source.dim), FeatureMoments().empty(self.source.dim)
+        step = room
+        while start < self.source.n_rows:
+            rows = RowRange(start, self._stop(start, step))
+            suspects, moments = self._pass(turns, room, RowRanges.of((rows,)))
+            if suspects.n_wrong > room:
+                step = rows.n_rows // 2
+                continue
+            take(self._table(suspects.listed))
+            counted, start = total.combine(counted, suspects), rows.stop
+            seen = FeatureMoments().combine(seen, moments)
+            # twice as much room as is wanted
+            step = max(room, room * counted.n_rows // (2 * max(1, counted.n_wrong)))
+        first = self._table(counted.listed).ranked()
+        return self._result(turns, counted, seen, first, ranked=False)
+
+    def _pass(
+        self, turns: Turns, limit: int, rows: RowRanges
+    ) -> tuple[SuspectsPartial, FeatureMomentsPartial]:
+        suspects = Suspects(turns, self.source.n_rows, limit)
+        moments = FeatureMoments(every=max(1, self.source.n_rows // _MOMENT_ROWS))
+        found: Any = self.run.reduce("audit", self.source, Bundle((suspects, moments)), blocks=rows)
+        return found[0], found[1]
+
+    def _room(self) -> int:
+        """Suspects that tasks may hold at once."""
+        at_once = 8 * self.run.engine.n_threads * (self.run.split_every + 2)
+        room = self.run.memory_limit // (at_once * ROW_NBYTES)
+        return max(MOST_RECORDED, min(_MOST_AT_ONCE, room))
+
+    def _stop(self, start: int, step: int) -> int:
+        """Where so many rows from `start` on end, at the end of a block if there is one."""
+        stop = min(start + step, self.source.n_rows)
+        ends = [block.stop for block in self.source.blocks]
+        within = int(np.searchsorted(ends, stop, side="right"))
+        return ends[within - 1] if within and ends[within - 1] > start else stop
+
+    def _turns(self) -> Turns:
+        """Angles in the position of the fit; without one, of standardised features."""
+        plane, dim = self.halfspace.plane, self.source.dim
+        if self.fitted is None:
+            some = pilot(self.source.n_rows, _PILOT_ROWS, seed=0)
+            found = self.run.reduce("pilot", self.source, FeatureMoments(), blocks=some)
+            spread = found.deviation
+            scale = np.divide(1.0, spread, out=np.ones(dim), where=spread > 0)
+            return Turns.of(plane, found.mean, scale)
+        record = self.fitted.position
+        if not record.matrix:
+            turns = Turns.of(plane, np.zeros(dim), np.ones(dim))
+        else:
+            turns = Turns.of(plane, np.array(record.centre), np.array(record.matrix))
+        if (eta := tested_eta(self.fitted)) is None:
+            return turns
+        shift = eta if _has_threshold(self.fitted, self.halfspace, record) else 0.0
+        return replace(turns, tangent=math.tan(2 * math.asin(eta / 2)), shift=shift)
+
+    def _table(self, listed: SuspectList) -> SuspectTable:
+        kept = slice(listed.count)
+        classes = np.array(self.source.schema.coding.values, dtype=np.int8)
+        return SuspectTable(
+            listed.rows[kept],
+            listed.labels[kept],
+            listed.margins[kept],
+            listed.proved[kept],
+            classes,
+        )
+
+    def _result(
+        self,
+        turns: Turns,
+        suspects: SuspectsPartial,
+        moments: FeatureMomentsPartial,
+        first: SuspectTable,
+        *,
+        ranked: bool,
+    ) -> AuditResult:
+        negative, positive = suspects.wrong_by_label.tolist()
+        return AuditResult(
+            halfspace=self.halfspace,
+            position=STANDARDISED if self.fitted is None else self.fitted.position.kind,
+            angle=None if turns.tangent is None else math.atan(turns.tangent),
+            threshold_shift=turns.shift,
+            n_wrong=suspects.n_wrong,
+            n_proved=suspects.n_proved,
+            n_wrong_negative=negative,
+            n_wrong_positive=positive,
+            n_listed=len(first) if ranked else suspects.n_wrong,
+            ranked=ranked,
+            suspects=_suspects(first.take(slice(MOST_RECORDED))),
+            stretches=_stretches(suspects),
+            features=_shifts(self.source, suspects, moments),
+            passes=_together(self.run.passes),
+            data=self.source.record,
+            versions=Versions.current(),
+            notices=self.source.notices,
+        )
+
+
+def tested_eta(result: FitResult) -> float | None:
+    """The scale of a run whose halfspace passed its wedge test; None if it did not.
+
+    The wedge test may speak of finer scales than those of all steps, which `eps` is: the coarser
+    one counts, for halfspaces that the steps cannot tell apart lie that far from each other.
+    """
+    own = (
+        max(one.scale or 0.0, result.eps)
+        for one in result.testers
+        if one.tester == WedgeTester.name
+        and one.candidate == result.chosen
+        and one.outcome is Outcome.PASSED
+    )
+    eta = next(own, None)
+    return eta if eta is not None and 0 < eta < 1 else None
+
+
+def _has_threshold(result: FitResult, halfspace: Halfspace, position: PositionRecord) -> bool:
+    """Whether the halfspaces that compete may have thresholds of their own."""
+    through = position.class_of(halfspace) if result.error is None else result.error.through
+    return Through.ANY in (through, position.class_of(halfspace))
+
+
+def _suspects(table: SuspectTable) -> tuple[Suspect, ...]:
+    names = ("row", "given_label", "predicted_label", "label_score", "margin", "proved")
+    columns = table.columns()
+    rows = zip(*(columns[name].tolist() for name in names), strict=True)
+    return tuple(Suspect(*row) for row in rows)
+
+
+def _stretches(suspects: SuspectsPartial) -> tuple[Stretch, ...]:
+    stops = np.cumsum(suspects.stretch_rows)
+    columns = (
+        stops - suspects.stretch_rows,
+        stops,
+        suspects.stretch_wrong,
+        suspects.stretch_proved,
+    )
+    return tuple(Stretch(*row) for row in zip(*(one.tolist() for one in columns), strict=True))
+
+
+def _shifts(
+    source: Source, suspects: SuspectsPartial, moments: FeatureMomentsPartial
+) -> tuple[FeatureShift, ...]:
+    if suspects.n_wrong == 0:
+        return ()
+    means, spread = suspects.wrong_sums / suspects.n_wrong, moments.deviation
+    away = means - moments.mean
+    shifts = np.divide(away, spread, out=np.zeros_like(away), where=spread > 0)
+    columns = (one.tolist() for one in (moments.mean, spread, means, shifts))
+    rows = zip(source.feature_names, *columns, strict=True)
+    return tuple(FeatureShift(*row) for row in rows)
+
+
+def _together(passes: list[PassRecord]) -> tuple[PassRecord, ...]:
+    """Passes of one name as one."""
+    found: dict[str, PassRecord] = {}
+    for one in passes:
+        before = found.get(one.name, PassRecord(one.name, 0, 0, 0, 0.0))
+        found[one.name] = PassRecord(
+            one.name,
+            before.rows_read + one.rows_read,
+            before.bytes_read + one.bytes_read,
+            before.rows_accepted + one.rows_accepted,
+            before.seconds + one.seconds,
+        )
+    return tuple(found.values())

@@ -1,0 +1,84 @@
+"""How far a plane has to turn before a row lies on its other side.
+
+About the foot of the origin, t v, the plane (v, t) reaches x once it has turned by the angle whose
+tangent is |v·x - t| / |x_perp|. Its sine is the normalised margin: |v·x| / |x| where t is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.kernels.plane import Plane
+
+_ROUNDING = 1e-12
+"""Share of a squared length that rounding may hide; it is counted against the proof."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turns:
+    """The angles of one plane in the position x -> matrix·(x - centre), where angles are measured.
+
+    Parameters
+    ----------
+    plane
+        Of the stored rows.
+    centre, matrix
+        The position: (d,), and (d, d) or, where it scales features, (d,).
+    length, threshold
+        Of the plane's normal in the position, and its threshold there at length 1.
+    tangent, shift
+        Of the tested angle, and by how much thresholds may differ along the normal: the halfspaces
+        that a proof speaks of. Without a tangent nothing is proved.
+    """
+
+    plane: Plane
+    centre: NDArray[np.float64]
+    matrix: NDArray[np.float64]
+    length: float
+    threshold: float
+    tangent: float | None = None
+    shift: float = 0.0
+
+    @classmethod
+    def of(cls, plane: Plane, centre: NDArray[np.float64], matrix: NDArray[np.float64]) -> Turns:
+        """For a plane of the stored rows; nothing is proved."""
+        if matrix.ndim == 1:
+            normal = plane.normal / matrix
+        else:
+            # not every position can be undone, but a plane that came out of it can be put back
+            normal = np.asarray(np.linalg.lstsq(matrix.T, plane.normal, rcond=None)[0], np.float64)
+        length = float(np.linalg.norm(normal))
+        threshold = plane.threshold - float(plane.normal @ centre)
+        return cls(plane, centre, matrix, length, threshold / length)
+
+    def measure(
+        self, X: NDArray[np.floating[Any]], margins: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """For rows with these margins: sines of the angles, and where the tested one is exceeded.
+
+        A row beyond the tested angle lies on the same side of every halfspace within it.
+        """
+        signed, squares = margins / self.length, self._squares(X)
+        distances = np.abs(signed)
+        across = np.maximum(squares - (signed + self.threshold) ** 2, 0.0)
+        radii = np.hypot(distances, np.sqrt(across))
+        sines = np.divide(distances, radii, out=np.zeros_like(radii), where=radii > 0)
+        if self.tangent is None:
+            return sines, np.zeros(len(sines), dtype=np.bool_)
+        widest = np.sqrt(across + _ROUNDING * (squares + self.threshold**2))
+        return sines, distances > self.shift + self.tangent * widest
+
+    def _squares(self, X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """Squared length of every row in the position, summed row by row."""
+        centred = X.astype(np.float64) - self.centre
+        if self.matrix.ndim == 1:
+            centred *= self.matrix
+            return np.asarray(np.einsum("ij,ij->i", centred, centred))
+        total = np.zeros(len(X))
+        for row in self.matrix:
+            total += np.einsum("ij,j->i", centred, row) ** 2
+        return total

@@ -1,0 +1,80 @@
+"""What an audit of labels found; the document that `audit --json` writes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from streamhalf.names import plural
+from streamhalf.records.base import Record
+from streamhalf.records.notices import Notice
+from streamhalf.records.parts import DataRecord, Halfspace, PassRecord, Versions
+
+
+class Suspect(Record, frozen=True):
+    """A row that the halfspace gets wrong.
+
+    `margin` is the sine of the angle by which the halfspace would have to turn to get it right, 0
+    to 1; `label_score` is (1 - margin) / 2, so that the most suspicious rows score least. `proved`
+    says that every halfspace within the tested angle gets the row wrong too.
+    """
+
+    row: int
+    given_label: int
+    predicted_label: int
+    label_score: float
+    margin: float
+    proved: bool
+
+
+class Stretch(Record, frozen=True):
+    """How many of the rows start, ..., stop - 1 are wrong, and how many of these are proved so."""
+
+    start: int
+    stop: int
+    n_wrong: int
+    n_proved: int
+
+
+class FeatureShift(Record, frozen=True):
+    """A feature over all rows (or a quarter of a million of them) and over the wrong ones.
+
+    `shift` is the difference of the means in standard deviations of all rows.
+    """
+
+    name: str
+    mean: float
+    deviation: float
+    wrong_mean: float
+    shift: float
+
+
+class AuditResult(Record, frozen=True, kw_only=True):
+    """How many labels a halfspace gets wrong, where they are, and the first of the suspects.
+
+    Proofs are about halfspaces within `angle` (radians, in the run's position; None: no proof is
+    made), whose thresholds differ by up to `threshold_shift` along the normal.
+    """
+
+    schema: Literal["streamhalf-audit-2"] = "streamhalf-audit-2"
+    halfspace: Halfspace
+    position: str
+    angle: float | None = None
+    threshold_shift: float = 0.0
+    n_wrong: int
+    n_proved: int
+    n_wrong_negative: int
+    n_wrong_positive: int
+    n_listed: int
+    ranked: bool = True
+    out: str = ""
+    suspects: tuple[Suspect, ...] = ()
+    stretches: tuple[Stretch, ...] = ()
+    features: tuple[FeatureShift, ...] = ()
+    passes: tuple[PassRecord, ...] = ()
+    data: DataRecord
+    versions: Versions
+    notices: tuple[Notice, ...] = ()
+
+    def __repr__(self) -> str:
+        proved = f", {self.n_proved:,} proved" if self.angle is not None else ""
+        return f"<AuditResult: {plural(self.n_wrong, 'suspect')}{proved}, {self.data}>"

@@ -1,0 +1,151 @@
+"""An audit of labels in words: on a terminal, as a section of a report, or as a page of its own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from streamhalf.records import AuditResult, Stretch
+from streamhalf.report.codes import count, number, percent
+from streamhalf.report.figures import Figure, Plot, Steps
+from streamhalf.report.jinja import macro
+from streamhalf.report.svg import Axis
+from streamhalf.report.tables import Cells, Table
+from streamhalf.report.terminal import show_panel, show_table
+
+_BARS = "▁▂▃▄▅▆▇█"
+_SPARKS = 64
+"""Stretches that fit on a line beside their name."""
+
+_SUSPECT: Cells = {
+    "row": lambda one: str(one.row),
+    "given": lambda one: f"{one.given_label:+d}" if one.given_label else "0",
+    "predicted": lambda one: f"{one.predicted_label:+d}" if one.predicted_label else "0",
+    "margin": lambda one: f"{one.margin:.4f}",
+    "label score": lambda one: f"{one.label_score:.4f}",
+    "proved": lambda one: "yes" if one.proved else "no",
+}
+_FEATURE: Cells = {
+    "feature": lambda one: one.name,
+    "mean": lambda one: number(one.mean),
+    "deviation": lambda one: number(one.deviation),
+    "mean of suspects": lambda one: number(one.wrong_mean),
+    "in deviations": lambda one: f"{one.shift:+.3f}",
+}
+
+
+def _say(name: str) -> Callable[..., str]:
+    write = macro("audit.txt.j2", name)
+
+    def say(*values: Any) -> str:
+        parts = (" ".join(part.split()) for part in write(*values).split("\n\n"))
+        return "\n".join(part for part in parts if part)
+
+    return say
+
+
+audit_headline = _say("audit_headline")
+audit_details = _say("audit_details")
+stretch_sentence = _say("stretch_sentence")
+
+
+def show_audit(console: Console, result: AuditResult) -> None:
+    """Counts, the first ten suspects, where they are, and how their features differ."""
+    said = "\n".join(filter(None, (audit_headline(result), audit_details(result))))
+    show_panel(console, said, "audit")
+    if not result.n_wrong:
+        return
+    show_table(console, suspect_table(result, 10))
+    merged = _merged(result.stretches, _SPARKS)
+    shares = [_share(one) for one in merged]
+    console.print(Text(sparkline(shares)))
+    console.print(stretch_sentence(result, min(shares), max(shares)), highlight=False)
+    show_table(console, feature_table(result, 5))
+
+
+def sparkline(values: list[float]) -> str:
+    """One character for each value, from 0 to the largest."""
+    top = max(values) or 1.0
+    return "".join(_BARS[round((len(_BARS) - 1) * value / top)] for value in values)
+
+
+def suspect_table(result: AuditResult, most: int) -> Table:
+    """The first suspects."""
+    caption = f"The {count(min(most, len(result.suspects)))} most suspicious rows"
+    return Table.of(caption, _SUSPECT, result.suspects[:most], words=("proved",))
+
+
+def feature_table(result: AuditResult, most: int) -> Table:
+    """The features whose mean over the suspects is furthest from that over all rows."""
+    ordered = sorted(result.features, key=lambda one: -abs(one.shift))[:most]
+    return Table.of("Features of suspects and of all rows", _FEATURE, ordered, words=("feature",))
+
+
+def stretch_figure(result: AuditResult) -> Figure:
+    """The share of wrong rows along the data set."""
+    edges = (0.0, *(float(one.stop) for one in result.stretches))
+    shares = tuple(100 * _share(one) for one in result.stretches)
+    low, high = min(shares), max(shares)
+    said = stretch_sentence(result, low / 100, high / 100)
+    picture = Plot(
+        "Wrong rows by stretch of rows",
+        said,
+        Axis("row", 0.0, edges[-1], whole=True),
+        Axis("wrong rows", 0.0, 1.1 * high or 1.0, unit="%"),
+        (Steps(edges, shares, "wrong rows", filled=True),),
+    )
+    cells: Cells = {
+        "rows": lambda one: f"{count(one.start)} to {count(one.stop - 1)}",
+        "wrong": lambda one: count(one.n_wrong),
+        "proved": lambda one: count(one.n_proved),
+        "share": lambda one: percent(_share(one)),
+    }
+    table = Table.of("Wrong rows by stretch", cells, result.stretches, words=("rows",))
+    return Figure((picture,), said, (table,))
+
+
+def audit_section(result: AuditResult) -> str:
+    """The audit as a <section> of a report."""
+    return _html("section")(result)
+
+
+def render_audit(result: AuditResult) -> str:
+    """The audit as one self-contained HTML document."""
+    return _html("page")(result).lstrip()
+
+
+def _html(name: str) -> Callable[..., str]:
+    return macro(
+        "audit.html.j2",
+        name,
+        headline=audit_headline,
+        details=audit_details,
+        stretch_figure=stretch_figure,
+        suspect_table=suspect_table,
+        feature_table=feature_table,
+    )
+
+
+def _merged(stretches: tuple[Stretch, ...], most: int) -> list[Stretch]:
+    """Neighbours together, so that there are `most` at most."""
+    size = -(-len(stretches) // most)
+    return list(_batches(stretches, size))
+
+
+def _batches(stretches: tuple[Stretch, ...], size: int) -> Iterator[Stretch]:
+    parts = iter(stretches)
+    while batch := tuple(itertools.islice(parts, size)):
+        yield Stretch(
+            batch[0].start,
+            batch[-1].stop,
+            sum(one.n_wrong for one in batch),
+            sum(one.n_proved for one in batch),
+        )
+
+
+def _share(stretch: Stretch) -> float:
+    return stretch.n_wrong / max(1, stretch.stop - stretch.start)

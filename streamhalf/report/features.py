@@ -1,0 +1,39 @@
+"""What features are called, wherever a result is put into words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from streamhalf import records
+
+_NAMES: ContextVar[tuple[str, ...]] = ContextVar("names of the features spoken of", default=())
+
+
+@contextmanager
+def speaking_of(subject: object) -> Iterator[None]:
+    """While a result is put into words, its features go by their names.
+
+    In any other position than the stored one they are mixtures, and numbered.
+    """
+    data, position = (getattr(subject, name, None) for name in ("data", "position"))
+    if not isinstance(data, records.DataRecord) or not isinstance(position, records.PositionRecord):
+        yield  # a part of a result: what is said of the whole goes on
+        return
+    token = _NAMES.set(data.features if position.kind == records.Position.STORED else ())
+    try:
+        yield
+    finally:
+        _NAMES.reset(token)
+
+
+def feature_name(j: int) -> str:
+    """The feature's own name, where those of what is spoken of are known; else its number."""
+    names = _NAMES.get()
+    return quoted(names[j]) if j < len(names) else f"x{j + 1}"
+
+
+def quoted(name: str) -> str:
+    """A name in marks, unless it is one word and could be no formula."""
+    return name if name.isidentifier() else f"“{name}”"

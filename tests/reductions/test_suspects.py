@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamhalf.data.block import Block
+from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.turns import Turns
+from streamhalf.reductions.feature_moments import FeatureMoments
+from streamhalf.reductions.suspects import Suspects
+from streamhalf.testing.drawing import fold
+from tests.conftest import make_rows
+
+X, Y = make_rows(1_000, 3, seed=2)
+BLOCK = Block(X, Y, np.arange(len(Y), dtype=np.int64))
+TURNS = Turns.of(Plane(np.array([1.0, 0.1, 0.0])), np.zeros(3), np.ones(3))
+
+
+@pytest.mark.parametrize("limit", [1, 7, 60, 500])
+@pytest.mark.parametrize("step", [1, 64, 1_000])
+def test_suspects__the_furthest_whatever_the_chunks(limit: int, step: int) -> None:
+    reduction = Suspects(TURNS, len(Y), limit)
+    pieces = [slice(i, i + step) for i in range(0, len(Y), step)]
+    listed = fold(reduction, BLOCK, pieces).listed
+    margins = X.astype(np.float64) @ TURNS.plane.normal
+    wrong = np.flatnonzero((margins >= 0) != (Y > 0))
+    sines = np.abs(margins[wrong]) / TURNS.length / np.linalg.norm(X[wrong], axis=1)
+    furthest = np.sort(wrong[np.argsort(-sines)[:limit]])
+    assert listed.rows[: listed.count].tolist() == furthest.tolist()
+    assert listed.labels[: listed.count].tolist() == Y[furthest].tolist()
+    assert not listed.rows[listed.count :].any()
+
+
+def test_suspects__of_equal_rows_the_first_are_listed() -> None:
+    same = Block(np.ones((50, 3)), np.full(50, -1, dtype=np.int8), np.arange(50, dtype=np.int64))
+    reduction = Suspects(TURNS, 50, 5)
+    for pieces in ([slice(0, 50)], [slice(i, i + 3) for i in range(0, 50, 3)]):
+        listed = fold(reduction, same, pieces).listed
+        assert listed.rows.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_suspects__counts_by_stretch_and_label() -> None:
+    found = Suspects(TURNS, len(Y), 10).map(BLOCK)
+    wrong = (X.astype(np.float64) @ TURNS.plane.normal >= 0) != (Y > 0)
+    assert found.n_rows == 1_000
+    assert len(found.stretch_rows) == 256
+    assert found.stretch_wrong[:64].sum() == wrong[:250].sum()
+    assert found.wrong_by_label.tolist() == [(wrong & (s == Y)).sum() for s in (-1, 1)]
+    np.testing.assert_allclose(found.wrong_sums, X[wrong].sum(axis=0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("every", [1, 7])
+def test_feature_moments__of_every_seventh_row_whatever_the_chunks(every: int) -> None:
+    far = Block(X + np.float32(1_000), Y, BLOCK.rows)
+    pieces = [slice(i, i + 33) for i in range(0, len(Y), 33)]
+    found = fold(FeatureMoments(every), far, pieces)
+    chosen = far.X[::every].astype(np.float64)
+    np.testing.assert_allclose(found.mean, chosen.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found.deviation, chosen.std(axis=0), rtol=1e-9)
+
+
+def test_feature_moments__rows_that_are_no_neighbours_are_told_by_their_numbers() -> None:
+    odd = BLOCK.select(BLOCK.rows % 2 == 1)
+    assert FeatureMoments(7).map(odd).n_rows == len(range(7, 1_000, 14))
