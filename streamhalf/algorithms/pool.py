@@ -86,7 +86,10 @@ def learn_pool(
         recipe: min((i for i, one in enumerate(recipes) if one is recipe), key=errors.__getitem__)
         for recipe in dict.fromkeys(recipes)
     }
-    return tuple(Member(recipe, whitening.pull_back(planes[i])) for recipe, i in best.items())
+    back = {recipe: whitening.pull_back(planes[i]) for recipe, i in best.items()}
+    if point is not None:  # through it to the last bit, whatever the whitening rounded
+        back = {one: Plane(p.normal, float(p.normal @ point)) for one, p in back.items()}
+    return tuple(Member(recipe, plane) for recipe, plane in back.items())
 
 
 def _place(
