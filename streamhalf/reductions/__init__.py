@@ -8,8 +8,10 @@ from streamhalf.reductions.feature_moments import FeatureMoments
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.label_counts import LabelCounts
 from streamhalf.reductions.localized import Localized
+from streamhalf.reductions.logistic import Logistic
 from streamhalf.reductions.mapped import Mapped
 from streamhalf.reductions.moments import Moments
+from streamhalf.reductions.plane_errors import PlaneErrors
 from streamhalf.reductions.row_digest import RowDigest
 from streamhalf.reductions.row_sample import RowSample
 from streamhalf.reductions.sampled import Sampled
@@ -33,8 +35,10 @@ REDUCTIONS: tuple[type, ...] = (
     HalfspaceErrors,
     LabelCounts,
     Localized,
+    Logistic,
     Mapped,
     Moments,
+    PlaneErrors,
     RowDigest,
     RowSample,
     Sampled,

@@ -15,6 +15,7 @@ from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.planning.deal import Deal, Share, window_rows_for
 from streamhalf.planning.plan import plan_for_rows
 from streamhalf.records import Stage
+from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 
 DIM = 2
@@ -50,12 +51,18 @@ def make_algorithm(n_rows: int = N_ROWS, dim: int = DIM, **parameters: Any) -> L
 
 def measure(request: Step, data: Block) -> Any:
     """The pass's result, block by block in this thread."""
+    if request.beside is None:
+        return _reduce(request.reduction, request.share, data)
+    return _reduce(Bundle((request.reduction, request.beside)), request.share, data)
+
+
+def _reduce(reduction: Reduction[Any, Any], share: Share, data: Block) -> Any:
     total: Any = None
-    for rows in request.share.blocks:
+    for rows in share.blocks:
         window = slice(rows.start, rows.stop)
-        part = request.reduction.map(Block(data.X[window], data.y[window], data.rows[window]))
-        total = part if total is None else request.reduction.combine(total, part)
-    return request.reduction.finalize(total)
+        part = reduction.map(Block(data.X[window], data.y[window], data.rows[window]))
+        total = part if total is None else reduction.combine(total, part)
+    return reduction.finalize(total)
 
 
 def run(algorithm: Localization, data: Block) -> tuple[LocalizationState, list[Step]]:

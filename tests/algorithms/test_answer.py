@@ -16,8 +16,9 @@ from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState
 from streamhalf.algorithms.path_tests import StepOutcome
 from streamhalf.config import RunConfig
-from streamhalf.data.positions import Identity, Isotropic
+from streamhalf.data.positions import Identity
 from streamhalf.kernels.binomial import binomial_upper
+from streamhalf.kernels.plane import Plane
 from streamhalf.planning.deal import deal_for
 from streamhalf.planning.plan import plan_for_rows
 from streamhalf.planning.run_plan import RunPlan
@@ -27,9 +28,9 @@ from streamhalf.records import (
     ErrorsDisagree,
     FitResult,
     Judgement,
+    NoBetterThanGuess,
     OneClass,
     Outcome,
-    RatioNotReached,
     RepeatedRows,
     Role,
     RowsInOrder,
@@ -42,6 +43,8 @@ from tests.algorithms.runs import draw, serial_run
 EPS, N_ROWS = 1 / 16, 200_000
 DATA = draw(N_ROWS)
 Answer = Callable[..., FitResult]
+NO = Judgement("largest moment", Outcome.REJECTED, 0.5, 0.1, 0.05, 9)
+DOUBT = Judgement("t", Outcome.INCONCLUSIVE, 0.2, 0.1, 0.3, 1_000, rows_needed=2_000)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +52,7 @@ def finished() -> tuple[RunPlan, LocalizationState]:
     with serial_run(DATA, eps=EPS, rows="rows") as (run, source, config, _):
         plan = plan_for_rows(source.n_rows, source.dim, config)
         algorithm = Localization(plan, config, deal_for(source, plan, config))
-        return plan, localize(run, source, Identity(), algorithm)
+        return plan, localize(run, source, algorithm)
 
 
 @pytest.fixture
@@ -58,15 +61,10 @@ def answer(finished: tuple[RunPlan, LocalizationState]) -> Answer:
     _, state = finished
 
     def make(
-        *, certificate: Any = None, notices: tuple = (), eps: Any = EPS, max_ratio=None, **changes
+        *, certificate: Any = None, notices: tuple = (), eps: Any = EPS, max_ratio=2.0, **changes
     ) -> FitResult:
-        more = {"certificate_degree": 2} if max_ratio else {}
-        with serial_run(DATA, eps=eps, rows="rows", max_ratio=max_ratio, **more) as (
-            run,
-            source,
-            config,
-            _,
-        ):
+        given = {"eps": eps, "rows": "rows", "max_ratio": max_ratio}
+        with serial_run(DATA, **given) as (run, source, config, _):
             return assemble(
                 run,
                 source,
@@ -87,7 +85,7 @@ def test_answer__has_what_the_final_pass_measured(
     found = answer()
     assert found.verdict is Verdict.ACCEPTED
     assert found.stop == Stop(StopReason.REACHED_EPS)
-    assert found.chosen == state.chosen == int(np.argmin(state.final.errors))
+    assert found.chosen == state.chosen == int(np.argmin(state.errors.errors))
     assert len(found.candidates) == len(state.candidates)
     best = found.candidates[found.chosen]
     assert best.error == found.error.empirical == min(one.error for one in found.candidates)
@@ -101,7 +99,7 @@ def test_answer__has_what_the_final_pass_measured(
     assert found.rows_needed is None
     assert found.held_out == state.held_out.record
     measured = found.measurements
-    assert sum(measured.slab_counts) == found.error.n_rows == state.final.n_rows
+    assert sum(measured.slab_counts) == found.error.n_rows == state.errors.n_rows
     assert measured.slab_width == plan.slab_eps
     assert len(measured.feature_moments) == len(measured.pair_moments) == 2
     assert len(measured.eigenvalues) == len(measured.eigen_edges) + 1
@@ -112,30 +110,25 @@ def test_error__upper_bound_pays_for_the_choice_among_candidates(
 ) -> None:
     _, state = finished
     error = held_out_error(state, Identity(), RunConfig(tau=0.01))
-    wrong, n_rows = int(state.final.errors.min()), state.final.n_rows
+    wrong, n_rows = int(state.errors.errors.min()), state.errors.n_rows
     assert error.empirical == wrong / n_rows
     # a quarter of tau is for the error
     assert error.tau == 0.0025
-    assert error.upper == binomial_upper(wrong, n_rows, 0.0025 / len(state.candidates))
+    assert error.upper == binomial_upper(wrong, n_rows, 0.0025 / len(state.planes))
     assert error.upper > binomial_upper(wrong, n_rows, 0.0025) > error.empirical
 
 
-def test_halfspace__is_pulled_back_to_stored_rows(
-    finished: tuple[RunPlan, LocalizationState],
-) -> None:
+def test_halfspace__is_that_of_stored_rows(finished: tuple[RunPlan, LocalizationState]) -> None:
     _, state = finished
-    moved = Isotropic(np.array([5.0, -1.0]), np.diag([0.5, 4.0]))
-    found = halfspace_of(state, moved)
-    plane = state.candidates[state.chosen].plane
-    np.testing.assert_allclose(found.normal, plane.normal * [0.5, 4.0])
-    offset = -plane.threshold - (5.0 * found.normal[0] - found.normal[1])
-    assert found.offset == pytest.approx(offset)
-    assert halfspace_of(dataclasses.replace(state, final=None, candidates=()), moved) is None
+    stored = Plane(np.array([3.0, -2.0]), 0.5)
+    planes = tuple(stored if i == state.chosen else plane for i, plane in enumerate(state.planes))
+    found = halfspace_of(dataclasses.replace(state, planes=planes))
+    assert (found.normal, found.offset) == ((3.0, -2.0), -0.5)
+    assert halfspace_of(dataclasses.replace(state, errors=None)) is None
 
 
 def test_answer__a_rejected_run_has_a_halfspace_and_an_error(answer: Answer) -> None:
-    no = Judgement("largest moment", Outcome.REJECTED, 0.5, 0.1, 0.05, 9)
-    found = answer(judgements=(no,))
+    found = answer(judgements=(NO,))
     assert found.verdict is Verdict.REJECTED
     assert found.error.empirical == pytest.approx(0.05, abs=0.01)
     assert found.halfspace is not None
@@ -149,7 +142,7 @@ def test_answer__a_rejection_that_only_warns_changes_nothing(answer: Answer) -> 
 
 
 def test_answer__nothing_learned_has_neither(answer: Answer) -> None:
-    found = answer(candidates=(), final=None, held_out=None, moments=None, steps=())
+    found = answer(candidates=(), final=None, errors=None, held_out=None, moments=None, steps=())
     assert found.verdict is Verdict.INCONCLUSIVE
     assert (found.halfspace, found.error, found.chosen) == (None, None, None)
     assert (found.candidates, found.measurements) == ((), None)
@@ -278,18 +271,34 @@ class Certificate:
         self.error, self.share, self.repeated, self.times = error, 1.0, repeated, 2.0
 
 
-@pytest.mark.parametrize("ratio", [None, 2.0])
-def test_max_ratio__that_is_not_reached_is_told(answer: Answer, ratio: float | None) -> None:
-    found = answer(certificate=Certificate(ratio), max_ratio=1.5, notices=(OneClass(1),))
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.notices == (OneClass(1), RatioNotReached(1.5, ratio))
-    assert found.rows_needed is None  # more rows are not what it lacks
+@pytest.mark.parametrize(("said", "verdict"), [(NO, "rejected"), (DOUBT, "inconclusive")])
+@pytest.mark.parametrize("ratio", [None, 1.6, 1.5, 1.0])
+def test_max_ratio__that_is_reached_certifies_where_testers_do_not_pass(
+    answer: Answer, said: Judgement, verdict: str, ratio: float | None
+) -> None:
+    found = answer(judgements=(said,), certificate=Certificate(ratio), max_ratio=1.5)
+    reached = ratio is not None and ratio <= 1.5
+    assert found.verdict is (Verdict.CERTIFIED if reached else Verdict(verdict))
     assert found.ratio == ratio
+    assert found.notices == ()
 
 
-def test_max_ratio__that_is_reached_changes_nothing(answer: Answer) -> None:
-    found = answer(certificate=Certificate(1.25), max_ratio=1.5)
-    assert (found.verdict, found.notices) == (Verdict.ACCEPTED, ())
+@pytest.mark.parametrize("ratio", [None, 1.25, 2.5])
+def test_max_ratio__is_no_demand_where_testers_pass(answer: Answer, ratio: float | None) -> None:
+    found = answer(certificate=Certificate(ratio), max_ratio=1.5)
+    assert (found.verdict, found.notices, found.rows_needed) == (Verdict.ACCEPTED, (), None)
+
+
+def test_guess__that_does_as_well_is_told_and_keeps_the_run_from_being_accepted(
+    answer: Answer, finished: tuple[RunPlan, LocalizationState]
+) -> None:
+    _, state = finished
+    few = np.full_like(state.errors.positive_errors, 1)
+    rare = int(state.errors.errors.min())  # as many positive rows as errors
+    counted = dataclasses.replace(state.errors, positives=rare, positive_errors=few)
+    found = answer(errors=counted, certificate=Certificate(1.0))
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.notices == (NoBetterThanGuess(-1, rare / state.errors.n_rows),)
 
 
 def test_notices__an_error_that_contradicts_all_rows_is_told(answer: Answer) -> None:
@@ -297,9 +306,3 @@ def test_notices__an_error_that_contradicts_all_rows_is_told(answer: Answer) -> 
     assert found.error is not None
     disagree = ErrorsDisagree(found.error.empirical, found.error.upper, 0.6)
     assert found.notices == (OneClass(1), disagree, RepeatedRows(0.5, 2.0))
-
-
-def test_max_ratio__is_not_blamed_for_a_rejection(answer: Answer) -> None:
-    no = Judgement("largest moment", Outcome.REJECTED, 0.5, 0.1, 0.05, 9)
-    found = answer(judgements=(no,), certificate=None, max_ratio=1.5)
-    assert (found.verdict, found.notices) == (Verdict.REJECTED, ())

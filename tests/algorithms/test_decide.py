@@ -46,28 +46,36 @@ def test_decide__what_could_not_be_settled_is_inconclusive() -> None:
 
 
 def test_decide__a_rejection_stands_whatever_else_is_missing() -> None:
-    assert decide(said(NO), settled=False, ratio=None, max_ratio=1.5) is Verdict.REJECTED
+    assert decide(said(NO), settled=False) is Verdict.REJECTED
+    assert decide(said(NO), useful=False) is Verdict.REJECTED
 
 
-@pytest.mark.parametrize(
-    ("ratio", "max_ratio", "verdict"),
-    [
-        (1.2, None, Verdict.ACCEPTED),
-        (None, None, Verdict.ACCEPTED),
-        (1.2, 1.5, Verdict.ACCEPTED),
-        (1.5, 1.5, Verdict.ACCEPTED),
-        (1.6, 1.5, Verdict.INCONCLUSIVE),
-        (None, 1.5, Verdict.INCONCLUSIVE),
-    ],
-)
-def test_decide__a_ratio_that_is_wanted_must_be_reached(
-    ratio: float | None, max_ratio: float | None, verdict: Verdict
+@pytest.mark.parametrize("outcome", [DOUBT, NO])
+@pytest.mark.parametrize("settled", [True, False])
+def test_decide__a_certificate_stands_whatever_the_testers_say(
+    outcome: Outcome, settled: bool
 ) -> None:
-    assert decide(said(PASSED), ratio=ratio, max_ratio=max_ratio) is verdict
+    assert decide(said(outcome), settled=settled, certified=True) is Verdict.CERTIFIED
 
 
-def test_decide__a_ratio_cures_no_doubt() -> None:
-    assert decide(said(DOUBT), ratio=1.0, max_ratio=1.5) is Verdict.INCONCLUSIVE
+def test_decide__a_certificate_answers_what_could_not_be_settled() -> None:
+    assert decide(said(PASSED), settled=False, certified=True) is Verdict.CERTIFIED
+    assert decide((), settled=False, certified=True) is Verdict.CERTIFIED
+
+
+def test_decide__the_theorem_is_more_than_a_certificate() -> None:
+    assert decide(said(PASSED), certified=True) is Verdict.ACCEPTED
+
+
+@pytest.mark.parametrize("certified", [True, False])
+@pytest.mark.parametrize(
+    ("outcome", "verdict"),
+    [(PASSED, Verdict.INCONCLUSIVE), (DOUBT, Verdict.INCONCLUSIVE), (NO, Verdict.REJECTED)],
+)
+def test_decide__what_a_constant_guess_can_do_is_neither_accepted_nor_certified(
+    outcome: Outcome, verdict: Verdict, certified: bool
+) -> None:
+    assert decide(said(outcome), useful=False, certified=certified) is verdict
 
 
 @pytest.mark.parametrize("promise", [Verdict.ACCEPTED, Verdict.PASSED])

@@ -39,9 +39,9 @@ from tests.algorithms.runs import N_ROWS, draw, names_of, serial_run
 DATA = draw()
 
 
-def fit(data: Any = DATA, *, testers: tuple = TESTERS, unverified: bool = False, **parameters: Any):
+def fit(data: Any = DATA, *, testers: tuple = TESTERS, **parameters: Any):
     with serial_run(data, **parameters) as (run, source, config, seen):
-        result = driver.fit(run, source, config, testers=testers, unverified=unverified)
+        result = driver.fit(run, source, config, testers=testers)
         assert tuple(run.passes) == result.passes
         return result, seen
 
@@ -54,8 +54,8 @@ def fitted() -> tuple[FitResult, list[Any]]:
 def test_fit__passes_in_their_order(fitted: tuple[FitResult, list[Any]]) -> None:
     result, seen = fitted
     names = [record.name for record in result.passes]
-    updates = [f"update-{i + 1}" for i in range(len(names) - 4)]
-    assert names == ["initial", *updates, "thresholds", "final", "certificate"]
+    updates = [f"update-{i + 1}" for i in range(len(names) - 5)]
+    assert names == ["sample", "initial", *updates, "thresholds", "final", "certificate"]
     assert len(updates) >= 3
     assert [event.record.name for event in seen if isinstance(event, events.PassEnded)] == names
     # of so few rows every pass reads all, and keeps its share
@@ -124,12 +124,12 @@ def toy(stage: Stage, outcome: Outcome) -> type[Toy]:
 @pytest.mark.parametrize("stage", [Stage.INITIAL, Stage.UPDATE, Stage.FINAL])
 def test_fit__a_tester_that_is_added_is_asked_and_its_rejection_decides(stage: Stage) -> None:
     own = toy(stage, Outcome.REJECTED)
-    result, seen = fit(testers=(*TESTERS, own), certificate_degree=2, rows="rows")
+    result, seen = fit(testers=(*TESTERS, own), certificate_degree=2, rows="rows", max_ratio=1.0)
     assert own.asked
     assert result.verdict is Verdict.REJECTED
-    # a warning ends nothing, and what is rejected has no certificate
+    # neither a warning nor a rejection ends anything
     passes = [record.name for record in result.passes]
-    assert passes == ["initial", "update-1", "thresholds", "final"]
+    assert passes == ["sample", "initial", "update-1", "thresholds", "final", "certificate"]
     said = [one for one in result.testers if one.outcome is Outcome.REJECTED]
     early = {Stage.INITIAL: ["initial"], Stage.UPDATE: ["update-1"], Stage.FINAL: []}[stage]
     last = [one for one in said if one.pass_name == "final"]
@@ -142,7 +142,8 @@ def test_fit__a_tester_that_is_added_is_asked_and_its_rejection_decides(stage: S
     assert all(one in told for one in said)
     assert result.halfspace is not None
     assert result.error.empirical == pytest.approx(0.05, abs=0.01)
-    assert (result.certificate, result.opt, result.ratio) == (None, None, None)
+    assert result.certificate is not None
+    assert result.opt == result.certificate.opt
 
 
 def test_fit__a_tester_that_is_added_may_doubt_or_pass() -> None:
@@ -157,7 +158,7 @@ def test_fit__another_position_is_estimated_first_and_comes_back() -> None:
     X, y = DATA
     moved = X * [2.0, 0.5] + [3.0, -1.0]
     result, _ = fit((moved, y), whiten=True, certificate_degree=2)
-    assert result.passes[0].name == "whitening"
+    assert [record.name for record in result.passes[:2]] == ["sample", "whitening"]
     assert result.position.kind == Position.ISOTROPIC
     assert result.halfspace.plane.errors(moved, y) / N_ROWS == pytest.approx(0.05, abs=0.01)
     assert result.certificate.error == result.halfspace.plane.errors(moved, y) / N_ROWS
@@ -190,24 +191,6 @@ def test_fit__two_classes_that_no_halfspace_tells_apart_are_not_one() -> None:
     assert labels.guess_error == pytest.approx(0.5, abs=0.01)
     assert result.notices == (NoBetterThanGuess(labels.guess, labels.guess_error),)
     assert result.verdict is not Verdict.ACCEPTED
-
-
-def test_fit__few_rows_are_answered_without_a_pass() -> None:
-    result, seen = fit(draw(2_000), eps="auto")
-    assert result.verdict is Verdict.INCONCLUSIVE
-    assert result.stop == Stop(StopReason.TOO_FEW_ROWS)
-    assert not seen
-
-
-def test_fit__unverified_reuses_rows_where_that_suffices_and_gives_up_testing_where_not() -> None:
-    reused, _ = fit(draw(45_000), unverified=True, rows="rows")
-    assert reused.split is Split.REUSE
-    assert reused.passes[-1].name == "final"
-    assert Unverified() not in reused.notices
-    untested, _ = fit(draw(400), unverified=True)
-    assert untested.testers == ()
-    assert Unverified() in untested.notices
-    assert untested.halfspace is not None
 
 
 def test_fit__no_room_for_a_certificate_is_told_before_anything_is_read() -> None:

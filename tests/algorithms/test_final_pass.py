@@ -8,24 +8,38 @@ import numpy as np
 import pytest
 
 from streamhalf import RunConfig
-from streamhalf.algorithms.localization_state import LocalizationState, Step
+from streamhalf.algorithms.final_pass import FinalPass
+from streamhalf.algorithms.localization import Localization
+from streamhalf.algorithms.localization_state import Candidate, LocalizationState, Step
+from streamhalf.algorithms.pool import Member
 from streamhalf.data.block import Block
+from streamhalf.data.positions import Isotropic
+from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.planning import run_plan
+from streamhalf.planning.deal import Deal
+from streamhalf.planning.plan import plan_for_rows
 from streamhalf.planning.run_plan import partial_limit
-from streamhalf.records import Judgement, Outcome, Role, Stage, StopReason, overall_outcome
+from streamhalf.records import Judgement, Outcome, Recipe, Role, Stage, StopReason, overall_outcome
+from streamhalf.reductions.mapped import Mapped
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.wedge import WedgeTester
-from tests.algorithms.machine import DIM, draw, make_algorithm, measure, rows_of, run
+from tests.algorithms.machine import DIM, draw, make_algorithm, make_blocks, measure, rows_of, run
 
 DATA = draw()
 WHOLE = make_algorithm()
+CENTRED = make_algorithm(through="centre")
+"""How many rows the wedge test looks at follows the thresholds of a batch: here there are none."""
 
 
 @pytest.fixture(scope="module")
 def finished() -> tuple[LocalizationState, list[Step]]:
     return run(WHOLE, DATA)
+
+
+@pytest.fixture(scope="module")
+def centred() -> tuple[LocalizationState, list[Step]]:
+    return run(CENTRED, DATA)
 
 
 def final_judgements(state: LocalizationState) -> tuple[Judgement, ...]:
@@ -86,31 +100,11 @@ def test_final__what_it_says_and_what_it_measured_are_kept(
 ) -> None:
     state, requests = finished
     assert state.held_out == requests[-1].share
-    assert state.final.n_rows == len(rows_of(state.held_out))
-    assert state.chosen == int(np.argmin(state.final.errors))
+    assert state.errors.n_rows == state.final.n_rows == len(rows_of(state.held_out))
+    assert state.chosen == int(np.argmin(state.errors.errors))
     assert state.moments.n_rows == state.candidates[0].n_seen
     about = {one.candidate for one in final_judgements(state) if one.tester == "slab mass"}
     assert about == set(range(len(state.candidates)))
-
-
-def test_final__errors_are_counted_on_so_many_rows_and_no_more(
-    finished: tuple[LocalizationState, list[Step]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected, requests = finished
-    most = WHOLE.plan.final_rows // 4
-    monkeypatch.setattr(run_plan, "_MOST_COUNTED", most)
-    before = replace(
-        expected, stage=Stage.FINAL, final=None, held_out=None, batches=(), steps=(), n_batches=0
-    )
-    step = WHOLE.next_step(before)
-    state = step.conclude(measure(step, DATA))
-    assert step.share == requests[-1].share  # steps are tested on all of them
-    assert [one.deviation for one in state.steps] == [one.deviation for one in expected.steps]
-    assert state.held_out == replace(step.share, high=step.share.high / 4)
-    rows = sorted(rows_of(state.held_out))
-    assert state.final.n_rows == len(rows) == pytest.approx(most, rel=0.1)
-    plane = state.candidates[state.chosen].plane
-    assert state.final.errors[state.chosen] == plane.errors(DATA.X[rows], DATA.y[rows])
 
 
 def tight(config: RunConfig, limit: int) -> RunConfig:
@@ -123,19 +117,21 @@ def tight(config: RunConfig, limit: int) -> RunConfig:
 
 @pytest.mark.parametrize("per_batch", [1, 2])
 def test_final__batches_equal_one_batch(
-    finished: tuple[LocalizationState, list[Step]], per_batch: int
+    centred: tuple[LocalizationState, list[Step]], per_batch: int
 ) -> None:
-    expected, requests = finished
-    context = WHOLE.plan.context(Stage.FINAL, WHOLE.config)
+    expected, requests = centred
+    context = CENTRED.plan.context(Stage.FINAL, CENTRED.config)
     # room for the matrices of so many candidates
     matrices = len(expected.final.eigenvalues[0]) + len(WedgeTester.of(context).etas)
     limit = 4 * DIM * (DIM + 3) * matrices * per_batch
-    algorithm = replace(WHOLE, config=tight(WHOLE.config, limit))
+    algorithm = replace(CENTRED, config=tight(CENTRED.config, limit))
     early = tuple(one for one in expected.judgements if one.pass_name != "final")
     state = replace(
         expected,
         stage=Stage.FINAL,
         final=None,
+        planes=(),
+        errors=None,
         held_out=None,
         judgements=early,
         batches=(),
@@ -146,11 +142,14 @@ def test_final__batches_equal_one_batch(
     while (step := algorithm.next_step(state)) is not None:
         names.append(step.name)
         assert step.share == requests[-1].share
+        # errors are counted once, beside the first batch
+        assert (step.beside is not None) == (len(names) == 1)
         state = step.conclude(measure(step, DATA))
     assert names == [f"final-{i + 1}" for i in range(len(names))]
     # what the steps need comes with the last candidates, and after them
     assert len(names) > -(-len(state.candidates) // per_batch)
     np.testing.assert_array_equal(state.final.errors, expected.final.errors)
+    np.testing.assert_array_equal(state.errors.errors, expected.errors.errors)
     assert state.final.betas == expected.final.betas
     assert state.judgements == expected.judgements
     assert [one.deviation for one in state.steps] == [one.deviation for one in expected.steps]
@@ -195,3 +194,52 @@ def test_final__early_rejections_alone_do_not() -> None:
     assert requests[-1].name == "final"
     # Gaussian rows are rejected with probability below tau
     assert overall_outcome(state.judgements) is Outcome.PASSED
+
+
+def test_final__errors_are_those_of_stored_rows_in_any_position_and_of_all_members() -> None:
+    position = Isotropic(np.array([5.0, -1.0]), np.diag([0.5, 4.0]))
+    stored = Block(DATA.X / [0.5, 4.0] + position.mean, DATA.y, DATA.rows)
+    member = Member(Recipe.REGRESSION, Plane(np.array([1.0, -2.0]), 7.0))
+    final = FinalPass(WHOLE.plan, WHOLE.config, WHOLE.testers, position, (member,))
+    candidates = tuple(
+        Candidate(Plane(np.array(normal), 0.1), 1.0, 0.0, 0.8, 1, 1)
+        for normal in ([1.0, 0.0], [0.6, 0.8])
+    )
+    before = replace(WHOLE.start(), stage=Stage.FINAL, candidates=candidates)
+    step = final.step(before, WHOLE.deal.held_out_share())
+    mapped = replace(step, reduction=Mapped(step.reduction, position))
+    state = step.conclude(measure(mapped, stored))
+    rows = np.array(sorted(rows_of(state.held_out)))
+    X, y = stored.X[rows], stored.y[rows]
+    assert len(state.planes) == 3
+    assert state.planes[2] is member.plane
+    assert state.errors.errors.tolist() == [plane.errors(X, y) for plane in state.planes]
+    laid = position.apply(stored).X[rows]
+    for one, candidate in zip(state.errors.errors, candidates, strict=False):
+        assert one == pytest.approx(candidate.plane.errors(laid, y), abs=2)
+    assert state.chosen is not None
+
+
+def test_final__of_too_few_rows_members_are_measured_and_all_rows_tested() -> None:
+    data = Block(DATA.X[:600], DATA.y[:600], DATA.rows[:600])
+    config = RunConfig(eps="auto", seed=1)
+    plan = plan_for_rows(600, DIM, config)
+    assert plan.required_rows == plan.needed_rows > 600
+    deal = Deal(
+        seed=1,
+        n_rows=600,
+        held_out=plan.held_out,
+        split=plan.split,
+        window_rows=64,
+        chunk_rows=None,
+        blocks=make_blocks(600),
+    )
+    planted = Member(Recipe.REGRESSION, Plane(np.array([1.0, 1.0])))
+    state, (step,) = run(Localization(plan, config, deal, members=(planted,)), data)
+    assert step.name == "final"
+    assert state.stop.reason is StopReason.TOO_FEW_ROWS
+    assert (state.candidates, state.final, state.chosen) == ((), None, 0)
+    # a binomial of mean 150 and standard deviation 11
+    assert state.errors.n_rows == pytest.approx(150, abs=60)
+    assert {one.stage for one in state.judgements} <= {Stage.INITIAL, Stage.FINAL}
+    assert state.outcome is not Outcome.REJECTED

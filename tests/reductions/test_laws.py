@@ -27,8 +27,10 @@ from streamhalf.reductions import (
     HalfspaceErrors,
     LabelCounts,
     Localized,
+    Logistic,
     Mapped,
     Moments,
+    PlaneErrors,
     RowDigest,
     RowSample,
     Sampled,
@@ -79,8 +81,12 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
     Localized: lambda dim: Localized(
         Bundle((Moments(2), Chow(3))), Frame(planes(dim)[0], 0.5), seed=1, stream=2
     ),
+    Logistic: lambda dim: Logistic(
+        np.linspace(-1, 1, dim), np.linspace(0.5, 2.0, dim), np.linspace(-0.5, 1.0, dim + 1)
+    ),
     Mapped: lambda dim: Mapped(Covariance(), isotropic(dim)),
     Moments: lambda dim: Moments(4),
+    PlaneErrors: lambda dim: PlaneErrors(planes(dim), total_rows=200),
     RowDigest: lambda dim: RowDigest(),
     RowSample: lambda dim: RowSample(20, seed=1),
     Sampled: lambda dim: Sampled(LabelCounts(), 0.2, 0.7, seed=1, stream=2),

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamhalf.reductions.row_sample import RowSample
+from streamhalf.testing.comparing import assert_identical
 from streamhalf.testing.drawing import fold, make_block
 
 BLOCK = make_block(1000, 2, seed=3)
@@ -12,7 +13,19 @@ def test_row_sample__of_fewer_rows_is_all_of_them() -> None:
     sample = RowSample(5000, seed=1)
     found = sample.finalize(sample.map(BLOCK))
     assert found.n_rows == 1000
-    np.testing.assert_array_equal(np.sort(found.X, axis=0), np.sort(BLOCK.X, axis=0))
+    assert_identical(found.block, BLOCK)
+
+
+def test_row_sample__keeps_labels_and_numbers_with_their_rows() -> None:
+    sample = RowSample(100, seed=1)
+    drawn = sample.finalize(sample.map(BLOCK)).block
+    assert drawn.n_rows == 100
+    assert (np.diff(drawn.rows) > 0).all()
+    at = np.searchsorted(BLOCK.rows, drawn.rows)
+    np.testing.assert_array_equal(drawn.rows, BLOCK.rows[at])
+    np.testing.assert_array_equal(drawn.X, BLOCK.X[at])
+    np.testing.assert_array_equal(drawn.y, BLOCK.y[at])
+    assert set(drawn.y.tolist()) == {-1, 1}
 
 
 def test_row_sample__draws_the_same_rows_whatever_the_chunking() -> None:
@@ -20,9 +33,8 @@ def test_row_sample__draws_the_same_rows_whatever_the_chunking() -> None:
     whole = sample.finalize(sample.map(BLOCK))
     pieces = [slice(0, 30), slice(30, 900), slice(900, 900), slice(900, 1000)]
     parts = sample.finalize(fold(sample, BLOCK, pieces))
-    np.testing.assert_array_equal(whole.X, parts.X)
-    assert whole.X.shape == (100, 2)
-    assert not np.array_equal(RowSample(100, seed=2).map(BLOCK).X, whole.X)
+    assert_identical(whole, parts)
+    assert not np.array_equal(RowSample(100, seed=2).map(BLOCK).rows, whole.block.rows)
 
 
 def test_row_sample__is_fair() -> None:
