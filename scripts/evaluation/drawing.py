@@ -39,10 +39,10 @@ def draw(spec: SyntheticSpec) -> Problem:
     return Problem(rows.X, rows.y, planted.v, planted.threshold)
 
 
-def learn(problem: Problem, **parameters: Any) -> FitResult:
-    """The tester-learner on rows in memory; certificates are evaluated elsewhere."""
+def learn(problem: Problem, *, certificate_degree: int | str = 0, **parameters: Any) -> FitResult:
+    """The tester-learner on rows in memory; most certificates are evaluated elsewhere."""
     rows = (problem.X, problem.y)
-    return fit(rows, scheduler="serial", certificate_degree=0, **parameters)
+    return fit(rows, scheduler="serial", certificate_degree=certificate_degree, **parameters)
 
 
 def orthogonal_to(v: Vector, rng: np.random.Generator) -> Vector:
