@@ -24,7 +24,14 @@ from streamhalf.data.labelled import (
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import CertificateRecord, FitResult, Halfspace, PassRecord, Verdict
+from streamhalf.records import (
+    CertificateRecord,
+    FitResult,
+    Halfspace,
+    PassRecord,
+    Through,
+    Verdict,
+)
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.report.words import fit_sentence
 from streamhalf.settings import check_names
@@ -44,7 +51,8 @@ if TYPE_CHECKING:
     from distributed import Client
     from sklearn.utils import Tags
 
-_DEFAULTS = {**{name: said.default for name, said in SETTINGS.items()}, "accept_unverified": False}
+_OWN = {"fit_intercept": None, "accept_unverified": False}
+_DEFAULTS = {**{name: said.default for name, said in SETTINGS.items()}, **_OWN}
 _FLOATS = (np.float64, np.float32)
 
 
@@ -59,7 +67,11 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     ----------
     **parameters
         The settings of `RunConfig` (eps, tau, whiten, ...), which says what they mean; and the
-        following one.
+        following two.
+    fit_intercept
+        As everywhere in scikit-learn: True learns an intercept (`through="any"`, the default), and
+        with False there is none (`through="origin"`; with `whiten`, features are then whitened
+        about the origin). None is as `through` says.
     accept_unverified
         Use the vector even when the run was not accepted. With too few rows for a first try,
         passes that learn share theirs (`rows="reuse"`); with too few even for that, the (whitened)
@@ -72,7 +84,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     coef_ : ndarray of shape (1, n_features)
         Normal of the halfspace on raw features; NaN where the run has none.
     intercept_ : ndarray of shape (1,)
-        Its offset.
+        Its offset; 0 for halfspaces through the origin.
     verdict_ : Verdict
         "accepted", "rejected" or "inconclusive"; only the first comes with a promise.
     certificate_ : CertificateRecord or None
@@ -94,7 +106,10 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     result_: FitResult
     n_features_in_: int
 
+    fit_intercept: bool | None
     accept_unverified: bool
+    through: str
+    whiten: bool
     features: str
     labels: str
 
@@ -223,8 +238,25 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
 
     def _parameters(self) -> dict[str, Any]:
         given: dict[str, Any] = self.get_params(deep=False)
-        del given["accept_unverified"]
-        return given
+        settings = {name: value for name, value in given.items() if name not in _OWN}
+        return {**settings, "through": self._through()}
+
+    def _through(self) -> str:
+        """The class of halfspaces, as `through` and `fit_intercept` say together."""
+        wanted, through = self.fit_intercept, self.through
+        if wanted not in (None, True, False):
+            raise UsageError(f"fit_intercept: {wanted!r} given; must be True, False or None")
+        if wanted is None or through not in tuple(Through) or (wanted and through == Through.ANY):
+            return through
+        # through the centre of rows that are whitened takes an intercept, which nobody chooses
+        fits = through == Through.ORIGIN or (through == Through.CENTRE and not self.whiten)
+        if wanted or not (fits or through == Through.ANY):
+            remedy = "through='any'" if wanted else "through='origin'"
+            raise UsageError(
+                f"fit_intercept: {wanted} and through: {through!r} contradict each other; set "
+                f"{remedy}, or leave fit_intercept out"
+            )
+        return str(Through.ORIGIN)
 
     def _config(self) -> RunConfig:
         return api.make_config(self._parameters())

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -65,6 +66,35 @@ def test_synth__writes_a_store_and_says_so(tmp_path: Path, capsys: Captured) -> 
     marks = group.attrs["streamhalf"]
     assert marks["complete"] is True
     assert f"planted error {marks['planted_error']:.6f} (marginal gaussian, noise random)" in out
+
+
+def test_plan__with_a_rare_label(tmp_path: Path, capsys: Captured) -> None:
+    flags = ["plan", "--dim", "4", "--rows", "1000000", "--json", str(tmp_path / "plan.json")]
+    assert main([*flags, "--positive", "0.1"]) == 0
+    said = words(capsys.readouterr().out)
+    assert "1,000,000 rows of 4 features, 10% of them labelled +1, can judge eps = 0.0" in said
+    record = json.loads((tmp_path / "plan.json").read_text())
+    assert record["positive"] == 0.1
+    rare = math.ceil(0.1 * record["rows_needed"])
+    assert f"; it takes {rare:,} rows of the rarer label. With a threshold no number C" in said
+    assert "supports, about" not in said
+    assert main([*flags, "--positive", "0.001"]) == 11
+    said = words(capsys.readouterr().out)
+    assert "0.1% of them labelled +1, are too few for eps = 0.25: it takes" in said
+    assert main([*flags, "--positive", "0.1", "--through", "centre"]) == 2
+    assert_one_line(capsys)
+
+
+def test_fit__through_the_origin(tmp_path: Path) -> None:
+    store, path = str(tmp_path / "rows.zarr"), str(tmp_path / "result.json")
+    assert main(["synth", store, "--rows", "60000", "--dim", "2", "--quiet"]) == 0
+    flags = ["--eps", "0.25", "--quiet", "--certificate-degree", "0", "--json", path]
+    main(["fit", store, *flags, "--through", "origin"])
+    result = streamhalf.read_result(path)
+    assert result.halfspace.offset == 0
+    assert result.error.through == "origin"
+    assert "thresholds" not in [one.name for one in result.passes]
+    assert main(["fit", store, *flags, "--through", "edge"]) == 2
 
 
 def test_synth__plants_a_threshold(tmp_path: Path, capsys: Captured) -> None:
@@ -510,7 +540,9 @@ def test_plan__the_rows_of_its_table_add_up_unless_passes_share_them(
     text = capsys.readouterr().out
     head, *rows, _ = text[text.index("pass ") :].splitlines()
     end = head.index("rows used") + len("rows used")
-    *parts, total = [int(row[:end].split()[-1].replace(",", "")) for row in rows]
+    # thresholds are chosen by rows that others have learned from
+    own = [row for row in rows if not row.startswith("thresholds")]
+    *parts, total = [int(row[:end].split()[-1].replace(",", "")) for row in own]
     assert rows[-1].startswith("all ")
     document = json.loads(target.read_text())
     assert total == max(document["rows"], document["rows_needed"])

@@ -62,7 +62,12 @@ def uniform(rows: Rows) -> Rows:
     return rng.uniform(-(3**0.5), 3**0.5, (N_ROWS, 3)).astype(np.float32), rows[1]
 
 
-@parametrize_with_checks([HalfspaceTesterLearner(accept_unverified=True, whiten=True)])
+@parametrize_with_checks(
+    [
+        HalfspaceTesterLearner(accept_unverified=True, whiten=True, fit_intercept=intercept)
+        for intercept in (None, False)
+    ]
+)
 def test_estimator__obeys_scikit_learn(
     estimator: Any, check: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +78,7 @@ def test_estimator__obeys_scikit_learn(
 def test_parameters__are_the_settings_of_a_run() -> None:
     given = HalfspaceTesterLearner(eps=0.1, split_every=4).get_params()
     assert given.pop("accept_unverified") is False
+    assert given.pop("fit_intercept") is None
     settings = {**asdict(streamhalf.RunConfig()), "seed": "auto"}
     assert given == {**settings, "eps": 0.1, "split_every": 4}
     again = clone(HalfspaceTesterLearner(seed=7)).set_params(tau=0.2)
@@ -86,11 +92,61 @@ def test_fit__accepts_gaussian_rows(accepted: HalfspaceTesterLearner, rows: Rows
     assert accepted.verdict_ is Verdict.ACCEPTED
     assert accepted.coef_.shape == (1, 3)
     assert accepted.coef_[0] @ direction > 0.999
-    assert accepted.intercept_.tolist() == [0.0]
+    assert accepted.intercept_ == pytest.approx([0.0], abs=0.01)
+    assert accepted.result_.error.through == "any"
     assert accepted.classes_.tolist() == [0, 1]
     assert accepted.n_features_in_ == 3
     assert accepted.passes_ == accepted.result_.passes
     assert accepted.score(*rows) == pytest.approx(0.95, abs=0.005)
+
+
+def test_fit_intercept__false_goes_through_the_origin(rows: Rows) -> None:
+    fitted = learner(fit_intercept=False, eps=0.25).fit(*rows)
+    assert fitted.intercept_.tolist() == [0.0]
+    assert fitted.result_.error.through == "origin"
+    again = learner(through="origin", eps=0.25).fit(*rows)
+    np.testing.assert_array_equal(again.coef_, fitted.coef_)
+    assert clone(fitted).get_params()["fit_intercept"] is False
+
+
+def test_fit_intercept__false_whitens_about_the_origin(rows: Rows) -> None:
+    X = rows[0] * np.float32([3.0, 1.0, 0.2])
+    fitted = learner(fit_intercept=False, whiten=True, eps=0.25).fit(X, rows[1])
+    assert fitted.intercept_.tolist() == [0.0]
+    assert fitted.result_.error.through == "origin"
+    assert fitted.result_.position.centre == (0.0, 0.0, 0.0)
+    assert fitted.verdict_ is Verdict.ACCEPTED
+    assert fitted.score(X, rows[1]) == pytest.approx(0.95, abs=0.005)
+
+
+def test_fit_intercept__true_finds_the_threshold(rows: Rows) -> None:
+    X = rows[0]
+    y = (X @ np.float32([0.8, -0.6, 0.0]) >= 1.2).astype(np.int64)
+    given = {"accept_unverified": True, "eps": 0.25}  # whatever the tests say
+    fitted = learner(fit_intercept=True, **given).fit(X, y)
+    assert fitted.intercept_[0] / np.linalg.norm(fitted.coef_) == pytest.approx(-1.2, abs=0.05)
+    margins = X @ fitted.coef_[0] + fitted.intercept_[0]
+    np.testing.assert_allclose(fitted.decision_function(X), margins, atol=1e-5)
+    assert fitted.score(X, y) > 0.99
+    assert learner(fit_intercept=False, **given).fit(X, y).score(X, y) < 0.75
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"fit_intercept": True, "through": "origin"}, "fit_intercept: True and through: 'origin'"),
+        ({"fit_intercept": True, "through": "centre"}, "fit_intercept: True and through: 'centre'"),
+        (
+            {"fit_intercept": False, "through": "centre", "whiten": True},
+            "fit_intercept: False and through: 'centre'",
+        ),
+        ({"fit_intercept": "yes"}, "fit_intercept: 'yes' given; must be True, False or None"),
+        ({"fit_intercept": False, "through": "edge"}, "through: "),
+    ],
+)
+def test_fit_intercept__names_a_contradiction(given: dict[str, Any], said: str, rows: Rows) -> None:
+    with pytest.raises(UsageError, match=f"^{said}"):
+        learner(**given).fit(*rows)
 
 
 def test_fit__keeps_the_certificate() -> None:

@@ -73,7 +73,7 @@ def learn_pool(
     covariance = np.cov(X, rowvar=False, bias=True).reshape(len(mean), len(mean))
     whitening = Isotropic.from_moments(mean, covariance, strict=False)
     laid = whitening.apply(block)
-    regression = _push(Logistic.start(mean, spread).settle(block).plane, whitening)
+    regression = whitening.push(Logistic.start(mean, spread).settle(block).plane).unit()
     found = [(Recipe.REGRESSION, regression)]
     for radial in (False, True):
         found += _paths(laid, regression, radial=radial, seed=seed)
@@ -87,12 +87,6 @@ def learn_pool(
         for recipe in dict.fromkeys(recipes)
     }
     return tuple(Member(recipe, whitening.pull_back(planes[i])) for recipe, i in best.items())
-
-
-def _push(plane: Plane, whitening: Isotropic) -> Plane:
-    """The image of a plane, of rows that may lie in a subspace, at length 1."""
-    normal = np.linalg.pinv(whitening.matrix).T @ plane.normal
-    return Plane(normal, plane.threshold - float(plane.normal @ whitening.mean)).unit()
 
 
 def _place(

@@ -190,7 +190,12 @@ def verify(
 
 
 def plan(
-    *, dim: int, n_rows: int | None = None, row_nbytes: int | None = None, **parameters: Any
+    *,
+    dim: int,
+    n_rows: int | None = None,
+    row_nbytes: int | None = None,
+    positive: float | None = None,
+    **parameters: Any,
 ) -> PlanRecord:
     """Rows for an eps, or the smallest eps for a number of rows; nothing is read.
 
@@ -202,6 +207,9 @@ def plan(
         Rows at hand; without it, `eps` must be given and the rows it needs are the answer.
     row_nbytes
         Bytes of a row; float32 features and a one-byte label by default.
+    positive
+        Share of the rows with label +1: the fewer rows one label has, the fewer are near the
+        boundary. Without it, half of them.
     **parameters
         Fields of `RunConfig`; a number for `rows` is taken as `n_rows`.
     """
@@ -211,7 +219,8 @@ def plan(
             raise UsageError(f"rows, n_rows: {rows} and {n_rows} given; give the rows once")
         n_rows = int(parameters.pop("rows"))
     config = make_config(parameters)
-    return make_plan(dim=dim, n_rows=n_rows, row_nbytes=row_nbytes or 4 * dim + 1, config=config)
+    nbytes = row_nbytes or 4 * dim + 1
+    return make_plan(dim=dim, n_rows=n_rows, row_nbytes=nbytes, config=config, positive=positive)
 
 
 def lazy(

@@ -37,19 +37,22 @@ def test(store: Store, /, **given: Any) -> int:
 
 
 @takes(
-    *("statistics", "eps", "mode", "schedule", "config", "json"),
+    *("statistics", "eps", "mode", "schedule", "through", "config", "json"),
     example="plan --dim 10 --rows 1000000",
 )
 def plan(
     *,
     dim: Annotated[Whole, Parameter(help="features")],
     n_rows: Annotated[Whole | None, Parameter("--rows", help="rows at hand")] = None,
+    positive: Annotated[
+        float | None, Parameter(metavar="SHARE", help="share of the rows with label +1")
+    ] = None,
     reuse: Annotated[Switch, Parameter(help="passes that learn share all their rows")] = False,
     **given: Any,
 ) -> int:
     """Say which eps and constant a number of rows can judge, or how many rows an eps needs."""
     settings = {**read_config(given).parameters, **({"rows": "reuse"} if reuse else {})}
-    record = api.plan(dim=dim, n_rows=n_rows, **settings)
+    record = api.plan(dim=dim, n_rows=n_rows, positive=positive, **settings)
     finish(given, record, show_plan)
     return 0 if record.conclusive else 11
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
@@ -181,7 +182,10 @@ def seal(record: Sealed) -> Sealed:
 
 
 class PlanRecord(Record, frozen=True):
-    """What `plan` says; `promises` are what Gaussian rows would let its tests support."""
+    """What `plan` says; `promises` are what Gaussian rows would let its tests support.
+
+    `positive` is the share of rows with label +1 that it is for (None: half, no threshold).
+    """
 
     rows: int
     dim: int
@@ -194,3 +198,11 @@ class PlanRecord(Record, frozen=True):
     memory_nbytes: int
     sketched: bool
     promises: tuple[PromiseRecord, ...] = ()
+    positive: float | None = None
+
+    @property
+    def rare_rows_needed(self) -> int | None:
+        """Rows of the rarer label among those needed."""
+        if self.positive is None:
+            return None
+        return math.ceil(self.rows_needed * min(self.positive, 1 - self.positive))

@@ -141,10 +141,10 @@ def direction_name(direction: Sequence[float], shown: int = 3) -> str:
 
 def _slab_name(low: float | None, high: float | None) -> str:
     if low is None:
-        return f"slab v·x < {number(high)}"
+        return f"slab margin < {number(high)}"
     if high is None:
-        return f"slab v·x >= {number(low)}"
-    return f"slab {number(low)} <= v·x < {number(high)}"
+        return f"slab margin >= {number(low)}"
+    return f"slab {number(low)} <= margin < {number(high)}"
 
 
 def stop_words(stop: records.Stop) -> str:
@@ -195,7 +195,10 @@ def notice_words(notice: records.Notice) -> str:
         case records.OneClass(label):
             return f"all labels are {label:+d}, so there is nothing to learn; check the labels"
         case records.NearlyOneClass(label, share):
-            return f"only {percent(share)} of the rows have label {label:+d}"
+            return (
+                f"only {percent(share)} of the rows have label {label:+d}: always guessing "
+                f"{-label:+d} is wrong on no more than these"
+            )
         case records.NoBetterThanGuess(label, error):
             return (
                 f"the halfspace is no better than always guessing {label:+d}, which is wrong on "
@@ -261,6 +264,13 @@ def notice_sentence(notice: records.Notice) -> str:
     return f"{words[:1].upper()}{words[1:]}."
 
 
+def label_notices(result: records.FitResult) -> list[records.Notice]:
+    """What comes before all else: labels are alike, or nearly, or a guess does as well."""
+    alike = notice_of(result, "OneClass")
+    kinds = records.NearlyOneClass | records.NoBetterThanGuess
+    return [alike] if alike else [one for one in result.notices if isinstance(one, kinds)]
+
+
 def notice_of(result: records.FitResult, kind: str) -> records.Notice | None:
     """The notice of a class of this name, if the result has one."""
     return next((one for one in result.notices if type(one).__name__ == kind), None)
@@ -274,14 +284,22 @@ def row_notices(result: records.FitResult | records.CertifyResult) -> list[recor
 
 def other_notices(notices: Sequence[records.Notice]) -> tuple[str, ...]:
     """Notices that no sentence about the verdict says."""
-    said = records.ReuseSuffices | records.OneClass | records.ErrorsDisagree | records.EpsNotReached
+    said = (
+        records.ReuseSuffices
+        | records.OneClass
+        | records.NearlyOneClass
+        | records.NoBetterThanGuess
+        | records.ErrorsDisagree
+        | records.EpsNotReached
+    )
     return tuple(notice_words(one) for one in notices if not isinstance(one, said))
 
 
 def passed_tests(result: records.FitResult) -> bool:
     """Whether the tests vouch: the run is accepted, or lacks a certificate alone."""
     lacks_ratio = notice_of(result, "RatioNotReached") is not None
-    return result.verdict is records.Verdict.ACCEPTED or lacks_ratio
+    beats_guess = notice_of(result, "NoBetterThanGuess") is None
+    return result.verdict is records.Verdict.ACCEPTED or (lacks_ratio and beats_guess)
 
 
 def can_ask_for_less(result: records.FitResult) -> bool:

@@ -18,6 +18,9 @@ _SCALED_BY_ETA = (SlabMassTester.name, WedgeTester.name)
 _UNHEARD = {Role.EXTRA: "extra, not judged", Role.FALLBACK: "began anew", Role.ADVISORY: "noticed"}
 """What became of a judgement that has no say; of any other role it is not judged."""
 
+_COARSEST = 0.25
+"""Of the first scales of the adaptive schedule."""
+
 
 def question(tester: str) -> str:
     """What a tester asks."""
@@ -97,6 +100,18 @@ def near_boundary(judgement: Judgement) -> str:
 def is_sketched(result: FitResult) -> bool:
     """Whether moments of the highest degree were looked at in some directions only."""
     return any(one.directions is not None for one in result.testers)
+
+
+def has_thresholds(result: FitResult) -> bool:
+    """Whether thresholds are why no constant is known: quadratics were tested in every direction.
+
+    At every scale too, from 1/2 or, far from the centre, 1/4 on.
+    """
+    tested = [one for one in deciding(result.testers) if one.tester == "quadratics"]
+    everywhere = all(one.outcome is not Outcome.NOT_JUDGED for one in tested)
+    adaptive = any(one.delta >= _COARSEST for one in result.promises)
+    moved = any(one.threshold for one in result.candidates)
+    return bool(tested) and everywhere and adaptive and moved and not is_sketched(result)
 
 
 def wedge_bound(result: FitResult) -> float | None:

@@ -34,6 +34,7 @@ _CANDIDATE: Cells = {
     "scale delta": lambda one: number(one.delta),
     "step": lambda one: number(one.step),
     "angle": lambda one: degrees(one.angle),
+    "threshold": lambda one: number(one.threshold),
     "rows seen": lambda one: count(one.rows_seen),
     "accepted": lambda one: count(one.rows_accepted),
     "of expected": lambda one: number(acceptance_ratio(one)),
@@ -110,7 +111,8 @@ def profile_figure(certificate: CertificateRecord) -> Figure | None:
 
 def acceptance_ratio(candidate: CandidateRecord) -> float:
     """Accepted rows over those that a Gaussian gives."""
-    expected = candidate.rows_seen * candidate.delta
+    rate = candidate.delta if candidate.rate is None else candidate.rate
+    expected = candidate.rows_seen * rate
     return candidate.rows_accepted / expected if expected > 0 else math.nan
 
 

@@ -177,6 +177,27 @@ def promise_table(result: FitResult) -> Table:
     )
 
 
+def label_table(result: FitResult | CertifyResult) -> Table:
+    """Errors by label, of both alike (balanced), and of the constant guess; empty if not known."""
+    labels = ("label", "rows", "wrong", "share")
+    found = None if result.error is None else result.error.by_label
+    if found is None:
+        return Table("By label", labels, (), words=labels[:1])
+    rows, errors = (found.positive, found.negative), (found.positive_errors, found.negative_errors)
+    rates = tuple(e / n if n else math.nan for e, n in zip(errors, rows, strict=True))
+    lines = (
+        *zip(("+1", "-1"), rows, errors, rates, strict=True),
+        ("both", sum(rows), sum(errors), sum(errors) / max(1, sum(rows))),
+        ("balanced (mean of the two)", None, None, sum(rates) / 2),
+        (f"always guessing {found.guess:+d}", sum(rows), min(rows), found.guess_error),
+    )
+    cells = tuple(
+        (name, codes.count(n), codes.count(wrong), codes.percent(share))
+        for name, n, wrong, share in lines
+    )
+    return Table("By label", labels, cells, words=labels[:1])
+
+
 def fact_table(result: FitResult | CertifyResult) -> Table:
     """Data, parameters, versions and digests."""
     return Table("Facts", ("fact", "value"), tuple(_facts(result)), words=("fact", "value"))
@@ -221,9 +242,14 @@ def _fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
         yield "constant C in C opt + eps", codes.constant(result.constant)
     yield "how passes that learn shared their rows", result.split
     yield "whitened", "yes" if result.position.whitened else "no"
+    if result.error is not None:
+        yield "halfspaces learned among", words.through(result.error.through)
     if result.chosen is not None:
         yield "returned candidate", str(result.chosen)
     if result.error is not None:
         yield "error on held-out rows", codes.percent(result.error.empirical)
         yield "its upper bound", codes.percent(result.error.upper)
+        if (labels := result.error.by_label) is not None:
+            yield "error of the constant guess", codes.percent(labels.guess_error)
+            yield "balanced error", codes.percent(labels.balanced)
         yield "held-out rows", codes.count(result.error.n_rows)

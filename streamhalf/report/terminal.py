@@ -60,6 +60,7 @@ def show_test(console: Console, result: records.MomentTestResult) -> None:
 def show_fit(console: Console, result: records.FitResult) -> None:
     """The verdict of a fit, its testers, and the leading evidence."""
     show_panel(console, words.fit_sentence(result), result.verdict)
+    _show_labels(console, result)
     if result.testers:
         show_table(console, tables.tester_summary(result.testers))
     if (rejection := leading_rejection(result.testers)) is not None:
@@ -72,6 +73,7 @@ def show_fit(console: Console, result: records.FitResult) -> None:
 def show_certificate(console: Console, result: records.CertifyResult) -> None:
     """The certified interval of a classifier."""
     show_panel(console, words.certify_sentence(result), "certificate")
+    _show_labels(console, result)
     if result.certificate.share < 1:
         _show_seed(console, result)
 
@@ -92,8 +94,9 @@ def show_verification(console: Console, result: records.VerifyResult) -> None:
 def show_plan(console: Console, record: records.PlanRecord) -> None:
     """Rows, eps, what it would support, passes, bytes and memory."""
     console.print(words.plan_sentence(record), highlight=False)
-    labels = ("pass", "rows used", "read", "supports, about")
-    show_table(console, Table("Passes", labels, tuple(_budgets(record)), words=("pass",)))
+    labels = ("pass", "rows used", "read", "supports, about")[: 4 if record.promises else 3]
+    rows = tuple(row[: len(labels)] for row in _budgets(record))
+    show_table(console, Table("Passes", labels, rows, words=("pass",)))
     console.print(words.plan_details(record), highlight=False)
 
 
@@ -102,7 +105,8 @@ def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, str, str, str]]:
     supported = {one.delta: promise(one) for one in record.promises}
     for one in record.passes:
         yield one.name, count(one.rows), nbytes(one.nbytes), supported.get(one.delta or 1.0, "")
-    rows = sum(one.rows for one in record.passes)
+    # thresholds are chosen by rows that others have learned from
+    rows = sum(one.rows for one in record.passes if one.name != records.Stage.THRESHOLDS)
     planned = record.rows if record.conclusive else record.rows_needed
     if rows < planned:  # not where passes share their rows
         yield _SPARE, count(planned - rows), "", ""
@@ -147,6 +151,11 @@ def show_panel(console: Console, said: str, title: str) -> None:
     """What was found, in a frame with a title."""
     shown = _styled(title.upper())
     console.print(Panel(Text(said), title=shown, title_align="left", expand=False))
+
+
+def _show_labels(console: Console, result: records.FitResult | records.CertifyResult) -> None:
+    if (table := tables.label_table(result)).rows:
+        show_table(console, table)
 
 
 def _show_seed(console: Console, result: records.FitResult | records.CertifyResult) -> None:

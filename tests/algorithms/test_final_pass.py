@@ -12,6 +12,7 @@ from streamhalf.algorithms.localization_state import LocalizationState, Step
 from streamhalf.data.block import Block
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.planning import run_plan
 from streamhalf.planning.run_plan import partial_limit
 from streamhalf.records import Judgement, Outcome, Role, Stage, StopReason, overall_outcome
 from streamhalf.testers.moments import MomentTester
@@ -90,6 +91,26 @@ def test_final__what_it_says_and_what_it_measured_are_kept(
     assert state.moments.n_rows == state.candidates[0].n_seen
     about = {one.candidate for one in final_judgements(state) if one.tester == "slab mass"}
     assert about == set(range(len(state.candidates)))
+
+
+def test_final__errors_are_counted_on_so_many_rows_and_no_more(
+    finished: tuple[LocalizationState, list[Step]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, requests = finished
+    most = WHOLE.plan.final_rows // 4
+    monkeypatch.setattr(run_plan, "_MOST_COUNTED", most)
+    before = replace(
+        expected, stage=Stage.FINAL, final=None, held_out=None, batches=(), steps=(), n_batches=0
+    )
+    step = WHOLE.next_step(before)
+    state = step.conclude(measure(step, DATA))
+    assert step.share == requests[-1].share  # steps are tested on all of them
+    assert [one.deviation for one in state.steps] == [one.deviation for one in expected.steps]
+    assert state.held_out == replace(step.share, high=step.share.high / 4)
+    rows = sorted(rows_of(state.held_out))
+    assert state.final.n_rows == len(rows) == pytest.approx(most, rel=0.1)
+    plane = state.candidates[state.chosen].plane
+    assert state.final.errors[state.chosen] == plane.errors(DATA.X[rows], DATA.y[rows])
 
 
 def tight(config: RunConfig, limit: int) -> RunConfig:
