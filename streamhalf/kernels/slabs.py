@@ -97,6 +97,13 @@ def gaussian_masses(eta: float, half_count: int) -> NDArray[np.float64]:
     return np.concatenate([below[:1], np.diff(below), below[:1]])
 
 
+def masses_about(eta: float, half_count: int, threshold: float) -> NDArray[np.float64]:
+    """The same of slabs about a threshold: of numbers less the threshold."""
+    edges = threshold + eta * np.arange(-half_count, half_count + 1)
+    below = ndtr(edges)
+    return np.concatenate([below[:1], np.diff(below), ndtr(-edges[-1:])])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SlabWindow:
     """Some rows, slab by slab: those from cuts[i] to cuts[i + 1] lie in slab held[i]."""

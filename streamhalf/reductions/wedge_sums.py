@@ -32,6 +32,7 @@ class WedgeSumsResult:
 
     candidates: tuple[Plane, ...]
     eta: float
+    kappa: float
     partial: WedgeSumsPartial
 
     @property
@@ -40,12 +41,16 @@ class WedgeSumsResult:
         return self.partial.n_rows
 
     def betas(self) -> NDArray[np.float64]:
-        """Per candidate v: no unit w, |w - v| <= eta, disagrees with v on more (c,).
+        """Per candidate (v, t_v): no plane of its neighbourhood disagrees with it on more (c,).
 
-        w = cos(angle) v + sin(angle) u disagrees only where u·s <= -t, and there
-        ((1 - t u·s) / (1 + t²))² is at least 1; its mean is at most
-        mean a + lambda_max(mean a t² s s^T) + 2 |mean a t s|. Planes with a threshold turn about
-        the point of v's plane that is nearest to the origin.
+        The neighbourhood: planes w·x = t', w = cos(angle) v + sin(angle) u of length 1 with u
+        orthogonal to v, |w - v| <= eta and |t_v - t' / cos(angle)| <= kappa. With p = v·x - t_v,
+        (w·x - t') / cos(angle) is p + (t_v - t' / cos(angle)) + tan(angle) u·x. A row with
+        |p| <= kappa may change sides, and counts 1. Any other stays at least |p| - kappa from 0 on
+        its own side until u·x moves it, so it changes sides only where
+        tan(angle) u·s <= -(|p| - kappa), that is u·s <= -t. There ((1 - t u·s) / (1 + t²))² is at
+        least 1, elsewhere it is not negative; its mean is at most
+        mean a + lambda_max(mean a t² s s^T) + 2 |mean a t s|.
         """
         if self.n_rows == 0:  # nothing is known
             return np.ones(len(self.candidates))
@@ -62,13 +67,16 @@ class WedgeSumsResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WedgeSums(Summed):
-    """With gamma the tangent of the angle of eta: t = |v·x - t_v| / gamma, a = 1 / (1 + t²)².
+    """With gamma the tangent of the angle of eta, p = v·x - t_v: t = (|p| - kappa)_+ / gamma.
 
-    s = sgn(v·x - t_v) times the part of x orthogonal to v; the projection is taken in the end.
+    a = 1 / (1 + t²)²; s = sgn(p) times the part of x orthogonal to v; the projection is taken in
+    the end. `kappa` is how far planes may move beside turning: 0 for those that turn about the
+    point of the candidate nearest to the origin, as all planes through the origin do about it.
     """
 
     candidates: tuple[Plane, ...]
     eta: float
+    kappa: float = 0.0
 
     name = "wedge-sums"
 
@@ -88,7 +96,10 @@ class WedgeSums(Summed):
         for first in range(0, block.n_rows, step):
             X = block.X[first : first + step]
             for i, plane in enumerate(self.candidates):
-                t = (margins(X, plane.normal).astype(np.float64) - plane.threshold) / gamma
+                t = margins(X, plane.normal).astype(np.float64) - plane.threshold
+                if self.kappa > 0:
+                    t -= np.clip(t, -self.kappa, self.kappa)
+                t /= gamma
                 root = 1 / (1 + t * t)
                 found.masses[i] += root @ root
                 # t has the sign that turns x into s
@@ -99,7 +110,7 @@ class WedgeSums(Summed):
 
     def finalize(self, partial: WedgeSumsPartial) -> WedgeSumsResult:
         """Keep the sums; bounds are taken when somebody asks."""
-        return WedgeSumsResult(self.candidates, self.eta, partial)
+        return WedgeSumsResult(self.candidates, self.eta, self.kappa, partial)
 
     def partial_nbytes(self, dim: int) -> int:
         """One matrix per candidate."""

@@ -12,6 +12,7 @@ from streamhalf.records import AcceptanceRate, Evidence, Judgement
 from streamhalf.reductions.label_counts import LabelCounts, LabelCountsResult
 from streamhalf.testers.base import (
     ALONG,
+    MOST_ROWS,
     Context,
     TesterWords,
     judgement,
@@ -21,6 +22,9 @@ from streamhalf.testers.base import (
 
 ACCEPTANCE_TOLERANCE = 0.5
 """The rate may lie in [1/2, 3/2] of what it should be."""
+
+_LEAST_RATE = 1e-300
+"""To divide by, where a threshold lies so far out that the rate is 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,29 +51,34 @@ class AcceptanceTester:
         """Rows that were accepted."""
         return LabelCounts()
 
+    @property
+    def rate(self) -> float:
+        """Share of N(0, I) rows that is accepted."""
+        return max(self.frame.rate, _LEAST_RATE)
+
     def quantile(self, n_rows: int) -> float:
         """Null quantile of |accepted / (rows rate) - 1|: binomial, two-sided."""
         z = upper_normal_quantile(self.tau / 2)
-        mean = max(1, n_rows) * self.frame.rate
+        mean = max(1, n_rows) * self.rate
         # Bernstein's second term covers the skewness of small counts
-        return z * math.sqrt((1 - self.frame.rate) / mean) + z**2 / (3 * mean)
+        return z * math.sqrt((1 - self.rate) / mean) + z**2 / (3 * mean)
 
     def rows_needed(self) -> int:
         """Rows that must be accepted to make the test conclusive."""
-        return math.ceil(self.rows_to_see() * self.frame.rate)
+        return math.ceil(self.rows_to_see() * self.rate)
 
     def rows_to_see(self) -> int:
         """Rows that must be looked at for that."""
-        return rows_until(self.quantile, ACCEPTANCE_TOLERANCE)
+        return rows_until(self.quantile, ACCEPTANCE_TOLERANCE, most=MOST_ROWS)
 
     def judge(self, result: LabelCountsResult, *, n_seen: int) -> tuple[Judgement, ...]:
         """Judge the counts of one localised pass."""
         rate = result.n_rows / max(1, n_seen)
-        statistic = abs(rate / self.frame.rate - 1)
+        statistic = abs(rate / self.rate - 1)
         evidence = Evidence(
             subject=AcceptanceRate(self.frame.delta),
             observed=rate,
-            expected=self.frame.rate,
+            expected=self.rate,
             deviation=statistic,
             limit=ACCEPTANCE_TOLERANCE,
         )

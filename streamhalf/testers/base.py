@@ -21,6 +21,11 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.records import Evidence, Judgement, Outcome, Stage, finite
 from streamhalf.reductions.base import Reduction
 
+MOST_ROWS = 1 << 60
+"""No one has so many; what a test far out in the tails asks for."""
+
+_LARGEST_EXPONENT = 600.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Context:
@@ -48,6 +53,12 @@ class Context:
     slab_eps
         Of the final pass: width of the slabs whose masses are tested, which take 1/width³ rows;
         None for eps.
+    any_threshold
+        Of the final pass: whether neighbours of a candidate may have any threshold; otherwise they
+        turn about the point of its plane that is nearest to the origin.
+    threshold
+        Size of the candidates' thresholds, at most, as far as it is known or expected: rows grow
+        like exp(t²/2), and slabs reach so much further. The same for all batches of a pass.
     """
 
     stage: Stage
@@ -64,6 +75,8 @@ class Context:
     most_candidates: int = 1
     most_slabs: int = 1 << 20
     slab_eps: float | None = None
+    any_threshold: bool = False
+    threshold: float = 0.0
 
     @property
     def slab_width(self) -> float:
@@ -157,13 +170,23 @@ def upper_normal_quantile(tail: float) -> float:
     return float(-ndtri(tail))
 
 
-def rows_until(quantile: Callable[[int], float], limit: float) -> int:
-    """Smallest number of rows whose null quantile (it falls with rows) is within the limit."""
+def thinning(threshold: float) -> float:
+    """exp(-t²/2), the density of N(0, 1) at t over that at 0; never too small to divide by."""
+    return math.exp(-min(threshold * threshold / 2, _LARGEST_EXPONENT))
+
+
+def rows_until(quantile: Callable[[int], float], limit: float, *, most: int | None = None) -> int:
+    """Smallest number of rows whose null quantile (it falls with rows) is within the limit.
+
+    `most`, where it is given and not enough either; ValueError where none is.
+    """
     high = 1
     while quantile(high) > limit:
         high *= 2
-        if high > 1 << 60:
-            raise ValueError("no number of rows is enough")
+        if high > MOST_ROWS:
+            if most is None:
+                raise ValueError("no number of rows is enough")
+            return most
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2

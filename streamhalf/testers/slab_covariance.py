@@ -20,16 +20,23 @@ from streamhalf.records import Evidence, Judgement, SlabSecondMoment, Stage, rep
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.slab_covariance import SlabCovariance, SlabCovarianceResult
-from streamhalf.testers.base import ALONG, Context, TesterWords, judgement
-from streamhalf.testers.slab_mass import finest_half_count
+from streamhalf.testers.base import (
+    ALONG,
+    MOST_ROWS,
+    Context,
+    TesterWords,
+    judgement,
+    thinning,
+)
+from streamhalf.testers.slab_mass import FARTHEST, finest_half_count
 
 COVARIANCE_LIMIT = 2.0
 
 _CENTRAL_DENSITY = 0.35
 """Mass of a slab per width, about one half standard deviation out."""
 
-_LEAST_SLABS = 20
-"""Slabs that a pass should have rows for."""
+_LEAST_SLABS, _LEAST_BESIDE = 20, 2
+"""Slabs that a pass should have rows for, and on the side of the plane that has fewer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,6 +58,8 @@ class SlabCovarianceTester:
         Planes, and the number of the first.
     most_slabs
         Second-moment matrices of one candidate at most, where features are many.
+    threshold
+        Size of the candidates' thresholds that slabs and rows are planned for.
     """
 
     dim: int
@@ -62,6 +71,7 @@ class SlabCovarianceTester:
     candidates: tuple[Plane, ...] = ()
     first: int = 0
     most_slabs: int = 1 << 20
+    threshold: float = 0.0
 
     name: ClassVar[str] = "slab covariance"
     share: ClassVar[float] = 1 / 3
@@ -78,12 +88,13 @@ class SlabCovarianceTester:
             dim=context.dim,
             eps=context.slab_width,
             tau=cls.share * context.tau / context.most_candidates,
-            n_slabs=2 * finest_half_count(context.slab_width) + 2,
+            n_slabs=2 * finest_half_count(context.slab_width, context.threshold) + 2,
             n_rows=max(1, context.n_rows),
             seed=context.config.seed,
             candidates=context.candidates,
             first=context.first,
             most_slabs=context.most_slabs,
+            threshold=context.threshold,
         )
 
     def needs(self) -> Reduction[Any, Any]:
@@ -95,18 +106,22 @@ class SlabCovarianceTester:
 
     def sample_rows(self) -> int:
         """Rows from which second moments are taken."""
-        wanted = math.ceil(2 * self.rows_per_slab() / (_CENTRAL_DENSITY * self.eps))
+        density = _CENTRAL_DENSITY * thinning(self.threshold)
+        wanted = math.ceil(2 * self.rows_per_slab() / (density * self.eps))
         return min(self.n_rows, max(wanted, 40 * self.rows_per_slab()))
 
     def edges(self) -> NDArray[np.float64]:
         """Slab edges of the second moments."""
-        half_count, rows = finest_half_count(self.eps), self.sample_rows()
-        edges = covariance_edges(self.eps, half_count, rows, self.rows_per_slab())
+        half_count, rows = finest_half_count(self.eps, self.threshold), self.sample_rows()
+        edges = covariance_edges(
+            self.eps, half_count, rows, self.rows_per_slab(), threshold=self.threshold
+        )
         if len(edges) < self.most_slabs:
             return edges
         # covariance_edges gives every slab twice the rows asked for
-        per_slab = math.ceil(rows / (2 * self.most_slabs))
-        return covariance_edges(self.eps, half_count, rows, per_slab)
+        mass = _summed_density(np.full(1, np.inf), self.threshold)[0] - 0.5
+        per_slab = math.ceil(2 * mass * rows / (2 * self.most_slabs))
+        return covariance_edges(self.eps, half_count, rows, per_slab, threshold=self.threshold)
 
     def quantile(self, n_rows: int) -> float:
         """Null quantile of lambda_max in one slab of n rows (Gaussian matrices)."""
@@ -121,7 +136,9 @@ class SlabCovarianceTester:
 
     def rows_needed(self) -> int:
         """Rows that fill a few slabs on each side."""
-        return _LEAST_SLABS * self.rows_per_slab()
+        beside = max(float(ndtr(-abs(self.threshold))), 1 / MOST_ROWS)
+        times = max(_LEAST_SLABS, math.ceil(_LEAST_BESIDE / beside))
+        return min(MOST_ROWS, times * self.rows_per_slab())
 
     def judge(self, result: SlabCovarianceResult, *, n_seen: int) -> tuple[Judgement, ...]:
         """Judge every candidate by its worst slab."""
@@ -173,22 +190,31 @@ def _evidence(
 
 
 def covariance_edges(
-    width: float, half_count: int, n_rows: int, rows_per_slab: int
+    width: float, half_count: int, n_rows: int, rows_per_slab: int, *, threshold: float = 0.0
 ) -> NDArray[np.float64]:
     """Edges, multiples of `width`, whose slabs are expected to hold twice the rows needed.
 
-    Grown outwards from 0 on the right, and mirrored.
+    Grown outwards from 0 on the right, and mirrored. They serve planes with any threshold up to
+    that size: each slab has its rows about one of them, and `merge_outwards` does the rest.
     """
     positive = width * np.arange(half_count + 1)
-    mass = ndtr(positive)
-    edges = [0.0]
+    mass = _summed_density(positive, threshold)
+    total = _summed_density(np.full(1, np.inf), threshold)[0]
+    wanted = 2 * rows_per_slab / max(1, n_rows)
+    edges, last = [0.0], mass[0]
     for i in range(1, half_count + 1):
-        wanted = 2 * rows_per_slab / max(1, n_rows)
-        last = ndtr(edges[-1])
-        if mass[i] - last >= wanted and 1 - mass[i] >= wanted:
+        if mass[i] - last >= wanted and total - mass[i] >= wanted:
             edges.append(float(positive[i]))
+            last = mass[i]
     inner = np.array(edges[1:])
     return np.concatenate([-inner[::-1], [0.0], inner])
+
+
+def _summed_density(margin: NDArray[np.floating[Any]], threshold: float) -> NDArray[np.float64]:
+    """Half, and the integral up to a margin of the largest density that a plane has there."""
+    size = min(abs(threshold), FARTHEST)
+    density = 1 / math.sqrt(2 * math.pi)
+    return np.asarray(ndtr(np.maximum(0.0, margin - size)) + density * np.minimum(margin, size))
 
 
 def merge_outwards(

@@ -1,7 +1,9 @@
 """Is the mass of thin slabs along a candidate Gaussian? (Algorithm 2, line 4).
 
 One histogram with slabs of width eps serves every eta = j eps below 1/2: the slabs of eta are
-unions of finest ones.
+unions of finest ones. About a plane with a threshold t the tolerance is eta exp(-t²/2), which takes
+exp(t²) times the rows: there the finest scale that the rows allow is judged, and where they allow
+none, doubts do not count.
 """
 
 from __future__ import annotations
@@ -16,29 +18,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.slabs import gaussian_masses
-from streamhalf.records import Evidence, Judgement, Outcome, SlabShare, Stage
+from streamhalf.kernels.slabs import masses_about
+from streamhalf.records import Evidence, Judgement, Outcome, Role, SlabShare, Stage, replace
 from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
 from streamhalf.testers.base import (
     ALONG,
+    MOST_ROWS,
     Context,
     TesterWords,
     judgement,
     rows_until,
+    thinning,
     upper_normal_quantile,
 )
 
 _SHOWN = 5
 
-
-def slab_half_count(eta: float) -> int:
-    """B = ceil(sqrt(2 ln(1/eta)) / eta): beyond B eta lies mass at most eta."""
-    return math.ceil(math.sqrt(2 * math.log(1 / eta)) / eta)
+FARTHEST = 4.0
+"""Slabs about a larger threshold reach no further: all of the mass may be in one tail."""
 
 
-def finest_half_count(eps: float) -> int:
+def slab_half_count(eta: float, threshold: float = 0.0) -> int:
+    """B = ceil((sqrt(2 ln(1/eta)) + t) / eta): beyond B eta lies mass at most eta."""
+    reach = math.sqrt(2 * math.log(1 / eta)) + min(abs(threshold), FARTHEST)
+    return math.ceil(reach / eta)
+
+
+def finest_half_count(eps: float, threshold: float = 0.0) -> int:
     """Finest slabs on each side that cover every eta = j eps below 1/2."""
-    return max(j * slab_half_count(j * eps) for j in range(1, count_scales(eps) + 1))
+    return max(j * slab_half_count(j * eps, threshold) for j in range(1, count_scales(eps) + 1))
 
 
 def count_scales(eps: float) -> int:
@@ -51,7 +59,8 @@ class SlabMassTester:
     """Sum over slabs of |observed mass - Gaussian mass|, for every scale eta = j eps.
 
     `tau` is that of one candidate, `first` the number of the first, `total_rows` the rows of the
-    data set.
+    data set, `threshold` the size of the candidates' thresholds that slabs and rows are planned
+    for.
     """
 
     eps: float
@@ -59,6 +68,7 @@ class SlabMassTester:
     total_rows: int
     candidates: tuple[Plane, ...] = ()
     first: int = 0
+    threshold: float = 0.0
 
     name: ClassVar[str] = "slab mass"
     share: ClassVar[float] = 1 / 3
@@ -77,82 +87,115 @@ class SlabMassTester:
             total_rows=context.total_rows,
             candidates=context.candidates,
             first=context.first,
+            threshold=context.threshold,
         )
 
     def needs(self) -> CandidateSlabs:
         """Errors and finest slabs of every candidate."""
-        half_count = finest_half_count(self.eps)
+        half_count = finest_half_count(self.eps, self.threshold)
         return CandidateSlabs(self.candidates, self.eps, half_count, self.total_rows)
 
-    def quantile(self, n_rows: int, eta: float) -> float:
+    def half_count(self, eta: float, threshold: float = 0.0) -> int:
+        """Slabs on each side about a threshold: no further than those that are counted."""
+        return slab_half_count(eta, min(abs(threshold), abs(self.threshold)))
+
+    def quantile(self, n_rows: int, eta: float, threshold: float = 0.0) -> float:
         """Null quantile of the L1 distance at scale eta.
 
         0.603 = sqrt(1 - 2/pi) is the standard deviation of the sum of independent half-normals
-        with variances p.
+        with variances p. Where slabs do not reach the bulk a tail may hold half of the rows: it is
+        at most 1 then, that of twice the mass of one half.
         """
         n = max(1, n_rows)
-        mean = float(deviation_bound(n, gaussian_masses(eta, slab_half_count(eta))).sum()) / n
+        masses = masses_about(eta, self.half_count(eta, threshold), threshold)
+        mean = float(deviation_bound(n, masses).sum()) / n
         z = upper_normal_quantile(self.tau / count_scales(self.eps))
-        return mean + 0.603 * z / math.sqrt(n)
+        spread = 0.603 if abs(threshold) <= min(abs(self.threshold), FARTHEST) else 1.0
+        return mean + spread * z / math.sqrt(n)
 
     def rows_needed(self) -> int:
         """Rows that make the finest scale conclusive; all coarser ones follow."""
-        return rows_until(lambda n: self.quantile(n, self.eps), self.eps)
+        return self._rows_at(self.eps, self.threshold)
+
+    def _rows_at(self, eta: float, threshold: float) -> int:
+        limit = eta * thinning(threshold)
+        return rows_until(lambda n: self.quantile(n, eta, threshold), limit, most=MOST_ROWS)
 
     def judge(self, result: CandidateSlabsResult, *, n_seen: int) -> tuple[Judgement, ...]:
         """Judge every candidate's histogram over the finest slabs."""
+        # histograms may come without their candidates, of planes through the origin
+        thresholds = [plane.threshold for plane in self.candidates] or [0.0] * len(result.counts)
         return tuple(
             one
-            for i, counts in enumerate(result.counts)
-            for one in self._judge_candidate(counts, self.first + i)
+            for i, (counts, threshold) in enumerate(zip(result.counts, thresholds, strict=True))
+            for one in self._judge_candidate(counts, threshold, self.first + i)
         )
 
-    def _judge_candidate(self, counts: NDArray[np.int64], candidate: int) -> Iterator[Judgement]:
-        """The finest scale, then another that rejects.
+    def _judge_candidate(
+        self, counts: NDArray[np.int64], threshold: float, candidate: int
+    ) -> Iterator[Judgement]:
+        """The scale that carries the verdict, then another that rejects.
 
-        The finest scale carries the verdict: passing it implies all others whose slabs reach no
-        further, by the triangle inequality. A coarser scale can still reject where it is
-        inconclusive.
+        Passing the finest scale implies all others whose slabs reach no further, by the triangle
+        inequality. Any other scale can still reject.
         """
-        finest = self._judge_scale(counts, 1, candidate)
-        yield finest
-        if finest.outcome is Outcome.REJECTED:
+        scales = range(1, count_scales(self.eps) + 1)
+        carrying = 1 if threshold == 0 else self._finest_conclusive(int(counts.sum()), threshold)
+        role = Role.EXTRA if carrying is None else Role.REQUIRED
+        first = self._judge_scale(counts, carrying or 1, threshold, candidate)
+        yield replace(first, role=role)
+        if first.outcome is Outcome.REJECTED:
             return
-        scales: Iterable[int] = range(2, count_scales(self.eps) + 1)
-        if finest.outcome is Outcome.PASSED:
-            reach = slab_half_count(self.eps)
-            scales = (j for j in scales if j * slab_half_count(j * self.eps) > reach)
-        others = (self._judge_scale(counts, j, candidate) for j in scales)
-        rejected = (other for other in others if other.outcome is Outcome.REJECTED)
+        others: Iterable[int] = (j for j in scales if j != (carrying or 1))
+        if first.outcome is Outcome.PASSED and carrying == 1:
+            reach = self.half_count(self.eps, threshold)
+            others = (j for j in others if j * self.half_count(j * self.eps, threshold) > reach)
+        judged = (self._judge_scale(counts, j, threshold, candidate) for j in others)
+        rejected = (other for other in judged if other.outcome is Outcome.REJECTED)
         yield from itertools.islice(rejected, 1)
 
-    def _judge_scale(self, counts: NDArray[np.int64], j: int, candidate: int) -> Judgement:
+    def _finest_conclusive(self, n_rows: int, threshold: float) -> int | None:
+        """The smallest j whose null quantile is within its tolerance, if there is one."""
+        thin = thinning(threshold)
+        scales = ((j, j * self.eps) for j in range(1, count_scales(self.eps) + 1))
+        fits = (j for j, eta in scales if self.quantile(n_rows, eta, threshold) <= eta * thin)
+        return next(fits, None)
+
+    def _judge_scale(
+        self, counts: NDArray[np.int64], j: int, threshold: float, candidate: int
+    ) -> Judgement:
         eta = j * self.eps
-        half_count = slab_half_count(eta)
+        half_count = self.half_count(eta, threshold)
+        limit = eta * thinning(threshold)
         n_rows = int(counts.sum())
         observed = merge_slabs(counts, j, half_count) / max(1, n_rows)
-        expected = gaussian_masses(eta, half_count)
+        expected = masses_about(eta, half_count, threshold)
         gaps = np.abs(observed - expected)
         return judgement(
             self.name,
             statistic=float(gaps.sum()),
-            limit=eta,
-            null_quantile=self.quantile(n_rows, eta),
+            limit=limit,
+            null_quantile=self.quantile(n_rows, eta, threshold),
             n_rows=n_rows,
-            rows_needed=self.rows_needed,
+            rows_needed=lambda: self._rows_to_settle(threshold),
             evidence=tuple(
                 Evidence(
                     subject=slab_subject(int(i), eta, half_count),
                     observed=float(observed[i]),
                     expected=float(expected[i]),
                     deviation=float(gaps[i]),
-                    limit=eta,
+                    limit=limit,
                 )
                 for i in np.argsort(-gaps, kind="stable")[:_SHOWN]
             ),
             candidate=candidate,
             scale=eta,
         )
+
+    def _rows_to_settle(self, threshold: float) -> int:
+        """At the scale that must be settled: with a threshold, any is enough."""
+        eta = self.eps if threshold == 0 else self.eps * count_scales(self.eps)
+        return self._rows_at(eta, threshold)
 
 
 def deviation_bound(n_rows: int, p: NDArray[np.float64]) -> NDArray[np.float64]:
