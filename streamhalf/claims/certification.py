@@ -123,13 +123,16 @@ class Certification:
         cls, source: Source, config: RunConfig, halfspace: Halfspace, row_map: RowMap, error: float
     ) -> Certification:
         """The certificate pass that the configuration asks for, about the halfspace's plane."""
+        plane = row_map.push(halfspace.plane).unit()
+        if row_map.record.class_of(halfspace) is row_map.record.through:
+            plane = Plane(plane.normal)  # through the centre but for rounding
         return cls(
             halfspace=halfspace,
             row_map=row_map,
             error=error,
             degree=certificate_degree(config.certificate_degree or "auto", source.dim),
             memory_limit=config.memory_limit,
-            planes=(row_map.push(halfspace.plane).unit(),),
+            planes=(plane,),
             share=certificate_share(
                 config.certificate_rows, n_rows=source.n_rows, dim=source.dim, error=error
             ),
