@@ -18,7 +18,7 @@ RADIAL = {recipe for (radial, _, _), recipe in RECIPES.items() if radial}
 
 def labels(X: np.ndarray, t: float, *, flipped: float = 0.0, seed: int = 0) -> np.ndarray:
     wrong = np.random.default_rng(seed).random(len(X)) < flipped
-    return np.where((X @ PLANTED >= t) != wrong, 1, -1).astype(np.int8)
+    return np.where((t <= X @ PLANTED) != wrong, 1, -1).astype(np.int8)
 
 
 def gaussian(
@@ -114,13 +114,20 @@ def test_pool__features_that_stand_still_or_repeat_others_leave_it_the_rest() ->
 
 
 def test_pool__rows_without_a_radial_position_have_the_other_recipes() -> None:
-    # more than half of the rows are one point: no shape balances them
+    # most rows lie on a line: no shape spreads their directions evenly
     block = gaussian(1_000)
     X = block.X.copy()
-    X[:600] = 0
-    members = learn_pool(Block(X, block.y, block.rows), seed=1)
-    assert Recipe.REGRESSION in {one.recipe for one in members}
-    assert Recipe.SQUARES in {one.recipe for one in members}
+    X[:700, 1:] = 0
+    found = {one.recipe for one in learn_pool(Block(X, block.y, block.rows), seed=1)}
+    assert found == {Recipe.REGRESSION, *RECIPES.values()} - RADIAL
+
+
+def test_pool__no_rows_have_a_halfspace() -> None:
+    nothing = Block(np.empty((0, 2)), np.empty(0, dtype=np.int8), np.empty(0, dtype=np.int64))
+    (free,) = learn_pool(nothing, seed=1)
+    assert (free.plane.length, free.plane.threshold) == (1, 0)
+    (bound,) = learn_pool(nothing, seed=1, point=np.array([3.0, 4.0]))
+    assert bound.plane.margins(np.array([[3.0, 4.0]])) == 0
 
 
 @pytest.mark.parametrize("label", [1, -1])

@@ -22,7 +22,7 @@ def draw(positive: float, *, flipped: float, n_rows: int = 200_000) -> tuple[Any
     """Gaussian rows of which a share is positive, labels flipped at random, and the threshold."""
     rng = np.random.default_rng(8)
     X, t = rng.standard_normal((n_rows, len(PLANTED))), float(ndtri(1 - positive))
-    y = np.where(X @ PLANTED >= t, 1, -1)
+    y = np.where(t <= X @ PLANTED, 1, -1)
     return X, np.where(rng.random(n_rows) < flipped, -y, y).astype(np.int8), t
 
 
