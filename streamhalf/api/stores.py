@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from streamhalf.api.running import mirrored
+from streamhalf.api.running import mirrored, open_place
 from streamhalf.data.block import RowRange
 from streamhalf.data.opening import open_features
 from streamhalf.data.predictions import create_predictions, finish_predictions, write_predictions
 from streamhalf.data.stores import Target
-from streamhalf.engine import Counted, Engine, Job, open_engine, run_job
+from streamhalf.engine import Counted, Engine, Job, run_job
 from streamhalf.errors import DataError, UsageError
 from streamhalf.events import Observer, RunStarted, ignore
 from streamhalf.files import write_text
@@ -35,7 +35,7 @@ def synth(
     chunk_rows: int = DEFAULT_CHUNK_ROWS,
     overwrite: bool = False,
     client: Client | None = None,
-    scheduler: str = "threads",
+    scheduler: str | None = None,
     n_workers: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     observer: Observer = ignore,
@@ -62,10 +62,10 @@ def synth(
             raise UsageError(f"{name}: not given; synth needs rows, dim, marginal and noise")
     request = SyntheticSpec(**spec)
     target = Target(os.fspath(store), storage_options)
-    with open_engine(client or scheduler, n_workers) as engine:
+    with open_place(scheduler, n_workers, client) as (engine, notices):
         planted = plant(request)
         chunks = create_store(target, request, chunk_rows=chunk_rows, overwrite=overwrite)
-        started = RunStarted("synth", target.name, request.rows, request.dim)
+        started = RunStarted("synth", target.name, request.rows, request.dim, notices)
         write = partial(write_rows, target, request, planted)
         n_flipped = _write_all(engine, started, chunks, write, observer)
     finish_store(target, request, planted, n_flipped)
@@ -81,7 +81,7 @@ def predict(
     overwrite: bool = False,
     features: str = "X",
     client: Client | None = None,
-    scheduler: str = "threads",
+    scheduler: str | None = None,
     n_workers: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     observer: Observer = ignore,
@@ -103,7 +103,7 @@ def predict(
     features
         Name of the array of features.
     client, scheduler, n_workers
-        Where to run.
+        Where to run, as of `test`.
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     observer
@@ -113,9 +113,9 @@ def predict(
     refuse_harm(store, {"out": out}, replaces=True)
     target = Target(os.fspath(out), storage_options)
     source = open_features(store, features=features, storage_options=storage_options)
-    with open_engine(client or scheduler, n_workers) as engine:
+    with open_place(scheduler, n_workers, client) as (engine, notices):
         create_predictions(target, source, halfspace, overwrite=overwrite)
-        started = RunStarted("predict", source.name, source.n_rows, source.dim)
+        started = RunStarted("predict", source.name, source.n_rows, source.dim, notices)
         write = partial(write_predictions, target, source, halfspace)
         n_positive = _write_all(engine, started, source.blocks, write, observer)
     finish_predictions(target, source, n_positive)

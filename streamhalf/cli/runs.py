@@ -14,6 +14,7 @@ from streamhalf.cli.options import calling, check_writable, finish, naming, read
 from streamhalf.documents import read_result, read_weights
 from streamhalf.errors import UsageError
 from streamhalf.names import public_name
+from streamhalf.records import FitResult
 from streamhalf.report.terminal import (
     show_certificate,
     show_fit,
@@ -73,7 +74,7 @@ def fit(
 ) -> int:
     """Learn a halfspace and say which error C opt + eps its tests support, or why none."""
     with calling(given) as call:
-        result = api.fit(store, checkpoint=checkpoint, resume=resume, **call)
+        result: FitResult = api.fit(store, checkpoint=checkpoint, resume=resume, **call)
     finish(given, result, show_fit)
     return result.verdict.exit_code
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
+import logging
 import os
 import queue
 import time
 import warnings
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from dask import threaded
@@ -19,6 +22,8 @@ from streamhalf.errors import StreamhalfError
 
 if TYPE_CHECKING:
     from distributed import Client, Future
+
+logger = logging.getLogger("streamhalf")
 
 _LOOK_SECONDS = 2.0
 """Without news for so long, the cluster is asked whether anybody still works."""
@@ -32,7 +37,7 @@ _RESUME = "passes that were saved stay saved: run again with --resume (with --ch
 class ThreadsEngine:
     """Dask's threaded scheduler: chunks in parallel, one BLAS thread each."""
 
-    lazy = True
+    lazy, remote = True, False
 
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_threads = n_threads or available_cpus()
@@ -54,7 +59,7 @@ class ThreadsEngine:
 class ClusterEngine:
     """A `distributed` cluster: this machine's processes or a `dask scheduler` anywhere."""
 
-    lazy = True
+    lazy = remote = True
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -77,42 +82,45 @@ class ClusterEngine:
         done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
         for future in (*futures, final):
             future.add_done_callback(done.put)
+        wanted = weakref.WeakSet(futures)
         del futures, future  # a partial may go as soon as it is combined
-        idle_since = None
-        while True:
-            try:
-                finished = done.get(timeout=_LOOK_SECONDS)
-            except queue.Empty:
-                idle_since = self._look(job.name, idle_since)
-                continue
-            if finished.key == final.key or finished.status in ("error", "cancelled"):
-                break
-            idle_since = None
-            on_progress(rows.pop(finished.key))
-        result = self._outcome(job.name, final)
+        try:
+            self._follow(job.name, done, final, rows, on_progress)
+            result = self._outcome(job.name, final)
+        except BaseException:
+            self._give_up(*wanted, final)
+            raise
         for left in rows.values():  # news of the last leaves may come after that of the root
             on_progress(left)
         return result
 
-    def _look(self, name: str, idle_since: float | None) -> float | None:
-        """Since when no worker works, None if one does; Dask itself would wait for ever."""
-        try:
-            found = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        except (OSError, TimeoutError, RuntimeError):
-            return idle_since  # a lost scheduler cancels the futures, which is told elsewhere
-        if any(worker.get("status") == "running" for worker in found):
-            return None
-        now = time.monotonic()
-        if idle_since is not None and now - idle_since > _STUCK_SECONDS:
-            why = (
-                f"all {len(found)} workers are paused, short of memory (raise their --memory-limit)"
-                if found
-                else "the cluster has no worker any more (start some with `dask worker`)"
-            )
-            raise StreamhalfError(
-                f"pass {name!r}: nothing ran for {_STUCK_SECONDS:g} s: {why}; {_RESUME}"
-            )
-        return idle_since or now
+    def _follow(
+        self,
+        name: str,
+        done: queue.SimpleQueue[Future[Any]],
+        final: Future[Any],
+        rows: dict[Any, int],
+        on_progress: OnProgress,
+    ) -> None:
+        """Tell of tasks as they end, until the last one has ended or one has failed."""
+        watch = _Watch(self.client, name)
+        while True:
+            try:
+                finished = done.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                watch.look()
+                on_progress(0)  # whoever wants the run to end can say so
+                continue
+            if finished.key == final.key or finished.status in ("error", "cancelled"):
+                return
+            watch.idle_since = None
+            on_progress(rows.pop(finished.key))
+
+    def _give_up(self, *futures: Future[Any]) -> None:
+        """Leave no task of a failed pass behind; callbacks alone would keep them wanted."""
+        with contextlib.suppress(Exception):  # where the scheduler is gone, so are they
+            if self.client.status == "running":
+                self.client.cancel(futures)
 
     def _outcome(self, name: str, final: Future[Any]) -> Counted:
         from distributed import KilledWorker
@@ -130,6 +138,42 @@ class ClusterEngine:
                 f"pass {name!r}: the connection to the scheduler was lost; {_RESUME}"
             ) from error
         return result
+
+
+class _Watch:
+    """Looks at a cluster while it is silent: says what it waits for, and gives up in the end."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self.idle_since: float | None = None
+        self._client, self._name = client, name
+        self._seen: frozenset[str] = frozenset()
+
+    def look(self) -> None:
+        """Note since when no worker works; Dask itself would wait for ever."""
+        try:
+            found = self._client.scheduler_info(n_workers=-1)["workers"]
+        except (OSError, TimeoutError, RuntimeError):
+            return  # a lost scheduler cancels the futures, which is told elsewhere
+        for lost in sorted(self._seen - found.keys()):
+            logger.warning("pass %s: worker %s was lost; others do its work", self._name, lost)
+        self._seen = frozenset(found)
+        if any(worker.get("status") == "running" for worker in found.values()):
+            self.idle_since = None
+            return
+        now = time.monotonic()
+        if self.idle_since is None:
+            self.idle_since = now
+            state = f"all {len(found)} workers are paused" if found else "there is no worker"
+            logger.warning("pass %s: waiting for workers: %s", self._name, state)
+        if now - self.idle_since > _STUCK_SECONDS:
+            why = (
+                f"all {len(found)} workers are paused, short of memory (raise their --memory-limit)"
+                if found
+                else "the cluster has no worker any more (start some with `dask worker`)"
+            )
+            raise StreamhalfError(
+                f"pass {self._name!r}: nothing ran for {_STUCK_SECONDS:g} s: {why}; {_RESUME}"
+            )
 
 
 def available_cpus() -> int:

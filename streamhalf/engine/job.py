@@ -69,9 +69,13 @@ def merge(context: Any, combine: Callable[[Any, Any, Any], Any], parts: list[Cou
 
 
 class Engine(Protocol):
-    """Runs jobs, whose items may hold Dask Delayed objects if it is `lazy`."""
+    """Runs jobs, whose items may hold Dask Delayed objects if it is `lazy`.
+
+    If it is `remote`, their graphs may hold futures of its cluster.
+    """
 
     lazy: bool
+    remote: bool
 
     @property
     def n_threads(self) -> int:

@@ -11,7 +11,7 @@ class SerialEngine:
     """One task after the other, in this thread."""
 
     n_threads = 1
-    lazy = False
+    lazy = remote = False
 
     def run(self, job: Job, on_progress: OnProgress) -> Counted:
         """Run a job to its end."""

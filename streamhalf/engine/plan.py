@@ -100,6 +100,12 @@ class PassPlan:
             RowRanges(np.concatenate([read.bounds for read in reads[i : i + run]])) for i in starts
         )
 
+    def job_for(self, engine: Engine) -> Job:
+        """The pass as a job for an engine; persisted chunks stay where they are if it can be."""
+        reader = self.source.reader
+        held = isinstance(reader, DaskReader) and reader.client is not None
+        return self.job(lazy=engine.remote if held else engine.lazy)
+
     def job(self, *, lazy: bool) -> Job:
         """The pass as a job; with `lazy`, Dask-backed rows enter the graph as they are."""
         tasks = self.tasks()
@@ -172,7 +178,7 @@ def run_pass(
     """Validate, run, count the rows, save and finalize; returns the result and the record."""
     plan.validate(n_threads=engine.n_threads, memory_limit=memory_limit)
     started = time.perf_counter()
-    counted = run_job(engine, plan.job(lazy=engine.lazy), observer)
+    counted = run_job(engine, plan.job_for(engine), observer)
     result = plan.reduction.finalize(counted.partial)
     record = PassRecord(
         name=plan.name,

@@ -88,7 +88,7 @@ class Run:
         if unchecked and self.in_parts is not None:
             # not a pass of the run: what is computed is of no interest
             plan = PassPlan("checksums", self.in_parts, LabelCounts(), unchecked, self.split_every)
-            run_job(self.engine, plan.job(lazy=self.engine.lazy), ignore)
+            run_job(self.engine, plan.job_for(self.engine), ignore)
         if self.verdict is not None:
             self.observer(RunEnded(self.verdict))
 

@@ -43,6 +43,7 @@ from streamhalf.records.notices import (
     Resumed,
     ReuseSuffices,
     RowsInOrder,
+    RunsOn,
     Unverified,
 )
 from streamhalf.records.parts import (
@@ -119,6 +120,7 @@ __all__ = [
     "ReuseSuffices",
     "Role",
     "RowsInOrder",
+    "RunsOn",
     "SecondMoment",
     "SegmentMean",
     "SegmentQuantity",

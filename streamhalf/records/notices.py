@@ -74,6 +74,13 @@ class ErrorsCluster(Record, frozen=True, tag="errors-cluster"):
     factor: float
 
 
+class RunsOn(Record, frozen=True, tag="runs-on"):
+    """The run uses a cluster that nobody named for it; `why` says how it came to be chosen."""
+
+    place: str
+    why: str
+
+
 class Resumed(Record, frozen=True, tag="resumed"):
     """A run goes on from so many finished passes in a checkpoint folder."""
 
@@ -107,5 +114,6 @@ Notice: TypeAlias = (
     | ErrorsCluster
     | RowsInOrder
     | Resumed
+    | RunsOn
     | Remark
 )

@@ -231,6 +231,8 @@ def notice_words(notice: records.Notice) -> str:
                 "give it); bounds speak of the rows of this store, and of rows to come only if "
                 "those are like all of these together"
             )
+        case records.RunsOn(place, why):
+            return f"runs on {place}, {why}; scheduler='threads' keeps it on this machine"
         case records.Resumed(place, 0):
             return f"checkpoint: nothing to resume in {place}; starting anew"
         case records.Resumed(place, passes):
