@@ -67,6 +67,9 @@ def draws_seed(parameters: Mapping[str, Any]) -> bool:
 
 def _settle(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """What was given, before environment variables, before the section of Dask's configuration."""
+    if "label" in parameters:  # what a column of labels is called by those who have one
+        parameters = {**parameters, "labels": parameters["label"]}
+        del parameters["label"]
     check_names(parameters, RunConfig.names(), "configuration")
     return {**dask_settings(), **environment_settings(), **parameters}
 

@@ -15,6 +15,7 @@ import zarr
 
 from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import RowRange
+from streamhalf.data.frames import frame_rows, is_frame, refuse_sparse, split_frame
 from streamhalf.data.source import (
     BLOCK_NBYTES,
     Source,
@@ -28,7 +29,10 @@ from streamhalf.errors import DataError, UsageError
 from streamhalf.names import one_line, printable, public_name, without_secrets
 from streamhalf.retry import retrying
 
-DataLike: TypeAlias = "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | Source"
+DataLike: TypeAlias = (
+    "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | list[Any] | Source | Any"
+)
+"""Data frames, which need not be installed, are the last of these."""
 
 
 MOST_BLOCKS = 1 << 22
@@ -53,10 +57,11 @@ def open_source(
     Parameters
     ----------
     data
-        Path or URL of a Zarr v2 or v3 group, a Zarr group, an xarray Dataset, or a pair
-        (features, labels) of NumPy or Dask arrays.
+        Path or URL of a Zarr v2 or v3 group, a Zarr group, an xarray Dataset, a data frame with
+        one column of labels, or a pair (features, labels) of NumPy or Dask arrays, frames, or
+        DataArrays.
     features, labels
-        Names of the two arrays in a store or Dataset.
+        Names of the two arrays in a store or Dataset; `labels` of the column in a data frame.
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     """
@@ -69,11 +74,14 @@ def open_source(
         return _from_group(data, str(data.store_path), features, labels)
     if isinstance(data, xr.Dataset):
         return _from_dataset(data, features, labels)
-    if isinstance(data, tuple) and len(data) == 2:
+    if is_frame(data):
+        return _from_arrays("DataFrame", *split_frame(data, labels), features, labels)
+    if isinstance(data, tuple | list) and len(data) == 2:
         return _from_arrays("arrays", data[0], data[1], features, labels)
     raise UsageError(
         f"data: {type(data).__name__} cannot be opened; expected a path or URL of a Zarr store, a "
-        "Zarr group, an xarray Dataset, or a pair (features, labels) of NumPy or Dask arrays"
+        "Zarr group, an xarray Dataset, a data frame with a column of labels, or a pair (features, "
+        "labels) of NumPy or Dask arrays"
     )
 
 
@@ -182,6 +190,7 @@ def _lazy(variable: xr.DataArray) -> xr.DataArray:
 
 
 def _from_arrays(name: str, X: Any, y: Any, features: str, labels: str) -> Source:
+    X, y = _unwrapped(features, X), _unwrapped(labels, y)
     lazy = isinstance(X, da.Array) or isinstance(y, da.Array)
     X, y = _as_array(features, X, lazy), _as_array(labels, y, lazy)
     reader = DaskReader.align(X, y) if lazy else ArrayReader(X, y)
@@ -198,6 +207,13 @@ def _from_arrays(name: str, X: Any, y: Any, features: str, labels: str) -> Sourc
         blocks = align_blocks(X.shape[0], chunk_rows, X.shape[1] * X.dtype.itemsize)
     both = (chunk_rows, chunk_rows)
     return build_source(name, reader, blocks, names=(features, labels), chunk_rows=both)
+
+
+def _unwrapped(name: str, array: Any) -> Any:
+    """What is inside a DataArray or a frame; sparse rows are refused."""
+    inner = _lazy(array).data if isinstance(array, xr.DataArray) else frame_rows(name, array)
+    refuse_sparse(name, inner)
+    return inner
 
 
 def _as_array(name: str, array: Any, lazy: bool) -> Any:

@@ -32,6 +32,8 @@ def impossible_value(dtype: np.dtype[Any]) -> Any:
         return np.nan
     if dtype.kind == "b":
         return False
+    if dtype.kind in "USTO":
+        return b"" if dtype.kind == "S" else ""
     info = np.iinfo(dtype)
     return info.min if info.min < -1 else info.max
 
@@ -56,6 +58,10 @@ class ZarrReader(Reader):
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
         """Raw features and labels of rows; what is missing comes as an invalid value."""
         features, *labels = (_read(array, rows, parts=parts) for array, parts in self._arrays)
+        # integers may hold any value: whether one was stored is asked where it could be filled in
+        doubtful = features.dtype.kind != "f" and features == impossible_value(features.dtype)
+        if np.any(doubtful) and (missing := _missing_chunk(self.features, rows)):
+            raise DataError(missing)
         if self.labels is None:
             return features, np.ones(rows.n_rows, dtype=np.int8)
         # a bool has no impossible value: what depends on the fill value was never stored
@@ -159,7 +165,9 @@ def _damage(array: zarr.Array[Any], rows: RowRange, error: Exception) -> str:
 
 def _missing_chunk(array: zarr.Array[Any], rows: RowRanges) -> str | None:
     """Name the first chunk of the rows that is not stored; its rows depend on the fill value."""
-    low, high = (_read(array, rows, value) for value in (0, 1))
+    text = {"S": (b"0", b"1")}.get(array.dtype.kind, ("0", "1"))
+    values = (0, 1) if array.dtype.kind in "biuf" else text
+    low, high = (_read(array, rows, value) for value in values)
     differs = (low != high) & ~((low != low) & (high != high))  # NaN on both sides is stored
     missing = rows.numbers()[differs.reshape(len(differs), -1).any(axis=1)]
     if not len(missing):

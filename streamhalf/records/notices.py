@@ -14,6 +14,22 @@ class LabelsAreBits(Record, frozen=True, tag="labels-are-bits"):
     array: str
 
 
+class LabelsRead(Record, frozen=True, tag="labels-read"):
+    """Labels are two values of their own, the first of which is read as -1."""
+
+    array: str
+    low: str
+    high: str
+
+
+class FeaturesConverted(Record, frozen=True, tag="features-converted"):
+    """Features are stored as integers, and computed with as floats."""
+
+    array: str
+    stored: str
+    used: str
+
+
 class ReuseSuffices(Record, frozen=True, tag="reuse-suffices"):
     """Rows that are too few for fresh ones in every pass can judge eps if all passes use all."""
 
@@ -104,6 +120,8 @@ class RowsInOrder(Record, frozen=True, tag="rows-in-order"):
 
 Notice: TypeAlias = (
     LabelsAreBits
+    | LabelsRead
+    | FeaturesConverted
     | ReuseSuffices
     | OneClass
     | RatioNotReached

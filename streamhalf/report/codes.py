@@ -184,6 +184,10 @@ def notice_words(notice: records.Notice) -> str:
     match notice:
         case records.LabelsAreBits(array):
             return f"{array}: labels are 0/1; 0 is read as -1"
+        case records.LabelsRead(array, low, high):
+            return f"{array}: labels are {low} and {high}; {low} is read as -1, {high} as +1"
+        case records.FeaturesConverted(array, stored, used):
+            return f"{array}: features are {stored}; they are computed with as {used}"
         case records.ReuseSuffices(rows, eps):
             return (
                 "with `--rows reuse` (in Python rows='reuse') these "

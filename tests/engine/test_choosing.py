@@ -123,7 +123,9 @@ def test_asynchronous_client__is_refused_with_a_way_out_that_works(client: Clien
     async def run() -> Any:
         address = client.scheduler.address
         async with Client(address, asynchronous=True, set_as_default=False) as waiting:
-            with pytest.raises(UsageError, match=r"asynchronous .*`await asyncio\.to_thread\(") as e:
+            with pytest.raises(
+                UsageError, match=r"asynchronous .*`await asyncio\.to_thread\("
+            ) as e:
                 streamhalf.test((X, Y), client=waiting)
             assert len(str(e.value).splitlines()) == 1
             return await asyncio.to_thread(streamhalf.test, (X, Y), client=waiting)
