@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from streamhalf.config import SETTINGS, RunConfig, environment_settings
 from streamhalf.data.opening import DataLike, open_source
+from streamhalf.data.sight import sight_of
 from streamhalf.data.source import Source
 from streamhalf.engine import Engine, open_engine
 from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.choosing import Chosen, choose, dask_settings, refuse_elsewhere
 from streamhalf.engine.cluster import ClusterEngine
+from streamhalf.engine.opening import check_sight
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted
@@ -133,6 +135,7 @@ def open_run(
     """
     with open_engine(chosen.target, config.n_workers) as engine:
         refuse_elsewhere(engine, source)
+        check_sight(engine, None if source is None else sight_of(source.reader))
         with mirrored(engine, observer, started) as (watched, slabs):
             limit, split_every = config.memory_limit, config.split_every
             run = Run(engine, limit, split_every, watched, checkpoint, slabs.listen)

@@ -11,12 +11,14 @@ from streamhalf.api.running import mirrored, open_place
 from streamhalf.data.block import RowRange
 from streamhalf.data.opening import open_features
 from streamhalf.data.predictions import create_predictions, finish_predictions, write_predictions
+from streamhalf.data.sight import sight_of
 from streamhalf.data.stores import Target
 from streamhalf.engine import Counted, Engine, Job, run_job
+from streamhalf.engine.opening import check_sight
 from streamhalf.errors import DataError, UsageError
 from streamhalf.events import Observer, RunStarted, ignore
 from streamhalf.files import write_text
-from streamhalf.places import refuse_harm
+from streamhalf.places import absolute, refuse_harm
 from streamhalf.records import CertifyResult, FitResult, Halfspace, Verdict, is_as_written
 from streamhalf.report.html import render_report
 from streamhalf.report.words import remedy
@@ -61,10 +63,11 @@ def synth(
         if name not in spec:
             raise UsageError(f"{name}: not given; synth needs rows, dim, marginal and noise")
     request = SyntheticSpec(**spec)
-    target = Target(os.fspath(store), storage_options)
+    target = Target(absolute(store), storage_options)
     with open_place(scheduler, n_workers, client) as (engine, notices):
         planted = plant(request)
         chunks = create_store(target, request, chunk_rows=chunk_rows, overwrite=overwrite)
+        check_sight(engine, target.sight())
         started = RunStarted("synth", target.name, request.rows, request.dim, notices)
         write = partial(write_rows, target, request, planted)
         n_flipped = _write_all(engine, started, chunks, write, observer)
@@ -111,10 +114,12 @@ def predict(
     """
     halfspace = model if isinstance(model, Halfspace) else _usable(model, force=force)
     refuse_harm(store, {"out": out}, replaces=True)
-    target = Target(os.fspath(out), storage_options)
+    target = Target(absolute(out), storage_options)
     source = open_features(store, features=features, storage_options=storage_options)
     with open_place(scheduler, n_workers, client) as (engine, notices):
+        check_sight(engine, sight_of(source.reader))
         create_predictions(target, source, halfspace, overwrite=overwrite)
+        check_sight(engine, target.sight())
         started = RunStarted("predict", source.name, source.n_rows, source.dim, notices)
         write = partial(write_predictions, target, source, halfspace)
         n_positive = _write_all(engine, started, source.blocks, write, observer)

@@ -54,6 +54,14 @@ def waitable(client: Client) -> Client:
     return client
 
 
+def here() -> str:
+    """Words for the process that runs: the address of a worker, if it is one."""
+    distributed: Any = sys.modules.get("distributed")
+    if distributed is None or not _in_task(distributed):
+        return "this process"
+    return f"worker {distributed.get_worker().address}"
+
+
 def _in_task(distributed: Any) -> bool:
     try:
         distributed.get_worker()

@@ -16,6 +16,7 @@ import zarr
 from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import RowRange
 from streamhalf.data.frames import frame_rows, is_frame, refuse_sparse, split_frame
+from streamhalf.data.sight import find_trouble
 from streamhalf.data.source import (
     BLOCK_NBYTES,
     Source,
@@ -25,6 +26,7 @@ from streamhalf.data.source import (
     nearest_names,
 )
 from streamhalf.data.stored import ZarrReader, stored_rows
+from streamhalf.data.zarr_private import at_absolute_path
 from streamhalf.errors import DataError, UsageError
 from streamhalf.names import one_line, printable, public_name, without_secrets
 from streamhalf.retry import retrying
@@ -71,7 +73,7 @@ def open_source(
         group = open_group(data, storage_options=storage_options)
         return _from_group(group, public_name(str(data)), features, labels)
     if isinstance(data, zarr.Group):
-        return _from_group(data, str(data.store_path), features, labels)
+        return _from_group(at_absolute_path(data), str(data.store_path), features, labels)
     if isinstance(data, xr.Dataset):
         return _from_dataset(data, features, labels)
     if is_frame(data):
@@ -106,9 +108,18 @@ def open_group(
         raise DataError(f"{name}: no such store; check the path")
     if "://" not in text and os.path.isfile(text):
         raise DataError(f"{name}: {_kind_of_file(text)}; a Zarr store is a folder")
+    if "://" not in text:
+        text = os.path.abspath(text)  # it travels to workers, which live in other folders
     options = dict(storage_options) if storage_options and "://" in text else None
+    _refuse_out_of_sight(text, options or {})
     try:
         return retrying(lambda: zarr.open_group(text, mode="r", storage_options=options))
+    except (zarr.errors.GroupNotFoundError, FileNotFoundError) as error:
+        if not text.startswith("s3"):
+            raise DataError(f"{name}: not a readable Zarr group: {one_line(error)}") from error
+        raise DataError(
+            f"{name}: no Zarr store of this name is in the bucket; check the path"
+        ) from error
     except ImportError as error:
         raise UsageError(
             f"{name}: {without_secrets(one_line(error), text)}; install streamhalf[object-storage]"
@@ -117,6 +128,17 @@ def open_group(
         raise DataError(
             f"{name}: not a readable Zarr group: {without_secrets(one_line(error), text)}"
         ) from error
+
+
+def _refuse_out_of_sight(url: str, options: dict[str, Any]) -> None:
+    """Say at once, and in its own words, that storage cannot be used."""
+    protocol, mark, path = url.partition("://")
+    try:
+        found = find_trouble(protocol, path, options) if mark and "::" not in url else None
+    except ImportError:
+        return  # told by whoever opens it
+    if found is not None:
+        raise DataError(f"data: this process {found}")
 
 
 def _kind_of_file(path: str) -> str:

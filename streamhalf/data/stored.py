@@ -16,8 +16,15 @@ import zarr
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Reader, RowRange, RowRanges
+from streamhalf.data.clients import here
 from streamhalf.data.plain_chunks import has_checksum, is_plain, prefetch_plain, read_plain
-from streamhalf.data.zarr_private import are_whole_shards, chunk_key, is_checksum_error, refill
+from streamhalf.data.zarr_private import (
+    are_whole_shards,
+    chunk_key,
+    is_checksum_error,
+    refill,
+    unseen_path,
+)
 from streamhalf.errors import DataError
 from streamhalf.names import one_line
 from streamhalf.retry import retrying
@@ -165,6 +172,8 @@ def _damage(array: zarr.Array[Any], rows: RowRange, error: Exception) -> str:
 
 def _missing_chunk(array: zarr.Array[Any], rows: RowRanges) -> str | None:
     """Name the first chunk of the rows that is not stored; its rows depend on the fill value."""
+    if unseen := unseen_path(array):
+        return f"{here()} does not see {unseen}; use a shared file system or a URL"
     text = {"S": (b"0", b"1")}.get(array.dtype.kind, ("0", "1"))
     values = (0, 1) if array.dtype.kind in "biuf" else text
     low, high = (_read(array, rows, value) for value in values)

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from threadpoolctl import threadpool_limits
 
+from streamhalf.data.sight import Sight
 from streamhalf.engine.cluster import ClusterEngine, ThreadsEngine, available_cpus
 from streamhalf.engine.job import Engine
 from streamhalf.engine.local import SerialEngine
 from streamhalf.engine.process import eager_switching
-from streamhalf.errors import StreamhalfError, UsageError
+from streamhalf.errors import DataError, StreamhalfError, UsageError
+from streamhalf.names import one_line
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -94,6 +96,17 @@ def _connect(scheduler: str) -> Client:
             f"scheduler: cannot reach {scheduler} within {_CONNECT_SECONDS} s "
             f"({type(error).__name__}); is `dask scheduler` running there?"
         ) from error
+
+
+def check_sight(engine: Engine, sight: Sight | None) -> None:
+    """Refuse a store that a worker cannot see, before a task fails on it."""
+    if sight is None or not isinstance(engine, ClusterEngine):
+        return
+    for worker, found in sorted(engine.client.run(sight.trouble, on_error="return").items()):
+        if isinstance(found, BaseException):
+            found = f"cannot look at {sight.name}: {one_line(found)}"
+        if found is not None:
+            raise DataError(f"worker {worker} {found}")
 
 
 def check_workers(client: Client) -> None:
