@@ -17,7 +17,7 @@ from streamhalf.engine import Counted, Engine, Job, run_job
 from streamhalf.engine.opening import check_sight
 from streamhalf.errors import DataError, UsageError
 from streamhalf.events import Observer, RunStarted, ignore
-from streamhalf.files import write_text
+from streamhalf.folders import write_text_to
 from streamhalf.places import absolute, refuse_harm
 from streamhalf.records import CertifyResult, FitResult, Halfspace, Verdict, is_as_written
 from streamhalf.report.html import render_report
@@ -167,7 +167,12 @@ def _write_all(
     return total
 
 
-def report(result: FitResult | CertifyResult, path: str | os.PathLike[str]) -> None:
+def report(
+    result: FitResult | CertifyResult,
+    path: str | os.PathLike[str],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
     """Write a result as one self-contained HTML page.
 
     Parameters
@@ -175,11 +180,13 @@ def report(result: FitResult | CertifyResult, path: str | os.PathLike[str]) -> N
     result
         What `fit` or `certify` returned, or `read_result` read.
     path
-        The file to write; it appears whole or not at all.
+        The file to write, a path or URL; it appears whole or not at all.
+    storage_options
+        For URLs: what fsspec takes for this kind of storage.
     """
     if os.path.exists(result.data.source):
         refuse_harm(result.data.source, {"path": path})
-    write_text(path, render_report(result))
+    write_text_to(path, render_report(result), storage_options=storage_options)
 
 
 def diagnostics(result: FitResult) -> xr.Dataset:

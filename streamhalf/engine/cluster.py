@@ -63,6 +63,7 @@ class ClusterEngine:
 
     def __init__(self, client: Client) -> None:
         self.client = client
+        self._watch = _Watch(client)
 
     @property
     def n_threads(self) -> int:
@@ -90,6 +91,7 @@ class ClusterEngine:
         except BaseException:
             self._give_up(*wanted, final)
             raise
+        self._watch.look(job.name)
         for left in rows.values():  # news of the last leaves may come after that of the root
             on_progress(left)
         return result
@@ -103,12 +105,13 @@ class ClusterEngine:
         on_progress: OnProgress,
     ) -> None:
         """Tell of tasks as they end, until the last one has ended or one has failed."""
-        watch = _Watch(self.client, name)
+        watch = self._watch
+        watch.idle_since = None
         while True:
             try:
                 finished = done.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
-                watch.look()
+                watch.look(name)
                 on_progress(0)  # whoever wants the run to end can say so
                 continue
             if finished.key == final.key or finished.status in ("error", "cancelled"):
@@ -143,19 +146,19 @@ class ClusterEngine:
 class _Watch:
     """Looks at a cluster while it is silent: says what it waits for, and gives up in the end."""
 
-    def __init__(self, client: Client, name: str) -> None:
+    def __init__(self, client: Client) -> None:
         self.idle_since: float | None = None
-        self._client, self._name = client, name
+        self._client = client
         self._seen: frozenset[str] = frozenset()
 
-    def look(self) -> None:
-        """Note since when no worker works; Dask itself would wait for ever."""
+    def look(self, name: str) -> None:
+        """Note since when no worker works on a pass; Dask itself would wait for ever."""
         try:
             found = self._client.scheduler_info(n_workers=-1)["workers"]
         except (OSError, TimeoutError, RuntimeError):
             return  # a lost scheduler cancels the futures, which is told elsewhere
         for lost in sorted(self._seen - found.keys()):
-            logger.warning("pass %s: worker %s was lost; others do its work", self._name, lost)
+            logger.warning("pass %s: worker %s was lost; others do its work", name, lost)
         self._seen = frozenset(found)
         if any(worker.get("status") == "running" for worker in found.values()):
             self.idle_since = None
@@ -164,7 +167,7 @@ class _Watch:
         if self.idle_since is None:
             self.idle_since = now
             state = f"all {len(found)} workers are paused" if found else "there is no worker"
-            logger.warning("pass %s: waiting for workers: %s", self._name, state)
+            logger.warning("pass %s: waiting for workers: %s", name, state)
         if now - self.idle_since > _STUCK_SECONDS:
             why = (
                 f"all {len(found)} workers are paused, short of memory (raise their --memory-limit)"
@@ -172,7 +175,7 @@ class _Watch:
                 else "the cluster has no worker any more (start some with `dask worker`)"
             )
             raise StreamhalfError(
-                f"pass {self._name!r}: nothing ran for {_STUCK_SECONDS:g} s: {why}; {_RESUME}"
+                f"pass {name!r}: nothing ran for {_STUCK_SECONDS:g} s: {why}; {_RESUME}"
             )
 
 
