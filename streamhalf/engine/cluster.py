@@ -31,7 +31,8 @@ _LOOK_SECONDS = 2.0
 _STUCK_SECONDS = 300.0
 """A cluster without a working worker is given up after this: a batch queue may take minutes."""
 
-_RESUME = "passes that were saved stay saved: run again with --resume (with --checkpoint)"
+RESUME = "passes that were saved stay saved: run again with --resume (with --checkpoint)"
+"""What to do when a run has ended early."""
 
 
 class ThreadsEngine:
@@ -134,11 +135,11 @@ class ClusterEngine:
             raise StreamhalfError(
                 f"pass {name!r}: {error.allowed_failures + 1} workers died one after the other on "
                 "one task; the usual cause is memory (see the workers' logs): raise their "
-                f"--memory-limit or store smaller chunks; {_RESUME}"
+                f"--memory-limit or store smaller chunks; {RESUME}"
             ) from error
         except (asyncio.CancelledError, concurrent.futures.CancelledError) as error:
             raise StreamhalfError(
-                f"pass {name!r}: the connection to the scheduler was lost; {_RESUME}"
+                f"pass {name!r}: the connection to the scheduler was lost; {RESUME}"
             ) from error
         return result
 
@@ -149,7 +150,7 @@ class _Watch:
     def __init__(self, client: Client) -> None:
         self.idle_since: float | None = None
         self._client = client
-        self._seen: frozenset[str] = frozenset()
+        self._seen = frozenset(client.scheduler_info(n_workers=-1)["workers"])
 
     def look(self, name: str) -> None:
         """Note since when no worker works on a pass; Dask itself would wait for ever."""
@@ -175,7 +176,7 @@ class _Watch:
                 else "the cluster has no worker any more (start some with `dask worker`)"
             )
             raise StreamhalfError(
-                f"pass {name!r}: nothing ran for {_STUCK_SECONDS:g} s: {why}; {_RESUME}"
+                f"pass {name!r}: nothing ran for {_STUCK_SECONDS:g} s: {why}; {RESUME}"
             )
 
 

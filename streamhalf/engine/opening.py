@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from threadpoolctl import threadpool_limits
 
 from streamhalf.data.sight import Sight
-from streamhalf.engine.cluster import ClusterEngine, ThreadsEngine, available_cpus
+from streamhalf.engine.cluster import RESUME, ClusterEngine, ThreadsEngine, available_cpus
 from streamhalf.engine.job import Engine
 from streamhalf.engine.local import SerialEngine
 from streamhalf.engine.process import eager_switching
@@ -46,8 +46,13 @@ def open_engine(scheduler: str | Client, n_workers: int | None = None) -> Iterat
         raise UsageError(f"n_workers: {n_workers} is out of range; use at least 1")
     # tasks are the parallelism: threads times BLAS threads must not exceed the cores, and the
     # driver's small eigenproblems only lose by them; set once, not inside tasks
-    with threadpool_limits(limits=1), eager_switching(), _open(scheduler, n_workers) as engine:
-        yield engine
+    try:
+        with threadpool_limits(limits=1), eager_switching(), _open(scheduler, n_workers) as engine:
+            yield engine
+    except OSError as error:
+        if type(error).__name__ != "CommClosedError":  # Dask's, which takes a second to import
+            raise
+        raise StreamhalfError(f"scheduler: the connection to it was lost; {RESUME}") from error
 
 
 @contextlib.contextmanager
