@@ -121,18 +121,11 @@ def _connects(endpoint: str) -> bool:
 def _bucket_trouble(url: str, options: dict[str, Any]) -> str | None:
     """Whether the bucket is there and answers us; who may not ask that may still read."""
     import fsspec
-    from fsspec.asyn import sync
 
     bucket = url.partition("://")[2].partition("/")[0]
     try:
         filesystem = fsspec.filesystem("s3", **options)
-        sync(
-            filesystem.loop,
-            filesystem._call_s3,
-            "head_bucket",
-            Bucket=bucket,
-            timeout=_ANSWER_SECONDS,
-        )
+        filesystem.call_s3("head_bucket", Bucket=bucket, timeout=_ANSWER_SECONDS)
     except FileNotFoundError:
         return f"finds no bucket {bucket!r}, which {url} is in; check its name and the endpoint"
     except TimeoutError:

@@ -13,11 +13,12 @@ import warnings
 import weakref
 from typing import TYPE_CHECKING, Any
 
+import dask.config
 from dask import threaded
 from dask.callbacks import Callback
 
 from streamhalf.engine.dask_graph import build_graph
-from streamhalf.engine.job import Counted, Job, OnProgress
+from streamhalf.engine.job import Counted, Engine, Job, OnProgress, WorkerLimit
 from streamhalf.errors import StreamhalfError
 
 if TYPE_CHECKING:
@@ -35,13 +36,18 @@ RESUME = "passes that were saved stay saved: run again with --resume (with --che
 """What to do when a run has ended early."""
 
 
-class ThreadsEngine:
+class ThreadsEngine(Engine):
     """Dask's threaded scheduler: chunks in parallel, one BLAS thread each."""
 
     lazy, remote = True, False
 
     def __init__(self, n_threads: int | None = None) -> None:
-        self.n_threads = n_threads or available_cpus()
+        self._n_threads = n_threads or available_cpus()
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of this process that tasks run in."""
+        return self._n_threads
 
     def run(self, job: Job, on_progress: OnProgress) -> Counted:
         """Run a job to its end."""
@@ -57,7 +63,7 @@ class ThreadsEngine:
         return result
 
 
-class ClusterEngine:
+class ClusterEngine(Engine):
     """A `distributed` cluster: this machine's processes or a `dask scheduler` anywhere."""
 
     lazy = remote = True
@@ -71,6 +77,16 @@ class ClusterEngine:
         """Largest number of threads of any worker."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         return max((int(worker["nthreads"]) for worker in workers), default=1)
+
+    def worker_limits(self) -> tuple[WorkerLimit, ...]:
+        """What workers may use before they pause; one whose memory is not watched has no limit."""
+        pause = dask.config.get("distributed.worker.memory.pause", None) or 1.0
+        found = self.client.scheduler_info(n_workers=-1)["workers"].items()
+        return tuple(
+            WorkerLimit(address, int(worker["nthreads"]), int(pause * worker["memory_limit"]))
+            for address, worker in found
+            if worker.get("memory_limit")
+        )
 
     def run(self, job: Job, on_progress: OnProgress) -> Counted:
         """Run a job to its end; lost workers are replaced by others, a lost scheduler is not."""
@@ -151,6 +167,7 @@ class _Watch:
         self.idle_since: float | None = None
         self._client = client
         self._seen = frozenset(client.scheduler_info(n_workers=-1)["workers"])
+        self._paused: frozenset[str] = frozenset()
 
     def look(self, name: str) -> None:
         """Note since when no worker works on a pass; Dask itself would wait for ever."""
@@ -161,6 +178,10 @@ class _Watch:
         for lost in sorted(self._seen - found.keys()):
             logger.warning("pass %s: worker %s was lost; others do its work", name, lost)
         self._seen = frozenset(found)
+        paused = {one for one, worker in found.items() if worker.get("status") == "paused"}
+        for one in sorted(paused - self._paused):
+            logger.warning("pass %s: worker %s is paused, short of memory", name, one)
+        self._paused = frozenset(paused)
         if any(worker.get("status") == "running" for worker in found.values()):
             self.idle_since = None
             return
