@@ -11,7 +11,7 @@ from dask.base import compute
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Reader, RowRanges
-from streamhalf.data.clients import holding_client
+from streamhalf.data.clients import compute_on, holding_client
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -58,8 +58,9 @@ class DaskReader(Reader):
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
         """Compute the rows now: here, or where persisted chunks are."""
         first, window = rows.span.start, slice(rows.span.start, rows.span.stop)
-        where = self.client or "synchronous"
-        X, y = compute(self.features[window], self.labels[window], scheduler=where)
+        lazy = self.features[window], self.labels[window]
+        here = self.client is None
+        X, y = compute(*lazy, scheduler="synchronous") if here else compute_on(self.client, *lazy)
         return rows.take_from(np.asarray(X), first), rows.take_from(np.asarray(y), first)
 
     @property

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
+
+from dask.base import compute
 
 from streamhalf.errors import DataError, UsageError
 
@@ -29,6 +32,15 @@ def holding_client(*arrays: Any) -> Client | None:
     if client.status == "closed":
         raise DataError("data: persisted on a cluster whose client is closed; persist them again")
     return waitable(client)
+
+
+def compute_on(client: Client | None, *arrays: Any) -> tuple[Any, ...]:
+    """Values of lazy arrays, on a client's cluster or where Dask would have them computed."""
+    with warnings.catch_warnings():
+        # arrays in memory travel with the graph, and there is nothing to be done about it here
+        warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+        found: tuple[Any, ...] = compute(*arrays, scheduler=client)
+    return found
 
 
 def active_client() -> Client | None:
