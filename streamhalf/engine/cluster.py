@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 import logging
 import os
 import queue
@@ -106,7 +105,8 @@ class ClusterEngine(Engine):
             self._follow(job.name, done, final, rows, on_progress)
             result = self._outcome(job.name, final)
         except BaseException:
-            self._give_up(*wanted, final)
+            for future in (*wanted, final):  # callbacks alone would keep their tasks wanted
+                future.release()
             raise
         self._watch.look(job.name)
         for left in rows.values():  # news of the last leaves may come after that of the root
@@ -135,12 +135,6 @@ class ClusterEngine(Engine):
                 return
             watch.idle_since = None
             on_progress(rows.pop(finished.key))
-
-    def _give_up(self, *futures: Future[Any]) -> None:
-        """Leave no task of a failed pass behind; callbacks alone would keep them wanted."""
-        with contextlib.suppress(Exception):  # where the scheduler is gone, so are they
-            if self.client.status == "running":
-                self.client.cancel(futures)
 
     def _outcome(self, name: str, final: Future[Any]) -> Counted:
         from distributed import KilledWorker
