@@ -40,5 +40,11 @@ class NotAcceptedError(UsageError):
     """A run that was not accepted is asked for its halfspace without leave to use it."""
 
 
+class RunCancelledError(StreamhalfError):
+    """Somebody ended a run that was in the background."""
+
+    exit_code = 130
+
+
 class TargetError(DataError, ValueError):
     """The labels are not two classes; a ValueError too, as scikit-learn's tools expect."""

@@ -21,6 +21,7 @@ from streamhalf.data.labelled import (
     map_rows,
     open_labelled,
 )
+from streamhalf.engine.choosing import choose
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.kernels.plane import Plane
@@ -178,7 +179,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         halfspace, config = self._usable_halfspace(), self._config()
         source = self._open(X, y, classes=self.classes_).source
         self._check_dim(source.dim)
-        with api.open_run(config, None, ignore) as run:
+        with api.open_run(config, choose(config.scheduler, None, source), ignore) as run:
             counted = run.reduce("score", source, HalfspaceErrors(halfspace.plane))
         return float(1 - counted.n_errors / counted.n_rows)
 
@@ -237,9 +238,11 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         return tags
 
     def _parameters(self) -> dict[str, Any]:
+        """Settings that are not the default: those may come from elsewhere."""
         given: dict[str, Any] = self.get_params(deep=False)
         settings = {name: value for name, value in given.items() if name not in _OWN}
-        return {**settings, "through": self._through()}
+        settings["through"] = self._through()
+        return {name: value for name, value in settings.items() if not _is_default(name, value)}
 
     def _through(self) -> str:
         """The class of halfspaces, as `through` and `fit_intercept` say together."""
@@ -318,6 +321,11 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
                 f"X: {dim} features, but the estimator was fitted on {self.n_features_in_}; give "
                 "the same features"
             )
+
+
+def _is_default(name: str, value: Any) -> bool:
+    default = _DEFAULTS[name]
+    return type(value) is type(default) and bool(value == default)
 
 
 def _predict(X: NDArray[Any], *, plane: Plane, classes: NDArray[Any]) -> NDArray[Any]:

@@ -258,7 +258,7 @@ def test_help__examples_parse(
     monkeypatch.setattr(api, command, note)
     readers = ("data.read_model", "runs.read_result", "runs.read_weights", "audit.read_classifier")
     for reader in readers:
-        monkeypatch.setattr(f"streamhalf.cli.{reader}", lambda path: None)
+        monkeypatch.setattr(f"streamhalf.cli.{reader}", lambda path, **options: None)
     assert main(example.split()) == 2
     assert reached == {"plan": [], "report": ["result.html"]}.get(command, ["data.zarr"])
 

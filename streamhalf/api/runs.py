@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
+from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from streamhalf.algorithms import driver
+from streamhalf.api.handles import RunHandle
 from streamhalf.api.running import (
     SEED_DRAWN,
     draws_seed,
@@ -75,6 +77,32 @@ def test(
     return replace(result, seed_drawn=draws_seed(parameters))
 
 
+@overload
+def fit(
+    data: DataLike,
+    *,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    unverified: bool = False,
+    wait: Literal[True] = True,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> FitResult: ...
+@overload
+def fit(
+    data: DataLike,
+    *,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    unverified: bool = False,
+    wait: Literal[False],
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> RunHandle[FitResult]: ...
 @takes_data
 def fit(
     data: DataLike,
@@ -84,9 +112,10 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     unverified: bool = False,
+    wait: bool = True,
     observer: Observer = ignore,
     **parameters: Any,
-) -> FitResult:
+) -> FitResult | RunHandle[FitResult]:
     """Learn a halfspace and say which error C opt + eps its tests support, or why none.
 
     Parameters
@@ -100,9 +129,35 @@ def fit(
     unverified
         Where the rows are too few for the testers, learn a halfspace from all of them all the
         same; the verdict stays "inconclusive".
+    wait
+        False for a handle with `result()`, `cancel()` and `progress` instead of the result.
     client, storage_options, observer, **parameters
         As of `test`.
     """
+    run = partial(
+        _fit,
+        data,
+        parameters,
+        client=client,
+        storage_options=storage_options,
+        checkpoint=checkpoint,
+        resume=resume,
+        unverified=unverified,
+    )
+    return run(observer) if wait else RunHandle(run, observer)
+
+
+def _fit(
+    data: DataLike,
+    parameters: Mapping[str, Any],
+    observer: Observer,
+    *,
+    client: Client | None,
+    storage_options: Mapping[str, Any] | None,
+    checkpoint: str | os.PathLike[str] | None,
+    resume: bool,
+    unverified: bool,
+) -> FitResult:
     if checkpoint is not None and (place := place_of(data)) is not None:
         refuse_harm(place, {"checkpoint": checkpoint})
     source, config = open_data(data, parameters, storage_options)

@@ -93,7 +93,7 @@ def predict(
     **given: Any,
 ) -> int:
     """Write the predictions of a fitted halfspace, chunk by chunk."""
-    fitted = read_model(model)
+    fitted = read_model(model, storage_options=read_config(given).storage_options)
     with naming("model", str(model)), calling(given) as call:
         n_positive = api.predict(
             store, model=fitted, out=out, force=force, overwrite=overwrite, **call

@@ -82,7 +82,7 @@ def inspect(
     incomplete = any(array.n_missing for array in arrays)
     try:
         source = open_source(url, features=features, labels=labels, storage_options=storage_options)
-        coding, fingerprint = source.schema.coding.value, source.fingerprint
+        coding, fingerprint = str(source.schema.coding), source.fingerprint
         notices = source.notices
     except DataError as error:
         # where rows that opening looks at are missing, that is to be told, not to fail on

@@ -16,6 +16,8 @@ import zarr
 from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import RowRange
 from streamhalf.data.feature_names import names_in_group, names_of_array
+from streamhalf.data.frames import frame_rows, is_frame, refuse_sparse, split_frame
+from streamhalf.data.sight import find_trouble
 from streamhalf.data.source import (
     BLOCK_NBYTES,
     Source,
@@ -25,11 +27,15 @@ from streamhalf.data.source import (
     nearest_names,
 )
 from streamhalf.data.stored import ZarrReader, stored_rows
+from streamhalf.data.zarr_private import at_absolute_path
 from streamhalf.errors import DataError, UsageError
 from streamhalf.names import one_line, printable, public_name, without_secrets
 from streamhalf.retry import retrying
 
-DataLike: TypeAlias = "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | Source"
+DataLike: TypeAlias = (
+    "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | list[Any] | Source | Any"
+)
+"""Data frames, which need not be installed, are the last of these."""
 
 
 MOST_BLOCKS = 1 << 22
@@ -54,10 +60,11 @@ def open_source(
     Parameters
     ----------
     data
-        Path or URL of a Zarr v2 or v3 group, a Zarr group, an xarray Dataset, or a pair
-        (features, labels) of NumPy, Dask or xarray arrays or data frames.
+        Path or URL of a Zarr v2 or v3 group, a Zarr group, an xarray Dataset, a data frame with
+        one column of labels, or a pair (features, labels) of NumPy or Dask arrays, frames, or
+        DataArrays.
     features, labels
-        Names of the two arrays in a store or Dataset.
+        Names of the two arrays in a store or Dataset; `labels` of the column in a data frame.
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     """
@@ -67,16 +74,20 @@ def open_source(
         group = open_group(data, storage_options=storage_options)
         return _from_group(group, public_name(str(data)), features, labels)
     if isinstance(data, zarr.Group):
-        return _from_group(data, str(data.store_path), features, labels)
+        return _from_group(at_absolute_path(data), str(data.store_path), features, labels)
     if isinstance(data, xr.Dataset):
         return _from_dataset(data, features, labels)
-    if isinstance(data, tuple) and len(data) == 2:
-        X, y = (_unwrapped(one) for one in data)
+    if is_frame(data):
+        X, y = split_frame(data, labels)
+        columns = tuple(one for one in names_of_array(data, features) if one != labels)
+        return _from_arrays("DataFrame", X, y, features, labels, columns)
+    if isinstance(data, tuple | list) and len(data) == 2:
         columns = names_of_array(data[0], features)
-        return _from_arrays("arrays", X, y, features, labels, columns)
+        return _from_arrays("arrays", data[0], data[1], features, labels, columns)
     raise UsageError(
         f"data: {type(data).__name__} cannot be opened; expected a path or URL of a Zarr store, a "
-        "Zarr group, an xarray Dataset, or a pair (features, labels) of NumPy or Dask arrays"
+        "Zarr group, an xarray Dataset, a data frame with a column of labels, or a pair (features, "
+        "labels) of NumPy or Dask arrays"
     )
 
 
@@ -101,9 +112,18 @@ def open_group(
         raise DataError(f"{name}: no such store; check the path")
     if "://" not in text and os.path.isfile(text):
         raise DataError(f"{name}: {_kind_of_file(text)}; a Zarr store is a folder")
+    if "://" not in text:
+        text = os.path.abspath(text)  # it travels to workers, which live in other folders
     options = dict(storage_options) if storage_options and "://" in text else None
+    _refuse_out_of_sight(text, options or {})
     try:
         return retrying(lambda: zarr.open_group(text, mode="r", storage_options=options))
+    except (zarr.errors.GroupNotFoundError, FileNotFoundError) as error:
+        if not text.startswith("s3"):
+            raise DataError(f"{name}: not a readable Zarr group: {one_line(error)}") from error
+        raise DataError(
+            f"{name}: no Zarr store of this name is in the bucket; check the path"
+        ) from error
     except ImportError as error:
         raise UsageError(
             f"{name}: {without_secrets(one_line(error), text)}; install streamhalf[object-storage]"
@@ -112,6 +132,17 @@ def open_group(
         raise DataError(
             f"{name}: not a readable Zarr group: {without_secrets(one_line(error), text)}"
         ) from error
+
+
+def _refuse_out_of_sight(url: str, options: dict[str, Any]) -> None:
+    """Say at once, and in its own words, that storage cannot be used."""
+    protocol, mark, path = url.partition("://")
+    try:
+        found = find_trouble(protocol, path, options) if mark and "::" not in url else None
+    except ImportError:
+        return  # told by whoever opens it
+    if found is not None:
+        raise DataError(f"data: this process {found}")
 
 
 def _kind_of_file(path: str) -> str:
@@ -186,14 +217,10 @@ def _lazy(variable: xr.DataArray) -> xr.DataArray:
     return variable.chunk({dim: stored[dim] for dim in variable.dims if dim in stored})
 
 
-def _unwrapped(array: Any) -> Any:
-    """What an xarray array holds; any other as it is."""
-    return _lazy(array).data if isinstance(array, xr.DataArray) else array
-
-
 def _from_arrays(
     name: str, X: Any, y: Any, features: str, labels: str, columns: tuple[str, ...] = ()
 ) -> Source:
+    X, y = _unwrapped(features, X), _unwrapped(labels, y)
     lazy = isinstance(X, da.Array) or isinstance(y, da.Array)
     X, y = _as_array(features, X, lazy), _as_array(labels, y, lazy)
     reader = DaskReader.align(X, y) if lazy else ArrayReader(X, y)
@@ -211,6 +238,13 @@ def _from_arrays(
     both = (chunk_rows, chunk_rows)
     names = (features, labels)
     return build_source(name, reader, blocks, names=names, chunk_rows=both, columns=columns)
+
+
+def _unwrapped(name: str, array: Any) -> Any:
+    """What is inside a DataArray or a frame; sparse rows are refused."""
+    inner = _lazy(array).data if isinstance(array, xr.DataArray) else frame_rows(name, array)
+    refuse_sparse(name, inner)
+    return inner
 
 
 def _as_array(name: str, array: Any, lazy: bool) -> Any:

@@ -14,6 +14,22 @@ class LabelsAreBits(Record, frozen=True, tag="labels-are-bits"):
     array: str
 
 
+class LabelsRead(Record, frozen=True, tag="labels-read"):
+    """Labels are two values of their own, the first of which is read as -1."""
+
+    array: str
+    low: str
+    high: str
+
+
+class FeaturesConverted(Record, frozen=True, tag="features-converted"):
+    """Features are stored as integers, and computed with as floats."""
+
+    array: str
+    stored: str
+    used: str
+
+
 class ReuseSuffices(Record, frozen=True, tag="reuse-suffices"):
     """Rows that are too few for fresh ones in every pass can judge eps if all passes use all."""
 
@@ -88,6 +104,13 @@ class ErrorsCluster(Record, frozen=True, tag="errors-cluster"):
     factor: float
 
 
+class RunsOn(Record, frozen=True, tag="runs-on"):
+    """The run uses a cluster that nobody named for it; `why` says how it came to be chosen."""
+
+    place: str
+    why: str
+
+
 class Resumed(Record, frozen=True, tag="resumed"):
     """A run goes on from so many finished passes in a checkpoint folder."""
 
@@ -120,6 +143,8 @@ class RadiiDrawn(Record, frozen=True, tag="radii-drawn"):
 
 Notice: TypeAlias = (
     LabelsAreBits
+    | LabelsRead
+    | FeaturesConverted
     | ReuseSuffices
     | OneClass
     | NearlyOneClass
@@ -133,5 +158,6 @@ Notice: TypeAlias = (
     | RowsInOrder
     | RadiiDrawn
     | Resumed
+    | RunsOn
     | Remark
 )
