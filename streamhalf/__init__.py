@@ -28,6 +28,7 @@ from streamhalf.errors import (
     RunCancelledError,
     StreamhalfError,
     TargetError,
+    UnverifiedWarning,
     UsageError,
 )
 from streamhalf.records import (
@@ -63,6 +64,7 @@ __all__ = [
     "RunConfig",
     "StreamhalfError",
     "TargetError",
+    "UnverifiedWarning",
     "UsageError",
     "Verdict",
     "VerifyResult",

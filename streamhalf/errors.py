@@ -37,7 +37,11 @@ class PositionError(DataError):
 
 
 class NotAcceptedError(UsageError):
-    """A run that was not accepted is asked for its halfspace without leave to use it."""
+    """A run that ended early is asked for its halfspace, and has none."""
+
+
+class UnverifiedWarning(UserWarning):
+    """The halfspace of a run that was neither accepted nor certified is used."""
 
 
 class RunCancelledError(StreamhalfError):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from streamhalf.config import SETTINGS, RunConfig, environment_settings
-from streamhalf.data.opening import DataLike, open_source
+from streamhalf.data.opening import DataLike, holds_labels_named, open_features, open_source
 from streamhalf.data.sight import sight_of
 from streamhalf.data.source import Source
 from streamhalf.engine import Engine, open_engine
@@ -89,11 +89,21 @@ def open_place(
 
 
 def open_data(
-    data: DataLike, parameters: Mapping[str, Any], storage_options: Mapping[str, Any] | None
+    data: DataLike,
+    parameters: Mapping[str, Any],
+    storage_options: Mapping[str, Any] | None,
+    *,
+    needs_labels: bool = True,
 ) -> tuple[Source, RunConfig]:
-    """The data under their configured names, and the parameters as a configuration."""
+    """The data under their configured names, and the parameters as a configuration.
+
+    Where labels are not needed and nobody named them, data without any are features alone.
+    """
     config = make_config(parameters)
     names = {"features": config.features, "labels": config.labels}
+    optional = not needs_labels and not {"label", "labels"} & parameters.keys()
+    if optional and not holds_labels_named(data, config.labels, storage_options=storage_options):
+        return open_features(data, **names, storage_options=storage_options), config
     return open_source(data, **names, storage_options=storage_options), config
 
 

@@ -20,6 +20,7 @@ from streamhalf.api.running import (
     open_data,
     takes_data,
 )
+from streamhalf.api.trust import warn_no_effect
 from streamhalf.api.weights import as_halfspace
 from streamhalf.claims.verification import Verification, check_document
 from streamhalf.data.opening import DataLike
@@ -60,7 +61,8 @@ def test(
     Parameters
     ----------
     data
-        Anything `open_source` takes: a path or URL of a Zarr store, arrays, a Dataset.
+        Anything `open_source` takes: a path or URL of a Zarr store, arrays, a Dataset. Labels are
+        not judged and need not be there: features alone will do.
     client
         A `distributed` client to run on, instead of the `scheduler` parameter.
     storage_options
@@ -70,7 +72,7 @@ def test(
     **parameters
         Fields of `RunConfig`.
     """
-    source, config = open_data(data, parameters, storage_options)
+    source, config = open_data(data, parameters, storage_options, needs_labels=False)
     result = execute(
         "test", source, config, lambda run: driver.test(run, source, config), client, observer
     )
@@ -127,13 +129,14 @@ def fit(
     resume
         Go on from what the checkpoint folder holds, if it holds a run.
     unverified
-        Where the rows are too few for the testers, learn a halfspace from all of them all the
-        same; the verdict stays "inconclusive".
+        It has no effect any more: every run has a halfspace, whatever its verdict.
     wait
         False for a handle with `result()`, `cancel()` and `progress` instead of the result.
     client, storage_options, observer, **parameters
         As of `test`.
     """
+    if unverified:
+        warn_no_effect("unverified", stacklevel=3)
     run = partial(
         _fit,
         data,
@@ -142,7 +145,6 @@ def fit(
         storage_options=storage_options,
         checkpoint=checkpoint,
         resume=resume,
-        unverified=unverified,
     )
     return run(observer) if wait else RunHandle(run, observer)
 
@@ -156,7 +158,6 @@ def _fit(
     storage_options: Mapping[str, Any] | None,
     checkpoint: str | os.PathLike[str] | None,
     resume: bool,
-    unverified: bool,
 ) -> FitResult:
     if checkpoint is not None and (place := place_of(data)) is not None:
         refuse_harm(place, {"checkpoint": checkpoint})

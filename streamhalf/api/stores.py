@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from streamhalf.api.running import mirrored, open_place
+from streamhalf.api.trust import warn_unverified
 from streamhalf.data.block import RowRange
 from streamhalf.data.opening import open_features
 from streamhalf.data.predictions import create_predictions, finish_predictions, write_predictions
@@ -24,7 +25,6 @@ from streamhalf.records import (
     CertifyResult,
     FitResult,
     Halfspace,
-    Verdict,
     is_as_written,
 )
 from streamhalf.report.audit import render_audit
@@ -109,7 +109,8 @@ def predict(
     out
         Path or URL of the new store; array "prediction" holds -1 and +1.
     force
-        Predict with the halfspace of a run that was not accepted.
+        It has no effect any more: a run that was not accepted or certified predicts too, with an
+        `UnverifiedWarning`.
     overwrite
         Replace a store that exists.
     features
@@ -121,7 +122,9 @@ def predict(
     observer
         Called with every event.
     """
-    halfspace = model if isinstance(model, Halfspace) else _usable(model, force=force)
+    halfspace = model if isinstance(model, Halfspace) else _usable(model)
+    if isinstance(model, FitResult):
+        warn_unverified(model, stacklevel=2)
     refuse_harm(store, {"out": out}, replaces=True)
     target = Target(absolute(out), storage_options)
     source = open_features(store, features=features, storage_options=storage_options)
@@ -136,7 +139,7 @@ def predict(
     return n_positive
 
 
-def _usable(model: FitResult, *, force: bool) -> Halfspace:
+def _usable(model: FitResult) -> Halfspace:
     if model.digest and not is_as_written(model):
         raise DataError(
             "model: the result was changed after fit returned it (its digest does not fit); fit "
@@ -145,11 +148,6 @@ def _usable(model: FitResult, *, force: bool) -> Halfspace:
     if model.halfspace is None:
         raise UsageError(
             f"model: the run was {model.verdict} and has no halfspace; {remedy(model)}"
-        )
-    if model.verdict is not Verdict.ACCEPTED and not force:
-        raise UsageError(
-            f"model: the run was {model.verdict}, so its halfspace comes without a promise; "
-            "use force (--force) to predict with it all the same"
         )
     return model.halfspace
 

@@ -28,14 +28,24 @@ def split_frame(frame: Any, label: str) -> tuple[Any, Any]:
             f"DataFrame: no column named {label!r}; {nearest_names(label, names)}; name the column "
             "of the labels: label=..."
         )
-    features = frame.drop(columns=[names[label]])
-    for name, dtype in features.dtypes.items():
+    features = dense_columns(frame.drop(columns=[names[label]]))
+    return frame_rows("DataFrame", features), frame_rows("DataFrame", frame[names[label]])
+
+
+def frame_columns(data: Any) -> list[str] | None:
+    """Names of the columns of a frame; None of anything else."""
+    return [str(name) for name in data.columns] if is_frame(data) else None
+
+
+def dense_columns(frame: Any) -> Any:
+    """The frame, all of whose columns are dense numbers."""
+    for name, dtype in frame.dtypes.items():
         if getattr(dtype, "kind", "O") not in "biuf" or str(dtype).startswith("Sparse"):
             raise DataError(
                 f"DataFrame: column {name!r} has dtype {dtype}; features are dense numbers: encode "
                 "it, convert it or drop it"
             )
-    return frame_rows("DataFrame", features), frame_rows("DataFrame", frame[names[label]])
+    return frame
 
 
 def frame_rows(name: str, frame: Any) -> Any:

@@ -12,7 +12,8 @@ from typing import Any
 import zarr
 
 from streamhalf.data.block import RowRanges
-from streamhalf.data.opening import open_group, open_member, open_source
+from streamhalf.data.groups import open_group, open_member
+from streamhalf.data.opening import open_source
 from streamhalf.data.source import align_blocks
 from streamhalf.data.stored import MISSING, ZarrReader, stored_rows
 from streamhalf.errors import DataError, UsageError

@@ -25,7 +25,14 @@ from streamhalf.data.schema import (
 )
 from streamhalf.data.stored import ZarrReader, impossible_value
 from streamhalf.errors import DataError, UsageError
-from streamhalf.records import DataRecord, FeaturesConverted, LabelsAreBits, LabelsRead, Notice
+from streamhalf.records import (
+    DataRecord,
+    FeaturesConverted,
+    LabelsAbsent,
+    LabelsAreBits,
+    LabelsRead,
+    Notice,
+)
 
 BLOCK_NBYTES = 16 << 20
 """Small stored chunks are read together until a block has about this size."""
@@ -184,14 +191,16 @@ def build_source(
     names: tuple[str, str],
     chunk_rows: tuple[int, int],
     columns: tuple[str, ...] = (),
+    labelled: bool = True,
 ) -> Source:
     """Look at a few rows of checked arrays, settle the label coding, and fingerprint.
 
     Names and rows in a chunk are those of the features and of the labels; `columns` are the names
-    of single features.
+    of single features. Rows that are not `labelled` have labels that nobody looks at.
     """
     X, y = reader.features, reader.labels
-    coding = _settle_coding(names[1], reader, blocks)
+    coding = _settle_coding(names[1], reader, blocks) if labelled else SIGNS
+    of_labels = _of_labels(names[1], coding) if labelled else (LabelsAbsent(names[1]),)
     source = Source(
         name=name,
         reader=reader,
@@ -200,7 +209,7 @@ def build_source(
         row_nbytes=X.shape[1] * working_dtype(X.dtype).itemsize
         + (1 if y is None else y.dtype.itemsize),
         fingerprint="",
-        notices=(*_of_features(names[0], X.dtype), *_of_labels(names[1], coding)),
+        notices=(*_of_features(names[0], X.dtype), *of_labels),
     )
     return replace(source, fingerprint=_fingerprint(source, X.dtype))
 

@@ -8,6 +8,12 @@ from streamhalf.records.base import Record
 from streamhalf.records.codes import SegmentQuantity
 
 
+class LabelsAbsent(Record, frozen=True, tag="labels-absent"):
+    """There are no labels of the name `array`: features were looked at, labels were not."""
+
+    array: str
+
+
 class LabelsAreBits(Record, frozen=True, tag="labels-are-bits"):
     """Labels are stored as 0 and 1, and 0 is read as -1."""
 
@@ -142,7 +148,8 @@ class RadiiDrawn(Record, frozen=True, tag="radii-drawn"):
 
 
 Notice: TypeAlias = (
-    LabelsAreBits
+    LabelsAbsent
+    | LabelsAreBits
     | LabelsRead
     | FeaturesConverted
     | ReuseSuffices

@@ -184,6 +184,8 @@ def advice_words(advice: records.Advice) -> str:
 def notice_words(notice: records.Notice) -> str:
     """What a notice says, to go on a line of its own."""
     match notice:
+        case records.LabelsAbsent(array):
+            return f"no labels ({array}): features alone were looked at"
         case records.LabelsAreBits(array):
             return f"{array}: labels are 0/1; 0 is read as -1"
         case records.LabelsRead(array, low, high):

@@ -19,8 +19,8 @@ from zarr.storage import MemoryStore
 from streamhalf import DataError, UsageError, open_source
 from streamhalf.data.arrays import ArrayReader
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.opening import public_name
 from streamhalf.data.source import Source, align_blocks, nearest_names
+from streamhalf.names import public_name
 from streamhalf.records import LabelsAreBits
 from tests.conftest import StoreWriter, make_rows, write_arrays
 
