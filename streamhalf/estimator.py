@@ -21,7 +21,6 @@ from streamhalf.data.labelled import (
     map_rows,
     open_labelled,
 )
-from streamhalf.engine.choosing import choose
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.kernels.plane import Plane
@@ -180,7 +179,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         halfspace, config = self._usable_halfspace(), self._config()
         source = self._open(X, y, classes=self.classes_).source
         self._check_dim(source.dim)
-        with api.open_run(config, choose(config.scheduler, None, source), ignore) as run:
+        with api.open_run(config, None, ignore, source=source) as run:
             counted = run.reduce("score", source, HalfspaceErrors(halfspace.plane))
         return float(1 - counted.n_errors / counted.n_rows)
 

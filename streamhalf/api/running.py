@@ -133,16 +133,17 @@ def execute(
 @contextmanager
 def open_run(
     config: RunConfig,
-    chosen: Chosen,
+    chosen: Chosen | None,
     observer: Observer,
     checkpoint: Checkpoint | None = None,
     started: RunStarted | None = None,
     source: Source | None = None,
 ) -> Iterator[Run]:
-    """A run where it was chosen to be, closed at the end.
+    """A run where it was chosen to be, or by default would be, closed at the end.
 
     On a cluster, the run's observer reaches the dashboard too; `started` is what it shows first.
     """
+    chosen = chosen or choose(config.scheduler, None, source)
     with open_engine(chosen.target, config.n_workers) as engine:
         refuse_elsewhere(engine, source)
         check_sight(engine, None if source is None else sight_of(source.reader))
