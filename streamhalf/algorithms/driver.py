@@ -79,7 +79,6 @@ def fit(
     if config.certificate_degree != 0:
         require_room(source.dim, config.memory_limit)
     sample = draw_sample(run, source, plan, config)
-    members = learn_members(sample, config)
     trials: tuple[PositionTrial, ...] = ()
     kinds: tuple[Position, ...] = (Position.STORED,)  # unless a row map is given
     if row_map is None and config.position == "auto":
@@ -87,6 +86,8 @@ def fit(
         kinds = positions_to_try(trials)
     elif row_map is None:
         kinds = (Position(config.position),)
+    open_ones = [one for one in trials if one.outcome is not Outcome.REJECTED]
+    members = learn_members(sample, config, spare=bool(open_ones) and not plan.needed_rows)
     deal = deal_for(source, plan, config)
     for kind in kinds[:1] if config.stop_early else kinds:
         laid = row_map or _estimate(run, source, config, kind, plan)

@@ -27,7 +27,6 @@ from streamhalf.records import Recipe
 from streamhalf.reductions.logistic import Logistic
 from streamhalf.reductions.threshold_scan import ThresholdScan
 
-_SHAPE_ROWS = 1 << 16
 _LEAST_ACCEPTED, _ACCEPTED_PER_FEATURE = 400, 10
 _FIRST, _FINEST, _MOST_STEPS, _SMALL_STEP = 0.5, 0.01, 14, 0.35
 _RIDGE = 1e-6
@@ -110,7 +109,7 @@ def _paths(
     block, back, start = laid, _same, regression
     if radial:
         try:
-            tyler, _ = settle(laid.X[:_SHAPE_ROWS].astype(np.float64), centre="auto")
+            tyler, _ = settle(laid.X.astype(np.float64), centre="auto")
         except PositionError:  # it has none: the other position serves
             return
         radii = Radial(tyler.centre, tyler.matrix, seed)
