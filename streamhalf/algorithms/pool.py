@@ -71,6 +71,8 @@ def learn_pool(
         first = Plane(np.eye(block.dim)[0])
         return (Member(Recipe.REGRESSION, first if point is None else first.moved_to(point)),)
     X = block.X.astype(np.float64)
+    if block.n_rows == 0 or abs(int(block.y.sum(dtype=np.int64))) == block.n_rows:
+        return (Member(Recipe.REGRESSION, _constant_guess(X, block.y)),)
     mean, spread = X.mean(axis=0), X.std(axis=0)
     covariance = np.cov(X, rowvar=False, bias=True).reshape(len(mean), len(mean))
     whitening = Isotropic.from_moments(mean, covariance, strict=False)
@@ -92,6 +94,14 @@ def learn_pool(
     if point is not None:  # exactly, whatever rounding did
         pulled = {recipe: plane.moved_to(point) for recipe, plane in pulled.items()}
     return tuple(Member(recipe, plane) for recipe, plane in pulled.items())
+
+
+def _constant_guess(X: NDArray[np.float64], y: NDArray[np.int8]) -> Plane:
+    """A plane beyond all rows, for labels that are all the same."""
+    first = X[:, 0] if len(X) else np.zeros(1)
+    beyond = 1 + float(np.ptp(first))
+    threshold = first.min() - beyond if (y > 0).all() else first.max() + beyond
+    return Plane(np.eye(X.shape[1])[0], float(threshold))
 
 
 def _place(

@@ -12,7 +12,7 @@ import numpy as np
 
 from streamhalf.algorithms.radial import settle
 from streamhalf.algorithms.sample import some_rows
-from streamhalf.algorithms.sketches import with_sketch
+from streamhalf.algorithms.sketches import sketch_directions
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.data.positions import Identity, Isotropic, Radial, RowMap
@@ -20,7 +20,7 @@ from streamhalf.errors import DataError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.planning.run_plan import RunPlan
 from streamhalf.records import Outcome, Position, PositionTrial, Stage, worst_of
-from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM, MomentTester
+from streamhalf.testers.moments import SKETCH_DIRECTIONS, MomentTester
 
 _WORK = 2 * 10**10
 """Products of two quadratics that a first look may take."""
@@ -48,7 +48,10 @@ def positions_to_try(trials: tuple[PositionTrial, ...]) -> tuple[Position, ...]:
 
 def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> PositionTrial:
     """Judge the moments of the sample in a position that is estimated from it."""
-    context = with_sketch(plan.context(Stage.INITIAL, config), [], number=_SKETCH)
+    context, dim = plan.context(Stage.INITIAL, config), block.dim
+    if dim > SKETCH_DIRECTIONS:  # all quadratics of many features take too long for a first look
+        directions = sketch_directions(dim, [], seed=config.seed, number=_SKETCH)
+        context, dim = replace(context, directions=directions), SKETCH_DIRECTIONS
     tester = MomentTester.of(context)
     if tester is None or block.n_rows == 0:
         return PositionTrial(kind, Outcome.NOT_JUDGED)
@@ -56,7 +59,6 @@ def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> Pos
         row_map = _estimate(kind, block, config)
     except DataError as error:
         return PositionTrial(kind, Outcome.REJECTED, problem=str(error))
-    dim = SKETCH_DIRECTIONS if block.dim > WIDE_DIM else block.dim
     most = max(1000, _WORK // count_monomials(dim, config.degree // 2) ** 2)
     some = some_rows(block, most, config)
     needs = tester.needs()
