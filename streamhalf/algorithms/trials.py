@@ -15,7 +15,7 @@ from streamhalf.algorithms.sketches import with_sketch
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.data.positions import Identity, Isotropic, Radial, RowMap
-from streamhalf.errors import DataError
+from streamhalf.errors import DataError, PositionError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.planning.run_plan import RunPlan
 from streamhalf.records import Outcome, Position, PositionTrial, Stage, worst_of
@@ -47,12 +47,12 @@ def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> Pos
     """Judge the moments of the sample in a position that is estimated from it."""
     context = with_sketch(plan.context(Stage.INITIAL, config), [], number=_SKETCH)
     tester = MomentTester.of(context)
-    if tester is None or block.n_rows == 0:
-        return PositionTrial(kind, Outcome.NOT_JUDGED)
     try:
         row_map = _estimate(kind, block, config)
     except DataError as error:
         return PositionTrial(kind, Outcome.REJECTED, problem=str(error))
+    if tester is None or block.n_rows == 0:
+        return PositionTrial(kind, Outcome.NOT_JUDGED)
     dim = SKETCH_DIRECTIONS if block.dim > WIDE_DIM else block.dim
     most = max(1000, _WORK // count_monomials(dim, config.degree // 2) ** 2)
     some = Block(block.X[:most], block.y[:most], block.rows[:most])
@@ -65,6 +65,8 @@ def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> Pos
 def _estimate(kind: Position, block: Block, config: RunConfig) -> RowMap:
     if kind is Position.STORED:
         return Identity()
+    if block.n_rows == 0:
+        raise PositionError(f"{kind} position: no rows to estimate it from; gather some")
     X = block.X.astype(np.float64)
     if kind is Position.ISOTROPIC:
         covariance = np.cov(X, rowvar=False, bias=True).reshape(block.dim, block.dim)
