@@ -108,11 +108,17 @@ def test_few_rows__labels_that_are_a_coin_beat_no_guess() -> None:
 @pytest.mark.parametrize("through", ["any", "centre"])
 @pytest.mark.parametrize("n_rows", [1, 2, 5, 20])
 def test_few_rows__may_be_very_few(n_rows: int, through: str) -> None:
-    X, y = draw(n_rows, dim=3)
-    result = fit((X + 1e8, y) if n_rows == 1 else (X, y), through=through)
+    result = fit(draw(n_rows, dim=3), through=through)
     assert result.verdict is Verdict.INCONCLUSIVE
     assert result.halfspace is not None
     assert len(result.halfspace.normal) == 3
+
+
+def test_few_rows__one_that_no_gaussian_draws_is_rejected_where_it_is() -> None:
+    X, y = draw(1)
+    result = fit((X + 1e8, y))
+    assert (result.verdict, result.position.kind) == (Verdict.REJECTED, "stored")
+    assert [bool(one.problem) for one in result.positions] == [False, True, True]
 
 
 def test_few_rows__take_a_sample_and_one_pass() -> None:
