@@ -24,7 +24,14 @@ from streamhalf.data.labelled import (
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import CertificateRecord, FitResult, Halfspace, PassRecord, Verdict
+from streamhalf.records import (
+    CertificateRecord,
+    FitResult,
+    Halfspace,
+    PassRecord,
+    Through,
+    Verdict,
+)
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.report.words import fit_sentence
 from streamhalf.settings import check_names
@@ -44,12 +51,13 @@ if TYPE_CHECKING:
     from distributed import Client
     from sklearn.utils import Tags
 
-_DEFAULTS = {**{name: said.default for name, said in SETTINGS.items()}, "accept_unverified": False}
+_OWN = {"fit_intercept": None, "accept_unverified": False}
+_DEFAULTS = {**{name: said.default for name, said in SETTINGS.items()}, **_OWN}
 _FLOATS = (np.float64, np.float32)
 
 
 class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
-    """A halfspace with the error C opt + eps that tests support, or a refusal with evidence.
+    """A halfspace, its error, and a verdict: the error C opt + eps that tests support, or why none.
 
     Features and labels are NumPy arrays (or anything scikit-learn makes one of), Dask arrays or
     xarray DataArrays; or one argument holds both: a path or URL of a Zarr store, a Zarr group, an
@@ -59,11 +67,14 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     ----------
     **parameters
         The settings of `RunConfig` (eps, tau, whiten, ...), which says what they mean; and the
-        following one.
+        following two.
+    fit_intercept
+        As everywhere in scikit-learn: True learns an intercept (`through="any"`, the default), and
+        with False there is none (`through="origin"`; with `whiten`, features are then whitened
+        about the origin). None is as `through` says.
     accept_unverified
-        Use the vector even when the run was not accepted. With too few rows for a first try,
-        passes that learn share theirs (`rows="reuse"`); with too few even for that, the (whitened)
-        Chow direction is taken untested. `verdict_` says what happened.
+        It has no effect any more: the estimator predicts whatever the verdict, and a run that was
+        neither accepted nor certified ends `fit` with an `UnverifiedWarning`.
 
     Attributes
     ----------
@@ -72,9 +83,9 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     coef_ : ndarray of shape (1, n_features)
         Normal of the halfspace on raw features; NaN where the run has none.
     intercept_ : ndarray of shape (1,)
-        Its offset.
+        Its offset; 0 for halfspaces through the origin.
     verdict_ : Verdict
-        "accepted", "rejected" or "inconclusive"; only the first comes with a promise.
+        "accepted", "certified", "rejected" or "inconclusive"; the first two come with a promise.
     certificate_ : CertificateRecord or None
         The certified interval of the error.
     passes_ : tuple of PassRecord
@@ -94,7 +105,10 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     result_: FitResult
     n_features_in_: int
 
+    fit_intercept: bool | None
     accept_unverified: bool
+    through: str
+    whiten: bool
     features: str
     labels: str
 
@@ -130,17 +144,19 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             As of `streamhalf.test`; none of them is kept (options may hold credentials).
         """
         self._config()  # a wrong parameter is named before data are looked at
+        if self.accept_unverified:
+            api.warn_no_effect("accept_unverified", stacklevel=2)
         found = self._open_training(X, y, storage_options)
         result = api.fit(
             found.source,
             client=client,
             observer=observer,
-            unverified=self.accept_unverified,
             **self._parameters(),
         )
         self.classes_ = found.classes
         self.n_features_in_ = found.source.dim
         self._keep(result)
+        api.warn_unverified(result, stacklevel=2)
         return self
 
     def decision_function(self, X: Any) -> Any:
@@ -163,7 +179,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         halfspace, config = self._usable_halfspace(), self._config()
         source = self._open(X, y, classes=self.classes_).source
         self._check_dim(source.dim)
-        with api.open_run(config, None, ignore) as run:
+        with api.open_run(config, None, ignore, source=source) as run:
             counted = run.reduce("score", source, HalfspaceErrors(halfspace.plane))
         return float(1 - counted.n_errors / counted.n_rows)
 
@@ -222,9 +238,28 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         return tags
 
     def _parameters(self) -> dict[str, Any]:
+        """Settings that are not the default: those may come from elsewhere."""
         given: dict[str, Any] = self.get_params(deep=False)
-        del given["accept_unverified"]
-        return given
+        settings = {name: value for name, value in given.items() if name not in _OWN}
+        settings["through"] = self._through()
+        return {name: value for name, value in settings.items() if not _is_default(name, value)}
+
+    def _through(self) -> str:
+        """The class of halfspaces, as `through` and `fit_intercept` say together."""
+        wanted, through = self.fit_intercept, self.through
+        if wanted not in (None, True, False):
+            raise UsageError(f"fit_intercept: {wanted!r} given; must be True, False or None")
+        if wanted is None or through not in tuple(Through) or (wanted and through == Through.ANY):
+            return through
+        # through the centre of rows that are whitened takes an intercept, which nobody chooses
+        fits = through == Through.ORIGIN or (through == Through.CENTRE and not self.whiten)
+        if wanted or not (fits or through == Through.ANY):
+            remedy = "through='any'" if wanted else "through='origin'"
+            raise UsageError(
+                f"fit_intercept: {wanted} and through: {through!r} contradict each other; set "
+                f"{remedy}, or leave fit_intercept out"
+            )
+        return str(Through.ORIGIN)
 
     def _config(self) -> RunConfig:
         return api.make_config(self._parameters())
@@ -260,16 +295,12 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         self.result_ = result
 
     def _usable_halfspace(self) -> Halfspace:
-        """The halfspace, if the run was accepted or the user takes it all the same."""
+        """The halfspace, which every run has that did not end early."""
         check_is_fitted(self)
         halfspace = self.result_.halfspace
-        trusted = self.verdict_ is Verdict.ACCEPTED or self.accept_unverified
-        if halfspace is None or not trusted:
+        if halfspace is None:
             found = " ".join(fit_sentence(self.result_).split())
-            raise NotAcceptedError(
-                f"the run was {self.verdict_}, so there is no halfspace with a promise. {found} "
-                "To use one without, set accept_unverified=True and fit again"
-            )
+            raise NotAcceptedError(f"the run was {self.verdict_} and has no halfspace. {found}")
         return halfspace
 
     def _check_rows(self, X: Any) -> Any:
@@ -286,6 +317,11 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
                 f"X: {dim} features, but the estimator was fitted on {self.n_features_in_}; give "
                 "the same features"
             )
+
+
+def _is_default(name: str, value: Any) -> bool:
+    default = _DEFAULTS[name]
+    return type(value) is type(default) and bool(value == default)
 
 
 def _predict(X: NDArray[Any], *, plane: Plane, classes: NDArray[Any]) -> NDArray[Any]:

@@ -48,22 +48,27 @@ class TesterJudged(Record, frozen=True, tag=True, tag_field="event"):
 
 
 class SlabsMeasured(Record, frozen=True, tag=True, tag_field="event"):
-    """Rows in slabs of `width` along the best candidate (the outer two are tails)."""
+    """Rows in slabs of `width` about the best candidate (the outer two are tails).
+
+    `threshold` is that of the candidate, the place of the middle in v·x.
+    """
 
     width: float
     counts: tuple[int, ...]
+    threshold: float = 0.0
 
 
 class SlabsCounted(Record, frozen=True, tag=True, tag_field="event"):
     """Rows that some tasks of pass `name` saw, while it runs: what comes later is added to it.
 
-    For each candidate its errors and its rows in slabs of `width` (the outer two are tails).
+    Of the last candidate: its rows in slabs of `width` about it (the outer two are tails), and its
+    threshold.
     """
 
     name: str
     width: float
-    errors: tuple[int, ...]
-    counts: tuple[tuple[int, ...], ...]
+    counts: tuple[int, ...]
+    threshold: float = 0.0
 
 
 class RunEnded(Record, frozen=True, tag=True, tag_field="event"):

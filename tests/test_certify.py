@@ -21,8 +21,7 @@ from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.records import (
-    Advice,
-    AdviceCode,
+    CertificateRecord,
     ErrorsCluster,
     Halfspace,
     OptRecord,
@@ -108,7 +107,9 @@ def test_certify__any_classifier_gets_the_same_kind_of_interval(store: str) -> N
         assert result.error.empirical == pytest.approx(errors, abs=3 / ROWS)
         assert result.error.upper > result.error.empirical
         assert result.opt.lower_empirical <= 0.05
-        if offset == 0 and result.opt.lower_empirical > 0:
+        # within one class: the classifier's own
+        assert result.opt.through is (Through.ANY if offset else Through.ORIGIN)
+        if result.opt.lower_empirical > 0:
             assert result.ratio == result.error.empirical / result.opt.lower_empirical
         else:
             assert result.ratio is None
@@ -148,37 +149,41 @@ def test_certify__whitened_data_with_offset(tmp_path: Path) -> None:
         )
         assert result.error.empirical == pytest.approx(0.05, abs=0.003)
         assert result.error.through is result.certificate.through is own
-        assert result.opt.through is Through.CENTRE
-        assert (result.ratio is None) == (own is Through.ANY)
-        assert result.certificate.error / result.opt.lower_empirical < 1.15
+        assert result.opt.through is own
+        assert {one.through for one in result.certificate.bounds} == {Through.ANY, Through.CENTRE}
+        assert result.ratio < 1.15
         assert streamhalf.verify(result, (X, y)).holds
 
 
-def test_certify__a_threshold_has_no_ratio_with_a_bound_for_those_without() -> None:
+def test_certify__a_threshold_is_compared_with_the_bound_for_any_halfspace() -> None:
     rng = np.random.default_rng(6)
     X = rng.standard_normal((20_000, 2))
     y = np.where(X[:, 0] >= 1, 1, -1).astype(np.int8)
     y[rng.random(len(y)) < 0.02] *= -1
     result = streamhalf.certify((X, y), weights=Halfspace((1.0, 0.0), -1.0), certificate_degree=4)
+    assert result.error.through is result.opt.through is Through.ANY
+    assert 1 <= result.ratio == result.certificate.ratio < 1.2
     # every halfspace through the origin is far worse than the classifier
-    assert result.opt.lower_empirical > 5 * result.error.empirical
-    assert (result.error.through, result.opt.through) == (Through.ANY, Through.ORIGIN)
-    assert (result.ratio, result.certificate.ratio) == (None, None)
-    assert result.certificate.advice == Advice(AdviceCode.OTHER_CLASS, through=Through.ORIGIN)
+    central = result.certificate.bound_of(Through.ORIGIN)
+    assert central.lower_empirical > 5 * result.error.empirical
+    assert (result.certificate.direction, result.certificate.threshold) == ((1.0, 0.0), 1.0)
     console = Console(record=True, width=400)
     show_certificate(console, result)
-    said = [certify_headline(result), console.export_text(), render_report(result)]
-    for text in (*said, result_html(result)):
-        assert "tight" not in text
-        assert "atio is" not in text
-        assert "through the origin" in text
-    assert "cannot be compared" in said[0]
+    for text in (certify_headline(result), console.export_text(), render_report(result)):
+        assert "through the origin" not in text
+        assert "cannot be compared" not in text
     assert streamhalf.verify(result, (X, y)).holds
-    forged = replace(result, certificate=replace(result.certificate, ratio=0.14))
+    forged = replace(result, certificate=replace(result.certificate, ratio=0.9))
     assert failed(seal(forged), (X, y)) == {"ratio U/L", "what is said twice agrees"}
-    widened = replace(result.certificate.opt, through=Through.ANY)
-    forged = replace(result, opt=widened, certificate=replace(result.certificate, opt=widened))
-    assert failed(seal(forged), (X, y)) == {"class that L is for"}
+    # a bound for the other class is checked like the first
+    raised = replace(central, lower_empirical=1.1 * central.lower_empirical)
+    forged = replace(result, certificate=replace(result.certificate, bounds=(result.opt, raised)))
+    assert failed(seal(forged), (X, y)) == {"no halfspace below L, through: origin"}
+    # and may not pass for one of all halfspaces
+    widened = replace(central, through=Through.ANY)
+    certificate = replace(result.certificate, opt=widened, bounds=(widened,), ratio=None)
+    forged = replace(result, opt=widened, ratio=None, certificate=certificate)
+    assert "no halfspace below L" in failed(seal(forged), (X, y))
 
 
 def test_certify__tau_is_shared_by_both_bounds() -> None:
@@ -187,11 +192,12 @@ def test_certify__tau_is_shared_by_both_bounds() -> None:
     y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
     y[rng.random(len(y)) < 0.1] *= -1
     result = streamhalf.certify((X, y), weights=[1.0, 0.0], tau=0.02, certificate_degree=4)
-    assert result.error.tau == result.opt.tau == 0.01
+    assert result.error.tau == 0.01
+    assert [one.tau for one in result.certificate.bounds] == [0.005, 0.005]
     wrong = round(result.error.empirical * len(X))
     assert result.error.upper == binomial_upper(wrong, len(X), 0.01)
     assert result.opt.lower_empirical - result.opt.lower == pytest.approx(
-        np.sqrt(np.log(100) / (2 * len(X)))
+        np.sqrt(np.log(200) / (2 * len(X)))
     )
     # more than the whole of tau is no excuse for a bound that is too good
     for tau in (0.02, 0.9):
@@ -245,7 +251,7 @@ def test_verify__every_claim_holds_whatever_the_chunking(
     result = streamhalf.verify(fitted, store, block_rows=block_rows)
     assert [claim for claim in result.claims if not claim.holds] == []
     assert len(result.passes) == 1
-    assert len(result.claims) == 16
+    assert len(result.claims) == 18
 
 
 def test_verify__sampled_rows_and_whitened_runs_hold(tmp_path: Path) -> None:
@@ -255,6 +261,11 @@ def test_verify__sampled_rows_and_whitened_runs_hold(tmp_path: Path) -> None:
     assert result.held_out is not None
     assert result.held_out.high - result.held_out.low < 1
     assert streamhalf.verify(result, path, block_rows=9_999).holds
+
+
+def claiming(certificate: CertificateRecord, opt: OptRecord) -> CertificateRecord:
+    """The certificate with another bound for the halfspace's class."""
+    return replace(certificate, opt=opt, bounds=(opt, *certificate.bounds[1:]))
 
 
 def failed(document: Any, data: Any) -> set[str]:
@@ -267,7 +278,7 @@ def test_verify__a_changed_number_is_found_out(store: str, fitted: streamhalf.Fi
     certificate = fitted.certificate
     assert certificate is not None
     opt = replace(certificate.opt, lower_empirical=0.04999)
-    forged = seal(replace(fitted, opt=opt, certificate=replace(certificate, opt=opt)))
+    forged = seal(replace(fitted, opt=opt, certificate=claiming(certificate, opt)))
     assert failed(forged, store) == {"no halfspace below L"}
     error = replace(fitted.error, empirical=0.01)
     assert "error on them" in failed(seal(replace(fitted, error=error)), store)
@@ -278,8 +289,12 @@ def test_verify__a_weaker_claim_holds_and_is_called_so(
 ) -> None:
     certificate = fitted.certificate
     assert certificate is not None
-    opt = OptRecord(certificate.opt.lower_empirical / 2, certificate.opt.lower / 2)
-    weaker = replace(certificate, opt=opt, ratio=2 * certificate.ratio)
+    opt = replace(
+        certificate.opt,
+        lower_empirical=certificate.opt.lower_empirical / 2,
+        lower=certificate.opt.lower / 2,
+    )
+    weaker = replace(claiming(certificate, opt), ratio=2 * certificate.ratio)
     changed = replace(fitted, opt=opt, ratio=weaker.ratio, certificate=weaker)
     found = streamhalf.verify(seal(changed), store)
     assert found.holds
@@ -293,7 +308,7 @@ def test_verify__a_stronger_claim_fails(store: str, fitted: streamhalf.FitResult
     certificate = fitted.certificate
     assert certificate is not None
     opt = replace(certificate.opt, lower_empirical=1.1 * certificate.opt.lower_empirical)
-    forged = replace(certificate, opt=opt)
+    forged = claiming(certificate, opt)
     changed = replace(fitted, opt=opt, certificate=forged)
     assert failed(seal(changed), store) == {"no halfspace below L"}
 
@@ -321,7 +336,7 @@ def test_certify__some_rows_speak_for_themselves_and_all_are_in_the_digest(store
     assert certificate.n_errors == np.count_nonzero(wrong)
     assert some.ratio == certificate.error / certificate.opt.lower_empirical
     assert certificate.opt.lower_empirical - certificate.opt.lower == pytest.approx(
-        np.sqrt(np.log(200) / (2 * certificate.n_rows))
+        np.sqrt(np.log(400) / (2 * certificate.n_rows))
     )
     assert streamhalf.verify(some, (X, y), block_rows=7_777).holds
     left = np.setdiff1d(np.arange(ROWS), taken)[1000]

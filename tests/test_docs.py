@@ -38,7 +38,15 @@ def run(kind: str, content: str, folder: Path) -> subprocess.CompletedProcess[st
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/guide.md", "docs/real-data.md", "docs/audit.md"]
+    "page",
+    [
+        "README.md",
+        "docs/guide.md",
+        "docs/real-data.md",
+        "docs/thresholds.md",
+        "docs/audit.md",
+        "docs/configuration.md",
+    ],
 )
 def test_page__blocks_run_as_printed(page: str, tmp_path: Path) -> None:
     found = blocks(page)

@@ -113,6 +113,8 @@ def test_first__numbers_are_what_they_were(name: str) -> None:
 def _as_in(old: Any, new: Any) -> Any:
     """What of the new value the old one has too."""
     new = json.loads(json.dumps(new))
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [_as_in(*pair) for pair in zip(old, new, strict=True)]
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
     return {key: _as_in(old[key], value) for key, value in new.items() if key in old}

@@ -111,6 +111,20 @@ def test_certify__in_radial_position_bounds_what_tails_hide() -> None:
     np.testing.assert_allclose(about_mean.position.centre, X.mean(axis=0))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_certify__no_halfspace_through_many_rows_is_below_the_bound(seed: int) -> None:
+    # rows on a plane may have been turned to the other side, yet the bound speaks of stored rows
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-2, 3, (4000, 2)).astype(np.float64)
+    y = np.where(X[:, 0] >= 0, 1, -1)
+    y[rng.random(4000) < 0.05] *= -1
+    found = streamhalf.certify((X, y), weights=[1.0, 0.0], position="radial", centre="origin")
+    turns = [(np.cos(angle), np.sin(angle)) for angle in np.linspace(0, 2 * np.pi, 720)]
+    exact = [(a, b) for a in range(-2, 3) for b in range(-2, 3) if (a, b) != (0, 0)]
+    least = min(np.mean(np.where(X @ w >= 0, 1, -1) != y) for w in [*turns, *exact])
+    assert 0.5 * least < found.opt.lower_empirical <= least == found.certificate.error
+
+
 def test_position__is_one_of_the_words() -> None:
     with pytest.raises(UsageError, match="position: 'spherical' is unknown; use one of stored"):
         streamhalf.test(draw(0.0), position="spherical")

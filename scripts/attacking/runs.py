@@ -15,7 +15,8 @@ from scipy import stats
 
 from scripts.attacking import rows
 from scripts.attacking.rows import Trial
-from scripts.evaluation.search import best_halfspace, error_of
+from scripts.evaluation.drawing import Problem, least_error
+from scripts.evaluation.search import error_of
 from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.api import certify, fit
 from streamhalf.config import RunConfig
@@ -102,7 +103,7 @@ def run(form: str, names: list[str], advance: Advance) -> Table:
         criterion=(
             "no bound fails, and no run on Gaussian rows is not accepted, more often than tau "
             "allows (binomial limit); no accepted run is above the C opt + eps that it printed, "
-            "nor above 5 opt + eps where it printed at most 5; no run is accepted at a coarser "
+            "nor above 5 opt + eps; no run is accepted at a coarser "
             "eps than it was asked for"
         ),
         met=not failed,
@@ -169,20 +170,21 @@ def _compare(trial: Trial, result: FitResult, rng: np.random.Generator) -> Findi
     verdict = str(result.verdict)
     if result.halfspace is None:
         return Finding(verdict)
-    normal = np.array(result.halfspace.normal)
-    error, planted = (error_of(trial.X, trial.y, w) for w in (normal, trial.best))
+    plane, n = result.halfspace.plane, len(trial.y)
+    error, planted = plane.errors(trial.X, trial.y) / n, error_of(trial.X, trial.y, trial.best)
     opt = min(error, planted)
-    truth = error if trial.law_error is None else trial.law_error(normal)
+    truth = error if trial.law_error is None else trial.law_error(plane.normal)
     is_wrong = result.error is not None and result.error.upper < truth
     if result.opt is not None:
         is_wrong = is_wrong or result.opt.lower > opt
     if verdict != "accepted":
         return Finding(verdict, is_wrong)
     if error > result.eps:
-        opt = min(opt, best_halfspace(trial.X, trial.y, [normal, trial.best], rng).error)
+        problem = Problem(trial.X, trial.y, trial.best)
+        opt = min(opt, least_error(problem, result, [plane, problem.plane], rng))
     above = max(0.0, error - result.eps)
     excess = above / opt if opt > 0 else (math.inf if above else 0.0)
     constant = getattr(result, "constant", SMALL_CONSTANT)
     is_coarse = result.eps > trial.parameters.get("eps", math.inf)
-    is_broken = is_coarse or (constant is not None and excess > constant)
+    is_broken = is_coarse or excess > min(constant or SMALL_CONSTANT, SMALL_CONSTANT)
     return Finding(verdict, is_wrong, is_broken, excess)

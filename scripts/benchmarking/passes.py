@@ -47,7 +47,7 @@ def reductions(n_rows: int, dim: int) -> dict[str, Reduction[Any, Any]]:
         error=0.05,
         degree=4,
         memory_limit=config.memory_limit,
-        directions=(planes[0].normal,),
+        planes=(planes[0],),
     )
     return {
         "moments of degree 2": Moments(2),

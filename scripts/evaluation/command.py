@@ -11,7 +11,10 @@ from pathlib import Path
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from scripts.evaluation import (
+    auto_completeness,
     completeness,
+    elliptical,
+    polish,
     robustness,
     soundness,
     threshold_completeness,
@@ -27,6 +30,9 @@ PARTS = {
     "soundness": soundness,
     "thresholds": thresholds,
     "threshold-completeness": threshold_completeness,
+    "elliptical": elliptical,
+    "completeness-auto": auto_completeness,
+    "polish": polish,
 }
 
 
@@ -55,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def make_tables(form: str, names: Sequence[str]) -> list[Table]:
     """Run the named parts under one progress bar each."""
     columns = (
-        TextColumn("{task.description:>14}"),
+        TextColumn("{task.description:>22}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -85,7 +91,7 @@ def _preface(options: argparse.Namespace) -> str:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="evaluate",
-        description="Completeness, robustness, soundness and thresholds, with criteria.",
+        description="Completeness, robustness, soundness, thresholds and positions, with criteria.",
     )
     parser.add_argument("--form", choices=("short", "long"), default="short")
     parser.add_argument("--out", type=Path, default=Path(".cache/evaluation"), metavar="DIR")

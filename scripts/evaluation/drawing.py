@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from scripts.evaluation.search import Features, Labels, Vector
+from scripts.evaluation.search import (
+    Features,
+    Labels,
+    Vector,
+    best_halfspace,
+    best_in_plane,
+)
 from streamhalf.api import fit
 from streamhalf.data.block import RowRange
 from streamhalf.kernels.margins import margins
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import FitResult
+from streamhalf.records import FitResult, Position
 from streamhalf.synthetic.noise import CleanRows, Noise, choose_cut, flip_scores
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 
@@ -39,10 +46,29 @@ def draw(spec: SyntheticSpec) -> Problem:
     return Problem(rows.X, rows.y, planted.v, planted.threshold)
 
 
-def learn(problem: Problem, **parameters: Any) -> FitResult:
-    """The tester-learner on rows in memory; certificates are evaluated elsewhere."""
+def learn(problem: Problem, *, certificate_degree: int | str = 0, **parameters: Any) -> FitResult:
+    """The tester-learner on rows in memory; most certificates are evaluated elsewhere."""
     rows = (problem.X, problem.y)
-    return fit(rows, scheduler="serial", certificate_degree=0, **parameters)
+    return fit(rows, scheduler="serial", certificate_degree=certificate_degree, **parameters)
+
+
+def least_error(
+    problem: Problem, result: FitResult, planes: Sequence[Plane], rng: np.random.Generator
+) -> float:
+    """The least error found in the class that the promise of a run speaks of.
+
+    In the radial position that is the halfspaces through its centre, in the others all: those of
+    rows with a constant feature beside the others.
+    """
+    X, y = problem.X, problem.y
+    if result.position.kind == Position.RADIAL:
+        X = (X - np.array(result.position.centre)).astype(X.dtype)
+        return best_halfspace(X, y, [plane.normal for plane in planes], rng).error
+    starts = [np.append(plane.normal, -plane.threshold) for plane in planes]
+    if X.shape[1] == 2:  # the best one without a threshold is found exactly
+        starts.append(np.append(best_in_plane(X, y).vector, 0.0))
+    lifted = np.column_stack([X, np.ones(len(X), dtype=X.dtype)])
+    return best_halfspace(lifted, y, starts, rng).error
 
 
 def orthogonal_to(v: Vector, rng: np.random.Generator) -> Vector:

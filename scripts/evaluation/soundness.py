@@ -12,18 +12,20 @@ from sklearn.linear_model import LogisticRegression
 
 from scripts.evaluation.adversary import draw_worst
 from scripts.evaluation.atoms import draw_problem
-from scripts.evaluation.drawing import Problem, learn, with_noise
+from scripts.evaluation.drawing import Problem, learn, least_error, with_noise
 from scripts.evaluation.laws import HELD_OUT, SCHEMES
-from scripts.evaluation.search import Features, Labels, Vector, best_halfspace
+from scripts.evaluation.search import Features, Labels, Vector
 from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.api import plan
 from streamhalf.data.block import RowRange
+from streamhalf.kernels.plane import Plane
 from streamhalf.records import EpsNotReached, FitResult
 from streamhalf.synthetic.marginals import Marginal
 from streamhalf.synthetic.noise import Noise
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 
 EPS = 0.1
+SMALL_CONSTANT = 5.0
 DIMS = {"short": (2,), "long": (2, 3, 8)}
 RATE = 0.05
 DIRECTIONS = {"short": ("adversarial",), "long": ("axis", "generic", "adversarial")}
@@ -91,10 +93,10 @@ class Finding:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether the run was accepted although its error is above what it printed."""
+        """Whether the run was accepted although its error is above what it printed, or 5 opt."""
         if self.error is None or self.opt is None:
             return False
-        return self.error > (self.constant or 0.0) * self.opt + self.eps
+        return self.error > min(self.constant or 0.0, SMALL_CONSTANT) * self.opt + self.eps
 
     @property
     def is_refused(self) -> bool:
@@ -141,9 +143,11 @@ def run(form: str, advance: Advance) -> Table:
     return Table(
         name="soundness",
         criterion=(
-            f"no accepted run has an error above the C opt + eps that it printed (eps = {EPS:g} "
-            f"asked for; {EPS / 2:g} for the {WORST}), and no run on Gaussian rows is refused, "
-            "also when they are sorted by label, but for noise that hides eps"
+            f"no accepted run has an error above the C opt + eps that it printed, nor above "
+            f"{SMALL_CONSTANT:g} opt + eps (eps = {EPS:g} asked for; {EPS / 2:g} for the {WORST}; "
+            "the position is chosen by the run, opt is the least error found in the class of its "
+            "promise), and no run on Gaussian rows is refused, also when they are sorted by label, "
+            "but for noise that hides eps"
         ),
         met=not wrong and not refused,
         summary=(
@@ -204,12 +208,11 @@ def _examine(case: Case) -> Finding:
     )
     if result.verdict != "accepted" or result.halfspace is None:
         return finding
-    vector = np.array(result.halfspace.normal)
-    error = result.halfspace.plane.errors(problem.X, problem.y) / len(problem.y)
+    plane = result.halfspace.plane
+    error = plane.errors(problem.X, problem.y) / len(problem.y)
     if error <= result.eps:
         return replace(finding, error=error)
-    starts = [vector, problem.planted, *_logistic(problem)]
-    opt = best_halfspace(problem.X, problem.y, starts, rng).error
+    opt = least_error(problem, result, [plane, problem.plane, *_logistic(problem)], rng)
     return replace(finding, error=error, opt=min(opt, error))
 
 
@@ -222,11 +225,11 @@ def _rejecting(result: FitResult) -> Iterator[str]:
                 yield "initial moments" if one.scale == 1.0 else "localised moments"
 
 
-def _logistic(problem: Problem) -> list[Vector]:
+def _logistic(problem: Problem) -> list[Plane]:
     if len(np.unique(problem.y)) < 2:
         return []
-    learner = LogisticRegression(fit_intercept=False).fit(problem.X, problem.y)
-    return [learner.coef_[0].astype(np.float64)]
+    learner = LogisticRegression().fit(problem.X, problem.y)
+    return [Plane(learner.coef_[0].astype(np.float64), -float(learner.intercept_[0]))]
 
 
 def _draw(case: Case, n: int, rng: np.random.Generator) -> Problem:

@@ -31,6 +31,7 @@ from streamhalf.records import (
     NearlyOneClass,
     NoBetterThanGuess,
     Notice,
+    OneClass,
     PositionTrial,
     PromiseRecord,
     Role,
@@ -84,9 +85,11 @@ def assemble(
     if promise is None and asked is not None:
         reached = min((one.eps for one in supported), default=None)
         said.append(EpsNotReached(asked, reached, noise=stop.reason.is_noise))
-    # where noise stopped it at a scale that was tested, rows are not what it lacks
+    # where labels are alike, or noise stopped it at a scale that was tested, rows do not help
+    alike = any(isinstance(one, OneClass) for one in notices)
+    helpless = alike or (stop.reason.is_noise and bool(supported))
     tested = decide(state.judgements, settled=promise is not None)
-    lacks_rows = tested is Verdict.INCONCLUSIVE and not (stop.reason.is_noise and supported)
+    lacks_rows = tested is Verdict.INCONCLUSIVE and not helpless
     return FitResult(
         verdict=verdict,
         halfspace=halfspace_of(state),
@@ -215,6 +218,8 @@ def _candidates(
             angle=plane.angle_to(winner),
             error=error,
             beta=beta,
+            threshold=plane.threshold,
+            rate=candidate.rate,
         )
         for candidate, plane, error, beta in zip(
             state.candidates, pushed, errors, betas, strict=False
@@ -222,7 +227,18 @@ def _candidates(
     )
     start = len(state.candidates)
     pool = (
-        CandidateRecord(1.0, 0.0, 0.0, 0, 0, plane.angle_to(winner), error, None, member.recipe)
+        CandidateRecord(
+            delta=1.0,
+            step=0.0,
+            overlap=0.0,
+            rows_seen=0,
+            rows_accepted=0,
+            angle=plane.angle_to(winner),
+            error=error,
+            beta=None,
+            recipe=member.recipe,
+            threshold=plane.threshold,
+        )
         for member, plane, error in zip(members, pushed[start:], errors[start:], strict=True)
     )
     return (*path, *pool)
@@ -242,4 +258,5 @@ def _measurements(plan: RunPlan, state: LocalizationState) -> DiagnosticsRecord 
         slab_counts=tuple(final.slab_counts[chosen].tolist()) if final else (),
         eigen_edges=tuple(final.edges.tolist()) if final else (),
         eigenvalues=tuple(final.eigenvalues[chosen].tolist()) if final else (),
+        threshold=state.candidates[chosen].plane.threshold,
     )

@@ -5,14 +5,14 @@ A fit is: position, Algorithm 3 pass by pass, certificate, verdict.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from streamhalf import records
-from streamhalf.algorithms.answer import assemble, halfspace_of, held_out_error
+from streamhalf.algorithms.answer import assemble
+from streamhalf.algorithms.certifying import best_certificate, certify_state
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization import Localization
-from streamhalf.algorithms.localization_state import LocalizationState, turn
+from streamhalf.algorithms.localization_state import LocalizationState
 from streamhalf.algorithms.position import estimate_position, position_for, position_notices
 from streamhalf.algorithms.sample import draw_sample, learn_members
 from streamhalf.algorithms.trials import in_position, look_at_positions, positions_to_try
@@ -20,9 +20,10 @@ from streamhalf.claims.certification import Certification, require_room
 from streamhalf.claims.held_out import cluster_notice, measure_error
 from streamhalf.claims.notices import claim_notices
 from streamhalf.config import RunConfig
-from streamhalf.data.positions import RowMap
+from streamhalf.data.positions import Identity, RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
+from streamhalf.errors import PositionError
 from streamhalf.events import SlabsMeasured, TesterJudged
 from streamhalf.planning import budget
 from streamhalf.planning.deal import deal_for, pilot
@@ -30,7 +31,6 @@ from streamhalf.planning.plan import plan_for_rows
 from streamhalf.planning.run_plan import RunPlan
 from streamhalf.planning.strict import refuse_strict
 from streamhalf.records import (
-    CertificateRecord,
     CertifyResult,
     FitResult,
     Halfspace,
@@ -53,14 +53,6 @@ from streamhalf.testers import TESTERS, Tester
 from streamhalf.testers.moments import MomentTester
 
 _PILOT_ROWS = 65_536
-
-_NOTICEABLE = 0.15
-"""Angle between two candidates, in units of the error, from which both are certified from: they
-disagree on a twentieth of the error."""
-
-
-_MUCH_ERROR = 0.02
-"""Below this error the bound is close to it whatever the direction."""
 
 
 def fit(
@@ -88,7 +80,6 @@ def fit(
     if config.certificate_degree != 0:
         require_room(source.dim, config.memory_limit)
     sample = draw_sample(run, source, plan, config)
-    members = learn_members(sample, config)
     trials: tuple[PositionTrial, ...] = ()
     kinds: tuple[Position, ...] = (Position.STORED,)  # unless a row map is given
     if row_map is None and config.position == "auto":
@@ -96,10 +87,12 @@ def fit(
         kinds = positions_to_try(trials)
     elif row_map is None:
         kinds = (Position(config.position),)
+    open_ones = [one for one in trials if one.outcome is not Outcome.REJECTED]
+    members = learn_members(sample, config, spare=bool(open_ones) and not plan.needed_rows)
     deal = deal_for(source, plan, config)
     for kind in kinds[:1] if config.stop_early else kinds:
         laid = row_map or _estimate(run, source, config, kind, plan)
-        algorithm = Localization(plan, config, deal, testers, laid, members)
+        algorithm = Localization(plan, in_position(config, kind), deal, testers, laid, members)
         state = localize(run, source, algorithm)
         trials = tuple(_tried(one, state) if one.kind is kind else one for one in trials)
         if state.outcome is not Outcome.REJECTED:
@@ -112,17 +105,22 @@ def fit(
         row_map=laid,
         members=members,
         trials=trials,
-        certificate=_certify_state(run, source, config, laid, state),
+        certificate=certify_state(run, source, config, laid, state),
         notices=(*_one_class(run, source, state), *position_notices(laid.record)),
     )
 
 
 def _estimate(run: Run, source: Source, config: RunConfig, kind: Position, plan: RunPlan) -> RowMap:
-    """The map to a position; features that stand still are refused only where somebody asked."""
-    asked = config.position != "auto"
-    return estimate_position(
-        run, source, in_position(config, kind), strict=asked, held_out=plan.held_out
-    )
+    """The map to a position; where there is none and nobody asked for it, rows stay as stored.
+
+    No direction is left out, however little rows vary along it: bounds speak of all halfspaces.
+    """
+    try:
+        return estimate_position(run, source, in_position(config, kind), held_out=plan.held_out)
+    except PositionError:
+        if config.position != "auto":
+            raise
+        return Identity()
 
 
 def _tried(trial: PositionTrial, state: LocalizationState) -> PositionTrial:
@@ -146,34 +144,9 @@ def localize(run: Run, source: Source, algorithm: Localization) -> LocalizationS
         if state.final is not None and state.chosen is not None:
             shown = min(state.chosen, len(state.candidates) - 1)
             counts = tuple(state.final.slab_counts[shown].tolist())
-            run.observer(SlabsMeasured(state.plan.slab_eps, counts))
+            threshold = state.candidates[shown].plane.threshold
+            run.observer(SlabsMeasured(state.plan.slab_eps, counts, threshold))
     return state
-
-
-def _certify_state(
-    run: Run, source: Source, config: RunConfig, row_map: RowMap, state: LocalizationState
-) -> CertificateRecord | None:
-    """The certificate of the chosen halfspace.
-
-    Where noise next to the boundary makes an early candidate the best one, the last is nearer to
-    the halfspace behind the noise, and slabs along it give the better bound. Where noise pulled
-    the first candidate away, halfspaces on that side are what hides best, and slabs along a plane
-    that is turned a little towards it tell more about them.
-    """
-    halfspace, error = halfspace_of(state), held_out_error(state, row_map, config)
-    ended = config.stop_early and state.outcome is Outcome.REJECTED
-    if halfspace is None or error is None or ended or not config.certificate_degree:
-        return None
-    certification = Certification.of(source, config, halfspace, row_map, error.empirical)
-    if (state.chosen or 0) >= len(state.candidates):  # a member: nothing is known of others near it
-        return certification.run(run, source, tau=budget.BOUND * config.tau)[0]
-    chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
-    first, share = state.candidates[0].plane, error.empirical
-    if share > _MUCH_ERROR and chosen.angle_to(first) > 2 * share:
-        certification = replace(certification, directions=(turn(chosen, first, share).normal,))
-    if chosen.angle_to(last) > _NOTICEABLE * share:
-        certification = certification.looking_from(last.normal)
-    return certification.run(run, source, tau=budget.BOUND * config.tau)[0]
 
 
 def _one_class(run: Run, source: Source, state: LocalizationState) -> tuple[Notice, ...]:
@@ -188,7 +161,11 @@ def _one_class(run: Run, source: Source, state: LocalizationState) -> tuple[Noti
 
 
 def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
-    """Judge the moments of all rows."""
+    """Judge the moments of all rows, in the first position that a sample does not rule out."""
+    if config.position == "auto":
+        plan = plan_for_rows(source.n_rows, source.dim, config)
+        trials = look_at_positions(draw_sample(run, source, plan, config), plan, config)
+        config = in_position(config, positions_to_try(trials)[0])
     row_map = estimate_position(run, source, config)
     tester = MomentTester.configured(config, source.dim, tau=config.tau)
     result = run.reduce("moments", source, Mapped(tester.needs(), row_map))
@@ -211,7 +188,13 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
 def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> CertifyResult:
     """The certified interval of a classifier that somebody brings."""
     require_room(source.dim, config.memory_limit)
-    row_map = position_for(run, source, config, halfspace)
+    asked = in_position(config, Position.ISOTROPIC) if config.position == "auto" else config
+    try:
+        row_map = position_for(run, source, asked, halfspace)
+    except PositionError:
+        if config.position != "auto":
+            raise
+        row_map = Identity()
     errors = HalfspaceErrors(halfspace.plane, total_rows=source.n_rows)
     some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
     found = run.reduce("pilot", source, errors, blocks=some)
@@ -219,7 +202,9 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
         source, config, halfspace, row_map, found.n_errors / found.n_rows
     )
     tau = budget.CERTIFIED * config.tau
-    certificate, counted = certification.run(run, source, tau=tau, beside=errors)
+    certificate, counted = best_certificate(
+        run, source, config, certification, tau=tau, beside=errors
+    )
     error = measure_error(counted.segment_errors, counted.segment_rows, tau=tau)
     by_label = LabelErrors.of(
         counted.n_rows, counted.n_errors, counted.positives, counted.positive_errors

@@ -26,7 +26,7 @@ from streamhalf.planning.deal import Share
 from streamhalf.planning.plan import Testers
 from streamhalf.planning.run_plan import RunPlan, partial_limit
 from streamhalf.records import Stage, Through
-from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.candidate_slabs import CandidateSlabs
 from streamhalf.reductions.plane_errors import PlaneErrors
 from streamhalf.reductions.thinned import Thinned
 from streamhalf.testers import Context, Panel
@@ -52,15 +52,19 @@ class FinalPass:
         context, tests = self._batch(state, share)
         wedge = WedgeBound(Panel.of(self.testers, context))
         about_candidates = wedge.needs().members if context.candidates else ()
+        counted = replace(share, high=share.high * self.plan.counted_rows / self.plan.final_rows)
+        shares = (counted if isinstance(one, CandidateSlabs) else share for one in about_candidates)
         needs = Thinned(
             (*about_candidates, *(test.needs() for test in tests)),
-            (*(share.high for _ in about_candidates), *(test.top for test in tests)),
+            (*(one.high for one in shares), *(test.top for test in tests)),
             self.config.seed,
             Stream.SHARES,
         )
 
         state = state if state.planes else replace(state, planes=self._planes(state))
-        counts = self._errors(state, share) if state.errors is None else None
+        counts = None
+        if state.errors is None:
+            counts = counted.restrict(PlaneErrors(state.planes, self.plan.n_rows))
 
         def conclude(result: tuple[Any, ...]) -> LocalizationState:
             errors = state.errors
@@ -75,7 +79,7 @@ class FinalPass:
             moved = replace(
                 state, n_batches=state.n_batches + 1, batches=batches, steps=steps, errors=errors
             )
-            return _finish(moved, self._counted(share)) if _is_complete(moved) else moved
+            return _finish(moved, counted) if _is_complete(moved) else moved
 
         whole = len(tests) > state.n_updates and len(context.candidates) == len(state.candidates)
         name = "final" if whole else f"final-{state.n_batches + 1}"
@@ -90,22 +94,13 @@ class FinalPass:
             members = tuple(plane.moved_to(centre) for plane in members)
         return (*pulled, *members)
 
-    def _errors(self, state: LocalizationState, share: Share) -> Reduction[Any, Any]:
-        """What all planes get wrong, on stored rows."""
-        counted = self._counted(share)
-        return counted.restrict(PlaneErrors(state.planes, self.plan.n_rows))
-
-    def _counted(self, share: Share) -> Share:
-        """The rows that errors are counted on."""
-        return replace(share, high=share.high * self.plan.counted_rows / self.plan.final_rows)
-
     def _batch(
         self, state: LocalizationState, share: Share
     ) -> tuple[Context, tuple[StepTest, ...]]:
         """As many candidates, then as many steps as their matrices fit in memory."""
         limit, dim = partial_limit(self.config), self.plan.dim
         planes = tuple(candidate.plane for candidate in state.candidates)
-        first = sum(len(batch.errors) for batch in state.batches)
+        first = sum(len(batch.betas) for batch in state.batches)
         context = self.plan.context(Stage.FINAL, self.config, self.plan.final_rows)
         # no promise is finer than half of the last scale
         finest = min((frame.delta for frame in state.frames), default=0.0)
@@ -163,7 +158,7 @@ def _number_of(frame: Frame | None, state: LocalizationState) -> int | None:
 
 
 def _is_complete(state: LocalizationState) -> bool:
-    measured = sum(len(batch.errors) for batch in state.batches)
+    measured = sum(len(batch.betas) for batch in state.batches)
     return measured == len(state.candidates) and len(state.steps) > state.n_updates
 
 

@@ -38,7 +38,7 @@ from streamhalf.data.positions import Identity, RowMap
 from streamhalf.kernels.frame import Frame
 from streamhalf.planning.deal import Deal
 from streamhalf.planning.plan import plan_about
-from streamhalf.planning.run_plan import RunPlan
+from streamhalf.planning.run_plan import SCANNED_ROWS, RunPlan
 from streamhalf.records import (
     Judgement,
     Outcome,
@@ -68,8 +68,6 @@ _MOST_FIRST, _MOST_LOCAL = 4.0, 1.5
 little about one that lies further out."""
 _NOTICEABLE = 0.1
 """From this threshold on fewer rows are near the planes than a plan for none expects."""
-_SCANNED_ROWS = 1 << 22
-"""Rows that choose thresholds: so many place one to within a few millionths of the rows."""
 _SHARP = 0.01
 """An angle of so many times the noise adds about three parts in a thousand to the error."""
 
@@ -163,6 +161,7 @@ class Localization:
                 outcome.overlap,
                 outcome.n_seen,
                 outcome.n_accepted,
+                frame.rate,
             )
             if outcome.noise > _MUCH_NOISE and state.turned is None:
                 moved = replace(moved, turned=turned(found, frame.plane))
@@ -179,7 +178,7 @@ class Localization:
         if not self.any_threshold:
             return self._final(replace(state, stage=Stage.FINAL))
         deal = self._deal(state)
-        wanted = min(_SCANNED_ROWS, deal.learning_rows)
+        wanted = min(SCANNED_ROWS, deal.learning_rows)
         share = deal.take(deal.learning_rows - wanted, wanted)
         scan = ThresholdScan(tuple(candidate.plane for candidate in state.candidates))
 

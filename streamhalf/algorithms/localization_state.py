@@ -37,7 +37,10 @@ _TURN = 0.75
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A plane and how it was found: from a localised update at scale `delta`, or Chow."""
+    """A plane and how it was found: from a localised update at scale `delta`, or Chow.
+
+    `rate` is the share of N(0, I) rows that the update accepts.
+    """
 
     plane: Plane
     delta: float
@@ -45,6 +48,7 @@ class Candidate:
     overlap: float
     n_seen: int
     n_accepted: int
+    rate: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,7 +27,6 @@ from streamhalf.records import Recipe
 from streamhalf.reductions.logistic import Logistic
 from streamhalf.reductions.threshold_scan import ThresholdScan
 
-_SHAPE_ROWS = 1 << 16
 _LEAST_ACCEPTED, _ACCEPTED_PER_FEATURE = 400, 10
 _FIRST, _FINEST, _MOST_STEPS, _SMALL_STEP = 0.5, 0.01, 14, 0.35
 _RIDGE = 1e-6
@@ -76,7 +75,7 @@ def learn_pool(
     covariance = np.cov(X, rowvar=False, bias=True).reshape(len(mean), len(mean))
     whitening = Isotropic.from_moments(mean, covariance, strict=False)
     laid = whitening.apply(block)
-    regression = _push(Logistic.start(mean, spread).settle(block).plane, whitening)
+    regression = whitening.push(Logistic.start(mean, spread).settle(block).plane).unit()
     found = [(Recipe.REGRESSION, regression)]
     for radial in (False, True):
         found += _paths(laid, regression, radial=radial, seed=seed)
@@ -93,12 +92,6 @@ def learn_pool(
     if point is not None:  # exactly, whatever rounding did
         pulled = {recipe: plane.moved_to(point) for recipe, plane in pulled.items()}
     return tuple(Member(recipe, plane) for recipe, plane in pulled.items())
-
-
-def _push(plane: Plane, whitening: Isotropic) -> Plane:
-    """The image of a plane, of rows that may lie in a subspace, at length 1."""
-    normal = np.linalg.pinv(whitening.matrix).T @ plane.normal
-    return Plane(normal, plane.threshold - float(plane.normal @ whitening.mean)).unit()
 
 
 def _place(
@@ -119,7 +112,7 @@ def _paths(
     block, back, start = laid, _same, regression
     if radial:
         try:
-            tyler, _ = settle(laid.X[:_SHAPE_ROWS].astype(np.float64), centre="auto")
+            tyler, _ = settle(laid.X.astype(np.float64), centre="auto")
         except PositionError:  # it has none: the other position serves
             return
         radii = Radial(tyler.centre, tyler.matrix, seed)

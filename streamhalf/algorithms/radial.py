@@ -61,8 +61,8 @@ def estimate_radial(
     run, source, config
         Where, of what, and about which centre.
     blocks
-        The rows to estimate it from; by default windows from everywhere, as many as it takes: all
-        passes together read about as much as one pass over all rows, at most.
+        The rows to estimate it from; by default windows from everywhere, as many as it takes. Of
+        more than 2^21 rows a pass reads a quarter, and two to four passes are made.
     held_out
         Share of the rows that are to test the position and must have no part in it.
     """

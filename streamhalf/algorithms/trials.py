@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from streamhalf.algorithms.radial import settle
+from streamhalf.algorithms.sample import some_rows
 from streamhalf.algorithms.sketches import with_sketch
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
@@ -23,6 +24,8 @@ from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM, MomentTester
 
 _WORK = 2 * 10**10
 """Products of two quadratics that a first look may take."""
+
+_SHAPE_ROWS = 1 << 16
 
 _SKETCH = 1 << 21
 """Number of the sketch."""
@@ -55,7 +58,7 @@ def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> Pos
         return PositionTrial(kind, Outcome.NOT_JUDGED)
     dim = SKETCH_DIRECTIONS if block.dim > WIDE_DIM else block.dim
     most = max(1000, _WORK // count_monomials(dim, config.degree // 2) ** 2)
-    some = Block(block.X[:most], block.y[:most], block.rows[:most])
+    some = some_rows(block, most, config)
     needs = tester.needs()
     result = needs.finalize(needs.map(row_map.apply(some)))
     worst = worst_of(tester.judge(result, n_seen=some.n_rows))
@@ -71,7 +74,9 @@ def _estimate(kind: Position, block: Block, config: RunConfig) -> RowMap:
     if kind is Position.ISOTROPIC:
         covariance = np.cov(X, rowvar=False, bias=True).reshape(block.dim, block.dim)
         return Isotropic.from_moments(X.mean(axis=0), covariance)
-    tyler, _ = settle(X[: 1 << 16], centre=config.centre)
+    tyler, _ = settle(
+        some_rows(block, _SHAPE_ROWS, config).X.astype(np.float64), centre=config.centre
+    )
     return Radial(tyler.centre, tyler.matrix, config.seed)
 
 

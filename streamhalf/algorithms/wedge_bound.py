@@ -24,26 +24,14 @@ from streamhalf.testers.wedge import WedgeTester
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WedgeOutcome:
-    """All judgements; per candidate its errors by segment, and the wedge bound at eps.
-
-    `positives` rows have label +1; `positive_errors` are each candidate's errors among them.
-    """
+    """All judgements; per candidate the wedge bound at eps, and what its slabs are like."""
 
     n_rows: int
-    segment_rows: NDArray[np.int64]
-    segment_errors: NDArray[np.int64]
-    positives: int
-    positive_errors: NDArray[np.int64]
     judgements: tuple[Judgement, ...]
     betas: tuple[float, ...]
     slab_counts: NDArray[np.int64]
     edges: NDArray[np.float64]
     eigenvalues: NDArray[np.float64]
-
-    @property
-    def errors(self) -> NDArray[np.int64]:
-        """Errors of each candidate."""
-        return np.asarray(self.segment_errors.sum(axis=1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,21 +41,17 @@ class WedgeBound:
     panel: Panel
 
     def needs(self) -> Bundle:
-        """Errors and slab masses over all rows, second moments over samples."""
+        """Slab masses, and second moments over samples."""
         return self.panel.needs()
 
     def conclude(self, result: tuple[Any, ...]) -> WedgeOutcome:
         """Judge every candidate."""
         slabs: CandidateSlabsResult = self.panel.result_of(SlabMassTester, result)
         moments: SlabCovarianceResult = self.panel.result_of(SlabCovarianceTester, result)
-        everyone = range(len(slabs.errors))
+        everyone = range(len(slabs.counts))
         eigenvalues = np.array([slab_eigenvalues(moments, i) for i in everyone])
         return WedgeOutcome(
             n_rows=slabs.n_rows,
-            segment_rows=slabs.segment_rows,
-            segment_errors=slabs.segment_errors,
-            positives=slabs.positives,
-            positive_errors=slabs.positive_errors,
             judgements=self.panel.judge(result, n_seen=slabs.n_rows),
             betas=self.panel.find(WedgeTester).betas(self.panel.result_of(WedgeTester, result)),
             slab_counts=slabs.counts,
@@ -81,10 +65,6 @@ def join_outcomes(parts: tuple[WedgeOutcome, ...]) -> WedgeOutcome:
     judgements = (one for part in parts for one in part.judgements)
     return WedgeOutcome(
         n_rows=parts[0].n_rows,
-        segment_rows=parts[0].segment_rows,
-        segment_errors=np.concatenate([part.segment_errors for part in parts]),
-        positives=parts[0].positives,
-        positive_errors=np.concatenate([part.positive_errors for part in parts]),
         judgements=tuple(sorted(judgements, key=lambda one: one.candidate or 0)),
         betas=tuple(beta for part in parts for beta in part.betas),
         slab_counts=np.concatenate([part.slab_counts for part in parts]),

@@ -1,28 +1,37 @@
 """No halfspace on these rows has error below L: L from slab statistics.
 
-Any unit w is cos(theta) v + sin(theta) u with u orthogonal to v, and errs on a row where
-u·s < tau = -z cot(theta). For an interval of angles every slab takes its smallest tau, at one
-end of the interval and one extreme of z; minorants of the indicator turn the slab's moments into
-a polynomial in u, whose minimum over the sphere is bounded by eigenvalues. L is the smallest
-such bound over a partition of [0, pi] that is refined where it is worst.
+Any halfspace errs on a row where u·s < tau, u a unit vector orthogonal to v (cells.py). For a cell
+of halfspaces every slab takes its smallest tau; minorants of the indicator turn the slab's moments
+into a polynomial in u, whose minimum over the sphere is bounded by eigenvalues. L is the smallest
+such bound over a partition of all halfspaces that is refined where it is worst: of those through
+the origin, or of all where slabs hold rows of one label each.
 
-sgn(0) = +1: a row with w·r = 0 errs if y = -1. The bound counts w·r < 0 alone, hence fewer
-errors, never more. At theta = 0 and pi the errors of v and of -v are counted exactly.
+sgn(0) = +1: a row on the boundary errs if y = -1. The bound counts rows beyond it alone, hence
+fewer errors, never more.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 
-from streamhalf.certificate.search import Interval, Search, SearchConfig, usual_search
-from streamhalf.certificate.slab_forms import SlabForms, slab_forms
+import numpy as np
+
+from streamhalf.certificate.cells import Cell, cells_along, cells_around
+from streamhalf.certificate.search import Search, SearchConfig, usual_search
+from streamhalf.certificate.slab_forms import slab_forms, typical_unit
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
-from streamhalf.reductions.slab_moments import SlabStatistics
+from streamhalf.reductions.slab_moments import SMALLEST_ERROR, SlabStatistics
 
 EXACT = "counted"
 """Family of a bound that is an exact count, not a minorant's mean."""
+
+TOO_FEW = "too few rows"
+"""Family of a bound of 0 that no search could raise."""
+
+_MANY_FEATURES = 8
 
 SAME, NEAR, OUT_OF_REACH = 3e-4, 0.02, 0.3
 """Relative differences of two bounds that are the same, that more searches should reconcile, and
@@ -30,8 +39,17 @@ that none does."""
 
 
 @dataclass(frozen=True, slots=True)
+class CellBound:
+    """No halfspace of the cell has error below `bound`."""
+
+    cell: Cell
+    bound: float
+    family: str
+
+
+@dataclass(frozen=True, slots=True)
 class AngleBound:
-    """No halfspace at an angle in [angle_low, angle_high] from v has error below `bound`."""
+    """No halfspace whose normal is at an angle in [angle_low, angle_high] from v errs on less."""
 
     angle_low: float
     angle_high: float
@@ -41,99 +59,189 @@ class AngleBound:
 
 @dataclass(frozen=True, slots=True)
 class LowerBound:
-    """L, the interval of angles that attains it, and the whole partition of [0, pi]."""
+    """Cells that cover all halfspaces of the class, each with its bound: L is the smallest.
 
-    value: float
-    angle_low: float
-    angle_high: float
-    family: str
-    profile: tuple[AngleBound, ...]
+    `threshold` is that of the plane about which slabs lie, `unit` the length that is 1 in cells.
+    """
+
+    cells: tuple[CellBound, ...]
+    threshold: float = 0.0
+    unit: float = 1.0
+
+    @property
+    def worst(self) -> CellBound:
+        """The cell with the smallest bound."""
+        return min(self.cells, key=lambda one: one.bound)
+
+    @property
+    def value(self) -> float:
+        """L."""
+        return self.worst.bound
+
+    def thresholds(self) -> tuple[float, float]:
+        """Smallest and largest threshold of the halfspaces of the worst cell, about."""
+        low, high = self.worst.cell.offsets(self.threshold / self.unit)
+        return low * self.unit, high * self.unit
+
+    def profile(self) -> tuple[AngleBound, ...]:
+        """The bound by angle, whatever the threshold: a partition of [0, pi]."""
+        spans = [one.cell.angles() for one in self.cells]
+        low, high = np.array(spans).T
+        bounds = np.array([one.bound for one in self.cells])
+        found: list[AngleBound] = []
+        for begin, end in itertools.pairwise(sorted({0.0, math.pi, *itertools.chain(*spans)})):
+            inside = np.flatnonzero((low < end) & (high > begin))
+            least = self.cells[inside[np.argmin(bounds[inside])]]
+            piece = AngleBound(begin, end, least.bound, least.family)
+            if found and found[-1].bound == piece.bound:
+                piece = replace(piece, angle_low=found.pop().angle_low)
+            found.append(piece)
+        return tuple(found)
 
 
 def find_again(*statistics: SlabStatistics, claimed: float, searches: int = 10) -> LowerBound:
     """Search for a bound that was found from the same sums, rounded otherwise.
 
-    The search takes other turns then, and may end in a dead end somewhere. Searches that begin
-    from other intervals end elsewhere; at every angle the best of them counts. Where they come
-    near, four times as many are made.
+    The search takes other turns then, and may end in a dead end somewhere. Where it did, it begins
+    anew from other cells, and the better bound counts. Where these come near, four times as many
+    searches are made.
     """
     found = lower_bound(*statistics)
     for turn in range(1, 4 * searches):
         short = 1 - found.value / claimed if claimed > 0 else 0.0
         if short <= SAME or short > (OUT_OF_REACH if turn < searches else NEAR):
             break
-        usual = _usual(statistics)
-        config = replace(
-            usual,
-            first_intervals=usual.first_intervals + 2 * turn,
-            refits=usual.refits + turn % 3,
-            enough=claimed,
-        )
-        found = _merge(found, lower_bound(*statistics, search=config))
+        found = _search_again(found, statistics, claimed, turn)
     return found
 
 
-def _merge(left: LowerBound, right: LowerBound) -> LowerBound:
-    """The better of two bounds at every angle."""
-    ends = sorted({piece.angle_high for bound in (left, right) for piece in bound.profile})
-    profile, low, places = [], 0.0, [0, 0]
-    for high in ends:
-        pieces = [left.profile[places[0]], right.profile[places[1]]]
-        best = max(pieces, key=lambda piece: piece.bound)
-        profile.append(AngleBound(low, high, best.bound, best.family))
-        places = [at + (piece.angle_high <= high) for at, piece in zip(places, pieces, strict=True)]
-        low = high
-    worst = min(profile, key=lambda piece: piece.bound)
-    return LowerBound(worst.bound, worst.angle_low, worst.angle_high, worst.family, tuple(profile))
+def _search_again(
+    found: LowerBound, statistics: tuple[SlabStatistics, ...], claimed: float, turn: int
+) -> LowerBound:
+    """The same with better bounds for the cells whose bound is below the one claimed, if any."""
+    kept = tuple(one for one in found.cells if one.bound >= claimed)
+    weak = {one.cell: one.bound for one in found.cells if one.bound < claimed}
+    for _ in range(turn % 3):
+        weak = {half: bound for cell, bound in weak.items() for half in cell.halves()[-1]}
+    usual = _usual(statistics)
+    config = replace(
+        usual,
+        max_cells=len(weak) + usual.max_cells // 2,
+        refits=usual.refits + turn % 4,
+        enough=claimed,
+        effort=usual.effort / 4,
+    )
+    return replace(found, cells=(*kept, *_search(statistics, weak, config)))
 
 
 def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None) -> LowerBound:
-    """Lower bound on the error of every halfspace sgn(w·x) on the rows behind the statistics.
+    """Lower bound on the error of every halfspace on the rows behind the statistics.
+
+    Of every halfspace sgn(w·x - t) where slabs hold rows of one label each, else of sgn(w·x).
 
     Parameters
     ----------
     statistics
-        Of the same rows and direction; with several (say, degree 2 on fine slabs and degree 4
-        on coarse ones) every interval of angles takes the best.
+        Of the same rows and plane; with several (say, degree 2 on fine slabs and degree 4 on
+        coarse ones) every cell takes the best.
     search
         Effort; the bound is valid whatever it is.
     """
     first = _check(statistics)
-    limit = min(first.n_errors, first.n_opposite_errors) / max(1, first.n_rows)
+    limit = least_error(first)
+    begin, config = max(first.error, SMALLEST_ERROR) / 20, search or _usual(statistics)
     if first.dim == 1 or first.n_rows == 0 or limit == 0:
-        whole = AngleBound(0.0, math.pi, limit, EXACT)
-        return LowerBound(limit, 0.0, math.pi, EXACT, (whole,))
+        limit = min(limit, least_on_a_line(first)) if first.by_label else limit
+        cells = (cells_around if first.by_label else cells_along)(begin, 2)
+        return LowerBound(tuple(CellBound(cell, limit, EXACT) for cell in cells), first.threshold)
+    cells = (cells_around if first.by_label else cells_along)(begin, config.first_cells)
+    if is_hopeless(first.n_rows, first.error, first.dim):
+        nothing = tuple(CellBound(cell, 0.0, TOO_FEW) for cell in cells)
+        return LowerBound(nothing, first.threshold)
+    found = _search(statistics, dict.fromkeys(cells, -math.inf), config)
+    return LowerBound(found, first.threshold, typical_unit(first))
+
+
+def is_hopeless(n_rows: int, error: float, dim: int) -> bool:
+    """Whether so few rows err that their moments can hide any halfspace.
+
+    A bound takes thirty times these rows; in few dimensions even a handful can tell.
+    """
+    return dim >= _MANY_FEATURES and n_rows * error < dim**2
+
+
+def _search(
+    statistics: tuple[SlabStatistics, ...], cells: dict[Cell, float], config: SearchConfig
+) -> tuple[CellBound, ...]:
+    """Bounds on cells that cover these, none worse than what is known of them."""
+    limit, unit = least_error(statistics[0]), typical_unit(statistics[0])
     forms = tuple(
-        slab_forms(item, degree)
+        slab_forms(item, degree, unit)
         for item in statistics
         for degree in dict.fromkeys((item.degree, min(item.degree, 4), 2))
     )
-    settled = Search(forms, limit, search or _usual(statistics)).run(first.error)
-    return _summary(settled, forms, limit)
+    found = []
+    for item in Search(forms, limit, config).run(cells):
+        fit, form = item.fits[item.best], forms[item.best]
+        family = f"degree {form.degree}, {fit.refits} refits"
+        found.append(CellBound(item.cell, max(0.0, min(limit, fit.value)), family))
+    return tuple(found)
 
 
-def _usual(statistics: tuple[SlabStatistics, ...]) -> SearchConfig:
-    """The effort that the largest matrix allows."""
-    return usual_search(max(count_monomials(s.dim - 1, s.degree // 2) for s in statistics))
+def least_error(statistics: SlabStatistics) -> float:
+    """Least error of a halfspace that was counted; no bound may be above it.
+
+    Where slabs hold rows of one label each, those along v with a threshold at an end of a slab are
+    among them, and both constant guesses.
+    """
+    least = min(statistics.n_errors, statistics.n_opposite_errors, *statistics.central_errors)
+    if statistics.by_label:
+        half = len(statistics.counts) // 2
+        # edges lie alike on both sides of 0, so slabs of either label are the same places on v
+        positive, negative = statistics.counts[:half], statistics.counts[half:][::-1]
+        wrong = np.cumsum(np.concatenate([[negative.sum()], positive - negative]))
+        least = min(least, int(wrong.min()), statistics.n_rows - int(wrong.max()))
+    return least / max(1, statistics.n_rows)
+
+
+def least_on_a_line(statistics: SlabStatistics) -> float:
+    """No halfspace along v, whatever its threshold and side, errs on less.
+
+    Counts rows of slabs that lie beyond the threshold as a whole.
+    """
+    held = statistics.counts > 0
+    counts, positive = statistics.counts[held], statistics.labels[held] > 0
+    low, high = statistics.low[held], statistics.high[held]
+    # where v·x - t lies in the slab, and the slab's rows if they err on the left or on the right
+    low, high = np.where(positive, low, -high), np.where(positive, high, -low)
+    least = statistics.n_rows
+    for left in (positive, ~positive):
+        # a row errs if it lies left of the threshold, or right of it
+        ends, starts = high[left], low[~left]
+        rising, falling = np.argsort(ends), np.argsort(starts)
+        below = np.concatenate([[0], np.cumsum(counts[left][rising])])
+        above = np.concatenate([[0], np.cumsum(counts[~left][falling])])
+        places = np.concatenate([ends, starts, [-np.inf, np.inf]])
+        wrong = below[np.searchsorted(ends[rising], places, side="left")]
+        wrong = wrong + above[-1]
+        wrong = wrong - above[np.searchsorted(starts[falling], places, side="right")]
+        least = min(least, int(wrong.min()))
+    return least / max(1, statistics.n_rows)
 
 
 def _check(statistics: tuple[SlabStatistics, ...]) -> SlabStatistics:
-    """Return the first statistics, once all are seen to speak of the same rows."""
+    """Return the first statistics, once all are seen to speak of the same rows and slabs."""
     if not statistics:
         raise UsageError("lower_bound needs the statistics of at least one SlabMoments")
     first = statistics[0]
     for item in statistics[1:]:
-        if (item.n_rows, item.dim, item.n_errors) != (first.n_rows, first.dim, first.n_errors):
-            raise UsageError("statistics must be of the same rows and the same direction")
+        same = (item.n_rows, item.dim, item.n_errors) == (first.n_rows, first.dim, first.n_errors)
+        if not same or item.by_label != first.by_label:
+            raise UsageError("statistics must be of the same rows and the same plane")
     return first
 
 
-def _summary(settled: list[Interval], forms: tuple[SlabForms, ...], limit: float) -> LowerBound:
-    """Turn the search's intervals into the record."""
-    profile = []
-    for item in sorted(settled, key=lambda interval: interval.low):
-        fit, form = item.fits[item.best], forms[item.best]
-        family = f"degree {form.degree}, {fit.refits} refits"
-        profile.append(AngleBound(item.low, item.high, max(0.0, min(limit, fit.value)), family))
-    worst = min(profile, key=lambda row: row.bound)
-    return LowerBound(worst.bound, worst.angle_low, worst.angle_high, worst.family, tuple(profile))
+def _usual(statistics: tuple[SlabStatistics, ...]) -> SearchConfig:
+    """The effort that the largest matrix allows."""
+    size = max(count_monomials(s.dim - 1, s.degree // 2) for s in statistics)
+    return usual_search(size, around=statistics[0].by_label)

@@ -63,28 +63,33 @@ STALL = 1e-3
 class Fit:
     """A valid lower bound for one vector of thresholds, and the law of u it was fitted to.
 
-    `moments` are those of u·s in each slab under that law.
+    `moments` are those of u·s in each slab under that law, and `earned` is what its minorants are
+    worth under it: no minorants fitted to the worst law give a larger bound.
     """
 
     value: float
     law: Array
     moments: Array
     refits: int
+    earned: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlabForms:
-    """Non-empty slabs: mass, low <= z <= high, Hermite moments times mass, in a common unit.
+    """Non-empty slabs: mass, ends of z and q, Hermite moments times mass, in a common unit.
 
-    `trust` is how far a slab's own law counts beside N(0, 1) where minorants are fitted, `slack`
-    (n_slabs, degree + 1) what rounding can add to the mean of (u·s)^m times mass, whatever u is.
+    q is the second coordinate that rows are sliced by, 0 if there is none. `trust` is how far a
+    slab's own law counts beside N(0, 1) where minorants are fitted, `slack` (n_slabs, degree + 1)
+    what rounding can add to the mean of (u·s)^m times mass, whatever u is.
     """
 
     degree: int
     mass: Array
     trust: Array
-    low: Array
-    high: Array
+    z_low: Array
+    z_high: Array
+    q_low: Array
+    q_high: Array
     moments: Array
     slack: Array
     table: Sphere
@@ -118,8 +123,10 @@ class SlabForms:
 
         The bound holds whatever the law is.
         """
-        value, _ = self.bound(self.propose(start.moments, tau).certified(), steps=steps)
-        return dataclasses.replace(start, value=value)
+        proposal = self.propose(start.moments, tau)
+        value, _ = self.bound(proposal.certified(), steps=steps)
+        earned = float(proposal.means(start.moments) @ self.mass)
+        return dataclasses.replace(start, value=value, earned=earned)
 
     def bound(self, coefficients: Array, *, steps: int) -> tuple[float, Array]:
         """A better bound for given minorants, at more cost, and the worst u's point."""
@@ -139,75 +146,96 @@ class SlabForms:
         (Frank-Wolfe with a line search). Every round gives a valid bound; the best is kept.
         """
         best = start
-        law, here = start.law, start.moments
+        law, here, earned = start.law, start.moments, start.earned
         minorants = self.propose(here, tau).certified()
         for turn in range(rounds):
             value, worst = self.bound(minorants, steps=steps)
             stalled = turn > 1 and value < best.value + STALL * abs(best.value)
             if value > best.value:
-                best = Fit(value, law, here, start.refits + turn)
+                best = Fit(value, law, here, start.refits + turn, earned)
             if stalled or turn == rounds - 1:
                 break
             there = self.laws(worst)
-            share, minorants = self._step(here, there, tau)
+            share, earned, minorants = self._step(here, there, tau)
             if share == 0:
                 break
             law, here = law + share * (worst - law), here + share * (there - here)
         return best
 
-    def _step(self, here: Array, there: Array, tau: Array) -> tuple[float, Array]:
-        """How far from one law to the other the best minorants earn least, and those minorants."""
+    def _step(self, here: Array, there: Array, tau: Array) -> tuple[float, float, Array]:
+        """How far from one law to the other the best minorants earn least, that, and these."""
         count = len(here)
         laws = np.concatenate([here + share * (there - here) for share in LINE_SEARCH])
         proposal = self.propose(laws, tau)
         earned = proposal.means(laws).reshape(len(LINE_SEARCH), count) @ self.mass
         least = int(np.argmin(earned))
         chosen = proposal.rows(slice(least * count, (least + 1) * count))
-        return LINE_SEARCH[least], chosen.certified()
+        return LINE_SEARCH[least], float(earned[least]), chosen.certified()
 
 
-def slab_forms(statistics: SlabStatistics, degree: int) -> SlabForms:
-    """Turn sums into Hermite moments up to an even `degree`, in units of the typical slab."""
+def slab_forms(statistics: SlabStatistics, degree: int, unit: float | None = None) -> SlabForms:
+    """Turn sums into Hermite moments up to an even `degree`.
+
+    Lengths are in a `unit`, by default that of the typical slab; labels are not lengths, so forms
+    of one search have one unit.
+    """
     dim = statistics.dim - 1
+    unit = typical_unit(statistics) if unit is None else unit
     held = np.flatnonzero(statistics.counts)
+    if not SMALLEST_SCALE < unit < 1 / SMALLEST_SCALE:
+        held, unit = held[:0], 1.0
     raw = statistics.sums[held, : count_monomials(dim, degree)] / statistics.n_rows
     with np.errstate(over="ignore", invalid="ignore"):
-        scale = _typical_scale(_even_sizes(raw, dim, 2) / dim, raw[:, 0])
-        if not SMALLEST_SCALE < scale < 1 / SMALLEST_SCALE:
-            held, raw, scale = held[:0], raw[:0], 1.0
         for m in range(1, degree + 1):
-            raw[:, _part(dim, m)] /= scale**m
-    # a slab whose moments overflow takes no part: 0 is a minorant too
-    tame = (raw.max(axis=1) < LARGEST_MOMENT) & (raw.min(axis=1) > -LARGEST_MOMENT)
-    tame &= statistics.high[held] < LARGEST_MARGIN * scale
-    held, raw = held[tame], raw[tame]
-    counts = statistics.counts[held]
-    low, high = statistics.low[held] / scale, statistics.high[held] / scale
-    negative = held < statistics.n_negative
+            raw[:, _part(dim, m)] /= unit**m
+        # a slab whose moments overflow takes no part: 0 is a minorant too
+        tame = (raw.max(axis=1) < LARGEST_MOMENT) & (raw.min(axis=1) > -LARGEST_MOMENT)
+    reach = np.maximum(np.abs(statistics.low[held]), np.abs(statistics.high[held]))
+    reach += abs(statistics.threshold)
+    tame &= reach < LARGEST_MARGIN * unit
+    held, raw, reach = held[tame], raw[tame], reach[tame]
+    counts, labels = statistics.counts[held], statistics.labels[held].astype(np.float64)
     sizes = _sizes(raw, dim, degree)
-    moved = _moved(sizes[:, -1] * statistics.n_rows, high, degree, statistics.dim)
+    moved = _moved(sizes[:, -1] * statistics.n_rows, reach / unit, degree, statistics.dim)
     return SlabForms(
         degree,
         counts / statistics.n_rows,
         counts / (counts + PRIOR_ROWS[degree]),
-        np.where(negative, -high, low) - moved,
-        np.where(negative, -low, high) + moved,
+        statistics.low[held] / unit - moved,
+        statistics.high[held] / unit + moved,
+        q := -labels,
+        q,
         _hermite(raw, dim, degree),
         _slack(sizes, counts, moved),
         sphere(dim, degree),
     )
 
 
-def _moved(largest: Array, high: Array, degree: int, dim: int) -> Array:
+def typical_unit(statistics: SlabStatistics) -> float:
+    """Median over rows of their slab's root mean square: outliers must not set the unit."""
+    dim = statistics.dim - 1
+    held = statistics.counts > 0
+    raw = statistics.sums[held, : count_monomials(dim, 2)] / max(1, statistics.n_rows)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = _even_sizes(raw, dim, 2) / dim
+        spread = np.sqrt(squares / raw[:, 0])
+    order = np.argsort(spread)
+    mass = np.cumsum(raw[order, 0])
+    middle = int(np.searchsorted(mass, raw[:, 0].sum() / 2))
+    chosen = spread[order[min(middle, len(order) - 1)]] if len(order) else 0.0
+    return float(chosen) or float(np.sqrt(squares.sum())) or 1.0
+
+
+def _moved(largest: Array, reach: Array, degree: int, dim: int) -> Array:
     """How far rounding may move z and s of a row, for each slab.
 
     s is Q^T x, with Q off an orthonormal basis by at most (4 d + 24) u, u = 2^-53 (a Householder
     reflection), and dot products of d terms each off by at most d u |x|: together no more than
-    (d^1.5 + 4 d + 24) u |x| <= (d + 8)^1.5 UNIT |x|. z is one such dot product. |x| is at most
-    |z| + |s|, and |s| at most the `degree`-th root of the slab's sum of |s|^degree.
+    (d^1.5 + 4 d + 24) u |x| <= (d + 8)^1.5 UNIT |x|. z is one such dot product less the threshold
+    t. |x| is at most |z| + |t|, the `reach`, + |s|, and |s| at most the `degree`-th root of the
+    slab's sum of |s|^degree.
     """
-    reach = high + largest ** (1 / degree)
-    return np.asarray((dim + 8) ** 1.5 * UNIT * reach)
+    return np.asarray((dim + 8) ** 1.5 * UNIT * (reach + largest ** (1 / degree)))
 
 
 def _slack(sizes: Array, counts: NDArray[np.int64], moved: Array) -> Array:
@@ -228,15 +256,6 @@ def _slack(sizes: Array, counts: NDArray[np.int64], moved: Array) -> Array:
         for j in range(1, m + 1):
             slack[:, m] += math.comb(m, j) * moved**j * sizes[:, m - j]
     return np.asarray(slack)
-
-
-def _typical_scale(squares: Array, mass: Array) -> float:
-    """Median over rows of their slab's root mean square: outliers must not set the unit."""
-    spread = np.sqrt(squares / mass)
-    order = np.argsort(spread)
-    middle = int(np.searchsorted(np.cumsum(mass[order]), mass.sum() / 2))
-    chosen = spread[order[min(middle, len(order) - 1)]] if len(order) else 0.0
-    return float(chosen) or float(np.sqrt(squares.sum())) or 1.0
 
 
 def _part(dim: int, m: int) -> slice:

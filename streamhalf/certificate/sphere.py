@@ -186,7 +186,7 @@ def minimum_over_sphere(table: Sphere, b: Array, *, steps: int) -> Minimum:
     for a few steps, and the best for the others.
     """
     splits = [Split(float(b[0]), table.matrix(b))]
-    found = [_bound(table, splits[0], _start(table, b), steps=TRIAL_STEPS)]
+    found = [_bound(table, splits[0], _start(table, b), steps=min(steps, TRIAL_STEPS))]
     y = found[0][1]
     worst = descend(table, b, y[table.parts[1]] * (1.0 if y[0] >= 0 else -1.0))
     for axis in _axes(table, b, worst):

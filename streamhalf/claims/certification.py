@@ -1,8 +1,8 @@
 """A certificate with numbers: this halfspace errs on U, and no halfspace errs on less than L.
 
 The statistics are those of one pass; the bound is computed from them alone and holds for any data,
-Gaussian or not, and whatever direction the slabs are cut along: where the learner knows two that
-differ, the better bound is kept.
+Gaussian or not, and whatever plane the slabs lie about: where the learner knows two that differ,
+the better bound is kept. L of all halfspaces and L of those through the centre come from one pass.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamhalf.certificate.lower_bound import LowerBound, find_again
 from streamhalf.config import RunConfig
-from streamhalf.data.positions import Identity, RowMap
+from streamhalf.data.positions import Identity, Radial, RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import MemoryBudgetError
 from streamhalf.kernels.monomials import count_monomials
+from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.records import (
     Advice,
@@ -30,6 +30,7 @@ from streamhalf.records import (
     CertificateRecord,
     Halfspace,
     OptRecord,
+    Through,
 )
 from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
@@ -41,6 +42,9 @@ from streamhalf.reductions.windowed import Windowed
 
 _RATIOS = (1.04, 1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
 """Quotients of neighbouring slab edges, finest first."""
+
+_TIGHT = 0.9
+"""A bound that is this share of the error is the bound for smaller classes too."""
 
 PARTIALS_AT_ONCE = 10
 """Partials of the certificate pass that a worker holds at its height: two tasks of up to five."""
@@ -91,15 +95,17 @@ class Certification:
         Largest degree of the slab moments.
     memory_limit
         Of one worker; slabs get coarser, or degree 4 is given up, until partials fit.
-    directions
-        Unit vectors to cut slabs along; the best bound of all is kept.
+    planes
+        Of unit normals, about which slabs lie; the best bound of all is kept.
     share, seed, window_rows
         Rows behind the moments and the errors: a random share of all, one by one, so that Hoeffding
         speaks for all rows in whatever order they are; in windows, to repeat an earlier pass.
     n_slabs
         Slabs of an earlier pass that is repeated; chosen for the memory by default.
     claimed
-        A bound that was found before, and is searched for until it is found again.
+        Bounds that were found before, and are searched for until they are found again.
+    through
+        Halfspaces to bound the error of: any, and those through the centre as well, or these alone.
     """
 
     halfspace: Halfspace
@@ -107,42 +113,58 @@ class Certification:
     error: float
     degree: int
     memory_limit: int
-    directions: tuple[NDArray[np.float64], ...]
+    planes: tuple[Plane, ...]
     share: float = 1.0
     seed: int = 0
     window_rows: int = 1
     n_slabs: tuple[int, ...] = ()
-    claimed: float = 0.0
+    claimed: tuple[OptRecord, ...] = ()
+    through: Through = Through.ANY
 
     @classmethod
     def of(
         cls, source: Source, config: RunConfig, halfspace: Halfspace, row_map: RowMap, error: float
     ) -> Certification:
-        """The certificate pass that the configuration asks for, along the halfspace's normal."""
+        """The certificate pass that the configuration asks for, about the halfspace's plane."""
+        plane = row_map.push(halfspace.plane).unit()
+        if row_map.record.class_of(halfspace) is row_map.record.through:
+            plane = Plane(plane.normal)  # through the centre but for rounding
         return cls(
             halfspace=halfspace,
             row_map=row_map,
             error=error,
             degree=certificate_degree(config.certificate_degree or "auto", source.dim),
             memory_limit=config.memory_limit,
-            directions=(row_map.push(halfspace.plane).unit().normal,),
+            planes=(plane,),
             share=certificate_share(
                 config.certificate_rows, n_rows=source.n_rows, dim=source.dim, error=error
             ),
             seed=config.seed,
+            # of the radial position only halfspaces through the centre have errors
+            through=Through.CENTRE if isinstance(row_map, Radial) else Through(config.through),
         )
 
-    def looking_from(self, direction: NDArray[np.float64]) -> Certification:
-        """The same with slabs along a further direction, if that fits in memory."""
-        both = replace(self, directions=(*self.directions, direction))
-        return both if all(both.slabs(one) for one in both.directions) else self
+    @property
+    def classes(self) -> tuple[Through, ...]:
+        """The classes that are looked at: first that which the halfspace is compared within."""
+        position = self.row_map.record
+        if self.through is not Through.ANY:
+            return (position.through,)
+        own = position.class_of(self.halfspace)
+        both = (position.through, Through.ANY)
+        return both if own is position.through else both[::-1]
 
-    def slabs(self, direction: NDArray[np.float64]) -> tuple[SlabMoments, ...]:
+    def looking_from(self, plane: Plane) -> Certification:
+        """The same with slabs about a further plane, if that fits in memory."""
+        both = replace(self, planes=(*self.planes, plane.unit()))
+        return both if all(both.slabs(one) for one in both.planes) else self
+
+    def slabs(self, plane: Plane) -> tuple[SlabMoments, ...]:
         """The full degree on the finest slabs that fit, and degree 2 where it can be finer."""
         wanted = (self.degree, 2) if self.degree > 2 else (2,)
         found: list[SlabMoments] = []
         for degree in wanted:
-            slabs = self._finest(direction, degree, len(found))
+            slabs = self._finest(plane, degree, len(found))
             # the moments of degree 2 are among those of a higher degree on the same slabs
             if slabs is not None and all(slabs.n_slabs > other.n_slabs for other in found):
                 found.append(slabs)
@@ -150,9 +172,9 @@ class Certification:
 
     def needs(self, total_rows: int = 0) -> Bundle:
         """The digest of all rows, so many about; errors and slab moments of the chosen ones."""
-        slabs = tuple(slabs for one in self.directions for slabs in self.slabs(one))
+        slabs = tuple(slabs for one in self.planes for slabs in self.slabs(one))
         if not slabs:
-            raise no_room_for_slabs(len(self.directions[0]), self.memory_limit)
+            raise no_room_for_slabs(self.planes[0].dim, self.memory_limit)
         wide = not isinstance(self.row_map, Identity)  # slabs widen stored rows themselves
         mapped = Mapped(Bundle(slabs), self.row_map, wide)
         measured = Bundle((HalfspaceErrors(self.halfspace.plane), mapped))
@@ -180,40 +202,54 @@ class Certification:
         return self.conclude(found[0], tau=tau), found[1]
 
     def conclude(self, result: tuple[Any, ...], *, tau: float) -> CertificateRecord:
-        """Bound, interval, and what would tighten it; L of the source may fail with chance tau."""
+        """Bounds, where they are weakest, and what would tighten them.
+
+        L of the source may fail with chance tau, which the classes share.
+        """
         digest, (counted, statistics) = result
-        direction, used, bound = self._best(statistics)
+        plane, used, found = self._best(statistics)
         n_rows, degree = counted.n_rows, max(item.degree for item in used)
         error = counted.n_errors / max(1, n_rows)
-        shift = math.sqrt(math.log(1 / tau) / (2 * max(1, n_rows)))
-        position = self.row_map.record
-        through = position.class_of(self.halfspace)
-        comparable = through.within(position.through)
-        other = Advice(AdviceCode.OTHER_CLASS, through=position.through)
+        through = self.row_map.record.class_of(self.halfspace)
+        each = tau / len(found)
+        shift = math.sqrt(math.log(1 / each) / (2 * max(1, n_rows)))
+        opts = tuple(
+            OptRecord(one.value, max(0.0, one.value - shift), of, each) for of, one in found.items()
+        )
+        opt, bound = opts[0], found[opts[0].through]
+        comparable = through.within(opt.through)
+        other = Advice(AdviceCode.OTHER_CLASS, through=opt.through)
+        (low, high), worst = bound.thresholds(), bound.worst.cell.angles()
+        named = opt.through is Through.ANY
         return CertificateRecord(
             n_rows=n_rows,
             n_errors=counted.n_errors,
             error=error,
-            opt=OptRecord(bound.value, max(0.0, bound.value - shift), position.through, tau),
+            opt=opt,
             ratio=error / bound.value if comparable and bound.value > 0 else None,
-            angle_low=bound.angle_low,
-            angle_high=bound.angle_high,
+            angle_low=worst[0],
+            angle_high=worst[1],
             degree=degree,
             slab_error=self.error,
             n_slabs=tuple(len(item.counts) for item in used),
             digest=digest.text,
             profile=tuple(
                 AngleRecord(item.angle_low, item.angle_high, item.bound, item.family)
-                for item in bound.profile
+                for item in bound.profile()
             ),
-            advice=_advice(bound, n_rows, error, len(direction), degree) if comparable else other,
-            direction=tuple(direction.tolist()),
+            advice=_advice(bound, n_rows, error, plane.dim, degree) if comparable else other,
+            direction=tuple(plane.normal.tolist()),
             share=self.share,
             seed=self.seed,
             window_rows=self.window_rows,
             through=through,
             repeated=digest.repeated,
             times=digest.times,
+            threshold=plane.threshold,
+            threshold_low=low if named and math.isfinite(low) else None,
+            threshold_high=high if named and math.isfinite(high) else None,
+            bounds=opts,
+            position=self.row_map.record,
         )
 
     def _chosen(self, measured: Bundle) -> Reduction[Any, Any]:
@@ -226,30 +262,49 @@ class Certification:
 
     def _best(
         self, statistics: tuple[SlabStatistics, ...]
-    ) -> tuple[NDArray[np.float64], tuple[SlabStatistics, ...], LowerBound]:
-        """The direction with the largest bound, its statistics and the bound."""
+    ) -> tuple[Plane, tuple[SlabStatistics, ...], dict[Through, LowerBound]]:
+        """The plane with the largest bound for the first class, its statistics and all bounds."""
         found = []
-        for direction in self.directions:
-            count = len(self.slabs(direction))
-            used, statistics = statistics[:count], statistics[count:]
-            found.append((direction, used, find_again(*used, claimed=self.claimed)))
-        return max(found, key=lambda item: item[2].value)
+        first, *others = self.classes
+        for plane in self.planes:
+            slabs = self.slabs(plane)
+            used, statistics = statistics[: len(slabs)], statistics[len(slabs) :]
+            found.append((slabs[0].plane, used, self._bound(used, first)))
+        plane, used, bound = max(found, key=lambda item: item[2].value)
+        # what is nearly the error leaves nothing to be gained for fewer halfspaces
+        tight = first is Through.ANY and bound.value >= _TIGHT * used[0].error
+        bounds = {first: bound} | {
+            one: bound if tight else self._bound(used, one) for one in others
+        }
+        if Through.ANY in bounds:
+            # what holds for all holds for those through the centre
+            central = self.row_map.record.through
+            both = (bounds[central], bounds[Through.ANY])
+            bounds[central] = max(both, key=lambda one: one.value)
+        return plane, used, bounds
 
-    def _finest(
-        self, direction: NDArray[np.float64], degree: int, place: int
-    ) -> SlabMoments | None:
+    def _bound(self, statistics: tuple[SlabStatistics, ...], through: Through) -> LowerBound:
+        """L of one class."""
+        if through is not Through.ANY:
+            statistics = tuple(item.central() for item in statistics)
+        claimed = (one.lower_empirical for one in self.claimed if one.through is through)
+        return find_again(*statistics, claimed=next(claimed, 0.0))
+
+    def _finest(self, plane: Plane, degree: int, place: int) -> SlabMoments | None:
         """The slabs asked for, or the finest whose partials fit half of the memory, if any do."""
+        by_label = self.through is Through.ANY
+        about = plane if by_label else Plane(plane.normal)
         choices = [
-            SlabMoments(direction, certificate_edges(self.error, ratio=ratio), degree)
+            SlabMoments(about, certificate_edges(self.error, ratio=ratio), degree, by_label)
             for ratio in _RATIOS
         ]
         asked = self.n_slabs[place : place + 1] or self.n_slabs[-1:]
-        dim, copies = len(direction), PARTIALS_AT_ONCE * len(self.directions)
+        copies = PARTIALS_AT_ONCE * len(self.planes)
         again = (slabs for slabs in choices if slabs.n_slabs in asked)
         fitting = (
             slabs
             for slabs in choices
-            if copies * slabs.partial_nbytes(dim) <= self.memory_limit // 2
+            if copies * slabs.partial_nbytes(plane.dim) <= self.memory_limit // 2
         )
         return next(itertools.chain(again, fitting), None)
 
@@ -272,7 +327,7 @@ def no_room_for_slabs(dim: int, memory_limit: int) -> MemoryBudgetError:
 def _least_nbytes(dim: int) -> int:
     """Memory for the coarsest slabs of degree 2, for any error."""
     axis = np.eye(1, dim)[0]
-    slabs = SlabMoments(axis, certificate_edges(0.0, ratio=_RATIOS[-1]), 2)
+    slabs = SlabMoments(Plane(axis), certificate_edges(0.0, ratio=_RATIOS[-1]), 2)
     return 2 * PARTIALS_AT_ONCE * slabs.partial_nbytes(dim)
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamhalf.claims.certification import Certification
 from streamhalf.claims.held_out import measure_error
@@ -18,6 +17,7 @@ from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import DataError, UsageError
 from streamhalf.kernels.binomial import binomial_upper
+from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.records import (
     AS_WRITTEN,
@@ -26,6 +26,8 @@ from streamhalf.records import (
     Claim,
     FitResult,
     Halfspace,
+    OptRecord,
+    Through,
     Verdict,
     VerifyResult,
     document_digest,
@@ -61,7 +63,8 @@ class Verification:
             found, errors = certification.run(
                 run,
                 source,
-                tau=self._tau("certificate.opt.tau", self.document.certificate.opt.tau),
+                tau=self._tau("certificate.opt.tau", self.document.certificate.opt.tau)
+                * len(certification.classes),
                 name="verify",
                 beside=self._errors(),
             )
@@ -83,20 +86,23 @@ class Verification:
         ]
 
     def _certification(self, record: CertificateRecord) -> Certification:
-        halfspace, position = self._halfspace(), row_map(self.document.position)
-        own = position.push(halfspace.plane).unit().normal
+        halfspace, position = self._halfspace(), row_map(record.position or self.document.position)
+        own = position.push(halfspace.plane).unit()
+        bounds = record.bounds or (record.opt,)
+        classes = {one.through for one in bounds}
         return Certification(
             halfspace=halfspace,
             row_map=position,
             error=record.slab_error,
             degree=record.degree,
             memory_limit=self.config.memory_limit,
-            directions=(_unit(record.direction, own),),
+            planes=(_plane(record, own),),
             share=record.share,
             seed=record.seed,
             window_rows=max(1, record.window_rows),
             n_slabs=record.n_slabs,
-            claimed=record.opt.lower_empirical,
+            claimed=bounds,
+            through=Through.ANY if Through.ANY in classes else record.opt.through,
         )
 
     def _tau(self, name: str, recorded: float | None) -> float:
@@ -138,11 +144,28 @@ class Verification:
                 "no halfspace below L", claimed.opt.lower_empirical, found.opt.lower_empirical
             ),
             _no_stronger("L on the source", claimed.opt.lower, found.opt.lower),
+            *self._beside(claimed, found),
             _equal("class of the halfspace", claimed.through, found.through),
             _equal("class that L is for", claimed.opt.through, found.opt.through),
             _no_stronger("ratio U/L", -_number(claimed.ratio), -_number(found.ratio)),
             self._agreement(claimed),
         ]
+
+    def _beside(self, claimed: CertificateRecord, found: CertificateRecord) -> list[Claim]:
+        """Bounds for other classes of halfspaces."""
+        claims: list[Claim] = []
+        for one in claimed.bounds:
+            if one.through is claimed.opt.through:
+                continue
+            name = f"through: {one.through}"
+            again = found.bound_of(one.through) or OptRecord(-math.inf, -math.inf)
+            claims += [
+                _no_stronger(
+                    f"no halfspace below L, {name}", one.lower_empirical, again.lower_empirical
+                ),
+                _no_stronger(f"L on the source, {name}", one.lower, again.lower),
+            ]
+        return claims
 
     def _agreement(self, certificate: CertificateRecord) -> Claim:
         """What the document says twice must be the same."""
@@ -150,6 +173,8 @@ class Verification:
         error = certificate.n_errors / max(1, certificate.n_rows)
         same = certificate.error == error and document.opt == certificate.opt
         same = same and document.ratio == certificate.ratio
+        bounds = certificate.bounds or (certificate.opt,)
+        same = same and certificate.opt in bounds and len({one.tau for one in bounds}) == 1
         if isinstance(document, FitResult) and document.promises:
             pairs = [(one.constant, one.eps) for one in document.promises]
             same = same and (document.constant, document.eps) in pairs
@@ -213,15 +238,19 @@ def _equal(name: str, claimed: object, found: object) -> Claim:
     return Claim(name, str(claimed), str(found), claimed == found)
 
 
-def _unit(direction: tuple[float, ...], default: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The certificate's direction, at length 1 whatever the document says."""
-    if not direction:
+def _plane(record: CertificateRecord, default: Plane) -> Plane:
+    """The certificate's plane, with a normal of length 1 whatever the document says."""
+    if not record.direction:
         return default
-    vector = np.array(direction)
+    vector = np.array(record.direction)
     length = float(np.linalg.norm(vector))
-    if vector.shape != default.shape or not (math.isfinite(length) and length > 0):
+    if vector.shape != default.normal.shape or not (math.isfinite(length) and length > 0):
         raise DataError("certificate.direction: no direction of the features; nothing to verify")
-    return vector / length
+    if not math.isfinite(record.threshold):
+        raise DataError(
+            f"certificate.threshold: {record.threshold} is no threshold; nothing to verify"
+        )
+    return Plane(vector / length, record.threshold)
 
 
 def _no_stronger(name: str, claimed: float, found: float) -> Claim:

@@ -68,13 +68,13 @@ def sum_slab_monomials(
 
 
 def slab_extremes(
-    size: NDArray[np.float64], order: SlabOrder
+    margin: NDArray[np.float64], order: SlabOrder
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Smallest and largest `size` in each slab; infinity and 0 where a slab is empty."""
-    low, high = np.full(len(order.counts), np.inf), np.zeros(len(order.counts))
+    """Smallest and largest margin in each slab; infinity and -infinity where a slab is empty."""
+    low, high = np.full(len(order.counts), np.inf), np.full(len(order.counts), -np.inf)
     held = np.flatnonzero(order.counts)
     if len(held):
-        ordered = np.take(size, order.order)
+        ordered = np.take(margin, order.order)
         low[held] = np.minimum.reduceat(ordered, order.bounds[held])
         high[held] = np.maximum.reduceat(ordered, order.bounds[held])
     return low, high

@@ -5,22 +5,36 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from scipy.special import ndtri
+
 from streamhalf.config import RunConfig
 from streamhalf.data.source import BLOCK_NBYTES
 from streamhalf.engine.plan import TASK_COPIES
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
-from streamhalf.planning.plan import plan_for_eps, plan_for_rows
+from streamhalf.planning.plan import plan_about, plan_for_eps, plan_for_rows, rows_about, suffices
 from streamhalf.planning.promises import expected_promises
-from streamhalf.planning.run_plan import RunPlan, partial_limit
+from streamhalf.planning.run_plan import SCANNED_ROWS, RunPlan, partial_limit
 from streamhalf.planning.strict import refuse_strict
-from streamhalf.records import PassBudget, PlanRecord, Split
+from streamhalf.records import PassBudget, PlanRecord, Split, Stage, Through
+from streamhalf.testers import TESTERS
 from streamhalf.testers.moments import WIDE_DIM
 from streamhalf.testers.slab_mass import finest_half_count
 
 
-def make_plan(*, dim: int, n_rows: int | None, row_nbytes: int, config: RunConfig) -> PlanRecord:
-    """Plan for a number of rows, or for an eps."""
+def make_plan(
+    *,
+    dim: int,
+    n_rows: int | None,
+    row_nbytes: int,
+    config: RunConfig,
+    positive: float | None = None,
+) -> PlanRecord:
+    """Plan for a number of rows, or for an eps.
+
+    `positive` is the share of the rows with label +1, from which the threshold of Gaussian rows
+    follows; None for no threshold.
+    """
     for name, value in (("dim", dim), ("rows", n_rows)):
         if value is not None and value < 1:
             raise UsageError(f"{name}: {value} given; must be at least 1")
@@ -30,11 +44,57 @@ def make_plan(*, dim: int, n_rows: int | None, row_nbytes: int, config: RunConfi
         )
     if config.mode == "strict":
         raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), dim)
+    threshold = 0.0 if positive is None else _threshold(positive, config)
     if n_rows is None:
-        n_rows = plan_for_eps(float(config.eps), dim, config).required_rows
+        least = plan_for_eps(float(config.eps), dim, config)
+        n_rows = rows_about(least, threshold, config) if threshold else least.required_rows
     plan = plan_for_rows(n_rows, dim, config)
-    whole = replace(plan, n_rows=max(n_rows, plan.required_rows))
-    passes = (
+    needed = plan.required_rows
+    conclusive = needed <= n_rows
+    if threshold:
+        plan = plan_about(plan, threshold, config, TESTERS) if conclusive else plan
+        conclusive = conclusive and suffices(plan, threshold, config)
+        needed = rows_about(plan, threshold, config)
+    shown = plan
+    if threshold and not conclusive and needed > n_rows:  # what so many rows would be dealt
+        shown = plan_about(plan_for_rows(needed, dim, config), threshold, config, TESTERS)
+    whole = replace(shown, n_rows=max(n_rows, needed))
+    passes = _passes(shown, whole, config, row_nbytes)
+    return PlanRecord(
+        rows=n_rows,
+        dim=dim,
+        eps=plan.eps,
+        tau=plan.tau,
+        conclusive=conclusive,
+        rows_needed=needed,
+        passes=passes,
+        nbytes=sum(one.nbytes for one in passes),
+        memory_nbytes=_memory(plan, config, row_nbytes),
+        sketched=dim > WIDE_DIM,
+        # with a threshold no constant is known
+        promises=() if threshold else expected_promises(plan, config),
+        positive=positive,
+    )
+
+
+def _threshold(positive: float, config: RunConfig) -> float:
+    """Where N(0, 1) has this share of its mass above."""
+    if not 0 < positive < 1:
+        raise UsageError(f"positive: {positive} given; must be above 0 and below 1")
+    if config.through != Through.ANY:
+        raise UsageError(
+            f"positive: {positive} given, but through is {config.through!r}: halfspaces through "
+            "one point have no threshold; leave one of the two out"
+        )
+    return float(-ndtri(positive))
+
+
+def _passes(
+    plan: RunPlan, whole: RunPlan, config: RunConfig, row_nbytes: int
+) -> tuple[PassBudget, ...]:
+    """What every pass uses and reads."""
+    scanned = math.ceil(whole.n_rows * (1 - whole.held_out))
+    return (
         _budget(whole, "initial", plan.initial_rows, row_nbytes),
         *(
             _budget(
@@ -46,21 +106,13 @@ def make_plan(*, dim: int, n_rows: int | None, row_nbytes: int, config: RunConfi
             )
             for delta in plan.deltas
         ),
+        *(
+            (_budget(whole, Stage.THRESHOLDS, min(SCANNED_ROWS, scanned), row_nbytes),)
+            if config.through == Through.ANY
+            else ()
+        ),
         # it reads all rows, and keeps those that are held out
         PassBudget("final", plan.final_rows, whole.n_rows * row_nbytes),
-    )
-    return PlanRecord(
-        rows=plan.n_rows,
-        dim=dim,
-        eps=plan.eps,
-        tau=plan.tau,
-        conclusive=plan.required_rows <= plan.n_rows,
-        rows_needed=plan.required_rows,
-        passes=passes,
-        nbytes=sum(one.nbytes for one in passes),
-        memory_nbytes=_memory(plan, config, row_nbytes),
-        sketched=dim > WIDE_DIM,
-        promises=expected_promises(plan, config),
     )
 
 

@@ -178,6 +178,22 @@ def plan_about(plan: RunPlan, threshold: float, config: RunConfig, testers: Test
     return _fill(found, config, n_rows=plan.n_rows, final=plan.final_rows, learning=learning)
 
 
+def rows_about(plan: RunPlan, threshold: float, config: RunConfig) -> int:
+    """Rows with which planes at a threshold can be judged at the eps of a plan.
+
+    Half of them are held out, before anybody knows the threshold.
+    """
+    found = _plan(plan.eps, plan.dim, config, TESTERS, plan.split, threshold)
+    return 2 * max(found.final_rows, found.learning_rows)
+
+
+def suffices(plan: RunPlan, threshold: float, config: RunConfig) -> bool:
+    """Whether the rows that a plan holds out, and those left to learn from, are enough for it."""
+    found = _plan(plan.eps, plan.dim, config, TESTERS, plan.split, threshold)
+    enough = found.final_rows <= plan.final_rows
+    return enough and found.learning_rows <= plan.n_rows - plan.final_rows
+
+
 def _deal_out(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
     """Give every pass its share of all rows; windows for a given eps, of four times the rows."""
     final, learning = plan.final_rows, plan.learning_rows
@@ -228,7 +244,10 @@ def _fill(plan: RunPlan, config: RunConfig, *, n_rows: int, final: int, learning
         wedge_eps=_finest_scale(WedgeTester, plan, config, plan.finest_delta / 2),
         # it takes a few rows over eps cubed
         slab_eps=_finest_scale(
-            SlabMassTester, plan, config, max(plan.eps, (2 / plan.final_rows) ** (1 / 3))
+            SlabMassTester,
+            replace(plan, final_rows=plan.counted_rows),
+            config,
+            max(plan.eps, (2 / plan.counted_rows) ** (1 / 3)),
         ),
     )
 

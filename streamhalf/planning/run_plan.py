@@ -17,9 +17,12 @@ PAPER_FIRST_DELTA = 0.01
 _FAR_DELTA, _FAR = 0.25, 0.5
 """From this threshold on the first scale is finer: of the rows that 1/2 accepts, few lie beyond."""
 
+SCANNED_ROWS = 1 << 22
+"""Rows that choose thresholds: so many place one to within a few millionths of the rows."""
+
 _MOST_COUNTED = 1 << 24
-"""Rows that errors are counted on: more would tell the error to within less than a hundredth of a
-per cent, and every candidate goes through all of them."""
+"""Rows that errors and slabs are counted on: these tell an error to within two hundredths of a per
+cent, and every candidate has to go through all of them."""
 
 _MORE_REUSED = 8
 """Where rows are reused an update takes so many times the rows that it needs, if there are any."""
@@ -108,7 +111,7 @@ class RunPlan:
 
     @property
     def counted_rows(self) -> int:
-        """Held-out rows that the candidates' errors are counted on."""
+        """Held-out rows that the candidates' errors and slabs are counted on."""
         return min(self.final_rows, _MOST_COUNTED)
 
     @property

@@ -6,6 +6,7 @@ import enum
 
 from streamhalf.records.base import Record
 from streamhalf.records.codes import Through
+from streamhalf.records.parts import PositionRecord
 
 
 class AdviceCode(enum.StrEnum):
@@ -59,9 +60,12 @@ class CertificateRecord(Record, frozen=True):
     `n_rows` rows, those that `share` and `seed` choose, one by one or in windows of `window_rows`
     (as version 0.1 did); all if `share` is 1. `error` is the error of the halfspace on them, which
     is of the class `through`; `ratio` is that over the bound (None where the bound is 0 or of a
-    class that the halfspace is not of). The bound was computed from slabs along the unit vector
-    `direction` (of rows in the run's position; empty: that of the halfspace): `slab_error` and
-    `n_slabs` say which. The angles, from that direction, say where the bound is weakest.
+    class that the halfspace is not of). `bounds` are those of every class that was looked at, `opt`
+    among them (empty in documents from before there were several). They were computed from slabs
+    about the plane with the unit normal `direction` and `threshold` (of rows in `position`, None:
+    in the run's; empty: that of the halfspace): `slab_error` and `n_slabs` say which. The angles,
+    from that direction, and the thresholds say where `opt` is weakest (None: beyond all rows, or of
+    a class without thresholds); the profile is of `opt` too, whatever the threshold.
     """
 
     n_rows: int
@@ -84,8 +88,18 @@ class CertificateRecord(Record, frozen=True):
     through: Through = Through.ORIGIN
     repeated: float = 0.0
     times: float = 1.0
+    threshold: float = 0.0
+    threshold_low: float | None = None
+    threshold_high: float | None = None
+    bounds: tuple[OptRecord, ...] = ()
+    position: PositionRecord | None = None
 
     @property
     def comparable(self) -> bool:
         """Whether U and L speak of one class of halfspaces."""
         return self.through.within(self.opt.through)
+
+    def bound_of(self, through: Through) -> OptRecord | None:
+        """The bound for one class of halfspaces, if there is one."""
+        bounds = self.bounds or (self.opt,)
+        return next((one for one in bounds if one.through is through), None)

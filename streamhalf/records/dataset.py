@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from streamhalf.kernels.slabs import gaussian_masses
+from streamhalf.kernels.slabs import masses_about
 from streamhalf.records.certificate import CertificateRecord
 from streamhalf.records.parts import (
     CandidateRecord,
@@ -27,6 +27,7 @@ _CANDIDATE_WORDS = {
     "rows_accepted": "rows the localisation kept",
     "angle": "angle to the returned halfspace, radians",
     "error": "error on held-out rows",
+    "threshold": "distance of the plane from the origin of the run's position",
     "beta": "bound on the disagreement with any halfspace within eps",
 }
 _TESTER_WORDS = {
@@ -74,7 +75,8 @@ def to_dataset(result: FitResult) -> xr.Dataset:
 
 def _attributes(result: FitResult) -> dict[str, Any]:
     """Plain scalars; what is None is left out, and truth is 0 or 1, as NetCDF wants it."""
-    error, halfspace = result.error, result.halfspace
+    error, halfspace, measured = result.error, result.halfspace, result.measurements
+    labels = None if error is None else error.by_label
     found = {
         "verdict": str(result.verdict),
         "eps": result.eps,
@@ -91,6 +93,9 @@ def _attributes(result: FitResult) -> dict[str, Any]:
         "offset": None if halfspace is None else halfspace.offset,
         "error": None if error is None else error.empirical,
         "error_upper": None if error is None else error.upper,
+        "guess_error": None if labels is None else labels.guess_error,
+        "balanced_error": None if labels is None else labels.balanced,
+        "threshold": None if measured is None else measured.threshold,
         "opt_lower": None if result.opt is None else result.opt.lower,
         "opt_through": None if result.opt is None else str(result.opt.through),
         "digest": result.digest,
@@ -105,11 +110,11 @@ def _slabs(record: DiagnosticsRecord) -> xr.Dataset:
     if not counts.size:
         return xr.Dataset()
     half_count = (len(counts) - 2) // 2
-    expected = gaussian_masses(record.slab_width, half_count)
+    expected = masses_about(record.slab_width, half_count, record.threshold)
     variables = {
         "slab_count": _along("slab", counts, "rows in the slab"),
         "slab_mass": _along("slab", counts / max(1, int(counts.sum())), "observed mass"),
-        "slab_mass_expected": _along("slab", expected, "mass under N(0, 1)"),
+        "slab_mass_expected": _along("slab", expected, "mass under N(0, 1) of v·x"),
     }
     edges = record.slab_width * np.arange(-half_count, half_count + 1, dtype=np.float64)
     return xr.Dataset(variables, _slab_coordinates("slab", edges))

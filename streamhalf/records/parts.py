@@ -188,6 +188,11 @@ class LabelErrors(Record, frozen=True):
             self.negative_errors / max(1, self.negative),
         )
 
+    @property
+    def balanced(self) -> float:
+        """The mean of these two: the error if both labels were equally frequent."""
+        return sum(self.rates) / 2
+
 
 class ErrorRecord(Record, frozen=True):
     """Error on rows that no update used, and its upper bound.
@@ -234,10 +239,15 @@ class PositionRecord(Record, frozen=True):
         return self.kind in (Position.ISOTROPIC, Position.RADIAL)
 
     @property
+    def keeps_thresholds(self) -> bool:
+        """Whether all halfspaces keep their errors here, or only those through the centre."""
+        return self.kind != Position.RADIAL
+
+    @property
     def through(self) -> Through:
         """The halfspaces without a threshold in this position."""
-        radial_about_origin = self.kind == Position.RADIAL and not any(self.centre)
-        return Through.CENTRE if self.whitened and not radial_about_origin else Through.ORIGIN
+        about_origin = bool(self.centre) and not any(self.centre)
+        return Through.CENTRE if self.whitened and not about_origin else Through.ORIGIN
 
     def class_of(self, halfspace: Halfspace) -> Through:
         """The smallest class that a halfspace among stored rows belongs to, as seen from here."""
@@ -278,8 +288,9 @@ class DiagnosticsRecord(Record, frozen=True):
 
     Of the first pass: `feature_moments` (d rows: means of he_1, he_2, ... of each feature) and
     `pair_moments` (d × d: normalised Hermite moments of degree 2; empty for wide data). Of the
-    final pass, for the returned halfspace: rows in slabs of `slab_width` (the outer two are tails),
-    and the largest second moment orthogonal to it between the `eigen_edges`.
+    final pass, for the returned halfspace sgn(v·x - t), |v| = 1: rows in slabs of `slab_width` of
+    v·x - t (the outer two are tails), and the largest second moment orthogonal to it between the
+    `eigen_edges`. `threshold` is t, in the run's position.
     """
 
     feature_moments: tuple[tuple[float, ...], ...]
@@ -288,13 +299,16 @@ class DiagnosticsRecord(Record, frozen=True):
     slab_counts: tuple[int, ...]
     eigen_edges: tuple[float, ...]
     eigenvalues: tuple[float, ...]
+    threshold: float = 0.0
 
 
 class CandidateRecord(Record, frozen=True):
     """A candidate of the localisation: how it was found and how it did.
 
-    `angle` is its angle to the returned halfspace in radians; `error` and `beta`, which bounds its
-    disagreement with any halfspace within eps of it, are None where no final pass measured them.
+    `angle` is its angle to the returned halfspace in radians, `threshold` its distance from the
+    origin of the run's position; `error` and `beta`, which bounds its disagreement with any
+    halfspace within eps of it, are None where no final pass measured them. `rate` is the share of
+    Gaussian rows that its update would accept (None: delta, as in older documents).
     What `recipe` names was learnt in memory, from a sample, and has no scale.
     """
 
@@ -307,6 +321,8 @@ class CandidateRecord(Record, frozen=True):
     error: float | None
     beta: float | None
     recipe: Recipe = Recipe.PATH
+    threshold: float = 0.0
+    rate: float | None = None
 
 
 class PromiseRecord(Record, frozen=True):

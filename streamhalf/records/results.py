@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import os
+from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
@@ -33,7 +37,40 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-class MomentTestResult(Record, frozen=True, kw_only=True):
+class Document(Record, frozen=True):
+    """What a command returns, and can be kept.
+
+    How it is written and shown is the business of modules above, looked up when it is asked for.
+    """
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write it as JSON, which `read_result` reads.
+
+        Parameters
+        ----------
+        path
+            A path or URL; the file appears whole or not at all.
+        storage_options
+            For URLs: what fsspec takes for this kind of storage.
+        """
+        import_module("streamhalf.documents").save(self, path, storage_options=storage_options)
+
+
+class Reported(Document, frozen=True):
+    """A document that has a page."""
+
+    def to_html(self) -> str:
+        """Give the page that `--report` writes: one self-contained HTML document."""
+        page: str = import_module("streamhalf.report.html").render_report(self)
+        return page
+
+
+class MomentTestResult(Document, frozen=True, kw_only=True):
     """What the moment test of a data set found."""
 
     schema: Literal["streamhalf-test-2"] = "streamhalf-test-2"
@@ -52,7 +89,7 @@ class MomentTestResult(Record, frozen=True, kw_only=True):
         return f"<MomentTestResult {self.verdict}: {self.data}>"
 
 
-class FitResult(Record, frozen=True, kw_only=True):
+class FitResult(Reported, frozen=True, kw_only=True):
     """What the tester-learner found; the document that `fit --json` writes."""
 
     schema: Literal["streamhalf-fit-2"] = "streamhalf-fit-2"
@@ -102,7 +139,7 @@ class FitResult(Record, frozen=True, kw_only=True):
         )
 
 
-class CertifyResult(Record, frozen=True, kw_only=True):
+class CertifyResult(Reported, frozen=True, kw_only=True):
     """The certified interval of somebody's classifier; the document of `certify --json`."""
 
     schema: Literal["streamhalf-certificate-2"] = "streamhalf-certificate-2"
@@ -181,7 +218,10 @@ def seal(record: Sealed) -> Sealed:
 
 
 class PlanRecord(Record, frozen=True):
-    """What `plan` says; `promises` are what Gaussian rows would let its tests support."""
+    """What `plan` says; `promises` are what Gaussian rows would let its tests support.
+
+    `positive` is the share of rows with label +1 that it is for (None: half, no threshold).
+    """
 
     rows: int
     dim: int
@@ -194,3 +234,11 @@ class PlanRecord(Record, frozen=True):
     memory_nbytes: int
     sketched: bool
     promises: tuple[PromiseRecord, ...] = ()
+    positive: float | None = None
+
+    @property
+    def rare_rows_needed(self) -> int | None:
+        """Rows of the rarer label among those needed."""
+        if self.positive is None:
+            return None
+        return math.ceil(self.rows_needed * min(self.positive, 1 - self.positive))

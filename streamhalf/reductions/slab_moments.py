@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from streamhalf.data.block import Block
 from streamhalf.errors import UsageError
 from streamhalf.kernels.margins import wide_margins
 from streamhalf.kernels.monomials import count_monomials
-from streamhalf.kernels.plane import are_wrong
+from streamhalf.kernels.plane import Plane, are_wrong
 from streamhalf.kernels.slab_moments import complement_basis, slab_extremes, sum_slab_monomials
 from streamhalf.kernels.slabs import SlabOrder, assign_slabs
 
@@ -42,35 +42,40 @@ def certificate_edges(error: float, *, ratio: float = 1.06) -> NDArray[np.float6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlabMomentsPartial:
-    """Sums over some rows: counts int64, sums float64 (n_slabs, n_monomials), extremes of |z|."""
+    """Sums over some rows: counts int64, sums float64 (n_slabs, n_monomials), extremes of z.
+
+    `errors` int64 (4,) are those of the halfspace, of its opposite, and of both without threshold.
+    """
 
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    n_errors: int
-    n_opposite_errors: int
+    errors: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlabStatistics:
     """What the certificate needs to know of all rows.
 
-    z = v·r is the signed margin and s the part of r = y x orthogonal to v, in the coordinates of
-    `complement_basis`. Slabs below `n_negative` hold z < 0, the others z >= 0; `low` and `high`
-    are the smallest and largest abs(z) met in the slab. `n_errors` counts the errors of
-    sgn(v·x), `n_opposite_errors` those of sgn(-v·x), with sgn(0) = +1 in both.
+    z = y (v·x - t) is the signed margin and s the part of y x orthogonal to v, in the coordinates
+    of `complement_basis`. `low` and `high` are the smallest and largest z met in the slab, and
+    `labels` the label of its rows, 0 where both are in it. `n_errors` counts the errors of
+    sgn(v·x - t), `n_opposite_errors` those of sgn(t - v·x), with sgn(0) = +1 in both;
+    `central_errors` counts those of both for t = 0.
     """
 
     dim: int
     degree: int
-    n_negative: int
+    threshold: float
+    labels: NDArray[np.int8]
     counts: NDArray[np.int64]
     sums: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     n_errors: int
     n_opposite_errors: int
+    central_errors: tuple[int, int]
 
     @property
     def n_rows(self) -> int:
@@ -79,40 +84,81 @@ class SlabStatistics:
 
     @property
     def error(self) -> float:
-        """Share of rows on which sgn(v·x) errs."""
+        """Share of rows on which sgn(v·x - t) errs."""
         return self.n_errors / max(1, self.n_rows)
+
+    @property
+    def by_label(self) -> bool:
+        """Whether every slab holds rows of one label."""
+        return bool(self.labels.all())
+
+    def central(self) -> SlabStatistics:
+        """The same for halfspaces without a threshold: slabs of y v·x whatever the label."""
+        if not self.by_label:
+            return self
+        shift = self.threshold * self.labels
+        errors, opposite = self.central_errors
+        found = replace(
+            self,
+            threshold=0.0,
+            labels=np.zeros_like(self.labels),
+            low=self.low + shift,
+            high=self.high + shift,
+            n_errors=errors,
+            n_opposite_errors=opposite,
+        )
+        return found if self.threshold else found.joined(len(self.counts) // 2)
+
+    def joined(self, distance: int) -> SlabStatistics:
+        """Every slab below `distance` as one with the slab so far behind it."""
+        half = slice(0, distance), slice(distance, 2 * distance)
+        return replace(
+            self,
+            labels=self.labels[half[0]],
+            counts=self.counts[half[0]] + self.counts[half[1]],
+            sums=self.sums[half[0]] + self.sums[half[1]],
+            low=np.minimum(self.low[half[0]], self.low[half[1]]),
+            high=np.maximum(self.high[half[0]], self.high[half[1]]),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlabMoments:
     """Counts and packed moments of s, per slab of z (all that the certificate needs).
 
-    Everything is taken in float64 whatever the data, and the slab keeps the extremes of |z| it
+    Everything is taken in float64 whatever the data, and the slab keeps the extremes of z it
     met, so no bound depends on how a row next to an edge was rounded. What rounding moves by
     about 1e-15 |x| is allowed for in the bound, which holds for the rows as they are.
 
     Parameters
     ----------
-    direction
-        Unit vector v.
+    plane
+        Unit vector v and threshold t.
     edges
         Rising slab edges of z, 0 among them, as made by `certificate_edges`.
     degree
         Largest degree of the moments, even.
+    by_label
+        Whether rows of either label have slabs of their own, first those with y = 1: halfspaces
+        with other thresholds need them.
     """
 
-    direction: NDArray[np.float64]
+    plane: Plane
     edges: NDArray[np.float64]
     degree: int = 4
+    by_label: bool = True
 
     def __post_init__(self) -> None:
         if 0.0 not in self.edges or (np.diff(self.edges) <= 0).any():
             raise UsageError(f"edges must rise and contain 0, got {self.edges}")
         if self.degree < 2 or self.degree % 2:
             raise UsageError(f"degree must be even and at least 2, got {self.degree}")
-        length = float(np.linalg.norm(self.direction))
-        if not abs(length - 1) < 1e-9:
-            raise UsageError(f"direction must have length 1, got {length}: divide by it")
+        if not abs(self.plane.length - 1) < 1e-9:
+            raise UsageError(f"direction must have length 1, got {self.plane.length}: divide by it")
+        if self.plane.threshold and not self.by_label:
+            raise UsageError(
+                f"threshold must be 0 for slabs of both labels, got {self.plane.threshold}"
+            )
 
     @property
     def name(self) -> str:
@@ -121,8 +167,8 @@ class SlabMoments:
 
     @property
     def n_slabs(self) -> int:
-        """How many slabs the edges make, both tails included."""
-        return len(self.edges) + 1
+        """How many slabs the edges make, both tails included, for both labels if that matters."""
+        return (len(self.edges) + 1) * (2 if self.by_label else 1)
 
     def empty(self, dim: int) -> SlabMomentsPartial:
         """Return the partial of no rows."""
@@ -131,25 +177,26 @@ class SlabMoments:
             np.zeros(self.n_slabs, dtype=np.int64),
             np.zeros((self.n_slabs, n_monomials)),
             np.full(self.n_slabs, np.inf),
-            np.zeros(self.n_slabs),
-            0,
-            0,
+            np.full(self.n_slabs, -np.inf),
+            np.zeros(4, dtype=np.int64),
         )
 
     def map(self, block: Block) -> SlabMomentsPartial:
         """Return the partial of one block."""
-        margin = wide_margins(block.X, self.direction)
+        v = self.plane.normal
+        along = wide_margins(block.X, v)
+        margin = along - self.plane.threshold
         z = margin * block.y
-        order = SlabOrder.of(assign_slabs(z, self.edges), self.n_slabs)
-        basis = complement_basis(self.direction)
-        low, high = slab_extremes(np.abs(z), order)
+        slab = assign_slabs(z, self.edges)
+        if self.by_label:
+            slab += np.int32(len(self.edges) + 1) * (block.y < 0)
+        order = SlabOrder.of(slab, self.n_slabs)
+        wrong = [are_wrong(one, block.y) for one in (margin, -margin, along, -along)]
         return SlabMomentsPartial(
             order.counts,
-            sum_slab_monomials(block.X, block.y, basis, order, self.degree),
-            low,
-            high,
-            int(np.count_nonzero(are_wrong(margin, block.y))),
-            int(np.count_nonzero(are_wrong(-margin, block.y))),
+            sum_slab_monomials(block.X, block.y, complement_basis(v), order, self.degree),
+            *slab_extremes(z, order),
+            np.array([np.count_nonzero(one) for one in wrong], dtype=np.int64),
         )
 
     def combine(self, left: SlabMomentsPartial, right: SlabMomentsPartial) -> SlabMomentsPartial:
@@ -159,22 +206,25 @@ class SlabMoments:
             left.sums + right.sums,
             np.minimum(left.low, right.low),
             np.maximum(left.high, right.high),
-            left.n_errors + right.n_errors,
-            left.n_opposite_errors + right.n_opposite_errors,
+            left.errors + right.errors,
         )
 
     def finalize(self, partial: SlabMomentsPartial) -> SlabStatistics:
         """Return the sums with what names the slabs."""
+        signs = [1, -1] if self.by_label else [0]
+        own, opposite, *central = partial.errors.tolist()
         return SlabStatistics(
-            dim=len(self.direction),
+            dim=self.plane.dim,
             degree=self.degree,
-            n_negative=int(np.searchsorted(self.edges, 0.0)) + 1,
+            threshold=self.plane.threshold,
+            labels=np.repeat(np.array(signs, dtype=np.int8), len(self.edges) + 1),
             counts=partial.counts,
             sums=partial.sums,
             low=partial.low,
             high=partial.high,
-            n_errors=partial.n_errors,
-            n_opposite_errors=partial.n_opposite_errors,
+            n_errors=own,
+            n_opposite_errors=opposite,
+            central_errors=(central[0], central[1]),
         )
 
     def rows_used(self, partial: SlabMomentsPartial) -> int:
@@ -183,4 +233,4 @@ class SlabMoments:
 
     def partial_nbytes(self, dim: int) -> int:
         """Size of one partial in bytes."""
-        return 8 * self.n_slabs * (3 + count_monomials(dim - 1, self.degree)) + 16
+        return 8 * self.n_slabs * (3 + count_monomials(dim - 1, self.degree)) + 32

@@ -115,7 +115,7 @@ def _map_dense(
     for i, (one, top) in leaves.items():
         coordinates = [places[id(plane.normal)] for plane in planes[i]]
         if isinstance(one, CandidateSlabs):
-            found[i] = one.count(block.y[chosen], block.rows[chosen], coordinates)
+            found[i] = one.count(coordinates)
         elif isinstance(one, Localized):
             found[i] = one.accept(block, drawn, *coordinates, top=top, chosen=chosen)
     return found

@@ -71,7 +71,7 @@ class Tyler(Summed):
         sums = self.empty(block.dim)
         step = max(256, _SUB_BATCH_NBYTES // (8 * block.dim))
         for start in range(0, block.n_rows, step):
-            centred = block.X[start : start + step].astype(np.float64) - self.centre
+            centred = block.X[start : start + step] - self.centre  # in float64
             turned = centred @ self.matrix.T
             lengths = row_lengths(turned)
             away = lengths > 0

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.margins import margins
-from streamhalf.kernels.monomials import SUB_BATCH_NBYTES
+from streamhalf.kernels.monomials import sub_batch_rows
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import pack_symmetric, unpack_symmetric
 from streamhalf.reductions.base import Summed
+
+_FEW_FEATURES = 32
+"""Up to so many features the products of all pairs are written out, once for all candidates."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,24 +92,27 @@ class WedgeSums(Summed):
         )
 
     def map(self, block: Block) -> WedgeSumsPartial:
-        """Weigh the rows, candidate by candidate, in pieces that stay in cache."""
+        """Weigh the rows, in pieces that stay in cache.
+
+        What is summed for a candidate does not depend on which others there are.
+        """
         found, gamma = self.empty(block.dim), math.tan(2 * math.asin(self.eta / 2))
-        products = np.zeros((len(self.candidates), block.dim, block.dim))
-        step = max(256, SUB_BATCH_NBYTES // (block.dim * block.X.itemsize))
+        thresholds = np.array([[plane.threshold] for plane in self.candidates])
+        step = sub_batch_rows(min(block.dim, _FEW_FEATURES) ** 2, block.X.itemsize)
         for first in range(0, block.n_rows, step):
             X = block.X[first : first + step]
-            for i, plane in enumerate(self.candidates):
-                t = margins(X, plane.normal).astype(np.float64) - plane.threshold
-                if self.kappa > 0:
-                    t -= np.clip(t, -self.kappa, self.kappa)
-                t /= gamma
-                root = 1 / (1 + t * t)
-                found.masses[i] += root @ root
-                # t has the sign that turns x into s
-                found.means[i] += (root * root * t).astype(X.dtype) @ X
-                weighed = X * (root * t).astype(X.dtype)[:, None]
-                products[i] += weighed.T @ weighed
-        return WedgeSumsPartial(block.n_rows, found.masses, found.means, pack_symmetric(products))
+            wide = X.astype(np.float64, copy=False)
+            t = np.stack([wide @ plane.normal for plane in self.candidates])
+            t -= thresholds
+            if self.kappa > 0:
+                t -= np.clip(t, -self.kappa, self.kappa)
+            t /= gamma
+            root = 1 / (1 + t * t)
+            t *= root  # t has the sign that turns x into s
+            found.masses[:] += np.einsum("ij,ij->i", root, root)
+            found.means[:] += [weights @ wide for weights in root * t]
+            found.products[:] += _sum_products(X, t.astype(X.dtype))
+        return replace(found, n_rows=block.n_rows)
 
     def finalize(self, partial: WedgeSumsPartial) -> WedgeSumsResult:
         """Keep the sums; bounds are taken when somebody asks."""
@@ -115,3 +121,15 @@ class WedgeSums(Summed):
     def partial_nbytes(self, dim: int) -> int:
         """One matrix per candidate."""
         return 8 * len(self.candidates) * (dim * (dim + 3) // 2 + 1) + 8
+
+
+def _sum_products(
+    X: NDArray[np.floating[Any]], weights: NDArray[np.floating[Any]]
+) -> NDArray[np.floating[Any]]:
+    """Sums of w² x x^T, packed, for weights (c, n)."""
+    if X.shape[1] > _FEW_FEATURES:
+        weighed = (X * one[:, None] for one in weights)
+        return pack_symmetric(np.array([some.T @ some for some in weighed]))
+    i, j = np.triu_indices(X.shape[1])
+    pairs = X[:, i] * X[:, j]
+    return np.array([one @ pairs for one in np.square(weights)])

@@ -9,7 +9,7 @@ from streamhalf import records
 from streamhalf.config import LARGEST_EPS
 from streamhalf.kernels.monomials import monomial_name
 from streamhalf.names import plural
-from streamhalf.report.features import feature_name
+from streamhalf.report.features import class_words, feature_name
 
 ABSENT = "–"
 """Stands where the document has no number."""
@@ -141,10 +141,10 @@ def direction_name(direction: Sequence[float], shown: int = 3) -> str:
 
 def _slab_name(low: float | None, high: float | None) -> str:
     if low is None:
-        return f"slab v·x < {number(high)}"
+        return f"slab margin < {number(high)}"
     if high is None:
-        return f"slab v·x >= {number(low)}"
-    return f"slab {number(low)} <= v·x < {number(high)}"
+        return f"slab margin >= {number(low)}"
+    return f"slab {number(low)} <= margin < {number(high)}"
 
 
 def stop_words(stop: records.Stop) -> str:
@@ -161,6 +161,39 @@ def stop_words(stop: records.Stop) -> str:
     }[stop.reason] + at
 
 
+_RECIPES = {
+    records.Recipe.PATH: "localised updates",
+    records.Recipe.REGRESSION: "logistic regression",
+    records.Recipe.CHOW: "localised updates of a sample",
+    records.Recipe.SQUARES: "local least squares",
+    records.Recipe.REGRESSION_CHOW: "logistic regression, then localised updates",
+    records.Recipe.REGRESSION_SQUARES: "logistic regression, then local least squares",
+    records.Recipe.RADIAL_CHOW: "localised updates of a sample in radial position",
+    records.Recipe.RADIAL_SQUARES: "local least squares in radial position",
+    records.Recipe.RADIAL_REGRESSION_CHOW: (
+        "logistic regression, then localised updates in radial position"
+    ),
+    records.Recipe.RADIAL_REGRESSION_SQUARES: (
+        "logistic regression, then local least squares in radial position"
+    ),
+}
+
+
+def recipe_words(recipe: records.Recipe) -> str:
+    """How a candidate was found."""
+    return _RECIPES[recipe]
+
+
+def position_words(kind: str) -> str:
+    """How rows were laid, to go after a verb."""
+    return "as stored" if kind == records.Position.STORED else f"in {kind} position"
+
+
+def factor(value: float) -> str:
+    """A ratio with two decimals, never below what it is."""
+    return f"{math.ceil(100 * value - 1e-9) / 100:g}"
+
+
 def advice_words(advice: records.Advice) -> str:
     """What would tighten a certificate."""
     match advice.code:
@@ -172,10 +205,10 @@ def advice_words(advice: records.Advice) -> str:
         case records.AdviceCode.HIGHER_DEGREE:
             return f"`--certificate-degree {advice.degree}` would tighten it"
         case records.AdviceCode.OTHER_CLASS:
-            point = "mean of the features" if advice.through == "centre" else "origin"
+            point = class_words(advice.through or records.Through.ORIGIN)
             return (
-                f"the halfspace does not go through the {point}, L is for halfspaces that do: "
-                "the two cannot be compared"
+                f"the halfspace does not go {point}, L is for halfspaces that do: the two cannot "
+                "be compared"
             )
         case records.AdviceCode.NOTHING:
             return "label noise of this shape hides better halfspaces from moments of this degree"
@@ -184,8 +217,14 @@ def advice_words(advice: records.Advice) -> str:
 def notice_words(notice: records.Notice) -> str:
     """What a notice says, to go on a line of its own."""
     match notice:
+        case records.LabelsAbsent(array):
+            return f"no labels ({array}): features alone were looked at"
         case records.LabelsAreBits(array):
             return f"{array}: labels are 0/1; 0 is read as -1"
+        case records.LabelsRead(array, low, high):
+            return f"{array}: labels are {low} and {high}; {low} is read as -1, {high} as +1"
+        case records.FeaturesConverted(array, stored, used):
+            return f"{array}: features are {stored}; they are computed with as {used}"
         case records.ReuseSuffices(rows, eps):
             return (
                 "with `--rows reuse` (in Python rows='reuse') these "
@@ -195,7 +234,10 @@ def notice_words(notice: records.Notice) -> str:
         case records.OneClass(label):
             return f"all labels are {label:+d}, so there is nothing to learn; check the labels"
         case records.NearlyOneClass(label, share):
-            return f"only {percent(share)} of the rows have label {label:+d}"
+            return (
+                f"only {percent(share)} of the rows have label {label:+d}: always guessing "
+                f"{-label:+d} is wrong on no more than these"
+            )
         case records.NoBetterThanGuess(label, error):
             return (
                 f"the halfspace is no better than always guessing {label:+d}, which is wrong on "
@@ -247,6 +289,8 @@ def notice_words(notice: records.Notice) -> str:
                 "say nothing about the lengths of rows or about moments of odd degree"
                 f"{ties if at_centre > 0 else ''}"
             )
+        case records.RunsOn(place, why):
+            return f"runs on {place}, {why}; scheduler='threads' keeps it on this machine"
         case records.Resumed(place, 0):
             return f"checkpoint: nothing to resume in {place}; starting anew"
         case records.Resumed(place, passes):
@@ -259,6 +303,13 @@ def notice_sentence(notice: records.Notice) -> str:
     """A notice as a sentence."""
     words = notice_words(notice)
     return f"{words[:1].upper()}{words[1:]}."
+
+
+def label_notices(result: records.FitResult) -> list[records.Notice]:
+    """What comes before all else: labels are alike, or nearly, or a guess does as well."""
+    alike = notice_of(result, "OneClass")
+    kinds = records.NearlyOneClass | records.NoBetterThanGuess
+    return [alike] if alike else [one for one in result.notices if isinstance(one, kinds)]
 
 
 def notice_of(result: records.FitResult, kind: str) -> records.Notice | None:
@@ -274,14 +325,22 @@ def row_notices(result: records.FitResult | records.CertifyResult) -> list[recor
 
 def other_notices(notices: Sequence[records.Notice]) -> tuple[str, ...]:
     """Notices that no sentence about the verdict says."""
-    said = records.ReuseSuffices | records.OneClass | records.ErrorsDisagree | records.EpsNotReached
+    said = (
+        records.ReuseSuffices
+        | records.OneClass
+        | records.NearlyOneClass
+        | records.NoBetterThanGuess
+        | records.ErrorsDisagree
+        | records.EpsNotReached
+    )
     return tuple(notice_words(one) for one in notices if not isinstance(one, said))
 
 
 def passed_tests(result: records.FitResult) -> bool:
     """Whether the tests vouch: the run is accepted, or lacks a certificate alone."""
     lacks_ratio = notice_of(result, "RatioNotReached") is not None
-    return result.verdict is records.Verdict.ACCEPTED or lacks_ratio
+    beats_guess = notice_of(result, "NoBetterThanGuess") is None
+    return result.verdict is records.Verdict.ACCEPTED or (lacks_ratio and beats_guess)
 
 
 def can_ask_for_less(result: records.FitResult) -> bool:

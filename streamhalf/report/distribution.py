@@ -6,12 +6,12 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from streamhalf.kernels.slabs import gaussian_masses
+from streamhalf.kernels.slabs import masses_about
 from streamhalf.records import DataRecord, DiagnosticsRecord, Halfspace, Judgement
 from streamhalf.report import words
 from streamhalf.report.codes import count, number
 from streamhalf.report.features import feature_name
-from streamhalf.report.figures import Bars, Figure, Plot, Role, Rule, Steps
+from streamhalf.report.figures import Bars, Cut, Figure, Plot, Role, Rule, Steps
 from streamhalf.report.panels import HeatMap
 from streamhalf.report.svg import Axis, drawable, span
 from streamhalf.report.tables import Table
@@ -21,29 +21,43 @@ _MOST_FEATURES = 64
 
 _MOMENT_NAMES = ("he1 mean", "he2 scale", "he3 skew", "he4 tails")
 
-_MARGIN = "v·x, distance from the boundary"
+
+def _margin(diagnostics: DiagnosticsRecord) -> str:
+    """What slabs and slices are cut along."""
+    return "v·x - t" if diagnostics.threshold else "v·x"
+
+
+def _margin_axis(diagnostics: DiagnosticsRecord, reach: float) -> Axis:
+    return Axis(f"{_margin(diagnostics)}, distance from the boundary", -reach, reach)
+
+
+def _boundary(diagnostics: DiagnosticsRecord) -> tuple[Cut, ...]:
+    """Where the halfspace begins, if that is not the middle of the bell."""
+    threshold = diagnostics.threshold
+    return (Cut(0.0, f"boundary, t = {number(threshold)}"),) if threshold else ()
 
 
 def slab_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) -> Figure | None:
     """Rows along the halfspace against the Gaussian bell."""
     counts, width = diagnostics.slab_counts, diagnostics.slab_width
-    total, half = sum(counts), len(counts) // 2 - 1
+    total, half, along = sum(counts), len(counts) // 2 - 1, _margin(diagnostics)
     if half < 1 or len(counts) % 2 or total <= 0 or not (width > 0 and drawable(half * width)):
         return None
     edges = tuple(width * i for i in range(-half, half + 1))
     observed = tuple(100 * one / total for one in counts)
-    expected = tuple((100 * gaussian_masses(width, half)).tolist())
+    expected = tuple((100 * masses_about(width, half, diagnostics.threshold)).tolist())
     distance = "" if judgement is None else words.slab_distance(judgement)
     heights = span((*observed[1:-1], *expected[1:-1]), low=0.0, high=0.0)
     picture = Plot(
         "Rows along the halfspace",
         f"Histogram of {2 * half} slabs of width {width:.4g} against the Gaussian mass of "
         f"each. {distance}",
-        Axis(_MARGIN, edges[0], edges[-1]),
+        _margin_axis(diagnostics, edges[-1]),
         Axis("share of rows in a slab", *heights, unit="%"),
         (
             Steps(edges, observed[1:-1], "rows", filled=True),
             Steps(edges, expected[1:-1], "Gaussian", Role.CONTRAST),
+            *_boundary(diagnostics),
         ),
     )
     ranges = (f"{low:.4g} to {high:.4g}" for low, high in itertools.pairwise(edges))
@@ -52,7 +66,7 @@ def slab_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) -> 
         (name, count(one), f"{share:.4g}%", f"{mass:.4g}%")
         for name, one, share, mass in zip(names, counts, observed, expected, strict=True)
     )
-    table = Table("Rows in slabs", ("v·x", "rows", "share", "Gaussian"), rows, words=("v·x",))
+    table = Table("Rows in slabs", (along, "rows", "share", "Gaussian"), rows, words=(along,))
     return Figure((picture,), distance or "Rows of the final pass.", (table,))
 
 
@@ -70,15 +84,19 @@ def eigen_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) ->
     picture = Plot(
         "Spread in slices along the halfspace",
         f"One value for each of {len(values)} slices; the largest is {number(largest)}.",
-        Axis(_MARGIN, -reach, reach),
+        _margin_axis(diagnostics, reach),
         Axis("largest second moment orthogonal to v", *heights),
-        (*rules, Steps((-reach, *inner, reach), values, "largest second moment")),
+        (
+            *rules,
+            *_boundary(diagnostics),
+            Steps((-reach, *inner, reach), values, "largest second moment"),
+        ),
     )
     ends = ("", *map(number, inner), "")
     names = (f"{low} to {high}".strip() for low, high in itertools.pairwise(ends))
     rows = tuple(zip(names, map(number, values), strict=True))
-    labels = ("v·x", "largest second moment")
-    table = Table("Second moments in slices", labels, rows, words=("v·x",))
+    labels = (_margin(diagnostics), "largest second moment")
+    table = Table("Second moments in slices", labels, rows, words=labels[:1])
     return Figure((picture,), "The outer two slices have no end.", (table,))
 
 
@@ -135,4 +153,5 @@ def weight_figure(halfspace: Halfspace, data: DataRecord) -> Figure | None:
     names = (*data.feature_names, "offset")
     rows = tuple(zip(names, map(number, (*normal, halfspace.offset)), strict=True))
     table = Table("Weights", ("feature", "weight"), rows, words=("feature",))
-    return Figure((picture,), f"Offset {number(halfspace.offset)}.", (table,))
+    caption = f"+1 where weights·x + offset is 0 or more; the offset is {number(halfspace.offset)}."
+    return Figure((picture,), caption, (table,))

@@ -66,7 +66,7 @@ class Plot(Picture):
 
     x: Axis
     y: Axis
-    marks: tuple[Steps | Points | Rule | Bars, ...]
+    marks: tuple[Steps | Points | Rule | Cut | Bars, ...]
 
     @property
     def key(self) -> list[tuple[str, str]]:
@@ -150,6 +150,20 @@ class Rule:
         canvas.line(x(-math.inf), height, right, height, self.role)
         words = height + 15 if self.below else height - 5
         canvas.text(right, words, self.label, f"tick on-{self.role}", "end")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A vertical line at a place that matters, named above its upper end."""
+
+    at: float
+    label: str
+
+    def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
+        """From bottom to top."""
+        across, top = x(self.at), y(math.inf)
+        canvas.line(across, y(-math.inf), across, top, Role.REFERENCE)
+        canvas.text(across, top - 4, self.label, f"tick on-{Role.REFERENCE}", "middle")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-from streamhalf.records import FitResult, Judgement, Outcome, Role, Stage
+from streamhalf.records import FitResult, Judgement, Outcome, Recipe, Role, Stage
 from streamhalf.report.codes import count, number
 from streamhalf.testers import WORDS
 from streamhalf.testers.slab_mass import SlabMassTester
@@ -17,6 +17,9 @@ _SCALED_BY_ETA = (SlabMassTester.name, WedgeTester.name)
 
 _UNHEARD = {Role.EXTRA: "extra, not judged", Role.FALLBACK: "began anew", Role.ADVISORY: "noticed"}
 """What became of a judgement that has no say; of any other role it is not judged."""
+
+_COARSEST = 0.25
+"""Of the first scales of the adaptive schedule."""
 
 
 def question(tester: str) -> str:
@@ -97,6 +100,37 @@ def near_boundary(judgement: Judgement) -> str:
 def is_sketched(result: FitResult) -> bool:
     """Whether moments of the highest degree were looked at in some directions only."""
     return any(one.directions is not None for one in result.testers)
+
+
+def has_thresholds(result: FitResult) -> bool:
+    """Whether thresholds are why no constant is known: quadratics were tested in every direction.
+
+    At every scale too, from 1/2 or, far from the centre, 1/4 on.
+    """
+    tested = [one for one in deciding(result.testers) if one.tester == "quadratics"]
+    everywhere = all(one.outcome is not Outcome.NOT_JUDGED for one in tested)
+    adaptive = any(one.delta >= _COARSEST for one in result.promises)
+    moved = any(one.threshold for one in result.candidates)
+    return bool(tested) and everywhere and adaptive and moved and not is_sketched(result)
+
+
+def has_pool(result: FitResult) -> bool:
+    """Whether candidates were learnt from a sample too."""
+    return any(one.recipe is not Recipe.PATH for one in result.candidates)
+
+
+def shown_candidate(result: FitResult) -> int | None:
+    """The candidate that slabs are of: the returned one, or the last one of the path."""
+    path = [i for i, one in enumerate(result.candidates) if one.recipe is Recipe.PATH]
+    return result.chosen if result.chosen in path or not path else path[-1]
+
+
+def beats_path(result: FitResult) -> bool:
+    """Whether the returned halfspace is off the path, and errs less than all of it."""
+    path = [one.error for one in result.candidates if one.recipe is Recipe.PATH]
+    own = result.candidates[result.chosen or 0]
+    known = [one for one in path if one is not None]
+    return own.recipe is not Recipe.PATH and bool(known) and (own.error or 0.0) < min(known)
 
 
 def wedge_bound(result: FitResult) -> float | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from streamhalf.events import Event, RunEnded, RunStarted
 from streamhalf.names import plural
 from streamhalf.records import CertifyResult, FitResult, MomentTestResult
-from streamhalf.report import live_html, words
+from streamhalf.report import live_html, tables, words
 from streamhalf.report.codes import pass_words
 from streamhalf.report.live import TOPIC, Board, RunView, tester_views
 
@@ -185,7 +185,8 @@ def run_lines(run: RunView) -> list[str]:
 def result_html(result: Result) -> str:
     """The verdict in a sentence, what to know next, and the testers."""
     testers = {} if isinstance(result, CertifyResult) else tester_views(result.testers)
-    return live_html.result_html(result, words.result_sentences(result), testers)
+    labels = () if isinstance(result, MomentTestResult) else tables.label_table(result).rows
+    return live_html.result_html(result, words.result_sentences(result), testers, labels)
 
 
 def _shell() -> Any:

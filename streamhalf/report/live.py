@@ -120,11 +120,11 @@ class RunView:
 
     @property
     def slabs(self) -> events.SlabsMeasured | None:
-        """Slabs along the best candidate; while the pass runs, of the rows so far."""
+        """Slabs along the best candidate; while the pass runs, the last one, of the rows so far."""
         if self.measured is not None or self.counted is None:
             return self.measured
-        best = self.counted.errors.index(min(self.counted.errors))
-        return events.SlabsMeasured(self.counted.width, self.counted.counts[best])
+        counted = self.counted
+        return events.SlabsMeasured(counted.width, counted.counts, counted.threshold)
 
     @property
     def slabs_so_far(self) -> bool:
@@ -171,23 +171,19 @@ class RunView:
     def _add_slabs(self, event: events.SlabsCounted) -> None:
         """Add rows of the pass under way; what comes after its end is known already."""
         known = self.closed or any(one.name == event.name and one.done for one in self.passes)
-        if known or not event.errors or len(event.errors) != len(event.counts):
+        if known or not event.counts:
             return
         before = self.counted
         if before is None or _layout(before) != _layout(event):
             self.counted = event
             return
         pairs = zip(before.counts, event.counts, strict=True)
-        self.counted = replace(
-            event,
-            errors=tuple(a + b for a, b in zip(before.errors, event.errors, strict=True)),
-            counts=tuple(tuple(a + b for a, b in zip(*rows, strict=True)) for rows in pairs),
-        )
+        self.counted = replace(event, counts=tuple(a + b for a, b in pairs))
 
 
-def _layout(slabs: events.SlabsCounted) -> tuple[str, float, tuple[int, ...]]:
+def _layout(slabs: events.SlabsCounted) -> tuple[str, float, int, float]:
     """Counts of the same layout may be added."""
-    return slabs.name, slabs.width, tuple(map(len, slabs.counts))
+    return slabs.name, slabs.width, len(slabs.counts), slabs.threshold
 
 
 def encode(run: str, happenings: Iterable[Happening]) -> dict[str, Any]:
@@ -227,6 +223,7 @@ def coarsen(slabs: events.SlabsMeasured) -> events.SlabsMeasured:
     return events.SlabsMeasured(
         slabs.width * factor,
         (tails[0] + sum(inner[:low]), *joined, tails[1] + sum(inner[high:])),
+        slabs.threshold,
     )
 
 

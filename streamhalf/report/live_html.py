@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.events import SlabsMeasured
-from streamhalf.kernels.slabs import gaussian_masses
+from streamhalf.kernels.slabs import masses_about
 from streamhalf.report.jinja import macro
 from streamhalf.report.live import RunView
 
 COLOURS = {
     "accepted": "#2e7d32",
+    "certified": "#00758f",
     "passed": "#2e7d32",
     "finished": "#2e7d32",
     "rejected": "#c62828",
@@ -29,7 +31,7 @@ SO_FAR = "slab mass so far"
 def _masses(slabs: SlabsMeasured) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Observed and Gaussian share of every slab, the tails included."""
     observed = np.array(slabs.counts, dtype=np.float64) / max(1, sum(slabs.counts))
-    return observed, gaussian_masses(slabs.width, len(slabs.counts) // 2 - 1)
+    return observed, masses_about(slabs.width, len(slabs.counts) // 2 - 1, slabs.threshold)
 
 
 def slab_densities(slabs: SlabsMeasured) -> list[tuple[float, float, float, float]]:
@@ -50,7 +52,8 @@ def mass_so_far(run: RunView) -> float | None:
     if slabs is None or not run.slabs_so_far or len(slabs.counts) < 4:
         return None
     observed, expected = _masses(slabs)
-    return float(np.abs(observed - expected).sum()) / slabs.width
+    limit = slabs.width * math.exp(-(slabs.threshold**2) / 2)
+    return float(np.abs(observed - expected).sum()) / limit
 
 
 def _macro(name: str) -> Callable[..., str]:

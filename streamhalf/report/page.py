@@ -15,6 +15,7 @@ from bokeh.plotting import figure
 
 from streamhalf.records import Outcome
 from streamhalf.report import live_html
+from streamhalf.report.codes import number
 from streamhalf.report.live import Board, RunView
 from streamhalf.report.live_html import COLOURS, SO_FAR
 
@@ -68,7 +69,9 @@ class Page:
         self._names.factors = testers["tester"][::-1]
         self._tester_figure.visible = bool(testers["tester"])
         self._slab_figure.visible = run.slabs is not None
-        self._slab_title.text = f"{_SLABS}, {live_html.slab_title(run)}"
+        threshold = run.slabs.threshold if run.slabs else 0.0
+        place = f", t = {number(threshold)}" if threshold else ""
+        self._slab_title.text = f"{_SLABS}, {live_html.slab_title(run)}{place}"
 
 
 def _choices(runs: list[RunView]) -> list[str | tuple[Any, str]]:
@@ -105,7 +108,7 @@ def _figure(title: str | Title, **options: Any) -> figure:
 
 
 def _draw_slabs(source: ColumnDataSource, title: Title) -> figure:
-    labels = {"x_axis_label": "margin w·x", "y_axis_label": "density"}
+    labels = {"x_axis_label": "margin v·x - t", "y_axis_label": "density"}
     plot = _figure(title, y_range=DataRange1d(start=0), **labels)
     place: dict[str, Any] = {"left": "left", "right": "right", "top": "observed", "bottom": 0}
     fill: dict[str, Any] = {
@@ -115,6 +118,7 @@ def _draw_slabs(source: ColumnDataSource, title: Title) -> figure:
     }
     plot.quad(source=source, **place, **fill)
     plot.line("middle", "expected", source=source, line_color=COLOURS["rejected"], line_width=2)
+    plot.add_layout(Span(location=0, dimension="height", line_dash="dotted", line_color="#555"))
     return plot
 
 

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from streamhalf.engine.plan import Tell
 from streamhalf.events import Event, Observer, PassProgress, SlabsCounted, SlabsMeasured
 from streamhalf.reductions.base import Bundle, Reduction
@@ -48,7 +46,7 @@ class Tally:
             waiting = self._waiting
             self._waiting = found if waiting is None else slabs.combine(waiting, found)
 
-    def take(self, width: float) -> SlabsCounted | None:
+    def take(self, slabs: CandidateSlabs) -> SlabsCounted | None:
         """What is to be told, if it is time and there is anything."""
         with self._lock:
             now = time.monotonic()
@@ -58,9 +56,9 @@ class Tally:
             self._waiting = None
             longer = _SHARE_BETWEEN_COUNTS * (now - self._began)
             self._due = now + (max(self._seconds, longer) if self._seconds else 0.0)
-        coarse = [coarsen(SlabsMeasured(width, tuple(row.tolist()))) for row in found.counts]
-        errors, counts = np.asarray(found.errors).tolist(), (one.counts for one in coarse)
-        return SlabsCounted(self._name, coarse[0].width, tuple(errors), tuple(counts))
+        last = coarsen(SlabsMeasured(slabs.width, tuple(found.counts[-1].tolist())))
+        threshold = float(slabs.candidates[-1].threshold)
+        return SlabsCounted(self._name, last.width, last.counts, threshold)
 
 
 def find_slabs(
@@ -98,7 +96,7 @@ class LocalSlabs:
             self._take = lambda: None
             return None
         tally = Tally(name, self._seconds)
-        self._take = functools.partial(tally.take, counted[0].width)
+        self._take = functools.partial(tally.take, counted[0])
 
         def tell(partial: Any) -> None:
             if (found := find_slabs(reduction, partial)) is not None:
@@ -135,7 +133,7 @@ class ClusterSlabs:
                 return
             tally = self._tally(name)
             tally.add(*found)
-            if (counted := tally.take(found[0].width)) is not None:
+            if (counted := tally.take(found[0])) is not None:
                 get_worker().log_event(TOPIC, encode(self.run, [(time.time(), counted)]))
 
     def _tally(self, name: str) -> Tally:

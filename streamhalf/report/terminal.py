@@ -24,7 +24,8 @@ _SPARE = "spare: for updates that repeat"
 
 _STYLES = {
     r"(?i)(\d+ )?(passed|accepted)": "green",
-    r"(?i)(\d+ )?rejected": "bold red",
+    r"(?i)certified": "cyan",
+    r"(?i)(\d+ )?(rejected|impossible)": "bold red",
     r"(?i)(\d+ )?inconclusive": "yellow",
     r"(\d+ )?((extra, )?not judged|noticed|began anew)": "dim",
     "yes": "green",
@@ -54,17 +55,20 @@ def show_test(console: Console, result: records.MomentTestResult) -> None:
     for judgement in result.testers:
         if judgement.outcome is records.Outcome.REJECTED:
             with speaking_of(result):
-                _show_evidence(console, judgement, whitened=result.position.whitened)
+                _show_evidence(console, judgement, result.position.kind)
 
 
 def show_fit(console: Console, result: records.FitResult) -> None:
     """The verdict of a fit, its testers, and the leading evidence."""
     show_panel(console, words.fit_sentence(result), result.verdict)
+    _show_labels(console, result)
+    if any(one.outcome is not records.Outcome.PASSED for one in result.positions):
+        show_table(console, tables.position_table(result))
     if result.testers:
         show_table(console, tables.tester_summary(result.testers))
     if (rejection := leading_rejection(result.testers)) is not None:
         with speaking_of(result):
-            _show_evidence(console, rejection, whitened=result.position.whitened)
+            _show_evidence(console, rejection, result.position.kind)
     if result.testers:
         _show_seed(console, result)
 
@@ -72,6 +76,7 @@ def show_fit(console: Console, result: records.FitResult) -> None:
 def show_certificate(console: Console, result: records.CertifyResult) -> None:
     """The certified interval of a classifier."""
     show_panel(console, words.certify_sentence(result), "certificate")
+    _show_labels(console, result)
     if result.certificate.share < 1:
         _show_seed(console, result)
 
@@ -92,8 +97,9 @@ def show_verification(console: Console, result: records.VerifyResult) -> None:
 def show_plan(console: Console, record: records.PlanRecord) -> None:
     """Rows, eps, what it would support, passes, bytes and memory."""
     console.print(words.plan_sentence(record), highlight=False)
-    labels = ("pass", "rows used", "read", "supports, about")
-    show_table(console, Table("Passes", labels, tuple(_budgets(record)), words=("pass",)))
+    labels = ("pass", "rows used", "read", "supports, about")[: 4 if record.promises else 3]
+    rows = tuple(row[: len(labels)] for row in _budgets(record))
+    show_table(console, Table("Passes", labels, rows, words=("pass",)))
     console.print(words.plan_details(record), highlight=False)
 
 
@@ -102,7 +108,8 @@ def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, str, str, str]]:
     supported = {one.delta: promise(one) for one in record.promises}
     for one in record.passes:
         yield one.name, count(one.rows), nbytes(one.nbytes), supported.get(one.delta or 1.0, "")
-    rows = sum(one.rows for one in record.passes)
+    # thresholds are chosen by rows that others have learned from
+    rows = sum(one.rows for one in record.passes if one.name != records.Stage.THRESHOLDS)
     planned = record.rows if record.conclusive else record.rows_needed
     if rows < planned:  # not where passes share their rows
         yield _SPARE, count(planned - rows), "", ""
@@ -149,15 +156,20 @@ def show_panel(console: Console, said: str, title: str) -> None:
     console.print(Panel(Text(said), title=shown, title_align="left", expand=False))
 
 
+def _show_labels(console: Console, result: records.FitResult | records.CertifyResult) -> None:
+    if (table := tables.label_table(result)).rows:
+        show_table(console, table)
+
+
 def _show_seed(console: Console, result: records.FitResult | records.CertifyResult) -> None:
     said = f"seed {tables.seed_words(result)}; --seed repeats this run with it"
     console.print(said, style="dim", highlight=False, soft_wrap=True)
 
 
-def _show_evidence(console: Console, judgement: records.Judgement, *, whitened: bool) -> None:
+def _show_evidence(console: Console, judgement: records.Judgement, kind: str) -> None:
     layout = Grid(box=None, pad_edge=False)
     layout.title = Text(f"evidence: {judgement.tester}", "table.title")
-    layout.caption = words.evidence_features(whitened=whitened) or None
+    layout.caption = words.evidence_features(kind) or None
     layout.title_justify = layout.caption_justify = "left"
     show_table(console, tables.evidence_table(judgement), layout)
 

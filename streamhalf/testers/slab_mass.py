@@ -58,14 +58,12 @@ def count_scales(eps: float) -> int:
 class SlabMassTester:
     """Sum over slabs of |observed mass - Gaussian mass|, for every scale eta = j eps.
 
-    `tau` is that of one candidate, `first` the number of the first, `total_rows` the rows of the
-    data set, `threshold` the size of the candidates' thresholds that slabs and rows are planned
-    for.
+    `tau` is that of one candidate, `first` the number of the first, `threshold` the size of the
+    candidates' thresholds that slabs and rows are planned for.
     """
 
     eps: float
     tau: float
-    total_rows: int
     candidates: tuple[Plane, ...] = ()
     first: int = 0
     threshold: float = 0.0
@@ -84,7 +82,6 @@ class SlabMassTester:
         return cls(
             eps=context.slab_width,
             tau=cls.share * context.tau / context.most_candidates,
-            total_rows=context.total_rows,
             candidates=context.candidates,
             first=context.first,
             threshold=context.threshold,
@@ -93,7 +90,7 @@ class SlabMassTester:
     def needs(self) -> CandidateSlabs:
         """Errors and finest slabs of every candidate."""
         half_count = finest_half_count(self.eps, self.threshold)
-        return CandidateSlabs(self.candidates, self.eps, half_count, self.total_rows)
+        return CandidateSlabs(self.candidates, self.eps, half_count)
 
     def half_count(self, eta: float, threshold: float = 0.0) -> int:
         """Slabs on each side about a threshold: no further than those that are counted."""

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from streamhalf import DataError
-from streamhalf.algorithms import driver
+from streamhalf.algorithms import driver, position
 from streamhalf.algorithms.position import estimate_position, position_notices
 from streamhalf.data.positions import Identity, Isotropic, Radial
 from streamhalf.errors import PositionError
-from streamhalf.records import RadiiDrawn
+from streamhalf.kernels.plane import Plane
+from streamhalf.records import RadiiDrawn, Through
 from streamhalf.testing.drawing import Block
 from tests.algorithms.runs import draw, names_of, serial_run
 
@@ -33,6 +34,17 @@ def test_position__whitened_takes_one_pass_over_all_rows() -> None:
     np.testing.assert_allclose(white.mean(axis=0), 0, atol=1e-9)
 
 
+def test_position__through_the_origin_it_stays_where_it_is() -> None:
+    with serial_run((MOVED, Y), whiten=True, through="origin") as (run, source, config, _):
+        found = estimate_position(run, source, config)
+    white = found.apply(Block(MOVED, Y, np.arange(3_000))).X
+    np.testing.assert_allclose(white.T @ white / 3_000, np.eye(2), atol=1e-9)
+    np.testing.assert_array_equal(found.apply(Block(0 * MOVED, Y, np.arange(3_000))).X, 0)
+    assert found.record.through is Through.ORIGIN
+    plane = Plane(np.array([0.6, 0.8]))
+    assert found.pull_back(plane).threshold == 0
+
+
 def test_position__features_that_stand_still_are_refused_or_left_out() -> None:
     still = np.column_stack([MOVED, np.full(3_000, 7.0)])
     with serial_run((still, Y), whiten=True) as (run, source, config, _):
@@ -52,13 +64,17 @@ def test_position__of_a_fit_is_about_the_mean_of_all_rows() -> None:
     assert result.error.n_rows < 60_000
 
 
-def test_position__radial_is_estimated_from_rows_that_are_not_held_out() -> None:
+@pytest.mark.parametrize("many", [True, False])
+def test_position__radial_is_estimated_from_rows_that_are_not_held_out_if_they_are_many(
+    monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    monkeypatch.setattr(position, "_MANY_PER_FEATURE", 700 if many else 800)
     with serial_run((MOVED, Y), position="radial", seed=2) as (run, source, config, _):
         found = estimate_position(run, source, config, held_out=0.5)
         (record,) = run.passes
     assert isinstance(found, Radial)
     assert (record.name, record.rows_read) == ("radial", 3_000)
-    assert 1_300 < record.rows_accepted < 1_700
+    assert record.rows_accepted == (pytest.approx(1_500, abs=200) if many else 3_000)
     assert position_notices(found.record) == (RadiiDrawn(0.0),)
     assert position_notices(Identity().record) == ()
 

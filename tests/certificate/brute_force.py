@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.slab_moments import SlabMoments, SlabStatistics, certificate_edges
 
 Array = NDArray[np.float64]
@@ -17,16 +18,20 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows, labels and the direction that is certified."""
+    """Rows, labels and the plane that is certified."""
 
     X: Array
     y: NDArray[np.int8]
     v: Array
+    threshold: float = 0.0
 
-    def statistics(self, *, degree: int, ratio: float, pieces: int = 1) -> SlabStatistics:
+    def statistics(
+        self, *, degree: int, ratio: float, pieces: int = 1, by_label: bool = False
+    ) -> SlabStatistics:
         """Reduce the rows in so many pieces."""
-        error = float(np.mean(predict(self.X, self.v[:, None])[:, 0] != self.y))
-        reduction = SlabMoments(self.v, certificate_edges(error, ratio=ratio), degree)
+        plane = Plane(self.v, self.threshold)
+        error = plane.errors(self.X, self.y) / len(self.y)
+        reduction = SlabMoments(plane, certificate_edges(error, ratio=ratio), degree, by_label)
         partial = reduction.empty(self.X.shape[1])
         for rows in np.array_split(np.arange(len(self.y)), pieces):
             block = Block(self.X[rows], self.y[rows], rows.astype(np.int64))
@@ -95,6 +100,92 @@ def largest_disagreement(problem: Problem, gamma: float, rng: np.random.Generato
     W = W[:, (along > 0) & (across <= gamma * along)]
     base = predict(problem.X, problem.v[:, None])
     return float((predict(problem.X, W) != base).mean(axis=0).max()) if W.shape[1] else 0.0
+
+
+def smallest_error_of_any(problem: Problem) -> float:
+    """Least error of any halfspace whatever its threshold, for one or two features.
+
+    Moved until it meets a row, a halfspace that has none on its boundary calls all others what it
+    called them before, and that row, with its copies, what they are best called.
+    """
+    points, place = np.unique(problem.X.astype(np.float64), axis=0, return_inverse=True)
+    positive = np.bincount(place.ravel(), problem.y > 0, len(points))
+    negative = np.bincount(place.ravel(), problem.y < 0, len(points))
+    least = min(positive.sum(), negative.sum())
+    for i, point in enumerate(points):
+        others = np.arange(len(points)) != i
+        gains = _gains(points[others] - point, (positive - negative)[others])
+        wrong = positive[others].sum() - gains
+        least = min(least, wrong + min(positive[i], negative[i]))
+    return float(least / len(problem.y))
+
+
+def _gains(steps: Array, gain: Array) -> float:
+    """Largest gain of the points on one side of a line through the origin, near no other point."""
+    if steps.shape[1] == 1:
+        right = gain[steps[:, 0] > 0].sum()
+        return float(max(right, gain.sum() - right))
+    angle = np.arctan2(steps[:, 1], steps[:, 0]) % (2 * math.pi)
+    order = np.argsort(angle)
+    angle, total = angle[order], np.concatenate([[0.0], np.cumsum(gain[order])])
+    ends = np.sort(np.concatenate([angle, (angle + math.pi) % (2 * math.pi)]))
+    if not len(ends):
+        return 0.0
+    closed = np.append(ends, ends[0] + 2 * math.pi)
+    # what lies nearer together may lie on one line: rounding must make no halfspaces
+    wide = np.diff(closed) > 1e-9
+    begin = ((closed[1:] + closed[:-1])[wide] / 2) % (2 * math.pi)
+    end = begin + math.pi
+    upto = total[np.searchsorted(angle, np.minimum(end, 2 * math.pi))]
+    around = total[np.searchsorted(angle, np.maximum(end - 2 * math.pi, 0.0))]
+    inside = upto - total[np.searchsorted(angle, begin)] + around
+    return float(inside.max(initial=0.0))
+
+
+def any_problem(rng: np.random.Generator, *, largest: int = 200) -> Problem:
+    """Wild rows on a line or in the plane, labels with a threshold, and slabs about any plane."""
+    dim = int(rng.integers(1, 3))
+    n = int(rng.choice([1, 2, 3, 6, 20, 60, largest]))
+    X = random_rows(rng, n, dim)
+    w = rng.standard_normal(dim) if rng.random() < 0.7 else np.eye(dim)[0]
+    w /= np.linalg.norm(w)
+    margin = X.astype(np.float64) @ w
+    # at a row, between rows, or nowhere near
+    t = float(rng.choice([np.quantile(margin, rng.random(), method="nearest"), margin.mean(), 0.0]))
+    y = np.where(margin >= t, 1, -1).astype(np.int8)
+    y[rng.random(n) < rng.choice([0.0, 0.05, 0.1, 0.3, 0.5])] *= -1
+    if rng.random() < 0.1:
+        y[:] = rng.choice([-1, 1])
+    v = w + rng.choice([0.0, 0.05, 0.5, 50.0]) * rng.standard_normal(dim)
+    v /= np.linalg.norm(v) * (-1 if rng.random() < 0.15 else 1)
+    about = t + rng.choice([0.0, 0.0, 0.1, 3.0, -100.0]) * float(np.std(margin))
+    if rng.random() < 0.3:
+        X = X.astype(np.float32)
+    return Problem(X, y, v, about)
+
+
+def friendly_any_problem(rng: np.random.Generator, *, largest: int = 400) -> Problem:
+    """Rows near to normal with a threshold and little noise: the bound is seldom empty."""
+    dim = 1 if rng.random() < 0.15 else 2
+    n = int(rng.choice([largest // 2, largest]))
+    X = rng.standard_normal((n, dim))
+    kind = rng.integers(6)
+    if kind == 1:
+        X = rng.uniform(-1.7, 1.7, (n, dim))
+    elif kind == 2:
+        X = rng.standard_t(8.0, (n, dim))
+    elif kind == 3:
+        X = np.round(X * 3) / 3
+    w = rng.standard_normal(dim)
+    w /= np.linalg.norm(w)
+    margin = X @ w
+    t = float(np.quantile(margin, rng.choice([0.2, 0.5, 0.7])))
+    y = np.where(margin >= t, 1, -1).astype(np.int8)
+    rate = float(rng.choice([0.03, 0.05, 0.1]))
+    far = np.abs(margin - t) > np.quantile(np.abs(margin - t), 1 - rate)
+    y[far if rng.random() < 0.2 else rng.random(n) < rate] *= -1
+    v = w + rng.choice([0.0, 0.02, 0.1]) * rng.standard_normal(dim)
+    return Problem(X, y, v / np.linalg.norm(v), t + float(rng.choice([0.0, 0.0, 0.02, -0.1])))
 
 
 def random_rows(rng: np.random.Generator, n: int, dim: int) -> Array:

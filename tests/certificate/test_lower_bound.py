@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -10,18 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamhalf.certificate.lower_bound import find_again, lower_bound
+from streamhalf.certificate.lower_bound import find_again, least_error, lower_bound
 from streamhalf.certificate.search import SearchConfig, usual_search
 from streamhalf.errors import UsageError
 from tests.certificate.brute_force import (
     Problem,
+    any_problem,
+    friendly_any_problem,
     friendly_problem,
     predict,
     random_problem,
     smallest_error,
+    smallest_error_of_any,
 )
 
-QUICK = SearchConfig(max_intervals=24, refits=2, eigen_steps=2)
+QUICK = SearchConfig(max_cells=24, refits=2, eigen_steps=2)
+QUICK_ANY = SearchConfig(first_cells=2, max_cells=30, refits=2, eigen_steps=1)
 
 
 @given(
@@ -36,6 +41,22 @@ def test_lower_bound__never_exceeds_the_best_halfspace(seed, degree, ratio, draw
     problem = draw(rng, largest=300)
     value = lower_bound(problem.statistics(degree=degree, ratio=ratio), search=QUICK).value
     assert value <= smallest_error(problem, rng) + 1e-12
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    degree=st.sampled_from([2, 4, 6, 8]),
+    ratio=st.sampled_from([1.3, 1.6, 4.0]),
+    draw=st.sampled_from([any_problem, friendly_any_problem]),
+)
+@settings(max_examples=25, deadline=None)
+def test_lower_bound__over_thresholds_never_exceeds_the_best_halfspace(seed, degree, ratio, draw):
+    rng = np.random.default_rng(seed)
+    problem = draw(rng, largest=150)
+    statistics = problem.statistics(degree=degree, ratio=ratio, by_label=True)
+    assert lower_bound(statistics, search=QUICK_ANY).value <= smallest_error_of_any(problem) + 1e-12
+    central = lower_bound(statistics.central(), search=QUICK).value
+    assert central <= smallest_error(problem, rng) + 1e-12
 
 
 @pytest.mark.parametrize("factor", [1e-14, 1e-6, 1e7])
@@ -84,11 +105,11 @@ def test_find_again__finds_what_another_rounding_found():
     rounded = replace(statistics, sums=statistics.sums * noise)
     claimed = lower_bound(statistics).value
     found = find_again(rounded, claimed=claimed)
-    ends = [piece.angle_high for piece in found.profile]
+    ends = [piece.angle_high for piece in found.profile()]
     assert ends == sorted(ends)
-    assert [piece.angle_low for piece in found.profile] == [0.0, *ends[:-1]]
+    assert [piece.angle_low for piece in found.profile()] == [0.0, *ends[:-1]]
     assert ends[-1] == math.pi
-    assert min(piece.bound for piece in found.profile) == found.value
+    assert min(piece.bound for piece in found.profile()) == found.value
     assert found.value >= (1 - 5e-4) * claimed
 
 
@@ -98,26 +119,27 @@ def test_lower_bound__refits_gain_where_error_rows_are_not_normal():
     y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
     y[y * X[:, 1] > 1.645] *= -1
     statistics = Problem(X, y, np.eye(4)[0]).statistics(degree=4, ratio=1.15)
-    plain = lower_bound(statistics, search=SearchConfig(max_intervals=40, refits=0))
-    fitted = lower_bound(statistics, search=SearchConfig(max_intervals=40))
+    plain = lower_bound(statistics, search=SearchConfig(max_cells=40, refits=0))
+    fitted = lower_bound(statistics, search=SearchConfig(max_cells=40))
     assert fitted.value > 1.5 * plain.value
     assert statistics.error < 4 * fitted.value
 
 
 def test_usual_search__spends_less_on_large_matrices():
     assert usual_search(10) == usual_search(250) == SearchConfig()
-    efforts = [usual_search(size) for size in (250, 500, 1_000, 5_000)]
-    assert sorted(efforts, key=lambda one: -one.max_intervals) == efforts
-    assert min(efforts[-1].max_intervals, efforts[-1].refits, efforts[-1].patience) >= 2
+    for around in (False, True):
+        efforts = [usual_search(size, around=around) for size in (250, 500, 1_000, 5_000)]
+        assert sorted(efforts, key=lambda one: -one.max_cells) == efforts
+        assert min(efforts[-1].max_cells, efforts[-1].refits, efforts[-1].patience) >= 2
 
 
 def test_lower_bound__profile_covers_all_angles_and_attains_the_value():
     found = lower_bound(planted(5_000, 3, noise=0.2).statistics(degree=4, ratio=1.3), search=QUICK)
-    assert found.profile[0].angle_low == 0
-    assert found.profile[-1].angle_high == math.pi
-    for left, right in zip(found.profile, found.profile[1:], strict=False):
+    assert found.profile()[0].angle_low == 0
+    assert found.profile()[-1].angle_high == math.pi
+    for left, right in zip(found.profile(), found.profile()[1:], strict=False):
         assert left.angle_high == right.angle_low
-    assert found.value == min(row.bound for row in found.profile) > 0
+    assert found.value == min(row.bound for row in found.profile()) > 0
 
 
 def test_lower_bound__several_statistics_are_no_worse_than_each():
@@ -141,7 +163,7 @@ def test_lower_bound__one_feature_is_counted_exactly():
     y = np.array([1, -1, -1, 1, -1], dtype=np.int8)
     found = lower_bound(Problem(X, y, np.array([1.0])).statistics(degree=4, ratio=1.3))
     assert found.value == 2 / 5
-    assert found.family == "counted"
+    assert found.worst.family == "counted"
 
 
 def test_lower_bound__rows_of_zeros_give_their_share_of_labels():
@@ -168,6 +190,81 @@ def test_lower_bound__a_wild_scale_or_overflow_keeps_it_valid():
             statistics = moved.statistics(degree=4, ratio=1.3)
         value = lower_bound(statistics, search=QUICK).value
         assert 0 <= value <= smallest_error(moved, np.random.default_rng(0))
+
+
+def with_threshold(n_rows, dim, *, threshold, noise, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, dim))
+    y = np.where(X[:, 0] >= threshold, 1, -1).astype(np.int8)
+    y[rng.random(n_rows) < noise] *= -1
+    return Problem(X, y, np.eye(dim)[0], threshold)
+
+
+def test_lower_bound__over_thresholds_is_tight_under_random_noise():
+    problem = with_threshold(200_000, 4, threshold=1.2816, noise=0.02)
+    statistics = problem.statistics(degree=4, ratio=1.1, by_label=True)
+    found = lower_bound(statistics)
+    assert found.value <= statistics.error
+    assert statistics.error <= 1.03 * found.value
+    # without a threshold halfspaces are far worse
+    central = lower_bound(statistics.central(), search=QUICK).value
+    assert central > 5 * statistics.error
+
+
+def test_lower_bound__over_thresholds_is_for_the_weakest_halfspace_whatever_the_plane():
+    problem = with_threshold(20_000, 3, threshold=0.5, noise=0.05)
+    best = problem.statistics(degree=4, ratio=1.2, by_label=True).error
+    for moved in (0.3, -0.5):
+        elsewhere = replace(problem, threshold=moved).statistics(degree=4, ratio=1.2, by_label=True)
+        assert elsewhere.error > 1.5 * best
+        assert lower_bound(elsewhere, search=QUICK_ANY).value <= best
+
+
+@pytest.mark.parametrize("label", [1, -1])
+def test_lower_bound__one_class_is_bounded_by_nothing(label):
+    X = np.random.default_rng(2).standard_normal((200, 3))
+    y = np.full(200, label, dtype=np.int8)
+    statistics = Problem(X, y, np.eye(3)[0], 0.4).statistics(degree=4, ratio=1.3, by_label=True)
+    assert statistics.error > 0.2
+    assert least_error(statistics) == lower_bound(statistics).value == 0
+
+
+def test_least_error__is_that_of_the_best_threshold_at_an_edge_or_of_a_constant_guess():
+    problem = with_threshold(20_000, 2, threshold=0.0, noise=0.0)
+    statistics = replace(problem, threshold=-0.25).statistics(degree=2, ratio=1.1, by_label=True)
+    assert least_error(statistics) <= 0.01 < statistics.error
+    y = np.where(np.arange(20_000) % 10 == 0, 1, -1).astype(np.int8)
+    guess = replace(problem, y=y).statistics(degree=2, ratio=1.1, by_label=True)
+    assert guess.error > 0.4
+    assert 0.09 < least_error(guess) <= 0.1
+    # those through the origin hold no constant guess
+    assert least_error(guess.central()) > 0.4
+
+
+def test_lower_bound__on_a_line_counts_all_thresholds_and_both_sides():
+    x = np.arange(10.0)[:, None]
+    y = np.array([-1, -1, 1, -1, 1, 1, 1, -1, 1, 1], dtype=np.int8)
+    for side in (1, -1):
+        problem = Problem(side * x, y, np.array([1.0]), side * 1.5)
+        found = lower_bound(problem.statistics(degree=2, ratio=1.01, by_label=True))
+        assert found.value == smallest_error_of_any(problem) == 0.2
+        assert found.worst.family == "counted"
+
+
+def test_profile__over_thresholds_never_exceeds_a_constant_guess():
+    problem = with_threshold(20_000, 3, threshold=1.2816, noise=0.01)
+    statistics = problem.statistics(degree=4, ratio=1.3, by_label=True)
+    found = lower_bound(statistics, search=QUICK_ANY)
+    profile = found.profile()
+    assert profile[0].angle_low == 0
+    assert profile[-1].angle_high == math.pi
+    for left, right in itertools.pairwise(profile):
+        assert left.angle_high == right.angle_low
+    assert min(one.bound for one in profile) == found.value > 0
+    # at every angle some threshold lies beyond all rows
+    assert max(one.bound for one in profile) <= np.mean(problem.y > 0)
+    low, high = found.thresholds()
+    assert low <= high
 
 
 def test_lower_bound__statistics_of_different_rows_are_refused():

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamhalf.certificate.search import thresholds
+from streamhalf.certificate.cells import Cell
 from streamhalf.certificate.slab_forms import slab_forms
 from streamhalf.data.block import Block
+from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slab_moments import complement_basis
 from streamhalf.reductions.slab_moments import SlabMoments
 from tests.certificate.brute_force import Problem, friendly_problem
@@ -21,7 +22,7 @@ TILTED = np.array([0.6, 0.8]) / np.linalg.norm([0.6, 0.8])
 
 
 def statistics_of(X, v, edges=(0.0,), *, degree=4):
-    reduction = SlabMoments(v, np.array(edges), degree)
+    reduction = SlabMoments(Plane(v), np.array(edges), degree, by_label=False)
     block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X)))
     return reduction.finalize(reduction.map(block))
 
@@ -46,7 +47,7 @@ def test_slab_forms__moments_and_pools_equal_sums_over_rows(seed, degree):
     rng = np.random.default_rng(seed)
     problem, statistics, forms = friendly_forms(seed, degree)
     margins, sides = slab_rows(problem, statistics)
-    scale = margins[-1].max() / forms.high[-1]
+    scale = margins[-1].max() / forms.z_high[-1]
     u = rng.standard_normal(forms.table.dim)
     u /= np.linalg.norm(u)
     powers = np.arange(degree + 1)
@@ -55,8 +56,8 @@ def test_slab_forms__moments_and_pools_equal_sums_over_rows(seed, degree):
     coefficients = rng.standard_normal((len(sides), degree + 1))
     pooled = forms.pooled(coefficients) @ forms.table.point(u)
     assert pooled == pytest.approx(forms.mass @ (coefficients * expected).sum(axis=1), rel=1e-8)
-    np.testing.assert_allclose(forms.low * scale, [z.min() for z in margins], atol=1e-11)
-    np.testing.assert_allclose(forms.high * scale, [z.max() for z in margins], atol=1e-11)
+    np.testing.assert_allclose(forms.z_low * scale, [z.min() for z in margins], atol=1e-11)
+    np.testing.assert_allclose(forms.z_high * scale, [z.max() for z in margins], atol=1e-11)
 
 
 def rows_of(kind, rng):
@@ -125,8 +126,8 @@ def test_measure__never_exceeds_the_mass_below_the_thresholds(seed, degree):
     rng = np.random.default_rng(seed)
     problem, statistics, forms = friendly_forms(seed, degree)
     margins, sides = slab_rows(problem, statistics)
-    scale = margins[-1].max() / forms.high[-1]
-    tau = thresholds(forms, 0.3, 0.5)
+    scale = margins[-1].max() / forms.z_high[-1]
+    tau = Cell(0.3, 0.5).thresholds(forms)
     fit = forms.measure(tau, forms.start(), steps=2)
     improved = forms.refit(tau, fit, rounds=3, steps=2)
     assert improved.value >= fit.value
@@ -159,7 +160,7 @@ def test_slab_forms__slabs_that_overflow_take_no_part():
     statistics = statistics_of(X, np.eye(3)[0], (0.0, 1.0, 2.0))
     assert not np.isfinite(statistics.sums).all()
     forms = slab_forms(statistics, 4)
-    np.testing.assert_allclose(forms.low, [1.5, 2.5] / (statistics.high[3] / forms.high[1]))
+    np.testing.assert_allclose(forms.z_low, [1.5, 2.5] / (statistics.high[3] / forms.z_high[1]))
     assert np.isfinite(forms.slack).all()
     assert len(slab_forms(statistics, 2).mass) == 2
 

@@ -26,7 +26,7 @@ from streamhalf.events import ignore
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.records import AdviceCode, CertificateRecord, Halfspace
+from streamhalf.records import AdviceCode, CertificateRecord, Halfspace, Through
 from streamhalf.reductions import RowDigest
 from streamhalf.reductions.windowed import WINDOW_ROWS
 from streamhalf.testing.comparing import assert_close, assert_identical
@@ -60,7 +60,7 @@ def certification(row_map: RowMap, plane: Plane, **changes: Any) -> Certificatio
         "error": RATE,
         "degree": 4,
         "memory_limit": 1 << 30,
-        "directions": (plane.unit().normal,),
+        "planes": (plane.unit(),),
     }
     return Certification(**(values | changes))
 
@@ -80,7 +80,10 @@ def test_certificate__bounds_what_any_halfspace_through_the_centre_errs_on() -> 
     best = min(Plane(np.array([math.cos(a), math.sin(a)])).errors(ROWS.X, ROWS.y) for a in angles)
     assert 0.8 * RATE < found.opt.lower_empirical <= best / N_ROWS
     assert found.ratio == found.error / found.opt.lower_empirical
-    shift = math.sqrt(math.log(100) / (2 * N_ROWS))
+    # tau = 0.01 is shared with the bound for any halfspace
+    assert [one.through for one in found.bounds] == [Through.ORIGIN, Through.ANY]
+    assert 0.7 * RATE < found.bounds[1].lower_empirical <= found.opt.lower_empirical
+    shift = math.sqrt(math.log(200) / (2 * N_ROWS))
     assert found.opt.lower == pytest.approx(found.opt.lower_empirical - shift)
     assert found.profile[0].angle_low == 0
     assert found.profile[-1].angle_high == pytest.approx(math.pi)
@@ -95,12 +98,32 @@ def test_needs__errors_on_stored_rows_and_slabs_on_mapped_ones() -> None:
     assert errors.n_errors == np.count_nonzero(
         (block.X @ raw.normal + raw.offset >= 0) != (block.y > 0)
     )
-    # the halfspace has a threshold among mapped rows: stored rows count it, slabs are about 0
+    # the halfspace has a threshold among mapped rows, and slabs lie about it
     assert errors.n_errors == Plane(AXIS, 0.25).errors(ROWS.X, ROWS.y)
     assert errors.n_errors != Plane(AXIS).errors(ROWS.X, ROWS.y)
-    expected = tuple(reduction.map(ROWS) for reduction in one.slabs(AXIS))
+    expected = tuple(reduction.map(ROWS) for reduction in one.slabs(Plane(AXIS, 0.25)))
     assert_close(slabs, expected, scale=float(N_ROWS))
     assert_identical(digest, RowDigest().map(block))
+
+
+def test_certificate__of_a_threshold_is_compared_within_any() -> None:
+    block = Block(ROWS.X, np.where(ROWS.X[:, 0] >= 0.8, 1, -1).astype(np.int8), ROWS.rows)
+    block.y[::20] *= -1
+    one = certification(Identity(), Plane(AXIS, 0.8))
+    found = measure(one, block)
+    assert found.through is found.opt.through is Through.ANY
+    assert (found.threshold, found.direction) == (0.8, tuple(AXIS))
+    assert 1 <= found.ratio < 1.3
+    central = found.bound_of(Through.ORIGIN)
+    assert central.lower_empirical > 2 * found.error
+    assert found.threshold_low <= found.threshold_high
+    # only those through the origin were asked for
+    alone = measure(dataclasses.replace(one, through=Through.ORIGIN), block)
+    assert alone.bounds == (alone.opt,)
+    assert (alone.opt.through, alone.ratio, alone.threshold) == (Through.ORIGIN, None, 0.0)
+    assert alone.advice.code is AdviceCode.OTHER_CLASS
+    assert alone.opt.lower_empirical == pytest.approx(central.lower_empirical, rel=0.1)
+    assert 2 * alone.n_slabs[0] == found.n_slabs[0]
 
 
 def test_certificate__in_another_position_is_that_of_the_rows_there() -> None:
@@ -118,7 +141,7 @@ def test_of__takes_directions_to_the_position_and_the_rest_from_the_configuratio
     config = RunConfig(certificate_rows=1 << 16, seed=7, memory_limit=1 << 28)
     halfspace = Halfspace.of(MAP.pull_back(Plane(np.array([3.0, 4.0]), 0.1)))
     one = Certification.of(source, config, halfspace, MAP, 0.07)
-    np.testing.assert_allclose(one.directions[0], [0.6, 0.8])
+    np.testing.assert_allclose(one.planes[0].normal, [0.6, 0.8])
     assert (one.error, one.seed, one.memory_limit) == (0.07, 7, 1 << 28)
     assert one.degree == 6
     assert one.share == 1.0  # fewer rows than asked for
@@ -142,7 +165,7 @@ def test_looking_from__keeps_the_better_bound() -> None:
     other = certification(Identity(), Plane(AXIS), halfspace=own.halfspace)
     alone, beside = measure(own, block), measure(other, block)
     assert beside.opt.lower_empirical > 1.1 * alone.opt.lower_empirical
-    for both in (own.looking_from(AXIS), other.looking_from(turned)):
+    for both in (own.looking_from(Plane(AXIS)), other.looking_from(Plane(turned))):
         found = measure(both, block)
         assert found.opt.lower_empirical == pytest.approx(beside.opt.lower_empirical, rel=1e-3)
         assert found.direction == tuple(AXIS)
@@ -155,17 +178,17 @@ def test_looking_from__gives_a_direction_up_that_does_not_fit_in_memory() -> Non
     coarsest = _coarsest_nbytes(one)
     # room for the coarsest slabs of one direction, but not of two
     tight = dataclasses.replace(one, memory_limit=2 * PARTIALS_AT_ONCE * coarsest)
-    assert tight.slabs(AXIS)
-    assert tight.looking_from(AXIS) is tight
+    assert tight.slabs(Plane(AXIS))
+    assert tight.looking_from(Plane(AXIS)) is tight
     roomy = dataclasses.replace(one, memory_limit=4 * PARTIALS_AT_ONCE * coarsest)
-    assert len(roomy.looking_from(AXIS).directions) == 2
+    assert len(roomy.looking_from(Plane(AXIS)).planes) == 2
 
 
 def _coarsest_nbytes(one: Certification) -> int:
     """Of one partial, by giving less and less memory."""
     found = None
     limit = one.memory_limit
-    while slabs := dataclasses.replace(one, memory_limit=limit).slabs(AXIS):
+    while slabs := dataclasses.replace(one, memory_limit=limit).slabs(Plane(AXIS)):
         found, limit = slabs[-1].partial_nbytes(2), limit * 9 // 10
     assert found is not None
     return found
@@ -179,7 +202,8 @@ def test_slabs__get_coarser_with_less_memory_and_the_bound_stays_a_bound() -> No
         counts.append(found.n_slabs[0])
         assert 0 < found.opt.lower_empirical <= RATE * 1.1
         assert all(
-            PARTIALS_AT_ONCE * slabs.partial_nbytes(2) <= limit // 2 for slabs in one.slabs(AXIS)
+            PARTIALS_AT_ONCE * slabs.partial_nbytes(2) <= limit // 2
+            for slabs in one.slabs(Plane(AXIS))
         )
     assert counts[0] > counts[-1]
     assert counts == sorted(counts, reverse=True)
@@ -191,7 +215,7 @@ def test_slabs__of_an_earlier_pass_are_taken_again_whatever_the_memory() -> None
         Identity(),
         Plane(AXIS),
         n_slabs=small.n_slabs,
-        claimed=small.opt.lower_empirical,
+        claimed=small.bounds,
         degree=small.degree,
     )
     found = measure(again, ROWS)
@@ -255,7 +279,7 @@ def test_require_room__where_it_lets_through_slabs_fit(dim: int) -> None:
             continue
         for error in (0.0, 0.001, 0.3):
             one = certification(Identity(), Plane(axis), memory_limit=limit, error=error, degree=4)
-            assert one.slabs(axis)
+            assert one.slabs(Plane(axis))
 
 
 def test_run__measures_beside_in_the_same_read() -> None:

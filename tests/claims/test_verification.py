@@ -19,6 +19,7 @@ from streamhalf.records import (
     Halfspace,
     OptRecord,
     PositionRecord,
+    Through,
     Verdict,
     replace,
     seal,
@@ -39,6 +40,8 @@ CLAIMS = [
     "errors on these rows",
     "no halfspace below L",
     "L on the source",
+    "no halfspace below L, through: {other}",
+    "L on the source, through: {other}",
     "class of the halfspace",
     "class that L is for",
     "ratio U/L",
@@ -93,7 +96,10 @@ def test_verify__a_document_as_it_was_written_holds(
 ) -> None:
     for document, data in ((fitted, DATA), (certified, FEW)):
         found = streamhalf.verify(document, data, **SERIAL)
-        assert [claim.name for claim in found.claims] == CLAIMS
+        other = Through.ANY if document.opt.through is Through.ORIGIN else Through.ORIGIN
+        assert [claim.name for claim in found.claims] == [
+            name.format(other=other) for name in CLAIMS
+        ]
         assert found.holds
         assert [record.name for record in found.passes] == ["verify"]
 
@@ -126,12 +132,28 @@ FORGED: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
     "rows of the certificate": (of_certificate(n_rows=7), {"rows of the certificate", SAID_TWICE}),
     "errors": (of_certificate(n_errors=lambda n: n - 100), {"errors on these rows", SAID_TWICE}),
     "L on the rows": (
-        of_certificate(opt=lambda opt: OptRecord(1.05 * opt.lower_empirical + 0.01, opt.lower)),
+        of_certificate(
+            opt=lambda opt: replace(opt, lower_empirical=1.05 * opt.lower_empirical + 0.01)
+        ),
         {"no halfspace below L", SAID_TWICE},
     ),
     "L on the source": (
-        of_certificate(opt=lambda opt: OptRecord(opt.lower_empirical, opt.lower + 0.02)),
+        of_certificate(opt=lambda opt: replace(opt, lower=opt.lower + 0.02)),
         {"L on the source", SAID_TWICE},
+    ),
+    "L of another class": (
+        of_certificate(
+            bounds=lambda old: (old[0], replace(old[1], lower_empirical=0.3, lower=0.3))
+        ),
+        {"no halfspace below L, through: origin", "L on the source, through: origin"},
+    ),
+    "a class without a bound": (
+        of_certificate(bounds=lambda old: (*old, replace(old[1], through=Through.CENTRE))),
+        {"no halfspace below L, through: centre", "L on the source, through: centre"},
+    ),
+    "tau of another class": (
+        of_certificate(bounds=lambda old: (old[0], replace(old[1], tau=0.001))),
+        {SAID_TWICE},
     ),
     "ratio": (of_certificate(ratio=0.9), {"ratio U/L", SAID_TWICE}),
     "L of the headline": (
@@ -189,8 +211,15 @@ def test_verify__another_share_of_rows_behind_the_error_is_found_out(fitted: Fit
 
 
 def test_verify__weaker_claims_hold_and_are_called_so(bounded: CertifyResult) -> None:
-    weak = OptRecord(bounded.opt.lower_empirical - 0.01, bounded.opt.lower - 0.01)
-    weaker = of_certificate(opt=weak, ratio=50.0)(replace(bounded, opt=weak, ratio=50.0))
+    weak = replace(
+        bounded.opt,
+        lower_empirical=bounded.opt.lower_empirical - 0.01,
+        lower=bounded.opt.lower - 0.01,
+    )
+    bounds = (weak, *bounded.certificate.bounds[1:])
+    weaker = of_certificate(opt=weak, bounds=bounds, ratio=50.0)(
+        replace(bounded, opt=weak, ratio=50.0)
+    )
     found = streamhalf.verify(seal(weaker), FEW, **SERIAL)
     assert found.holds
     said = {claim.name for claim in found.claims if "weaker than the data allow" in claim.claimed}
@@ -249,6 +278,10 @@ UNUSABLE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a direction of other features": (
         of_certificate(direction=(1.0, 0.0, 0.0)),
         "certificate.direction: no direction of the features",
+    ),
+    "no threshold": (
+        of_certificate(threshold=float("nan")),
+        "certificate.threshold: nan is no threshold",
     ),
     "no halfspace": (
         lambda document: replace(document, halfspace=Halfspace((0.0, 0.0))),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from streamhalf.kernels.slabs import (
     assign_slabs,
     count_slabs,
+    masses_about,
     number_slabs,
     sum_slab_products,
     unpack_symmetric,
@@ -70,3 +71,13 @@ def test_sum_slab_products__equals_a_loop(n: int, n_slabs: int, seed: int) -> No
 def test_number_slabs__tails_are_clipped() -> None:
     margin = np.array([-9.0, -1.0, -0.51, -0.5, 0.0, 0.49, 0.5, 1.0, 9.0])
     assert number_slabs(margin, 0.5, 2).tolist() == [0, 1, 1, 2, 3, 3, 4, 5, 5]
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.3, -2.0])
+def test_masses_about__are_those_of_rows_less_the_threshold(threshold: float) -> None:
+    rows = np.random.default_rng(3).standard_normal(400_000) - threshold
+    counts = count_slabs(number_slabs(rows, 0.5, 3), 8)
+    # within five standard deviations, eight times: wrong with probability below 1e-5
+    masses = masses_about(0.5, 3, threshold)
+    assert masses.sum() == pytest.approx(1)
+    assert (abs(counts / len(rows) - masses) < 5 * np.sqrt(masses / len(rows))).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
@@ -11,6 +12,8 @@ from streamhalf import RunConfig, UsageError
 from streamhalf.config import LARGEST_EPS
 from streamhalf.planning.overview import make_plan
 from streamhalf.planning.plan import plan_for_eps, plan_for_rows
+from streamhalf.planning.run_plan import SCANNED_ROWS
+from streamhalf.records import replace
 from streamhalf.testers.moments import WIDE_DIM
 
 DEFAULT = RunConfig()
@@ -22,11 +25,13 @@ def test_make_plan__passes_sum_to_what_is_read() -> None:
     plan = plan_for_rows(400_000, 4, config)
     names = [one.name for one in record.passes]
     assert (names[0], names[-1]) == ("initial", "final")
-    assert [one.delta for one in record.passes[1:-1]] == list(plan.deltas)
+    assert names[-2] == "thresholds"
+    assert [one.delta for one in record.passes[1:-2]] == list(plan.deltas)
     assert record.nbytes == sum(one.nbytes for one in record.passes)
     # single rows: every pass reads all of them
     assert {one.nbytes for one in record.passes} == {17 * 400_000}
-    assert sum(one.rows for one in record.passes) <= 400_000
+    learning = plan.n_rows - plan.final_rows
+    assert sum(one.rows for one in record.passes[:-2]) <= learning == record.passes[-2].rows
     assert record.passes[-1].rows == plan.final_rows
     assert record.conclusive
     assert (record.rows, record.dim, record.eps) == (400_000, 4, plan.eps)
@@ -36,9 +41,10 @@ def test_make_plan__passes_sum_to_what_is_read() -> None:
 
 def test_make_plan__windows_are_read_with_the_rows_that_are_held_out_in_them() -> None:
     record = make_plan(dim=4, n_rows=10**7, row_nbytes=17, config=DEFAULT)
-    *learning, final = record.passes
+    *learning, scan, final = record.passes
     assert final.nbytes == 17 * 10**7
-    for one in learning:
+    assert scan.rows == SCANNED_ROWS
+    for one in (*learning, scan):
         assert one.nbytes == pytest.approx(2 * 17 * one.rows, rel=1e-3)
     assert sum(one.nbytes for one in learning) <= final.nbytes
 
@@ -68,7 +74,7 @@ def test_make_plan__says_when_rows_do_not_suffice() -> None:
 def test_make_plan__reused_rows_are_read_in_every_pass() -> None:
     record = streamhalf.plan(dim=4, n_rows=200_000, rows="reuse")
     plan = plan_for_rows(200_000, 4, RunConfig(rows="reuse"))
-    *learning, final = record.passes
+    *learning, _, final = record.passes
     assert [one.rows for one in learning[1:]] == [plan.reused_rows(one) for one in plan.deltas]
     assert max(one.rows for one in learning) <= plan.learning_rows
     assert final.rows == plan.final_rows
@@ -85,13 +91,45 @@ def test_make_plan__wide_data_are_sketched_and_support_no_constant(dim: int) -> 
 
 def test_make_plan__halving_starts_at_the_papers_scale() -> None:
     record = streamhalf.plan(dim=3, eps=0.00125, schedule="halving")
-    assert [one.delta for one in record.passes[1:-1]] == [0.01, 0.005, 0.0025]
+    assert [one.delta for one in record.passes[1:-2]] == [0.01, 0.005, 0.0025]
+    centred = streamhalf.plan(dim=3, eps=0.00125, schedule="halving", through="centre")
+    assert centred.passes == (*record.passes[:-2], record.passes[-1])
     assert record.rows_needed > streamhalf.plan(dim=3, eps=0.25).rows_needed
+
+
+def test_make_plan__a_rare_label_takes_more_rows_and_has_no_constant() -> None:
+    found = [streamhalf.plan(dim=5, n_rows=10**6, positive=one) for one in (0.5, 0.3, 0.1)]
+    assert [one.positive for one in found] == [0.5, 0.3, 0.1]
+    assert all(one.conclusive for one in found)
+    assert found[0].eps == streamhalf.plan(dim=5, n_rows=10**6).eps < found[1].eps < found[2].eps
+    assert found[0].promises
+    assert not found[1].promises
+    assert found[2].rare_rows_needed == math.ceil(0.1 * found[2].rows_needed)
+    assert found[2] == replace(streamhalf.plan(dim=5, n_rows=10**6, positive=0.9), positive=0.1)
+    few = streamhalf.plan(dim=5, n_rows=10**6, positive=0.001)
+    assert not few.conclusive
+    assert few.rows == 10**6 < few.rows_needed
+    assert few.passes[-1].rows >= few.rows_needed // 2
+
+
+@pytest.mark.parametrize("positive", [0.3, 0.05])
+def test_make_plan__the_rows_that_it_names_are_enough_with_a_threshold(positive: float) -> None:
+    given = {"dim": 4, "eps": 0.2, "positive": positive, "rows": "reuse"}
+    needed = streamhalf.plan(**given)
+    assert needed.conclusive
+    assert needed.rows == needed.rows_needed > streamhalf.plan(dim=4, eps=0.2).rows_needed
+    assert not streamhalf.plan(**given, n_rows=needed.rows * 9 // 10).conclusive
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
+        ({"dim": 3, "n_rows": 9, "positive": 0.0}, "positive: 0.0 given; must be above 0 and"),
+        ({"dim": 3, "n_rows": 9, "positive": 1.0}, "positive: 1.0 given; must be above 0 and"),
+        (
+            {"dim": 3, "n_rows": 9, "positive": 0.1, "through": "centre"},
+            "positive: 0.1 given, but through is 'centre': halfspaces through one point have no",
+        ),
         ({"dim": 0, "n_rows": 10}, "dim: 0 given; must be at least 1"),
         ({"dim": 3, "n_rows": 0}, "rows: 0 given; must be at least 1"),
         ({"dim": -1}, "dim: -1 given; must be at least 1"),

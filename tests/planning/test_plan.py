@@ -203,24 +203,25 @@ def test_finest_scales__of_wedge_and_slabs_are_conclusive_and_as_fine_as_can_be(
 ) -> None:
     plan = plan_for_rows(n_rows, 4, DEFAULT)
     final = panel_of(plan, Stage.FINAL)
-    assert final.find(SlabMassTester).rows_needed() <= plan.final_rows
+    assert final.find(SlabMassTester).rows_needed() <= plan.counted_rows
     assert final.find(WedgeTester).rows_needed() <= plan.final_rows
     assert plan.eps <= plan.slab_eps <= LARGEST_EPS
     assert plan.finest_delta / 2 <= plan.wedge_eps <= plan.eps
-    for kind, scale, least in (
-        (SlabMassTester, plan.slab_eps, plan.eps),
-        (WedgeTester, plan.wedge_eps, plan.finest_delta / 2),
+    for kind, scale, least, rows in (
+        (SlabMassTester, plan.slab_eps, plan.eps, plan.counted_rows),
+        (WedgeTester, plan.wedge_eps, plan.finest_delta / 2, plan.final_rows),
     ):
         context = plan.context(Stage.FINAL, DEFAULT)
         finer = kind.of(replace(context, eps=0.97 * scale, slab_eps=0.97 * scale))
-        assert scale == least or finer.rows_needed() > plan.final_rows
+        assert scale == least or finer.rows_needed() > rows
 
 
 def test_finest_scales__slabs_take_the_third_power_and_the_wedge_does_not() -> None:
-    small, large = (plan_for_rows(n, 4, DEFAULT) for n in (10**6, 10**9))
-    # masses of slabs: 1000 times the rows, about 10 times as fine
-    assert 5 < small.slab_eps / large.slab_eps < 20
-    assert small.wedge_eps / large.wedge_eps > 200
+    small, large, larger = (plan_for_rows(n, 4, DEFAULT) for n in (10**6, 27 * 10**6, 10**9))
+    # masses of slabs: 27 times the rows, about 3 times as fine; no more than so many are counted
+    assert 2 < small.slab_eps / large.slab_eps < 4.5
+    assert large.counted_rows < larger.counted_rows == 1 << 24
+    assert small.wedge_eps / larger.wedge_eps > 200
 
 
 def test_plan_for_rows__updates_get_their_share_of_more_rows() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.special import ndtr
 
 import streamhalf
 from streamhalf import FitResult, Verdict
@@ -45,6 +46,10 @@ def test_to_dataset__attributes(result: FitResult) -> None:
     assert attributes["tau"] == 0.01
     assert attributes["fingerprint"] == result.data.fingerprint
     assert "rows_needed" not in attributes
+    labels = result.error.by_label
+    assert attributes["guess_error"] == labels.guess_error == pytest.approx(0.5, abs=0.01)
+    assert attributes["balanced_error"] == labels.balanced
+    assert attributes["threshold"] == result.candidates[result.chosen].threshold
     assert {type(value) for value in attributes.values()} <= {str, int, float}
 
 
@@ -62,6 +67,14 @@ def test_to_dataset__slabs(result: FitResult) -> None:
     np.testing.assert_allclose(widths, record.slab_width)
     assert (found.slab[1:-1] > found.slab_low[1:-1]).all()
     assert (found.slab.diff("slab") > 0).all()
+
+
+def test_to_dataset__slabs_about_a_threshold(result: FitResult) -> None:
+    assert result.measurements is not None
+    moved = replace(result, measurements=replace(result.measurements, threshold=1.3))
+    expected = to_dataset(moved).slab_mass_expected
+    assert expected.sum() == pytest.approx(1)
+    assert float(expected.where(expected.slab > 0).sum()) == pytest.approx(ndtr(-1.3))
 
 
 def test_to_dataset__second_moments(result: FitResult) -> None:

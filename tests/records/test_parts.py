@@ -10,6 +10,7 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.records import (
     Halfspace,
     Judgement,
+    LabelErrors,
     Outcome,
     Position,
     PositionRecord,
@@ -93,3 +94,20 @@ def test_class_of__through_the_origin_is_not_through_the_centre() -> None:
     assert whitened.class_of(Halfspace((1.0, 1.0), 1.0)) is Through.ANY
     # a position whose numbers are of other features vouches for nothing
     assert whitened.class_of(Halfspace((1.0,), 1.0)) is Through.ANY
+
+
+def test_class_of__whitened_about_the_origin() -> None:
+    about = PositionRecord(Position.ISOTROPIC, (0.0, 0.0), ((1.0, 0.0), (0.0, 1.0)))
+    assert about.whitened
+    assert about.through is Through.ORIGIN
+    assert about.class_of(Halfspace((1.0, 2.0))) is Through.ORIGIN
+    assert about.class_of(Halfspace((1.0, 2.0), 1e-9)) is Through.ANY
+
+
+def test_label_errors__rates_and_the_constant_guess() -> None:
+    found = LabelErrors.of(1_000, 60, 100, 50)
+    assert found == LabelErrors(100, 900, 50, 10)
+    assert (found.guess, found.guess_error) == (-1, 0.1)
+    assert found.rates == (0.5, 10 / 900)
+    assert found.balanced == pytest.approx((0.5 + 10 / 900) / 2)
+    assert LabelErrors(900, 100, 0, 0).guess == 1

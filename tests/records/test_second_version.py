@@ -38,9 +38,18 @@ def draw(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 DATA = draw(90_000)
 NEW = {
-    "error": ("through", "tau"),
+    "error": ("through", "tau", "by_label"),
     "opt": ("through", "tau"),
-    "certificate": ("through", "window_rows", "repeated", "times"),
+    "certificate": (
+        "through",
+        "window_rows",
+        "repeated",
+        "times",
+        "threshold",
+        "threshold_low",
+        "threshold_high",
+        "bounds",
+    ),
 }
 
 
@@ -53,6 +62,12 @@ def as_before(result: Any, path: Path) -> dict[str, Any]:
     for name in NEW["opt"]:
         del content["certificate"]["opt"][name]
     del content["certificate"]["advice"]["through"]
+    for candidate in content.get("candidates", ()):
+        del candidate["threshold"], candidate["rate"]
+    if "diagnostics" in content:
+        del content["diagnostics"]["threshold"]
+    # slabs held rows of both labels
+    content["certificate"]["n_slabs"] = [n // 2 for n in content["certificate"]["n_slabs"]]
     content["digest"] = content_digest(content)
     path.write_text(json.dumps(content))
     return dict(content)

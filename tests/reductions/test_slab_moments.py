@@ -8,12 +8,14 @@ import pytest
 from streamhalf.data.block import Block
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import monomial_ranks
+from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slab_moments import complement_basis
 from streamhalf.reductions.slab_moments import SlabMoments, certificate_edges
 
 
-def reduce_rows(X, y, v, *, degree=4, error=0.1):
-    reduction = SlabMoments(np.asarray(v, dtype=float), certificate_edges(error), degree)
+def reduce_rows(X, y, v, *, threshold=0.0, degree=4, error=0.1, by_label=False):
+    plane = Plane(np.asarray(v, dtype=float), threshold)
+    reduction = SlabMoments(plane, certificate_edges(error), degree, by_label)
     block = Block(np.asarray(X), np.asarray(y, dtype=np.int8), np.arange(len(y)))
     return reduction.finalize(reduction.map(block))
 
@@ -55,10 +57,54 @@ def test_slab_moments__slabs_hold_margins_of_one_sign_between_their_extremes():
     y = np.where(rng.random(400) < 0.5, 1, -1)
     result = reduce_rows(X, y, [1.0, 0.0, 0.0])
     z = X[:, 0] * y
-    assert result.counts[: result.n_negative].sum() == (z < 0).sum()
     full = result.counts > 0
     assert (result.low[full] <= result.high[full]).all()
-    assert result.high.max() == pytest.approx(np.abs(z).max())
+    assert result.counts[result.high < 0].sum() == (z < 0).sum()
+    assert result.counts[result.low >= 0].sum() == (z >= 0).sum()
+    assert (result.low.min(), result.high.max()) == (z.min(), z.max())
+
+
+def test_slab_moments__by_label_about_a_threshold():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((600, 3))
+    y = np.where(rng.random(600) < 0.3, 1, -1)
+    result = reduce_rows(X, y, [1.0, 0.0, 0.0], threshold=0.7, by_label=True)
+    assert result.by_label
+    for label in (1, -1):
+        own = result.labels == label
+        z = (X[y == label, 0] - 0.7) * label
+        assert result.counts[own].sum() == (y == label).sum()
+        assert (result.low[own].min(), result.high[own].max()) == (z.min(), z.max())
+    assert result.n_errors == np.count_nonzero((X[:, 0] >= 0.7) != (y > 0))
+    assert result.n_opposite_errors == np.count_nonzero((X[:, 0] <= 0.7) != (y > 0))
+    assert result.central_errors == (
+        np.count_nonzero((X[:, 0] >= 0) != (y > 0)),
+        np.count_nonzero((X[:, 0] <= 0) != (y > 0)),
+    )
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.7])
+def test_central__is_of_slabs_of_both_labels_about_the_origin(threshold):
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((600, 3))
+    y = np.where(rng.random(600) < 0.3, 1, -1)
+    whole = reduce_rows(X, y, [1.0, 0.0, 0.0])
+    found = reduce_rows(X, y, [1.0, 0.0, 0.0], threshold=threshold, by_label=True).central()
+    assert not found.by_label
+    assert found.threshold == 0
+    assert (found.n_rows, found.n_errors, found.n_opposite_errors) == (
+        whole.n_rows,
+        whole.n_errors,
+        whole.n_opposite_errors,
+    )
+    z = y * X[:, 0]
+    assert found.low.min() == pytest.approx(z.min(), abs=1e-15)
+    assert found.high.max() == pytest.approx(z.max(), abs=1e-15)
+    np.testing.assert_allclose(found.sums.sum(axis=0), whole.sums.sum(axis=0), atol=1e-9)
+    if threshold == 0:
+        np.testing.assert_array_equal(found.counts, whole.counts)
+        np.testing.assert_array_equal(found.low, whole.low)
+        np.testing.assert_allclose(found.sums, whole.sums, atol=1e-10)
 
 
 def test_slab_moments__sign_of_zero_is_plus_one():
@@ -85,14 +131,16 @@ def test_certificate_edges__rise_and_are_symmetric():
 
 
 @pytest.mark.parametrize(
-    ("direction", "edges", "degree", "word"),
+    ("direction", "threshold", "edges", "degree", "word"),
     [
-        ([1.0, 0.0], [1.0, 2.0], 4, "edges"),
-        ([1.0, 0.0], [0.0, 0.0], 4, "edges"),
-        ([1.0, 0.0], [0.0], 3, "degree"),
-        ([1.0, 1.0], [0.0], 2, "direction"),
+        ([1.0, 0.0], 0.0, [1.0, 2.0], 4, "edges"),
+        ([1.0, 0.0], 0.0, [0.0, 0.0], 4, "edges"),
+        ([1.0, 0.0], 0.0, [0.0], 3, "degree"),
+        ([1.0, 1.0], 0.0, [0.0], 2, "direction"),
+        ([1.0, 0.0], 0.5, [0.0], 2, "threshold"),
     ],
 )
-def test_slab_moments__wrong_parameter_is_named(direction, edges, degree, word):
+def test_slab_moments__wrong_parameter_is_named(direction, threshold, edges, degree, word):
+    plane = Plane(np.array(direction), threshold)
     with pytest.raises(UsageError, match=word):
-        SlabMoments(np.array(direction), np.array(edges), degree)
+        SlabMoments(plane, np.array(edges), degree, by_label=False)

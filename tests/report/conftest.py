@@ -59,10 +59,10 @@ def results() -> Results:
     y = (np.where(X @ w >= 0, 1, -1) * flips).astype(np.int8)
     correlated = X + 0.8 * X[:, :1]
     return Results(
-        accepted=streamhalf.fit((X, y), eps=0.2),
+        accepted=streamhalf.fit((X, y), eps=0.2, through="centre"),
         rejected=streamhalf.fit((correlated, y), eps=0.2),
         inconclusive=streamhalf.fit((X[:300], y[:300])),
-        demanding=streamhalf.fit((X, y), eps=0.2, max_ratio=1.0),
+        demanding=streamhalf.fit((X, y), eps=0.2, max_ratio=1.0, through="centre"),
         certificate=streamhalf.certify((X, y), weights=w),
     )
 

@@ -16,15 +16,24 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from bokeh.models.annotations.labels import Title
 from distributed import Client
 
 import streamhalf
 from streamhalf.errors import DataError
-from streamhalf.events import PassProgress, PassStarted, RunEnded, RunStarted, SlabsCounted
+from streamhalf.events import (
+    PassProgress,
+    PassStarted,
+    RunEnded,
+    RunStarted,
+    SlabsCounted,
+    SlabsMeasured,
+)
 from streamhalf.records import Verdict
 from streamhalf.report import dashboard
 from streamhalf.report.dashboard import DashboardObserver, PagePlugin, install, mirrored
-from streamhalf.report.live import TOPIC, RunClosed, RunView, decode, encode
+from streamhalf.report.live import TOPIC, Board, RunClosed, RunView, decode, encode
+from streamhalf.report.page import Page
 from tests.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
@@ -81,6 +90,17 @@ class FakeClient:
         if self.error is not None:
             raise self.error
         self.messages.append(message)
+
+
+@pytest.mark.parametrize(("threshold", "said"), [(0.0, "20 rows"), (1.25, "20 rows, t = 1.25")])
+def test_page__names_the_threshold(threshold: float, said: str) -> None:
+    board = Board()
+    slabs = SlabsMeasured(0.5, (1, 9, 9, 1), threshold)
+    board.take(encode("run", [(1.0, RunStarted("fit", "rows", 20, 2)), (2.0, slabs)]))
+    page = Page(board)
+    page.update()
+    titles = [one.text for one in page.root.select({"type": Title})]
+    assert f"Margins along the halfspace (line: Gaussian), {said}" in titles
 
 
 def test_install__puts_the_page_on_a_running_cluster(client: Client) -> None:

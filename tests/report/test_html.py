@@ -113,6 +113,7 @@ def test_accepted__says_what_it_found(results: Results, pages: dict[str, Page]) 
     assert "✓Accepted" in page.text
     assert sections(page) == [
         "interval",
+        "labels",
         "promise",
         "path",
         "slabs",
@@ -199,14 +200,15 @@ def test_promises__numbers(results: Results, pages: dict[str, Page]) -> None:
 def test_candidates__numbers(results: Results, pages: dict[str, Page]) -> None:
     candidates = results.accepted.candidates
     assert len(candidates) > 1
-    for index, key in ((1, "delta"), (2, "step"), (4, "rows_seen"), (5, "rows_accepted")):
+    columns = {1: "delta", 2: "step", 4: "threshold", 5: "rows_seen", 6: "rows_accepted"}
+    for index, key in columns.items():
         shown = column(pages["accepted"], "Candidates", index)
         near(shown, [getattr(one, key) for one in candidates])
-    for index, key in ((7, "error"), (8, "beta")):
+    for index, key in ((8, "error"), (9, "beta")):
         shown = column(pages["accepted"], "Candidates", index)
         near(shown, [getattr(one, key) for one in candidates])
     ratios = [one.rows_accepted / (one.rows_seen * one.delta) for one in candidates]
-    near(column(pages["accepted"], "Candidates", 6), ratios)
+    near(column(pages["accepted"], "Candidates", 7), ratios)
     angles = [value(cell) for cell in column(pages["accepted"], "Candidates", 3)]
     assert angles == pytest.approx([math.degrees(one.angle) for one in candidates], abs=0.006)
 
@@ -225,6 +227,22 @@ def test_diagnostics__numbers(results: Results, pages: dict[str, Page]) -> None:
     near([cell for row in moments for cell in row[1:]], np.ravel(found.feature_moments))
     pairs = page.body("Moments of pairs")
     near([cell for row in pairs for cell in row[1:]], np.ravel(found.pair_moments))
+
+
+def test_slabs__are_about_the_threshold(results: Results) -> None:
+    measured = results.accepted.measurements
+    assert measured is not None
+    assert "boundary, t" not in render_report(results.accepted)
+    page = Page(
+        render_report(replace(results.accepted, measurements=replace(measured, threshold=1.3)))
+    )
+    assert page.tables["Rows in slabs"][0][0] == "v·x - t"
+    assert page.tables["Second moments in slices"][0][0] == "v·x - t"
+    gaussian = [value(cell) for cell in column(page, "Rows in slabs", 3)]
+    assert sum(gaussian[len(gaussian) // 2 :]) == pytest.approx(0.0968, abs=1e-4)
+    words = [one.text for one in page.all("text")]
+    assert words.count("boundary, t = 1.3") == 4  # two figures, for a page and for a phone
+    assert words.count("v·x - t, distance from the boundary") == 4
 
 
 def test_slabs__distance_is_the_testers_own(results: Results, pages: dict[str, Page]) -> None:
@@ -327,7 +345,8 @@ def test_text__of_the_document_is_escaped(results: Results, tmp_path: Path, name
 def test_parts__that_are_absent_are_left_out(results: Results) -> None:
     accepted = results.accepted
     bare = replace(accepted, certificate=None, measurements=None, candidates=(), promises=())
-    assert sections(Page(render_report(bare))) == ["halfspace", "testers", "passes", "facts"]
+    found = sections(Page(render_report(bare)))
+    assert found == ["labels", "halfspace", "testers", "passes", "facts"]
     empty = replace(bare, halfspace=None, error=None, testers=(), passes=())
     page = Page(render_report(empty))
     assert sections(page) == ["facts"]

@@ -21,7 +21,16 @@ from streamhalf.events import (
     SlabsCounted,
     SlabsMeasured,
 )
-from streamhalf.records import Evidence, Judgement, Moment, Outcome, PassRecord, Remark, Verdict
+from streamhalf.records import (
+    Evidence,
+    Judgement,
+    Moment,
+    Outcome,
+    PassRecord,
+    Remark,
+    Verdict,
+    replace,
+)
 from streamhalf.report.live import (
     Board,
     Happening,
@@ -198,7 +207,8 @@ def test_board__knows_which_runs_of_a_client_are_under_way() -> None:
 def test_coarsen__keeps_the_rows_and_the_middle(half: int, width: float) -> None:
     rng = np.random.default_rng(half)
     counts = tuple(rng.integers(0, 50, 2 * half + 2).tolist())
-    coarse = coarsen(SlabsMeasured(width, counts))
+    coarse = coarsen(SlabsMeasured(width, counts, 0.3))
+    assert coarse.threshold == 0.3
     assert sum(coarse.counts) == sum(counts)
     assert len(coarse.counts) % 2 == 0
     assert len(coarse.counts) <= 82
@@ -214,6 +224,33 @@ def test_slab_densities__of_a_gaussian_lie_on_the_line() -> None:
     for left, right, observed, expected in slab_densities(SlabsMeasured(0.25, counts)):
         assert right - left == pytest.approx(0.25)
         assert observed == pytest.approx(expected, abs=0.02)  # 8 standard deviations at least
+
+
+def test_slab_densities__are_about_the_threshold() -> None:
+    rows = np.random.default_rng(1).standard_normal(200_000) - 1.2
+    edges = np.arange(-10, 11) * 0.25
+    inner, _ = np.histogram(rows, edges)
+    counts = (int((rows < edges[0]).sum()), *inner.tolist(), int((rows >= edges[-1]).sum()))
+    found = SlabsMeasured(0.25, counts, 1.2)
+    for _, _, observed, expected in slab_densities(found):
+        assert observed == pytest.approx(expected, abs=0.02)  # 8 standard deviations at least
+    view = seen([*STORY[:2], found])
+    assert "margins v·x - t of 200,000 rows" in run_html(view)
+    assert "t = 1.2, the boundary is in the middle" in run_html(view)
+
+
+def test_run_view__slabs_so_far_have_the_threshold_of_their_candidate() -> None:
+    view = seen(STORY[:2])
+    two = SlabsCounted("final", 0.5, (9, 2), ((1, 1, 1, 1), (2, 2, 2, 2)), (0.1, -0.7))
+    for _ in range(2):
+        view.take(1.0, two)
+    assert view.slabs == SlabsMeasured(0.5, (4, 4, 4, 4), -0.7)
+    view.take(1.0, replace(two, thresholds=(0.1, -0.6)))  # other planes
+    assert view.slabs == SlabsMeasured(0.5, (2, 2, 2, 2), -0.6)
+    view.take(1.0, replace(two, thresholds=(0.1,)))
+    assert view.slabs == SlabsMeasured(0.5, (2, 2, 2, 2), -0.6)
+    (message,) = encode("run", [(1.0, two)])["events"]
+    assert message[1]["thresholds"] == (0.1, -0.7)
 
 
 def test_html__escapes_whatever_comes_from_outside() -> None:

@@ -57,13 +57,13 @@ def test_tally__tells_all_rows_once_and_seldom(monkeypatch: pytest.MonkeyPatch) 
     tally, told = Tally("final", 1.0), []
     for i in range(5_000):
         tally.add(SLABS, SLABS.map(block(2, i)))
-        if (counted := tally.take(SLABS.width)) is not None:
+        if (counted := tally.take(SLABS)) is not None:
             told.append(counted)
         now[0] += 0.1
     now[0] += 100.0
-    last = tally.take(SLABS.width)
+    last = tally.take(SLABS)
     assert last is not None
-    assert tally.take(SLABS.width) is None
+    assert tally.take(SLABS) is None
     assert sum(sum(one.counts[0]) for one in (*told, last)) == 10_000
     # 500 s: every second up to the 50th, then 50 times for each factor e of the time
     assert 100 < len(told) < 50 + 50 * np.log(10) + 5

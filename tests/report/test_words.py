@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,9 @@ from streamhalf.records import (
     ErrorsCluster,
     ErrorsDisagree,
     FitResult,
+    LabelErrors,
+    NearlyOneClass,
+    NoBetterThanGuess,
     Notice,
     OptRecord,
     Outcome,
@@ -35,9 +40,12 @@ from streamhalf.report.codes import advice_words, evidence_name
 from streamhalf.report.html import render_report
 from streamhalf.report.jupyter import result_html
 from streamhalf.report.rejections import leading_rejection
+from streamhalf.report.tables import label_table
 from streamhalf.report.words import (
     TAU,
     certify_headline,
+    certify_sentence,
+    fit_advice,
     fit_headline,
     fit_sentence,
     interval_details,
@@ -122,7 +130,8 @@ def whitened_of(result: Any) -> Any:
     """The same result, as one in the isotropic position is."""
     opt = replace(result.opt, through=Through.CENTRE)
     certificate = replace(result.certificate, opt=opt, through=Through.CENTRE)
-    return replace(result, position=ISOTROPIC, opt=opt, certificate=certificate)
+    error = replace(result.error, through=Through.CENTRE)
+    return replace(result, position=ISOTROPIC, error=error, opt=opt, certificate=certificate)
 
 
 def test_whitened__certificates_speak_of_halfspaces_through_the_mean(results: Results) -> None:
@@ -166,13 +175,20 @@ def test_accepted__says_that_it_is_of_no_use(
     assert "coin" not in render_report(results.accepted)
 
 
-def test_accepted__says_that_all_labels_are_the_same() -> None:
+@pytest.mark.parametrize("through", ["any", "centre"])
+def test_one_class__is_told_first_and_not_accepted(through: str) -> None:
     X = np.random.default_rng(8).standard_normal((100_000, 2))
-    for label, said in ((1, "All labels are +1: "), (-1, "All labels are -1: ")):
-        result = streamhalf.fit((X, np.full(len(X), label)), eps=0.25, certificate_degree=0)
-        assert result.verdict == "accepted"
+    for label, said in ((1, "All labels are +1, "), (-1, "All labels are -1, ")):
+        labels = np.full(len(X), label)
+        result = streamhalf.fit((X, labels), eps=0.25, certificate_degree=0, through=through)
+        assert result.verdict == "inconclusive"
+        assert result.rows_needed is None
+        assert "rows" not in " ".join(fit_advice(result))
         assert fit_headline(result).startswith(said)
         assert fit_sentence(result).startswith(said)
+        assert "must beat the constant guess" in fit_sentence(result)
+        assert "no better than always guessing" not in fit_sentence(result)
+        assert render_report(result).count(said) == 1
 
 
 def advice(X: np.ndarray) -> tuple[str, str]:
@@ -308,6 +324,111 @@ def test_promise__without_a_number_says_why(results: Results) -> None:
             assert "These tests support" not in show(case)
 
 
+def test_promise__with_a_threshold_has_no_number(results: Results) -> None:
+    accepted = results.accepted
+    moved = tuple(replace(one, threshold=1.2) for one in accepted.candidates)
+    bare = tuple(replace(one, constant=None, deviation=None) for one in accepted.promises)
+    result = replace(accepted, constant=None, candidates=moved, promises=bare)
+    known = replace(result, opt=replace(accepted.opt, through=Through.ANY))
+    for show in (fit_sentence, render_report, result_html):
+        assert "for those no number C in “error at most C opt + eps” is known." in show(result)
+        assert "is known; what is proved of them is the certificate." in show(known)
+        assert "quadratics were not tested" not in " ".join(show(result).split())
+
+
+def test_interval__names_the_bounds_of_both_classes(results: Results) -> None:
+    plain = results.accepted.certificate
+    known = {name: getattr(plain, name) for name in plain.__struct_fields__}
+    every = OptRecord(0.03, 0.02, Through.ANY)
+    known |= {"comparable": True, "bounds": (plain.opt, every)}
+    known |= {"threshold_low": -0.25, "threshold_high": 0.5}
+    said = interval_details(SimpleNamespace(**known), 0.01)
+    assert "Their ratio is" in said
+    assert " Of halfspaces with any threshold, each errs on 3.000% at least. For the" in said
+    assert "away from it, with thresholds from -0.25 to 0.5; " in said
+    assert "with any threshold" not in interval_details(replace(plain, bounds=()), 0.01)
+    known |= {"opt": every, "through": Through.ANY}
+    said = interval_sentence(SimpleNamespace(**known))
+    assert "any other halfspace with any threshold errs on 3.000% at least (L)" in said
+    assert "Of halfspaces through the origin, each errs on" in said
+
+
+def test_wedge__of_any_halfspace_says_how_far_it_may_move(results: Results) -> None:
+    accepted = results.accepted
+    assert "of this one disagrees with it on" in fit_sentence(accepted)
+    any_one = replace(accepted, error=replace(accepted.error, through=Through.ANY))
+    assert re.search(r"of this one, and moved by 0\.\d+ at most, disagrees", fit_sentence(any_one))
+
+
+def test_promise__of_any_halfspace_says_whom_it_compares_with(results: Results) -> None:
+    accepted = results.accepted
+    assert "For halfspaces with a threshold" not in fit_sentence(accepted)
+    any_one = replace(accepted, error=replace(accepted.error, through=Through.ANY))
+    said = fit_sentence(any_one)
+    assert "opt is the least error of a halfspace through the origin" in said
+    assert "For halfspaces with a threshold no such number is known." in said
+
+
+def guessed(result: FitResult, *notices: Notice, **changes: Any) -> FitResult:
+    """A result whose labels are rare, with these notices."""
+    labels = LabelErrors(4_000, 56_000, 2_500, 500)
+    error = replace(result.error, empirical=0.05, upper=0.055, by_label=labels)
+    return replace(result, error=error, notices=notices, **changes)
+
+
+def test_guess__stands_beside_the_error(results: Results) -> None:
+    result = guessed(results.accepted, certificate=None)
+    assert "the halfspace is wrong on 5.000%, always guessing -1 on 6.667%." in fit_sentence(result)
+    page = Page(render_report(result))
+    assert "Always guessing -1 is wrong on 6.667% of the held-out rows." in page.text
+    assert page.body("By label") == [
+        ["+1", "4,000", "2,500", "62.500%"],
+        ["-1", "56,000", "500", "0.893%"],
+        ["both", "60,000", "3,000", "5.000%"],
+        ["balanced (mean of the two)", "–", "–", "31.696%"],
+        ["always guessing -1", "60,000", "4,000", "6.667%"],
+    ]
+    assert "31.696%" in result_html(result)
+    assert "always guessing -1 on" in certify_sentence(results.certificate)
+
+
+def test_guess__that_does_as_well_is_told_first_and_why_it_is_not_accepted(
+    results: Results,
+) -> None:
+    notice = NoBetterThanGuess(-1, 0.0667)
+    changes = {"verdict": Verdict.INCONCLUSIVE, "rows_needed": None}
+    result = guessed(results.accepted, notice, RatioNotReached(1.5, None), **changes)
+    first = "The halfspace is no better than always guessing -1, which is wrong on 6.670%"
+    for show in (fit_headline, fit_sentence):
+        assert show(result).startswith(first)
+        assert "Not accepted: a halfspace must beat the constant guess" in show(result)
+        assert "These tests support" not in show(result)
+    assert "Look for features that tell the labels apart" in fit_sentence(result)
+    page = render_report(result)
+    assert page.count("no better than always guessing") == 1
+    assert "What the tests support" not in page
+    few = guessed(results.accepted, notice, **{**changes, "rows_needed": 9_999_999})
+    assert fit_headline(few).startswith(first)
+    assert "about 9,999,999 would settle it" in fit_headline(few)
+
+
+def test_rare_label__is_told_first(results: Results) -> None:
+    result = guessed(results.rejected, NearlyOneClass(1, 0.004))
+    said = "Only 0.400% of the rows have label +1: always guessing -1 is wrong on no more than"
+    for show in (fit_headline, fit_sentence):
+        assert show(result).startswith(said)
+    assert render_report(result).count("Only 0.400% of the rows") == 1
+
+
+def test_label_table__an_absent_label_has_no_rate(results: Results) -> None:
+    alone = replace(results.accepted.error, by_label=LabelErrors(0, 10, 0, 3))
+    rows = label_table(replace(results.accepted, error=alone)).rows
+    assert [row[-1] for row in rows] == ["–", "30.000%", "30.000%", "–", "0.000%"]
+    old = replace(results.accepted.error, by_label=None)
+    assert label_table(replace(results.accepted, error=old)).rows == ()
+    assert "always guessing" not in fit_sentence(replace(results.accepted, error=old))
+
+
 def test_promise__is_made_only_where_the_tests_passed(results: Results) -> None:
     assert "These tests support" in fit_sentence(results.demanding)  # a certificate is missing
     for result in (results.rejected, results.inconclusive):
@@ -319,7 +440,7 @@ def test_rejected__says_what_holds_all_the_same(results: Results) -> None:
     result = results.rejected
     assert result.error is not None
     for show in (fit_sentence, render_report, result_html):
-        assert f"it is wrong on {100 * result.error.upper:.3f}% at most" in show(result)
+        assert f"is wrong on {100 * result.error.upper:.3f}% at most" in show(result)
         assert "whatever the features; more is not promised" in show(result)
 
 

@@ -50,7 +50,7 @@ class Radial:
 
     def apply(self, block: Block) -> Block:
         """Turn, then draw length and sign, all in float64, because a centre may dwarf the rest."""
-        centred = block.X.astype(np.float64) - self.centre
+        centred = block.X - self.centre  # in float64, as the centre is
         turned = grid_margins(centred, self.matrix, block.rows)
         X, y = np.empty_like(block.X), np.empty_like(block.y)
         for start in range(0, block.n_rows, _SUB_BATCH):

@@ -1,0 +1,90 @@
+"""The certificate of a halfspace, in the position that tells most of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from streamhalf.algorithms.answer import halfspace_of, held_out_error
+from streamhalf.algorithms.localization_state import LocalizationState, turn
+from streamhalf.algorithms.radial import estimate_radial
+from streamhalf.algorithms.trials import in_position
+from streamhalf.certificate.lower_bound import is_hopeless
+from streamhalf.claims.certification import Certification
+from streamhalf.config import RunConfig
+from streamhalf.data.positions import Radial, RowMap
+from streamhalf.data.source import Source
+from streamhalf.engine.run import Run
+from streamhalf.errors import PositionError
+from streamhalf.planning import budget
+from streamhalf.records import CertificateRecord, Outcome, Position, Through
+from streamhalf.reductions.base import Reduction
+
+_NOTICEABLE = 0.15
+"""Angle between two candidates, in units of the error, from which both are certified from: they
+disagree on a twentieth of the error."""
+
+
+_MUCH_ERROR = 0.02
+"""Below this error the bound is close to it whatever the direction."""
+
+
+def certify_state(
+    run: Run, source: Source, config: RunConfig, row_map: RowMap, state: LocalizationState
+) -> CertificateRecord | None:
+    """The certificate of the chosen halfspace.
+
+    Where noise next to the boundary makes an early candidate the best one, the last is nearer to
+    the halfspace behind the noise, and slabs along it give the better bound. Where noise pulled
+    the first candidate away, halfspaces on that side are what hides best, and slabs along a plane
+    that is turned a little towards it tell more about them.
+    """
+    halfspace, error = halfspace_of(state), held_out_error(state, row_map, config)
+    ended = config.stop_early and state.outcome is Outcome.REJECTED
+    if halfspace is None or error is None or ended or not config.certificate_degree:
+        return None
+    is_member = (state.chosen or 0) >= len(state.candidates)
+    if isinstance(row_map, Radial) and is_member:
+        row_map = row_map.moved_onto(halfspace.plane)
+    certification = Certification.of(source, config, halfspace, row_map, error.empirical)
+    if not is_member:
+        chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
+        first, share = state.candidates[0].plane, error.empirical
+        if share > _MUCH_ERROR and chosen.angle_to(first) > 2 * share:
+            certification = replace(certification, planes=(turn(chosen, first, share),))
+        if chosen.angle_to(last) > _NOTICEABLE * share:
+            certification = certification.looking_from(last)
+    return best_certificate(run, source, config, certification, tau=budget.BOUND * config.tau)[0]
+
+
+def best_certificate(
+    run: Run,
+    source: Source,
+    config: RunConfig,
+    certification: Certification,
+    *,
+    tau: float,
+    beside: Reduction[Any, Any] | None = None,
+) -> tuple[CertificateRecord, Any]:
+    """The certificate; where it says nothing, that of the radial position about the halfspace.
+
+    Light tails are what slab moments tell most of, and the radial position has no others. Its
+    centre is a point of the halfspace's own plane, so that both are of one class.
+    """
+    found, counted = certification.run(run, source, tau=tau / 2, beside=beside)
+    settled = found.opt.lower_empirical > 0 or found.error == 0
+    hopeless = is_hopeless(found.n_rows, found.error, source.dim)
+    if settled or hopeless or isinstance(certification.row_map, Radial):
+        return found, counted
+    if config.position != "auto" or config.through != Through.ANY:
+        return found, counted
+    try:
+        radial = estimate_radial(run, source, in_position(config, Position.RADIAL))
+    except PositionError:
+        return found, counted
+    halfspace = certification.halfspace
+    about = radial.moved_onto(halfspace.plane)
+    other = Certification.of(source, config, halfspace, about, certification.error)
+    again, _ = other.run(run, source, tau=tau / 2, name="certificate-radial")
+    better = again.opt.lower_empirical > found.opt.lower_empirical
+    return (again if better else found), counted

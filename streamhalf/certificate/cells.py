@@ -1,0 +1,176 @@
+"""Cells of halfspaces, and the thresholds of slabs that hold for all halfspaces of a cell.
+
+Rows are sliced by z, and by q if there is a second coordinate; s is what is left of them. Up to a
+positive factor every halfspace is (omega, alpha, u), u a unit vector, and errs on a row where
+
+    cos(omega) (z cos(alpha) + q sin(alpha)) + sin(omega) u·s < 0,
+
+that is u·s < tau = cot(omega) g with g = -(z cos(alpha) + q sin(alpha)). For thresholds q = -y. A
+cell takes the smallest tau of each slab: fewer errors, never more.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.certificate.slab_forms import SlabForms
+
+Array = NDArray[np.float64]
+
+ROUNDING = 1e-15
+"""Thresholds are lowered by this share of what they are made of: products and sums round."""
+
+RIGHT = math.pi / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Halfspaces with omega in [omega_low, omega_high] and alpha in [alpha_low, alpha_high].
+
+    Within 0 <= omega <= pi/2 and -pi <= alpha <= pi. Without a second coordinate alpha is 0 or pi
+    alone. Cells that share an end share its sine, cosine and cotangent, however these are rounded:
+    together they cover all halfspaces.
+    """
+
+    omega_low: float
+    omega_high: float
+    alpha_low: float = 0.0
+    alpha_high: float = 0.0
+
+    def halves(self) -> tuple[tuple[Cell, Cell], ...]:
+        """Both ways to cut it in two, or the one that there is."""
+        ends = (self.omega_low, self.omega_high, self.alpha_low, self.alpha_high)
+        omega = _middle(self.omega_low, self.omega_high)
+        across = (Cell(ends[0], omega, *ends[2:]), Cell(omega, ends[1], *ends[2:]))
+        if self.alpha_low == self.alpha_high:
+            return (across,)
+        alpha = _middle(self.alpha_low, self.alpha_high)
+        along = (Cell(*ends[:3], alpha), Cell(*ends[:2], alpha, ends[3]))
+        return across, along
+
+    def is_narrow(self, quotient: float) -> bool:
+        """Whether the ends of omega have a smaller quotient, and those of alpha are as near."""
+        width = self.alpha_high - self.alpha_low
+        return self.omega_high < quotient * self.omega_low and (
+            width < (quotient - 1) * max(self.omega_low, abs(self.alpha_low))
+        )
+
+    def touches(self, other: Cell) -> bool:
+        """Whether the two have a halfspace in common."""
+        if self.omega_high == other.omega_high == RIGHT:
+            return True  # where omega is a right angle alpha does not matter
+        if self.omega_low > other.omega_high or other.omega_low > self.omega_high:
+            return False
+        if self.alpha_low <= other.alpha_high and other.alpha_low <= self.alpha_high:
+            return True
+        return -math.pi in (self.alpha_low, other.alpha_low) and math.pi in (
+            self.alpha_high,
+            other.alpha_high,
+        )
+
+    def overlap(self, other: Cell) -> Cell | None:
+        """What both have in common, unless it is only a border."""
+        low = max(self.omega_low, other.omega_low), max(self.alpha_low, other.alpha_low)
+        high = min(self.omega_high, other.omega_high), min(self.alpha_high, other.alpha_high)
+        flat = self.alpha_low == self.alpha_high
+        if low[0] >= high[0] or low[1] > high[1] or (low[1] == high[1] and not flat):
+            return None
+        return Cell(low[0], high[0], low[1], high[1])
+
+    def thresholds(self, forms: SlabForms) -> Array:
+        """Smallest tau of each slab over the cell; -infinity where no row is sure to err."""
+        lowest = self._lowest(forms)
+        steepest = math.inf if self.omega_low == 0 else 1 / math.tan(self.omega_low)
+        flattest = 0.0 if self.omega_high == RIGHT else 1 / math.tan(self.omega_high)
+        # g = 0 at omega = 0: w·r = 0 is no error of a row with y = 1
+        tau = np.full(len(lowest), -math.inf if self.omega_low == 0 else 0.0)
+        tau[lowest > 0] = lowest[lowest > 0] * flattest
+        tau[lowest < 0] = lowest[lowest < 0] * steepest
+        return np.asarray(tau * (1 - np.copysign(ROUNDING, tau)))
+
+    def _lowest(self, forms: SlabForms) -> Array:
+        """The smallest g of each slab: at a corner, or at the alpha that points to one."""
+        ends = [_point(alpha) for alpha in dict.fromkeys((self.alpha_low, self.alpha_high))]
+        size = np.maximum(np.abs(forms.z_low), np.abs(forms.z_high))
+        size = size + np.maximum(np.abs(forms.q_low), np.abs(forms.q_high))
+        largest = np.full(len(size), -math.inf)
+        second = (forms.q_low,) if forms.q_low is forms.q_high else (forms.q_low, forms.q_high)
+        for z, q in itertools.product((forms.z_low, forms.z_high), second):
+            for cosine, sine in ends:
+                np.maximum(largest, z * cosine + q * sine, out=largest)
+            if len(ends) == 2:
+                (c1, s1), (c2, s2) = ends
+                after, before = c1 * q - s1 * z, s2 * z - c2 * q
+                inside = np.minimum(after, before) >= -ROUNDING * size
+                np.maximum(largest, np.hypot(z, q), out=largest, where=inside)
+        return np.asarray(-largest - ROUNDING * size)
+
+    def angles(self) -> tuple[float, float]:
+        """Smallest and largest angle between v and the normal of a halfspace of the cell."""
+        alphas = {self.alpha_low, self.alpha_high}
+        if self.alpha_low < 0 < self.alpha_high:
+            alphas.add(0.0)
+        found = []
+        for alpha, omega in itertools.product(alphas, (self.omega_low, self.omega_high)):
+            along = math.cos(omega) * _point(alpha)[0]
+            found.append(RIGHT if omega == RIGHT else math.atan2(math.sin(omega), along))
+        return min(found), max(found)
+
+    def offsets(self, threshold: float) -> tuple[float, float]:
+        """Smallest and largest threshold of a halfspace of the cell, about, for slabs about one.
+
+        In units of q, with normals of length 1; infinite for a constant guess.
+        """
+        alpha = np.linspace(self.alpha_low, self.alpha_high, 65)
+        omega = np.array([[self.omega_low], [self.omega_high]])
+        across = np.hypot(np.cos(omega) * np.cos(alpha), np.sin(omega))
+        with np.errstate(divide="ignore"):
+            found = np.cos(omega) * (threshold * np.cos(alpha) + np.sin(alpha)) / across
+        return float(found.min()), float(found.max())
+
+
+def _point(alpha: float) -> tuple[float, float]:
+    """Cosine and sine; the same at -pi and pi, where the cells meet again."""
+    if abs(alpha) == math.pi:
+        return -1.0, 0.0
+    return math.cos(alpha), math.sin(alpha)
+
+
+def _middle(low: float, high: float) -> float:
+    """The geometric mean, of an interval that does not begin or end at 0."""
+    if low * high > 0:
+        return math.copysign(math.sqrt(low * high), low)
+    return (low + high) / 2
+
+
+def cells_along(first: float, count: int) -> tuple[Cell, ...]:
+    """A partition of all halfspaces without a second coordinate: angles 0 to pi from v."""
+    rising = [0.0, *_rising(first, count)]
+    opposite = (0.0, math.pi - 2.4, math.pi - 1.9, RIGHT)
+    return tuple(
+        Cell(low, high, alpha, alpha)
+        for alpha, ends in ((0.0, rising), (math.pi, opposite))
+        for low, high in itertools.pairwise(ends)
+    )
+
+
+def cells_around(first: float, count: int) -> tuple[Cell, ...]:
+    """A partition of all halfspaces with a second coordinate."""
+    rising = _rising(first, count)
+    omegas = [0.0, *rising]
+    alphas = [-math.pi, *(-alpha for alpha in rising[::-1]), 0.0, *rising, math.pi]
+    return tuple(
+        Cell(*omega, *alpha)
+        for omega in itertools.pairwise(omegas)
+        for alpha in itertools.pairwise(alphas)
+    )
+
+
+def _rising(first: float, count: int) -> list[float]:
+    """Angles up to the right angle itself, which cells know by its value."""
+    return [*np.geomspace(first, RIGHT, count)[:-1].tolist(), RIGHT]
