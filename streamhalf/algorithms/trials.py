@@ -16,7 +16,7 @@ from streamhalf.algorithms.sketches import sketch_directions
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.data.positions import Identity, Isotropic, Radial, RowMap
-from streamhalf.errors import DataError
+from streamhalf.errors import DataError, PositionError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.planning.run_plan import RunPlan
 from streamhalf.records import Outcome, Position, PositionTrial, Stage, worst_of
@@ -53,12 +53,12 @@ def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> Pos
         directions = sketch_directions(dim, [], seed=config.seed, number=_SKETCH)
         context, dim = replace(context, directions=directions), SKETCH_DIRECTIONS
     tester = MomentTester.of(context)
-    if tester is None or block.n_rows == 0:
-        return PositionTrial(kind, Outcome.NOT_JUDGED)
     try:
         row_map = _estimate(kind, block, config)
     except DataError as error:
         return PositionTrial(kind, Outcome.REJECTED, problem=str(error))
+    if tester is None or block.n_rows == 0:
+        return PositionTrial(kind, Outcome.NOT_JUDGED)
     most = max(1000, _WORK // count_monomials(dim, config.degree // 2) ** 2)
     some = some_rows(block, most, config)
     needs = tester.needs()
@@ -70,6 +70,8 @@ def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> Pos
 def _estimate(kind: Position, block: Block, config: RunConfig) -> RowMap:
     if kind is Position.STORED:
         return Identity()
+    if block.n_rows == 0:
+        raise PositionError(f"{kind} position: no rows to estimate it from; gather some")
     X = block.X.astype(np.float64)
     if kind is Position.ISOTROPIC:
         covariance = np.cov(X, rowvar=False, bias=True).reshape(block.dim, block.dim)

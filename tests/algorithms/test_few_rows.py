@@ -114,6 +114,13 @@ def test_few_rows__may_be_very_few(n_rows: int, through: str) -> None:
     assert len(result.halfspace.normal) == 3
 
 
+def test_few_rows__one_that_no_gaussian_draws_is_rejected_where_it_is() -> None:
+    X, y = draw(1)
+    result = fit((X + 1e8, y))
+    assert (result.verdict, result.position.kind) == (Verdict.REJECTED, "stored")
+    assert [bool(one.problem) for one in result.positions] == [False, True, True]
+
+
 def test_few_rows__take_a_sample_and_one_pass() -> None:
     with serial_run(draw(500), eps="auto", seed=1) as (run, source, config, _):
         driver.fit(run, source, config)

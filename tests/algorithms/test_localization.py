@@ -35,6 +35,7 @@ from streamhalf.records import (
     StopReason,
     overall_outcome,
 )
+from streamhalf.reductions.plane_errors import PlaneErrorsResult
 from tests.algorithms.machine import (
     DIM,
     EPS,
@@ -380,3 +381,47 @@ def test_stage_and_outcome__are_two_things() -> None:
     state = replace(after_initial(make_algorithm()), judgements=(doubt,))
     assert (state.stage, state.outcome) == (Stage.UPDATE, Outcome.INCONCLUSIVE)
     assert make_algorithm().next_step(state) is not None
+
+
+def measured(*errors: int, candidates: int, outcome: Outcome) -> LocalizationState:
+    """A state whose planes err on so many of 1,000 rows, no two on the same; the path is first."""
+    found = PlaneErrorsResult(
+        np.array([1_000]),
+        np.array(errors)[:, None],
+        np.diag(np.array(errors)),
+        0,
+        np.zeros(len(errors), dtype=np.int64),
+    )
+    state = after_initial(make_algorithm())
+    return replace(
+        state,
+        candidates=candidates * state.candidates,
+        judgements=(Judgement("t", outcome, 0.2, 0.1, 0.3, 9),),
+        planes=len(errors) * (Plane(np.eye(DIM)[0]),),
+        errors=found,
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "errors", "chosen"),
+    [
+        # within a standard error of 14 rows the path wins where it is trusted, else the regression
+        (Outcome.PASSED, (104, 110, 99, 95), 0),
+        (Outcome.INCONCLUSIVE, (104, 110, 99, 95), 0),
+        (Outcome.REJECTED, (94, 110, 99, 95), 2),
+        # beyond it the best does
+        (Outcome.PASSED, (104, 110, 99, 70), 3),
+        (Outcome.REJECTED, (70, 110, 99, 95), 0),
+    ],
+)
+def test_chosen__is_the_best_unless_a_favourite_is_hardly_behind(
+    outcome: Outcome, errors: tuple[int, ...], chosen: int
+) -> None:
+    assert measured(*errors, candidates=2, outcome=outcome).chosen == chosen
+
+
+def test_chosen__without_a_path_or_without_members_is_among_what_there_is() -> None:
+    assert measured(99, 95, candidates=0, outcome=Outcome.PASSED).chosen == 0
+    assert measured(99, 50, candidates=0, outcome=Outcome.PASSED).chosen == 1
+    assert measured(99, 95, candidates=2, outcome=Outcome.REJECTED).chosen == 1
+    assert after_initial(make_algorithm()).chosen is None

@@ -85,10 +85,11 @@ def test_look__a_position_that_is_not_there_names_the_features() -> None:
     assert positions_to_try((stored, isotropic, radial)) == (Position.STORED,)
 
 
-def test_look__no_rows_say_nothing() -> None:
+def test_look__no_rows_leave_the_stored_position() -> None:
     trials = look(np.empty((0, DIM)))
-    assert {one.outcome for one in trials} == {SILENT}
-    assert positions_to_try(trials) == (Position.STORED, Position.ISOTROPIC, Position.RADIAL)
+    assert [one.outcome for one in trials] == [SILENT, NO, NO]
+    assert trials[1].problem == "isotropic position: no rows to estimate it from; gather some"
+    assert positions_to_try(trials) == (Position.STORED,)
 
 
 def test_look__about_a_centre() -> None:
