@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import streamhalf
-from streamhalf.records import CertifyResult, FitResult, Judgement, Outcome, replace
+from streamhalf.records import CertifyResult, FitResult, Judgement, Outcome, Verdict, replace
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -41,9 +41,10 @@ class Results:
     """One result of every verdict."""
 
     accepted: FitResult
+    certified: FitResult
     rejected: FitResult
     inconclusive: FitResult
-    demanding: FitResult
+    radial: FitResult
     certificate: CertifyResult
 
     def every(self) -> dict[str, FitResult | CertifyResult]:
@@ -58,11 +59,13 @@ def results() -> Results:
     flips = np.where(rng.random(ROWS) < 0.05, -1, 1)
     y = (np.where(X @ w >= 0, 1, -1) * flips).astype(np.int8)
     correlated = X + 0.8 * X[:, :1]
+    stored = streamhalf.fit((correlated, y), eps=0.2, position="stored", max_ratio=1.0)
     return Results(
         accepted=streamhalf.fit((X, y), eps=0.2, through="centre"),
-        rejected=streamhalf.fit((correlated, y), eps=0.2),
-        inconclusive=streamhalf.fit((X[:300], y[:300])),
-        demanding=streamhalf.fit((X, y), eps=0.2, max_ratio=1.0, through="centre"),
+        certified=replace(stored, verdict=Verdict.CERTIFIED),
+        rejected=stored,
+        inconclusive=streamhalf.fit((X[:300], y[:300]), max_ratio=1.0),
+        radial=streamhalf.fit((X / rng.exponential(size=(ROWS, 1)), y), eps=0.2),
         certificate=streamhalf.certify((X, y), weights=w),
     )
 

@@ -22,7 +22,7 @@ from streamhalf.report import slab_watch
 from streamhalf.report.live import TOPIC, RunView, coarsen, decode
 from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs, Tally, find_slabs
 
-SLABS = CandidateSlabs(tuple(Plane(axis) for axis in np.eye(2)), 0.5, 4, 120_000)
+SLABS = CandidateSlabs(tuple(Plane(axis) for axis in np.eye(2)), 0.5, 4)
 ROWS, DIM = 120_000, 3
 
 

@@ -64,7 +64,7 @@ def test_rejection_sentence__is_the_same_everywhere(results: Results) -> None:
     rejected = results.rejected
     judgement = leading_rejection(rejected.testers)
     assert judgement is not None
-    said = rejection_sentence(judgement, whitened=False)
+    said = rejection_sentence(judgement, "stored")
     assert said.startswith(f"In pass final the mean of {evidence_name(judgement.evidence[0])} is ")
     assert said in fit_sentence(rejected)
     assert said in result_html(rejected)
@@ -212,7 +212,7 @@ def test_suggestions__whitening_is_for_means_and_covariances_alone() -> None:
 def test_rejection_sentence__tells_one_quantity_with_its_own_limit() -> None:
     X = 1000 * np.random.default_rng(9).standard_normal((100_000, 2)) + 5000
     (first, *_) = streamhalf.test((X, np.ones(len(X)))).testers
-    said = rejection_sentence(first, whitened=False)
+    said = rejection_sentence(first, "stored")
     assert first.statistic > 1e9
     assert "e+" not in said
     assert f"off by {first.evidence[0].deviation:.4g}; the limit is 0.1" in said
