@@ -210,7 +210,7 @@ def test_audit__proves_in_the_position_of_the_fit() -> None:
 
 
 def test_audit__a_run_without_a_passed_wedge_test_proves_nothing() -> None:
-    few = streamhalf.fit((X, Y), certificate_degree=0, unverified=True)
+    few = streamhalf.fit((X, Y), certificate_degree=0)
     assert few.halfspace is not None
     assert streamhalf.audit((X, Y), model=few).result.angle is None
 

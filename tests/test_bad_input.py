@@ -363,7 +363,6 @@ RESULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], int, str]] = {
     "normal of text": (changed(halfspace={"normal": ["a"]}), 3, "normal[0]: expected float"),
     "edited": (changed(verdict="rejected"), 3, "bad.json: the file was changed after fit wrote"),
     "no halfspace": (resealed(halfspace=None), 2, "bad.json: the run was accepted and has no"),
-    "rejected": (resealed(verdict="rejected"), 2, "bad.json: the run was rejected|--force"),
     "of other features": (
         resealed(halfspace={"normal": [1.0] * 5, "offset": 0.0}),
         3,

@@ -72,7 +72,9 @@ def _estimate(kind: Position, block: Block, config: RunConfig) -> RowMap:
     if kind is Position.ISOTROPIC:
         covariance = np.cov(X, rowvar=False, bias=True).reshape(block.dim, block.dim)
         return Isotropic.from_moments(X.mean(axis=0), covariance)
-    tyler, _ = settle(some_rows(block, _SHAPE_ROWS, config).X.astype(np.float64), centre=config.centre)
+    tyler, _ = settle(
+        some_rows(block, _SHAPE_ROWS, config).X.astype(np.float64), centre=config.centre
+    )
     return Radial(tyler.centre, tyler.matrix, config.seed)
 
 
