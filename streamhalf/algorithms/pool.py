@@ -67,6 +67,9 @@ def learn_pool(
     point
         Where all members must go through; None if they may have any threshold.
     """
+    if block.n_rows == 0:  # nothing is known, and any halfspace will do
+        first = Plane(np.eye(block.dim)[0])
+        return (Member(Recipe.REGRESSION, first if point is None else first.moved_to(point)),)
     X = block.X.astype(np.float64)
     mean, spread = X.mean(axis=0), X.std(axis=0)
     covariance = np.cov(X, rowvar=False, bias=True).reshape(len(mean), len(mean))
@@ -85,10 +88,10 @@ def learn_pool(
         recipe: min((i for i, one in enumerate(recipes) if one is recipe), key=errors.__getitem__)
         for recipe in dict.fromkeys(recipes)
     }
-    back = {recipe: whitening.pull_back(planes[i]) for recipe, i in best.items()}
-    if point is not None:  # through it to the last bit, whatever the whitening rounded
-        back = {one: Plane(p.normal, float(p.normal @ point)) for one, p in back.items()}
-    return tuple(Member(recipe, plane) for recipe, plane in back.items())
+    pulled = {recipe: whitening.pull_back(planes[i]) for recipe, i in best.items()}
+    if point is not None:  # exactly, whatever rounding did
+        pulled = {recipe: plane.moved_to(point) for recipe, plane in pulled.items()}
+    return tuple(Member(recipe, plane) for recipe, plane in pulled.items())
 
 
 def _place(
@@ -99,7 +102,7 @@ def _place(
         scan = ThresholdScan(tuple(planes))
         return scan.finalize(scan.map(laid))
     at = whitening.matrix @ (point - whitening.mean)
-    return tuple(Plane(plane.normal, float(plane.normal @ at)) for plane in planes)
+    return tuple(plane.moved_to(at) for plane in planes)
 
 
 def _paths(

@@ -65,6 +65,7 @@ def _point(block: Block, config: RunConfig) -> NDArray[np.float64] | None:
     """Where halfspaces must go through, if anywhere."""
     if config.through == Through.ANY:
         return None
-    if config.through == Through.ORIGIN or config.position == Position.STORED:
+    about_origin = config.through == Through.ORIGIN or config.position == Position.STORED
+    if about_origin or block.n_rows == 0:
         return np.zeros(block.dim)
     return np.asarray(block.X.mean(axis=0), dtype=np.float64)

@@ -9,7 +9,7 @@ from streamhalf import records
 from streamhalf.config import LARGEST_EPS
 from streamhalf.kernels.monomials import monomial_name
 from streamhalf.names import plural
-from streamhalf.report.features import feature_name
+from streamhalf.report.features import class_words, feature_name
 
 ABSENT = "–"
 """Stands where the document has no number."""
@@ -161,6 +161,39 @@ def stop_words(stop: records.Stop) -> str:
     }[stop.reason] + at
 
 
+_RECIPES = {
+    records.Recipe.PATH: "localised updates",
+    records.Recipe.REGRESSION: "logistic regression",
+    records.Recipe.CHOW: "localised updates of a sample",
+    records.Recipe.SQUARES: "local least squares",
+    records.Recipe.REGRESSION_CHOW: "logistic regression, then localised updates",
+    records.Recipe.REGRESSION_SQUARES: "logistic regression, then local least squares",
+    records.Recipe.RADIAL_CHOW: "localised updates of a sample in radial position",
+    records.Recipe.RADIAL_SQUARES: "local least squares in radial position",
+    records.Recipe.RADIAL_REGRESSION_CHOW: (
+        "logistic regression, then localised updates in radial position"
+    ),
+    records.Recipe.RADIAL_REGRESSION_SQUARES: (
+        "logistic regression, then local least squares in radial position"
+    ),
+}
+
+
+def recipe_words(recipe: records.Recipe) -> str:
+    """How a candidate was found."""
+    return _RECIPES[recipe]
+
+
+def position_words(kind: str) -> str:
+    """How rows were laid, to go after a verb."""
+    return "as stored" if kind == records.Position.STORED else f"in {kind} position"
+
+
+def factor(value: float) -> str:
+    """A ratio with two decimals, never below what it is."""
+    return f"{math.ceil(100 * value - 1e-9) / 100:g}"
+
+
 def advice_words(advice: records.Advice) -> str:
     """What would tighten a certificate."""
     match advice.code:
@@ -172,10 +205,10 @@ def advice_words(advice: records.Advice) -> str:
         case records.AdviceCode.HIGHER_DEGREE:
             return f"`--certificate-degree {advice.degree}` would tighten it"
         case records.AdviceCode.OTHER_CLASS:
-            point = "mean of the features" if advice.through == "centre" else "origin"
+            point = class_words(advice.through or records.Through.ORIGIN)
             return (
-                f"the halfspace does not go through the {point}, L is for halfspaces that do: "
-                "the two cannot be compared"
+                f"the halfspace does not go {point}, L is for halfspaces that do: the two cannot "
+                "be compared"
             )
         case records.AdviceCode.NOTHING:
             return "label noise of this shape hides better halfspaces from moments of this degree"

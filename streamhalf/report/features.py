@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from streamhalf import records
 
 _NAMES: ContextVar[tuple[str, ...]] = ContextVar("names of the features spoken of", default=())
+_POSITION: ContextVar[records.PositionRecord | None] = ContextVar("its position", default=None)
 
 
 @contextmanager
@@ -22,10 +23,12 @@ def speaking_of(subject: object) -> Iterator[None]:
         yield  # a part of a result: what is said of the whole goes on
         return
     token = _NAMES.set(data.features if position.kind == records.Position.STORED else ())
+    before = _POSITION.set(position)
     try:
         yield
     finally:
         _NAMES.reset(token)
+        _POSITION.reset(before)
 
 
 def feature_name(j: int) -> str:
@@ -37,3 +40,22 @@ def feature_name(j: int) -> str:
 def quoted(name: str) -> str:
     """A name in marks, unless it is one word and could be no formula."""
     return name if name.isidentifier() else f"“{name}”"
+
+
+def class_words(
+    through: records.Through, certificate: records.CertificateRecord | None = None
+) -> str:
+    """Which halfspaces a number speaks of: as the run has them, or a certificate of it.
+
+    One whose radial position has a centre of its own is about a point of the boundary.
+    """
+    if through is not records.Through.CENTRE:
+        return "with any threshold" if through is records.Through.ANY else "through the origin"
+    known = _POSITION.get()
+    own = getattr(certificate, "position", None) or known
+    if own is None:
+        return "through the centre"
+    if own.kind != records.Position.RADIAL:
+        return "through the mean of the features"
+    moved = certificate is not None and known is not None and own.centre != known.centre
+    return "through the certificate's centre" if moved else "through the estimated centre"

@@ -15,6 +15,7 @@ from streamhalf.report.audit import audit_section
 from streamhalf.report.features import speaking_of
 from streamhalf.report.figures import Figure
 from streamhalf.report.jinja import template
+from streamhalf.report.judgements import shown_candidate
 from streamhalf.report.rejections import MOMENTS, leading_rejection
 
 Figures = dict[str, Figure | None]
@@ -50,13 +51,14 @@ def _fit_figures(result: FitResult) -> Figures:
     found: Figures = {}
     if rejection := leading_rejection(result.testers):
         found["evidence"] = pictures.evidence_figure(rejection)
-    elif result.verdict is Verdict.INCONCLUSIVE and result.rows_needed:
+    elif result.verdict is not Verdict.ACCEPTED and result.rows_needed:
         found["missing"] = pictures.rows_figure(result, result.rows_needed)
     acceptance, moment = (_first(result.testers, one) for one in ("acceptance", MOMENTS))
     tolerance = acceptance.limit if acceptance else None
     found["path"] = pictures.path_figure(result.candidates, result.chosen, tolerance)
     if measured := result.measurements:
-        chosen = [one for one in result.testers if one.candidate == result.chosen]
+        shown = shown_candidate(result)
+        chosen = [one for one in result.testers if one.candidate == shown]
         found["slabs"] = distribution.slab_figure(measured, _first(chosen, "slab mass"))
         if result.data.dim > 1:  # there is no other direction than the one
             spread = _first(chosen, "slab covariance")

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-from streamhalf.records import FitResult, Judgement, Outcome, Role, Stage
+from streamhalf.records import FitResult, Judgement, Outcome, Recipe, Role, Stage
 from streamhalf.report.codes import count, number
 from streamhalf.testers import WORDS
 from streamhalf.testers.slab_mass import SlabMassTester
@@ -112,6 +112,25 @@ def has_thresholds(result: FitResult) -> bool:
     adaptive = any(one.delta >= _COARSEST for one in result.promises)
     moved = any(one.threshold for one in result.candidates)
     return bool(tested) and everywhere and adaptive and moved and not is_sketched(result)
+
+
+def has_pool(result: FitResult) -> bool:
+    """Whether candidates were learnt from a sample too."""
+    return any(one.recipe is not Recipe.PATH for one in result.candidates)
+
+
+def shown_candidate(result: FitResult) -> int | None:
+    """The candidate that slabs are of: the returned one, or the last one of the path."""
+    path = [i for i, one in enumerate(result.candidates) if one.recipe is Recipe.PATH]
+    return result.chosen if result.chosen in path or not path else path[-1]
+
+
+def beats_path(result: FitResult) -> bool:
+    """Whether the returned halfspace is off the path, and errs less than all of it."""
+    path = [one.error for one in result.candidates if one.recipe is Recipe.PATH]
+    own = result.candidates[result.chosen or 0]
+    known = [one for one in path if one is not None]
+    return own.recipe is not Recipe.PATH and bool(known) and (own.error or 0.0) < min(known)
 
 
 def wedge_bound(result: FitResult) -> float | None:

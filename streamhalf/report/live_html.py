@@ -15,6 +15,7 @@ from streamhalf.report.live import RunView
 
 COLOURS = {
     "accepted": "#2e7d32",
+    "certified": "#00758f",
     "passed": "#2e7d32",
     "finished": "#2e7d32",
     "rejected": "#c62828",

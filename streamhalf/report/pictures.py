@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import math
 
-from streamhalf.records import CandidateRecord, CertificateRecord, FitResult, Judgement
+from streamhalf.records import CandidateRecord, CertificateRecord, FitResult, Judgement, Recipe
 from streamhalf.report import words
-from streamhalf.report.codes import count, degrees, evidence_name, number, percent
+from streamhalf.report.codes import (
+    ABSENT,
+    count,
+    degrees,
+    evidence_name,
+    number,
+    percent,
+    recipe_words,
+)
+from streamhalf.report.features import class_words
 from streamhalf.report.figures import Figure, Plot, Points, Role, Rule, Steps
 from streamhalf.report.panels import Comparison, Interval
 from streamhalf.report.svg import Axis, drawable, span
@@ -31,16 +40,26 @@ _PROFILE: Cells = {
     "found by": lambda one: one.family,
 }
 _CANDIDATE: Cells = {
-    "scale delta": lambda one: number(one.delta),
-    "step": lambda one: number(one.step),
+    "found by": lambda one: recipe_words(one.recipe),
+    "error": lambda one: percent(one.error),
     "angle": lambda one: degrees(one.angle),
     "threshold": lambda one: number(one.threshold),
-    "rows seen": lambda one: count(one.rows_seen),
-    "accepted": lambda one: count(one.rows_accepted),
+    "scale delta": lambda one: number(_on_path(one, one.delta)),
+    "step": lambda one: number(_on_path(one, one.step)),
+    "rows seen": lambda one: count(one.rows_seen) if _is_on_path(one) else ABSENT,
+    "accepted": lambda one: count(one.rows_accepted) if _is_on_path(one) else ABSENT,
     "of expected": lambda one: number(acceptance_ratio(one)),
-    "error": lambda one: percent(one.error),
     "wedge bound beta": lambda one: percent(one.beta),
 }
+
+
+def _is_on_path(candidate: CandidateRecord) -> bool:
+    """Whether it has a scale and rows of its own; others were learnt in memory, from a sample."""
+    return candidate.recipe is Recipe.PATH
+
+
+def _on_path(candidate: CandidateRecord, value: float) -> float:
+    return value if _is_on_path(candidate) else math.nan
 
 
 def interval_figure(certificate: CertificateRecord, upper: float) -> Figure | None:
@@ -48,7 +67,7 @@ def interval_figure(certificate: CertificateRecord, upper: float) -> Figure | No
     low, high, outer = certificate.opt.lower_empirical, certificate.error, certificate.opt.lower
     if not certificate.comparable or not 0 <= low <= high <= 1 or high == 0:
         return None
-    through = words.through(certificate.opt.through)
+    through = class_words(certificate.opt.through, certificate)
     outer_high = upper if high <= upper <= 1 else high
     outer_low = outer if 0 <= outer <= low else low
     picture = Interval(
@@ -103,7 +122,7 @@ def profile_figure(certificate: CertificateRecord) -> Figure | None:
             Steps(tuple(map(math.degrees, edges)), bounds, "lower bound"),
         ),
     )
-    through = words.through(certificate.opt.through)
+    through = class_words(certificate.opt.through, certificate)
     caption = f"Every halfspace {through}, at this angle, errs on this share of the rows or more."
     table = Table.of("Lower bound by angle", _PROFILE, pieces, words=("found by",))
     return Figure((picture,), caption, (table,))
@@ -112,7 +131,7 @@ def profile_figure(certificate: CertificateRecord) -> Figure | None:
 def acceptance_ratio(candidate: CandidateRecord) -> float:
     """Accepted rows over those that a Gaussian gives."""
     rate = candidate.delta if candidate.rate is None else candidate.rate
-    expected = candidate.rows_seen * rate
+    expected = _on_path(candidate, candidate.rows_seen * rate)
     return candidate.rows_accepted / expected if expected > 0 else math.nan
 
 
@@ -124,7 +143,7 @@ def path_figure(
         return None
     errors = tuple(math.nan if one.error is None else 100 * one.error for one in candidates)
     angles = tuple(math.degrees(one.angle) for one in candidates)
-    ratios = tuple(acceptance_ratio(one) for one in candidates)
+    ratios = tuple(acceptance_ratio(one) for one in candidates if _is_on_path(one))
     limits: tuple[Rule, ...] = (Rule(1.0, "expected", Role.REFERENCE, below=True),)
     if tolerance is not None and drawable(tolerance):
         limits += (Rule(1 + tolerance, "limit"), Rule(1 - tolerance, "limit", below=True))
@@ -136,6 +155,11 @@ def path_figure(
         _path_plot("Accepted rows over expected", "", ratios, None, limits),
     )
     caption = "The candidates in the order of the path; the large dot is the one returned."
+    if not all(map(_is_on_path, candidates)):
+        caption = (
+            "The candidates of the path in their order, then those that were learnt from a sample "
+            "and have no scale; the large dot is the one returned."
+        )
     found = tuple(picture for picture in pictures if picture is not None)
     return Figure(found, caption, (candidate_table(candidates),))
 
@@ -161,6 +185,7 @@ def _candidate_axis(n: int) -> Axis:
 
 
 def _scale_plot(candidates: tuple[CandidateRecord, ...]) -> Plot | None:
+    candidates = tuple(filter(_is_on_path, candidates))
     deltas = tuple(one.delta if one.delta > 0 else math.nan for one in candidates)
     steps = tuple(one.step if one.step > 0 else math.nan for one in candidates)
     drawn = [value for value in (*deltas, *steps) if drawable(value) and value > 1e-12]
@@ -185,7 +210,7 @@ def candidate_table(candidates: tuple[CandidateRecord, ...]) -> Table:
     """All that is known of the candidates."""
     known = Table.of("Candidates", _CANDIDATE, candidates)
     rows = tuple((str(i), *row) for i, row in enumerate(known.rows))
-    return Table(known.caption, ("candidate", *known.labels), rows)
+    return Table(known.caption, ("candidate", *known.labels), rows, words=("found by",))
 
 
 def evidence_figure(judgement: Judgement) -> Figure | None:

@@ -45,7 +45,7 @@ class Remedy(enum.StrEnum):
     AS_TESTER_SAYS = "as the tester says"
     LOOK_AT_SMALL_MARGINS = "look at small margins"
     REMOVE = "remove"
-    WHITEN = "whiten"
+    WHITEN = "another position"
     TRANSFORM = "transform"
     TRANSFORM_WHITENED = "transform, whatever mean and covariance"
 
@@ -96,9 +96,17 @@ def _is_of_all_rows(judgement: Judgement) -> bool:
     return judgement.candidate is None and not is_localized(judgement)
 
 
+def telling_evidence(judgement: Judgement) -> Evidence | None:
+    """The first evidence that chance does not explain, where there is one; else the first."""
+    beyond = (one for one in judgement.evidence if one.deviation > judgement.null_quantile)
+    return next(beyond, next(iter(judgement.evidence), None))
+
+
 def is_told_by_one(judgement: Judgement) -> bool:
-    """Whether the first evidence alone tells what the tester saw."""
-    first, statistic = judgement.evidence[0], judgement.statistic
+    """Whether this evidence alone tells what the tester saw."""
+    first, statistic = telling_evidence(judgement), judgement.statistic
+    if first is None:
+        return False
     telling = judgement.tester == MOMENTS and first.deviation > judgement.null_quantile
     return telling or math.isclose(first.deviation, statistic, rel_tol=1e-3)
 
@@ -125,8 +133,9 @@ def advise(result: FitResult | MomentTestResult) -> Advice | None:
         return Advice(Remedy.REMOVE, tester, constant)
     strange = _names(own, (j for j, shape in shapes.items() if shape is Shape.STRANGE))
     first = strange or _names(own, dict.fromkeys(_leading_moment(telling)))
-    # whitening cures means and covariances, and nothing else
-    if result.position.whitened or (not strange and _highest_degree(telling) > 2):
+    # another position cures means and covariances, and nothing else; perhaps it was tried
+    tried = result.position.whitened or bool(getattr(result, "positions", ()))
+    if tried or (not strange and _highest_degree(telling) > 2):
         return Advice(Remedy.TRANSFORM_WHITENED, tester, first)
     return Advice(Remedy.TRANSFORM if strange else Remedy.WHITEN, tester, first)
 
@@ -137,9 +146,9 @@ def _names(names: Sequence[str], features: Iterable[int]) -> tuple[str, ...]:
 
 
 def _leading_moment(judgement: Judgement) -> tuple[int, ...]:
-    """The variables of the moment that the evidence names first; empty where it names none."""
-    match judgement.evidence:
-        case (Evidence(Moment(variables, False)), *_):
+    """The variables of the moment that tells; empty where none does."""
+    match telling_evidence(judgement):
+        case Evidence(Moment(variables, False)):
             return variables
     return ()
 

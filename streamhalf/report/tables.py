@@ -14,12 +14,17 @@ from streamhalf.records import (
     Judgement,
     Outcome,
     PassRecord,
+    PositionRecord,
+    PositionTrial,
     Role,
     Verdict,
     worst_of,
 )
-from streamhalf.report import codes, judgements, words
+from streamhalf.records import replace as replace_record
+from streamhalf.report import codes, judgements
 from streamhalf.report.codes import ABSENT
+from streamhalf.report.features import class_words, speaking_of
+from streamhalf.report.rejections import telling_evidence
 from streamhalf.report.words import TAU
 
 Cells: TypeAlias = Mapping[str, Callable[[Any], str]]
@@ -99,7 +104,8 @@ def judgement_table(caption: str, judged: Iterable[Judgement], *labels: str) -> 
 
 def lacking_table(result: FitResult) -> Table:
     """The testers that left an inconclusive run without an answer."""
-    asked = result.testers if result.verdict is Verdict.INCONCLUSIVE else ()
+    open_ones = (Verdict.INCONCLUSIVE, Verdict.CERTIFIED)
+    asked = result.testers if result.verdict in open_ones else ()
     lacking = [
         one
         for one in asked
@@ -147,6 +153,36 @@ def evidence_table(judgement: Judgement) -> Table:
     """Every quantity that a tester names, against what a Gaussian has."""
     caption = f"Evidence of tester {judgement.tester}"
     return Table.of(caption, _EVIDENCE, judgement.evidence, words=("quantity",))
+
+
+def position_table(result: FitResult) -> Table:
+    """What was said of each position, and what speaks most against it; empty if one was given."""
+    labels = ("position", "outcome", "judged by", "strongest evidence")
+    rows = tuple(
+        (
+            f"{one.kind}, taken" if one.kind == result.position.kind else str(one.kind),
+            _trial_outcome(one),
+            "held-out rows" if one.tried else "a sample",
+            one.problem or _strongest(result, one),
+        )
+        for one in result.positions
+    )
+    return Table("Positions", labels, rows, words=labels[2:], names=labels[:2])
+
+
+def _trial_outcome(trial: PositionTrial) -> str:
+    if trial.problem:
+        return "impossible"
+    return str(trial.outcome if trial.evidence else Outcome.NOT_JUDGED)
+
+
+def _strongest(result: FitResult, trial: PositionTrial) -> str:
+    first = None if trial.evidence is None else telling_evidence(trial.evidence)
+    if trial.outcome is Outcome.PASSED or first is None:
+        return ABSENT
+    with speaking_of(replace_record(result, position=PositionRecord(trial.kind))):
+        name = codes.evidence_name(first)
+    return f"{name}: {codes.number(first.observed)}, a Gaussian has {codes.number(first.expected)}"
 
 
 def pass_table(passes: tuple[PassRecord, ...]) -> Table:
@@ -213,7 +249,7 @@ def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
     if (certificate := result.certificate) is not None:
         yield "rows of the certificate", codes.count(certificate.n_rows)
         yield "errors on them", codes.count(certificate.n_errors)
-        yield "halfspaces that its bound is for", words.through(certificate.opt.through)
+        yield "halfspaces that its bound is for", class_words(certificate.opt.through, certificate)
         yield "degree of its slab moments", str(certificate.degree)
         yield "digest of every row", certificate.digest or ABSENT
     versions = result.versions
@@ -241,11 +277,13 @@ def _fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
     if codes.passed_tests(result) and result.constant is not None:
         yield "constant C in C opt + eps", codes.constant(result.constant)
     yield "how passes that learn shared their rows", result.split
-    yield "whitened", "yes" if result.position.whitened else "no"
+    yield "position of the rows", result.position.kind
     if result.error is not None:
-        yield "halfspaces learned among", words.through(result.error.through)
+        yield "halfspaces learned among", class_words(result.error.through)
     if result.chosen is not None:
-        yield "returned candidate", str(result.chosen)
+        found = result.candidates[result.chosen : result.chosen + 1]
+        how = "".join(f", by {codes.recipe_words(one.recipe)}" for one in found)
+        yield "returned candidate", f"{result.chosen}{how}"
     if result.error is not None:
         yield "error on held-out rows", codes.percent(result.error.empirical)
         yield "its upper bound", codes.percent(result.error.upper)

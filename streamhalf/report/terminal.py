@@ -24,7 +24,8 @@ _SPARE = "spare: for updates that repeat"
 
 _STYLES = {
     r"(?i)(\d+ )?(passed|accepted)": "green",
-    r"(?i)(\d+ )?rejected": "bold red",
+    r"(?i)certified": "cyan",
+    r"(?i)(\d+ )?(rejected|impossible)": "bold red",
     r"(?i)(\d+ )?inconclusive": "yellow",
     r"(\d+ )?((extra, )?not judged|noticed|began anew)": "dim",
     "yes": "green",
@@ -54,18 +55,20 @@ def show_test(console: Console, result: records.MomentTestResult) -> None:
     for judgement in result.testers:
         if judgement.outcome is records.Outcome.REJECTED:
             with speaking_of(result):
-                _show_evidence(console, judgement, whitened=result.position.whitened)
+                _show_evidence(console, judgement, result.position.kind)
 
 
 def show_fit(console: Console, result: records.FitResult) -> None:
     """The verdict of a fit, its testers, and the leading evidence."""
     show_panel(console, words.fit_sentence(result), result.verdict)
     _show_labels(console, result)
+    if any(one.outcome is not records.Outcome.PASSED for one in result.positions):
+        show_table(console, tables.position_table(result))
     if result.testers:
         show_table(console, tables.tester_summary(result.testers))
     if (rejection := leading_rejection(result.testers)) is not None:
         with speaking_of(result):
-            _show_evidence(console, rejection, whitened=result.position.whitened)
+            _show_evidence(console, rejection, result.position.kind)
     if result.testers:
         _show_seed(console, result)
 
@@ -163,10 +166,10 @@ def _show_seed(console: Console, result: records.FitResult | records.CertifyResu
     console.print(said, style="dim", highlight=False, soft_wrap=True)
 
 
-def _show_evidence(console: Console, judgement: records.Judgement, *, whitened: bool) -> None:
+def _show_evidence(console: Console, judgement: records.Judgement, kind: str) -> None:
     layout = Grid(box=None, pad_edge=False)
     layout.title = Text(f"evidence: {judgement.tester}", "table.title")
-    layout.caption = words.evidence_features(whitened=whitened) or None
+    layout.caption = words.evidence_features(kind) or None
     layout.title_justify = layout.caption_justify = "left"
     show_table(console, tables.evidence_table(judgement), layout)
 

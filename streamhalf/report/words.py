@@ -35,6 +35,7 @@ def _say_each(name: str) -> Callable[..., list[str]]:
 
 fit_headline = _say("fit_headline")
 fit_sentence = _say("fit_sentence")
+source_sentence = _say("source_sentence")
 certify_headline = _say("certify_headline")
 certify_details = _say("certify_details")
 certify_sentence = _say("certify_sentence")
@@ -52,7 +53,7 @@ moment_caption = _say("moment_caption", _CAPTIONS)
 plan_sentence = _say("plan_sentence", _CAPTIONS)
 plan_details = _say("plan_details", _CAPTIONS)
 remedy = _say("remedy")
-through = _say("through")
+position_sentence = _say("position_sentence")
 
 fit_details = _say_each("fit_details")
 fit_advice = _say_each("fit_advice")
