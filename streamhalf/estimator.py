@@ -181,7 +181,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         self._check_dim(source.dim)
         with api.open_run(config, None, ignore, source=source) as run:
             counted = run.reduce("score", source, HalfspaceErrors(halfspace.plane))
-        return float(1 - counted.n_errors / counted.n_rows)
+        return float((counted.n_rows - counted.n_errors) / counted.n_rows)
 
     def audit(
         self,
@@ -241,8 +241,13 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         """Settings that are not the default: those may come from elsewhere."""
         given: dict[str, Any] = self.get_params(deep=False)
         settings = {name: value for name, value in given.items() if name not in _OWN}
-        settings["through"] = self._through()
-        return {name: value for name, value in settings.items() if not _is_default(name, value)}
+        through = {"through": self._through()}
+        settings = {
+            name: value
+            for name, value in (settings | through).items()
+            if not _is_default(name, value)
+        }
+        return settings if self.fit_intercept is None else settings | through
 
     def _through(self) -> str:
         """The class of halfspaces, as `through` and `fit_intercept` say together."""

@@ -363,7 +363,6 @@ RESULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], int, str]] = {
     "normal of text": (changed(halfspace={"normal": ["a"]}), 3, "normal[0]: expected float"),
     "edited": (changed(verdict="rejected"), 3, "bad.json: the file was changed after fit wrote"),
     "no halfspace": (resealed(halfspace=None), 2, "bad.json: the run was accepted and has no"),
-    "rejected": (resealed(verdict="rejected"), 2, "bad.json: the run was rejected|--force"),
     "of other features": (
         resealed(halfspace={"normal": [1.0] * 5, "offset": 0.0}),
         3,
@@ -569,9 +568,9 @@ CHECKPOINTS: dict[str, tuple[Callable[[Path], Any], int, str]] = {
             f, record=json.loads((f / "manifest.json").read_text())["passes"][1]["record"]
         ),
         3,
-        "is of pass 'update-1', but 'initial' is next",
+        "is of pass 'initial', but 'sample' is next",
     ),
-    "rows of another": (lambda f: first_pass(f, n_rows=5), 3, "pass 'initial' holds 5 rows of"),
+    "rows of another": (lambda f: first_pass(f, n_rows=5), 3, "pass 'sample' holds 5 rows of"),
     "rows of text": (lambda f: first_pass(f, n_rows="all"), 3, "n_rows: expected int"),
     "pass missing": (lambda f: (f / "pass-000.npz").unlink(), 3, "missing or damaged"),
     "pass cut": (lambda f: os.truncate(f / "pass-000.npz", 90), 3, "missing or damaged"),

@@ -18,7 +18,7 @@ from tests.conftest import make_rows
 
 X, Y = make_rows(2000, 2, dtype="float64")
 WEIGHTS: dict[str, Any] = {"weights": [1.0, 0.0], "certificate_degree": 2}
-UNTESTED = HalfspaceTesterLearner(accept_unverified=True, seed=1)
+UNTESTED = HalfspaceTesterLearner(seed=1)
 
 Where = dict[str, Any]
 
@@ -49,11 +49,12 @@ CALLS: dict[str, Callable[[Any, Where], Any]] = {
     "test": lambda data, where: [
         one.statistic for one in streamhalf.test(data, seed=1, **where).testers
     ],
-    "fit": lambda data, where: streamhalf.fit(data, seed=1, unverified=True, **where).halfspace,
+    "fit": lambda data, where: streamhalf.fit(data, seed=1, **where).halfspace,
     "certify": lambda data, where: streamhalf.certify(data, **WEIGHTS, **where).error.empirical,
-    "threads": lambda data, where: (
-        streamhalf.fit(data, seed=1, unverified=True, scheduler="threads").halfspace
-    ),
+    "audit": lambda data, where: streamhalf.audit(
+        data, model=[1.0, 0.0], **where
+    ).suspects.row.tolist(),
+    "threads": lambda data, where: streamhalf.fit(data, seed=1, scheduler="threads").halfspace,
 }
 
 
@@ -68,6 +69,7 @@ def test_persisted__gives_what_lazy_rows_give(
     assert found == CALLS[name](lazy, {} if name == "threads" else {"scheduler": "serial"})
 
 
+@pytest.mark.filterwarnings("ignore::streamhalf.UnverifiedWarning")
 def test_persisted__in_lazy_estimator_and_accessor(where: tuple[Client, Where]) -> None:
     client, named = where
     features, labels = arrays(client)
@@ -75,13 +77,16 @@ def test_persisted__in_lazy_estimator_and_accessor(where: tuple[Client, Where]) 
     assert counts.positive == np.count_nonzero(Y > 0)
     model = UNTESTED.fit(features, labels, **named)
     expected = UNTESTED.fit(X, Y).coef_
-    model = HalfspaceTesterLearner(accept_unverified=True, seed=1).fit(features, labels, **named)
+    model = HalfspaceTesterLearner(seed=1).fit(features, labels, **named)
     np.testing.assert_allclose(model.coef_, expected, rtol=1e-9)
     assert model.score(features, labels) == pytest.approx(np.mean(model.predict(X) == Y))
+    audited = model.audit(features, labels, **named)
+    assert sorted(audited.suspects.row) == np.flatnonzero(model.predict(X) != Y).tolist()
     streamhalf.register_accessor()
     try:
         held = dataset(client)
         assert held.streamhalf.test(**named).data.rows == len(X)
+        assert held.streamhalf.audit(model=[1.0, 0.0], **named).result.data.rows == len(X)
         assert held.streamhalf.certify(**WEIGHTS, **named).data.rows == len(X)
     finally:
         del xr.Dataset.streamhalf  # type: ignore[attr-defined]
@@ -94,5 +99,5 @@ def test_persisted__stays_where_it_was(client: Client) -> None:
         return {str(key) for key in dask_scheduler.tasks}
 
     before = client.run_on_scheduler(keys)
-    streamhalf.fit(held, unverified=True)
+    streamhalf.fit(held)
     assert client.run_on_scheduler(keys) >= before

@@ -200,8 +200,8 @@ CASES: dict[str, tuple[Damage, str]] = {
     "y of one string": (write_strings, r"y: only one label, yes, was found; two classes"),
     "y complex": (store(y=Y.astype(np.complex64)), r"y: dtype complex64; expected two values"),
     "another name": (
-        store(names=("X", "ys")),
-        r"no array named 'y'; found: X, ys \(did you mean 'ys'\?\)",
+        store(names=("Xs", "ys")),
+        r"no array named 'X'; found: Xs, ys \(did you mean 'Xs'\?\)",
     ),
     "another name beside a stray file": (
         add_stray_file,

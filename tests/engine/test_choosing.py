@@ -76,6 +76,7 @@ def test_choose__runs_where_persisted_data_are(client: Client, active: Client) -
     assert choose("threads", None, source).target == "threads"
 
 
+@pytest.mark.filterwarnings("ignore::streamhalf.UnverifiedWarning")
 def test_active_client__is_told_in_one_notice_by_every_command(
     active: Client, tmp_path: Any
 ) -> None:
@@ -90,7 +91,7 @@ def test_active_client__is_told_in_one_notice_by_every_command(
     model: dict[str, Any] = {"model": streamhalf.Halfspace((1.0, 0.0))}
     assert notices_of(streamhalf.predict, store, out=tmp_path / "p.zarr", **model) == expected
     assert notices_of(streamhalf.fit, store, scheduler="threads") == []
-    untested = HalfspaceTesterLearner(accept_unverified=True)
+    untested = HalfspaceTesterLearner()
     assert notices_of(untested.fit, X, Y) == expected
 
 
@@ -147,12 +148,13 @@ def test_settings__come_from_arguments_then_variables_then_dask(
     assert (config.whiten, config.memory_limit) == (True, 1 << 30)
 
 
+@pytest.mark.filterwarnings("ignore::streamhalf.UnverifiedWarning")
 def test_settings__of_an_estimator_that_are_not_the_default_go_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("STREAMHALF_TAU", "0.3")
     rows = np.concatenate([X, X]), np.concatenate([Y, Y])
-    untested = HalfspaceTesterLearner(accept_unverified=True)
+    untested = HalfspaceTesterLearner()
     assert untested.fit(*rows).result_.tau == 0.3
     assert untested.set_params(tau=0.2).fit(*rows).result_.tau == 0.2
 
