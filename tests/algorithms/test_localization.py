@@ -261,10 +261,10 @@ def test_run__learns_and_tests_in_every_split(rows: str) -> None:
     assert requests[0].name == "initial"
     assert requests[-1].name == "final"
     assert state.final is not None
-    assert len(state.final.errors) == len(state.candidates)
+    assert len(state.errors.errors) == len(state.candidates)
     assert state.split is (Split.REUSE if rows == "auto" else Split(rows))
     # the noise is made against the first candidate: updates win most of its excess back
-    excess = state.final.errors / state.final.n_rows - 0.03
+    excess = state.errors.errors / state.errors.n_rows - 0.03
     assert excess.min() < 0.5 * excess[0]
     assert all(beta < 3 * EPS for beta in state.final.betas)
     tested = {request.name for request in requests} - {"thresholds"}
@@ -300,7 +300,7 @@ def test_run__ends_with_the_mean_of_the_last_two_candidates() -> None:
     total = before.n_accepted * before.plane.normal + 4 * last.n_accepted * last.plane.normal
     np.testing.assert_allclose(mean.plane.normal, total / np.linalg.norm(total), atol=1e-12)
     assert mean.step == pytest.approx(np.linalg.norm(mean.plane.normal - last.plane.normal))
-    assert len(state.final.errors) == len(state.candidates)
+    assert len(state.errors.errors) == len(state.candidates)
 
 
 def with_windows(algorithm: Localization) -> Localization:
@@ -329,7 +329,7 @@ def test_fallback__sorted_rows_are_sampled_instead() -> None:
     assert [one.stage for one in said[1:]] == [Stage.INITIAL, Stage.FINAL]
     assert overall_outcome(state.judgements) is Outcome.PASSED
     assert state.final is not None
-    assert state.final.errors.min() / state.final.n_rows == pytest.approx(0.05, abs=0.01)
+    assert state.errors.errors.min() / state.errors.n_rows == pytest.approx(0.05, abs=0.01)
 
 
 def test_fallback__only_where_it_may() -> None:

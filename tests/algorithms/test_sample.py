@@ -66,10 +66,10 @@ def some(n_rows: int) -> Block:
 
 def test_learn_members__of_many_rows_are_the_pool_and_of_few_the_best_of_it() -> None:
     config = RunConfig(seed=1)
-    many = learn_members(some(FEW_TO_CHOOSE), config)
+    many = learn_members(some(FEW_TO_CHOOSE), config, spare=False)
     assert many[0].recipe is Recipe.REGRESSION
     assert len({one.recipe for one in many}) == len(many) > 5
-    (one,) = learn_members(some(1_000), config)
+    (one,) = learn_members(some(1_000), config, spare=False)
     assert one.plane.errors(*DATA) > 0
     # the rows were moved by 0.3: x1 + x2 >= 0.6
     assert one.plane.unit().threshold == pytest.approx(0.6 / 2**0.5, abs=0.1)
@@ -84,7 +84,8 @@ def test_learn_members__go_through_the_point_that_is_asked_for(
     through: str, position: str, centred: bool, n_rows: int
 ) -> None:
     block = some(n_rows)
-    for one in learn_members(block, RunConfig(seed=1, through=through, position=position)):
+    config = RunConfig(seed=1, through=through, position=position)
+    for one in learn_members(block, config, spare=False):
         if centred:
             margin = one.plane.margins(block.X.mean(axis=0)[None])[0]
             assert margin == pytest.approx(0, abs=1e-12 * one.plane.length)

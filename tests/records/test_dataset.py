@@ -49,7 +49,8 @@ def test_to_dataset__attributes(result: FitResult) -> None:
     labels = result.error.by_label
     assert attributes["guess_error"] == labels.guess_error == pytest.approx(0.5, abs=0.01)
     assert attributes["balanced_error"] == labels.balanced
-    assert attributes["threshold"] == result.candidates[result.chosen].threshold
+    # of the plane that the slabs lie along: where a member is chosen, the last of the path
+    assert attributes["threshold"] == result.measurements.threshold
     assert {type(value) for value in attributes.values()} <= {str, int, float}
 
 
