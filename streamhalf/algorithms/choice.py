@@ -20,8 +20,8 @@ from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions.base import Summed
 from streamhalf.reductions.plane_errors import PlaneErrors, PlaneErrorsResult
 
-FEW_TO_CHOOSE = 1 << 14
-"""Of fewer rows, those held out would choose among recipes by chance: rows for learning choose."""
+FEW_TO_CHOOSE = 1 << 12
+"""Fewer rows that are held out would choose among recipes by chance: rows for learning choose."""
 
 _FOLDS = 5
 

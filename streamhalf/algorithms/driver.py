@@ -88,7 +88,7 @@ def fit(
     elif row_map is None:
         kinds = (Position(config.position),)
     open_ones = [one for one in trials if one.outcome is not Outcome.REJECTED]
-    members = learn_members(sample, config, spare=bool(open_ones) and not plan.needed_rows)
+    members = learn_members(sample, plan, config, spare=bool(open_ones) and not plan.needed_rows)
     deal = deal_for(source, plan, config)
     for kind in kinds[:1] if config.stop_early else kinds:
         laid = row_map or _estimate(run, source, config, kind, plan)

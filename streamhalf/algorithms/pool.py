@@ -30,6 +30,9 @@ from streamhalf.reductions.threshold_scan import ThresholdScan
 _LEAST_ACCEPTED, _ACCEPTED_PER_FEATURE = 400, 10
 _FIRST, _FINEST, _MOST_STEPS, _SMALL_STEP = 0.5, 0.01, 14, 0.35
 _RIDGE = 1e-6
+_MOST_RADIAL = 128
+"""The shape of more features takes longer to find than it is worth in a pool."""
+
 _MOST_LOCAL = 1.5
 
 RECIPES = {
@@ -79,7 +82,7 @@ def learn_pool(
     laid = whitening.apply(block)
     regression = whitening.push(Logistic.start(mean, spread).settle(block).plane).unit()
     found = [(Recipe.REGRESSION, regression)]
-    for radial in (False, True):
+    for radial in (False, True) if block.dim <= _MOST_RADIAL else (False,):
         found += _paths(laid, regression, radial=radial, seed=seed)
     recipes = [recipe for recipe, _ in found]
     planes = _place([plane for _, plane in found], laid, whitening, point)

@@ -48,15 +48,17 @@ def some_rows(block: Block, n_rows: int, config: RunConfig) -> Block:
     return block.take(np.sort(np.argpartition(uniforms, n_rows)[:n_rows]))
 
 
-def learn_members(block: Block, config: RunConfig, *, spare: bool) -> tuple[Member, ...]:
-    """The pool; of few rows the one member that does best where it was not learnt.
+def learn_members(
+    block: Block, plan: RunPlan, config: RunConfig, *, spare: bool
+) -> tuple[Member, ...]:
+    """The pool; where few rows are held out, the one member that does best where it did not learn.
 
     `spare` where the path of the theorem is likely to win: then a part of the rows will do.
     """
     block = some_rows(block, _ENOUGH_ROWS, config) if spare else block
     point = _point(block, config)
     members = learn_pool(block, seed=config.seed, point=point)
-    if block.n_rows >= FEW_TO_CHOOSE:
+    if plan.final_rows >= FEW_TO_CHOOSE:
         return members
     return (cross_fit(block, members, seed=config.seed, point=point),)
 
