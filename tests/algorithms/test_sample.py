@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from streamhalf.data.block import Block
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.planning.plan import plan_for_rows
+from streamhalf.planning.run_plan import RunPlan
 from streamhalf.records import PassRecord, Recipe
 from tests.algorithms.runs import draw, serial_run
 
@@ -64,12 +66,19 @@ def some(n_rows: int) -> Block:
     return Block(X[:n_rows] + 0.3, y[:n_rows], np.arange(n_rows))
 
 
+def plan_of(final_rows: int) -> RunPlan:
+    plan = plan_for_rows(4 * final_rows, 2, RunConfig(seed=1))
+    return replace(plan, final_rows=final_rows)
+
+
 def test_learn_members__of_many_rows_are_the_pool_and_of_few_the_best_of_it() -> None:
     config = RunConfig(seed=1)
-    many = learn_members(some(FEW_TO_CHOOSE), config, spare=False)
+    many = learn_members(some(8_000), plan_of(FEW_TO_CHOOSE), config, spare=False)
     assert many[0].recipe is Recipe.REGRESSION
     assert len({one.recipe for one in many}) == len(many) > 5
-    (one,) = learn_members(some(1_000), config, spare=False)
+    spared = learn_members(some(8_000), plan_of(FEW_TO_CHOOSE), config, spare=True)
+    assert [one.recipe for one in spared] == [one.recipe for one in many]
+    (one,) = learn_members(some(1_000), plan_of(FEW_TO_CHOOSE - 1), config, spare=False)
     assert one.plane.errors(*DATA) > 0
     # the rows were moved by 0.3: x1 + x2 >= 0.6
     assert one.plane.unit().threshold == pytest.approx(0.6 / 2**0.5, abs=0.1)
@@ -79,13 +88,13 @@ def test_learn_members__of_many_rows_are_the_pool_and_of_few_the_best_of_it() ->
     ("through", "position", "centred"),
     [("origin", "auto", False), ("centre", "stored", False), ("centre", "isotropic", True)],
 )
-@pytest.mark.parametrize("n_rows", [1_000, FEW_TO_CHOOSE])
+@pytest.mark.parametrize("held_out", [250, FEW_TO_CHOOSE])
 def test_learn_members__go_through_the_point_that_is_asked_for(
-    through: str, position: str, centred: bool, n_rows: int
+    through: str, position: str, centred: bool, held_out: int
 ) -> None:
-    block = some(n_rows)
+    block = some(1_000)
     config = RunConfig(seed=1, through=through, position=position)
-    for one in learn_members(block, config, spare=False):
+    for one in learn_members(block, plan_of(held_out), config, spare=False):
         if centred:
             margin = one.plane.margins(block.X.mean(axis=0)[None])[0]
             assert margin == pytest.approx(0, abs=1e-12 * one.plane.length)
