@@ -21,7 +21,8 @@ def render_table() -> str:
         lines.append(f"| **{group}** | | | |")
         for name, setting in SETTINGS.items():
             if setting.group == group:
-                flag = f" (`{setting.flag}`)" if setting.flag else ""
+                flags = (setting.flag,) if isinstance(setting.flag, str) else setting.flag or ()
+                flag = f" (`{'`, `'.join(flags)}`)" if flags else ""
                 default = f"`{setting.shown_default}`" if setting.shown_default else ""
                 said = setting.help.replace("|", "\\|")
                 lines.append(f"| `{name}`{flag} | {default} | {setting.limits} | {said} |")

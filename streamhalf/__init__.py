@@ -25,8 +25,10 @@ from streamhalf.errors import (
     DataError,
     MemoryBudgetError,
     NotAcceptedError,
+    RunCancelledError,
     StreamhalfError,
     TargetError,
+    UnverifiedWarning,
     UsageError,
 )
 from streamhalf.records import (
@@ -58,9 +60,11 @@ __all__ = [
     "NotAcceptedError",
     "Outcome",
     "PlanRecord",
+    "RunCancelledError",
     "RunConfig",
     "StreamhalfError",
     "TargetError",
+    "UnverifiedWarning",
     "UsageError",
     "Verdict",
     "VerifyResult",

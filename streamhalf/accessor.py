@@ -27,7 +27,8 @@ class DatasetAccessor:
 
     def fit(self, **parameters: Any) -> FitResult:
         """As `streamhalf.fit`, on this Dataset."""
-        return api.fit(self._dataset, **parameters)
+        result: FitResult = api.fit(self._dataset, **parameters)
+        return result
 
     def test(self, **parameters: Any) -> MomentTestResult:
         """As `streamhalf.test`, on this Dataset."""

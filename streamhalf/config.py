@@ -21,6 +21,12 @@ SMALLEST_EPS, LARGEST_EPS = 1e-6, 0.25
 LEAST_CERTIFICATE_ROWS = 1 << 16
 """Of fewer, L of the source would be lower by more than 0.7% of the rows."""
 
+AUTO = "auto"
+"""The scheduler that nobody named: the active client, if there is one."""
+
+VARIABLES = "STREAMHALF_"
+"""What the names of environment variables begin with; the rest is a setting in capitals."""
+
 _LARGEST_FILE = 1 << 20
 
 _SEED_BITS = 53
@@ -163,10 +169,12 @@ class RunConfig:
         "flip exactly the rows that learning will look at, and the promise is void",
     )
     scheduler: str = _where(
-        "threads",
+        AUTO,
         str,
+        flag=("--scheduler", "--scheduler-file"),
         may_change=True,
-        help="serial, threads, processes, or the address or file of a Dask scheduler",
+        help="serial, threads, processes, or the address or file of a Dask scheduler; auto for the "
+        "active Dask client, or else threads",
     )
     n_workers: int | None = _where(
         None,
@@ -253,8 +261,25 @@ def load_config(path: str | os.PathLike[str]) -> ConfigFile:
     if options is not None and not isinstance(options, dict):
         raise UsageError(f"{name}: storage_options: expected 'name: value' lines")
     check_names(content, RunConfig.names(), name)
-    parameters = {
-        key: SETTINGS[key].read(key, value) if isinstance(value, str) else value
-        for key, value in content.items()
+    return ConfigFile(read_settings(content), options)
+
+
+def read_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by name, where text is read as the text of a flag is."""
+    return {
+        name: SETTINGS[name].read(name, value) if isinstance(value, str) else value
+        for name, value in given.items()
     }
-    return ConfigFile(parameters, options)
+
+
+def environment_settings() -> dict[str, Any]:
+    """Settings in environment variables: STREAMHALF_EPS=0.1, STREAMHALF_WHITEN=true."""
+    found: dict[str, Any] = {}
+    for name, declared in SETTINGS.items():
+        if text := os.environ.get(variable := VARIABLES + name.upper()):
+            value = declared.read(variable, text)
+            if declared.kind is bool:
+                value = {"true": True, "false": False}.get(text.lower(), text)
+            declared.check(variable, value)
+            found[name] = value
+    return found

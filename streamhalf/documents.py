@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from streamhalf.errors import DataError
-from streamhalf.files import write_text
-from streamhalf.names import one_line
+from streamhalf.folders import read_text_from, write_text_to
+from streamhalf.names import one_line, public_name
+from streamhalf.places import refuse_harm
 from streamhalf.records import (
     AuditResult,
     CertifyResult,
@@ -46,20 +48,39 @@ _COMMANDS: dict[type[Any], str] = {
 """What writes it."""
 
 
-def write_json(path: str | os.PathLike[str], record: Any) -> None:
-    """Write a record as JSON, atomically."""
-    write_text(path, json.dumps(to_json(record), indent=2, allow_nan=False) + "\n")
+def write_json(
+    path: str | os.PathLike[str], record: Any, *, storage_options: Mapping[str, Any] | None = None
+) -> None:
+    """Write a record as JSON to a path or URL, atomically."""
+    text = json.dumps(to_json(record), indent=2, allow_nan=False) + "\n"
+    write_text_to(path, text, storage_options=storage_options)
 
 
-def read_fit(path: str | os.PathLike[str]) -> FitResult:
+def save(
+    record: FitResult | CertifyResult | MomentTestResult,
+    path: str | os.PathLike[str],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a result, but not into the data that it speaks of."""
+    if os.path.exists(record.data.source):
+        refuse_harm(record.data.source, {"path": path})
+    write_json(path, record, storage_options=storage_options)
+
+
+def read_fit(
+    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> FitResult:
     """Read what `fit` wrote; another result is told by its kind."""
-    found: FitResult = _read_kind(path, FitResult)
+    found: FitResult = _read_kind(path, storage_options, FitResult)
     return found
 
 
-def read_model(path: str | os.PathLike[str]) -> FitResult:
+def read_model(
+    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> FitResult:
     """Read what `fit` wrote to predict with it; refused if it was changed since."""
-    found = read_fit(path)
+    found = read_fit(path, storage_options=storage_options)
     if not is_as_written(found):
         raise DataError(
             f"{os.fspath(path)}: the file was changed after fit wrote it (its digest does not fit "
@@ -69,21 +90,37 @@ def read_model(path: str | os.PathLike[str]) -> FitResult:
     return found
 
 
-def read_result(path: str | os.PathLike[str]) -> FitResult | CertifyResult:
-    """Read what `fit` or `certify` wrote; the document's schema says which."""
-    found: FitResult | CertifyResult = _read_kind(path, FitResult, CertifyResult)
+def read_result(
+    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> FitResult | CertifyResult:
+    """Read what `fit` or `certify` wrote; the document's schema says which.
+
+    Parameters
+    ----------
+    path
+        Path or URL of the file.
+    storage_options
+        For URLs: what fsspec takes for this kind of storage.
+    """
+    found: FitResult | CertifyResult = _read_kind(path, storage_options, FitResult, CertifyResult)
     return found
 
 
-def read_audit(path: str | os.PathLike[str]) -> AuditResult:
+def read_audit(
+    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> AuditResult:
     """Read what `audit` wrote."""
-    found: AuditResult = _read_kind(path, AuditResult)
+    found: AuditResult = _read_kind(path, storage_options, AuditResult)
     return found
 
 
-def _read_kind(path: str | os.PathLike[str], *wanted: type[Any]) -> Any:
+def _read_kind(
+    path: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None,
+    *wanted: type[Any],
+) -> Any:
     """Read a result of one of the kinds that are wanted."""
-    content, where = _read_json(path), os.fspath(path)
+    content, where = _read_json(path, storage_options), public_name(os.fspath(path))
     schema = str(content.get("schema")) if isinstance(content, dict) else ""
     found = _KINDS.get(SCHEMAS.get(schema, schema))
     if found is None:
@@ -114,7 +151,9 @@ def _upgraded(kind: type[Any], content: dict[str, Any], where: str) -> Any:
         raise DataError(f"{where}: not as version 0.1 wrote it: {one_line(error)}") from error
 
 
-def read_weights(path: str | os.PathLike[str]) -> Halfspace:
+def read_weights(
+    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> Halfspace:
     """Read a linear classifier: .npy (a vector), or JSON.
 
     JSON may be a list of weights, an object with `normal` and perhaps `offset`, or a result file.
@@ -122,7 +161,7 @@ def read_weights(path: str | os.PathLike[str]) -> Halfspace:
     name = os.fspath(path)
     if name.endswith(".npy"):
         return Halfspace(_vector(name, _read_npy(name)))
-    content = _read_json(name)
+    content = _read_json(name, storage_options)
     if isinstance(content, dict) and isinstance(content.get("halfspace"), dict):
         content = content["halfspace"]
     if isinstance(content, list):
@@ -130,14 +169,16 @@ def read_weights(path: str | os.PathLike[str]) -> Halfspace:
     return from_json(Halfspace, content, where=name)
 
 
-def read_classifier(path: str | os.PathLike[str]) -> FitResult | CertifyResult | Halfspace:
+def read_classifier(
+    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> FitResult | CertifyResult | Halfspace:
     """Read a linear classifier: what `fit` or `certify` wrote, or weights as of `read_weights`.
 
     A result that was changed since is refused.
     """
-    if os.fspath(path).endswith(".npy") or not _is_result(_read_json(path)):
-        return read_weights(path)
-    found = read_result(path)
+    if os.fspath(path).endswith(".npy") or not _is_result(_read_json(path, storage_options)):
+        return read_weights(path, storage_options=storage_options)
+    found = read_result(path, storage_options=storage_options)
     if not is_as_written(found):
         raise DataError(
             f"{os.fspath(path)}: the file was changed after it was written (its digest does not "
@@ -176,11 +217,16 @@ def _vector(name: str, array: Any) -> tuple[float, ...]:
     return tuple(float(value) for value in squeezed)
 
 
-def _read_json(path: str | os.PathLike[str]) -> Any:
-    name = os.fspath(path)
+def _read_json(
+    path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
+) -> Any:
+    name = public_name(os.fspath(path))
     try:
-        with open(name, encoding="utf-8") as file:
-            text = file.read(_LARGEST_RECORD + 1)
+        if "://" in os.fspath(path):
+            text = read_text_from(path, _LARGEST_RECORD, storage_options=storage_options)
+        else:
+            with open(path, encoding="utf-8") as file:
+                text = file.read(_LARGEST_RECORD + 1)
         if len(text) > _LARGEST_RECORD:
             raise DataError(f"{name}: more than {_LARGEST_RECORD} characters; not a result file")
         return json.loads(text, parse_constant=_refuse, parse_int=_parse_int)

@@ -37,7 +37,17 @@ class PositionError(DataError):
 
 
 class NotAcceptedError(UsageError):
-    """A run that was not accepted is asked for its halfspace without leave to use it."""
+    """A run that ended early is asked for its halfspace, and has none."""
+
+
+class UnverifiedWarning(UserWarning):
+    """The halfspace of a run that was neither accepted nor certified is used."""
+
+
+class RunCancelledError(StreamhalfError):
+    """Somebody ended a run that was in the background."""
+
+    exit_code = 130
 
 
 class TargetError(DataError, ValueError):

@@ -57,7 +57,7 @@ _FLOATS = (np.float64, np.float32)
 
 
 class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
-    """A halfspace with the error C opt + eps that tests support, or a refusal with evidence.
+    """A halfspace, its error, and a verdict: the error C opt + eps that tests support, or why none.
 
     Features and labels are NumPy arrays (or anything scikit-learn makes one of), Dask arrays or
     xarray DataArrays; or one argument holds both: a path or URL of a Zarr store, a Zarr group, an
@@ -73,9 +73,8 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         with False there is none (`through="origin"`; with `whiten`, features are then whitened
         about the origin). None is as `through` says.
     accept_unverified
-        Use the vector even when the run was not accepted. With too few rows for a first try,
-        passes that learn share theirs (`rows="reuse"`); with too few even for that, the (whitened)
-        Chow direction is taken untested. `verdict_` says what happened.
+        It has no effect any more: the estimator predicts whatever the verdict, and a run that was
+        neither accepted nor certified ends `fit` with an `UnverifiedWarning`.
 
     Attributes
     ----------
@@ -86,7 +85,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     intercept_ : ndarray of shape (1,)
         Its offset; 0 for halfspaces through the origin.
     verdict_ : Verdict
-        "accepted", "rejected" or "inconclusive"; only the first comes with a promise.
+        "accepted", "certified", "rejected" or "inconclusive"; the first two come with a promise.
     certificate_ : CertificateRecord or None
         The certified interval of the error.
     passes_ : tuple of PassRecord
@@ -145,17 +144,19 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             As of `streamhalf.test`; none of them is kept (options may hold credentials).
         """
         self._config()  # a wrong parameter is named before data are looked at
+        if self.accept_unverified:
+            api.warn_no_effect("accept_unverified", stacklevel=2)
         found = self._open_training(X, y, storage_options)
         result = api.fit(
             found.source,
             client=client,
             observer=observer,
-            unverified=self.accept_unverified,
             **self._parameters(),
         )
         self.classes_ = found.classes
         self.n_features_in_ = found.source.dim
         self._keep(result)
+        api.warn_unverified(result, stacklevel=2)
         return self
 
     def decision_function(self, X: Any) -> Any:
@@ -178,9 +179,9 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         halfspace, config = self._usable_halfspace(), self._config()
         source = self._open(X, y, classes=self.classes_).source
         self._check_dim(source.dim)
-        with api.open_run(config, None, ignore) as run:
+        with api.open_run(config, None, ignore, source=source) as run:
             counted = run.reduce("score", source, HalfspaceErrors(halfspace.plane))
-        return float(1 - counted.n_errors / counted.n_rows)
+        return float((counted.n_rows - counted.n_errors) / counted.n_rows)
 
     def audit(
         self,
@@ -237,9 +238,16 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         return tags
 
     def _parameters(self) -> dict[str, Any]:
+        """Settings that are not the default: those may come from elsewhere."""
         given: dict[str, Any] = self.get_params(deep=False)
         settings = {name: value for name, value in given.items() if name not in _OWN}
-        return {**settings, "through": self._through()}
+        through = {"through": self._through()}
+        settings = {
+            name: value
+            for name, value in (settings | through).items()
+            if not _is_default(name, value)
+        }
+        return settings if self.fit_intercept is None else settings | through
 
     def _through(self) -> str:
         """The class of halfspaces, as `through` and `fit_intercept` say together."""
@@ -292,16 +300,12 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         self.result_ = result
 
     def _usable_halfspace(self) -> Halfspace:
-        """The halfspace, if the run was accepted or the user takes it all the same."""
+        """The halfspace, which every run has that did not end early."""
         check_is_fitted(self)
         halfspace = self.result_.halfspace
-        trusted = self.verdict_ is Verdict.ACCEPTED or self.accept_unverified
-        if halfspace is None or not trusted:
+        if halfspace is None:
             found = " ".join(fit_sentence(self.result_).split())
-            raise NotAcceptedError(
-                f"the run was {self.verdict_}, so there is no halfspace with a promise. {found} "
-                "To use one without, set accept_unverified=True and fit again"
-            )
+            raise NotAcceptedError(f"the run was {self.verdict_} and has no halfspace. {found}")
         return halfspace
 
     def _check_rows(self, X: Any) -> Any:
@@ -318,6 +322,11 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
                 f"X: {dim} features, but the estimator was fitted on {self.n_features_in_}; give "
                 "the same features"
             )
+
+
+def _is_default(name: str, value: Any) -> bool:
+    default = _DEFAULTS[name]
+    return type(value) is type(default) and bool(value == default)
 
 
 def _predict(X: NDArray[Any], *, plane: Plane, classes: NDArray[Any]) -> NDArray[Any]:

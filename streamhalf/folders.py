@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from streamhalf.errors import DataError, StreamhalfError, UsageError
-from streamhalf.files import write_bytes
+from streamhalf.files import write_bytes, write_text
 from streamhalf.names import one_line, public_name
 from streamhalf.retry import retrying
 
@@ -102,3 +102,35 @@ class Folder(Address):
         except ImportError as error:
             raise UsageError(f"{self.name}: {error}; install streamhalf[object-storage]") from error
         return filesystem
+
+
+def write_text_to(
+    place: str | os.PathLike[str], text: str, *, storage_options: Mapping[str, Any] | None = None
+) -> None:
+    """Write a text whole, to a path or a URL."""
+    if "://" not in os.fspath(place):
+        write_text(place, text)
+        return
+    folder, file = _parted(place)
+    Folder(folder, storage_options).write(file, text.encode("utf-8"))
+
+
+def read_text_from(
+    place: str | os.PathLike[str],
+    most_nbytes: int,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> str:
+    """The text at a URL."""
+    folder, file = _parted(place)
+    content = Folder(folder, storage_options).read(file, most_nbytes)
+    if content is None:
+        raise DataError(f"{public_name(os.fspath(place))}: there is no such object; check the URL")
+    return content.decode("utf-8")
+
+
+def _parted(url: str | os.PathLike[str]) -> tuple[str, str]:
+    folder, _, file = os.fspath(url).rpartition("/")
+    if not file or folder.endswith("/"):
+        raise UsageError(f"{public_name(os.fspath(url))}: names no object; give it a name")
+    return folder, file

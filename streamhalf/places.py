@@ -41,6 +41,12 @@ def normalised(place: Place) -> str:
     return f"{scheme}://{posixpath.normpath(rest).strip('/')}"
 
 
+def absolute(place: Place) -> str:
+    """A path that processes in other folders understand too; a URL as it is."""
+    text = os.fspath(place)
+    return text if "://" in text else os.path.abspath(text)
+
+
 def is_within(inner: Place, outer: Place) -> bool:
     """Whether a place is another, or lies somewhere in it."""
     low, high = normalised(inner), normalised(outer)

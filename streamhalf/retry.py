@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from errno import EDQUOT, EFBIG, ELOOP, ENAMETOOLONG, ENOSPC, EROFS
 from typing import TypeVar
 
 T = TypeVar("T")
+
+logger = logging.getLogger("streamhalf")
 
 DELAYS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Seconds before each further attempt: a store that is back within a quarter of a minute is met."""
@@ -39,5 +42,7 @@ def retrying(call: Callable[[], T]) -> T:
         except Exception as error:
             if not is_transient(error) or time.monotonic() > deadline:
                 raise
+            # no more than its kind: its text may hold what a URL holds
+            logger.warning("storage: %s; trying again in %g s", type(error).__name__, delay)
             time.sleep(delay)
     return call()

@@ -37,7 +37,7 @@ class Setting:
     help
         One sentence without its full stop.
     flag
-        The flag of the command line, where it is not the name.
+        The flag of the command line, or several for the same, where it is not the name.
     may_change
         Whether a run may be resumed with another value.
     """
@@ -50,7 +50,7 @@ class Setting:
     is_size: bool = False
     group: str
     help: str
-    flag: str | None = None
+    flag: str | tuple[str, ...] | None = None
     may_change: bool = False
 
     @property

@@ -75,7 +75,7 @@ def test_audit__finds_flipped_labels_of_chosen_noise(fitted: tuple[Path, FitResu
     assert hits.sum() >= 0.95 * flipped.sum()
     assert hits[: len(hits) // 2].mean() >= 0.99
     proved = table["proved"].to_numpy()
-    assert proved.sum() > 0.3 * len(table)
+    assert proved.sum() > 0.25 * len(table)
     assert hits[proved].mean() > 0.999
     assert found.result.n_proved == proved.sum()
 
@@ -210,7 +210,7 @@ def test_audit__proves_in_the_position_of_the_fit() -> None:
 
 
 def test_audit__a_run_without_a_passed_wedge_test_proves_nothing() -> None:
-    few = streamhalf.fit((X, Y), certificate_degree=0, unverified=True)
+    few = streamhalf.fit((X, Y), certificate_degree=0)
     assert few.halfspace is not None
     assert streamhalf.audit((X, Y), model=few).result.angle is None
 

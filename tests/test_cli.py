@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -129,11 +130,12 @@ def test_test__passes_gaussian_rows(stores: Path, capsys: Captured) -> None:
     out = words(output.out)
     assert "PASSED" in out
     assert "Nothing speaks against standard Gaussian features (20,000 rows of 3 features)" in out
-    assert output.err.startswith("pass moments: 20,000 rows in ")
+    lines = [line.split(" in ")[0] for line in output.err.splitlines()]
+    assert lines == ["pass sample: 20,000 rows", "pass moments: 20,000 rows"]
 
 
 def test_test__names_the_product_of_correlated_features(stores: Path, capsys: Captured) -> None:
-    assert main(["test", str(stores / "correlated"), "--quiet"]) == 10
+    assert main(["test", str(stores / "correlated"), "--position", "stored", "--quiet"]) == 10
     out = words(capsys.readouterr().out)
     assert "REJECTED" in out
     assert any(f"Here the mean of {pair} is 0." in out for pair in ("x1·x2", "x1·x3", "x2·x3"))
@@ -158,13 +160,24 @@ def test_test__is_inconclusive_on_few_rows(stores: Path, capsys: Captured) -> No
     assert "rows settle the question" in out
 
 
+def test_test__needs_no_labels(stores: Path, tmp_path: Path, capsys: Captured) -> None:
+    store = tmp_path / "features.zarr"
+    shutil.copytree(stores / "gaussian", store)
+    shutil.rmtree(store / "y")
+    assert main(["test", str(store)]) == 0
+    assert "notice: no labels (y): features alone were looked at" in capsys.readouterr().err
+    assert main(["test", str(store), "--labels", "y"]) == 3
+    assert "no array named 'y'" in capsys.readouterr().err
+    assert main(["fit", str(store)]) == 3
+
+
 @pytest.mark.parametrize(("name", "code"), [("gaussian", 0), ("correlated", 10), ("small", 11)])
 def test_test__writes_the_result_as_json(
     stores: Path, tmp_path: Path, name: str, code: int
 ) -> None:
     target = tmp_path / "result.json"
-    command = ["test", str(stores / name), "--quiet", "--json", str(target), "--tau", "0.02"]
-    assert main(command) == code
+    command = ["test", str(stores / name), "--position", "stored", "--tau", "0.02"]
+    assert main([*command, "--quiet", "--json", str(target)]) == code
     document = json.loads(target.read_text())
     assert list(document) == [
         "schema",
@@ -212,7 +225,7 @@ def test_test__writes_the_result_as_json(
         "quadratics",
     ]
     assert result.data.source == str(stores / name)
-    again = streamhalf.test(stores / name, tau=0.02, scheduler="serial")
+    again = streamhalf.test(stores / name, tau=0.02, position="stored", scheduler="serial")
     assert again.testers == result.testers
 
 
@@ -258,7 +271,7 @@ def test_help__examples_parse(
     monkeypatch.setattr(api, command, note)
     readers = ("data.read_model", "runs.read_result", "runs.read_weights", "audit.read_classifier")
     for reader in readers:
-        monkeypatch.setattr(f"streamhalf.cli.{reader}", lambda path: None)
+        monkeypatch.setattr(f"streamhalf.cli.{reader}", lambda path, **options: None)
     assert main(example.split()) == 2
     assert reached == {"plan": [], "report": ["result.html"]}.get(command, ["data.zarr"])
 
@@ -287,7 +300,7 @@ VALUE_ERRORS = {
     ("--workers", "0"): "n_workers: 0 is out of range; use 1 to 4096",
     ("--memory-limit", "lots"): "memory_limit: 'lots' is not a size; write 2GiB or 500MiB",
     ("--memory-limit", "1k"): "memory_limit: 1024 is out of range",
-    ("--memory-limit", "1MiB"): "pass 'moments' needs about",
+    ("--memory-limit", "1MiB", "--position", "stored"): "pass 'moments' needs about",
     ("--scheduler", "thread"): "scheduler: 'thread' is unknown; use serial, threads",
     ("--storage-option", "anon"): "storage-option: 'anon' has no value; write KEY=VALUE",
 }
@@ -442,18 +455,17 @@ def test_fit__says_what_it_learned_and_predict_takes_it(
     assert np.mean(found != labels) == pytest.approx(document["error"]["empirical"], abs=0.01)
 
 
-def test_fit__rejects_with_evidence_and_predict_refuses(
+def test_fit__rejects_with_evidence_and_predict_warns(
     rows_to_fit: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     store, model = str(rows_to_fit / "laplace"), str(tmp_path / "model.json")
-    assert main(["fit", store, *FIT, "--json", model]) == 10
+    assert main(["fit", store, *FIT, "--position", "stored", "--json", model]) == 10
     out = words(capsys.readouterr().out)
     assert "REJECTED" in out
     assert re.search(r"In pass final the mean of x\d\^4 is", out)
     assert "evidence: largest moment" in out
-    command = ["predict", store, "--model", model, "--out", str(tmp_path / "out"), "--quiet"]
-    assert main(command) == 2
-    assert "model.json: the run was rejected" in capsys.readouterr().err
+    assert main(["predict", store, "--model", model, "--out", str(tmp_path / "out")]) == 0
+    assert "streamhalf: warning: the run was rejected" in capsys.readouterr().err
 
 
 def test_fit__is_inconclusive_on_few_rows(stores: Path, tmp_path: Path, capsys: Captured) -> None:

@@ -45,6 +45,7 @@ def run(kind: str, content: str, folder: Path) -> subprocess.CompletedProcess[st
         "docs/real-data.md",
         "docs/thresholds.md",
         "docs/audit.md",
+        "docs/configuration.md",
     ],
 )
 def test_page__blocks_run_as_printed(page: str, tmp_path: Path) -> None:

@@ -7,9 +7,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from scripts.evaluation import threshold_completeness, thresholds
+from scripts.evaluation import (
+    auto_completeness,
+    elliptical,
+    polish,
+    threshold_completeness,
+    thresholds,
+)
 from scripts.evaluation.command import SCHEMA, main
-from scripts.evaluation.drawing import draw
+from scripts.evaluation.drawing import Problem, draw, learn, least_error
 from scripts.evaluation.laws import HELD_OUT, SCHEMES
 from scripts.evaluation.search import (
     best_halfspace,
@@ -150,8 +156,53 @@ def test_threshold_tables__are_written(
     assert "## Thresholds" in capsys.readouterr().out
 
 
-def test_threshold_completeness__has_enough_runs() -> None:
+def test_completeness__has_enough_runs() -> None:
     assert threshold_completeness.count_runs("long") >= 200
+    assert auto_completeness.SETS["long"] >= 200
+
+
+@pytest.mark.parametrize("law", elliptical.LAWS)
+def test_elliptical_laws__have_the_planted_halfspace_with_its_flips(law: str) -> None:
+    rng = np.random.default_rng(1)
+    problem = elliptical.draw_elliptical(*elliptical.LAWS[law], 20_000, 4, "chow", 0.05, rng)
+    # rounding to float32 may move a row over the boundary
+    assert problem.plane.errors(problem.X, problem.y) == pytest.approx(1_000, abs=3)
+    rest = elliptical.draw_elliptical(*elliptical.LAWS[law], 20_000, 4, "none", 0.0, rng)
+    assert np.mean(rest.y) == pytest.approx(0, abs=0.04)  # 5.6 standard errors: below 3e-8
+
+
+def test_least_error__is_of_the_class_of_the_promise() -> None:
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((4_000, 2)).astype(np.float32)
+    y = np.where(X[:, 0] >= 0.7, 1, -1).astype(np.int8)
+    problem = Problem(X, y, np.array([1.0, 0.0]))
+    for position, least, most in (("stored", 0.0, 0.001), ("radial", 0.2, 0.3)):
+        result = learn(problem, position=position, centre="origin", seed=0)
+        assert least <= least_error(problem, result, [problem.plane], rng) <= most
+
+
+def test_position_tables__are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small ones: whether the criteria are met takes more rows."""
+    monkeypatch.setitem(elliptical.CELLS, "short", (("Cauchy", "chow", 0.05),))
+    monkeypatch.setitem(elliptical.ROWS, "short", 20_000)
+    monkeypatch.setattr(elliptical, "DIM", 3)
+    monkeypatch.setattr(auto_completeness, "DIMS", (2,))
+    monkeypatch.setitem(auto_completeness.SETS, "short", 1)
+    monkeypatch.setattr(polish, "ROWS", 20_000)
+    monkeypatch.setitem(polish.CASES, "short", (polish.Case(3, "random", 0.05, None),))
+    names = ["elliptical", "completeness-auto", "polish"]
+    code = main(["--only", *names, "--out", str(tmp_path)])
+    document = json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))
+    assert code == int(not document["met"])
+    tables = document["tables"]
+    assert list(tables) == names
+    (cauchy,) = tables["elliptical"]["rows"]
+    assert cauchy["planted error"] == pytest.approx(0.05, abs=1e-3)
+    assert cauchy["streamhalf"] < cauchy["logistic regression"]
+    assert [row["law"] for row in tables["completeness-auto"]["rows"]] == [*auto_completeness.LAWS]
+    (polished,) = tables["polish"]["rows"]
+    assert polished["limit"] == pytest.approx(polished["logistic regression"] + polish.BEHIND)
+    assert polished["holds"] == (polished["streamhalf"] <= polished["limit"])
 
 
 @pytest.mark.slow

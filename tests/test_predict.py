@@ -11,7 +11,7 @@ import zarr
 from distributed import Client
 
 import streamhalf
-from streamhalf import DataError, FitResult, Halfspace, UsageError, Verdict
+from streamhalf import DataError, FitResult, Halfspace, UnverifiedWarning, UsageError, Verdict
 from streamhalf.cli import main
 from streamhalf.documents import write_json
 from streamhalf.events import Event, PassStarted
@@ -119,15 +119,19 @@ def test_predict__refuses_other_features(store: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verdict", [Verdict.REJECTED, Verdict.INCONCLUSIVE])
-def test_predict__uses_a_model_that_was_not_accepted_only_by_force(
+def test_predict__warns_of_a_model_that_was_not_accepted(
     store: Path, tmp_path: Path, verdict: Verdict
 ) -> None:
     out = tmp_path / "predictions.zarr"
     model = make_model(verdict)
-    with pytest.raises(UsageError, match=f"the run was {verdict}, so its halfspace comes without"):
+    with pytest.warns(UnverifiedWarning, match=f"the run was {verdict}: .* nothing is promised"):
         streamhalf.predict(store, model=model, out=out)
-    assert not out.exists()
-    streamhalf.predict(store, model=model, out=out, force=True)
+    np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], expected())
+
+
+def test_predict__says_nothing_of_a_certified_model(store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "predictions.zarr"
+    streamhalf.predict(store, model=make_model(Verdict.CERTIFIED), out=out)
     np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], expected())
 
 
@@ -220,17 +224,17 @@ def test_command__predicts_from_a_file(
     assert f"wrote predictions to {out}: {n_positive:,} rows are +1" in capsys.readouterr().out
 
 
-def test_command__refuses_and_obeys_force_and_overwrite(
+def test_command__warns_and_obeys_overwrite(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, out = tmp_path / "model.json", tmp_path / "predictions.zarr"
     write_json(model, make_model(Verdict.REJECTED))
-    assert run_predict(store, model, out) == 2
-    assert "use force (--force)" in capsys.readouterr().err
-    assert run_predict(store, model, out, "--force") == 0
+    assert main(["predict", str(store), "--model", str(model), "--out", str(out)]) == 0
+    assert "streamhalf: warning: the run was rejected: the halfs" in capsys.readouterr().err
     assert run_predict(store, model, out, "--force") == 2
     assert "add --overwrite" in capsys.readouterr().err
-    assert run_predict(store, model, out, "--force", "--overwrite") == 0
+    assert run_predict(store, model, out, "--overwrite") == 0
+    assert capsys.readouterr().err == ""  # it is quiet
 
 
 def without(*path: str) -> Callable[[dict[str, Any]], Any]:

@@ -183,8 +183,9 @@ def test_words__of_a_certificate_name_the_seed_that_chose_its_rows() -> None:
     assert "seed 8, given; --seed repeats" in caught.get()
 
 
+@pytest.mark.filterwarnings("ignore::streamhalf.UnverifiedWarning")
 def test_estimator__draws_a_seed_for_every_fit(system: None) -> None:
-    learner = HalfspaceTesterLearner(accept_unverified=True)
+    learner = HalfspaceTesterLearner()
     assert clone(learner).seed == learner.seed == "auto"
     X, y = DATA[0][:300], DATA[1][:300]
     seeds = {learner.fit(X, y).result_.seed for _ in range(3)}

@@ -93,10 +93,14 @@ class Finding:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether the run was accepted although its error is above what it printed, or 5 opt."""
+        """Whether the run was accepted although its error is above what it printed, or 5 opt + eps.
+
+        A run that is accepted without a constant is held against 5 opt + eps alone.
+        """
         if self.error is None or self.opt is None:
             return False
-        return self.error > min(self.constant or 0.0, SMALL_CONSTANT) * self.opt + self.eps
+        constant = SMALL_CONSTANT if self.constant is None else self.constant
+        return self.error > min(constant, SMALL_CONSTANT) * self.opt + self.eps
 
     @property
     def is_refused(self) -> bool:

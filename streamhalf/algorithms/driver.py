@@ -20,9 +20,10 @@ from streamhalf.claims.certification import Certification, require_room
 from streamhalf.claims.held_out import cluster_notice, measure_error
 from streamhalf.claims.notices import claim_notices
 from streamhalf.config import RunConfig
-from streamhalf.data.positions import RowMap
+from streamhalf.data.positions import Identity, RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
+from streamhalf.errors import PositionError
 from streamhalf.events import SlabsMeasured, TesterJudged
 from streamhalf.planning import budget
 from streamhalf.planning.deal import deal_for, pilot
@@ -79,7 +80,6 @@ def fit(
     if config.certificate_degree != 0:
         require_room(source.dim, config.memory_limit)
     sample = draw_sample(run, source, plan, config)
-    members = learn_members(sample, config)
     trials: tuple[PositionTrial, ...] = ()
     kinds: tuple[Position, ...] = (Position.STORED,)  # unless a row map is given
     if row_map is None and config.position == "auto":
@@ -87,6 +87,8 @@ def fit(
         kinds = positions_to_try(trials)
     elif row_map is None:
         kinds = (Position(config.position),)
+    open_ones = [one for one in trials if one.outcome is not Outcome.REJECTED]
+    members = learn_members(sample, config, spare=bool(open_ones) and not plan.needed_rows)
     deal = deal_for(source, plan, config)
     for kind in kinds[:1] if config.stop_early else kinds:
         laid = row_map or _estimate(run, source, config, kind, plan)
@@ -109,11 +111,16 @@ def fit(
 
 
 def _estimate(run: Run, source: Source, config: RunConfig, kind: Position, plan: RunPlan) -> RowMap:
-    """The map to a position; features that stand still are refused only where somebody asked."""
-    asked = config.position != "auto"
-    return estimate_position(
-        run, source, in_position(config, kind), strict=asked, held_out=plan.held_out
-    )
+    """The map to a position; where there is none and nobody asked for it, rows stay as stored.
+
+    No direction is left out, however little rows vary along it: bounds speak of all halfspaces.
+    """
+    try:
+        return estimate_position(run, source, in_position(config, kind), held_out=plan.held_out)
+    except PositionError:
+        if config.position != "auto":
+            raise
+        return Identity()
 
 
 def _tried(trial: PositionTrial, state: LocalizationState) -> PositionTrial:
@@ -182,7 +189,12 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     """The certified interval of a classifier that somebody brings."""
     require_room(source.dim, config.memory_limit)
     asked = in_position(config, Position.ISOTROPIC) if config.position == "auto" else config
-    row_map = position_for(run, source, asked, halfspace)
+    try:
+        row_map = position_for(run, source, asked, halfspace)
+    except PositionError:
+        if config.position != "auto":
+            raise
+        row_map = Identity()
     errors = HalfspaceErrors(halfspace.plane, total_rows=source.n_rows)
     some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
     found = run.reduce("pilot", source, errors, blocks=some)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from streamhalf import records
 from streamhalf.algorithms.localization_state import LocalizationState, Step
 from streamhalf.algorithms.path_tests import StepTest, as_refinement
@@ -86,7 +88,11 @@ class FinalPass:
     def _planes(self, state: LocalizationState) -> tuple[Plane, ...]:
         """All candidates, then all members, among stored rows."""
         pulled = (self.row_map.pull_back(candidate.plane) for candidate in state.candidates)
-        return (*pulled, *(member.plane for member in self.members))
+        members = tuple(member.plane for member in self.members)
+        if self.config.through == Through.CENTRE:  # of the position, which a sample knew about
+            centre = np.array(self.row_map.record.centre or [0.0] * self.plan.dim)
+            members = tuple(plane.moved_to(centre) for plane in members)
+        return (*pulled, *members)
 
     def _batch(
         self, state: LocalizationState, share: Share

@@ -27,7 +27,6 @@ from streamhalf.records import Recipe
 from streamhalf.reductions.logistic import Logistic
 from streamhalf.reductions.threshold_scan import ThresholdScan
 
-_SHAPE_ROWS = 1 << 16
 _LEAST_ACCEPTED, _ACCEPTED_PER_FEATURE = 400, 10
 _FIRST, _FINEST, _MOST_STEPS, _SMALL_STEP = 0.5, 0.01, 14, 0.35
 _RIDGE = 1e-6
@@ -68,7 +67,12 @@ def learn_pool(
     point
         Where all members must go through; None if they may have any threshold.
     """
+    if block.n_rows == 0:  # nothing is known, and any halfspace will do
+        first = Plane(np.eye(block.dim)[0])
+        return (Member(Recipe.REGRESSION, first if point is None else first.moved_to(point)),)
     X = block.X.astype(np.float64)
+    if block.n_rows == 0 or abs(int(block.y.sum(dtype=np.int64))) == block.n_rows:
+        return (Member(Recipe.REGRESSION, _constant_guess(X, block.y)),)
     mean, spread = X.mean(axis=0), X.std(axis=0)
     covariance = np.cov(X, rowvar=False, bias=True).reshape(len(mean), len(mean))
     whitening = Isotropic.from_moments(mean, covariance, strict=False)
@@ -86,10 +90,18 @@ def learn_pool(
         recipe: min((i for i, one in enumerate(recipes) if one is recipe), key=errors.__getitem__)
         for recipe in dict.fromkeys(recipes)
     }
-    back = {recipe: whitening.pull_back(planes[i]) for recipe, i in best.items()}
-    if point is not None:  # through it to the last bit, whatever the whitening rounded
-        back = {one: Plane(p.normal, float(p.normal @ point)) for one, p in back.items()}
-    return tuple(Member(recipe, plane) for recipe, plane in back.items())
+    pulled = {recipe: whitening.pull_back(planes[i]) for recipe, i in best.items()}
+    if point is not None:  # exactly, whatever rounding did
+        pulled = {recipe: plane.moved_to(point) for recipe, plane in pulled.items()}
+    return tuple(Member(recipe, plane) for recipe, plane in pulled.items())
+
+
+def _constant_guess(X: NDArray[np.float64], y: NDArray[np.int8]) -> Plane:
+    """A plane beyond all rows, for labels that are all the same."""
+    first = X[:, 0] if len(X) else np.zeros(1)
+    beyond = 1 + float(np.ptp(first))
+    threshold = first.min() - beyond if (y > 0).all() else first.max() + beyond
+    return Plane(np.eye(X.shape[1])[0], float(threshold))
 
 
 def _place(
@@ -100,7 +112,7 @@ def _place(
         scan = ThresholdScan(tuple(planes))
         return scan.finalize(scan.map(laid))
     at = whitening.matrix @ (point - whitening.mean)
-    return tuple(Plane(plane.normal, float(plane.normal @ at)) for plane in planes)
+    return tuple(plane.moved_to(at) for plane in planes)
 
 
 def _paths(
@@ -110,7 +122,7 @@ def _paths(
     block, back, start = laid, _same, regression
     if radial:
         try:
-            tyler, _ = settle(laid.X[:_SHAPE_ROWS].astype(np.float64), centre="auto")
+            tyler, _ = settle(laid.X.astype(np.float64), centre="auto")
         except PositionError:  # it has none: the other position serves
             return
         radii = Radial(tyler.centre, tyler.matrix, seed)

@@ -12,14 +12,18 @@ from streamhalf.data.block import Block
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.kernels.streams import Stream
+from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.planning.deal import pilot
 from streamhalf.planning.run_plan import RunPlan, partial_limit
 from streamhalf.records import Position, Through
 from streamhalf.reductions.row_sample import RowSample
 from streamhalf.reductions.sampled import Sampled
 
-_MOST_ROWS = 1 << 18
+_MOST_ROWS = 1 << 17
 """So many place a regression within a few ten-thousandths of what more of them would give."""
+
+_ENOUGH_ROWS = 1 << 15
+"""So many are enough where the path of the theorem is likely to be ahead of all members."""
 
 _WIDER = 4
 """Windows are read that hold so many times the rows that are kept."""
@@ -36,8 +40,20 @@ def draw_sample(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> B
     return block
 
 
-def learn_members(block: Block, config: RunConfig) -> tuple[Member, ...]:
-    """The pool; of few rows the one member that does best where it was not learnt."""
+def some_rows(block: Block, n_rows: int, config: RunConfig) -> Block:
+    """So many rows of a sample, drawn at random, in rising order."""
+    if n_rows >= block.n_rows:
+        return block
+    uniforms = uniforms_at(config.seed, Stream.ROW_SAMPLE, block.rows)
+    return block.take(np.sort(np.argpartition(uniforms, n_rows)[:n_rows]))
+
+
+def learn_members(block: Block, config: RunConfig, *, spare: bool) -> tuple[Member, ...]:
+    """The pool; of few rows the one member that does best where it was not learnt.
+
+    `spare` where the path of the theorem is likely to win: then a part of the rows will do.
+    """
+    block = some_rows(block, _ENOUGH_ROWS, config) if spare else block
     point = _point(block, config)
     members = learn_pool(block, seed=config.seed, point=point)
     if block.n_rows >= FEW_TO_CHOOSE:
@@ -49,6 +65,7 @@ def _point(block: Block, config: RunConfig) -> NDArray[np.float64] | None:
     """Where halfspaces must go through, if anywhere."""
     if config.through == Through.ANY:
         return None
-    if config.through == Through.ORIGIN or config.position == Position.STORED:
+    about_origin = config.through == Through.ORIGIN or config.position == Position.STORED
+    if about_origin or block.n_rows == 0:
         return np.zeros(block.dim)
     return np.asarray(block.X.mean(axis=0), dtype=np.float64)

@@ -11,18 +11,21 @@ from dataclasses import replace
 import numpy as np
 
 from streamhalf.algorithms.radial import settle
-from streamhalf.algorithms.sketches import with_sketch
+from streamhalf.algorithms.sample import some_rows
+from streamhalf.algorithms.sketches import sketch_directions
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.data.positions import Identity, Isotropic, Radial, RowMap
-from streamhalf.errors import DataError
+from streamhalf.errors import DataError, PositionError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.planning.run_plan import RunPlan
 from streamhalf.records import Outcome, Position, PositionTrial, Stage, worst_of
-from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM, MomentTester
+from streamhalf.testers.moments import SKETCH_DIRECTIONS, MomentTester
 
 _WORK = 2 * 10**10
 """Products of two quadratics that a first look may take."""
+
+_SHAPE_ROWS = 1 << 16
 
 _SKETCH = 1 << 21
 """Number of the sketch."""
@@ -45,17 +48,19 @@ def positions_to_try(trials: tuple[PositionTrial, ...]) -> tuple[Position, ...]:
 
 def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> PositionTrial:
     """Judge the moments of the sample in a position that is estimated from it."""
-    context = with_sketch(plan.context(Stage.INITIAL, config), [], number=_SKETCH)
+    context, dim = plan.context(Stage.INITIAL, config), block.dim
+    if dim > SKETCH_DIRECTIONS:  # all quadratics of many features take too long for a first look
+        directions = sketch_directions(dim, [], seed=config.seed, number=_SKETCH)
+        context, dim = replace(context, directions=directions), SKETCH_DIRECTIONS
     tester = MomentTester.of(context)
-    if tester is None or block.n_rows == 0:
-        return PositionTrial(kind, Outcome.NOT_JUDGED)
     try:
         row_map = _estimate(kind, block, config)
     except DataError as error:
         return PositionTrial(kind, Outcome.REJECTED, problem=str(error))
-    dim = SKETCH_DIRECTIONS if block.dim > WIDE_DIM else block.dim
+    if tester is None or block.n_rows == 0:
+        return PositionTrial(kind, Outcome.NOT_JUDGED)
     most = max(1000, _WORK // count_monomials(dim, config.degree // 2) ** 2)
-    some = Block(block.X[:most], block.y[:most], block.rows[:most])
+    some = some_rows(block, most, config)
     needs = tester.needs()
     result = needs.finalize(needs.map(row_map.apply(some)))
     worst = worst_of(tester.judge(result, n_seen=some.n_rows))
@@ -65,11 +70,15 @@ def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> Pos
 def _estimate(kind: Position, block: Block, config: RunConfig) -> RowMap:
     if kind is Position.STORED:
         return Identity()
+    if block.n_rows == 0:
+        raise PositionError(f"{kind} position: no rows to estimate it from; gather some")
     X = block.X.astype(np.float64)
     if kind is Position.ISOTROPIC:
         covariance = np.cov(X, rowvar=False, bias=True).reshape(block.dim, block.dim)
         return Isotropic.from_moments(X.mean(axis=0), covariance)
-    tyler, _ = settle(X[: 1 << 16], centre=config.centre)
+    tyler, _ = settle(
+        some_rows(block, _SHAPE_ROWS, config).X.astype(np.float64), centre=config.centre
+    )
     return Radial(tyler.centre, tyler.matrix, config.seed)
 
 

@@ -4,6 +4,7 @@ from streamhalf.api.auditing import Audited, audit
 from streamhalf.api.running import make_config, open_run
 from streamhalf.api.runs import certify, fit, lazy, plan, test, verify
 from streamhalf.api.stores import diagnostics, predict, report, synth
+from streamhalf.api.trust import warn_no_effect, warn_unverified
 from streamhalf.data.inspection import inspect
 
 __all__ = [
@@ -22,4 +23,6 @@ __all__ = [
     "synth",
     "test",
     "verify",
+    "warn_no_effect",
+    "warn_unverified",
 ]

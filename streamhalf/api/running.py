@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from streamhalf.config import SETTINGS, RunConfig
-from streamhalf.data.opening import DataLike, open_source
+from streamhalf.config import SETTINGS, RunConfig, environment_settings
+from streamhalf.data.opening import DataLike, holds_labels_named, open_features, open_source
+from streamhalf.data.sight import sight_of
 from streamhalf.data.source import Source
 from streamhalf.engine import Engine, open_engine
 from streamhalf.engine.checkpoint import Checkpoint
+from streamhalf.engine.choosing import Chosen, choose, dask_settings, refuse_elsewhere
 from streamhalf.engine.cluster import ClusterEngine
+from streamhalf.engine.opening import check_sight
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted
 from streamhalf.folders import Folder
 from streamhalf.names import public_name
 from streamhalf.records import Notice, Versions
+from streamhalf.report.codes import notice_words
 from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs
 from streamhalf.settings import check_names
 
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
 
 SEED_DRAWN = "seed drawn"
 """In what a checkpoint holds of a run: whether the system drew its seed."""
+
+logger = logging.getLogger("streamhalf")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,21 +59,51 @@ def takes_data(function: Callable[P, R]) -> Callable[P, R]:
 
 def make_config(parameters: Mapping[str, Any]) -> RunConfig:
     """Parameters by name, unknown ones refused with the nearest name."""
-    check_names(parameters, RunConfig.names(), "configuration")
-    return RunConfig(**parameters)
+    return RunConfig(**_settle(parameters))
 
 
 def draws_seed(parameters: Mapping[str, Any]) -> bool:
     """Whether the seed of a configuration of these parameters is drawn, not given."""
-    return isinstance(parameters.get("seed", SETTINGS["seed"].default), str)
+    return isinstance(_settle(parameters).get("seed", SETTINGS["seed"].default), str)
+
+
+def _settle(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, before environment variables, before the section of Dask's configuration."""
+    if "label" in parameters:  # what a column of labels is called by those who have one
+        parameters = {**parameters, "labels": parameters["label"]}
+        del parameters["label"]
+    check_names(parameters, RunConfig.names(), "configuration")
+    return {**dask_settings(), **environment_settings(), **parameters}
+
+
+@contextmanager
+def open_place(
+    scheduler: str | None, n_workers: int | None, client: Client | None
+) -> Iterator[tuple[Engine, tuple[Notice, ...]]]:
+    """An engine for what needs no other settings, and what is to be said of it."""
+    given = {"scheduler": scheduler, "n_workers": n_workers}
+    config = make_config({name: value for name, value in given.items() if value is not None})
+    chosen = choose(config.scheduler, client)
+    with open_engine(chosen.target, config.n_workers) as engine:
+        yield engine, chosen.notices()
 
 
 def open_data(
-    data: DataLike, parameters: Mapping[str, Any], storage_options: Mapping[str, Any] | None
+    data: DataLike,
+    parameters: Mapping[str, Any],
+    storage_options: Mapping[str, Any] | None,
+    *,
+    needs_labels: bool = True,
 ) -> tuple[Source, RunConfig]:
-    """The data under their configured names, and the parameters as a configuration."""
+    """The data under their configured names, and the parameters as a configuration.
+
+    Where labels are not needed and nobody named them, data without any are features alone.
+    """
     config = make_config(parameters)
     names = {"features": config.features, "labels": config.labels}
+    optional = not needs_labels and not {"label", "labels"} & parameters.keys()
+    if optional and not holds_labels_named(data, config.labels, storage_options=storage_options):
+        return open_features(data, **names, storage_options=storage_options), config
     return open_source(data, **names, storage_options=storage_options), config
 
 
@@ -81,10 +118,13 @@ def execute(
     *notices: Notice,
 ) -> R:
     """Do the work of a command in a run of its own; the observer hears how it begins and ends."""
-    said = (*source.notices, *notices)
+    chosen = choose(config.scheduler, client, source)
+    said = (*source.notices, *notices, *chosen.notices())
     started = RunStarted(command, source.name, source.n_rows, source.dim, said)
     observer(started)
-    with open_run(config, client, observer, checkpoint, started) as run:
+    for notice in said:
+        logger.info(notice_words(notice))
+    with open_run(config, chosen, observer, checkpoint, started, source) as run:
         result = work(run)
         run.verdict = getattr(result, "verdict", None)
     return result
@@ -93,23 +133,25 @@ def execute(
 @contextmanager
 def open_run(
     config: RunConfig,
-    client: Client | None,
+    chosen: Chosen | None,
     observer: Observer,
     checkpoint: Checkpoint | None = None,
     started: RunStarted | None = None,
+    source: Source | None = None,
 ) -> Iterator[Run]:
-    """A run on the client or the configured scheduler, closed at the end.
+    """A run where it was chosen to be, or by default would be, closed at the end.
 
     On a cluster, the run's observer reaches the dashboard too; `started` is what it shows first.
     """
-    with (
-        open_engine(client or config.scheduler, config.n_workers) as engine,
-        mirrored(engine, observer, started) as (watched, slabs),
-    ):
-        limit, split_every = config.memory_limit, config.split_every
-        run = Run(engine, limit, split_every, watched, checkpoint, slabs.listen)
-        yield run
-        run.close()
+    chosen = chosen or choose(config.scheduler, None, source)
+    with open_engine(chosen.target, config.n_workers) as engine:
+        refuse_elsewhere(engine, source)
+        check_sight(engine, None if source is None else sight_of(source.reader))
+        with mirrored(engine, observer, started) as (watched, slabs):
+            limit, split_every = config.memory_limit, config.split_every
+            run = Run(engine, limit, split_every, watched, checkpoint, slabs.listen)
+            yield run
+            run.close()
 
 
 @contextmanager

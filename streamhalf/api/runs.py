@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
+from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from streamhalf.algorithms import driver
+from streamhalf.api.handles import RunHandle
 from streamhalf.api.running import (
     SEED_DRAWN,
     draws_seed,
@@ -18,6 +20,7 @@ from streamhalf.api.running import (
     open_data,
     takes_data,
 )
+from streamhalf.api.trust import warn_no_effect
 from streamhalf.api.weights import as_halfspace
 from streamhalf.claims.verification import Verification, check_document
 from streamhalf.data.opening import DataLike
@@ -58,7 +61,8 @@ def test(
     Parameters
     ----------
     data
-        Anything `open_source` takes: a path or URL of a Zarr store, arrays, a Dataset.
+        Anything `open_source` takes: a path or URL of a Zarr store, arrays, a Dataset. Labels are
+        not judged and need not be there: features alone will do.
     client
         A `distributed` client to run on, instead of the `scheduler` parameter.
     storage_options
@@ -68,13 +72,39 @@ def test(
     **parameters
         Fields of `RunConfig`.
     """
-    source, config = open_data(data, parameters, storage_options)
+    source, config = open_data(data, parameters, storage_options, needs_labels=False)
     result = execute(
         "test", source, config, lambda run: driver.test(run, source, config), client, observer
     )
     return replace(result, seed_drawn=draws_seed(parameters))
 
 
+@overload
+def fit(
+    data: DataLike,
+    *,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    unverified: bool = False,
+    wait: Literal[True] = True,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> FitResult: ...
+@overload
+def fit(
+    data: DataLike,
+    *,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    unverified: bool = False,
+    wait: Literal[False],
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> RunHandle[FitResult]: ...
 @takes_data
 def fit(
     data: DataLike,
@@ -84,9 +114,10 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
     unverified: bool = False,
+    wait: bool = True,
     observer: Observer = ignore,
     **parameters: Any,
-) -> FitResult:
+) -> FitResult | RunHandle[FitResult]:
     """Learn a halfspace and say which error C opt + eps its tests support, or why none.
 
     Parameters
@@ -98,11 +129,36 @@ def fit(
     resume
         Go on from what the checkpoint folder holds, if it holds a run.
     unverified
-        Where the rows are too few for the testers, learn a halfspace from all of them all the
-        same; the verdict stays "inconclusive".
+        It has no effect any more: every run has a halfspace, whatever its verdict.
+    wait
+        False for a handle with `result()`, `cancel()` and `progress` instead of the result.
     client, storage_options, observer, **parameters
         As of `test`.
     """
+    if unverified:
+        warn_no_effect("unverified", stacklevel=3)
+    run = partial(
+        _fit,
+        data,
+        parameters,
+        client=client,
+        storage_options=storage_options,
+        checkpoint=checkpoint,
+        resume=resume,
+    )
+    return run(observer) if wait else RunHandle(run, observer)
+
+
+def _fit(
+    data: DataLike,
+    parameters: Mapping[str, Any],
+    observer: Observer,
+    *,
+    client: Client | None,
+    storage_options: Mapping[str, Any] | None,
+    checkpoint: str | os.PathLike[str] | None,
+    resume: bool,
+) -> FitResult:
     if checkpoint is not None and (place := place_of(data)) is not None:
         refuse_harm(place, {"checkpoint": checkpoint})
     source, config = open_data(data, parameters, storage_options)

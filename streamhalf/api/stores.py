@@ -7,22 +7,24 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from streamhalf.api.running import mirrored
+from streamhalf.api.running import mirrored, open_place
+from streamhalf.api.trust import warn_unverified
 from streamhalf.data.block import RowRange
 from streamhalf.data.opening import open_features
 from streamhalf.data.predictions import create_predictions, finish_predictions, write_predictions
+from streamhalf.data.sight import sight_of
 from streamhalf.data.stores import Target
-from streamhalf.engine import Counted, Engine, Job, open_engine, run_job
+from streamhalf.engine import Counted, Engine, Job, run_job
+from streamhalf.engine.opening import check_sight
 from streamhalf.errors import DataError, UsageError
 from streamhalf.events import Observer, RunStarted, ignore
-from streamhalf.files import write_text
-from streamhalf.places import refuse_harm
+from streamhalf.folders import write_text_to
+from streamhalf.places import absolute, refuse_harm
 from streamhalf.records import (
     AuditResult,
     CertifyResult,
     FitResult,
     Halfspace,
-    Verdict,
     is_as_written,
 )
 from streamhalf.report.audit import render_audit
@@ -43,7 +45,7 @@ def synth(
     chunk_rows: int = DEFAULT_CHUNK_ROWS,
     overwrite: bool = False,
     client: Client | None = None,
-    scheduler: str = "threads",
+    scheduler: str | None = None,
     n_workers: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     observer: Observer = ignore,
@@ -70,11 +72,12 @@ def synth(
         if name not in spec:
             raise UsageError(f"{name}: not given; synth needs rows, dim, marginal and noise")
     request = SyntheticSpec(**spec)
-    target = Target(os.fspath(store), storage_options)
-    with open_engine(client or scheduler, n_workers) as engine:
+    target = Target(absolute(store), storage_options)
+    with open_place(scheduler, n_workers, client) as (engine, notices):
         planted = plant(request)
         chunks = create_store(target, request, chunk_rows=chunk_rows, overwrite=overwrite)
-        started = RunStarted("synth", target.name, request.rows, request.dim)
+        check_sight(engine, target.sight())
+        started = RunStarted("synth", target.name, request.rows, request.dim, notices)
         write = partial(write_rows, target, request, planted)
         n_flipped = _write_all(engine, started, chunks, write, observer)
     finish_store(target, request, planted, n_flipped)
@@ -90,7 +93,7 @@ def predict(
     overwrite: bool = False,
     features: str = "X",
     client: Client | None = None,
-    scheduler: str = "threads",
+    scheduler: str | None = None,
     n_workers: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
     observer: Observer = ignore,
@@ -106,32 +109,37 @@ def predict(
     out
         Path or URL of the new store; array "prediction" holds -1 and +1.
     force
-        Predict with the halfspace of a run that was not accepted.
+        It has no effect any more: a run that was not accepted or certified predicts too, with an
+        `UnverifiedWarning`.
     overwrite
         Replace a store that exists.
     features
         Name of the array of features.
     client, scheduler, n_workers
-        Where to run.
+        Where to run, as of `test`.
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     observer
         Called with every event.
     """
-    halfspace = model if isinstance(model, Halfspace) else _usable(model, force=force)
+    halfspace = model if isinstance(model, Halfspace) else _usable(model)
+    if isinstance(model, FitResult):
+        warn_unverified(model, stacklevel=2)
     refuse_harm(store, {"out": out}, replaces=True)
-    target = Target(os.fspath(out), storage_options)
+    target = Target(absolute(out), storage_options)
     source = open_features(store, features=features, storage_options=storage_options)
-    with open_engine(client or scheduler, n_workers) as engine:
+    with open_place(scheduler, n_workers, client) as (engine, notices):
+        check_sight(engine, sight_of(source.reader))
         create_predictions(target, source, halfspace, overwrite=overwrite)
-        started = RunStarted("predict", source.name, source.n_rows, source.dim)
+        check_sight(engine, target.sight())
+        started = RunStarted("predict", source.name, source.n_rows, source.dim, notices)
         write = partial(write_predictions, target, source, halfspace)
         n_positive = _write_all(engine, started, source.blocks, write, observer)
     finish_predictions(target, source, n_positive)
     return n_positive
 
 
-def _usable(model: FitResult, *, force: bool) -> Halfspace:
+def _usable(model: FitResult) -> Halfspace:
     if model.digest and not is_as_written(model):
         raise DataError(
             "model: the result was changed after fit returned it (its digest does not fit); fit "
@@ -140,11 +148,6 @@ def _usable(model: FitResult, *, force: bool) -> Halfspace:
     if model.halfspace is None:
         raise UsageError(
             f"model: the run was {model.verdict} and has no halfspace; {remedy(model)}"
-        )
-    if model.verdict is not Verdict.ACCEPTED and not force:
-        raise UsageError(
-            f"model: the run was {model.verdict}, so its halfspace comes without a promise; "
-            "use force (--force) to predict with it all the same"
         )
     return model.halfspace
 
@@ -176,6 +179,7 @@ def report(
     path: str | os.PathLike[str],
     *,
     audit: AuditResult | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a result as one self-contained HTML page.
 
@@ -184,9 +188,11 @@ def report(
     result
         What `fit` or `certify` returned or `read_result` read, or the record of an audit.
     path
-        The file to write; it appears whole or not at all.
+        The file to write, a path or URL; it appears whole or not at all.
     audit
         The record of an audit of the same data, for a section of its own.
+    storage_options
+        For URLs: what fsspec takes for this kind of storage.
     """
     if os.path.exists(result.data.source):
         refuse_harm(result.data.source, {"path": path})
@@ -195,10 +201,8 @@ def report(
             "audit: it is of other data than the result (their fingerprints differ); give the "
             "audit of the same store"
         )
-    write_text(
-        path,
-        render_audit(result) if isinstance(result, AuditResult) else render_report(result, audit),
-    )
+    page = render_audit(result) if isinstance(result, AuditResult) else render_report(result, audit)
+    write_text_to(path, page, storage_options=storage_options)
 
 
 def diagnostics(result: FitResult) -> xr.Dataset:

@@ -2,14 +2,55 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.errors import UsageError
-from streamhalf.names import plural
+from streamhalf.names import one_line, plural
 from streamhalf.records import CertifyResult, FitResult, Halfspace
+
+_STEP = 2.0**20
+"""How far the steps of a pipeline are probed: far, so that offsets do not cancel digits away."""
+
+_SCALES = (1e-3, 1.0, 1e3)
+_TOLERANCE = 1e-6
+
+
+def as_halfspace(weights: Any, dim: int, *, field: str = "weights") -> Halfspace:
+    """A halfspace from a vector, a fitted linear model or pipeline, or a result.
+
+    Results are those of `fit` and `certify`; errors call it by the name of its `field`.
+    """
+    if isinstance(weights, FitResult) and weights.halfspace is None:
+        raise UsageError(
+            f"{field}: the run was {weights.verdict} and has no halfspace; give another model"
+        )
+    if isinstance(weights, FitResult | CertifyResult):
+        weights = weights.halfspace
+    weights = getattr(weights, "best_estimator_", weights)  # of a search over parameters
+    if isinstance(weights, Halfspace):
+        normal, offset = np.array(weights.normal), weights.offset
+    elif hasattr(weights, "named_steps"):
+        normal, offset = _fold(field, weights, dim)
+    else:
+        normal, offset = _linear(field, weights)
+    normal = np.atleast_1d(normal)
+    if normal.shape != (dim,):
+        raise UsageError(f"{field}: shape {normal.shape}; the data have {plural(dim, 'feature')}")
+    if not (np.isfinite(normal).all() and np.isfinite(offset) and np.any(normal)):
+        raise UsageError(f"{field}: must be finite and not all 0")
+    return Halfspace(tuple(normal.tolist()), offset)
+
+
+def _linear(field: str, weights: Any) -> tuple[NDArray[np.float64], float]:
+    normal = _numbers(field, weights, getattr(weights, "coef_", weights))
+    intercept = _numbers(field, weights, getattr(weights, "intercept_", 0.0))
+    if intercept.ndim:
+        raise UsageError(f"{field}: more than one intercept; only two classes can be told apart")
+    return normal, float(intercept)
 
 
 def _numbers(field: str, weights: Any, found: Any) -> NDArray[np.float64]:
@@ -18,42 +59,64 @@ def _numbers(field: str, weights: Any, found: Any) -> NDArray[np.float64]:
         return np.asarray(found, dtype=np.float64).squeeze()
     except (TypeError, ValueError) as error:
         kind = type(weights).__name__
-        steps = (
-            "; of a Pipeline give the weights on raw features: those of its last step, with every "
-            "scaling before it multiplied in"
-            if hasattr(weights, "named_steps")
-            else ""
-        )
         raise UsageError(
             f"{field}: {kind} is no linear classifier; give a vector, a Halfspace, a result of "
-            f"fit, or a fitted model with coef_ (and intercept_){steps}"
+            "fit or certify, or a fitted model with coef_ (and intercept_), alone or as the last "
+            "step of a Pipeline of linear steps"
         ) from error
 
 
-def as_halfspace(weights: Any, dim: int, *, field: str = "weights") -> Halfspace:
-    """A halfspace from a vector, a fitted linear model, or a result of `fit` or `certify`.
-
-    Errors call it by the name of its `field`.
-    """
-    if isinstance(weights, FitResult) and weights.halfspace is None:
-        raise UsageError(
-            f"{field}: the run was {weights.verdict} and has no halfspace; give another model"
-        )
-    if isinstance(weights, FitResult | CertifyResult):
-        weights = weights.halfspace
-    if isinstance(weights, Halfspace):
-        normal, offset = np.array(weights.normal), weights.offset
-    else:
-        normal = _numbers(field, weights, getattr(weights, "coef_", weights))
-        intercept = _numbers(field, weights, getattr(weights, "intercept_", 0.0))
-        if intercept.ndim:
-            raise UsageError(
-                f"{field}: more than one intercept; only two classes can be told apart"
-            )
-        offset = float(intercept)
+def _fold(field: str, pipeline: Any, dim: int) -> tuple[NDArray[np.float64], float]:
+    """Weights on raw features of a pipeline whose steps are all x -> x A + b."""
+    steps = [(name, step) for name, step in pipeline.steps if step not in (None, "passthrough")]
+    (_, last), before = steps[-1], steps[:-1]
+    normal, offset = _linear(field, last)
+    matrix, shift = np.eye(dim), np.zeros(dim)
+    for name, step in before:
+        one, moved = _affine(field, name, step, matrix.shape[1])
+        matrix, shift = matrix @ one, shift @ one + moved
     normal = np.atleast_1d(normal)
-    if normal.shape != (dim,):
-        raise UsageError(f"{field}: shape {normal.shape}; the data have {plural(dim, 'feature')}")
-    if not (np.isfinite(normal).all() and np.isfinite(offset) and np.any(normal)):
-        raise UsageError(f"{field}: must be finite and not all 0")
-    return Halfspace(tuple(normal.tolist()), offset)
+    if normal.shape != shift.shape:
+        raise UsageError(
+            f"{field}: the last step of the Pipeline has weights of shape {normal.shape}, the "
+            f"steps before it give {plural(len(shift), 'feature')}"
+        )
+    return matrix @ normal, float(offset + shift @ normal)
+
+
+def _affine(
+    field: str, name: str, step: Any, dim: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A and b of a fitted step, found by probing it; refused where it is anything else."""
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([scale * rng.standard_normal((8, dim)) for scale in _SCALES])
+    try:
+        b = _transform(step, np.zeros((1, dim)))[0]
+        A = (_transform(step, _STEP * np.eye(dim)) - b) / _STEP
+        found = _transform(step, rows)
+    except Exception as error:
+        raise UsageError(
+            f"{field}: step {name!r} ({type(step).__name__}) of the Pipeline cannot be folded into "
+            f"the weights: {one_line(error)}"
+        ) from error
+    size = np.abs(rows) @ np.abs(A) + np.abs(b)
+    if not np.all(np.abs(found - (rows @ A + b)) <= _TOLERANCE * size):
+        raise UsageError(
+            f"{field}: step {name!r} ({type(step).__name__}) of the Pipeline is not linear, so the "
+            "whole is no halfspace; apply this step to the data and certify what follows it"
+        )
+    return A, b
+
+
+def _transform(step: Any, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    names = getattr(step, "feature_names_in_", None)
+    given: Any = rows
+    if names is not None:  # it was fitted on a data frame, so there is pandas
+        import pandas
+
+        given = pandas.DataFrame(rows, columns=names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of names of features: those of the data are not at hand
+        found = step.transform(given)
+    dense = found.toarray() if hasattr(found, "toarray") else found
+    return np.asarray(dense, dtype=np.float64)

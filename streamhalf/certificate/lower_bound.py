@@ -129,6 +129,7 @@ def _search_again(
         max_cells=len(weak) + usual.max_cells // 2,
         refits=usual.refits + turn % 4,
         enough=claimed,
+        effort=usual.effort / 4,
     )
     return replace(found, cells=(*kept, *_search(statistics, weak, config)))
 

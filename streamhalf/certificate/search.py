@@ -59,6 +59,9 @@ class SearchConfig:
         How often a cell that is stuck may begin from its neighbours' laws.
     enough
         The search ends when L is this large.
+    effort
+        The search ends when so many bounds were computed, about: a cut takes two, a refit two for
+        every round.
     """
 
     first_cells: int = 17
@@ -72,6 +75,7 @@ class SearchConfig:
     behind: float = 0.1
     loans: int = 2
     enough: float = math.inf
+    effort: float = math.inf
 
 
 def usual_search(size: int, *, around: bool = False) -> SearchConfig:
@@ -89,6 +93,7 @@ def usual_search(size: int, *, around: bool = False) -> SearchConfig:
             refits=2 + int(3 * share),
             eigen_steps=3,
             patience=cells // 2,
+            effort=2.4 * cells,
         )
     return SearchConfig(
         max_cells=24 + int(72 * share),
@@ -139,8 +144,8 @@ class Search:
         for cell, known in cells.items():
             item = self.measure(cell, (replace(uniform[0], value=known), *uniform[1:]))
             heapq.heappush(queue, (item.bound, serial := serial + 1, item))
-        mark, patience = -math.inf, self.config.patience
-        while queue:
+        mark, patience, effort = -math.inf, self.config.patience, self.config.effort
+        while queue and effort > 0:
             bound, _, worst = queue[0]
             if bound >= min(self.limit * (1 - self.config.tolerance), self.config.enough):
                 break
@@ -156,6 +161,7 @@ class Search:
             if not pieces:
                 done.append(worst)
                 break
+            effort -= 2 if len(pieces) == 2 else 2 * self.config.refits
             for item in pieces:
                 heapq.heappush(queue, (item.bound, serial := serial + 1, item))
         return done + [item for _, _, item in queue]

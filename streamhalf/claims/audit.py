@@ -133,10 +133,11 @@ class Audit:
             turns = Turns.of(plane, np.zeros(dim), np.ones(dim))
         else:
             turns = Turns.of(plane, np.array(record.centre), np.array(record.matrix))
-        if (eta := tested_eta(self.fitted)) is None:
+        if (tested := tested_around(self.fitted)) is None:
             return turns
-        shift = eta if _has_threshold(self.fitted, self.halfspace, record) else 0.0
-        return replace(turns, tangent=math.tan(2 * math.asin(eta / 2)), shift=shift)
+        angle, shift = tested
+        compete = _has_threshold(self.fitted, self.halfspace, record)
+        return replace(turns, tangent=math.tan(angle), shift=shift if compete else 0.0)
 
     def _table(self, listed: SuspectList) -> SuspectTable:
         kept = slice(listed.count)
@@ -180,21 +181,26 @@ class Audit:
         )
 
 
-def tested_eta(result: FitResult) -> float | None:
-    """The scale of a run whose halfspace passed its wedge test; None if it did not.
+def tested_around(result: FitResult) -> tuple[float, float] | None:
+    """Angle and shift of threshold about the halfspace that hold all a passed wedge test speaks of.
 
-    The wedge test may speak of finer scales than those of all steps, which `eps` is: the coarser
-    one counts, for halfspaces that the steps cannot tell apart lie that far from each other.
+    The test is that of the halfspace itself, or of the candidate nearest to it where it comes from
+    elsewhere and has none: then halfspaces within eta of that candidate lie within eta and the
+    angle between the two. The wedge test may speak of finer scales than those of all steps, which
+    `eps` is: the coarser one counts, for halfspaces that the steps cannot tell apart lie that far
+    from each other. None: no such test passed, or the angle is a right one or more.
     """
-    own = (
-        max(one.scale or 0.0, result.eps)
-        for one in result.testers
-        if one.tester == WedgeTester.name
-        and one.candidate == result.chosen
-        and one.outcome is Outcome.PASSED
-    )
-    eta = next(own, None)
-    return eta if eta is not None and 0 < eta < 1 else None
+    wedges = [one for one in result.testers if one.tester == WedgeTester.name]
+    wedges = [one for one in wedges if one.candidate == result.chosen] or wedges
+    found = []
+    for one in wedges:
+        eta = max(one.scale or 0.0, result.eps)
+        if one.outcome is Outcome.PASSED and one.candidate is not None and 0 < eta < 1:
+            tested, own = result.candidates[one.candidate], result.candidates[result.chosen or 0]
+            shift = eta + abs(tested.threshold - own.threshold)
+            found.append((2 * math.asin(eta / 2) + tested.angle, shift))
+    nearest = min(found, default=(math.inf, 0.0))
+    return nearest if nearest[0] < math.pi / 2 else None
 
 
 def _has_threshold(result: FitResult, halfspace: Halfspace, position: PositionRecord) -> bool:

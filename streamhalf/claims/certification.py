@@ -43,6 +43,9 @@ from streamhalf.reductions.windowed import Windowed
 _RATIOS = (1.04, 1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
 """Quotients of neighbouring slab edges, finest first."""
 
+_TIGHT = 0.9
+"""A bound that is this share of the error is the bound for smaller classes too."""
+
 PARTIALS_AT_ONCE = 10
 """Partials of the certificate pass that a worker holds at its height: two tasks of up to five."""
 
@@ -123,13 +126,16 @@ class Certification:
         cls, source: Source, config: RunConfig, halfspace: Halfspace, row_map: RowMap, error: float
     ) -> Certification:
         """The certificate pass that the configuration asks for, about the halfspace's plane."""
+        plane = row_map.push(halfspace.plane).unit()
+        if row_map.record.class_of(halfspace) is row_map.record.through:
+            plane = Plane(plane.normal)  # through the centre but for rounding
         return cls(
             halfspace=halfspace,
             row_map=row_map,
             error=error,
             degree=certificate_degree(config.certificate_degree or "auto", source.dim),
             memory_limit=config.memory_limit,
-            planes=(row_map.push(halfspace.plane).unit(),),
+            planes=(plane,),
             share=certificate_share(
                 config.certificate_rows, n_rows=source.n_rows, dim=source.dim, error=error
             ),
@@ -265,7 +271,11 @@ class Certification:
             used, statistics = statistics[: len(slabs)], statistics[len(slabs) :]
             found.append((slabs[0].plane, used, self._bound(used, first)))
         plane, used, bound = max(found, key=lambda item: item[2].value)
-        bounds = {first: bound} | {one: self._bound(used, one) for one in others}
+        # what is nearly the error leaves nothing to be gained for fewer halfspaces
+        tight = first is Through.ANY and bound.value >= _TIGHT * used[0].error
+        bounds = {first: bound} | {
+            one: bound if tight else self._bound(used, one) for one in others
+        }
         if Through.ANY in bounds:
             # what holds for all holds for those through the centre
             central = self.row_map.record.through

@@ -16,8 +16,8 @@ from streamhalf.cli.options import check_outputs, silence_output
 from streamhalf.errors import StreamhalfError, UsageError
 from streamhalf.names import printable
 
-EXIT_CODES = """exit codes: 0 accepted or passed, 10 rejected, 11 inconclusive, 12 a claim does
-not hold, 2 wrong usage, 3 bad data, 130 interrupted, 1 anything else"""
+EXIT_CODES = """exit codes: 0 accepted, certified or passed, 10 rejected, 11 inconclusive, 12 a
+claim does not hold, 2 wrong usage, 3 bad data, 130 interrupted, 1 anything else"""
 
 COMMANDS = (
     *(data.synth, data.inspect, data.predict),

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from streamhalf import api
 from streamhalf.api.auditing import TOP
 from streamhalf.cli.flags import File, Place, Store, Switch, Whole, takes
-from streamhalf.cli.options import calling, finish, naming
+from streamhalf.cli.options import calling, finish, naming, read_config
 from streamhalf.documents import read_classifier
 from streamhalf.errors import UsageError
 from streamhalf.report.audit import show_audit
@@ -44,7 +44,7 @@ def audit(
         raise UsageError(f"top: {top} given beside --all; give one of them")
     if all and out is None:
         raise UsageError("all: needs a file for the suspects; give --out SUSPECTS")
-    classifier = read_classifier(model)
+    classifier = read_classifier(model, storage_options=read_config(given).storage_options)
     most = None if all else TOP if top is None else top
     with naming("model", str(model)), calling(given) as call:
         found = api.audit(store, model=classifier, out=out, top=most, overwrite=overwrite, **call)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from streamhalf import api
+from streamhalf.api.trust import doubt
 from streamhalf.cli.flags import File, Place, Store, Switch, Whole, takes
 from streamhalf.cli.options import ResultConsole, calling, naming, read_config
 from streamhalf.documents import read_model
-from streamhalf.errors import DataError
+from streamhalf.errors import DataError, UnverifiedWarning
 from streamhalf.names import plural, public_name
 from streamhalf.report.terminal import show_store
 from streamhalf.synthetic.marginals import Marginal
@@ -88,16 +91,19 @@ def predict(
     *,
     model: Annotated[File, Parameter(help="what fit --json wrote")],
     out: Annotated[Place, Parameter(metavar="PRED", help="path or URL of the new store")],
-    force: Annotated[Switch, Parameter(help="also with a run not accepted")] = False,
+    force: Annotated[Switch, Parameter(help="has no effect any more: any run predicts")] = False,
     overwrite: Annotated[Switch, Parameter(help="replace an existing store")] = False,
     **given: Any,
 ) -> int:
     """Write the predictions of a fitted halfspace, chunk by chunk."""
-    fitted = read_model(model)
-    with naming("model", str(model)), calling(given) as call:
+    fitted = read_model(model, storage_options=read_config(given).storage_options)
+    with naming("model", str(model)), calling(given) as call, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnverifiedWarning)  # said below, in a line of its own
         n_positive = api.predict(
             store, model=fitted, out=out, force=force, overwrite=overwrite, **call
         )
     said = f"{plural(n_positive, 'row')} {'is' if n_positive == 1 else 'are'} +1"
     print(f"wrote predictions to {public_name(str(out))}: {said}")
+    if (words := doubt(fitted)) and not given.get("quiet"):
+        print(f"streamhalf: warning: {words}", file=sys.stderr)
     return 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,9 +14,11 @@ from rich.console import Console
 
 from streamhalf import api
 from streamhalf.config import SETTINGS, ConfigFile, load_config
+from streamhalf.data.sight import find_trouble
 from streamhalf.documents import write_json
 from streamhalf.errors import StreamhalfError, UsageError
 from streamhalf.events import Observer, fan_out
+from streamhalf.folders import write_text_to
 from streamhalf.places import refuse_clash, refuse_harm
 from streamhalf.report.progress import log_json, watch
 
@@ -47,12 +51,13 @@ def finish(given: Given, record: Any, show: Callable[[Console, Any], None]) -> N
 
     Neither a full disk nor a closed pipe loses the rest.
     """
+    storage = read_config(given).storage_options
     with ExitStack() as last_first:
         last_first.callback(show, ResultConsole(), record)
         if page := given.get("report"):
-            last_first.callback(api.report, record, page)
+            last_first.callback(api.report, record, page, storage_options=storage)
         if path := given.get("json"):
-            write_json(path, record)
+            write_json(path, record, storage_options=storage)
 
 
 def check_outputs(given: Given) -> None:
@@ -62,8 +67,11 @@ def check_outputs(given: Given) -> None:
     refuse_clash(inputs, outputs)
     if "store" in given:
         refuse_harm(given["store"], outputs, replaces="model" in given)
+    storage = read_config(given).storage_options
     for option in ("json", "report"):
-        check_writable(given.get(option), option)
+        check_writable(given.get(option), option, storage)
+    if "://" in (log := given.get("log_json", "")):
+        check_writable(log, "log-json", storage)
 
 
 class ResultConsole(Console):
@@ -79,9 +87,16 @@ def silence_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def check_writable(path: str | None, option: str) -> None:
+def check_writable(
+    path: str | None, option: str, storage_options: Mapping[str, Any] | None = None
+) -> None:
     """Refuse an output file that cannot be written before any work is done."""
     if path is None:
+        return
+    protocol, mark, key = path.partition("://")
+    if mark:
+        if trouble := find_trouble(protocol, key, dict(storage_options or {})):
+            raise UsageError(f"{option}: this process {trouble}")
         return
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(path) or not os.path.isdir(folder):
@@ -116,20 +131,63 @@ def parse_storage(pairs: Sequence[str]) -> Mapping[str, Any] | None:
 
 @contextmanager
 def _observe(given: Given) -> Iterator[Observer]:
-    """Progress on standard error, unless quiet; events as JSON lines, if asked for."""
+    """Progress and log on standard error, unless quiet; events as JSON lines, if asked for."""
     with ExitStack() as stack:
         observers: list[Observer] = []
-        if not given.get("quiet"):
-            observers.append(stack.enter_context(watch(Console(stderr=True))))
+        console = Console(stderr=True, quiet=bool(given.get("quiet")))
+        stack.enter_context(_logging_to(console))
+        if not console.quiet:
+            observers.append(stack.enter_context(watch(console)))
         if path := given.get("log_json"):
-            observers.append(log_json(stack.enter_context(_open_log(path))))
+            storage = read_config(given).storage_options
+            observers.append(log_json(stack.enter_context(_open_log(path, storage))))
         yield fan_out(*observers)
 
 
-def _open_log(path: str) -> AbstractContextManager[TextIO]:
+class _Lines(logging.Handler):
+    """What is logged, as lines between those of the progress."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.WARNING)
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a line."""
+        self._console.print(record.getMessage(), highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def _logging_to(console: Console) -> Iterator[None]:
+    """Log to the console and nowhere else, for a while."""
+    own, handler = logging.getLogger("streamhalf"), _Lines(console)
+    own.addHandler(handler)
+    before = own.propagate
+    own.propagate = False
+    try:
+        yield
+    finally:
+        own.propagate = before
+        own.removeHandler(handler)
+
+
+def _open_log(
+    path: str, storage_options: Mapping[str, Any] | None
+) -> AbstractContextManager[TextIO]:
     if path == "-":
         return nullcontext(sys.stderr)
+    if "://" in path:
+        return _uploaded(path, storage_options)
     try:
         return open(path, "w", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"log-json: {path!r} cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def _uploaded(url: str, storage_options: Mapping[str, Any] | None) -> Iterator[TextIO]:
+    """A stream whose text becomes an object at the end, however it ends: none can be added to."""
+    with io.StringIO() as stream:
+        try:
+            yield stream
+        finally:
+            write_text_to(url, stream.getvalue(), storage_options=storage_options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -14,6 +13,7 @@ from streamhalf.cli.options import calling, check_writable, finish, naming, read
 from streamhalf.documents import read_audit, read_result, read_weights
 from streamhalf.errors import UsageError
 from streamhalf.names import public_name
+from streamhalf.records import FitResult
 from streamhalf.report.terminal import (
     show_certificate,
     show_fit,
@@ -76,7 +76,7 @@ def fit(
 ) -> int:
     """Learn a halfspace and say which error C opt + eps its tests support, or why none."""
     with calling(given) as call:
-        result = api.fit(store, checkpoint=checkpoint, resume=resume, **call)
+        result: FitResult = api.fit(store, checkpoint=checkpoint, resume=resume, **call)
     finish(given, result, show_fit)
     return result.verdict.exit_code
 
@@ -97,7 +97,7 @@ def certify(
     **given: Any,
 ) -> int:
     """Certify a linear classifier: its error, and a bound that no halfspace can beat."""
-    vector = read_weights(weights)
+    vector = read_weights(weights, storage_options=read_config(given).storage_options)
     with naming("weights", str(weights)), calling(given) as call:
         result = api.certify(store, weights=vector, **call)
     finish(given, result, show_certificate)
@@ -116,21 +116,21 @@ def verify(
     **given: Any,
 ) -> int:
     """Recompute the claims of a result file from the data; exit code 12 if one fails."""
-    if "://" in str(result) or os.path.isdir(result):
+    if os.path.isdir(result) or ("://" in str(result) and not str(result).endswith(".json")):
         found = public_name(str(result))
         right = f"{public_name(str(store))} {found}" if os.path.isfile(store) else "RESULT STORE"
         raise UsageError(
             f"verify: {found} is no result file but a store; the result file comes first: "
             f"streamhalf verify {right}"
         )
-    document = read_result(result)
+    document = read_result(result, storage_options=read_config(given).storage_options)
     with naming("document", str(result)), calling(given) as call:
         verification = api.verify(document, store, block_rows=block_rows, **call)
     finish(given, verification, show_verification)
     return 0 if verification.holds else 12
 
 
-@takes(example="report result.json --out result.html")
+@takes("storage_option", example="report result.json --out result.html")
 def report(
     result: Result,
     /,
@@ -144,12 +144,13 @@ def report(
     **given: Any,
 ) -> int:
     """Write a result file as one HTML page with figures that opens anywhere."""
-    source = Path(result)
-    target = Path(out or source.with_suffix(".html"))
-    check_writable(str(target), "out")
-    if target.exists() and source.exists() and target.samefile(source):
-        raise UsageError(f"out: {str(target)!r} is the result file itself; name another file")
-    suspects = None if audit is None else read_audit(audit)
-    api.report(read_result(source), target, audit=suspects)
-    print(f"wrote {public_name(str(target))}")
+    source, storage = str(result), read_config(given).storage_options
+    target = str(out) if out else os.path.splitext(source)[0] + ".html"
+    check_writable(target, "out", storage)
+    if os.path.exists(target) and os.path.exists(source) and os.path.samefile(target, source):
+        raise UsageError(f"out: {target!r} is the result file itself; name another file")
+    suspects = None if audit is None else read_audit(audit, storage_options=storage)
+    document = read_result(source, storage_options=storage)
+    api.report(document, target, audit=suspects, storage_options=storage)
+    print(f"wrote {public_name(target)}")
     return 0

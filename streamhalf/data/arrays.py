@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask.array as da
 import numpy as np
@@ -11,6 +11,10 @@ from dask.base import compute
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Reader, RowRanges
+from streamhalf.data.clients import compute_on, holding_client
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,10 +37,14 @@ class ArrayReader(Reader):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DaskReader(Reader):
-    """Rows of Dask arrays, both chunked by the same rows, features in one piece."""
+    """Rows of Dask arrays, both chunked by the same rows, features in one piece.
+
+    Chunks that are persisted are held by a cluster, which `client` is connected to.
+    """
 
     features: da.Array
     labels: da.Array
+    client: Client | None = None
 
     @classmethod
     def align(cls, features: da.Array, labels: da.Array) -> DaskReader:
@@ -45,12 +53,14 @@ class DaskReader(Reader):
             features = features.rechunk({1: -1})
         if labels.ndim == 1 and features.shape[:1] == labels.shape:
             labels = labels.rechunk((features.chunks[0],))
-        return cls(features, labels)
+        return cls(features, labels, holding_client(features, labels))
 
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Compute the rows here and now."""
+        """Compute the rows now: here, or where persisted chunks are."""
         first, window = rows.span.start, slice(rows.span.start, rows.span.stop)
-        X, y = compute(self.features[window], self.labels[window], scheduler="synchronous")
+        lazy = self.features[window], self.labels[window]
+        here = self.client is None
+        X, y = compute(*lazy, scheduler="synchronous") if here else compute_on(self.client, *lazy)
         return rows.take_from(np.asarray(X), first), rows.take_from(np.asarray(y), first)
 
     @property

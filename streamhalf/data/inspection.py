@@ -12,7 +12,8 @@ from typing import Any
 import zarr
 
 from streamhalf.data.block import RowRanges
-from streamhalf.data.opening import open_group, open_member, open_source
+from streamhalf.data.groups import open_group, open_member
+from streamhalf.data.opening import open_source
 from streamhalf.data.source import align_blocks
 from streamhalf.data.stored import MISSING, ZarrReader, stored_rows
 from streamhalf.errors import DataError, UsageError
@@ -82,7 +83,7 @@ def inspect(
     incomplete = any(array.n_missing for array in arrays)
     try:
         source = open_source(url, features=features, labels=labels, storage_options=storage_options)
-        coding, fingerprint = source.schema.coding.value, source.fingerprint
+        coding, fingerprint = str(source.schema.coding), source.fingerprint
         notices = source.notices
     except DataError as error:
         # where rows that opening looks at are missing, that is to be told, not to fail on

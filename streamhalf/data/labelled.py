@@ -14,6 +14,7 @@ import xarray as xr
 import zarr
 from numpy.typing import NDArray
 
+from streamhalf.data.clients import compute_on, holding_client
 from streamhalf.data.feature_names import names_of_array
 from streamhalf.data.opening import open_source
 from streamhalf.data.source import Source
@@ -142,7 +143,10 @@ def _settle(name: str, y: Any, classes: NDArray[Any] | None) -> NDArray[Any]:
     """The known classes, or the two distinct labels, sorted."""
     if classes is not None:
         return classes
-    found = da.unique(y).compute() if isinstance(y, da.Array) else np.unique(np.asarray(y))
+    if isinstance(y, da.Array):
+        (found,) = compute_on(holding_client(y), da.unique(y))
+    else:
+        found = np.unique(np.asarray(y))
     if found.dtype.kind == "f" and not np.isfinite(found).all():
         raise TargetError(f"{name}: NaN or infinite labels; remove or impute these rows")
     if len(found) == 1:

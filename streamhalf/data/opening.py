@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import warnings
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -16,6 +15,15 @@ import zarr
 from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import RowRange
 from streamhalf.data.feature_names import names_in_group, names_of_array
+from streamhalf.data.frames import (
+    dense_columns,
+    frame_columns,
+    frame_rows,
+    is_frame,
+    refuse_sparse,
+    split_frame,
+)
+from streamhalf.data.groups import open_group, open_member
 from streamhalf.data.source import (
     BLOCK_NBYTES,
     Source,
@@ -25,18 +33,18 @@ from streamhalf.data.source import (
     nearest_names,
 )
 from streamhalf.data.stored import ZarrReader, stored_rows
+from streamhalf.data.zarr_private import at_absolute_path
 from streamhalf.errors import DataError, UsageError
-from streamhalf.names import one_line, printable, public_name, without_secrets
-from streamhalf.retry import retrying
+from streamhalf.names import one_line, public_name
 
-DataLike: TypeAlias = "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | Source"
+DataLike: TypeAlias = (
+    "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | list[Any] | Source | Any"
+)
+"""Data frames, which need not be installed, are the last of these."""
 
 
 MOST_BLOCKS = 1 << 22
 """A list of more blocks than these is refused: 64 TiB of well-stored rows, or a damaged shape."""
-
-_START = 4096
-"""Characters of a file that tell what it is."""
 
 IN_MEMORY_CHUNK_ROWS = 1024
 """Blocks of arrays in memory are cut at multiples of this many rows."""
@@ -54,10 +62,11 @@ def open_source(
     Parameters
     ----------
     data
-        Path or URL of a Zarr v2 or v3 group, a Zarr group, an xarray Dataset, or a pair
-        (features, labels) of NumPy, Dask or xarray arrays or data frames.
+        Path or URL of a Zarr v2 or v3 group, a Zarr group, an xarray Dataset, a data frame with
+        one column of labels, or a pair (features, labels) of NumPy or Dask arrays, frames, or
+        DataArrays.
     features, labels
-        Names of the two arrays in a store or Dataset.
+        Names of the two arrays in a store or Dataset; `labels` of the column in a data frame.
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     """
@@ -67,71 +76,71 @@ def open_source(
         group = open_group(data, storage_options=storage_options)
         return _from_group(group, public_name(str(data)), features, labels)
     if isinstance(data, zarr.Group):
-        return _from_group(data, str(data.store_path), features, labels)
+        return _from_group(at_absolute_path(data), str(data.store_path), features, labels)
     if isinstance(data, xr.Dataset):
         return _from_dataset(data, features, labels)
-    if isinstance(data, tuple) and len(data) == 2:
-        X, y = (_unwrapped(one) for one in data)
+    if is_frame(data):
+        X, y = split_frame(data, labels)
+        columns = tuple(one for one in names_of_array(data, features) if one != labels)
+        return _from_arrays("DataFrame", X, y, features, labels, columns)
+    if isinstance(data, tuple | list) and len(data) == 2:
         columns = names_of_array(data[0], features)
-        return _from_arrays("arrays", X, y, features, labels, columns)
+        return _from_arrays("arrays", data[0], data[1], features, labels, columns)
     raise UsageError(
         f"data: {type(data).__name__} cannot be opened; expected a path or URL of a Zarr store, a "
-        "Zarr group, an xarray Dataset, or a pair (features, labels) of NumPy or Dask arrays"
+        "Zarr group, an xarray Dataset, a data frame with a column of labels, or a pair (features, "
+        "labels) of NumPy or Dask arrays"
     )
 
 
 def open_features(
-    url: str | os.PathLike[str],
+    data: DataLike,
     *,
     features: str = "X",
+    labels: str = "y",
     storage_options: Mapping[str, Any] | None = None,
 ) -> Source:
-    """Open a store for its features alone, for prediction; labels need not exist."""
-    group = open_group(url, storage_options=storage_options)
-    return _from_group(group, public_name(os.fspath(url)), features, None)
+    """Open features alone: of a store, a Dataset, a data frame or an array; no labels are read.
+
+    Parameters
+    ----------
+    data, features, storage_options
+        As of `open_source`; or features (rows, features) without labels.
+    labels
+        What labels would be called.
+    """
+    if isinstance(data, str | os.PathLike):
+        group = open_group(data, storage_options=storage_options)
+        return _from_group(group, public_name(os.fspath(data)), features, None, labels)
+    if isinstance(data, zarr.Group):
+        return _from_group(at_absolute_path(data), str(data.store_path), features, None, labels)
+    name, X = "arrays", data
+    if isinstance(data, xr.Dataset):
+        name, X = "Dataset", _variable(data, features)
+    elif is_frame(data):
+        name, X = "DataFrame", dense_columns(data)
+    return _from_arrays(name, X, None, features, labels, names_of_array(X, features))
 
 
-def open_group(
-    url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
-) -> zarr.Group:
-    """Open a Zarr group for reading, or say in one line why it cannot be."""
-    text = os.fspath(url)
-    name = public_name(text)
-    if "://" not in text and not os.path.exists(text):
-        raise DataError(f"{name}: no such store; check the path")
-    if "://" not in text and os.path.isfile(text):
-        raise DataError(f"{name}: {_kind_of_file(text)}; a Zarr store is a folder")
-    options = dict(storage_options) if storage_options and "://" in text else None
-    try:
-        return retrying(lambda: zarr.open_group(text, mode="r", storage_options=options))
-    except ImportError as error:
-        raise UsageError(
-            f"{name}: {without_secrets(one_line(error), text)}; install streamhalf[object-storage]"
-        ) from error
-    except Exception as error:
-        raise DataError(
-            f"{name}: not a readable Zarr group: {without_secrets(one_line(error), text)}"
-        ) from error
+def holds_labels_named(
+    data: DataLike, labels: str, *, storage_options: Mapping[str, Any] | None = None
+) -> bool:
+    """Whether data bring labels of this name along; a pair does, whatever they are called."""
+    if isinstance(data, str | os.PathLike):
+        data = open_group(data, storage_options=storage_options)
+    if isinstance(data, zarr.Group | xr.Dataset):
+        return labels in data
+    if (columns := frame_columns(data)) is not None:
+        return labels in columns
+    return isinstance(data, tuple | list | Source) or getattr(data, "ndim", 0) != 2
 
 
-def _kind_of_file(path: str) -> str:
-    """What a file is that stands where a store should."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            start = file.read(_START)
-    except (OSError, ValueError):
-        start = ""
-    if '"schema": "streamhalf-' in start:
-        return "this is a result file, not data; give the store that it was made from"
-    if path.endswith((".zip", ".csv", ".npy", ".npz", ".parquet", ".h5")):
-        return "this is a file and no Zarr store; convert it, or give arrays in Python"
-    return "this is a file and no Zarr store"
-
-
-def _from_group(group: zarr.Group, name: str, features: str, labels: str | None) -> Source:
+def _from_group(
+    group: zarr.Group, name: str, features: str, labels: str | None, unread: str = "labels"
+) -> Source:
     X = open_member(group, name, features)
     y = None if labels is None else open_member(group, name, labels)
-    names = (features, labels or "labels")
+    names = (features, labels or unread)
     check_arrays(names[0], X, names[1], y)
     marks = group.attrs.get("streamhalf")
     if isinstance(marks, dict) and marks.get("complete") is False:
@@ -146,36 +155,31 @@ def _from_group(group: zarr.Group, name: str, features: str, labels: str | None)
     reader = ZarrReader(X, y, parts=y is not None)
     chunk_rows = (X.chunks[0], X.chunks[0] if y is None else y.chunks[0])
     columns = names_in_group(group, X, features)
-    return build_source(name, reader, blocks, names=names, chunk_rows=chunk_rows, columns=columns)
-
-
-def open_member(group: zarr.Group, name: str, key: str) -> zarr.Array[Any]:
-    """Open an array of a group, or say which arrays there are."""
-    try:
-        member = retrying(lambda: group.get(key))
-        if isinstance(member, zarr.Array):
-            if min(member.chunks, default=1) < 1 and 0 not in member.shape[1:]:
-                raise ValueError(f"chunks of shape {member.chunks}")
-            return member
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # files that are no arrays: not what is asked about
-            others = dict(group.members())
-    except Exception as error:
-        raise DataError(f"{name}: cannot open its array {key!r}: {one_line(error)}") from error
-    raise DataError(f"{name}: no array named {key!r}; {printable(nearest_names(key, others))}")
+    return build_source(
+        name,
+        reader,
+        blocks,
+        names=names,
+        chunk_rows=chunk_rows,
+        columns=columns,
+        labelled=y is not None,
+    )
 
 
 def _from_dataset(dataset: xr.Dataset, features: str, labels: str) -> Source:
-    for key in (features, labels):
-        if key not in dataset:
-            raise DataError(
-                f"Dataset: no variable named {key!r}; {nearest_names(key, dataset.data_vars)}"
-            )
-    X, y = dataset[features], dataset[labels]
+    X, y = _variable(dataset, features), _variable(dataset, labels)
     if y.ndim == 1 and X.ndim == 2 and y.dims[0] in X.dims:
         X = X.transpose(y.dims[0], ...)
     columns = names_of_array(X, features)
     return _from_arrays("Dataset", _lazy(X).data, _lazy(y).data, features, labels, columns)
+
+
+def _variable(dataset: xr.Dataset, key: str) -> xr.DataArray:
+    if key not in dataset:
+        raise DataError(
+            f"Dataset: no variable named {key!r}; {nearest_names(key, dataset.data_vars)}"
+        )
+    return dataset[key]
 
 
 def _lazy(variable: xr.DataArray) -> xr.DataArray:
@@ -186,20 +190,18 @@ def _lazy(variable: xr.DataArray) -> xr.DataArray:
     return variable.chunk({dim: stored[dim] for dim in variable.dims if dim in stored})
 
 
-def _unwrapped(array: Any) -> Any:
-    """What an xarray array holds; any other as it is."""
-    return _lazy(array).data if isinstance(array, xr.DataArray) else array
-
-
 def _from_arrays(
     name: str, X: Any, y: Any, features: str, labels: str, columns: tuple[str, ...] = ()
 ) -> Source:
+    labelled = y is not None
+    X = _unwrapped(features, X)
+    if isinstance(X, da.Array) and X.ndim == 2 and np.isnan(X.shape[0]):
+        raise DataError(f"{features}: chunks of unknown size; call compute_chunk_sizes() first")
+    y = _unwrapped(labels, y) if labelled else np.ones(len(X), dtype=np.int8)
     lazy = isinstance(X, da.Array) or isinstance(y, da.Array)
     X, y = _as_array(features, X, lazy), _as_array(labels, y, lazy)
     reader = DaskReader.align(X, y) if lazy else ArrayReader(X, y)
     X, y = reader.features, reader.labels
-    if lazy and X.ndim == 2 and np.isnan(X.shape[0]):
-        raise DataError(f"{features}: chunks of unknown size; call compute_chunk_sizes() first")
     check_arrays(features, X, labels, y)
     if lazy:
         chunk_rows = max(X.chunks[0])
@@ -210,7 +212,16 @@ def _from_arrays(
         blocks = align_blocks(X.shape[0], chunk_rows, X.shape[1] * X.dtype.itemsize)
     both = (chunk_rows, chunk_rows)
     names = (features, labels)
-    return build_source(name, reader, blocks, names=names, chunk_rows=both, columns=columns)
+    return build_source(
+        name, reader, blocks, names=names, chunk_rows=both, columns=columns, labelled=labelled
+    )
+
+
+def _unwrapped(name: str, array: Any) -> Any:
+    """What is inside a DataArray or a frame; sparse rows are refused."""
+    inner = _lazy(array).data if isinstance(array, xr.DataArray) else frame_rows(name, array)
+    refuse_sparse(name, inner)
+    return inner
 
 
 def _as_array(name: str, array: Any, lazy: bool) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,31 +12,68 @@ from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.errors import DataError
 
 
-class LabelCoding(enum.StrEnum):
-    """How the two classes are written."""
+@dataclass(frozen=True, slots=True)
+class LabelCoding:
+    """The stored values that stand for -1 and +1."""
 
-    SIGNS = "-1/+1"
-    BITS = "0/1"
+    low: Any
+    high: Any
 
     @property
-    def values(self) -> tuple[int, int]:
-        """The stored values of -1 and +1."""
-        return (-1, 1) if self is LabelCoding.SIGNS else (0, 1)
+    def values(self) -> tuple[Any, Any]:
+        """Both, in this order."""
+        return self.low, self.high
+
+    def __str__(self) -> str:
+        return f"{self.low}/{'+1' if self == SIGNS else self.high}"
+
+
+SIGNS, BITS = LabelCoding(-1, 1), LabelCoding(0, 1)
 
 
 def find_coding(labels: str, values: NDArray[Any]) -> LabelCoding | None:
-    """The coding that explains the values, or None where they hold +1 only (both would do)."""
-    found = {float(value) for value in np.unique(values)}
-    if found <= {1.0}:
-        return None
-    for coding in LabelCoding:
-        if found <= set(coding.values):
+    """The coding that explains the values, or None where more of them must be seen.
+
+    That is -1/+1, 0/1, or any other two; where there are more than two, those that are neither of
+    a usual pair are named when they are read.
+    """
+    found = distinct(labels, values)
+    usual = {value for value in found if value in (-1, 0, 1)} if _are_numbers(found) else set()
+    for coding in (SIGNS, BITS) if usual - {1} else ():
+        if usual <= set(coding.values) and (len(found) > 2 or usual == set(found)):
             return coding
-    shown = ", ".join(f"{value:g}" for value in sorted(found)[:5])
+    if len(found) < 3:
+        return LabelCoding(*found) if len(found) == 2 else None
+    shown = ", ".join(str(value) for value in found[:5])
     raise DataError(
-        f"{labels}: values {shown} found; expected -1 and +1, or 0 and 1; recode the labels to two "
-        "classes"
+        f"{labels}: values {shown} found; expected two, such as -1 and +1; recode the labels to "
+        "two classes"
     )
+
+
+def distinct(labels: str, values: NDArray[Any]) -> list[Any]:
+    """The values that occur, in their order; what is missing (NaN, None, no text) is left out."""
+    if values.dtype.kind in "biuf":
+        found = np.unique(values)
+        kept = found[np.isfinite(found)] if values.dtype.kind == "f" else found
+        return [int(value) if value == int(value) else value for value in kept.tolist()]
+    kinds = {value for value in values.tolist() if value == value and value not in (None, "", b"")}
+    try:
+        return sorted(kinds)
+    except TypeError as error:
+        names = ", ".join(sorted({type(value).__name__ for value in kinds}))
+        raise DataError(f"{labels}: values of several kinds ({names}); use one") from error
+
+
+def _are_numbers(found: list[Any]) -> bool:
+    return all(isinstance(value, int | float) for value in found)
+
+
+def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What features are computed with: their own floats, or floats that hold their integers."""
+    if dtype.kind == "f":
+        return dtype.newbyteorder("=")
+    return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +101,7 @@ class RowSchema:
                 f"shapes {X.shape} and {y.shape}; the data changed after they were opened"
             )
         rows = ranges.numbers()
-        features = np.ascontiguousarray(X, dtype=X.dtype.newbyteorder("="))
+        features = np.ascontiguousarray(X, dtype=working_dtype(X.dtype))
         self._check_features(rows, features)
         return Block(features, self._map_labels(rows, y), rows)
 

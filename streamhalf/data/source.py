@@ -14,10 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block, Reader, RowRange, RowRanges
-from streamhalf.data.schema import LabelCoding, RowSchema, find_coding
-from streamhalf.data.stored import ZarrReader
+from streamhalf.data.schema import (
+    BITS,
+    SIGNS,
+    LabelCoding,
+    RowSchema,
+    distinct,
+    find_coding,
+    working_dtype,
+)
+from streamhalf.data.stored import ZarrReader, impossible_value
 from streamhalf.errors import DataError, UsageError
-from streamhalf.records import DataRecord, LabelsAreBits, Notice
+from streamhalf.records import (
+    DataRecord,
+    FeaturesConverted,
+    LabelsAbsent,
+    LabelsAreBits,
+    LabelsRead,
+    Notice,
+)
 
 BLOCK_NBYTES = 16 << 20
 """Small stored chunks are read together until a block has about this size."""
@@ -160,10 +175,12 @@ def check_arrays(features: str, X: Any, labels: str, y: Any) -> None:
         )
     if X.shape[0] == 0:
         raise DataError(f"{features}: 0 rows; at least 1 is needed")
-    if X.dtype.kind != "f" or X.dtype.itemsize not in (4, 8):
-        raise DataError(f"{features}: dtype {X.dtype}; expected float32 or float64 (convert it)")
-    if y is not None and y.dtype.kind not in "biuf":
-        raise DataError(f"{labels}: dtype {y.dtype}; expected integers -1/+1 or 0/1, or bool")
+    if X.dtype.kind not in "fbiu" or (X.dtype.kind == "f" and X.dtype.itemsize not in (4, 8)):
+        raise DataError(
+            f"{features}: dtype {X.dtype}; expected float32, float64 or integers (convert it)"
+        )
+    if y is not None and y.dtype.kind not in "biufUSTO":
+        raise DataError(f"{labels}: dtype {y.dtype}; expected two values: numbers, bool or text")
 
 
 def build_source(
@@ -174,22 +191,25 @@ def build_source(
     names: tuple[str, str],
     chunk_rows: tuple[int, int],
     columns: tuple[str, ...] = (),
+    labelled: bool = True,
 ) -> Source:
     """Look at a few rows of checked arrays, settle the label coding, and fingerprint.
 
     Names and rows in a chunk are those of the features and of the labels; `columns` are the names
-    of single features.
+    of single features. Rows that are not `labelled` have labels that nobody looks at.
     """
     X, y = reader.features, reader.labels
-    coding = _settle_coding(names[1], reader, blocks)
+    coding = _settle_coding(names[1], reader, blocks) if labelled else SIGNS
+    of_labels = _of_labels(names[1], coding) if labelled else (LabelsAbsent(names[1]),)
     source = Source(
         name=name,
         reader=reader,
         schema=RowSchema(*names, X.shape[1], coding, *chunk_rows, columns),
         blocks=blocks,
-        row_nbytes=X.shape[1] * X.dtype.itemsize + (1 if y is None else y.dtype.itemsize),
+        row_nbytes=X.shape[1] * working_dtype(X.dtype).itemsize
+        + (1 if y is None else y.dtype.itemsize),
         fingerprint="",
-        notices=(LabelsAreBits(names[1]),) if coding is LabelCoding.BITS else (),
+        notices=(*_of_features(names[0], X.dtype), *of_labels),
     )
     return replace(source, fingerprint=_fingerprint(source, X.dtype))
 
@@ -216,16 +236,37 @@ def _probe_ranges(n_rows: int) -> list[RowRange]:
 
 
 def _settle_coding(name: str, reader: Reader, blocks: tuple[RowRange, ...]) -> LabelCoding:
-    if reader.labels is not None and reader.labels.dtype.kind == "b":
-        return LabelCoding.BITS
+    labels = reader.labels
+    if labels is None:
+        return SIGNS
+    if labels.dtype.kind == "b":
+        return BITS
     probes = [_labels(reader, rows) for rows in _probe_ranges(blocks[-1].stop)]
-    coming = () if reader.labels is None else (_labels(reader, rows) for rows in blocks)
-    # all ones so far: look until a row tells
-    for y in itertools.chain([np.concatenate(probes)], coming):
-        plausible = y[np.isin(y, (-1, 0, 1))]  # the rest is named when it is read
-        if (found := find_coding(name, plausible)) is not None:
+    seen = np.array([], dtype=labels.dtype)
+    # all alike so far: look until a row tells
+    for y in itertools.chain([np.concatenate(probes)], _each(reader, blocks)):
+        stored = y if labels.dtype.kind in "fO" else y[y != impossible_value(labels.dtype)]
+        seen = np.array(distinct(name, np.concatenate([seen, stored])), dtype=labels.dtype)
+        if (found := find_coding(name, seen)) is not None:
             return found
-    return LabelCoding.SIGNS
+    if labels.dtype.kind not in "iuf" and len(seen):
+        raise DataError(f"{name}: only one label, {seen[0]}, was found; two classes are needed")
+    return SIGNS
+
+
+def _each(reader: Reader, blocks: tuple[RowRange, ...]) -> Iterator[NDArray[Any]]:
+    return (_labels(reader, rows) for rows in blocks)
+
+
+def _of_features(name: str, dtype: np.dtype[Any]) -> tuple[Notice, ...]:
+    used = working_dtype(dtype)
+    return () if dtype.kind == "f" else (FeaturesConverted(name, str(dtype), str(used)),)
+
+
+def _of_labels(name: str, coding: LabelCoding) -> tuple[Notice, ...]:
+    if coding == BITS:
+        return (LabelsAreBits(name),)
+    return () if coding == SIGNS else (LabelsRead(name, str(coding.low), str(coding.high)),)
 
 
 def _labels(reader: Reader, rows: RowRange) -> NDArray[Any]:

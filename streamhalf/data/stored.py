@@ -16,8 +16,15 @@ import zarr
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Reader, RowRange, RowRanges
+from streamhalf.data.clients import here
 from streamhalf.data.plain_chunks import has_checksum, is_plain, prefetch_plain, read_plain
-from streamhalf.data.zarr_private import are_whole_shards, chunk_key, is_checksum_error, refill
+from streamhalf.data.zarr_private import (
+    are_whole_shards,
+    chunk_key,
+    is_checksum_error,
+    refill,
+    unseen_path,
+)
 from streamhalf.errors import DataError
 from streamhalf.names import one_line
 from streamhalf.retry import retrying
@@ -32,6 +39,8 @@ def impossible_value(dtype: np.dtype[Any]) -> Any:
         return np.nan
     if dtype.kind == "b":
         return False
+    if dtype.kind in "USTO":
+        return b"" if dtype.kind == "S" else ""
     info = np.iinfo(dtype)
     return info.min if info.min < -1 else info.max
 
@@ -56,6 +65,10 @@ class ZarrReader(Reader):
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
         """Raw features and labels of rows; what is missing comes as an invalid value."""
         features, *labels = (_read(array, rows, parts=parts) for array, parts in self._arrays)
+        # integers may hold any value: whether one was stored is asked where it could be filled in
+        doubtful = features.dtype.kind != "f" and features == impossible_value(features.dtype)
+        if np.any(doubtful) and (missing := _missing_chunk(self.features, rows)):
+            raise DataError(missing)
         if self.labels is None:
             return features, np.ones(rows.n_rows, dtype=np.int8)
         # a bool has no impossible value: what depends on the fill value was never stored
@@ -159,7 +172,11 @@ def _damage(array: zarr.Array[Any], rows: RowRange, error: Exception) -> str:
 
 def _missing_chunk(array: zarr.Array[Any], rows: RowRanges) -> str | None:
     """Name the first chunk of the rows that is not stored; its rows depend on the fill value."""
-    low, high = (_read(array, rows, value) for value in (0, 1))
+    if unseen := unseen_path(array):
+        return f"{here()} does not see {unseen}; use a shared file system or a URL"
+    text = {"S": (b"0", b"1")}.get(array.dtype.kind, ("0", "1"))
+    values = (0, 1) if array.dtype.kind in "biuf" else text
+    low, high = (_read(array, rows, value) for value in values)
     differs = (low != high) & ~((low != low) & (high != high))  # NaN on both sides is stored
     missing = rows.numbers()[differs.reshape(len(differs), -1).any(axis=1)]
     if not len(missing):

@@ -14,6 +14,7 @@ from zarr.codecs import Crc32cCodec
 from zarr.errors import NodeNotFoundError
 
 from streamhalf.data.block import RowRange
+from streamhalf.data.sight import Sight
 from streamhalf.errors import DataError, UsageError
 from streamhalf.folders import Address, saying
 from streamhalf.names import one_line
@@ -77,6 +78,11 @@ class Target(Address):
                     fill_value=column.fill_value,
                     dimension_names=column.dimensions,
                 )
+
+    def sight(self) -> Sight:
+        """What workers must see of it."""
+        group = zarr.open_group(self.url, mode="r", storage_options=self.options)
+        return Sight(group.store, group.path)
 
     def array(self, name: str) -> zarr.Array[Any]:
         """One of its arrays, to write to."""

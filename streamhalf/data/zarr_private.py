@@ -34,6 +34,14 @@ def refill(array: zarr.Array[Any], fill_value: Any, *, compiled: bool = False) -
     return zarr.Array(refilled)
 
 
+def at_absolute_path(group: zarr.Group) -> zarr.Group:
+    """The same group, named so that processes in other folders find it too."""
+    if not isinstance(group.store, LocalStore) or group.store.root.is_absolute():
+        return group
+    store = LocalStore(group.store.root.absolute(), read_only=True)
+    return zarr.open_group(store, path=group.path, mode="r")
+
+
 def are_whole_shards(array: zarr.Array[Any], rows: RowRange) -> bool:
     """Whether rows are nothing but full shards: what compiled codecs read faster.
 
@@ -55,6 +63,12 @@ def chunk_key(array: zarr.Array[Any], index: tuple[int, ...]) -> str:
 def chunk_file(array: zarr.Array[Any], index: tuple[int, ...]) -> Path:
     """The file of a chunk in a store on this machine."""
     return Path(cast(LocalStore, array.store).root) / array.path / chunk_key(array, index)
+
+
+def unseen_path(array: zarr.Array[Any]) -> str | None:
+    """The folder of a store on this machine, if it is not there."""
+    root = array.store.root if isinstance(array.store, LocalStore) else None
+    return None if root is None or root.is_dir() else str(root)
 
 
 def is_checksum_error(error: Exception) -> bool:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import logging
 import os
 import queue
 import time
 import warnings
+import weakref
 from typing import TYPE_CHECKING, Any
 
+import dask.config
 from dask import threaded
 from dask.callbacks import Callback
 
 from streamhalf.engine.dask_graph import build_graph
-from streamhalf.engine.job import Counted, Job, OnProgress
+from streamhalf.engine.job import Counted, Engine, Job, OnProgress, WorkerLimit
 from streamhalf.errors import StreamhalfError
 
 if TYPE_CHECKING:
     from distributed import Client, Future
+
+logger = logging.getLogger("streamhalf")
 
 _LOOK_SECONDS = 2.0
 """Without news for so long, the cluster is asked whether anybody still works."""
@@ -26,16 +31,22 @@ _LOOK_SECONDS = 2.0
 _STUCK_SECONDS = 300.0
 """A cluster without a working worker is given up after this: a batch queue may take minutes."""
 
-_RESUME = "passes that were saved stay saved: run again with --resume (with --checkpoint)"
+RESUME = "passes that were saved stay saved: run again with --resume (with --checkpoint)"
+"""What to do when a run has ended early."""
 
 
-class ThreadsEngine:
+class ThreadsEngine(Engine):
     """Dask's threaded scheduler: chunks in parallel, one BLAS thread each."""
 
-    lazy = True
+    lazy, remote = True, False
 
     def __init__(self, n_threads: int | None = None) -> None:
-        self.n_threads = n_threads or available_cpus()
+        self._n_threads = n_threads or available_cpus()
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of this process that tasks run in."""
+        return self._n_threads
 
     def run(self, job: Job, on_progress: OnProgress) -> Counted:
         """Run a job to its end."""
@@ -51,19 +62,30 @@ class ThreadsEngine:
         return result
 
 
-class ClusterEngine:
+class ClusterEngine(Engine):
     """A `distributed` cluster: this machine's processes or a `dask scheduler` anywhere."""
 
-    lazy = True
+    lazy = remote = True
 
     def __init__(self, client: Client) -> None:
         self.client = client
+        self._watch = _Watch(client)
 
     @property
     def n_threads(self) -> int:
         """Largest number of threads of any worker."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         return max((int(worker["nthreads"]) for worker in workers), default=1)
+
+    def worker_limits(self) -> tuple[WorkerLimit, ...]:
+        """What workers may use before they pause; one whose memory is not watched has no limit."""
+        pause = dask.config.get("distributed.worker.memory.pause", None) or 1.0
+        found = self.client.scheduler_info(n_workers=-1)["workers"].items()
+        return tuple(
+            WorkerLimit(address, int(worker["nthreads"]), int(pause * worker["memory_limit"]))
+            for address, worker in found
+            if worker.get("memory_limit")
+        )
 
     def run(self, job: Job, on_progress: OnProgress) -> Counted:
         """Run a job to its end; lost workers are replaced by others, a lost scheduler is not."""
@@ -77,42 +99,42 @@ class ClusterEngine:
         done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
         for future in (*futures, final):
             future.add_done_callback(done.put)
+        wanted = weakref.WeakSet(futures)
         del futures, future  # a partial may go as soon as it is combined
-        idle_since = None
-        while True:
-            try:
-                finished = done.get(timeout=_LOOK_SECONDS)
-            except queue.Empty:
-                idle_since = self._look(job.name, idle_since)
-                continue
-            if finished.key == final.key or finished.status in ("error", "cancelled"):
-                break
-            idle_since = None
-            on_progress(rows.pop(finished.key))
-        result = self._outcome(job.name, final)
+        try:
+            self._follow(job.name, done, final, rows, on_progress)
+            result = self._outcome(job.name, final)
+        except BaseException:
+            for future in (*wanted, final):  # callbacks alone would keep their tasks wanted
+                future.release()
+            raise
+        self._watch.look(job.name)
         for left in rows.values():  # news of the last leaves may come after that of the root
             on_progress(left)
         return result
 
-    def _look(self, name: str, idle_since: float | None) -> float | None:
-        """Since when no worker works, None if one does; Dask itself would wait for ever."""
-        try:
-            found = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        except (OSError, TimeoutError, RuntimeError):
-            return idle_since  # a lost scheduler cancels the futures, which is told elsewhere
-        if any(worker.get("status") == "running" for worker in found):
-            return None
-        now = time.monotonic()
-        if idle_since is not None and now - idle_since > _STUCK_SECONDS:
-            why = (
-                f"all {len(found)} workers are paused, short of memory (raise their --memory-limit)"
-                if found
-                else "the cluster has no worker any more (start some with `dask worker`)"
-            )
-            raise StreamhalfError(
-                f"pass {name!r}: nothing ran for {_STUCK_SECONDS:g} s: {why}; {_RESUME}"
-            )
-        return idle_since or now
+    def _follow(
+        self,
+        name: str,
+        done: queue.SimpleQueue[Future[Any]],
+        final: Future[Any],
+        rows: dict[Any, int],
+        on_progress: OnProgress,
+    ) -> None:
+        """Tell of tasks as they end, until the last one has ended or one has failed."""
+        watch = self._watch
+        watch.idle_since = None
+        while True:
+            try:
+                finished = done.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                watch.look(name)
+                on_progress(0)  # whoever wants the run to end can say so
+                continue
+            if finished.key == final.key or finished.status in ("error", "cancelled"):
+                return
+            watch.idle_since = None
+            on_progress(rows.pop(finished.key))
 
     def _outcome(self, name: str, final: Future[Any]) -> Counted:
         from distributed import KilledWorker
@@ -123,13 +145,54 @@ class ClusterEngine:
             raise StreamhalfError(
                 f"pass {name!r}: {error.allowed_failures + 1} workers died one after the other on "
                 "one task; the usual cause is memory (see the workers' logs): raise their "
-                f"--memory-limit or store smaller chunks; {_RESUME}"
+                f"--memory-limit or store smaller chunks; {RESUME}"
             ) from error
         except (asyncio.CancelledError, concurrent.futures.CancelledError) as error:
             raise StreamhalfError(
-                f"pass {name!r}: the connection to the scheduler was lost; {_RESUME}"
+                f"pass {name!r}: the connection to the scheduler was lost; {RESUME}"
             ) from error
         return result
+
+
+class _Watch:
+    """Looks at a cluster while it is silent: says what it waits for, and gives up in the end."""
+
+    def __init__(self, client: Client) -> None:
+        self.idle_since: float | None = None
+        self._client = client
+        self._seen = frozenset(client.scheduler_info(n_workers=-1)["workers"])
+        self._paused: frozenset[str] = frozenset()
+
+    def look(self, name: str) -> None:
+        """Note since when no worker works on a pass; Dask itself would wait for ever."""
+        try:
+            found = self._client.scheduler_info(n_workers=-1)["workers"]
+        except (OSError, TimeoutError, RuntimeError):
+            return  # a lost scheduler cancels the futures, which is told elsewhere
+        for lost in sorted(self._seen - found.keys()):
+            logger.warning("pass %s: worker %s was lost; others do its work", name, lost)
+        self._seen = frozenset(found)
+        paused = {one for one, worker in found.items() if worker.get("status") == "paused"}
+        for one in sorted(paused - self._paused):
+            logger.warning("pass %s: worker %s is paused, short of memory", name, one)
+        self._paused = frozenset(paused)
+        if any(worker.get("status") == "running" for worker in found.values()):
+            self.idle_since = None
+            return
+        now = time.monotonic()
+        if self.idle_since is None:
+            self.idle_since = now
+            state = f"all {len(found)} workers are paused" if found else "there is no worker"
+            logger.warning("pass %s: waiting for workers: %s", name, state)
+        if now - self.idle_since > _STUCK_SECONDS:
+            why = (
+                f"all {len(found)} workers are paused, short of memory (raise their --memory-limit)"
+                if found
+                else "the cluster has no worker any more (start some with `dask worker`)"
+            )
+            raise StreamhalfError(
+                f"pass {name!r}: nothing ran for {_STUCK_SECONDS:g} s: {why}; {RESUME}"
+            )
 
 
 def available_cpus() -> int:

@@ -68,15 +68,32 @@ def merge(context: Any, combine: Callable[[Any, Any, Any], Any], parts: list[Cou
     return total
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerLimit:
+    """Tasks that a worker runs at once, and the bytes of memory from which it takes no more."""
+
+    address: str
+    n_threads: int
+    nbytes: int
+
+
 class Engine(Protocol):
-    """Runs jobs, whose items may hold Dask Delayed objects if it is `lazy`."""
+    """Runs jobs, whose items may hold Dask Delayed objects if it is `lazy`.
+
+    If it is `remote`, their graphs may hold futures of its cluster.
+    """
 
     lazy: bool
+    remote: bool
 
     @property
     def n_threads(self) -> int:
         """Tasks that run at once in one worker process, and share its memory."""
         ...
+
+    def worker_limits(self) -> tuple[WorkerLimit, ...]:
+        """What workers on a cluster may use, those that have a limit of their own."""
+        return ()
 
     def run(self, job: Job, on_progress: OnProgress) -> Counted:
         """Run a job to its end."""

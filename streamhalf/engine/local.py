@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamhalf.engine.job import Counted, Job, OnProgress, fold_tree
+from streamhalf.engine.job import Counted, Engine, Job, OnProgress, fold_tree
 
 
-class SerialEngine:
+class SerialEngine(Engine):
     """One task after the other, in this thread."""
 
     n_threads = 1
-    lazy = False
+    lazy = remote = False
 
     def run(self, job: Job, on_progress: OnProgress) -> Counted:
         """Run a job to its end."""

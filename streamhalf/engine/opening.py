@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import json
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,14 +13,18 @@ from typing import TYPE_CHECKING
 
 from threadpoolctl import threadpool_limits
 
-from streamhalf.engine.cluster import ClusterEngine, ThreadsEngine, available_cpus
+from streamhalf.data.sight import Sight
+from streamhalf.engine.cluster import RESUME, ClusterEngine, ThreadsEngine, available_cpus
 from streamhalf.engine.job import Engine
 from streamhalf.engine.local import SerialEngine
 from streamhalf.engine.process import eager_switching
-from streamhalf.errors import StreamhalfError, UsageError
+from streamhalf.errors import DataError, StreamhalfError, UsageError
+from streamhalf.names import one_line
 
 if TYPE_CHECKING:
     from distributed import Client
+
+logger = logging.getLogger("streamhalf")
 
 _CONNECT_SECONDS = 20
 _WORKER_SECONDS = 60
@@ -41,8 +46,13 @@ def open_engine(scheduler: str | Client, n_workers: int | None = None) -> Iterat
         raise UsageError(f"n_workers: {n_workers} is out of range; use at least 1")
     # tasks are the parallelism: threads times BLAS threads must not exceed the cores, and the
     # driver's small eigenproblems only lose by them; set once, not inside tasks
-    with threadpool_limits(limits=1), eager_switching(), _open(scheduler, n_workers) as engine:
-        yield engine
+    try:
+        with threadpool_limits(limits=1), eager_switching(), _open(scheduler, n_workers) as engine:
+            yield engine
+    except OSError as error:
+        if type(error).__name__ != "CommClosedError":  # Dask's, which takes a second to import
+            raise
+        raise StreamhalfError(f"scheduler: the connection to it was lost; {RESUME}") from error
 
 
 @contextlib.contextmanager
@@ -55,10 +65,10 @@ def _open(scheduler: str | Client, n_workers: int | None) -> Iterator[Engine]:
     elif scheduler == "threads":
         yield ThreadsEngine(n_workers)
     elif scheduler == "processes":
-        with _local_cluster(n_workers or available_cpus()) as client:
+        with _hushed(), _local_cluster(n_workers or available_cpus()) as client:
             yield ClusterEngine(client)
     elif "://" in scheduler or os.path.isfile(scheduler):
-        with _connect(scheduler) as client:
+        with _hushed(), _connect(scheduler) as client:
             check_workers(client)
             yield ClusterEngine(client)
     else:
@@ -66,6 +76,30 @@ def _open(scheduler: str | Client, n_workers: int | None) -> Iterator[Engine]:
             f"scheduler: {scheduler!r} is unknown; use serial, threads, processes, an address such "
             "as tcp://host:8786, or an existing scheduler file"
         )
+
+
+@contextlib.contextmanager
+def _hushed() -> Iterator[None]:
+    """Keep Dask's own log of a connection that is ours alone to what is critical.
+
+    A lost scheduler has its sentence; Dask would show several tracebacks before it.
+    """
+    import distributed  # noqa: F401  (its import sets the levels of its loggers)
+
+    names = ("asyncio", "tornado.application", *logging.root.manager.loggerDict)
+    loggers = [
+        logging.getLogger(name)
+        for name in dict.fromkeys(names)
+        if name in names[:2] or name.partition(".")[0] == "distributed"
+    ]
+    before = [one.level for one in loggers]
+    for one in loggers:
+        one.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for one, level in zip(loggers, before, strict=True):
+            one.setLevel(level)
 
 
 @contextlib.contextmanager
@@ -96,8 +130,24 @@ def _connect(scheduler: str) -> Client:
         ) from error
 
 
+def check_sight(engine: Engine, sight: Sight | None) -> None:
+    """Refuse a store that a worker cannot see, before a task fails on it."""
+    if sight is None or not isinstance(engine, ClusterEngine):
+        return
+    for worker, found in sorted(engine.client.run(sight.trouble, on_error="return").items()):
+        if isinstance(found, OSError):
+            continue  # a worker that has just been lost, as any may be
+        if isinstance(found, BaseException):
+            found = f"cannot look at {sight.name}: {one_line(found)}"
+        if found is not None:
+            raise DataError(f"worker {worker} {found}")
+
+
 def check_workers(client: Client) -> None:
     """Refuse a cluster without workers, or with workers that would compute something else."""
+    found = client.scheduler_info(n_workers=0)
+    if not found["n_workers"]:
+        logger.warning("waiting for workers: none has joined %s yet", found["address"])
     try:
         client.wait_for_workers(1, timeout=_WORKER_SECONDS)
     except TimeoutError as error:
@@ -109,7 +159,7 @@ def check_workers(client: Client) -> None:
         wanted = importlib.metadata.version(package)
         found = client.run(importlib.metadata.version, package, on_error="return")
         for worker, version in sorted(found.items()):
-            if version != wanted:
+            if version != wanted and not isinstance(version, OSError):  # a worker just lost
                 has = f"version {version}" if isinstance(version, str) else "none"
                 raise StreamhalfError(
                     f"scheduler: worker {worker} has {package} {has}, this process has version "

@@ -15,7 +15,7 @@ from streamhalf.data.arrays import DaskReader
 from streamhalf.data.block import Block, RowRanges
 from streamhalf.data.source import BLOCK_NBYTES, Source
 from streamhalf.engine.dask_graph import build_graph
-from streamhalf.engine.job import Counted, Engine, Job, run_job
+from streamhalf.engine.job import Counted, Engine, Job, WorkerLimit, run_job
 from streamhalf.engine.process import settle_worker
 from streamhalf.errors import MemoryBudgetError
 from streamhalf.events import Observer, PassEnded
@@ -87,6 +87,18 @@ class PassPlan:
                 "worker, store smaller chunks, or lower the degree"
             )
 
+    def validate_workers(self, workers: tuple[WorkerLimit, ...]) -> None:
+        """Refuse a pass that a worker would pause on, or die of."""
+        task = self.task_nbytes() if workers else 0
+        for worker in workers:
+            if (need := worker.n_threads * task) > worker.nbytes:
+                raise MemoryBudgetError(
+                    f"pass {self.name!r} needs about {_mib(need)} on worker {worker.address} "
+                    f"({worker.n_threads} tasks at once), which takes no more tasks from "
+                    f"{_mib(worker.nbytes)} on; raise its --memory-limit, give it fewer threads, "
+                    "or store smaller chunks"
+                )
+
     def tasks(self) -> tuple[RowRanges, ...]:
         """Deal blocks to tasks in runs of neighbours, a function of the blocks alone."""
         reads = [rows for _, rows in self.source.reads(self.blocks)]
@@ -99,6 +111,12 @@ class PassPlan:
         return tuple(
             RowRanges(np.concatenate([read.bounds for read in reads[i : i + run]])) for i in starts
         )
+
+    def job_for(self, engine: Engine) -> Job:
+        """The pass as a job for an engine; persisted chunks stay where they are if it can be."""
+        reader = self.source.reader
+        held = isinstance(reader, DaskReader) and reader.client is not None
+        return self.job(lazy=engine.remote if held else engine.lazy)
 
     def job(self, *, lazy: bool) -> Job:
         """The pass as a job; with `lazy`, Dask-backed rows enter the graph as they are."""
@@ -171,8 +189,9 @@ def run_pass(
 ) -> tuple[Any, PassRecord]:
     """Validate, run, count the rows, save and finalize; returns the result and the record."""
     plan.validate(n_threads=engine.n_threads, memory_limit=memory_limit)
+    plan.validate_workers(engine.worker_limits())
     started = time.perf_counter()
-    counted = run_job(engine, plan.job(lazy=engine.lazy), observer)
+    counted = run_job(engine, plan.job_for(engine), observer)
     result = plan.reduction.finalize(counted.partial)
     record = PassRecord(
         name=plan.name,

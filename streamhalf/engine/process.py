@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -18,6 +19,10 @@ _SWITCH_SECONDS = 2e-4
 """Python's 5 ms are too long: a thread that computes gives the interpreter away for microseconds
 at a time, too short for another to wake up and take it, so that threads that read would get it
 once in 5 ms, and they need it dozens of times for a chunk."""
+
+_switching = threading.Lock()
+_under_way: list[None] = []
+_before: list[float] = []
 
 
 def settle_worker() -> bool:
@@ -41,13 +46,19 @@ def _settle() -> None:
 
 @contextmanager
 def eager_switching() -> Iterator[None]:
-    """Let threads of this process take turns quickly, for a while."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(_SWITCH_SECONDS, before))
+    """Let threads of this process take turns quickly, as long as any run is under way."""
+    with _switching:
+        if not _under_way:
+            _before.append(sys.getswitchinterval())
+            sys.setswitchinterval(min(_SWITCH_SECONDS, _before[-1]))
+        _under_way.append(None)
     try:
         yield
     finally:
-        sys.setswitchinterval(before)
+        with _switching:
+            _under_way.pop()
+            if not _under_way:
+                sys.setswitchinterval(_before.pop())
 
 
 def _keep_buffers() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,8 @@ from streamhalf.events import Observer, PassEnded, RunEnded, ignore
 from streamhalf.records import PassRecord, Verdict
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.label_counts import LabelCounts
+
+logger = logging.getLogger("streamhalf")
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +73,7 @@ class Run:
                     "remove the folder and start anew"
                 )
             self.passes.append(record)
+            logger.info("pass %s: %d rows from the checkpoint", name, counted.n_rows)
             self.observer(PassEnded(record))
             return reduction.finalize(counted.partial)
         result, record = run_pass(
@@ -88,7 +92,7 @@ class Run:
         if unchecked and self.in_parts is not None:
             # not a pass of the run: what is computed is of no interest
             plan = PassPlan("checksums", self.in_parts, LabelCounts(), unchecked, self.split_every)
-            run_job(self.engine, plan.job(lazy=self.engine.lazy), ignore)
+            run_job(self.engine, plan.job_for(self.engine), ignore)
         if self.verdict is not None:
             self.observer(RunEnded(self.verdict))
 

@@ -49,6 +49,10 @@ class Plane:
             return Plane(self.normal / length, self.threshold / length)
         return Plane(np.eye(self.dim)[0], self.threshold)
 
+    def moved_to(self, point: NDArray[np.float64]) -> Plane:
+        """The parallel plane through a point."""
+        return Plane(self.normal, float(self.normal @ point))
+
     def margins(self, X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """normal·x - threshold of every row, in float64: a threshold may cancel most of it."""
         return wide_margins(X, self.normal) - self.threshold

@@ -8,6 +8,7 @@ from streamhalf.names import plural
 from streamhalf.records.base import Record
 from streamhalf.records.notices import Notice
 from streamhalf.records.parts import DataRecord, Halfspace, PassRecord, Versions
+from streamhalf.records.results import Document
 
 
 class Suspect(Record, frozen=True):
@@ -48,7 +49,7 @@ class FeatureShift(Record, frozen=True):
     shift: float
 
 
-class AuditResult(Record, frozen=True, kw_only=True):
+class AuditResult(Document, frozen=True, kw_only=True):
     """How many labels a halfspace gets wrong, where they are, and the first of the suspects.
 
     Proofs are about halfspaces within `angle` (radians, in the run's position; None: no proof is

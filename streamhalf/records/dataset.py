@@ -160,13 +160,17 @@ def _moments(record: DiagnosticsRecord) -> xr.Dataset:
 
 
 def _candidates(candidates: tuple[CandidateRecord, ...]) -> xr.Dataset:
-    """The path of the localisation."""
+    """The path of the localisation, then the pool."""
     if not candidates:
         return xr.Dataset()
     variables = _columns("candidate", candidates, _CANDIDATE_WORDS)
     acceptance = [one.rows_accepted / max(1, one.rows_seen) for one in candidates]
     variables["candidate_acceptance"] = _along("candidate", acceptance, "share of rows kept")
-    return xr.Dataset(variables, {"candidate": np.arange(len(candidates))})
+    coordinates = {
+        "candidate": np.arange(len(candidates)),
+        "candidate_recipe": ("candidate", _words(one.recipe for one in candidates)),
+    }
+    return xr.Dataset(variables, coordinates)
 
 
 def _testers(judgements: tuple[Judgement, ...]) -> xr.Dataset:
@@ -216,9 +220,15 @@ def _columns(
 ) -> dict[str, xr.Variable]:
     """One variable for each field, named prefix_field."""
     return {
-        f"{prefix or dim}_{field}": _along(dim, [getattr(one, field) for one in records], said)
+        f"{prefix or dim}_{field}": _along(dim, _values(records, field), said)
         for field, said in words.items()
     }
+
+
+def _values(records: Sequence[Any], field: str) -> list[Any]:
+    """A field of each record, NaN where nobody measured it."""
+    values = (getattr(one, field) for one in records)
+    return [np.nan if value is None else value for value in values]
 
 
 def _along(dim: str, values: ArrayLike, words: str) -> xr.Variable:

@@ -8,10 +8,32 @@ from streamhalf.records.base import Record
 from streamhalf.records.codes import SegmentQuantity
 
 
+class LabelsAbsent(Record, frozen=True, tag="labels-absent"):
+    """There are no labels of the name `array`: features were looked at, labels were not."""
+
+    array: str
+
+
 class LabelsAreBits(Record, frozen=True, tag="labels-are-bits"):
     """Labels are stored as 0 and 1, and 0 is read as -1."""
 
     array: str
+
+
+class LabelsRead(Record, frozen=True, tag="labels-read"):
+    """Labels are two values of their own, the first of which is read as -1."""
+
+    array: str
+    low: str
+    high: str
+
+
+class FeaturesConverted(Record, frozen=True, tag="features-converted"):
+    """Features are stored as integers, and computed with as floats."""
+
+    array: str
+    stored: str
+    used: str
 
 
 class ReuseSuffices(Record, frozen=True, tag="reuse-suffices"):
@@ -88,6 +110,13 @@ class ErrorsCluster(Record, frozen=True, tag="errors-cluster"):
     factor: float
 
 
+class RunsOn(Record, frozen=True, tag="runs-on"):
+    """The run uses a cluster that nobody named for it; `why` says how it came to be chosen."""
+
+    place: str
+    why: str
+
+
 class Resumed(Record, frozen=True, tag="resumed"):
     """A run goes on from so many finished passes in a checkpoint folder."""
 
@@ -119,7 +148,10 @@ class RadiiDrawn(Record, frozen=True, tag="radii-drawn"):
 
 
 Notice: TypeAlias = (
-    LabelsAreBits
+    LabelsAbsent
+    | LabelsAreBits
+    | LabelsRead
+    | FeaturesConverted
     | ReuseSuffices
     | OneClass
     | NearlyOneClass
@@ -133,5 +165,6 @@ Notice: TypeAlias = (
     | RowsInOrder
     | RadiiDrawn
     | Resumed
+    | RunsOn
     | Remark
 )

@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
+from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
@@ -34,7 +37,40 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-class MomentTestResult(Record, frozen=True, kw_only=True):
+class Document(Record, frozen=True):
+    """What a command returns, and can be kept.
+
+    How it is written and shown is the business of modules above, looked up when it is asked for.
+    """
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write it as JSON, which `read_result` reads.
+
+        Parameters
+        ----------
+        path
+            A path or URL; the file appears whole or not at all.
+        storage_options
+            For URLs: what fsspec takes for this kind of storage.
+        """
+        import_module("streamhalf.documents").save(self, path, storage_options=storage_options)
+
+
+class Reported(Document, frozen=True):
+    """A document that has a page."""
+
+    def to_html(self) -> str:
+        """Give the page that `--report` writes: one self-contained HTML document."""
+        page: str = import_module("streamhalf.report.html").render_report(self)
+        return page
+
+
+class MomentTestResult(Document, frozen=True, kw_only=True):
     """What the moment test of a data set found."""
 
     schema: Literal["streamhalf-test-2"] = "streamhalf-test-2"
@@ -53,7 +89,7 @@ class MomentTestResult(Record, frozen=True, kw_only=True):
         return f"<MomentTestResult {self.verdict}: {self.data}>"
 
 
-class FitResult(Record, frozen=True, kw_only=True):
+class FitResult(Reported, frozen=True, kw_only=True):
     """What the tester-learner found; the document that `fit --json` writes."""
 
     schema: Literal["streamhalf-fit-2"] = "streamhalf-fit-2"
@@ -103,7 +139,7 @@ class FitResult(Record, frozen=True, kw_only=True):
         )
 
 
-class CertifyResult(Record, frozen=True, kw_only=True):
+class CertifyResult(Reported, frozen=True, kw_only=True):
     """The certified interval of somebody's classifier; the document of `certify --json`."""
 
     schema: Literal["streamhalf-certificate-2"] = "streamhalf-certificate-2"

@@ -15,8 +15,9 @@ from streamhalf.reductions.base import Summed
 
 _SUB_BATCH_NBYTES = 4 << 20
 
-PENALTY = 1.0
-"""Times half the squared length of the weights: what scikit-learn does by default."""
+PENALTY, INTERCEPT_PENALTY = 1.0, 1e-3
+"""Times half the squared length of the weights, as scikit-learn does by default, and of the
+intercept, which would run away where all labels are the same."""
 
 _SETTLED, _MOST_STEPS, _MOST_HALVINGS = 1e-6, 50, 30
 
@@ -76,15 +77,16 @@ class Logistic(Summed):
 
     def objective(self, sums: LogisticSums) -> float:
         """Loss and penalty."""
-        return sums.loss + PENALTY / 2 * float(self.weights[:-1] @ self.weights[:-1])
+        return sums.loss + float(self._penalties @ self.weights**2) / 2
+
+    @property
+    def _penalties(self) -> NDArray[np.float64]:
+        return np.append(np.full(len(self.weights) - 1, PENALTY), INTERCEPT_PENALTY)
 
     def step(self, sums: LogisticSums) -> Logistic:
-        """The weights that minimise the quadratic model; the intercept pays no penalty."""
-        penalty = np.full(len(self.weights), PENALTY)
-        penalty[-1] = 1e-9 * sums.n_rows + np.finfo(np.float64).tiny
-        free = np.where(np.arange(len(penalty)) < len(penalty) - 1, penalty, 0.0)
-        gradient = sums.gradient + free * self.weights
-        move = np.linalg.solve(sums.hessian + np.diag(penalty), gradient)
+        """The weights that minimise the quadratic model."""
+        gradient = sums.gradient + self._penalties * self.weights
+        move = np.linalg.solve(sums.hessian + np.diag(self._penalties), gradient)
         return replace(self, weights=self.weights - move)
 
     def settle(self, block: Block) -> Logistic:

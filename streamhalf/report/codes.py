@@ -217,8 +217,14 @@ def advice_words(advice: records.Advice) -> str:
 def notice_words(notice: records.Notice) -> str:
     """What a notice says, to go on a line of its own."""
     match notice:
+        case records.LabelsAbsent(array):
+            return f"no labels ({array}): features alone were looked at"
         case records.LabelsAreBits(array):
             return f"{array}: labels are 0/1; 0 is read as -1"
+        case records.LabelsRead(array, low, high):
+            return f"{array}: labels are {low} and {high}; {low} is read as -1, {high} as +1"
+        case records.FeaturesConverted(array, stored, used):
+            return f"{array}: features are {stored}; they are computed with as {used}"
         case records.ReuseSuffices(rows, eps):
             return (
                 "with `--rows reuse` (in Python rows='reuse') these "
@@ -283,6 +289,8 @@ def notice_words(notice: records.Notice) -> str:
                 "say nothing about the lengths of rows or about moments of odd degree"
                 f"{ties if at_centre > 0 else ''}"
             )
+        case records.RunsOn(place, why):
+            return f"runs on {place}, {why}; scheduler='threads' keeps it on this machine"
         case records.Resumed(place, 0):
             return f"checkpoint: nothing to resume in {place}; starting anew"
         case records.Resumed(place, passes):

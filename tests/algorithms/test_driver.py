@@ -26,9 +26,6 @@ from streamhalf.records import (
     SegmentQuantity,
     Split,
     Stage,
-    Stop,
-    StopReason,
-    Unverified,
     Verdict,
 )
 from streamhalf.reductions import LabelCounts

@@ -35,6 +35,7 @@ from streamhalf.records import (
     StopReason,
     overall_outcome,
 )
+from streamhalf.reductions.plane_errors import PlaneErrorsResult
 from tests.algorithms.machine import (
     DIM,
     EPS,
@@ -260,10 +261,10 @@ def test_run__learns_and_tests_in_every_split(rows: str) -> None:
     assert requests[0].name == "initial"
     assert requests[-1].name == "final"
     assert state.final is not None
-    assert len(state.final.errors) == len(state.candidates)
+    assert len(state.errors.errors) == len(state.candidates)
     assert state.split is (Split.REUSE if rows == "auto" else Split(rows))
     # the noise is made against the first candidate: updates win most of its excess back
-    excess = state.final.errors / state.final.n_rows - 0.03
+    excess = state.errors.errors / state.errors.n_rows - 0.03
     assert excess.min() < 0.5 * excess[0]
     assert all(beta < 3 * EPS for beta in state.final.betas)
     tested = {request.name for request in requests} - {"thresholds"}
@@ -299,7 +300,7 @@ def test_run__ends_with_the_mean_of_the_last_two_candidates() -> None:
     total = before.n_accepted * before.plane.normal + 4 * last.n_accepted * last.plane.normal
     np.testing.assert_allclose(mean.plane.normal, total / np.linalg.norm(total), atol=1e-12)
     assert mean.step == pytest.approx(np.linalg.norm(mean.plane.normal - last.plane.normal))
-    assert len(state.final.errors) == len(state.candidates)
+    assert len(state.errors.errors) == len(state.candidates)
 
 
 def with_windows(algorithm: Localization) -> Localization:
@@ -328,7 +329,7 @@ def test_fallback__sorted_rows_are_sampled_instead() -> None:
     assert [one.stage for one in said[1:]] == [Stage.INITIAL, Stage.FINAL]
     assert overall_outcome(state.judgements) is Outcome.PASSED
     assert state.final is not None
-    assert state.final.errors.min() / state.final.n_rows == pytest.approx(0.05, abs=0.01)
+    assert state.errors.errors.min() / state.errors.n_rows == pytest.approx(0.05, abs=0.01)
 
 
 def test_fallback__only_where_it_may() -> None:
@@ -380,3 +381,47 @@ def test_stage_and_outcome__are_two_things() -> None:
     state = replace(after_initial(make_algorithm()), judgements=(doubt,))
     assert (state.stage, state.outcome) == (Stage.UPDATE, Outcome.INCONCLUSIVE)
     assert make_algorithm().next_step(state) is not None
+
+
+def measured(*errors: int, candidates: int, outcome: Outcome) -> LocalizationState:
+    """A state whose planes err on so many of 1,000 rows, no two on the same; the path is first."""
+    found = PlaneErrorsResult(
+        np.array([1_000]),
+        np.array(errors)[:, None],
+        np.diag(np.array(errors)),
+        0,
+        np.zeros(len(errors), dtype=np.int64),
+    )
+    state = after_initial(make_algorithm())
+    return replace(
+        state,
+        candidates=candidates * state.candidates,
+        judgements=(Judgement("t", outcome, 0.2, 0.1, 0.3, 9),),
+        planes=len(errors) * (Plane(np.eye(DIM)[0]),),
+        errors=found,
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "errors", "chosen"),
+    [
+        # within a standard error of 14 rows the path wins where it is trusted, else the regression
+        (Outcome.PASSED, (104, 110, 99, 95), 0),
+        (Outcome.INCONCLUSIVE, (104, 110, 99, 95), 0),
+        (Outcome.REJECTED, (94, 110, 99, 95), 2),
+        # beyond it the best does
+        (Outcome.PASSED, (104, 110, 99, 70), 3),
+        (Outcome.REJECTED, (70, 110, 99, 95), 0),
+    ],
+)
+def test_chosen__is_the_best_unless_a_favourite_is_hardly_behind(
+    outcome: Outcome, errors: tuple[int, ...], chosen: int
+) -> None:
+    assert measured(*errors, candidates=2, outcome=outcome).chosen == chosen
+
+
+def test_chosen__without_a_path_or_without_members_is_among_what_there_is() -> None:
+    assert measured(99, 95, candidates=0, outcome=Outcome.PASSED).chosen == 0
+    assert measured(99, 50, candidates=0, outcome=Outcome.PASSED).chosen == 1
+    assert measured(99, 95, candidates=2, outcome=Outcome.REJECTED).chosen == 1
+    assert after_initial(make_algorithm()).chosen is None

@@ -34,7 +34,7 @@ def make_wedge(
 ) -> WedgeBound:
     planes = tuple(Plane(candidate) for candidate in candidates)
     shared = {"eps": eps, "tau": 0.001, "candidates": planes, "first": first}
-    mass = SlabMassTester(**shared, total_rows=n_rows)
+    mass = SlabMassTester(**shared)
     dim = candidates.shape[1]
     covariance = SlabCovarianceTester(**shared, dim=dim, n_slabs=40, n_rows=n_rows, seed=1)
     wedge = WedgeTester(**shared, dim=dim, n_rows=n_rows, seed=1)
@@ -52,19 +52,11 @@ def make_gaussian(n_rows: int, dim: int, seed: int = 2) -> Block:
     return block_of(X, np.where(X[:, 0] + 0.5 * rng.standard_normal(n_rows) >= 0, 1, -1))
 
 
-def test_errors__are_exact() -> None:
+def test_slabs__hold_every_row_once() -> None:
     block = make_gaussian(5_000, 4)
-    block.X[:7, :] = 0  # sgn(0) = +1
-    candidates = units(6, 4)
-    outcome = run_wedge(make_wedge(candidates, 5_000), block)
-    predicted = np.where(candidates @ block.X.T >= 0, 1, -1)
-    np.testing.assert_array_equal(outcome.errors, np.count_nonzero(predicted != block.y, axis=1))
+    outcome = run_wedge(make_wedge(units(6, 4), 5_000), block)
     assert outcome.n_rows == 5_000
-    positive = block.y > 0
-    assert outcome.positives == np.count_nonzero(positive)
-    missed = np.count_nonzero(predicted[:, positive] < 0, axis=1)
-    np.testing.assert_array_equal(outcome.positive_errors, missed)
-    np.testing.assert_array_equal(outcome.slab_counts.sum(axis=1), 5_000)
+    np.testing.assert_array_equal(outcome.slab_counts.sum(axis=1), [5_000] * 6)
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (2, 3), (4, 1)])
@@ -78,10 +70,7 @@ def test_batches__equal_all_candidates_at_once(sizes: tuple[int, ...]) -> None:
         parts.append(run_wedge(batch, block))
         first += size
     found = join_outcomes(tuple(parts))
-    np.testing.assert_array_equal(found.errors, expected.errors)
     np.testing.assert_array_equal(found.slab_counts, expected.slab_counts)
-    np.testing.assert_array_equal(found.positive_errors, expected.positive_errors)
-    assert found.positives == expected.positives
     assert found.judgements == join_outcomes((expected,)).judgements
     said = [(one.candidate, one.tester) for one in found.judgements]
     assert said == [(i, name) for i in range(5) for name in NAMES]

@@ -20,12 +20,14 @@ from streamhalf.records import (
     OptRecord,
     PositionRecord,
     Through,
+    Verdict,
     replace,
     seal,
 )
 from tests.conftest import write_arrays
 
 SERIAL = {"scheduler": "serial"}
+STORED = {**SERIAL, "position": "stored"}
 N_ROWS = 90_000
 
 CLAIMS = [
@@ -64,7 +66,7 @@ FEW = draw(6_000)
 
 @pytest.fixture(scope="module")
 def fitted() -> FitResult:
-    result = streamhalf.fit(DATA, eps=0.25, certificate_degree=4, **SERIAL)
+    result = streamhalf.fit(DATA, eps=0.25, certificate_degree=4, **STORED)
     assert result.held_out is not None
     return result
 
@@ -72,13 +74,13 @@ def fitted() -> FitResult:
 @pytest.fixture(scope="module")
 def certified() -> CertifyResult:
     weights = Halfspace((1.0, 0.1), 0.05)
-    return streamhalf.certify(FEW, weights=weights, certificate_degree=2, **SERIAL)
+    return streamhalf.certify(FEW, weights=weights, certificate_degree=2, **STORED)
 
 
 @pytest.fixture(scope="module")
 def bounded() -> CertifyResult:
     """With a bound above 0, which takes longer to find again."""
-    result = streamhalf.certify(FEW, weights=[1.0, 0.1], certificate_degree=4, **SERIAL)
+    result = streamhalf.certify(FEW, weights=[1.0, 0.1], certificate_degree=4, **STORED)
     assert result.opt.lower_empirical > 0.01
     return result
 
@@ -244,7 +246,7 @@ def test_verify__other_blocks_change_nothing(certified: CertifyResult, block_row
 
 def test_verify__blocks_may_hold_one_row() -> None:
     data = draw(50)
-    document = streamhalf.certify(data, weights=[1.0, 0.0], certificate_degree=2, **SERIAL)
+    document = streamhalf.certify(data, weights=[1.0, 0.0], certificate_degree=2, **STORED)
     assert verify(document, data, block_rows=1) == set()
 
 
@@ -329,10 +331,11 @@ def test_verify__a_direction_counts_whatever_its_length(certified: CertifyResult
 
 
 def test_check_document__refuses_what_makes_no_claim(fitted: FitResult) -> None:
-    few = streamhalf.fit(draw(50), **SERIAL)
-    with pytest.raises(DataError, match="the run was inconclusive; such a run makes no claim"):
-        check_document(few)
     bare = seal(replace(fitted, certificate=None))
+    # such documents are older: a run of today has a halfspace and its error
+    unlearnt = replace(bare, verdict=Verdict.INCONCLUSIVE, halfspace=None, error=None)
+    with pytest.raises(DataError, match="the run was inconclusive; such a run makes no claim"):
+        check_document(seal(unlearnt))
     with pytest.raises(DataError, match="the run was accepted; it was made without a certificate"):
         check_document(bare)
     with pytest.raises(UsageError, match=r"verify takes a result: verify\(read_result\(path\)"):
@@ -340,6 +343,17 @@ def test_check_document__refuses_what_makes_no_claim(fitted: FitResult) -> None:
     with pytest.raises(UsageError, match="document: dict given; expected what fit or certify"):
         check_document({})
     assert check_document(fitted) is None
+
+
+def test_verify__few_rows_make_claims_too() -> None:
+    data = draw(400)
+    document = streamhalf.fit(data, certificate_degree=2, **STORED)
+    assert document.verdict is Verdict.INCONCLUSIVE
+    assert verify(document, data) == set()
+    assert verify(seal(of_error(empirical=0.0, upper=0.01)(document)), data) == {
+        "error on them",
+        "upper bound of the error",
+    }
 
 
 def test_check_document__a_certificate_that_was_taken_out_is_found_out(fitted: FitResult) -> None:
@@ -359,7 +373,7 @@ def in_stretches() -> tuple[np.ndarray, np.ndarray]:
 
 def test_verify__a_bound_of_errors_in_clusters_is_found_again() -> None:
     data = in_stretches()
-    document = streamhalf.certify(data, weights=[1.0, 0.0], certificate_degree=2, **SERIAL)
+    document = streamhalf.certify(data, weights=[1.0, 0.0], certificate_degree=2, **STORED)
     assert document.error.segments is not None
     assert verify(document, data) == set()
     # that of independent rows is too good
@@ -377,7 +391,7 @@ def test_verify__any_number_of_rows_may_be_claimed(certified: CertifyResult, row
 
 
 def test_verify__sampled_rows_are_found_again() -> None:
-    result = streamhalf.fit(DATA, eps=0.25, rows="rows", certificate_degree=2, seed=5, **SERIAL)
+    result = streamhalf.fit(DATA, eps=0.25, rows="rows", certificate_degree=2, seed=5, **STORED)
     assert result.held_out.high - result.held_out.low < 1
     assert verify(result, DATA) == set()
     # by the seed of the document

@@ -19,8 +19,8 @@ from zarr.storage import MemoryStore
 from streamhalf import DataError, UsageError, open_source
 from streamhalf.data.arrays import ArrayReader
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.opening import public_name
 from streamhalf.data.source import Source, align_blocks, nearest_names
+from streamhalf.names import public_name
 from streamhalf.records import LabelsAreBits
 from tests.conftest import StoreWriter, make_rows, write_arrays
 
@@ -189,7 +189,7 @@ def test_open_source__returns_a_source_as_it_is() -> None:
     assert open_source(source) is source
 
 
-@pytest.mark.parametrize("data", [None, 3, [X, Y], (X, Y, Y)])
+@pytest.mark.parametrize("data", [None, 3, [X, Y, Y], (X, Y, Y)])
 def test_open_source__refuses_other_things(data: Any) -> None:
     with pytest.raises(UsageError, match="cannot be opened; expected a path"):
         open_source(data)

@@ -13,9 +13,10 @@ import pytest
 from distributed import Client
 
 import streamhalf
-from streamhalf import StreamhalfError
+from streamhalf import MemoryBudgetError, StreamhalfError
 from streamhalf.cli import main
 from streamhalf.engine import opening
+from streamhalf.engine.cluster import ClusterEngine
 from tests.clusters import Cluster, open_cluster
 from tests.comparing import comparable
 from tests.waiting import PATIENCE
@@ -65,6 +66,33 @@ def test_scheduler__by_address_and_by_file_gives_the_same_bits(
     with Client(cluster.address, set_as_default=False) as client:
         seen = client.run_on_scheduler(task_prefixes)
     assert {"initial-map", "update_1-map", "final-map"} <= set(seen)
+
+
+def test_scheduler__comes_from_dasks_variables_and_from_ours(
+    cluster: Cluster, store: Path, undisturbed: str, tmp_path: Path
+) -> None:
+    result = tmp_path / "result.json"
+    command = [sys.executable, "-m", "streamhalf", "fit", str(store), *FLAGS[:-1]]
+
+    def run(*flags: str, **variables: str) -> str:
+        done = subprocess.run(
+            [*command, "--json", str(result), *flags],
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+        assert done.returncode == 0, done.stderr
+        assert comparable(result) == undisturbed
+        return done.stderr.splitlines()[0]
+
+    told = run(DASK_SCHEDULER_ADDRESS=cluster.address)
+    assert told.startswith(f"notice: runs on {cluster.address}, named by Dask's scheduler-address")
+    nowhere = {"DASK_SCHEDULER_ADDRESS": "tcp://127.0.0.1:1"}
+    assert run(STREAMHALF_SCHEDULER="serial", **nowhere).startswith("pass ")
+    nowhere["STREAMHALF_SCHEDULER"] = "tcp://127.0.0.1:1"
+    assert run("--scheduler-file", str(cluster.file), **nowhere).startswith("pass ")
 
 
 def test_workers__that_do_not_fit_are_named_before_any_work(
@@ -162,6 +190,11 @@ def test_worker__short_of_memory_is_a_clear_error(
     monkeypatch.setattr("streamhalf.engine.cluster._STUCK_SECONDS", PATIENCE / 2)
     with open_cluster(tmp_path, n_workers=0) as small:
         small.add_worker("--memory-limit", "260MiB", nanny=True)
+        known = r"'moments' needs about .* MiB on worker tcp://\S+ \(1 tasks at once\).*208 MiB on;"
+        with pytest.raises(MemoryBudgetError, match=known):
+            streamhalf.test(path, scheduler=small.address, degree=2, memory_limit=4 << 30)
+        # where more is needed than was expected
+        monkeypatch.setattr(ClusterEngine, "worker_limits", lambda engine: ())
         with pytest.raises(StreamhalfError, match=r"pass 'moments': .*memory.*--resume"):
             streamhalf.test(path, scheduler=small.address, degree=2, memory_limit=4 << 30)
 

@@ -85,7 +85,7 @@ def fit(cluster: Cluster, store: Path, observer: During, **parameters: Any) -> F
 
 
 def test_workers__killed_in_the_middle_of_passes_change_nothing(
-    store: Path, undisturbed: str, tmp_path: Path
+    store: Path, undisturbed: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with open_cluster(tmp_path, n_workers=3) as cluster:
 
@@ -100,10 +100,18 @@ def test_workers__killed_in_the_middle_of_passes_change_nothing(
         )
         assert comparable(fit(cluster, store, observer)) == undisturbed
         assert observer.acted == ["initial", "update-2", "final"]
+    lost = [text for text in caplog.messages if "was lost; others do its work" in text]
+    assert lost[0].startswith("pass initial: worker tcp://127.0.0.1:")
+    assert {text.split(":")[0] for text in lost} == {"pass initial", "pass update-2", "pass final"}
 
 
 def test_cluster__that_is_gone_is_an_error_and_another_resumes(
-    store: Path, undisturbed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path,
+    undisturbed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(cluster_engine, "_LOOK_SECONDS", 0.2)
     monkeypatch.setattr(cluster_engine, "_STUCK_SECONDS", 1.0)
@@ -114,6 +122,7 @@ def test_cluster__that_is_gone_is_an_error_and_another_resumes(
             fit(first, store, observer, checkpoint=folder)
         saved = sorted(file.name for file in folder.iterdir())
         assert saved == ["manifest.json", "pass-000.npz", "pass-001.npz"]
+        assert "pass update-2: waiting for workers: there is no worker" in caplog.messages
 
         first.add_worker()
         observer = During(final=lambda: kill(first.scheduler))
@@ -123,10 +132,13 @@ def test_cluster__that_is_gone_is_an_error_and_another_resumes(
             with pytest.raises(StreamhalfError, match=lost):
                 fit(first, store, observer, checkpoint=folder, resume=True)
         assert (observer.started[0], observer.started[-1]) == ("update-2", "final")
+        assert "Traceback" not in capfd.readouterr().err
 
         first.start_scheduler()
         first.add_worker()
         observer = During()
+        caplog.set_level("INFO", logger="streamhalf")
         result = fit(first, store, observer, checkpoint=folder, resume=True)
+    assert any(text.endswith("rows from the checkpoint") for text in caplog.messages)
     assert observer.started == ["final"]
     assert comparable(result) == undisturbed

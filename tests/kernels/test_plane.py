@@ -141,3 +141,11 @@ def test_find_wrong__where_single_precision_overflows() -> None:
 def test_find_wrong__of_no_rows() -> None:
     found, margins = Plane(np.ones(2)).find_wrong(np.zeros((0, 2)), np.zeros(0, dtype=np.int8))
     assert len(found) == len(margins) == 0
+
+
+def test_moved_to__is_parallel_and_goes_through_the_point() -> None:
+    point = np.array([0.3, -2.0])
+    moved = Plane(np.array([3.0, 1.0]), 7.0).moved_to(point)
+    np.testing.assert_array_equal(moved.normal, [3.0, 1.0])
+    assert moved.margins(point[None]) == 0
+    assert moved.moved_to(np.zeros(2)).threshold == 0

@@ -44,6 +44,8 @@ def test_streams__numbers_stay_what_they_are() -> None:
         "SIGNS": 2**44 + 1,
         "ROW_SAMPLE": 2**44 + 2,
         "POSITION_SHARE": 2**44 + 3,
+        "POOL": 2**45,
+        "FOLDS": 2**45 + 2**20,
         "SYNTHETIC": 0x73796E7468 << 8,
     }
 

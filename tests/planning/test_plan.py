@@ -235,7 +235,15 @@ def test_plan_for_rows__updates_get_their_share_of_more_rows() -> None:
 def test_plan_for_rows__too_few_rows_name_the_rows_of_the_coarsest_scale() -> None:
     plan = plan_for_rows(300, 4, DEFAULT)
     assert plan.eps == LARGEST_EPS
-    assert plan.n_rows == 300 < plan.required_rows == least_rows(4)
+    assert plan.n_rows == 300 < plan.required_rows == plan.needed_rows == least_rows(4)
+    assert plan_for_rows(least_rows(4), 4, DEFAULT).needed_rows == 0
+
+
+@pytest.mark.parametrize(("n_rows", "held_out"), [(1, 1), (7, 1), (300, 75), (3_000, 750)])
+def test_plan_for_rows__a_quarter_of_too_few_rows_is_held_out(n_rows: int, held_out: int) -> None:
+    plan = plan_for_rows(n_rows, 4, DEFAULT)
+    assert plan.final_rows == plan.counted_rows == held_out
+    assert plan.held_out == held_out / n_rows
 
 
 @pytest.mark.parametrize("eps", [0.2, 0.1, 0.01])

@@ -15,6 +15,7 @@ from streamhalf.records import from_json, replace, to_json
 from streamhalf.records.dataset import to_dataset
 
 N_ROWS = 100_000
+SERIAL = {"scheduler": "serial"}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,8 @@ def test_to_dataset__attributes(result: FitResult) -> None:
     labels = result.error.by_label
     assert attributes["guess_error"] == labels.guess_error == pytest.approx(0.5, abs=0.01)
     assert attributes["balanced_error"] == labels.balanced
-    assert attributes["threshold"] == result.candidates[result.chosen].threshold
+    # of the plane that the slabs lie along: where a member is chosen, the last of the path
+    assert attributes["threshold"] == result.measurements.threshold
     assert {type(value) for value in attributes.values()} <= {str, int, float}
 
 
@@ -97,9 +99,17 @@ def test_to_dataset__candidates_testers_and_passes(result: FitResult) -> None:
     found = to_dataset(result)
     candidates = result.candidates
     for field in ("delta", "step", "angle", "error", "beta"):
-        expected = [getattr(one, field) for one in candidates]
+        expected = np.array([getattr(one, field) for one in candidates], dtype=np.float64)
+        assert found[f"candidate_{field}"].dtype == np.float64
         np.testing.assert_array_equal(found[f"candidate_{field}"], expected)
-    kept = [one.rows_accepted / one.rows_seen for one in candidates]
+    recipes = [str(one.recipe) for one in candidates]
+    assert found.candidate_recipe.values.tolist() == recipes
+    # of members of the pool nobody measures beta
+    unmeasured = found.candidate_beta.isnull().values
+    np.testing.assert_array_equal(unmeasured, [one != "path" for one in recipes])
+    assert 0 < unmeasured.sum() < len(candidates)
+    # members of the pool have no update
+    kept = [one.rows_accepted / max(1, one.rows_seen) for one in candidates]
     np.testing.assert_allclose(found.candidate_acceptance, kept)
     mass = found.where(found.tester_name == "slab mass", drop=True)
     own = [one for one in result.testers if one.tester == "slab mass"]
@@ -136,13 +146,24 @@ def test_to_dataset__of_a_document_read_back(result: FitResult) -> None:
     xr.testing.assert_identical(to_dataset(again), to_dataset(result))
 
 
-def test_to_dataset__few_rows_and_rejected_ones(result: FitResult) -> None:
+def test_to_dataset__few_rows(tmp_path: Path) -> None:
     rng = np.random.default_rng(6)
-    few = streamhalf.fit((rng.standard_normal((50, 2)), np.resize([1, -1], 50)))
-    assert dict(to_dataset(few).sizes) == {}
-    assert to_dataset(few).attrs["rows_needed"] == few.rows_needed
+    few = streamhalf.fit((rng.standard_normal((50, 2)), np.resize([1, -1], 50)), **SERIAL)
+    found = to_dataset(few)
+    assert found.attrs["rows_needed"] == few.rows_needed
+    assert found.sizes["candidate"] == 1
+    np.testing.assert_array_equal(found.normal, few.halfspace.normal)
+    assert "slab_mass" not in found
+    found.to_netcdf(tmp_path / "few.nc", engine="scipy")
+    again = xr.load_dataset(tmp_path / "few.nc", engine="scipy")
+    xr.testing.assert_identical(again, found)
+
+
+def test_to_dataset__rejected_rows() -> None:
+    rng = np.random.default_rng(6)
     uniform = rng.uniform(-(3**0.5), 3**0.5, (N_ROWS, 3))
-    rejected = streamhalf.fit((uniform, np.where(uniform[:, 0] > 0, 1, -1)), n_workers=1)
+    y = np.where(uniform[:, 0] > 0, 1, -1)
+    rejected = streamhalf.fit((uniform, y), position="stored", certificate_degree=0, **SERIAL)
     found = to_dataset(rejected)
     assert found.attrs["verdict"] == "rejected"
     assert "slab_mass" in found  # the final pass says what it measured

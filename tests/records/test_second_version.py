@@ -25,6 +25,7 @@ from streamhalf.records.results import content_digest
 
 CENTRE = np.array([3.0, -1.0])
 SERIAL = {"scheduler": "serial", "certificate_degree": 2}
+STORED = {**SERIAL, "position": "stored"}
 
 
 def draw(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -39,7 +40,16 @@ DATA = draw(90_000)
 NEW = {
     "error": ("through", "tau", "by_label"),
     "opt": ("through", "tau"),
-    "certificate": ("through", "window_rows", "repeated", "times"),
+    "certificate": (
+        "through",
+        "window_rows",
+        "repeated",
+        "times",
+        "threshold",
+        "threshold_low",
+        "threshold_high",
+        "bounds",
+    ),
 }
 
 
@@ -56,6 +66,8 @@ def as_before(result: Any, path: Path) -> dict[str, Any]:
         del candidate["threshold"], candidate["rate"]
     if "diagnostics" in content:
         del content["diagnostics"]["threshold"]
+    # slabs held rows of both labels
+    content["certificate"]["n_slabs"] = [n // 2 for n in content["certificate"]["n_slabs"]]
     content["digest"] = content_digest(content)
     path.write_text(json.dumps(content))
     return dict(content)
@@ -90,7 +102,7 @@ def test_name_classes__of_a_fit_are_those_of_its_position(tmp_path: Path, whiten
 
 def test_name_classes__a_ratio_of_two_classes_goes(tmp_path: Path) -> None:
     data = draw(5_000)
-    result = streamhalf.certify(data, weights=Halfspace((1.0, 0.0), -3.0), **SERIAL)
+    result = streamhalf.certify(data, weights=Halfspace((1.0, 0.0), -3.0), **STORED)
     tight = Advice(AdviceCode.TIGHT)
     wrong = replace(
         result, ratio=0.14, certificate=replace(result.certificate, ratio=0.14, advice=tight)
@@ -104,7 +116,7 @@ def test_name_classes__a_ratio_of_two_classes_goes(tmp_path: Path) -> None:
 
 
 def test_name_classes__a_changed_document_stays_one(tmp_path: Path) -> None:
-    result = streamhalf.certify(draw(5_000), weights=[1.0, 0.0], **SERIAL)
+    result = streamhalf.certify(draw(5_000), weights=[1.0, 0.0], **STORED)
     content = as_before(result, tmp_path / "old.json")
     content["tau"] = 0.5
     (tmp_path / "old.json").write_text(json.dumps(content))
@@ -112,7 +124,7 @@ def test_name_classes__a_changed_document_stays_one(tmp_path: Path) -> None:
 
 
 def test_name_classes__what_a_document_says_is_left(tmp_path: Path) -> None:
-    result = streamhalf.certify(draw(5_000), weights=[1.0, 0.0], **SERIAL)
+    result = streamhalf.certify(draw(5_000), weights=[1.0, 0.0], **STORED)
     said = replace(result, opt=replace(result.opt, through=Through.ANY))
     (tmp_path / "new.json").write_text(json.dumps(to_json(said)))
     assert read_result(tmp_path / "new.json") == said

@@ -66,7 +66,7 @@ def test_isotropic__passes_correlated_gaussians_end_to_end(
     # true N(mean, C) data: rejected with probability below tau = 0.01, for this fixed seed not
     path = write_store(raw_features(mean), LABELS, chunk_rows=3000)
     seen: list[Event] = []
-    plain = streamhalf.test(path, scheduler=scheduler)
+    plain = streamhalf.test(path, scheduler=scheduler, position="stored")
     white = streamhalf.test(path, scheduler=scheduler, whiten=True, observer=seen.append)
     assert (plain.verdict, plain.position.kind) == (Verdict.REJECTED, Position.STORED)
     assert (white.verdict, white.position.kind) == (Verdict.PASSED, Position.ISOTROPIC)
@@ -108,10 +108,11 @@ def test_push__inverts_pull_back(mean: np.ndarray) -> None:
         assert back.threshold == pytest.approx(0.4, abs=1e-6)
 
 
-def test_push__a_matrix_without_an_inverse_is_refused() -> None:
-    flat = Isotropic(np.zeros(2), np.array([[1.0, 0.0], [0.0, 0.0]]))
-    with pytest.raises(DataError, match="position: the matrix has no inverse"):
-        flat.push(Plane(np.array([1.0, 1.0])))
+def test_push__keeps_to_the_subspace_of_the_rows() -> None:
+    flat = Isotropic(np.array([3.0, 5.0]), np.array([[0.5, 0.0], [0.0, 0.0]]))
+    pushed = flat.push(Plane(np.array([1.0, 1.0]), 9.0))
+    np.testing.assert_allclose(pushed.normal, [2.0, 0.0])
+    assert pushed.threshold == pytest.approx(1.0)  # of rows (x, 5): x + 5 >= 9, so x - 3 >= 1
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -1,0 +1,85 @@
+"""Data frames as pairs of arrays, and what is refused by its name: sparse rows, unknown lengths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streamhalf.data.source import nearest_names
+from streamhalf.errors import DataError
+
+
+def is_frame(data: Any) -> bool:
+    """Whether data are a pandas or a Dask DataFrame."""
+    return hasattr(data, "columns") and (is_dask_frame(data) or _is_pandas(data))
+
+
+def is_dask_frame(data: Any) -> bool:
+    """Whether data are a Dask DataFrame or Series."""
+    return hasattr(data, "to_dask_array") and hasattr(data, "divisions")
+
+
+def split_frame(frame: Any, label: str) -> tuple[Any, Any]:
+    """The columns but one as features, and that one as labels."""
+    names = {str(name): name for name in frame.columns}
+    if label not in names:
+        raise DataError(
+            f"DataFrame: no column named {label!r}; {nearest_names(label, names)}; name the column "
+            "of the labels: label=..."
+        )
+    features = dense_columns(frame.drop(columns=[names[label]]))
+    return frame_rows("DataFrame", features), frame_rows("DataFrame", frame[names[label]])
+
+
+def frame_columns(data: Any) -> list[str] | None:
+    """Names of the columns of a frame; None of anything else."""
+    return [str(name) for name in data.columns] if is_frame(data) else None
+
+
+def dense_columns(frame: Any) -> Any:
+    """The frame, all of whose columns are dense numbers."""
+    for name, dtype in frame.dtypes.items():
+        if getattr(dtype, "kind", "O") not in "biuf" or str(dtype).startswith("Sparse"):
+            raise DataError(
+                f"DataFrame: column {name!r} has dtype {dtype}; features are dense numbers: encode "
+                "it, convert it or drop it"
+            )
+    return frame
+
+
+def frame_rows(name: str, frame: Any) -> Any:
+    """The values of a frame or a column as one array; rows of a Dask one are counted first."""
+    if is_dask_frame(frame):
+        if not frame.known_divisions:
+            raise DataError(
+                f"{name}: a Dask DataFrame with unknown divisions, so its rows have no numbers "
+                "yet; give (frame[features].to_dask_array(lengths=True), "
+                "frame[label].to_dask_array(lengths=True)), which counts them once"
+            )
+        return frame.to_dask_array(lengths=True)
+    if not _is_pandas(frame):
+        return frame
+    dtypes = frame.dtypes if hasattr(frame, "columns") else [frame.dtype]
+    kinds = {getattr(dtype, "kind", "O") for dtype in dtypes}
+    if not kinds <= set("biuf"):
+        return frame.to_numpy()
+    plain = {np.dtype(getattr(dtype, "numpy_dtype", dtype)) for dtype in dtypes}
+    missing = any(frame.isna().to_numpy().ravel()) if kinds - {"f"} else False
+    if len(plain) == 1 and not missing:
+        return frame.to_numpy(dtype=plain.pop())
+    return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def refuse_sparse(name: str, array: Any) -> None:
+    """Refuse sparse rows by the name of their kind."""
+    kind = type(getattr(array, "_meta", array))  # of a Dask array, what its chunks are
+    if kind.__module__.split(".")[0] in ("scipy", "sparse", "cupyx"):
+        raise DataError(
+            f"{name}: {kind.__name__} is sparse, and rows are read dense; give {name}.toarray(), "
+            "or a Dask array whose chunks are dense"
+        )
+
+
+def _is_pandas(data: Any) -> bool:
+    return type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "to_numpy")

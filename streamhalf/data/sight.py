@@ -1,0 +1,139 @@
+"""Whether a store can be seen from here, and in which of several ways it cannot."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import zarr
+from zarr.errors import NodeNotFoundError
+from zarr.storage import FsspecStore, LocalStore
+
+from streamhalf.data.block import Reader
+from streamhalf.data.stored import ZarrReader
+from streamhalf.names import one_line, public_name
+
+_CONNECT_SECONDS = (0.0, 0.5, 1.0)
+"""Pauses before attempts to connect: a server that is just being started is met."""
+
+_ANSWER_SECONDS = 5.0
+_NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sight:
+    """A stored array or group to look for, from this process or from another."""
+
+    store: Any
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The path or URL, without secrets."""
+        if isinstance(self.store, LocalStore):
+            return os.fspath(self.store.root)
+        if isinstance(self.store, FsspecStore):
+            return public_name(f"{self._protocol}://{self.store.path}")
+        return public_name(str(self.store))
+
+    @property
+    def _protocol(self) -> str:
+        protocol = self.store.fs.protocol
+        return protocol if isinstance(protocol, str) else str(protocol[0])
+
+    def trouble(self) -> str | None:
+        """Why it cannot be seen, in words to follow "from here" or a worker's name; None if it can.
+
+        Says so within ten seconds.
+        """
+        if isinstance(self.store, LocalStore):
+            seen = os.path.isdir(self.store.root)
+            return None if seen else f"does not see {self.name}; use a shared file system or a URL"
+        if isinstance(self.store, FsspecStore):
+            options = {**self.store.fs.storage_options, "asynchronous": False}
+            if found := find_trouble(self._protocol, self.store.path, options):
+                return found
+        try:
+            zarr.open(self.store, path=self.path, mode="r")
+        except (NodeNotFoundError, FileNotFoundError):
+            return f"finds no Zarr store at {self.name}; check the path and the endpoint"
+        except Exception as error:
+            return f"cannot read {self.name}: {one_line(error)}"
+        return None
+
+
+def sight_of(reader: Reader) -> Sight | None:
+    """Where a reader's rows are stored; None where they travel with the tasks."""
+    if not isinstance(reader, ZarrReader):
+        return None
+    return Sight(reader.features.store, reader.features.path)
+
+
+def find_trouble(protocol: str, path: str, options: dict[str, Any]) -> str | None:
+    """Why storage of this protocol ("s3") cannot be used for a path ("bucket/key"); None if it can.
+
+    One small question each, before Zarr asks several at once and waits for long.
+    """
+    url = public_name(f"{protocol}://{path.removeprefix(f'{protocol}://')}")
+    if (endpoint := _endpoint(protocol, path, options)) and not _connects(endpoint):
+        return f"cannot reach {endpoint}, the endpoint of {url}; check endpoint_url and the network"
+    return _bucket_trouble(url, options) if protocol in ("s3", "s3a") else None
+
+
+def _endpoint(protocol: str, path: str, options: dict[str, Any]) -> str | None:
+    """The URL of the server, where it is known and no proxy stands between."""
+    if protocol in ("http", "https"):
+        found: Any = path if "://" in path else f"{protocol}://{path}"
+    else:
+        nested = options.get("client_kwargs") or {}
+        variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "FSSPEC_S3_ENDPOINT_URL")
+        named = next(filter(None, map(os.environ.get, variables)), None)
+        found = options.get("endpoint_url") or nested.get("endpoint_url") or named
+    parts = urlsplit(found) if isinstance(found, str) else None
+    if parts is None or not parts.hostname:
+        return None
+    if parts.scheme in getproxies() and not proxy_bypass(parts.hostname):
+        return None
+    return f"{parts.scheme}://{parts.hostname}:{_port(parts)}"
+
+
+def _port(parts: Any) -> int:
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _connects(endpoint: str) -> bool:
+    parts = urlsplit(endpoint)
+    for pause in _CONNECT_SECONDS:
+        time.sleep(pause)
+        try:
+            socket.create_connection((parts.hostname, _port(parts)), timeout=1.0).close()
+        except OSError:
+            continue
+        return True
+    return False
+
+
+def _bucket_trouble(url: str, options: dict[str, Any]) -> str | None:
+    """Whether the bucket is there and answers us; who may not ask that may still read."""
+    import fsspec
+
+    bucket = url.partition("://")[2].partition("/")[0]
+    try:
+        filesystem = fsspec.filesystem("s3", **options)
+        filesystem.call_s3("head_bucket", Bucket=bucket, timeout=_ANSWER_SECONDS)
+    except FileNotFoundError:
+        return f"finds no bucket {bucket!r}, which {url} is in; check its name and the endpoint"
+    except TimeoutError:
+        return f"gets no answer about {url} in {_ANSWER_SECONDS:g} s; check the endpoint"
+    except Exception as error:
+        if type(error).__name__ in _NO_CREDENTIALS:
+            return (
+                f"has no credentials for {url}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY "
+                "there, or give them as storage options (key, secret), or anon=true"
+            )
+    return None

@@ -1,0 +1,127 @@
+"""Few rows: a halfspace and its error always, and what testers can say at that size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamhalf.algorithms import driver
+from streamhalf.kernels.binomial import binomial_upper
+from streamhalf.records import (
+    FitResult,
+    NoBetterThanGuess,
+    OneClass,
+    Outcome,
+    Recipe,
+    Stop,
+    StopReason,
+    Verdict,
+)
+from tests.algorithms.runs import draw, names_of, serial_run
+
+SIZES = [300, 1_000, 3_000]
+
+
+def fit(data: tuple[Any, Any], **parameters: Any) -> FitResult:
+    given = {"eps": "auto", "seed": 2, "position": "auto"} | parameters
+    with serial_run(data, **given) as (run, source, config, _):
+        return driver.fit(run, source, config)
+
+
+@pytest.mark.parametrize("position", ["auto", "stored", "isotropic", "radial"])
+@pytest.mark.parametrize("n_rows", SIZES)
+def test_few_rows__are_never_left_empty_handed(n_rows: int, position: str) -> None:
+    result = fit(draw(n_rows, dim=3), position=position)
+    # a Gaussian is rejected with probability below tau = 0.01, for this seed it is not
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert result.stop == Stop(StopReason.TOO_FEW_ROWS)
+    assert result.rows_needed > 10_000
+    # a quarter measures, a binomial of standard deviation 0.43 sqrt(n); on it 5% and what was not
+    # learnt from the others is wrong: beyond 6 of its deviations with probability below 1e-8
+    assert result.error.n_rows == pytest.approx(n_rows / 4, abs=6 * 0.43 * n_rows**0.5)
+    spread = 6 * (0.05 / result.error.n_rows) ** 0.5
+    assert result.error.empirical == pytest.approx(0.05, abs=spread + (3 / n_rows) ** 0.5)
+    assert result.error.beats_guess
+    angle = np.array(result.halfspace.normal) / np.linalg.norm(result.halfspace.normal)
+    assert angle @ np.sqrt([0.5, 0.5, 0]) > 0.97
+    (candidate,) = result.candidates
+    assert candidate.recipe is not Recipe.PATH
+    assert result.chosen == 0
+
+
+def test_few_rows__bound_is_that_of_one_halfspace() -> None:
+    # it was chosen on rows for learning: nothing is to be paid for
+    result = fit(draw(1_000, dim=3))
+    wrong = round(result.error.empirical * result.error.n_rows)
+    assert result.error.upper == binomial_upper(wrong, result.error.n_rows, 0.0025)
+
+
+@pytest.mark.parametrize("n_rows", SIZES)
+def test_few_rows__a_moment_that_is_far_off_is_a_rejection(n_rows: int) -> None:
+    X, y = draw(n_rows, dim=3)
+    X[:, 2] *= 5.6  # its second moment is off by 30
+    result = fit((X, y), position="stored")
+    assert result.verdict is Verdict.REJECTED
+    assert result.rows_needed is None  # more rows would not help
+    (worst, *_) = (one for one in result.testers if one.outcome is Outcome.REJECTED)
+    assert worst.statistic > 10
+    assert result.error.empirical < 0.15
+    assert result.halfspace is not None
+
+
+@pytest.mark.parametrize("n_rows", SIZES)
+def test_few_rows__move_to_a_position_where_nothing_is_off(n_rows: int) -> None:
+    X, y = draw(n_rows, dim=3)
+    result = fit((X * [1.0, 1.0, 5.6], y))
+    assert result.positions[0].outcome is Outcome.REJECTED
+    assert (result.verdict, result.position.kind) == (Verdict.INCONCLUSIVE, "isotropic")
+
+
+@pytest.mark.parametrize("n_rows", SIZES)
+def test_few_rows__have_a_certificate(n_rows: int) -> None:
+    result = fit(draw(n_rows, dim=2), certificate_degree=2, position="stored")
+    assert result.certificate is not None
+    assert 0 <= result.opt.lower <= result.error.upper
+    assert result.passes[-1].name == "certificate"
+
+
+@pytest.mark.parametrize("label", [1, -1])
+def test_few_rows__of_one_class_are_told(label: int) -> None:
+    X, _ = draw(300)
+    result = fit((X, np.full(300, label, dtype=np.int8)))
+    assert result.notices[0] == OneClass(label)
+    assert NoBetterThanGuess(label, 0.0) in result.notices
+    assert (result.verdict, result.error.empirical) == (Verdict.INCONCLUSIVE, 0)
+
+
+def test_few_rows__labels_that_are_a_coin_beat_no_guess() -> None:
+    X, _ = draw(1_000)
+    coin = np.where(np.random.default_rng(5).random(1_000) < 0.5, 1, -1).astype(np.int8)
+    result = fit((X, coin))
+    assert not result.error.beats_guess
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert any(isinstance(one, NoBetterThanGuess) for one in result.notices)
+
+
+@pytest.mark.parametrize("through", ["any", "centre"])
+@pytest.mark.parametrize("n_rows", [1, 2, 5, 20])
+def test_few_rows__may_be_very_few(n_rows: int, through: str) -> None:
+    result = fit(draw(n_rows, dim=3), through=through)
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert result.halfspace is not None
+    assert len(result.halfspace.normal) == 3
+
+
+def test_few_rows__one_that_no_gaussian_draws_is_rejected_where_it_is() -> None:
+    X, y = draw(1)
+    result = fit((X + 1e8, y))
+    assert (result.verdict, result.position.kind) == (Verdict.REJECTED, "stored")
+    assert [bool(one.problem) for one in result.positions] == [False, True, True]
+
+
+def test_few_rows__take_a_sample_and_one_pass() -> None:
+    with serial_run(draw(500), eps="auto", seed=1) as (run, source, config, _):
+        driver.fit(run, source, config)
+        assert names_of(run) == ["sample", "final"]

@@ -1,0 +1,115 @@
+"""Runs in the background, and that a cluster is left as it was, however a run ends."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import Client
+
+import streamhalf
+from streamhalf import RunCancelledError
+from streamhalf.events import PassProgress, PassStarted
+from tests.comparing import comparable
+from tests.waiting import PATIENCE, wait_until
+
+OPTIONS: dict[str, Any] = {"eps": 0.25, "certificate_degree": 0}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("store") / "rows.zarr"
+    spec: dict[str, Any] = {"rows": 60 * 1024, "dim": 2, "marginal": "gaussian", "noise": "none"}
+    streamhalf.synth(path, chunk_rows=3072, scheduler="serial", **spec)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def many_tasks(small_blocks: None) -> None:
+    """A pass has a middle."""
+
+
+def own_tasks(dask_scheduler: Any = None) -> list[str]:
+    return [str(key) for key in dask_scheduler.tasks if "-map-" in key or "-combine-" in key]
+
+
+def is_clean(client: Client) -> bool:
+    return client.run_on_scheduler(own_tasks) == []
+
+
+def test_handle__gives_the_result_and_says_how_far_it_is(store: Path) -> None:
+    go_on, seen = threading.Event(), threading.Event()
+
+    def observer(event: Any) -> None:
+        if isinstance(event, PassProgress) and not seen.is_set():
+            seen.set()
+            assert go_on.wait(PATIENCE)
+
+    handle = streamhalf.fit(store, wait=False, observer=observer, scheduler="serial", **OPTIONS)
+    assert seen.wait(PATIENCE)
+    assert not handle.done
+    assert handle.progress.name != ""
+    assert 0 < handle.progress.rows_done < handle.progress.n_rows
+    with pytest.raises(TimeoutError, match="not done after"):
+        handle.result(timeout=0.01)
+    go_on.set()
+    result = handle.result(PATIENCE)
+    assert comparable(result) == comparable(streamhalf.fit(store, scheduler="serial", **OPTIONS))
+    assert handle.progress.n_passes == len(result.passes)
+
+
+@pytest.mark.parametrize("place", ["threads", "client"])
+def test_handle__that_is_cancelled_leaves_nothing_behind(
+    store: Path, client: Client, place: str
+) -> None:
+    where: Any = {"client": client} if place == "client" else {"scheduler": "threads"}
+    started = threading.Event()
+
+    def observer(event: Any) -> None:
+        if isinstance(event, PassStarted):
+            started.set()
+
+    handle = streamhalf.fit(store, wait=False, observer=observer, **where, **OPTIONS)
+    assert started.wait(PATIENCE)
+    handle.cancel()
+    with pytest.raises(RunCancelledError):
+        handle.result(PATIENCE)
+    assert handle.done
+    wait_until(lambda: is_clean(client), "the end of the cancelled run's tasks")
+
+
+def test_handle__raises_what_ended_the_run(tmp_path: Path) -> None:
+    handle = streamhalf.fit(tmp_path / "none.zarr", wait=False)
+    with pytest.raises(streamhalf.DataError, match="no such store"):
+        handle.result(PATIENCE)
+
+
+def test_fits__of_three_clients_at_once_give_the_same_and_leave_nothing(
+    store: Path, client: Client
+) -> None:
+    before = client.run_on_scheduler(lambda dask_scheduler: sorted(dask_scheduler.plugins))
+    expected = comparable(streamhalf.fit(store, scheduler="serial", **OPTIONS))
+    clients = [Client(client.scheduler.address, set_as_default=False) for _ in range(3)]
+    handles = [streamhalf.fit(store, client=one, wait=False, **OPTIONS) for one in clients]
+    found = [comparable(handle.result(PATIENCE)) for handle in handles]
+    for one in clients:
+        one.close()
+    assert found == [expected] * 3
+    wait_until(lambda: is_clean(client), "the end of all tasks")
+    after = client.run_on_scheduler(lambda dask_scheduler: sorted(dask_scheduler.plugins))
+    assert set(after) - set(before) <= {"streamhalf-page"}
+
+
+def test_fit__that_fails_leaves_no_task_behind(store: Path, client: Client) -> None:
+    class BoredError(Exception):
+        pass
+
+    def observer(event: Any) -> None:
+        if isinstance(event, PassProgress):
+            raise BoredError
+
+    with pytest.raises(BoredError):
+        streamhalf.fit(store, client=client, observer=observer, **OPTIONS)
+    wait_until(lambda: is_clean(client), "the end of the failed run's tasks")

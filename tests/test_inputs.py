@@ -1,0 +1,265 @@
+"""Every kind of input, on this machine and on a cluster: it works, or it has its sentence.
+
+The cluster is a `dask scheduler` with workers that live in another folder than the client.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import obstore.store
+import pandas as pd
+import pytest
+import scipy.sparse
+import xarray as xr
+import zarr
+from distributed import Client
+from zarr.storage import ObjectStore
+
+import streamhalf
+from streamhalf import DataError
+from streamhalf.records import FeaturesConverted, LabelsAreBits, LabelsRead
+from tests.clusters import open_cluster
+from tests.conftest import make_rows, write_arrays
+from tests.waiting import PATIENCE
+
+X, Y = make_rows(4000, 2, dtype="float64")
+WHOLE = np.rint(10 * X).astype(np.int64)
+WORDS = np.where(Y > 0, "yes", "no")
+FRAME = pd.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+
+# Dask's client leaves connections to peers that are gone to the garbage collector
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+
+Build = Callable[[Path, Client], Any]
+
+
+@pytest.fixture(scope="module")
+def connected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A client of a scheduler and two workers that are programs in another folder."""
+    with (
+        open_cluster(tmp_path_factory.mktemp("elsewhere")) as cluster,
+        Client(cluster.address, set_as_default=False) as client,
+    ):
+        client.wait_for_workers(2, timeout=PATIENCE)
+        yield client
+
+
+class DaskFrame:
+    """What is used of a Dask DataFrame; dask.dataframe needs a library that need not be there."""
+
+    def __init__(self, frame: Any, *, known_divisions: bool = True) -> None:
+        self._frame, self.known_divisions = frame, known_divisions
+        self.divisions = (0, len(frame)) if known_divisions else (None, None)
+        if isinstance(frame, pd.DataFrame):
+            self.columns, self.dtypes = frame.columns, frame.dtypes
+
+    def drop(self, *, columns: list[str]) -> DaskFrame:
+        return DaskFrame(self._frame.drop(columns=columns), known_divisions=self.known_divisions)
+
+    def __getitem__(self, name: str) -> DaskFrame:
+        return DaskFrame(self._frame[name], known_divisions=self.known_divisions)
+
+    def to_dask_array(self, *, lengths: bool) -> da.Array:
+        assert lengths
+        return da.from_array(self._frame.to_numpy(), chunks=1000)
+
+
+def lazy(X: Any = X, y: Any = Y) -> tuple[da.Array, da.Array]:
+    return da.from_array(X, chunks=(1000, 2)), da.from_array(y, chunks=700)
+
+
+def dataset(**variables: Any) -> xr.Dataset:
+    features, labels = lazy()
+    return xr.Dataset({"X": (("row", "feature"), features), "y": ("row", labels)})
+
+
+def store(X: Any = X, y: Any = Y, **layout: Any) -> Build:
+    def build(folder: Path, client: Client) -> Path:
+        path = folder / "rows.zarr"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Zarr v3 has no fixed word for some strings yet
+            write_arrays(str(path), X, y, chunk_rows=1000, **layout)
+        return path
+
+    return build
+
+
+def open_in_obstore(folder: Path, client: Client) -> zarr.Group:
+    path = store()(folder, client)
+    held = ObjectStore(obstore.store.LocalStore(str(path)), read_only=True)
+    return zarr.open_group(held, mode="r")
+
+
+def open_relative(folder: Path, client: Client) -> str:
+    store()(folder, client)
+    return "rows.zarr"
+
+
+def open_relative_group(folder: Path, client: Client) -> zarr.Group:
+    store()(folder, client)
+    return zarr.open_group("rows.zarr", mode="r")
+
+
+def open_dataset(folder: Path, client: Client) -> xr.Dataset:
+    store(zarr_format=2)(folder, client)
+    return xr.open_zarr("rows.zarr", chunks=None, consolidated=False)
+
+
+INPUTS: dict[str, Build] = {
+    "NumPy": lambda folder, client: (X, Y),
+    "list": lambda folder, client: [X, Y],
+    "pandas": lambda folder, client: FRAME.assign(y=Y),
+    "pandas pair": lambda folder, client: (FRAME, pd.Series(Y)),
+    "Dask": lambda folder, client: lazy(),
+    "Dask persisted": lambda folder, client: tuple(client.persist([*lazy()])),
+    "Dask frame": lambda folder, client: DaskFrame(FRAME.assign(y=Y)),
+    "Dask frame pair": lambda folder, client: (DaskFrame(FRAME), DaskFrame(pd.Series(Y))),
+    "DataArrays": lambda folder, client: tuple(dataset().data_vars.values()),
+    "Dataset": lambda folder, client: dataset(),
+    "Dataset in memory": lambda folder, client: dataset().compute(),
+    "Dataset stored": open_dataset,
+    "Dataset persisted": lambda folder, client: dataset().persist(scheduler=client),
+    "Zarr v2": store(zarr_format=2),
+    "Zarr v3": store(compressors=None),
+    "sharded": store(shard_rows=2000),
+    "compressed": store(),
+    "obstore": open_in_obstore,
+    "relative path": open_relative,
+    "relative group": open_relative_group,
+}
+
+CONVERTED: dict[str, tuple[Build, Any]] = {
+    "integers": (
+        lambda folder, client: (WHOLE, Y),
+        FeaturesConverted("X", "int64", "float64"),
+    ),
+    "integers, lazy": (
+        lambda folder, client: lazy(WHOLE.astype("i2")),
+        FeaturesConverted("X", "int16", "float32"),
+    ),
+    "integers, stored": (
+        store(WHOLE.astype("u1"), zarr_format=2),
+        FeaturesConverted("X", "uint8", "float32"),
+    ),
+    "integers, framed": (
+        lambda folder, client: pd.DataFrame(WHOLE, columns=["a", "b"]).assign(y=Y),
+        FeaturesConverted("X", "int64", "float64"),
+    ),
+    "bits": (lambda folder, client: (X, Y > 0), LabelsAreBits("y")),
+    "1 and 2": (lambda folder, client: (X, np.where(Y > 0, 2, 1)), LabelsRead("y", "1", "2")),
+    "words": (lambda folder, client: (X, WORDS), LabelsRead("y", "no", "yes")),
+    "words, lazy": (lambda folder, client: lazy(y=WORDS), LabelsRead("y", "no", "yes")),
+    "words, stored": (store(y=WORDS), LabelsRead("y", "no", "yes")),
+    "words, stored as v2": (store(y=WORDS, zarr_format=2), LabelsRead("y", "no", "yes")),
+    "words, framed": (
+        lambda folder, client: FRAME.assign(y=pd.Categorical(WORDS)),
+        LabelsRead("y", "no", "yes"),
+    ),
+    "words, persisted": (
+        lambda folder, client: tuple(client.persist([*lazy(y=WORDS)])),
+        LabelsRead("y", "no", "yes"),
+    ),
+}
+
+REFUSED: dict[str, tuple[Build, str]] = {
+    "sparse": (
+        lambda folder, client: (scipy.sparse.csr_matrix(X), Y),
+        r"X: csr_matrix is sparse, and rows are read dense; give X\.toarray\(\)",
+    ),
+    "sparse columns": (
+        lambda folder, client: pd.DataFrame({"a": pd.arrays.SparseArray(X[:, 0])}).assign(y=Y),
+        "column 'a' has dtype Sparse.*dense numbers",
+    ),
+    "Dask frame without divisions": (
+        lambda folder, client: DaskFrame(FRAME.assign(y=Y), known_divisions=False),
+        r"unknown divisions.*to_dask_array\(lengths=True\)",
+    ),
+    "Dask of unknown size": (
+        lambda folder, client: (lazy()[0][da.from_array(Y) > 0], Y[Y > 0]),
+        r"chunks of unknown size; call compute_chunk_sizes\(\)",
+    ),
+    "frame without labels": (
+        lambda folder, client: FRAME,
+        r"no column named 'y'; found: a, b; name the column of the labels: label=",
+    ),
+    "frame with words": (
+        lambda folder, client: FRAME.assign(city="Ulm", y=Y),
+        "column 'city' has dtype .*encode it, convert it or drop it",
+    ),
+    "three labels": (
+        lambda folder, client: (X, np.resize(["a", "b", "c"], len(X))),
+        "y: values a, b, c found; expected two",
+    ),
+}
+
+
+def error_of(weights: Any, features: Any) -> float:
+    predicted = np.where(features.astype(np.float64) @ weights >= 0, 1, -1)
+    return float(np.mean(predicted != Y))
+
+
+def certify(data: Any, client: Client, place: str, weights: Any) -> Any:
+    where = {"client": client} if place == "client" else {}
+    return streamhalf.certify(data, weights=weights, certificate_degree=2, **where)
+
+
+@pytest.mark.parametrize("place", ["no client", "client"])
+@pytest.mark.parametrize("name", INPUTS)
+def test_input__works(
+    name: str, place: str, connected: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    weights = np.array([1.0, 0.5])
+    result = certify(INPUTS[name](tmp_path, connected), connected, place, weights)
+    assert result.error.empirical == error_of(weights, X)
+    assert result.notices == ()
+
+
+@pytest.mark.parametrize("place", ["no client", "client"])
+@pytest.mark.parametrize("name", CONVERTED)
+def test_input__is_converted_with_a_notice(
+    name: str, place: str, connected: Client, tmp_path: Path
+) -> None:
+    build, notice = CONVERTED[name]
+    weights = np.array([1.0, -0.3])
+    result = certify(build(tmp_path, connected), connected, place, weights)
+    features = WHOLE if isinstance(notice, FeaturesConverted) else X
+    features = features.astype(notice.stored) if notice.__class__ is FeaturesConverted else X
+    assert result.error.empirical == error_of(weights, features)
+    assert notice in result.notices
+
+
+@pytest.mark.parametrize("place", ["no client", "client"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_input__is_refused_in_a_sentence(
+    name: str, place: str, connected: Client, tmp_path: Path
+) -> None:
+    build, words = REFUSED[name]
+    with pytest.raises(DataError, match=words) as caught:
+        certify(build(tmp_path, connected), connected, place, [1.0, 0.0])
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_label__names_the_column_in_every_function(tmp_path: Path) -> None:
+    frame = FRAME.assign(target=WORDS)
+    expected = streamhalf.test((X, Y), scheduler="serial")
+    found = streamhalf.test(frame, label="target", scheduler="serial")
+    assert found.testers == expected.testers
+    assert streamhalf.fit(frame, label="target").data.rows == len(X)
+
+
+def test_integers__that_are_missing_from_a_store_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "rows.zarr"
+    group = write_arrays(str(path), WHOLE.astype("u1"), Y, chunk_rows=1000, zarr_format=2)
+    full = streamhalf.test(path, scheduler="serial")
+    (path / "X" / "1.0").unlink()
+    assert group["X"].shape == WHOLE.shape
+    with pytest.raises(DataError, match=r"X: chunk 1 .* is missing from the store"):
+        streamhalf.test(path, scheduler="serial")
+    assert full.data.rows == len(WHOLE)
