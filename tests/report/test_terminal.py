@@ -53,12 +53,12 @@ def tested() -> dict[str, MomentTestResult]:
     y = np.where(X[:, 0] > 0, 1, -1)
     return {
         "passed": streamhalf.test((X, y)),
-        "rejected": streamhalf.test((X * 1000 + 5000, y)),
+        "rejected": streamhalf.test((X * 1000 + 5000, y), position="stored"),
         "inconclusive": streamhalf.test((X[:300], y[:300])),
     }
 
 
-@pytest.mark.parametrize("name", ["accepted", "rejected", "inconclusive", "demanding"])
+@pytest.mark.parametrize("name", ["accepted", "rejected", "inconclusive", "demanding", "radial"])
 def test_fit__fits_and_says_the_verdict(results: Results, name: str) -> None:
     result = getattr(results, name)
     text = show(terminal.show_fit, result)
