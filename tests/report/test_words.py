@@ -452,7 +452,7 @@ def test_rejected__says_what_holds_all_the_same(results: Results) -> None:
         (
             9_000,
             None,
-            "120,000 rows are too few for the tests to tell; about 9,000 would settle it",
+            "120,000 rows are too few for the tests to tell; about 9,000 would",
         ),
         (
             9_000,
