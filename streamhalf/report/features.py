@@ -57,5 +57,5 @@ def class_words(
         return "through the centre"
     if own.kind != records.Position.RADIAL:
         return "through the mean of the features"
-    moved = certificate is not None and known is not None and own.centre != known.centre
+    moved = known is not None and (own.kind, own.centre) != (known.kind, known.centre)
     return "through the certificate's centre" if moved else "through the estimated centre"

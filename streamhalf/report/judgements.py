@@ -110,7 +110,7 @@ def has_thresholds(result: FitResult) -> bool:
     tested = [one for one in deciding(result.testers) if one.tester == "quadratics"]
     everywhere = all(one.outcome is not Outcome.NOT_JUDGED for one in tested)
     adaptive = any(one.delta >= _COARSEST for one in result.promises)
-    moved = any(one.threshold for one in result.candidates)
+    moved = any(one.threshold for one in result.candidates if one.recipe is Recipe.PATH)
     return bool(tested) and everywhere and adaptive and moved and not is_sketched(result)
 
 

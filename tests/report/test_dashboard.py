@@ -276,7 +276,7 @@ def test_preload__the_page_follows_a_run_in_a_browser(
         page.goto(url)
         page.get_by_text("No run yet").wait_for()
 
-        part = SlabsCounted("final", 0.5, (3,), ((10, 60, 80, 85, 70, 15),))
+        part = SlabsCounted("final", 0.5, (10, 60, 80, 85, 70, 15))
         watched = DashboardObserver(client)
         watched(RunStarted("fit", "under-way.zarr", 1000, 2))
         wait_until(lambda: bool(runs_on(client)), "the run's beginning")

@@ -29,7 +29,9 @@ NAMES = ("age", "fare", "mean radius")
 def rejected() -> MomentTestResult:
     """The second feature is too wide."""
     rows = np.random.default_rng(0).standard_normal((20_000, 3)) * [1.0, 3.0, 1.0]
-    return streamhalf.test((pd.DataFrame(rows, columns=list(NAMES)), np.sign(rows[:, 0])))
+    return streamhalf.test(
+        (pd.DataFrame(rows, columns=list(NAMES)), np.sign(rows[:, 0])), position="stored"
+    )
 
 
 def test_evidence_name__calls_features_by_their_names() -> None:

@@ -16,8 +16,18 @@ import streamhalf
 from streamhalf import CertifyResult, FitResult, Verdict, api
 from streamhalf.cli import main
 from streamhalf.documents import read_result, write_json
-from streamhalf.records import Advice, AdviceCode, AngleRecord, Outcome, Role, replace, to_json
+from streamhalf.records import (
+    Advice,
+    AdviceCode,
+    AngleRecord,
+    Outcome,
+    Recipe,
+    Role,
+    replace,
+    to_json,
+)
 from streamhalf.report.codes import evidence_name, notice_words
+from streamhalf.report.features import class_words
 from streamhalf.report.figures import Plot, Rule
 from streamhalf.report.html import render_report
 from streamhalf.report.judgements import outcome_words
@@ -56,6 +66,7 @@ def headline(page: Page) -> str:
 
 def test_results__have_every_verdict(results: Results) -> None:
     assert results.accepted.verdict is Verdict.ACCEPTED
+    assert results.certified.verdict is Verdict.CERTIFIED
     assert results.rejected.verdict is Verdict.REJECTED
     assert results.inconclusive.verdict is Verdict.INCONCLUSIVE
     assert results.demanding.verdict is Verdict.INCONCLUSIVE
@@ -115,6 +126,7 @@ def test_accepted__says_what_it_found(results: Results, pages: dict[str, Page]) 
         "interval",
         "labels",
         "promise",
+        "positions",
         "path",
         "slabs",
         "slices",
@@ -130,7 +142,7 @@ def test_accepted__says_what_it_found(results: Results, pages: dict[str, Page]) 
 def test_rejected__shows_the_evidence_first(results: Results, pages: dict[str, Page]) -> None:
     page = pages["rejected"]
     assert sections(page)[0] == "evidence"
-    assert "whiten=True" in page.text
+    assert 'position="auto"' in page.text
     judgement = leading_rejection(results.rejected.testers)
     assert judgement is not None
     rows = page.body(f"Evidence of tester {judgement.tester}")
@@ -145,7 +157,7 @@ def test_inconclusive__says_how_many_rows(results: Results, pages: dict[str, Pag
     assert results.inconclusive.rows_needed is not None
     assert f"{results.inconclusive.rows_needed:,}" in headline(page)
     near(column(page, "Rows", 1), (300, results.inconclusive.rows_needed))
-    assert sections(page) == ["missing", "facts"]
+    assert sections(page)[:3] == ["missing", "interval", "labels"]
 
 
 def test_inconclusive__asks_for_less_only_if_that_is_possible(results: Results) -> None:
@@ -170,7 +182,7 @@ def test_inconclusive__says_what_was_demanded(results: Results, pages: dict[str,
 def test_certificate__numbers(results: Results, pages: dict[str, Page], name: str) -> None:
     result, page = getattr(results, name), pages[name]
     found = result.certificate
-    shown = column(page, "Certified interval, halfspaces through the origin", 1)
+    shown = column(page, f"Certified interval, halfspaces {class_words(found.opt.through)}", 1)
     near(shown, (found.opt.lower_empirical, found.error, found.opt.lower, result.error.upper))
     for index, key in enumerate(("angle_low", "angle_high")):
         angles = [value(cell) for cell in column(page, "Lower bound by angle", index)]
@@ -200,15 +212,17 @@ def test_promises__numbers(results: Results, pages: dict[str, Page]) -> None:
 def test_candidates__numbers(results: Results, pages: dict[str, Page]) -> None:
     candidates = results.accepted.candidates
     assert len(candidates) > 1
-    columns = {1: "delta", 2: "step", 4: "threshold", 5: "rows_seen", 6: "rows_accepted"}
+    for index, key in {2: "error", 4: "threshold"}.items():
+        shown = column(pages["accepted"], "Candidates", index)
+        near(shown, [getattr(one, key) for one in candidates])
+    path = [one for one in candidates if one.recipe is Recipe.PATH]
+    columns = {5: "delta", 6: "step", 7: "rows_seen", 8: "rows_accepted", 10: "beta"}
     for index, key in columns.items():
         shown = column(pages["accepted"], "Candidates", index)
-        near(shown, [getattr(one, key) for one in candidates])
-    for index, key in ((8, "error"), (9, "beta")):
-        shown = column(pages["accepted"], "Candidates", index)
-        near(shown, [getattr(one, key) for one in candidates])
-    ratios = [one.rows_accepted / (one.rows_seen * one.delta) for one in candidates]
-    near(column(pages["accepted"], "Candidates", 7), ratios)
+        near(shown[: len(path)], [getattr(one, key) for one in path])
+        assert set(shown[len(path) :]) <= {"–"}
+    ratios = [one.rows_accepted / (one.rows_seen * (one.rate or one.delta)) for one in path]
+    near(column(pages["accepted"], "Candidates", 9)[: len(path)], ratios)
     angles = [value(cell) for cell in column(pages["accepted"], "Candidates", 3)]
     assert angles == pytest.approx([math.degrees(one.angle) for one in candidates], abs=0.006)
 
@@ -308,7 +322,9 @@ def test_passes_and_facts__numbers(results: Results, pages: dict[str, Page]) -> 
     assert facts["streamhalf"] == result.versions.streamhalf
 
 
-CODES = ("through", "type", "kind", "role", "stage", "reason", "code", "split", "quantity")
+CODES = (
+    *("through", "type", "kind", "role", "stage", "reason", "code", "split", "quantity", "recipe"),
+)
 """Where only some words are allowed."""
 
 
@@ -344,7 +360,8 @@ def test_text__of_the_document_is_escaped(results: Results, tmp_path: Path, name
 
 def test_parts__that_are_absent_are_left_out(results: Results) -> None:
     accepted = results.accepted
-    bare = replace(accepted, certificate=None, measurements=None, candidates=(), promises=())
+    absent = {"certificate": None, "measurements": None, "candidates": (), "promises": ()}
+    bare = replace(accepted, positions=(), **absent)
     found = sections(Page(render_report(bare)))
     assert found == ["labels", "halfspace", "testers", "passes", "facts"]
     empty = replace(bare, halfspace=None, error=None, testers=(), passes=())

@@ -135,7 +135,9 @@ def test_result_html__says_the_verdict_and_the_testers(results: Results) -> None
     assert not enable()
     expected = {
         "accepted": ("ACCEPTED", "slab mass", "no halfspace"),
-        "rejected": ("REJECTED", "largest moment", "--whiten"),
+        "rejected": ("REJECTED", "largest moment", "--position auto"),
+        "certified": ("CERTIFIED", "largest moment", "within a factor"),
+        "radial": ("ACCEPTED", "slab mass", "every elliptical law"),
         "inconclusive": ("INCONCLUSIVE", "too few"),
         "demanding": ("INCONCLUSIVE", "slab mass"),
         "certificate": ("FINISHED", "classifier"),

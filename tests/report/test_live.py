@@ -94,7 +94,7 @@ def test_run_view__a_rejection_is_worse_than_any_margin() -> None:
     assert view.testers["moments"].worst == rejected.judgement
 
 
-PART = SlabsCounted("final", 0.5, (9, 4), ((1, 2, 3, 4, 5, 6), (0, 10, 40, 40, 10, 0)))
+PART = SlabsCounted("final", 0.5, (0, 10, 40, 40, 10, 0))
 
 
 def test_run_view__adds_slabs_of_a_pass_under_way() -> None:
@@ -103,7 +103,7 @@ def test_run_view__adds_slabs_of_a_pass_under_way() -> None:
     view.take(1e9, PART)
     view.take(1e9, PART)
     assert view.at == before  # a worker's clock does not set ours
-    assert view.slabs == SlabsMeasured(0.5, (0, 20, 80, 80, 20, 0))  # of the second candidate
+    assert view.slabs == SlabsMeasured(0.5, (0, 20, 80, 80, 20, 0))
     # |0.1 - 0.1499| + |0.4 - 0.1915|, twice, and the tails 2 · 0.1587, over 0.5
     assert mass_so_far(view) == pytest.approx(1.669, abs=1e-3)
     assert "200 rows so far" in run_html(view)
@@ -119,10 +119,10 @@ def test_run_view__adds_slabs_of_a_pass_under_way() -> None:
 def test_run_view__slabs_of_another_layout_begin_anew() -> None:
     view = seen(STORY[:2])
     view.take(1.0, PART)
-    other = SlabsCounted("final-2", 0.5, (1,), ((1, 1, 1, 1),))
+    other = SlabsCounted("final-2", 0.5, (1, 1, 1, 1))
     view.take(1.0, other)
     assert view.counted == other
-    view.take(1.0, SlabsCounted("final-2", 0.5, (), ()))
+    view.take(1.0, SlabsCounted("final-2", 0.5, ()))
     assert view.counted == other
 
 
@@ -241,16 +241,14 @@ def test_slab_densities__are_about_the_threshold() -> None:
 
 def test_run_view__slabs_so_far_have_the_threshold_of_their_candidate() -> None:
     view = seen(STORY[:2])
-    two = SlabsCounted("final", 0.5, (9, 2), ((1, 1, 1, 1), (2, 2, 2, 2)), (0.1, -0.7))
+    two = SlabsCounted("final", 0.5, (2, 2, 2, 2), -0.7)
     for _ in range(2):
         view.take(1.0, two)
     assert view.slabs == SlabsMeasured(0.5, (4, 4, 4, 4), -0.7)
-    view.take(1.0, replace(two, thresholds=(0.1, -0.6)))  # other planes
-    assert view.slabs == SlabsMeasured(0.5, (2, 2, 2, 2), -0.6)
-    view.take(1.0, replace(two, thresholds=(0.1,)))
+    view.take(1.0, replace(two, threshold=-0.6))  # another plane
     assert view.slabs == SlabsMeasured(0.5, (2, 2, 2, 2), -0.6)
     (message,) = encode("run", [(1.0, two)])["events"]
-    assert message[1]["thresholds"] == (0.1, -0.7)
+    assert message[1]["threshold"] == -0.7
 
 
 def test_html__escapes_whatever_comes_from_outside() -> None:
