@@ -29,7 +29,6 @@ from streamhalf.records import (
     Moment,
     Record,
     Role,
-    Stop,
     StopReason,
     from_json,
     replace,
@@ -101,8 +100,7 @@ def test_fit__accepts_gaussian_rows_with_an_error_near_the_planted_one(
     assert error_on(result, X, y) == pytest.approx(rate, abs=0.012)
     assert result.error is not None
     assert result.error.empirical == pytest.approx(error_on(result, X, y), abs=0.006)
-    assert np.linalg.norm(result.halfspace.normal) == pytest.approx(1)
-    assert result.halfspace.offset == 0
+    assert result.halfspace.plane.unit().threshold == pytest.approx(0, abs=0.02)
     said = [one for one in result.testers if one.role is Role.REQUIRED]
     assert {one.outcome for one in said} == {Outcome.PASSED}
 
@@ -142,7 +140,7 @@ REJECTED = {
 
 @pytest.mark.parametrize("marginal", REJECTED)
 def test_fit__rejects_with_evidence(marginal: str) -> None:
-    result = fit(draw(marginal=marginal))
+    result = fit(draw(marginal=marginal), position="stored")
     assert result.verdict is Verdict.REJECTED
     assert result.halfspace is not None  # without a guarantee
     assert result.error is not None  # which holds whatever the features are
@@ -166,7 +164,7 @@ def test_fit__rejects_with_evidence(marginal: str) -> None:
 def test_fit__names_the_feature_of_a_rejection() -> None:
     X, y = draw()
     X[:, 1] *= 1.3
-    result = fit((X, y))
+    result = fit((X, y), position="stored")
     assert result.verdict is Verdict.REJECTED
     first = next(one for one in result.testers if one.outcome is Outcome.REJECTED)
     assert first.evidence[0].subject == Moment((1, 1))
@@ -181,7 +179,9 @@ def test_fit__rejects_in_the_final_pass_what_only_slabs_show() -> None:
     v = plant(spec).v
     margin = X @ v
     moved = np.where(np.abs(margin) > 0.7, 0.1 * np.floor(10 * margin) + 0.025, margin)
-    result = fit((X + np.outer(moved - margin, v).astype(np.float32), y), eps=0.05)
+    result = fit(
+        (X + np.outer(moved - margin, v).astype(np.float32), y), eps=0.05, position="stored"
+    )
     assert result.verdict is Verdict.REJECTED
     reasons = [one for one in result.testers if one.outcome is Outcome.REJECTED]
     assert {(one.tester, one.pass_name) for one in reasons} == {("slab mass", "final")}
@@ -189,14 +189,13 @@ def test_fit__rejects_in_the_final_pass_what_only_slabs_show() -> None:
     assert result.error is not None
 
 
-def test_fit__is_inconclusive_on_few_rows_without_reading_them() -> None:
-    events: list[Event] = []
-    result = fit(draw(300), observer=events.append)
+def test_fit__answers_on_few_rows() -> None:
+    X, y = draw(300)
+    result = fit((X, y))
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert (result.halfspace, result.error, result.chosen) == (None, None, None)
-    assert result.passes == result.testers == result.candidates == ()
-    assert result.stop == Stop(StopReason.TOO_FEW_ROWS)
-    assert [type(event) for event in events] == [RunStarted, RunEnded]
+    assert error_on(result, X, y) < 0.15
+    assert result.error is not None
+    assert result.error.upper > result.error.empirical
     plan = streamhalf.plan(dim=3, n_rows=300)
     assert result.rows_needed == plan.rows_needed > 300
     assert fit(draw(result.rows_needed)).verdict is Verdict.ACCEPTED
@@ -211,11 +210,12 @@ def test_fit__whitens_and_answers_on_raw_features() -> None:
     Z, y = draw(dim=3, rate=0.04)
     mixing = np.array([[2.0, 0.0, 0.0], [1.0, 0.5, 0.0], [-3.0, 1.0, 0.1]])
     X = (Z.astype(np.float64) @ mixing.T + [100.0, -5.0, 0.3]).astype(np.float32)
-    assert fit((X, y)).verdict is Verdict.REJECTED
+    assert fit((X, y), position="stored").verdict is Verdict.REJECTED
+    assert fit((X, y)).position.kind == "isotropic"
     result = fit((X, y), whiten=True)
     assert result.verdict is Verdict.ACCEPTED
     assert result.position.whitened
-    assert result.passes[0].name == "whitening"
+    assert "whitening" in [one.name for one in result.passes]
     assert result.halfspace.offset != 0
     assert error_on(result, X, y) == pytest.approx(0.04, abs=0.01)
     assert result.error.empirical == pytest.approx(0.04, abs=0.01)
@@ -293,7 +293,7 @@ def test_fit__repeats_itself_with_the_same_seed_only(store: Path) -> None:
 def test_rows__windows_are_learnt_from_once(store: Path) -> None:
     result = fit(store, rows="windows")
     assert result.split == "windows"
-    *learning, final = result.passes
+    *learning, final = [one for one in result.passes if one.name != "sample"]
     assert sum(one.rows_read for one in learning) <= N_ROWS == final.rows_read
     assert learning[0].bytes_read == learning[0].rows_read * (3 * 8 + 1)
 
