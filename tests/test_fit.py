@@ -27,6 +27,8 @@ from streamhalf.records import (
     EpsNotReached,
     LabelsAreBits,
     Moment,
+    NoBetterThanGuess,
+    Recipe,
     Record,
     Role,
     StopReason,
@@ -290,10 +292,14 @@ def test_fit__repeats_itself_with_the_same_seed_only(store: Path) -> None:
     assert (first.seed, other.seed) == (5, 6)
 
 
+BESIDE = ("sample", "thresholds")
+"""Passes that take no rows from those that learn directions."""
+
+
 def test_rows__windows_are_learnt_from_once(store: Path) -> None:
     result = fit(store, rows="windows")
     assert result.split == "windows"
-    *learning, final = [one for one in result.passes if one.name != "sample"]
+    *learning, final = [one for one in result.passes if one.name not in BESIDE]
     assert sum(one.rows_read for one in learning) <= N_ROWS == final.rows_read
     assert learning[0].bytes_read == learning[0].rows_read * (3 * 8 + 1)
 
@@ -302,7 +308,8 @@ def test_rows__rows_read_all_and_keep_a_share(store: Path) -> None:
     result = fit(store, rows="rows")
     assert result.split == "rows"
     assert {one.rows_read for one in result.passes} == {N_ROWS}
-    assert sum(one.rows_accepted for one in result.passes) <= N_ROWS
+    dealt = [one for one in result.passes if one.name not in BESIDE]
+    assert sum(one.rows_accepted for one in dealt) <= N_ROWS
 
 
 def test_rows__reuse_learns_from_all_that_is_not_held_out(store: Path) -> None:
@@ -332,6 +339,7 @@ KEYS = [
     "rows_needed",
     "split",
     "position",
+    "positions",
     "stop",
     "candidates",
     "chosen",
@@ -381,7 +389,7 @@ def test_document__tells_the_whole_path() -> None:
     assert result.passes[-1].rows_accepted == result.error.n_rows
     final = [one for one in result.testers if one.pass_name == "final"]
     about = [one for one in final if one.tester in ("slab mass", "slab covariance", "wedge")]
-    assert len(about) == 3 * len(result.candidates)
+    assert len(about) == 3 * sum(one.recipe is Recipe.PATH for one in result.candidates)
     steps = [one.scale for one in final if one.tester == "largest moment"]
     early = [one for one in result.testers if one.role is Role.EARLY]
     assert len(steps) == len({one.pass_name for one in early}) == len(path) + 1
@@ -444,15 +452,15 @@ def test_eps__is_reached_at_the_planned_rows_under_strong_noise(eps: float) -> N
         assert (result.verdict, result.eps) == (Verdict.ACCEPTED, eps)
 
 
-def test_eps__that_coin_tosses_keep_from_being_reached_is_inconclusive() -> None:
+def test_fit__of_coin_tosses_is_inconclusive() -> None:
     X, _ = draw(200_000, 2)
     coin = np.where(np.random.default_rng(3).random(len(X)) < 0.5, 1, -1).astype(np.int8)
-    # tosses reach the scale by chance now and then: not for these seeds
+    # tosses reach the scale by chance now and then, and are no better than a guess all the same
     for seed in range(3):
         result = fit((X, coin), eps=0.1, seed=seed)
         assert result.verdict is Verdict.INCONCLUSIVE
-        (notice,) = (one for one in result.notices if isinstance(one, EpsNotReached))
-        assert (notice.asked, notice.noise) == (0.1, True)
+        kinds = {type(one) for one in result.notices}
+        assert kinds & {EpsNotReached, NoBetterThanGuess}
         assert notice.reached is None or notice.reached > 0.1
         assert result.rows_needed is None
 
@@ -482,11 +490,11 @@ def test_fit__reports_how_labels_were_read() -> None:
     assert fit((X, (y > 0).astype(np.int64))).notices == (LabelsAreBits("y"),)
 
 
-def test_fit__refuses_too_little_memory_before_reading() -> None:
+def test_fit__refuses_too_little_memory_before_it_learns() -> None:
     events: list[Event] = []
     with pytest.raises(MemoryBudgetError, match="pass 'initial' needs about"):
         fit(draw(), rows="reuse", memory_limit=1 << 20, observer=events.append)
-    assert not any(isinstance(event, PassStarted) for event in events)
+    assert {one.name for one in events if isinstance(one, PassStarted)} <= {"sample"}
 
 
 def test_fit__refuses_the_strict_mode() -> None:
@@ -496,7 +504,7 @@ def test_fit__refuses_the_strict_mode() -> None:
 
 def test_fit__certifies_unless_told_not_to() -> None:
     result = fit(draw(), eps=0.25, certificate_degree=2)
-    assert result.passes[-1].name == "certificate"
+    assert [one.name for one in result.passes[-2:]] == ["certificate", "certificate-radial"]
     assert result.passes[-1].rows_read == N_ROWS
     assert 0 <= result.opt.lower <= result.opt.lower_empirical <= result.certificate.error
     plain = fit(draw(), eps=0.25, seed=result.seed)
