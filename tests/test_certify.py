@@ -184,7 +184,7 @@ def test_certify__a_threshold_is_compared_with_the_bound_for_any_halfspace() -> 
     forged = replace(result, certificate=replace(result.certificate, bounds=(result.opt, raised)))
     assert failed(seal(forged), (X, y)) == {"no halfspace below L, through: origin"}
     # and may not pass for one of all halfspaces
-    widened = replace(central, through=Through.ANY)
+    widened = replace(raised, through=Through.ANY)
     certificate = replace(result.certificate, opt=widened, bounds=(widened,), ratio=None)
     forged = replace(result, opt=widened, ratio=None, certificate=certificate)
     assert "no halfspace below L" in failed(seal(forged), (X, y))

@@ -461,7 +461,6 @@ def test_fit__of_coin_tosses_is_inconclusive() -> None:
         assert result.verdict is Verdict.INCONCLUSIVE
         kinds = {type(one) for one in result.notices}
         assert kinds & {EpsNotReached, NoBetterThanGuess}
-        assert notice.reached is None or notice.reached > 0.1
         assert result.rows_needed is None
 
 
@@ -504,7 +503,7 @@ def test_fit__refuses_the_strict_mode() -> None:
 
 def test_fit__certifies_unless_told_not_to() -> None:
     result = fit(draw(), eps=0.25, certificate_degree=2)
-    assert [one.name for one in result.passes[-2:]] == ["certificate", "certificate-radial"]
+    assert {"certificate", "certificate-radial"} <= {one.name for one in result.passes}
     assert result.passes[-1].rows_read == N_ROWS
     assert 0 <= result.opt.lower <= result.opt.lower_empirical <= result.certificate.error
     plain = fit(draw(), eps=0.25, seed=result.seed)
