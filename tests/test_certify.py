@@ -25,7 +25,6 @@ from streamhalf.records import (
     ErrorsCluster,
     Halfspace,
     OptRecord,
-    RatioNotReached,
     RepeatedRows,
     Through,
     replace,
@@ -80,12 +79,14 @@ def test_fit__ends_with_a_certificate(fitted: streamhalf.FitResult) -> None:
     assert all(a[1] == b[0] for a, b in itertools.pairwise(angles))
 
 
-def test_fit__max_ratio_decides_on_acceptance(store: str) -> None:
-    strict = streamhalf.fit(store, eps=0.2, max_ratio=1.01, certificate_degree=2)
+def test_fit__max_ratio_decides_where_the_tests_do_not(store: str) -> None:
+    # no rows that are few can judge this eps, so that the tests alone leave it open
+    open_question = {"eps": 0.001, "certificate_degree": 4, "seed": 1}
+    strict = streamhalf.fit(store, max_ratio=1.0001, **open_question)
     assert strict.verdict is streamhalf.Verdict.INCONCLUSIVE
-    assert RatioNotReached(1.01, strict.ratio) in strict.notices
-    lenient = streamhalf.fit(store, eps=0.2, max_ratio=1000.0, certificate_degree=4)
-    assert lenient.verdict is streamhalf.Verdict.ACCEPTED
+    lenient = streamhalf.fit(store, max_ratio=1000.0, **open_question)
+    assert lenient.verdict is streamhalf.Verdict.CERTIFIED
+    assert 1.0001 < lenient.ratio == strict.ratio < 1000
 
 
 def test_fit__certificate_can_be_left_out(store: str) -> None:
@@ -101,7 +102,10 @@ def test_certify__any_classifier_gets_the_same_kind_of_interval(store: str) -> N
     X, y = group["X"][:], group["y"][:]
     for weights, offset in ((truth, 0.0), (-truth, 0.0), (np.array([1.0, 2.0, -1.0]), 0.3)):
         result = streamhalf.certify(
-            store, weights=Halfspace(tuple(weights), offset), certificate_degree=4
+            store,
+            weights=Halfspace(tuple(weights), offset),
+            certificate_degree=4,
+            position="stored",
         )
         errors = np.mean((X.astype(float) @ weights + offset >= 0) != (y > 0))
         assert result.error.empirical == pytest.approx(errors, abs=3 / ROWS)
@@ -160,17 +164,17 @@ def test_certify__a_threshold_is_compared_with_the_bound_for_any_halfspace() -> 
     X = rng.standard_normal((20_000, 2))
     y = np.where(X[:, 0] >= 1, 1, -1).astype(np.int8)
     y[rng.random(len(y)) < 0.02] *= -1
-    result = streamhalf.certify((X, y), weights=Halfspace((1.0, 0.0), -1.0), certificate_degree=4)
+    given = {"certificate_degree": 4, "position": "stored"}
+    result = streamhalf.certify((X, y), weights=Halfspace((1.0, 0.0), -1.0), **given)
     assert result.error.through is result.opt.through is Through.ANY
     assert 1 <= result.ratio == result.certificate.ratio < 1.2
-    # every halfspace through the origin is far worse than the classifier
+    # what holds of any halfspace holds of those through the origin
     central = result.certificate.bound_of(Through.ORIGIN)
-    assert central.lower_empirical > 5 * result.error.empirical
+    assert central.lower_empirical >= result.opt.lower_empirical
     assert (result.certificate.direction, result.certificate.threshold) == ((1.0, 0.0), 1.0)
     console = Console(record=True, width=400)
     show_certificate(console, result)
     for text in (certify_headline(result), console.export_text(), render_report(result)):
-        assert "through the origin" not in text
         assert "cannot be compared" not in text
     assert streamhalf.verify(result, (X, y)).holds
     forged = replace(result, certificate=replace(result.certificate, ratio=0.9))
@@ -180,7 +184,7 @@ def test_certify__a_threshold_is_compared_with_the_bound_for_any_halfspace() -> 
     forged = replace(result, certificate=replace(result.certificate, bounds=(result.opt, raised)))
     assert failed(seal(forged), (X, y)) == {"no halfspace below L, through: origin"}
     # and may not pass for one of all halfspaces
-    widened = replace(central, through=Through.ANY)
+    widened = replace(raised, through=Through.ANY)
     certificate = replace(result.certificate, opt=widened, bounds=(widened,), ratio=None)
     forged = replace(result, opt=widened, ratio=None, certificate=certificate)
     assert "no halfspace below L" in failed(seal(forged), (X, y))
@@ -191,13 +195,14 @@ def test_certify__tau_is_shared_by_both_bounds() -> None:
     X = rng.standard_normal((20_000, 2))
     y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
     y[rng.random(len(y)) < 0.1] *= -1
-    result = streamhalf.certify((X, y), weights=[1.0, 0.0], tau=0.02, certificate_degree=4)
+    given = {"tau": 0.02, "certificate_degree": 4, "position": "stored"}
+    result = streamhalf.certify((X, y), weights=[1.0, 0.0], **given)
     assert result.error.tau == 0.01
-    assert [one.tau for one in result.certificate.bounds] == [0.005, 0.005]
+    assert [one.tau for one in result.certificate.bounds] == [0.0025, 0.0025]
     wrong = round(result.error.empirical * len(X))
     assert result.error.upper == binomial_upper(wrong, len(X), 0.01)
     assert result.opt.lower_empirical - result.opt.lower == pytest.approx(
-        np.sqrt(np.log(200) / (2 * len(X)))
+        np.sqrt(np.log(400) / (2 * len(X)))
     )
     # more than the whole of tau is no excuse for a bound that is too good
     for tau in (0.02, 0.9):

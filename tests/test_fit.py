@@ -27,9 +27,10 @@ from streamhalf.records import (
     EpsNotReached,
     LabelsAreBits,
     Moment,
+    NoBetterThanGuess,
+    Recipe,
     Record,
     Role,
-    Stop,
     StopReason,
     from_json,
     replace,
@@ -101,8 +102,7 @@ def test_fit__accepts_gaussian_rows_with_an_error_near_the_planted_one(
     assert error_on(result, X, y) == pytest.approx(rate, abs=0.012)
     assert result.error is not None
     assert result.error.empirical == pytest.approx(error_on(result, X, y), abs=0.006)
-    assert np.linalg.norm(result.halfspace.normal) == pytest.approx(1)
-    assert result.halfspace.offset == 0
+    assert result.halfspace.plane.unit().threshold == pytest.approx(0, abs=0.02)
     said = [one for one in result.testers if one.role is Role.REQUIRED]
     assert {one.outcome for one in said} == {Outcome.PASSED}
 
@@ -142,7 +142,7 @@ REJECTED = {
 
 @pytest.mark.parametrize("marginal", REJECTED)
 def test_fit__rejects_with_evidence(marginal: str) -> None:
-    result = fit(draw(marginal=marginal))
+    result = fit(draw(marginal=marginal), position="stored")
     assert result.verdict is Verdict.REJECTED
     assert result.halfspace is not None  # without a guarantee
     assert result.error is not None  # which holds whatever the features are
@@ -166,7 +166,7 @@ def test_fit__rejects_with_evidence(marginal: str) -> None:
 def test_fit__names_the_feature_of_a_rejection() -> None:
     X, y = draw()
     X[:, 1] *= 1.3
-    result = fit((X, y))
+    result = fit((X, y), position="stored")
     assert result.verdict is Verdict.REJECTED
     first = next(one for one in result.testers if one.outcome is Outcome.REJECTED)
     assert first.evidence[0].subject == Moment((1, 1))
@@ -181,7 +181,9 @@ def test_fit__rejects_in_the_final_pass_what_only_slabs_show() -> None:
     v = plant(spec).v
     margin = X @ v
     moved = np.where(np.abs(margin) > 0.7, 0.1 * np.floor(10 * margin) + 0.025, margin)
-    result = fit((X + np.outer(moved - margin, v).astype(np.float32), y), eps=0.05)
+    result = fit(
+        (X + np.outer(moved - margin, v).astype(np.float32), y), eps=0.05, position="stored"
+    )
     assert result.verdict is Verdict.REJECTED
     reasons = [one for one in result.testers if one.outcome is Outcome.REJECTED]
     assert {(one.tester, one.pass_name) for one in reasons} == {("slab mass", "final")}
@@ -189,14 +191,13 @@ def test_fit__rejects_in_the_final_pass_what_only_slabs_show() -> None:
     assert result.error is not None
 
 
-def test_fit__is_inconclusive_on_few_rows_without_reading_them() -> None:
-    events: list[Event] = []
-    result = fit(draw(300), observer=events.append)
+def test_fit__answers_on_few_rows() -> None:
+    X, y = draw(300)
+    result = fit((X, y))
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert (result.halfspace, result.error, result.chosen) == (None, None, None)
-    assert result.passes == result.testers == result.candidates == ()
-    assert result.stop == Stop(StopReason.TOO_FEW_ROWS)
-    assert [type(event) for event in events] == [RunStarted, RunEnded]
+    assert error_on(result, X, y) < 0.15
+    assert result.error is not None
+    assert result.error.upper > result.error.empirical
     plan = streamhalf.plan(dim=3, n_rows=300)
     assert result.rows_needed == plan.rows_needed > 300
     assert fit(draw(result.rows_needed)).verdict is Verdict.ACCEPTED
@@ -211,11 +212,12 @@ def test_fit__whitens_and_answers_on_raw_features() -> None:
     Z, y = draw(dim=3, rate=0.04)
     mixing = np.array([[2.0, 0.0, 0.0], [1.0, 0.5, 0.0], [-3.0, 1.0, 0.1]])
     X = (Z.astype(np.float64) @ mixing.T + [100.0, -5.0, 0.3]).astype(np.float32)
-    assert fit((X, y)).verdict is Verdict.REJECTED
+    assert fit((X, y), position="stored").verdict is Verdict.REJECTED
+    assert fit((X, y)).position.kind == "isotropic"
     result = fit((X, y), whiten=True)
     assert result.verdict is Verdict.ACCEPTED
     assert result.position.whitened
-    assert result.passes[0].name == "whitening"
+    assert "whitening" in [one.name for one in result.passes]
     assert result.halfspace.offset != 0
     assert error_on(result, X, y) == pytest.approx(0.04, abs=0.01)
     assert result.error.empirical == pytest.approx(0.04, abs=0.01)
@@ -290,10 +292,14 @@ def test_fit__repeats_itself_with_the_same_seed_only(store: Path) -> None:
     assert (first.seed, other.seed) == (5, 6)
 
 
+BESIDE = ("sample", "thresholds")
+"""Passes that take no rows from those that learn directions."""
+
+
 def test_rows__windows_are_learnt_from_once(store: Path) -> None:
     result = fit(store, rows="windows")
     assert result.split == "windows"
-    *learning, final = result.passes
+    *learning, final = [one for one in result.passes if one.name not in BESIDE]
     assert sum(one.rows_read for one in learning) <= N_ROWS == final.rows_read
     assert learning[0].bytes_read == learning[0].rows_read * (3 * 8 + 1)
 
@@ -302,7 +308,8 @@ def test_rows__rows_read_all_and_keep_a_share(store: Path) -> None:
     result = fit(store, rows="rows")
     assert result.split == "rows"
     assert {one.rows_read for one in result.passes} == {N_ROWS}
-    assert sum(one.rows_accepted for one in result.passes) <= N_ROWS
+    dealt = [one for one in result.passes if one.name not in BESIDE]
+    assert sum(one.rows_accepted for one in dealt) <= N_ROWS
 
 
 def test_rows__reuse_learns_from_all_that_is_not_held_out(store: Path) -> None:
@@ -332,6 +339,7 @@ KEYS = [
     "rows_needed",
     "split",
     "position",
+    "positions",
     "stop",
     "candidates",
     "chosen",
@@ -381,7 +389,7 @@ def test_document__tells_the_whole_path() -> None:
     assert result.passes[-1].rows_accepted == result.error.n_rows
     final = [one for one in result.testers if one.pass_name == "final"]
     about = [one for one in final if one.tester in ("slab mass", "slab covariance", "wedge")]
-    assert len(about) == 3 * len(result.candidates)
+    assert len(about) == 3 * sum(one.recipe is Recipe.PATH for one in result.candidates)
     steps = [one.scale for one in final if one.tester == "largest moment"]
     early = [one for one in result.testers if one.role is Role.EARLY]
     assert len(steps) == len({one.pass_name for one in early}) == len(path) + 1
@@ -444,16 +452,15 @@ def test_eps__is_reached_at_the_planned_rows_under_strong_noise(eps: float) -> N
         assert (result.verdict, result.eps) == (Verdict.ACCEPTED, eps)
 
 
-def test_eps__that_coin_tosses_keep_from_being_reached_is_inconclusive() -> None:
+def test_fit__of_coin_tosses_is_inconclusive() -> None:
     X, _ = draw(200_000, 2)
     coin = np.where(np.random.default_rng(3).random(len(X)) < 0.5, 1, -1).astype(np.int8)
-    # tosses reach the scale by chance now and then: not for these seeds
+    # tosses reach the scale by chance now and then, and are no better than a guess all the same
     for seed in range(3):
         result = fit((X, coin), eps=0.1, seed=seed)
         assert result.verdict is Verdict.INCONCLUSIVE
-        (notice,) = (one for one in result.notices if isinstance(one, EpsNotReached))
-        assert (notice.asked, notice.noise) == (0.1, True)
-        assert notice.reached is None or notice.reached > 0.1
+        kinds = {type(one) for one in result.notices}
+        assert kinds & {EpsNotReached, NoBetterThanGuess}
         assert result.rows_needed is None
 
 
@@ -482,11 +489,11 @@ def test_fit__reports_how_labels_were_read() -> None:
     assert fit((X, (y > 0).astype(np.int64))).notices == (LabelsAreBits("y"),)
 
 
-def test_fit__refuses_too_little_memory_before_reading() -> None:
+def test_fit__refuses_too_little_memory_before_it_learns() -> None:
     events: list[Event] = []
     with pytest.raises(MemoryBudgetError, match="pass 'initial' needs about"):
         fit(draw(), rows="reuse", memory_limit=1 << 20, observer=events.append)
-    assert not any(isinstance(event, PassStarted) for event in events)
+    assert {one.name for one in events if isinstance(one, PassStarted)} <= {"sample"}
 
 
 def test_fit__refuses_the_strict_mode() -> None:
@@ -496,7 +503,7 @@ def test_fit__refuses_the_strict_mode() -> None:
 
 def test_fit__certifies_unless_told_not_to() -> None:
     result = fit(draw(), eps=0.25, certificate_degree=2)
-    assert result.passes[-1].name == "certificate"
+    assert {"certificate", "certificate-radial"} <= {one.name for one in result.passes}
     assert result.passes[-1].rows_read == N_ROWS
     assert 0 <= result.opt.lower <= result.opt.lower_empirical <= result.certificate.error
     plain = fit(draw(), eps=0.25, seed=result.seed)
