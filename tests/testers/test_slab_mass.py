@@ -37,9 +37,7 @@ def draw_counts(eps: float, n_rows: int, rng: np.random.Generator, size: int) ->
 
 def judge(tester: SlabMassTester, *counts: np.ndarray) -> tuple[Judgement, ...]:
     """The judgements about candidates with these histograms."""
-    rows = counts[0].sum(keepdims=True)
-    errors = np.zeros((len(counts), 1), dtype=np.int64)
-    result = CandidateSlabsResult(rows, errors, np.array(counts), int(rows[0]), errors[:, 0])
+    result = CandidateSlabsResult(int(counts[0].sum()), np.array(counts))
     return tester.judge(result, n_seen=int(rows[0]))
 
 
@@ -94,7 +92,7 @@ def test_merge_slabs__equals_the_histogram_at_the_coarser_scale(
 @pytest.mark.parametrize(("eps", "n_rows"), [(0.05, 300), (0.05, 30_000), (0.2, 2_000)])
 def test_quantile__holds_under_the_null_at_every_scale(eps: float, n_rows: int) -> None:
     # exceeded with probability at most 5% at each scale: more than 142 of 2000 has probability 2e-5
-    tester = SlabMassTester(eps=eps, tau=0.05 * count_scales(eps), total_rows=ROWS)
+    tester = SlabMassTester(eps=eps, tau=0.05 * count_scales(eps))
     counts = draw_counts(eps, n_rows, np.random.default_rng(5), 2000)
     for j in range(1, count_scales(eps) + 1):
         half_count = slab_half_count(j * eps)
@@ -107,7 +105,7 @@ def test_quantile__holds_under_the_null_at_every_scale(eps: float, n_rows: int) 
 @pytest.mark.parametrize("eps", [0.02, 0.077, 0.25])
 def test_slab_mass__gaussian_at_the_planned_rows_passes(eps: float) -> None:
     # fails with probability at most tau = 1% each: 7 or more of 200 has probability 0.004
-    tester = SlabMassTester(eps=eps, tau=0.01, total_rows=ROWS)
+    tester = SlabMassTester(eps=eps, tau=0.01)
     rows = tester.rows_needed()
     assert tester.quantile(rows, eps) <= eps < tester.quantile(rows - 1, eps)
     drawn = draw_counts(eps, rows, np.random.default_rng(7), 200)
@@ -118,7 +116,7 @@ def test_slab_mass__gaussian_at_the_planned_rows_passes(eps: float) -> None:
 def test_slab_mass__few_gaussian_rows_are_never_rejected() -> None:
     # rejected with probability at most 1% each: 5 or more of 150 has probability 0.02
     rng = np.random.default_rng(8)
-    tester = SlabMassTester(eps=0.04, tau=0.01, total_rows=ROWS)
+    tester = SlabMassTester(eps=0.04, tau=0.01)
     outcomes = [
         overall_outcome(judge(tester, draw_counts(0.04, n_rows, rng, 1)[0]))
         for n_rows in (1, 10, 200) * 50
@@ -128,7 +126,7 @@ def test_slab_mass__few_gaussian_rows_are_never_rejected() -> None:
 
 
 def test_slab_mass__inconclusive_names_the_rows_that_settle_it() -> None:
-    tester = SlabMassTester(eps=0.1, tau=0.01, total_rows=ROWS)
+    tester = SlabMassTester(eps=0.1, tau=0.01)
     rng = np.random.default_rng(9)
     (judgement,) = judge(tester, draw_counts(0.1, 500, rng, 1)[0])
     assert judgement.outcome is Outcome.INCONCLUSIVE
@@ -144,9 +142,7 @@ def judge_marginal(marginal: str, eps: float, n_rows: int = 60_000) -> tuple[Jud
     spec = SyntheticSpec(rows=n_rows, dim=4, marginal=marginal, noise="none", seed=1)
     planted = plant(spec)
     rows = generate(spec, planted, RowRange(0, n_rows))
-    tester = SlabMassTester(
-        eps=eps, tau=0.01, total_rows=n_rows, candidates=(Plane(planted.v),), first=3
-    )
+    tester = SlabMassTester(eps=eps, tau=0.01, candidates=(Plane(planted.v),), first=3)
     result = tester.needs().map(Block(rows.X, rows.y, np.arange(n_rows)))
     return tester.judge(result, n_seen=n_rows)
 
@@ -183,9 +179,7 @@ def test_slab_mass__hole_is_named_by_its_slabs() -> None:
 def test_slab_mass__three_point_law_with_gaussian_moments_is_rejected_along_an_axis() -> None:
     rng = np.random.default_rng(4)
     margins = rng.choice([-math.sqrt(3), 0.0, math.sqrt(3)], 20_000, p=[1 / 6, 2 / 3, 1 / 6])
-    (judgement, *_) = judge(
-        SlabMassTester(eps=0.1, tau=0.01, total_rows=ROWS), count_margins(margins, 0.1)
-    )
+    (judgement, *_) = judge(SlabMassTester(eps=0.1, tau=0.01), count_margins(margins, 0.1))
     assert judgement.outcome is Outcome.REJECTED
     assert judgement.evidence[0].subject == SlabShare(0.0, 0.1)
     assert judgement.evidence[0].observed == pytest.approx(2 / 3, abs=0.02)
@@ -194,7 +188,7 @@ def test_slab_mass__three_point_law_with_gaussian_moments_is_rejected_along_an_a
 def test_slab_mass__a_coarse_scale_rejects_where_the_finest_cannot_tell() -> None:
     # 50 rows, all on one side: chance alone puts 50 rows into 50 of 280 thin slabs
     margins = np.abs(np.random.default_rng(2).standard_normal(50))
-    tester = SlabMassTester(eps=0.02, tau=0.01, total_rows=ROWS)
+    tester = SlabMassTester(eps=0.02, tau=0.01)
     finest, coarser = judge(tester, count_margins(margins, 0.02))
     assert finest.outcome is Outcome.INCONCLUSIVE
     assert coarser.outcome is Outcome.REJECTED
@@ -203,7 +197,7 @@ def test_slab_mass__a_coarse_scale_rejects_where_the_finest_cannot_tell() -> Non
 
 def test_slab_mass__every_candidate_is_judged_under_its_number() -> None:
     rng = np.random.default_rng(3)
-    tester = SlabMassTester(eps=0.1, tau=0.01, total_rows=ROWS, first=5)
+    tester = SlabMassTester(eps=0.1, tau=0.01, first=5)
     good = draw_counts(0.1, 8_000, rng, 2)
     bad = count_margins(0.5 * rng.standard_normal(8_000), 0.1)
     found = judge(tester, good[0], bad, good[1])
@@ -274,7 +268,6 @@ def about(at: float, *, eps: float, tau: float = 0.01, knows: bool = True) -> Sl
     return SlabMassTester(
         eps=eps,
         tau=tau,
-        total_rows=ROWS,
         candidates=(Plane(np.eye(2)[0], at),),
         threshold=abs(at) if knows else 0.0,
     )
