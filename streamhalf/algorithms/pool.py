@@ -80,7 +80,7 @@ def learn_pool(
     covariance = np.cov(X, rowvar=False, bias=True).reshape(len(mean), len(mean))
     whitening = Isotropic.from_moments(mean, covariance, strict=False)
     laid = whitening.apply(block)
-    regression = whitening.push(Logistic.start(mean, spread).settle(block).plane).unit()
+    regression = _push(Logistic.start(mean, spread).settle(block).plane, whitening)
     found = [(Recipe.REGRESSION, regression)]
     for radial in (False, True) if block.dim <= _MOST_RADIAL else (False,):
         found += _paths(laid, regression, radial=radial, seed=seed)
@@ -97,6 +97,12 @@ def learn_pool(
     if point is not None:  # exactly, whatever rounding did
         pulled = {recipe: plane.moved_to(point) for recipe, plane in pulled.items()}
     return tuple(Member(recipe, plane) for recipe, plane in pulled.items())
+
+
+def _push(plane: Plane, whitening: Isotropic) -> Plane:
+    """The image of a plane, of rows that may lie in a subspace, at length 1."""
+    normal = np.linalg.pinv(whitening.matrix).T @ plane.normal
+    return Plane(normal, plane.threshold - float(plane.normal @ whitening.mean)).unit()
 
 
 def _constant_guess(X: NDArray[np.float64], y: NDArray[np.int8]) -> Plane:

@@ -43,8 +43,9 @@ from streamhalf.reductions.windowed import Windowed
 _RATIOS = (1.04, 1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
 """Quotients of neighbouring slab edges, finest first."""
 
-_TIGHT = 0.9
-"""A bound that is this share of the error is the bound for smaller classes too."""
+_TIGHT, _CENTRAL = 0.9, 0.01
+"""A bound that is this share of the error of a plane this near to the centre is the bound for
+halfspaces through the centre too."""
 
 PARTIALS_AT_ONCE = 10
 """Partials of the certificate pass that a worker holds at its height: two tasks of up to five."""
@@ -272,7 +273,8 @@ class Certification:
             found.append((slabs[0].plane, used, self._bound(used, first)))
         plane, used, bound = max(found, key=lambda item: item[2].value)
         # what is nearly the error leaves nothing to be gained for fewer halfspaces
-        tight = first is Through.ANY and bound.value >= _TIGHT * used[0].error
+        central = abs(plane.threshold) < _CENTRAL
+        tight = first is Through.ANY and central and bound.value >= _TIGHT * used[0].error
         bounds = {first: bound} | {
             one: bound if tight else self._bound(used, one) for one in others
         }

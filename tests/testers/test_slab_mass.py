@@ -38,7 +38,7 @@ def draw_counts(eps: float, n_rows: int, rng: np.random.Generator, size: int) ->
 def judge(tester: SlabMassTester, *counts: np.ndarray) -> tuple[Judgement, ...]:
     """The judgements about candidates with these histograms."""
     result = CandidateSlabsResult(int(counts[0].sum()), np.array(counts))
-    return tester.judge(result, n_seen=int(rows[0]))
+    return tester.judge(result, n_seen=result.n_rows)
 
 
 def count_margins(margins: np.ndarray, eps: float) -> np.ndarray:

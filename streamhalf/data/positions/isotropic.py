@@ -95,8 +95,11 @@ class Isotropic:
         return Plane(normal, plane.threshold + float(normal @ self.mean))
 
     def push(self, plane: Plane) -> Plane:
-        """W^-T w, with the threshold moved back; rows may lie in a subspace that W keeps."""
-        normal = np.linalg.pinv(self.matrix).T @ plane.normal
+        """W^-T w, with the threshold moved back."""
+        try:
+            normal = np.asarray(np.linalg.solve(self.matrix.T, plane.normal), dtype=np.float64)
+        except np.linalg.LinAlgError as error:
+            raise DataError("position: the matrix has no inverse, so it is of no run") from error
         return Plane(normal, plane.threshold - float(plane.normal @ self.mean))
 
     @property
