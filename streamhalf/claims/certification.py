@@ -273,8 +273,8 @@ class Certification:
             found.append((slabs[0].plane, used, self._bound(used, first)))
         plane, used, bound = max(found, key=lambda item: item[2].value)
         # what is nearly the error leaves nothing to be gained for fewer halfspaces
-        central = abs(plane.threshold) < _CENTRAL
-        tight = first is Through.ANY and central and bound.value >= _TIGHT * used[0].error
+        is_central = abs(plane.threshold) < _CENTRAL
+        tight = first is Through.ANY and is_central and bound.value >= _TIGHT * used[0].error
         bounds = {first: bound} | {
             one: bound if tight else self._bound(used, one) for one in others
         }

@@ -86,7 +86,9 @@ class Verification:
         ]
 
     def _certification(self, record: CertificateRecord) -> Certification:
-        halfspace, position = self._halfspace(), row_map(record.position or self.document.position)
+        halfspace = self._halfspace()
+        row_map(self.document.position).push(halfspace.plane)  # refused if it is of no run
+        position = row_map(record.position or self.document.position)
         own = position.push(halfspace.plane).unit()
         bounds = record.bounds or (record.opt,)
         classes = {one.through for one in bounds}
