@@ -7,7 +7,12 @@ import pytest
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions import CandidateSlabs, HalfspaceErrors, SlabCovariance
+from streamhalf.reductions import (
+    CandidateSlabs,
+    HalfspaceErrors,
+    PlaneErrors,
+    SlabCovariance,
+)
 
 N_ROWS = 4_000
 RNG = np.random.default_rng(2)
@@ -28,34 +33,18 @@ def planes(*thresholds: float) -> tuple[Plane, ...]:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_candidate_slabs__a_threshold_shifts_the_slabs(dtype: str) -> None:
-    found = CandidateSlabs(planes(0.5, -0.25), 0.25, 6, N_ROWS).map(block_of(X.astype(dtype)))
+    found = CandidateSlabs(planes(0.5, -0.25), 0.25, 6).map(block_of(X.astype(dtype)))
     shifted = (X - [0.5, -0.25, 0.0]).astype(dtype)
-    expected = CandidateSlabs(planes(0.0, 0.0), 0.25, 6, N_ROWS).map(block_of(shifted))
+    expected = CandidateSlabs(planes(0.0, 0.0), 0.25, 6).map(block_of(shifted))
     np.testing.assert_array_equal(found.counts, expected.counts)
-    np.testing.assert_array_equal(found.errors, expected.errors)
     np.testing.assert_array_equal(found.counts.sum(axis=1), N_ROWS)
 
 
-def test_candidate_slabs__errors_are_those_of_the_planes() -> None:
-    several = planes(0.5, -0.25)
-    found = CandidateSlabs(several, 0.25, 6, N_ROWS).map(block_of(X))
-    assert found.errors.tolist() == [plane.errors(X, Y) for plane in several]
-    assert found.n_rows == N_ROWS
-
-
-def test_candidate_slabs__errors_among_rows_of_label_plus_one_are_told_apart() -> None:
-    several, positive = planes(0.5, -0.25), Y > 0
-    found = CandidateSlabs(several, 0.25, 6, N_ROWS).map(block_of(X))
-    assert found.positives == np.count_nonzero(positive)
-    expected = [plane.errors(X[positive], Y[positive]) for plane in several]
-    assert found.positive_errors.tolist() == expected
-
-
-def test_candidate_slabs__errors_are_counted_by_segment_of_the_data_set() -> None:
+def test_plane_errors__are_counted_by_segment_of_the_data_set() -> None:
     # the block is part of a data set that goes on behind it, and every third row is left out
     several, total_rows = planes(0.5, -0.25), 5_000
     block = Block(X, Y, np.arange(N_ROWS)).select(np.arange(N_ROWS) % 3 > 0)
-    found = CandidateSlabs(several, 0.25, 6, total_rows).map(block)
+    found = PlaneErrors(several, total_rows).map(block)
     count = total_rows // 64
     assert found.segment_errors.shape == (2, count)
     segment = block.rows * count // total_rows

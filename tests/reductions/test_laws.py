@@ -70,7 +70,7 @@ def turns(dim: int) -> Turns:
 
 EXAMPLES: dict[type, Callable[[int], Any]] = {
     Bundle: lambda dim: Bundle((Moments(2), LabelCounts())),
-    CandidateSlabs: lambda dim: CandidateSlabs(planes(dim), 0.25, 6, total_rows=200),
+    CandidateSlabs: lambda dim: CandidateSlabs(planes(dim), 0.25, 6),
     Chow: lambda dim: Chow(5),
     Covariance: lambda dim: Covariance(),
     FeatureMoments: lambda dim: FeatureMoments(),
