@@ -33,7 +33,7 @@ TOO_FEW = "too few rows"
 
 _MANY_FEATURES = 8
 
-SAME, NEAR, OUT_OF_REACH = 3e-4, 0.02, 0.3
+SAME, NEAR, OUT_OF_REACH = 3e-4, 0.005, 0.03
 """Relative differences of two bounds that are the same, that more searches should reconcile, and
 that none does."""
 
@@ -99,7 +99,7 @@ class LowerBound:
         return tuple(found)
 
 
-def find_again(*statistics: SlabStatistics, claimed: float, searches: int = 10) -> LowerBound:
+def find_again(*statistics: SlabStatistics, claimed: float, searches: int = 4) -> LowerBound:
     """Search for a bound that was found from the same sums, rounded otherwise.
 
     The search takes other turns then, and may end in a dead end somewhere. Where it did, it begins

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from streamhalf.certificate.lower_bound import LowerBound, find_again
+from streamhalf.certificate.lower_bound import SAME, LowerBound, find_again
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import Identity, Radial, RowMap
 from streamhalf.data.source import Source
@@ -276,7 +276,8 @@ class Certification:
         is_central = abs(plane.threshold) < _CENTRAL
         tight = first is Through.ANY and is_central and bound.value >= _TIGHT * used[0].error
         bounds = {first: bound} | {
-            one: bound if tight else self._bound(used, one) for one in others
+            one: bound if tight or self._covers(first, bound, one) else self._bound(used, one)
+            for one in others
         }
         if Through.ANY in bounds:
             # what holds for all holds for those through the centre
@@ -284,6 +285,11 @@ class Certification:
             both = (bounds[central], bounds[Through.ANY])
             bounds[central] = max(both, key=lambda one: one.value)
         return plane, used, bounds
+
+    def _covers(self, first: Through, bound: LowerBound, through: Through) -> bool:
+        """Whether the bound of all halfspaces is all that was claimed of a smaller class."""
+        claims = (one.lower_empirical for one in self.claimed if one.through is through)
+        return first is Through.ANY and bound.value >= next(claims, math.inf) * (1 - SAME)
 
     def _bound(self, statistics: tuple[SlabStatistics, ...], through: Through) -> LowerBound:
         """L of one class."""

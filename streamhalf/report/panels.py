@@ -88,7 +88,9 @@ class Interval(Picture):
         canvas.line(low, base - 34, low, base, "end")
         canvas.text(low, base - 40, words, "value", "start" if fits_right else "end")
         canvas.line(high, base - 56, high, base, "end")
-        canvas.text(high, base - 62, f"this one: U = {self.high:.3f}%", "value", "end")
+        words = f"this one: U = {self.high:.3f}%"
+        side = "end" if high > LETTER * len(words) else "start"
+        canvas.text(high, base - 62, words, "value", side)
         canvas.axis(axis, (left, right), base, max(4, canvas.width // 90))
         return base + 46
 
