@@ -341,7 +341,7 @@ def test_certify__some_rows_speak_for_themselves_and_all_are_in_the_digest(store
     assert certificate.n_errors == np.count_nonzero(wrong)
     assert some.ratio == certificate.error / certificate.opt.lower_empirical
     assert certificate.opt.lower_empirical - certificate.opt.lower == pytest.approx(
-        np.sqrt(np.log(400) / (2 * certificate.n_rows))
+        np.sqrt(np.log(1 / certificate.opt.tau) / (2 * certificate.n_rows))
     )
     assert streamhalf.verify(some, (X, y), block_rows=7_777).holds
     left = np.setdiff1d(np.arange(ROWS), taken)[1000]
@@ -365,24 +365,6 @@ def test_certificate_share__auto_is_all_rows_until_there_are_enough() -> None:
     assert share("auto", 2**23) == 0.5
     assert share("auto", 10**9, error=0.001, dim=20) == pytest.approx(0.12)
     assert share(10**6, 10**8) == 0.01
-
-
-def test_fit__certifies_from_the_last_candidate_where_that_is_better(tmp_path: Path) -> None:
-    path = str(tmp_path / "near.zarr")
-    streamhalf.synth(
-        path, rows=200_000, dim=3, marginal="gaussian", noise="near", rate=0.05, seed=1
-    )
-    result = streamhalf.fit(path, certificate_degree=4, seed=1)
-    certificate = result.certificate
-    assert certificate is not None
-    assert result.chosen != len(result.candidates) - 1
-    normal = np.array(result.halfspace.normal)
-    apart = np.linalg.norm(np.array(certificate.direction) - normal / np.linalg.norm(normal))
-    assert apart > 0.01
-    own = streamhalf.certify(path, weights=result, certificate_degree=4)
-    assert certificate.opt.lower_empirical > 1.04 * own.opt.lower_empirical
-    assert certificate.n_errors == round(own.error.empirical * own.error.n_rows)
-    assert failed(result, path) == set()
 
 
 def test_verify__a_changed_row_is_found_out(store: str) -> None:
@@ -410,9 +392,6 @@ def test_verify__another_data_set_is_found_out(fitted: streamhalf.FitResult) -> 
 
 
 def test_verify__without_a_certificate_names_the_verdict(store: str) -> None:
-    few = streamhalf.fit((np.ones((9, 2)), np.resize([1, -1], 9)))
-    with pytest.raises(DataError, match="the run was inconclusive; such a run makes no claim"):
-        streamhalf.verify(few, store)
     bare = streamhalf.fit(store, eps=0.2, certificate_degree=0)
     with pytest.raises(DataError, match="the run was accepted; it was made without a certificate"):
         streamhalf.verify(bare, store)
