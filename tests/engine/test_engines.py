@@ -111,6 +111,7 @@ def test_engines__give_one_verdict_whatever_the_chunking(
             write_store(features[:n_rows], Y[:n_rows], chunk_rows=chunk_rows),
             scheduler=scheduler,
             split_every=split_every,
+            position="stored",
         ).verdict
         for chunk_rows, scheduler, split_every in (
             (97, "serial", 2),
