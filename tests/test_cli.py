@@ -140,7 +140,7 @@ def test_test__names_the_product_of_correlated_features(stores: Path, capsys: Ca
     assert "REJECTED" in out
     assert any(f"Here the mean of {pair} is 0." in out for pair in ("x1·x2", "x1·x3", "x2·x3"))
     assert "On the scale of tester “largest moment” it is off by" in out
-    assert "Run again with `--whiten`" in out
+    assert "Run again with `--position auto`" in out
     assert "evidence: largest moment" in out
 
 

@@ -72,7 +72,7 @@ def uniform(rows: Rows) -> Rows:
 
 @parametrize_with_checks(
     [
-        HalfspaceTesterLearner(position="isotropic", fit_intercept=intercept)
+        HalfspaceTesterLearner(fit_intercept=intercept)
         for intercept in (None, False)
     ]
 )
