@@ -71,10 +71,7 @@ def uniform(rows: Rows) -> Rows:
 
 
 @parametrize_with_checks(
-    [
-        HalfspaceTesterLearner(fit_intercept=intercept)
-        for intercept in (None, False)
-    ]
+    [HalfspaceTesterLearner(fit_intercept=intercept) for intercept in (None, False)]
 )
 @untested
 def test_estimator__obeys_scikit_learn(

@@ -190,7 +190,10 @@ def test_worker__short_of_memory_is_a_clear_error(
     monkeypatch.setattr("streamhalf.engine.cluster._STUCK_SECONDS", PATIENCE / 2)
     with open_cluster(tmp_path, n_workers=0) as small:
         small.add_worker("--memory-limit", "260MiB", nanny=True)
-        known = r"'(moments|sample)' needs about .* MiB on worker tcp://\S+ \(1 tasks at once\).*208 MiB on;"
+        known = (
+            r"'(moments|sample)' needs about .* MiB on worker tcp://\S+ \(1 tasks at once\)"
+            r".*208 MiB on;"
+        )
         with pytest.raises(MemoryBudgetError, match=known):
             streamhalf.test(path, scheduler=small.address, degree=2, memory_limit=4 << 30)
         # where more is needed than was expected
