@@ -33,9 +33,8 @@ TOO_FEW = "too few rows"
 
 _MANY_FEATURES = 8
 
-SAME, NEAR, OUT_OF_REACH = 3e-4, 0.005, 0.03
-"""Relative differences of two bounds that are the same, that more searches should reconcile, and
-that none does."""
+SAME, OUT_OF_REACH = 3e-4, 0.03
+"""Relative differences of two bounds that are the same, and that no further search reconciles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +98,16 @@ class LowerBound:
         return tuple(found)
 
 
-def find_again(*statistics: SlabStatistics, claimed: float, searches: int = 4) -> LowerBound:
+def find_again(*statistics: SlabStatistics, claimed: float, searches: int = 3) -> LowerBound:
     """Search for a bound that was found from the same sums, rounded otherwise.
 
     The search takes other turns then, and may end in a dead end somewhere. Where it did, it begins
-    anew from other cells, and the better bound counts. Where these come near, four times as many
-    searches are made.
+    anew from other cells, and the better bound counts.
     """
     found = lower_bound(*statistics)
-    for turn in range(1, 4 * searches):
+    for turn in range(1, searches):
         short = 1 - found.value / claimed if claimed > 0 else 0.0
-        if short <= SAME or short > (OUT_OF_REACH if turn < searches else NEAR):
+        if short <= SAME or short > OUT_OF_REACH:
             break
         found = _search_again(found, statistics, claimed, turn)
     return found

@@ -37,7 +37,7 @@ from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors, HalfspaceErrorsResult
 from streamhalf.reductions.sampled import Sampled
 
-_BOUND_TOLERANCE = 5e-4
+_BOUND_TOLERANCE = 5e-3
 """Sums over other chunks differ in rounding; the search then takes other turns, and ends at a bound
 that differs by less than this share of it."""
 
