@@ -5,6 +5,8 @@ A fit is: position, Algorithm 3 pass by pass, certificate, verdict.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from streamhalf import records
@@ -28,7 +30,6 @@ from streamhalf.events import SlabsMeasured, TesterJudged
 from streamhalf.planning import budget
 from streamhalf.planning.deal import deal_for, pilot
 from streamhalf.planning.plan import plan_for_rows
-from streamhalf.planning.run_plan import RunPlan
 from streamhalf.planning.strict import refuse_strict
 from streamhalf.records import (
     CertifyResult,
@@ -87,11 +88,20 @@ def fit(
         kinds = positions_to_try(trials)
     elif row_map is None:
         kinds = (Position(config.position),)
-    open_ones = [one for one in trials if one.outcome is not Outcome.REJECTED]
-    members = learn_members(sample, plan, config, spare=bool(open_ones) and not plan.needed_rows)
+    hopeful = any(one.outcome is not Outcome.REJECTED for one in trials)
+    members = learn_members(sample, plan, config, spare=hopeful and not plan.needed_rows)
     deal = deal_for(source, plan, config)
     for kind in kinds[:1] if config.stop_early else kinds:
-        laid = row_map or _estimate(run, source, config, kind, plan)
+        laid = row_map or _or_as_stored(
+            config,
+            partial(
+                estimate_position,
+                run,
+                source,
+                in_position(config, kind),
+                held_out=plan.held_out,
+            ),
+        )
         algorithm = Localization(plan, in_position(config, kind), deal, testers, laid, members)
         state = localize(run, source, algorithm)
         trials = tuple(_tried(one, state) if one.kind is kind else one for one in trials)
@@ -110,13 +120,13 @@ def fit(
     )
 
 
-def _estimate(run: Run, source: Source, config: RunConfig, kind: Position, plan: RunPlan) -> RowMap:
+def _or_as_stored(config: RunConfig, estimate: Callable[[], RowMap]) -> RowMap:
     """The map to a position; where there is none and nobody asked for it, rows stay as stored.
 
     No direction is left out, however little rows vary along it: bounds speak of all halfspaces.
     """
     try:
-        return estimate_position(run, source, in_position(config, kind), held_out=plan.held_out)
+        return estimate()
     except PositionError:
         if config.position != "auto":
             raise
@@ -189,12 +199,7 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     """The certified interval of a classifier that somebody brings."""
     require_room(source.dim, config.memory_limit)
     asked = in_position(config, Position.ISOTROPIC) if config.position == "auto" else config
-    try:
-        row_map = position_for(run, source, asked, halfspace)
-    except PositionError:
-        if config.position != "auto":
-            raise
-        row_map = Identity()
+    row_map = _or_as_stored(config, partial(position_for, run, source, asked, halfspace))
     errors = HalfspaceErrors(halfspace.plane, total_rows=source.n_rows)
     some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
     found = run.reduce("pilot", source, errors, blocks=some)

@@ -74,13 +74,12 @@ def learn_pool(
         first = Plane(np.eye(block.dim)[0])
         return (Member(Recipe.REGRESSION, first if point is None else first.moved_to(point)),)
     X = block.X.astype(np.float64)
-    if block.n_rows == 0 or abs(int(block.y.sum(dtype=np.int64))) == block.n_rows:
+    if abs(int(block.y.sum(dtype=np.int64))) == block.n_rows:
         return (Member(Recipe.REGRESSION, _constant_guess(X, block.y)),)
-    mean, spread = X.mean(axis=0), X.std(axis=0)
-    covariance = np.cov(X, rowvar=False, bias=True).reshape(len(mean), len(mean))
-    whitening = Isotropic.from_moments(mean, covariance, strict=False)
+    whitening = Isotropic.from_rows(X, strict=False)
     laid = whitening.apply(block)
-    regression = _push(Logistic.start(mean, spread).settle(block).plane, whitening)
+    logistic = Logistic.start(whitening.mean, X.std(axis=0)).settle(block)
+    regression = whitening.push(logistic.plane).unit()
     found = [(Recipe.REGRESSION, regression)]
     for radial in (False, True) if block.dim <= _MOST_RADIAL else (False,):
         found += _paths(laid, regression, radial=radial, seed=seed)
@@ -99,15 +98,9 @@ def learn_pool(
     return tuple(Member(recipe, plane) for recipe, plane in pulled.items())
 
 
-def _push(plane: Plane, whitening: Isotropic) -> Plane:
-    """The image of a plane, of rows that may lie in a subspace, at length 1."""
-    normal = np.linalg.pinv(whitening.matrix).T @ plane.normal
-    return Plane(normal, plane.threshold - float(plane.normal @ whitening.mean)).unit()
-
-
 def _constant_guess(X: NDArray[np.float64], y: NDArray[np.int8]) -> Plane:
     """A plane beyond all rows, for labels that are all the same."""
-    first = X[:, 0] if len(X) else np.zeros(1)
+    first = X[:, 0]
     beyond = 1 + float(np.ptp(first))
     threshold = first.min() - beyond if (y > 0).all() else first.max() + beyond
     return Plane(np.eye(X.shape[1])[0], float(threshold))

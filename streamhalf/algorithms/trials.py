@@ -72,13 +72,10 @@ def _estimate(kind: Position, block: Block, config: RunConfig) -> RowMap:
         return Identity()
     if block.n_rows == 0:
         raise PositionError(f"{kind} position: no rows to estimate it from; gather some")
-    X = block.X.astype(np.float64)
     if kind is Position.ISOTROPIC:
-        covariance = np.cov(X, rowvar=False, bias=True).reshape(block.dim, block.dim)
-        return Isotropic.from_moments(X.mean(axis=0), covariance)
-    tyler, _ = settle(
-        some_rows(block, _SHAPE_ROWS, config).X.astype(np.float64), centre=config.centre
-    )
+        return Isotropic.from_rows(block.X.astype(np.float64))
+    some = some_rows(block, _SHAPE_ROWS, config)
+    tyler, _ = settle(some.X.astype(np.float64), centre=config.centre)
     return Radial(tyler.centre, tyler.matrix, config.seed)
 
 

@@ -288,15 +288,19 @@ class Certification:
 
     def _covers(self, first: Through, bound: LowerBound, through: Through) -> bool:
         """Whether the bound of all halfspaces is all that was claimed of a smaller class."""
+        claimed = self._claimed(through)
+        return first is Through.ANY and claimed is not None and bound.value >= claimed * (1 - SAME)
+
+    def _claimed(self, through: Through) -> float | None:
+        """The bound of a class that was found before, if there was one."""
         claims = (one.lower_empirical for one in self.claimed if one.through is through)
-        return first is Through.ANY and bound.value >= next(claims, math.inf) * (1 - SAME)
+        return next(claims, None)
 
     def _bound(self, statistics: tuple[SlabStatistics, ...], through: Through) -> LowerBound:
         """L of one class."""
         if through is not Through.ANY:
             statistics = tuple(item.central() for item in statistics)
-        claimed = (one.lower_empirical for one in self.claimed if one.through is through)
-        return find_again(*statistics, claimed=next(claimed, 0.0))
+        return find_again(*statistics, claimed=self._claimed(through) or 0.0)
 
     def _finest(self, plane: Plane, degree: int, place: int) -> SlabMoments | None:
         """The slabs asked for, or the finest whose partials fit half of the memory, if any do."""

@@ -12,7 +12,7 @@ import numpy as np
 from streamhalf.claims.certification import Certification
 from streamhalf.claims.held_out import measure_error
 from streamhalf.config import RunConfig
-from streamhalf.data.positions import row_map
+from streamhalf.data.positions import Isotropic, row_map
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import DataError, UsageError
@@ -87,8 +87,14 @@ class Verification:
 
     def _certification(self, record: CertificateRecord) -> Certification:
         halfspace = self._halfspace()
-        row_map(self.document.position).push(halfspace.plane)  # refused if it is of no run
-        position = row_map(record.position or self.document.position)
+        positions = [row_map(self.document.position)]
+        if record.position is not None:
+            positions.append(row_map(record.position))
+        for one in positions:  # a bound speaks of all directions, so none may be lost
+            matrix = one.matrix if isinstance(one, Isotropic) else np.eye(1)
+            if np.linalg.matrix_rank(matrix) < len(matrix):
+                raise DataError("position: the matrix has no inverse, so it is of no run")
+        position = positions[-1]
         own = position.push(halfspace.plane).unit()
         bounds = record.bounds or (record.opt,)
         classes = {one.through for one in bounds}

@@ -37,6 +37,13 @@ class Isotropic:
     kind: ClassVar[str] = Position.ISOTROPIC.value
 
     @classmethod
+    def from_rows(cls, X: NDArray[np.float64], *, strict: bool = True) -> Isotropic:
+        """The map for the mean and the covariance of rows in memory."""
+        dim = X.shape[1]
+        covariance = np.cov(X, rowvar=False, bias=True).reshape(dim, dim)
+        return cls.from_moments(X.mean(axis=0), covariance, strict=strict)
+
+    @classmethod
     def from_moments(
         cls,
         mean: NDArray[np.float64],
@@ -95,11 +102,8 @@ class Isotropic:
         return Plane(normal, plane.threshold + float(normal @ self.mean))
 
     def push(self, plane: Plane) -> Plane:
-        """W^-T w, with the threshold moved back."""
-        try:
-            normal = np.asarray(np.linalg.solve(self.matrix.T, plane.normal), dtype=np.float64)
-        except np.linalg.LinAlgError as error:
-            raise DataError("position: the matrix has no inverse, so it is of no run") from error
+        """W^-T w, with the threshold moved back; rows may lie in a subspace that W keeps."""
+        normal = np.linalg.pinv(self.matrix).T @ plane.normal
         return Plane(normal, plane.threshold - float(plane.normal @ self.mean))
 
     @property
