@@ -14,11 +14,13 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.certificate.slab_forms import SlabForms
+if TYPE_CHECKING:
+    from streamhalf.certificate.slab_forms import SlabForms
 
 Array = NDArray[np.float64]
 
@@ -60,18 +62,14 @@ class Cell:
             width < (quotient - 1) * max(self.omega_low, abs(self.alpha_low))
         )
 
-    def touches(self, other: Cell) -> bool:
-        """Whether the two have a halfspace in common."""
-        if self.omega_high == other.omega_high == RIGHT:
-            return True  # where omega is a right angle alpha does not matter
-        if self.omega_low > other.omega_high or other.omega_low > self.omega_high:
-            return False
-        if self.alpha_low <= other.alpha_high and other.alpha_low <= self.alpha_high:
-            return True
-        return -math.pi in (self.alpha_low, other.alpha_low) and math.pi in (
-            self.alpha_high,
-            other.alpha_high,
-        )
+    @property
+    def spread(self) -> float:
+        """How far apart its halfspaces are, about, as the logarithm of a quotient of thresholds."""
+        if self.omega_low == 0:
+            return math.inf
+        width = self.alpha_high - self.alpha_low
+        along = width / max(self.omega_low, abs(self.alpha_low), abs(self.alpha_high) - width)
+        return max(math.log(self.omega_high / self.omega_low), along)
 
     def overlap(self, other: Cell) -> Cell | None:
         """What both have in common, unless it is only a border."""

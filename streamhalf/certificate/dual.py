@@ -90,10 +90,10 @@ def bound_form(matrix: Array, parts: Parts, start: Array, *, steps: int) -> tupl
             vector = scipy.linalg.lapack.dpotrs(factor, vector, lower=1)[0]
             vector /= math.sqrt(float(vector @ vector))
         lowest = float(vector @ (matrix @ vector)) - float(shift @ parts.dots(vector, vector))
+        y = parts.normalise(vector)
         # ranked by what is proved: the quotient may belong to another eigenvalue
         if (value := float(shift.sum()) + count * low) > proved:
             proved, best_y, chosen = value, y, (shift, lowest)
-        y = parts.normalise(vector)
     shift, lowest = chosen
     _, low = _factor_below(matrix, shift[parts.owner], lowest, FINE * scale)
     return max(proved, float(shift.sum()) + count * low), best_y

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streamhalf.certificate.cells import Cell, cells_along, cells_around
-from streamhalf.certificate.search import Search, SearchConfig, usual_search
-from streamhalf.certificate.slab_forms import slab_forms, typical_unit
+from streamhalf.certificate.search import Search, SearchConfig
+from streamhalf.certificate.slab_forms import ladder, typical_unit
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.reductions.slab_moments import SMALLEST_ERROR, SlabStatistics
@@ -124,7 +124,6 @@ def _search_again(
     usual = _usual(statistics)
     config = replace(
         usual,
-        max_cells=len(weak) + usual.max_cells // 2,
         refits=usual.refits + turn % 4,
         enough=claimed,
         effort=usual.effort / 4,
@@ -173,14 +172,14 @@ def _search(
 ) -> tuple[CellBound, ...]:
     """Bounds on cells that cover these, none worse than what is known of them."""
     limit, unit = least_error(statistics[0]), typical_unit(statistics[0])
-    forms = tuple(
-        slab_forms(item, degree, unit)
+    ladders = tuple(
+        ladder(item, degree, unit)
         for item in statistics
         for degree in dict.fromkeys((item.degree, min(item.degree, 4), 2))
     )
     found = []
-    for item in Search(forms, limit, config).run(cells):
-        fit, form = item.fits[item.best], forms[item.best]
+    for item in Search(ladders, limit, config).run(cells):
+        fit, form = item.fits[item.best], ladders[item.best].forms[0]
         family = f"degree {form.degree}, {fit.refits} refits"
         found.append(CellBound(item.cell, max(0.0, min(limit, fit.value)), family))
     return tuple(found)
@@ -240,6 +239,11 @@ def _check(statistics: tuple[SlabStatistics, ...]) -> SlabStatistics:
 
 
 def _usual(statistics: tuple[SlabStatistics, ...]) -> SearchConfig:
-    """The effort that the largest matrix allows."""
-    size = max(count_monomials(s.dim - 1, s.degree // 2) for s in statistics)
-    return usual_search(size, around=statistics[0].by_label)
+    """The effort that rows of so many features are worth.
+
+    With a second coordinate cells are many and their bounds rough.
+    """
+    effort = float(__import__("os").environ.get("EFFORT", "3e9"))
+    if statistics[0].by_label:
+        return SearchConfig(first_cells=4, eigen_steps=3, effort=effort)
+    return SearchConfig(effort=effort/2)

@@ -1,10 +1,13 @@
-"""Best-first search over cells of halfspaces: the worst is refitted, then cut, until it is good."""
+"""Best-first search over cells of halfspaces: the worst are refitted or cut, until all are good."""
 
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,21 +15,18 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from streamhalf.certificate.cells import Cell
-from streamhalf.certificate.slab_forms import Fit, SlabForms
+from streamhalf.certificate.slab_forms import Fit, Ladder
 
 Array = NDArray[np.float64]
 
-LARGEST_CHEAP = 250
-"""Matrices with more rows make every step dear, and get fewer."""
+BATCH = 8
+"""So many of the worst cells are improved at a time, whatever the number of cores."""
 
-LARGEST_QUICK = 64
-"""Matrices with fewer rows take no longer than the minorants."""
+LARGE = 128
+"""Matrices with as many rows keep a core busy without the interpreter: cells go to threads."""
 
 NARROW = 1.3
 """On cells whose ends have a smaller quotient the forms' ranking does not change any more."""
-
-LEAST_GAIN = 1e-4
-"""Share of the bound that neighbours must contribute."""
 
 WORTHWHILE = 0.003
 """Refits that gain less than this share of the limit begin once more from another law."""
@@ -40,81 +40,44 @@ class SearchConfig:
     ----------
     first_cells
         Ends of the first cells up to a right angle, for every angle.
-    max_cells
-        Size of the final partition at most.
+    effort
+        The search ends when so many operations were spent, about.
     refits
         Rounds of fitting the minorants to the worst directions, per cell.
     eigen_steps
-        Steps of the search for the shifts of an eigenvalue bound.
+        Steps of the search for the shifts of the first eigenvalue bounds.
     tolerance
         The search ends when L is within this share of its upper limit, the error of v.
     narrowest
         Cells whose ends have a quotient below this are not split any more.
-    patience, progress
-        The search ends when so many steps have not raised L by this share of its limit.
     behind
         Forms whose bound is smaller than the best by this share of the limit are not tried again
         on the halves of a cell.
-    loans
-        How often a cell that is stuck may begin from its neighbours' laws.
     enough
         The search ends when L is this large.
-    effort
-        The search ends when so many bounds were computed, about: a cut takes two, a refit two for
-        every round.
     """
 
     first_cells: int = 17
-    max_cells: int = 96
+    effort: float = math.inf
     refits: int = 5
     eigen_steps: int = 8
     tolerance: float = 2e-3
     narrowest: float = 1.005
-    patience: int = 60
-    progress: float = 5e-4
     behind: float = 0.1
-    loans: int = 2
     enough: float = math.inf
-    effort: float = math.inf
-
-
-def usual_search(size: int, *, around: bool = False) -> SearchConfig:
-    """Effort for matrices of this size: the full one up to 250 rows (20 features at degree 4).
-
-    With a second coordinate (`around`) cells are many and their bounds rough, and fewer where a
-    matrix takes longer than all that is done beside it.
-    """
-    share = min(1.0, (LARGEST_CHEAP / size) ** 2)
-    if around:
-        cells = 64 + int(436 * min(1.0, (LARGEST_QUICK / size) ** 1.5))
-        return SearchConfig(
-            first_cells=4,
-            max_cells=cells,
-            refits=2 + int(3 * share),
-            eigen_steps=3,
-            patience=cells // 2,
-            effort=2.4 * cells,
-        )
-    return SearchConfig(
-        max_cells=24 + int(72 * share),
-        refits=2 + int(3 * share),
-        eigen_steps=4 + int(4 * share),
-        patience=8 + int(52 * share),
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
     """A cell with the best bound found so far, for each of the forms.
 
-    `refitted` are the forms whose refits are spent; `borrowed` counts the times its neighbours
-    helped out.
+    `refitted` are the forms whose refits are spent, `spent` the operations that this took.
     """
 
     cell: Cell
     fits: tuple[Fit, ...]
     refitted: tuple[int, ...] = ()
-    borrowed: int = 0
+    spent: float = 0.0
 
     @property
     def best(self) -> int:
@@ -129,42 +92,44 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Search:
-    """Best-first refinement: the worst cell is refitted, then split, until it is good."""
+    """Best-first refinement: the worst cells are refitted, then split, until they are good."""
 
-    forms: tuple[SlabForms, ...]
+    ladders: tuple[Ladder, ...]
     limit: float
     config: SearchConfig
 
     def run(self, cells: Mapping[Cell, float]) -> list[Piece]:
         """Return cells that cover these, with bounds that are known, cut where they were worst."""
-        uniform = tuple(form.start() for form in self.forms)
-        queue: list[tuple[float, int, Piece]] = []
-        done: list[Piece] = []
-        serial = 0
-        for cell, known in cells.items():
-            item = self.measure(cell, (replace(uniform[0], value=known), *uniform[1:]))
-            heapq.heappush(queue, (item.bound, serial := serial + 1, item))
-        mark, patience, effort = -math.inf, self.config.patience, self.config.effort
-        while queue and effort > 0:
-            bound, _, worst = queue[0]
-            if bound >= min(self.limit * (1 - self.config.tolerance), self.config.enough):
-                break
-            if bound > mark + self.config.progress * self.limit:
-                mark, patience = bound, self.config.patience
-            elif (patience := patience - 1) < 0:
-                break
-            heapq.heappop(queue)
-            pieces = self.improve(worst, room=len(queue) + len(done) < self.config.max_cells)
-            if not pieces:
-                others = (item for _, _, item in queue)
-                pieces = self.borrow(worst, [one for one in others if one.cell.touches(worst.cell)])
-            if not pieces:
-                done.append(worst)
-                break
-            effort -= 2 if len(pieces) == 2 else 2 * self.config.refits
-            for item in pieces:
-                heapq.heappush(queue, (item.bound, serial := serial + 1, item))
-        return done + [item for _, _, item in queue]
+        serial, left = itertools.count(), self.config.effort
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            each: Callable[..., Iterable[tuple[Piece, ...]]] = (
+                pool.map if self.ladders[0].size >= LARGE else map
+            )
+            queue = [
+                (item.bound, next(serial), item)
+                for (item,) in each(lambda one: (self.begin(*one),), cells.items())
+            ]
+            heapq.heapify(queue)
+            left -= sum(item.spent for *_, item in queue)
+            best_possible = min(self.limit * (1 - self.config.tolerance), self.config.enough)
+            done: list[Piece] = []
+            while queue and left > 0 and queue[0][0] < best_possible:
+                batch = []
+                while queue and len(batch) < BATCH and queue[0][0] < best_possible:
+                    batch.append(heapq.heappop(queue)[-1])
+                for item, pieces in zip(batch, each(self.improve, batch), strict=True):
+                    left -= sum(one.spent for one in pieces)
+                    for one in pieces:
+                        heapq.heappush(queue, (one.bound, next(serial), one))
+                    if not pieces:
+                        best_possible = min(best_possible, item.bound)
+                        done.append(item)
+        return done + [item for *_, item in queue]
+
+    def begin(self, cell: Cell, known: float) -> Piece:
+        """Bound a cell of which so much is known."""
+        uniform = tuple(ladder.at(cell).start() for ladder in self.ladders)
+        return self.measure(cell, (replace(uniform[0], value=known), *uniform[1:]))
 
     def measure(self, cell: Cell, starts: tuple[Fit, ...]) -> Piece:
         """Bound a cell with minorants fitted to the laws of the one it was cut from.
@@ -175,31 +140,35 @@ class Search:
         if cell.is_narrow(NARROW):
             behind = max(start.value for start in starts) - self.config.behind * self.limit
         fits: list[Fit] = []
-        for form, start in zip(self.forms, starts, strict=True):
+        spent = 0.0
+        for ladder, start in zip(self.ladders, starts, strict=True):
             if any(fit.value >= self.limit for fit in fits):
                 behind = math.inf
             if start.value >= behind:
-                found = form.measure(cell.thresholds(form), start, steps=self.config.eigen_steps)
-                start = found if found.value > start.value else replace(start, earned=found.earned)
+                form = ladder.at(cell)
+                tau = cell.thresholds(form)
+                found = form.measure(tau, form.seen(start), steps=self.config.eigen_steps)
+                # what holds for the wider cell holds for this one
+                start = replace(found, value=max(found.value, start.value))
+                spent += form.operations
             fits.append(start)
-        return Piece(cell, tuple(fits))
+        return Piece(cell, tuple(fits), spent=spent)
 
-    def improve(self, worst: Piece, *, room: bool) -> tuple[Piece, ...]:
+    def improve(self, worst: Piece) -> tuple[Piece, ...]:
         """Refit a cell, or split it; nothing if neither is left to do."""
-        final = not room or worst.cell.is_narrow(self.config.narrowest)
-        if final:
-            left = [i for i in range(len(self.forms)) if i not in worst.refitted]
+        if worst.cell.is_narrow(self.config.narrowest):
+            left = [i for i in range(len(self.ladders)) if i not in worst.refitted]
             chosen = worst.best if worst.best in left else left[0] if left else None
             return () if chosen is None else (self.refit(worst, chosen),)
         halves, gain = self.cut(worst)
         fit = worst.fits[worst.best]
-        if not worst.refitted and fit.earned - fit.value > gain:
+        if not worst.refitted and self.config.refits and fit.earned - fit.value > gain:
             return (self.refit(worst, worst.best),)
         return tuple(self.measure(half, worst.fits) for half in halves)
 
     def cut(self, item: Piece) -> tuple[tuple[Cell, Cell], float]:
         """The halves that are worth most, were s normal, and how much more than the whole."""
-        form = self.forms[item.best]
+        form = self.ladders[item.best].at(item.cell)
 
         def worth(*cells: Cell) -> float:
             return sum(float(form.mass @ ndtr(cell.thresholds(form))) for cell in cells)
@@ -208,33 +177,21 @@ class Search:
         best, halves = max(found, key=lambda one: one[0])
         return halves, best - worth(item.cell)
 
-    def borrow(self, stuck: Piece, neighbours: list[Piece]) -> tuple[Piece, ...]:
-        """Refit a cell from the laws that serve its neighbours better; nothing if in vain."""
-        if stuck.borrowed >= self.config.loans:
-            return ()
-        config, fits = self.config, list(stuck.fits)
-        for neighbour in neighbours:
-            i = neighbour.best
-            form, tau = self.forms[i], stuck.cell.thresholds(self.forms[i])
-            start = replace(neighbour.fits[i], value=fits[i].value)
-            fits[i] = form.refit(tau, start, rounds=config.refits, steps=config.eigen_steps)
-        found = replace(stuck, fits=tuple(fits), borrowed=stuck.borrowed + 1)
-        return (found,) if found.bound > stuck.bound * (1 + LEAST_GAIN) else ()
-
     def refit(self, item: Piece, chosen: int) -> Piece:
         """Spend the refits on one of the forms.
 
         A law that served the wider cell may be a dead end on this one: where it gains nothing the
         refits begin once more from all directions alike.
         """
-        form, start = self.forms[chosen], item.fits[chosen]
-        tau = item.cell.thresholds(form)
+        form, config = self.ladders[chosen].at(item.cell), self.config
+        start, tau = form.seen(item.fits[chosen]), item.cell.thresholds(form)
         least = start.value + WORTHWHILE * self.limit
-        config = self.config
         improved = form.refit(tau, start, rounds=config.refits, steps=config.eigen_steps)
+        spent = 2 * config.refits * form.operations
         if start.refits and improved.value < least:
             again = replace(form.start(), value=improved.value)
             found = form.refit(tau, again, rounds=config.refits, steps=config.eigen_steps)
             improved = found if found.value > improved.value else improved
+            spent *= 2
         fits = (*item.fits[:chosen], improved, *item.fits[chosen + 1 :])
-        return Piece(item.cell, fits, (*item.refitted, chosen))
+        return Piece(item.cell, fits, (*item.refitted, chosen), spent)

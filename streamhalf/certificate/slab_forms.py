@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from streamhalf.certificate.cells import Cell
 from streamhalf.certificate.minorants import (
     Proposal,
     hermite_from_powers,
@@ -16,7 +17,9 @@ from streamhalf.certificate.minorants import (
     propose_minorants,
 )
 from streamhalf.certificate.sphere import (
+    Guide,
     Sphere,
+    follow,
     minimum_over_sphere,
     sphere,
     uniform_point,
@@ -55,6 +58,15 @@ PRIOR_ROWS = (0.0, 0.0, 2.0, 0.0, 1.0, 0.0, 12.0, 0.0, 30.0)
 well. Those fitted to a handful of rows are steep, and sum to a polynomial that no bound does
 justice; the higher the degree, the more rows make a law."""
 
+MINORANT, OVERHEAD = 1e4, 1e6
+"""Operations on the minorant of one slab, and on what no size matters to."""
+
+SLABS_TO_A_CELL = 4
+"""Slabs lose a quarter of what a cell loses by the spread of its own thresholds."""
+
+STEPS, FEW_SLABS = 4, 100
+"""Coarser slabs than these lose more than they save."""
+
 STALL = 1e-3
 """A round of refitting that gains less than this share of the bound is the last."""
 
@@ -72,6 +84,7 @@ class Fit:
     moments: Array
     refits: int
     earned: float = math.inf
+    guide: Guide | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +106,19 @@ class SlabForms:
     moments: Array
     slack: Array
     table: Sphere
+    fineness: float
+
+    @property
+    def operations(self) -> float:
+        """What one bound takes, about: minorants, their sum, a matrix and two of its factors."""
+        slabs, size = self.moments.shape[0], self.table.parts[-1].stop
+        return MINORANT * slabs + self.moments.size + size**3 + OVERHEAD
+
+    def seen(self, fit: Fit) -> Fit:
+        """A fit to other slabs of the same rows, with the moments of its law in these."""
+        if len(fit.moments) == len(self.mass):
+            return fit
+        return dataclasses.replace(fit, moments=self.laws(fit.law))
 
     def laws(self, law: Array) -> Array:
         """Raw moments 0, ..., k of u·s in each slab, u drawn from the law with these moments."""
@@ -124,15 +150,20 @@ class SlabForms:
         The bound holds whatever the law is.
         """
         proposal = self.propose(start.moments, tau)
-        value, _ = self.bound(proposal.certified(), steps=steps)
+        value, guide = self.bound(proposal.certified(), start.guide, steps=steps)
         earned = float(proposal.means(start.moments) @ self.mass)
-        return dataclasses.replace(start, value=value, earned=earned)
+        return dataclasses.replace(start, value=value, earned=earned, guide=guide)
 
-    def bound(self, coefficients: Array, *, steps: int) -> tuple[float, Array]:
-        """A better bound for given minorants, at more cost, and the worst u's point."""
+    def bound(
+        self, coefficients: Array, guide: Guide | None, *, steps: int, closely: bool = False
+    ) -> tuple[float, Guide]:
+        """The bound that given minorants make."""
         pooled = self.pooled(coefficients)
-        found = minimum_over_sphere(self.table, pooled, steps=steps)
-        return found.bound - self.allowance(coefficients), self.table.point(found.worst)
+        if guide is None:
+            found = minimum_over_sphere(self.table, pooled, steps=steps)
+        else:
+            found = follow(self.table, pooled, guide, closely=closely)
+        return found.bound - self.allowance(coefficients), found.guide
 
     def allowance(self, coefficients: Array) -> float:
         """What rounding, from the rows to the polynomial in u, can amount to."""
@@ -146,15 +177,16 @@ class SlabForms:
         (Frank-Wolfe with a line search). Every round gives a valid bound; the best is kept.
         """
         best = start
-        law, here, earned = start.law, start.moments, start.earned
+        law, here, earned, guide = start.law, start.moments, start.earned, start.guide
         minorants = self.propose(here, tau).certified()
         for turn in range(rounds):
-            value, worst = self.bound(minorants, steps=steps)
+            value, guide = self.bound(minorants, guide, steps=steps, closely=True)
             stalled = turn > 1 and value < best.value + STALL * abs(best.value)
             if value > best.value:
-                best = Fit(value, law, here, start.refits + turn, earned)
+                best = Fit(value, law, here, start.refits + turn, earned, guide)
             if stalled or turn == rounds - 1:
                 break
+            worst = self.table.point(guide.worst)
             there = self.laws(worst)
             share, earned, minorants = self._step(here, there, tau)
             if share == 0:
@@ -171,6 +203,33 @@ class SlabForms:
         least = int(np.argmin(earned))
         chosen = proposal.rows(slice(least * count, (least + 1) * count))
         return LINE_SEARCH[least], float(earned[least]), chosen.certified()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ladder:
+    """Forms of the same rows in finer and coarser slabs, the finest first."""
+
+    forms: tuple[SlabForms, ...]
+
+    @property
+    def size(self) -> int:
+        """Rows of the matrices."""
+        return self.forms[0].table.parts[-1].stop
+
+    def at(self, cell: Cell) -> SlabForms:
+        """The coarsest slabs that are fine enough for a cell: thresholds vary in it anyway."""
+        fine = cell.spread / SLABS_TO_A_CELL
+        fitting = (form for form in reversed(self.forms) if form.fineness <= fine)
+        return next(fitting, self.forms[0])
+
+
+def ladder(statistics: SlabStatistics, degree: int, unit: float) -> Ladder:
+    """Forms of a degree, with slabs joined in pairs again and again."""
+    found = [slab_forms(statistics, degree, unit)]
+    while len(found) < STEPS and len(statistics.counts) > FEW_SLABS:
+        statistics = statistics.coarser()
+        found.append(slab_forms(statistics, degree, unit))
+    return Ladder(tuple(found))
 
 
 def slab_forms(statistics: SlabStatistics, degree: int, unit: float | None = None) -> SlabForms:
@@ -208,7 +267,16 @@ def slab_forms(statistics: SlabStatistics, degree: int, unit: float | None = Non
         _hermite(raw, dim, degree),
         _slack(sizes, counts, moved),
         sphere(dim, degree),
+        _fineness(statistics),
     )
+
+
+def _fineness(statistics: SlabStatistics) -> float:
+    """Logarithm of the quotient of a slab's ends, of the median slab."""
+    held = (statistics.counts > 0) & (statistics.low > 0)
+    if not held.any():
+        return 0.0
+    return float(np.median(np.log(statistics.high[held] / statistics.low[held])))
 
 
 def typical_unit(statistics: SlabStatistics) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -163,11 +163,24 @@ def _block(dim: int, m: int, parts: tuple[slice, ...], weights: Array) -> Block:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Guide:
+    """What served to bound one polynomial, and may serve the next like it.
+
+    The axis that it was split along, if any, the y at which the rest was small, and a unit vector
+    at which the polynomial was.
+    """
+
+    axis: Array | None
+    y: Array
+    worst: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Minimum:
-    """Lower bound on p over the sphere, and a unit vector at which p is small."""
+    """Lower bound on p over the sphere, and how it was found."""
 
     bound: float
-    worst: Array
+    guide: Guide
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,15 +202,46 @@ def minimum_over_sphere(table: Sphere, b: Array, *, steps: int) -> Minimum:
     found = [_bound(table, splits[0], _start(table, b), steps=min(steps, TRIAL_STEPS))]
     y = found[0][1]
     worst = descend(table, b, y[table.parts[1]] * (1.0 if y[0] >= 0 else -1.0))
-    for axis in _axes(table, b, worst):
-        along, rest = split_axis(table, b, axis)
-        splits.append(Split(float(b[0]) + univariate_minimum(along), table.matrix(rest)))
-        found.append(_bound(table, splits[-1], _start(table, rest), steps=TRIAL_STEPS))
+    axes: list[Array | None] = [None, *_axes(table, b, worst)]
+    for axis in axes[1:]:
+        split, rest = _split(table, b, axis)
+        splits.append(split)
+        found.append(_bound(table, split, _start(table, rest), steps=TRIAL_STEPS))
     best = max(range(len(found)), key=lambda i: found[i][0])
     bound, y = found[best]
     if steps > TRIAL_STEPS:
-        bound = max(bound, _bound(table, splits[best], y, steps=steps - TRIAL_STEPS)[0])
-    return Minimum(bound, worst)
+        again, y = _bound(table, splits[best], y, steps=steps - TRIAL_STEPS)
+        bound = max(bound, again)
+    return Minimum(bound, Guide(axes[best], y, worst))
+
+
+def follow(table: Sphere, b: Array, guide: Guide, *, closely: bool = False) -> Minimum:
+    """Bound p from below in the way that served a polynomial like it: one split, one step.
+
+    `closely` looks for the direction at which this one is small, and tries it as an axis too.
+    """
+    found = _follow(table, b, guide)
+    if not closely:
+        return found
+    worst = descend(table, b, guide.worst)
+    _, rest = split_axis(table, b, worst)
+    other = _follow(table, b, Guide(worst, _start(table, rest), worst))
+    best = max(found, other, key=lambda one: one.bound)
+    return replace(best, guide=replace(best.guide, worst=worst))
+
+
+def _follow(table: Sphere, b: Array, guide: Guide) -> Minimum:
+    split, _ = _split(table, b, guide.axis)
+    bound, y = _bound(table, split, guide.y, steps=1)
+    return Minimum(bound, replace(guide, y=y))
+
+
+def _split(table: Sphere, b: Array, axis: Array | None) -> tuple[Split, Array]:
+    """The split along an axis, and the coefficients that its matrix is made of."""
+    if axis is None:
+        return Split(float(b[0]), table.matrix(b)), b
+    along, rest = split_axis(table, b, axis)
+    return Split(float(b[0]) + univariate_minimum(along), table.matrix(rest)), rest
 
 
 def _bound(table: Sphere, split: Split, start: Array, *, steps: int) -> tuple[float, Array]:
