@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -80,34 +81,6 @@ class Cell:
             return None
         return Cell(low[0], high[0], low[1], high[1])
 
-    def thresholds(self, forms: SlabForms) -> Array:
-        """Smallest tau of each slab over the cell; -infinity where no row is sure to err."""
-        lowest = self._lowest(forms)
-        steepest = math.inf if self.omega_low == 0 else 1 / math.tan(self.omega_low)
-        flattest = 0.0 if self.omega_high == RIGHT else 1 / math.tan(self.omega_high)
-        # g = 0 at omega = 0: w·r = 0 is no error of a row with y = 1
-        tau = np.full(len(lowest), -math.inf if self.omega_low == 0 else 0.0)
-        tau[lowest > 0] = lowest[lowest > 0] * flattest
-        tau[lowest < 0] = lowest[lowest < 0] * steepest
-        return np.asarray(tau * (1 - np.copysign(ROUNDING, tau)))
-
-    def _lowest(self, forms: SlabForms) -> Array:
-        """The smallest g of each slab: at a corner, or at the alpha that points to one."""
-        ends = [_point(alpha) for alpha in dict.fromkeys((self.alpha_low, self.alpha_high))]
-        size = np.maximum(np.abs(forms.z_low), np.abs(forms.z_high))
-        size = size + np.maximum(np.abs(forms.q_low), np.abs(forms.q_high))
-        largest = np.full(len(size), -math.inf)
-        second = (forms.q_low,) if forms.q_low is forms.q_high else (forms.q_low, forms.q_high)
-        for z, q in itertools.product((forms.z_low, forms.z_high), second):
-            for cosine, sine in ends:
-                np.maximum(largest, z * cosine + q * sine, out=largest)
-            if len(ends) == 2:
-                (c1, s1), (c2, s2) = ends
-                after, before = c1 * q - s1 * z, s2 * z - c2 * q
-                inside = np.minimum(after, before) >= -ROUNDING * size
-                np.maximum(largest, np.hypot(z, q), out=largest, where=inside)
-        return np.asarray(-largest - ROUNDING * size)
-
     def angles(self) -> tuple[float, float]:
         """Smallest and largest angle between v and the normal of a halfspace of the cell."""
         alphas = {self.alpha_low, self.alpha_high}
@@ -130,6 +103,39 @@ class Cell:
         with np.errstate(divide="ignore"):
             found = np.cos(omega) * (threshold * np.cos(alpha) + np.sin(alpha)) / across
         return float(found.min()), float(found.max())
+
+
+def smallest_thresholds(cells: Sequence[Cell], forms: SlabForms) -> Array:
+    """Smallest tau of each slab over each cell; -infinity where no row is sure to err."""
+    lowest = _lowest(cells, forms)
+    steepest = [math.inf if one.omega_low == 0 else 1 / math.tan(one.omega_low) for one in cells]
+    flattest = [0.0 if one.omega_high == RIGHT else 1 / math.tan(one.omega_high) for one in cells]
+    # g = 0 at omega = 0: w·r = 0 is no error of a row with y = 1
+    at_zero = [-math.inf if one.omega_low == 0 else 0.0 for one in cells]
+    slope = np.where(lowest > 0, np.array(flattest)[:, None], np.array(steepest)[:, None])
+    with np.errstate(invalid="ignore"):
+        tau = np.where(lowest == 0, np.array(at_zero)[:, None], lowest * slope)
+    return np.asarray(tau * (1 - np.copysign(ROUNDING, tau)))
+
+
+def _lowest(cells: Sequence[Cell], forms: SlabForms) -> Array:
+    """The smallest g of each slab in each cell: at a corner, or at the alpha that points to one."""
+    ends = [np.array([_point(one.alpha_low) for one in cells])[:, :, None]]
+    if any(one.alpha_low != one.alpha_high for one in cells):
+        ends.append(np.array([_point(one.alpha_high) for one in cells])[:, :, None])
+    size = np.maximum(np.abs(forms.z_low), np.abs(forms.z_high))
+    size = size + np.maximum(np.abs(forms.q_low), np.abs(forms.q_high))
+    largest = np.full((len(cells), len(size)), -math.inf)
+    second = (forms.q_low,) if forms.q_low is forms.q_high else (forms.q_low, forms.q_high)
+    for z, q in itertools.product((forms.z_low, forms.z_high), second):
+        for end in ends:
+            np.maximum(largest, z * end[:, 0] + q * end[:, 1], out=largest)
+        if len(ends) == 2:
+            first, last = ends
+            after, before = first[:, 0] * q - first[:, 1] * z, last[:, 1] * z - last[:, 0] * q
+            inside = np.minimum(after, before) >= -ROUNDING * size
+            np.maximum(largest, np.hypot(z, q), out=largest, where=inside)
+    return np.asarray(-largest - ROUNDING * size)
 
 
 def _point(alpha: float) -> tuple[float, float]:

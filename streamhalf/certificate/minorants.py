@@ -56,7 +56,8 @@ MAXIMUM_WIDTH = 1e-7
 class Proposal:
     """Polynomials that should be minorants, (k + 1, rows) in units of `scale`.
 
-    `tau` is in the same units; 0 is proposed where `active` is false.
+    Of the rows that are `active`, in their order; 0 is proposed for the others. `tau` is in the
+    same units.
     """
 
     coefficients: Array
@@ -65,27 +66,30 @@ class Proposal:
     scale: Array
     active: NDArray[np.bool_]
 
-    def rows(self, part: slice) -> Proposal:
+    def rows(self, chosen: NDArray[np.bool_]) -> Proposal:
         """Some of the rows."""
+        held = chosen[self.active]
         return Proposal(
-            self.coefficients[:, part],
-            self.nodes[:, part],
-            self.tau[part],
-            self.scale[part],
-            self.active[part],
+            self.coefficients[:, held],
+            self.nodes[:, held],
+            self.tau[held],
+            self.scale[held],
+            self.active[chosen],
         )
 
     def means(self, moments: Array) -> Array:
         """Mean of each polynomial, as proposed, under its row of raw moments."""
-        return np.asarray((self._unscaled(self.coefficients) * moments.T).sum(axis=0))
+        return np.asarray((self._unscaled(self.coefficients) * moments).sum(axis=1))
 
     def certified(self) -> Array:
         """Coefficients of 1, t, ..., t^k, one row each, below the indicator for sure."""
-        return self._unscaled(subtract_excess(self.coefficients, self.nodes, self.tau)).T
+        return self._unscaled(subtract_excess(self.coefficients, self.nodes, self.tau))
 
     def _unscaled(self, coefficients: Array) -> Array:
         powers = np.arange(len(coefficients))[:, None]
-        return np.where(self.active, coefficients / self.scale**powers, 0.0)
+        result = np.zeros((len(self.active), len(coefficients)))
+        result[self.active] = (coefficients / self.scale**powers).T
+        return result
 
 
 def propose_minorants(moments: Array, tau: Array) -> Proposal:
@@ -100,10 +104,11 @@ def propose_minorants(moments: Array, tau: Array) -> Proposal:
         Threshold of each row.
     """
     scale = np.sqrt(np.maximum(moments[:, 2], 1e-12))
-    scaled = np.clip(tau / scale, SMALLEST_TAU, LARGEST_TAU)
-    laws = moments.T / scale ** np.arange(moments.shape[1])[:, None]
+    active = tau > SMALLEST_TAU * scale
+    scale = scale[active]
+    scaled = np.minimum(tau[active] / scale, LARGEST_TAU)
+    laws = moments[active].T / scale ** np.arange(moments.shape[1])[:, None]
     nodes = move_nodes(extremal_nodes(tame_moments(laws), scaled), scaled)
-    active = scaled > SMALLEST_TAU
     return Proposal(interpolate_step(nodes, scaled), nodes, scaled, scale, active)
 
 

@@ -5,25 +5,20 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-import os
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from streamhalf.certificate.cells import Cell
-from streamhalf.certificate.slab_forms import Fit, Ladder
+from streamhalf.certificate.cells import Cell, smallest_thresholds
+from streamhalf.certificate.slab_forms import Fit, Ladder, SlabForms
 
 Array = NDArray[np.float64]
 
 BATCH = 8
 """So many of the worst cells are improved at a time, whatever the number of cores."""
-
-LARGE = 128
-"""Matrices with as many rows keep a core busy without the interpreter: cells go to threads."""
 
 NARROW = 1.3
 """On cells whose ends have a smaller quotient the forms' ranking does not change any more."""
@@ -100,98 +95,143 @@ class Search:
 
     def run(self, cells: Mapping[Cell, float]) -> list[Piece]:
         """Return cells that cover these, with bounds that are known, cut where they were worst."""
-        serial, left = itertools.count(), self.config.effort
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            each: Callable[..., Iterable[tuple[Piece, ...]]] = (
-                pool.map if self.ladders[0].size >= LARGE else map
-            )
-            queue = [
-                (item.bound, next(serial), item)
-                for (item,) in each(lambda one: (self.begin(*one),), cells.items())
-            ]
-            heapq.heapify(queue)
-            left -= sum(item.spent for *_, item in queue)
-            best_possible = min(self.limit * (1 - self.config.tolerance), self.config.enough)
-            done: list[Piece] = []
-            while queue and left > 0 and queue[0][0] < best_possible:
-                batch = []
-                while queue and len(batch) < BATCH and queue[0][0] < best_possible:
-                    batch.append(heapq.heappop(queue)[-1])
-                for item, pieces in zip(batch, each(self.improve, batch), strict=True):
-                    left -= sum(one.spent for one in pieces)
-                    for one in pieces:
-                        heapq.heappush(queue, (one.bound, next(serial), one))
-                    if not pieces:
-                        best_possible = min(best_possible, item.bound)
-                        done.append(item)
+        serial, config, left = itertools.count(), self.config, self.config.effort
+        possible = min(self.limit * (1 - config.tolerance), config.enough)
+        queue: list[tuple[float, int, Piece]] = []
+        done: list[Piece] = []
+        pieces = self.begin(cells)
+        while True:
+            left -= sum(item.spent for item in pieces)
+            for item in pieces:
+                heapq.heappush(queue, (item.bound, next(serial), item))
+            if left <= 0:
+                break
+            batch: list[Piece] = []
+            while queue and len(batch) < BATCH and queue[0][0] < possible:
+                batch.append(heapq.heappop(queue)[-1])
+            exhausted = [item for item in batch if self.is_exhausted(item)]
+            # L is at most the bound of a cell that nothing can improve
+            possible = min([possible, *(item.bound for item in exhausted)])
+            done += exhausted
+            batch = [item for item in batch if not self.is_exhausted(item)]
+            if not batch:
+                break
+            pieces = self.improve(batch)
         return done + [item for *_, item in queue]
 
-    def begin(self, cell: Cell, known: float) -> Piece:
-        """Bound a cell of which so much is known."""
-        uniform = tuple(ladder.at(cell).start() for ladder in self.ladders)
-        return self.measure(cell, (replace(uniform[0], value=known), *uniform[1:]))
+    def begin(self, cells: Mapping[Cell, float]) -> list[Piece]:
+        """Bound cells of which so much is known."""
+        starts = []
+        for cell, known in cells.items():
+            uniform = [ladder.at(cell).start() for ladder in self.ladders]
+            starts.append((replace(uniform[0], value=known), *uniform[1:]))
+        return self.measure(list(cells), starts)
 
-    def measure(self, cell: Cell, starts: tuple[Fit, ...]) -> Piece:
-        """Bound a cell with minorants fitted to the laws of the one it was cut from.
+    def is_exhausted(self, item: Piece) -> bool:
+        """Whether a cell is not cut any more, and all its refits are spent."""
+        narrow = item.cell.is_narrow(self.config.narrowest)
+        return narrow and (len(item.refitted) == len(self.ladders) or not self.config.refits)
 
-        Where it is narrow, forms that were far behind on the wider one keep their bound from there.
+    def improve(self, batch: list[Piece]) -> list[Piece]:
+        """Refit each cell, or split it, whichever promises more."""
+        refits: dict[int, list[Piece]] = {}
+        cells: list[Cell] = []
+        starts: list[tuple[Fit, ...]] = []
+        for item in batch:
+            halves, gain = self.cut(item)
+            fit, fresh = item.fits[item.best], not item.refitted and self.config.refits
+            if item.cell.is_narrow(self.config.narrowest):
+                left = [i for i in range(len(self.ladders)) if i not in item.refitted]
+                refits.setdefault(item.best if item.best in left else left[0], []).append(item)
+            elif fresh and fit.earned - fit.value > gain:
+                refits.setdefault(item.best, []).append(item)
+            else:
+                cells += halves
+                starts += [item.fits] * 2
+        found = self.measure(cells, starts)
+        for chosen, items in refits.items():
+            found += self.refit(items, chosen)
+        return found
+
+    def measure(self, cells: Sequence[Cell], starts: Sequence[tuple[Fit, ...]]) -> list[Piece]:
+        """Bound cells with minorants fitted to the laws of those that they were cut from.
+
+        Where one is narrow, forms that were far behind on the wider one keep their bound from
+        there.
         """
-        behind = -math.inf
-        if cell.is_narrow(NARROW):
-            behind = max(start.value for start in starts) - self.config.behind * self.limit
-        fits: list[Fit] = []
-        spent = 0.0
-        for ladder, start in zip(self.ladders, starts, strict=True):
-            if any(fit.value >= self.limit for fit in fits):
-                behind = math.inf
-            if start.value >= behind:
-                form = ladder.at(cell)
-                tau = cell.thresholds(form)
-                found = form.measure(tau, form.seen(start), steps=self.config.eigen_steps)
-                # what holds for the wider cell holds for this one
-                start = replace(found, value=max(found.value, start.value))
-                spent += form.operations
-            fits.append(start)
-        return Piece(cell, tuple(fits), spent=spent)
+        fits, spent = [list(one) for one in starts], [0.0] * len(cells)
+        for kind in range(len(self.ladders)):
+            wanted = [i for i, cell in enumerate(cells) if self._is_promising(cell, fits[i], kind)]
+            for form, among in self._by_form(kind, [cells[i] for i in wanted]):
+                chosen = [wanted[j] for j in among]
+                found = form.measure(
+                    smallest_thresholds([cells[i] for i in chosen], form),
+                    [form.seen(fits[i][kind]) for i in chosen],
+                    steps=self.config.eigen_steps,
+                )
+                for i, fit in zip(chosen, found, strict=True):
+                    # what holds for the wider cell holds for this one
+                    fits[i][kind] = replace(fit, value=max(fit.value, fits[i][kind].value))
+                    spent[i] += form.operations
+        return [
+            Piece(cell, tuple(own), spent=cost)
+            for cell, own, cost in zip(cells, fits, spent, strict=True)
+        ]
 
-    def improve(self, worst: Piece) -> tuple[Piece, ...]:
-        """Refit a cell, or split it; nothing if neither is left to do."""
-        if worst.cell.is_narrow(self.config.narrowest):
-            left = [i for i in range(len(self.ladders)) if i not in worst.refitted]
-            chosen = worst.best if worst.best in left else left[0] if left else None
-            return () if chosen is None else (self.refit(worst, chosen),)
-        halves, gain = self.cut(worst)
-        fit = worst.fits[worst.best]
-        if not worst.refitted and self.config.refits and fit.earned - fit.value > gain:
-            return (self.refit(worst, worst.best),)
-        return tuple(self.measure(half, worst.fits) for half in halves)
+    def _is_promising(self, cell: Cell, fits: Sequence[Fit], kind: int) -> bool:
+        """Whether one of the forms may have the best bound of a cell."""
+        if any(fit.value >= self.limit for fit in fits[:kind]):
+            return False
+        best = max(fit.value for fit in fits)
+        behind = self.config.behind * self.limit
+        return not cell.is_narrow(NARROW) or fits[kind].value >= best - behind
+
+    def _by_form(self, kind: int, cells: Sequence[Cell]) -> list[tuple[SlabForms, list[int]]]:
+        """Which cells take which forms of a ladder."""
+        forms = [self.ladders[kind].at(cell) for cell in cells]
+        return [
+            (form, [i for i, one in enumerate(forms) if one is form])
+            for form in self.ladders[kind].forms
+            if any(one is form for one in forms)
+        ]
 
     def cut(self, item: Piece) -> tuple[tuple[Cell, Cell], float]:
         """The halves that are worth most, were s normal, and how much more than the whole."""
         form = self.ladders[item.best].at(item.cell)
+        ways = item.cell.halves()
+        cells = [item.cell, *itertools.chain(*ways)]
+        worth = ndtr(smallest_thresholds(cells, form)) @ form.mass
+        gains = [float(worth[i] + worth[i + 1]) / 2 for i in range(1, len(cells), 2)]
+        best = int(np.argmax(gains))
+        return ways[best], gains[best] - float(worth[0])
 
-        def worth(*cells: Cell) -> float:
-            return sum(float(form.mass @ ndtr(cell.thresholds(form))) for cell in cells)
-
-        found = [(worth(*halves) / 2, halves) for halves in item.cell.halves()]
-        best, halves = max(found, key=lambda one: one[0])
-        return halves, best - worth(item.cell)
-
-    def refit(self, item: Piece, chosen: int) -> Piece:
-        """Spend the refits on one of the forms.
+    def refit(self, items: Sequence[Piece], chosen: int) -> list[Piece]:
+        """Spend the refits of one of the forms.
 
         A law that served the wider cell may be a dead end on this one: where it gains nothing the
         refits begin once more from all directions alike.
         """
-        form, config = self.ladders[chosen].at(item.cell), self.config
-        start, tau = form.seen(item.fits[chosen]), item.cell.thresholds(form)
-        least = start.value + WORTHWHILE * self.limit
-        improved = form.refit(tau, start, rounds=config.refits, steps=config.eigen_steps)
-        spent = 2 * config.refits * form.operations
-        if start.refits and improved.value < least:
-            again = replace(form.start(), value=improved.value)
-            found = form.refit(tau, again, rounds=config.refits, steps=config.eigen_steps)
-            improved = found if found.value > improved.value else improved
-            spent *= 2
-        fits = (*item.fits[:chosen], improved, *item.fits[chosen + 1 :])
-        return Piece(item.cell, fits, (*item.refitted, chosen), spent)
+        found: list[Piece] = []
+        config = self.config
+        for form, among in self._by_form(chosen, [item.cell for item in items]):
+            own = [items[i] for i in among]
+            tau = smallest_thresholds([item.cell for item in own], form)
+            starts = [form.seen(item.fits[chosen]) for item in own]
+            improved = form.refit(tau, starts, rounds=config.refits, steps=config.eigen_steps)
+            spent = [2 * config.refits * form.operations] * len(own)
+            least = WORTHWHILE * self.limit
+            dead = [
+                i
+                for i, (start, fit) in enumerate(zip(starts, improved, strict=True))
+                if start.refits and fit.value < start.value + least
+            ]
+            if dead:
+                anew = [replace(form.start(), value=improved[i].value) for i in dead]
+                again = form.refit(tau[dead], anew, rounds=config.refits, steps=config.eigen_steps)
+                for i, fit in zip(dead, again, strict=True):
+                    improved[i] = max(improved[i], fit, key=lambda one: one.value)
+                    spent[i] *= 2
+            for item, fit, cost in zip(own, improved, spent, strict=True):
+                fits = (*item.fits[:chosen], fit, *item.fits[chosen + 1 :])
+                found.append(Piece(item.cell, fits, (*item.refitted, chosen), cost))
+        return found

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +21,7 @@ from streamhalf.certificate.minorants import (
 )
 from streamhalf.certificate.sphere import (
     Guide,
+    Minimum,
     Sphere,
     follow,
     minimum_over_sphere,
@@ -50,7 +54,7 @@ LARGEST_MOMENT, LARGEST_MARGIN = 1e150, 1e30
 NEXT_TO_NOTHING = 1e-100
 """Added to every size, in the same units: more than products that underflow can amount to."""
 
-LINE_SEARCH = (0.0, 0.05, 0.12, 0.25, 0.4, 0.6)
+LINE_SEARCH = (0.0, 0.05, 0.12, 0.25, 0.45)
 """How far a refit may move the law of u towards the worst direction."""
 
 PRIOR_ROWS = (0.0, 0.0, 2.0, 0.0, 1.0, 0.0, 12.0, 0.0, 30.0)
@@ -58,11 +62,14 @@ PRIOR_ROWS = (0.0, 0.0, 2.0, 0.0, 1.0, 0.0, 12.0, 0.0, 30.0)
 well. Those fitted to a handful of rows are steep, and sum to a polynomial that no bound does
 justice; the higher the degree, the more rows make a law."""
 
+LARGE = 128
+"""Matrices with as many rows keep a core busy without the interpreter: bounds go to threads."""
+
 MINORANT, OVERHEAD = 1e4, 1e6
 """Operations on the minorant of one slab, and on what no size matters to."""
 
-SLABS_TO_A_CELL = 4
-"""Slabs lose a quarter of what a cell loses by the spread of its own thresholds."""
+SLABS_TO_A_CELL = 2
+"""Slabs lose about half of what a cell loses by the spread of its own thresholds."""
 
 STEPS, FEW_SLABS = 4, 100
 """Coarser slabs than these lose more than they save."""
@@ -118,91 +125,133 @@ class SlabForms:
         """A fit to other slabs of the same rows, with the moments of its law in these."""
         if len(fit.moments) == len(self.mass):
             return fit
-        return dataclasses.replace(fit, moments=self.laws(fit.law))
+        return dataclasses.replace(fit, moments=self.laws(fit.law[None])[0])
 
-    def laws(self, law: Array) -> Array:
-        """Raw moments 0, ..., k of u·s in each slab, u drawn from the law with these moments."""
-        slices = self.table.slices
-        hermite = np.stack([self.moments[:, part] @ law[part] for part in slices], axis=1)
-        return np.asarray(hermite @ hermite_from_powers(self.degree).T / self.mass[:, None])
+    def laws(self, laws: Array) -> Array:
+        """Raw moments 0, ..., k of u·s in each slab, u drawn from each law with these moments."""
+        parts = [laws[:, part] @ self.moments[:, part].T for part in self.table.slices]
+        powers = np.stack(parts, axis=2) @ hermite_from_powers(self.degree).T
+        return np.asarray(powers / self.mass[:, None])
 
     def pooled(self, coefficients: Array) -> Array:
-        """Packed Hermite coefficients of the polynomial in u that the slabs' minorants sum to."""
+        """Packed Hermite coefficients of the polynomials in u that the slabs' minorants sum to."""
         hermite = coefficients @ hermite_from_powers(self.degree)
-        parts = [hermite[:, m] @ self.moments[:, part] for m, part in enumerate(self.table.slices)]
-        return np.concatenate(parts)
+        slices = enumerate(self.table.slices)
+        parts = [hermite[:, :, m] @ self.moments[:, part] for m, part in slices]
+        return np.concatenate(parts, axis=1)
 
     def propose(self, laws: Array, tau: Array) -> Proposal:
-        """Minorants for laws of u·s: one for each slab, or several, all slabs at a time."""
-        copies = len(laws) // len(self.mass) if len(self.mass) else 1
-        trust = np.tile(self.trust, copies)[:, None]
+        """Minorants for laws of u·s, those of all slabs for each."""
+        trust = self.trust[:, None]
         shrunk = trust * laws + (1 - trust) * normal_moments(self.degree)
-        return propose_minorants(shrunk, np.tile(tau, copies))
+        return propose_minorants(shrunk.reshape(-1, self.degree + 1), tau.ravel())
 
     def start(self) -> Fit:
         """Nothing known: all directions alike."""
         law = uniform_point(self.table)
-        return Fit(-math.inf, law, self.laws(law), 0)
+        return Fit(-math.inf, law, self.laws(law[None])[0], 0)
 
-    def measure(self, tau: Array, start: Fit, *, steps: int) -> Fit:
-        """Bound the mass of {u·s < tau} for every unit u, with minorants fitted to the start's law.
+    def measure(self, tau: Array, starts: Sequence[Fit], *, steps: int) -> list[Fit]:
+        """Bound the mass of {u·s < tau} for every unit u, with minorants fitted to the starts' laws.
 
-        The bound holds whatever the law is.
+        One vector of thresholds and one bound for each start. It holds whatever the law is.
         """
-        proposal = self.propose(start.moments, tau)
-        value, guide = self.bound(proposal.certified(), start.guide, steps=steps)
-        earned = float(proposal.means(start.moments) @ self.mass)
-        return dataclasses.replace(start, value=value, earned=earned, guide=guide)
+        here = np.stack([start.moments for start in starts])
+        proposal = self.propose(here, tau)
+        values, guides = self.bounds(
+            self._shaped(proposal.certified()), [start.guide for start in starts], steps=steps
+        )
+        earned = self._earned(proposal, here)
+        return [
+            dataclasses.replace(start, value=value, earned=worth, guide=guide)
+            for start, value, worth, guide in zip(
+                starts, values, earned.tolist(), guides, strict=True
+            )
+        ]
 
-    def bound(
-        self, coefficients: Array, guide: Guide | None, *, steps: int, closely: bool = False
-    ) -> tuple[float, Guide]:
-        """The bound that given minorants make."""
+    def bounds(
+        self,
+        coefficients: Array,
+        guides: Sequence[Guide | None],
+        *,
+        steps: int,
+        closely: bool = False,
+    ) -> tuple[list[float], list[Guide]]:
+        """The bounds that given minorants make."""
+
+        def bound(pooled: Array, guide: Guide | None) -> Minimum:
+            if guide is None:
+                return minimum_over_sphere(self.table, pooled, steps=steps)
+            return follow(self.table, pooled, guide, closely=closely)
+
         pooled = self.pooled(coefficients)
-        if guide is None:
-            found = minimum_over_sphere(self.table, pooled, steps=steps)
+        if self.table.parts[-1].stop < LARGE:
+            found = list(map(bound, pooled, guides))
         else:
-            found = follow(self.table, pooled, guide, closely=closely)
-        return found.bound - self.allowance(coefficients), found.guide
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                found = list(pool.map(bound, pooled, guides))
+        slack = np.einsum("nsk,sk->n", np.abs(coefficients), self.slack)
+        values = [one.bound - less for one, less in zip(found, slack.tolist(), strict=True)]
+        return values, [one.guide for one in found]
 
-    def allowance(self, coefficients: Array) -> float:
-        """What rounding, from the rows to the polynomial in u, can amount to."""
-        return float((np.abs(coefficients) * self.slack).sum())
+    def refit(self, tau: Array, starts: Sequence[Fit], *, rounds: int, steps: int) -> list[Fit]:
+        """Improve bounds by fitting the minorants to the directions that defeat them.
 
-    def refit(self, tau: Array, start: Fit, *, rounds: int, steps: int) -> Fit:
-        """Improve a bound by fitting the minorants to the directions that defeat them.
-
-        The bound is the value of a game between minorants and directions: the law of u moves
+        A bound is the value of a game between minorants and directions: the law of u moves
         towards the worst direction as long as that lowers what the best response earns
         (Frank-Wolfe with a line search). Every round gives a valid bound; the best is kept.
         """
-        best = start
-        law, here, earned, guide = start.law, start.moments, start.earned, start.guide
-        minorants = self.propose(here, tau).certified()
+        best, going = list(starts), np.arange(len(starts))
+        law = np.stack([start.law for start in starts])
+        here = np.stack([start.moments for start in starts])
+        earned = np.array([start.earned for start in starts])
+        guides = [start.guide for start in starts]
+        minorants = self._shaped(self.propose(here, tau).certified())
         for turn in range(rounds):
-            value, guide = self.bound(minorants, guide, steps=steps, closely=True)
-            stalled = turn > 1 and value < best.value + STALL * abs(best.value)
-            if value > best.value:
-                best = Fit(value, law, here, start.refits + turn, earned, guide)
-            if stalled or turn == rounds - 1:
+            values, found = self.bounds(minorants, [guides[i] for i in going], steps=steps, closely=True)
+            stalled = []
+            for i, value, guide in zip(going.tolist(), values, found, strict=True):
+                guides[i] = guide
+                stalled.append(turn > 1 and value < best[i].value + STALL * abs(best[i].value))
+                if value > best[i].value:
+                    refits = starts[i].refits + turn
+                    best[i] = Fit(value, law[i].copy(), here[i].copy(), refits, earned[i], guide)
+            going = going[~np.array(stalled)]
+            if not len(going) or turn == rounds - 1:
                 break
-            worst = self.table.point(guide.worst)
+            worst = np.stack([self.table.point(guides[i].worst) for i in going])
             there = self.laws(worst)
-            share, earned, minorants = self._step(here, there, tau)
-            if share == 0:
+            share, earned[going], minorants = self._step(here[going], there, tau[going])
+            law[going] += share[:, None] * (worst - law[going])
+            here[going] += share[:, None, None] * (there - here[going])
+            moved = share > 0
+            going, minorants = going[moved], minorants[moved]
+            if not len(going):
                 break
-            law, here = law + share * (worst - law), here + share * (there - here)
         return best
 
-    def _step(self, here: Array, there: Array, tau: Array) -> tuple[float, float, Array]:
+    def _step(self, here: Array, there: Array, tau: Array) -> tuple[Array, Array, Array]:
         """How far from one law to the other the best minorants earn least, that, and these."""
-        count = len(here)
-        laws = np.concatenate([here + share * (there - here) for share in LINE_SEARCH])
-        proposal = self.propose(laws, tau)
-        earned = proposal.means(laws).reshape(len(LINE_SEARCH), count) @ self.mass
-        least = int(np.argmin(earned))
-        chosen = proposal.rows(slice(least * count, (least + 1) * count))
-        return LINE_SEARCH[least], float(earned[least]), chosen.certified()
+        shares, count = np.array(LINE_SEARCH), len(here)
+        laws = here[None] + shares[:, None, None, None] * (there - here)
+        laws = laws.reshape(-1, *here.shape[1:])
+        proposal = self.propose(laws, np.tile(tau, (len(shares), 1)))
+        earned = self._earned(proposal, laws).reshape(len(shares), count)
+        least = np.argmin(earned, axis=0)
+        chosen = np.zeros((len(shares), count), dtype=np.bool_)
+        chosen[least, np.arange(count)] = True
+        ranks = np.argsort(np.flatnonzero(chosen) % count)
+        minorants = self._shaped(proposal.rows(np.repeat(chosen, here.shape[1])).certified())[ranks]
+        return shares[least], earned[least, np.arange(count)], minorants
+
+    def _earned(self, proposal: Proposal, laws: Array) -> Array:
+        """What minorants are worth under laws, all slabs together."""
+        means = proposal.means(laws.reshape(-1, self.degree + 1))
+        return np.asarray(means.reshape(len(laws), -1) @ self.mass)
+
+    def _shaped(self, coefficients: Array) -> Array:
+        """One row for each slab of each law."""
+        return coefficients.reshape(-1, len(self.mass), self.degree + 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -272,11 +321,11 @@ def slab_forms(statistics: SlabStatistics, degree: int, unit: float | None = Non
 
 
 def _fineness(statistics: SlabStatistics) -> float:
-    """Logarithm of the quotient of a slab's ends, of the median slab."""
+    """Logarithm of the quotient of a slab's ends; a quarter of the slabs are wider."""
     held = (statistics.counts > 0) & (statistics.low > 0)
     if not held.any():
         return 0.0
-    return float(np.median(np.log(statistics.high[held] / statistics.low[held])))
+    return float(np.quantile(np.log(statistics.high[held] / statistics.low[held]), 0.75))
 
 
 def typical_unit(statistics: SlabStatistics) -> float:

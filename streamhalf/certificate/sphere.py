@@ -216,7 +216,7 @@ def minimum_over_sphere(table: Sphere, b: Array, *, steps: int) -> Minimum:
 
 
 def follow(table: Sphere, b: Array, guide: Guide, *, closely: bool = False) -> Minimum:
-    """Bound p from below in the way that served a polynomial like it: one split, one step.
+    """Bound p from below in the way that served a polynomial like it: one split, few steps.
 
     `closely` looks for the direction at which this one is small, and tries it as an axis too.
     """
@@ -232,7 +232,7 @@ def follow(table: Sphere, b: Array, guide: Guide, *, closely: bool = False) -> M
 
 def _follow(table: Sphere, b: Array, guide: Guide) -> Minimum:
     split, _ = _split(table, b, guide.axis)
-    bound, y = _bound(table, split, guide.y, steps=1)
+    bound, y = _bound(table, split, guide.y, steps=TRIAL_STEPS)
     return Minimum(bound, replace(guide, y=y))
 
 
