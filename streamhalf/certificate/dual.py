@@ -87,7 +87,7 @@ def bound_form(matrix: Array, parts: Parts, start: Array, *, steps: int) -> tupl
         factor, low = _factor_below(matrix, shift[parts.owner], guess, ROUGH * scale)
         vector = y + aside
         for _ in range(INVERSE_STEPS):
-            vector = scipy.linalg.lapack.dpotrs(factor, vector, lower=1)[0]
+            vector = scipy.linalg.lapack.dpotrs(factor.T, vector, lower=0)[0]
             vector /= math.sqrt(float(vector @ vector))
         lowest = float(vector @ (matrix @ vector)) - float(shift @ parts.dots(vector, vector))
         y = parts.normalise(vector)
@@ -110,17 +110,20 @@ def _factor_below(matrix: Array, shift: Array, guess: float, slack: float) -> tu
     slack += 1e-4 * abs(guess)
     for _ in range(_MOST_TRIES):
         low = guess - slack
-        work = np.array(matrix, order="F")
-        work.ravel("K")[:: size + 1] -= shift + low
+        work = matrix.copy()
+        work.ravel()[:: size + 1] -= shift + low
         trace = float(work.trace())
-        factor, failed = scipy.linalg.lapack.dpotrf(work, lower=1, overwrite_a=1, clean=0)
-        if not failed:
+        try:
+            # of NumPy, which lets other threads go on meanwhile
+            factor = np.linalg.cholesky(work)
+        except np.linalg.LinAlgError:
+            slack *= _WIDENING
+        else:
             return factor, low - 4 * (size + 1) * _UNIT * (
                 trace + 2 * size * float(np.abs(shift + low).max())
             )
-        slack *= _WIDENING
     # Gershgorin: true of any matrix, and far enough below for a factor
     low = -2 * size * float(np.abs(matrix).max()) - float(shift.max()) - slack
-    work = np.array(matrix, order="F")
-    work.ravel("K")[:: size + 1] -= shift + low
-    return scipy.linalg.lapack.dpotrf(work, lower=1, clean=0)[0], low
+    work = matrix.copy()
+    work.ravel()[:: size + 1] -= shift + low
+    return np.linalg.cholesky(work), low

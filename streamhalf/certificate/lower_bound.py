@@ -239,11 +239,12 @@ def _check(statistics: tuple[SlabStatistics, ...]) -> SlabStatistics:
 
 
 def _usual(statistics: tuple[SlabStatistics, ...]) -> SearchConfig:
-    """The effort that rows of so many features are worth.
+    """The effort that rows of so many features are worth, about as much as the passes cost.
 
-    With a second coordinate cells are many and their bounds rough.
+    With a second coordinate cells are many, and begin wide.
     """
-    effort = float(__import__("os").environ.get("EFFORT", "3e9"))
+    size = max(count_monomials(s.dim - 1, s.degree // 2) for s in statistics)
+    effort = float(__import__("os").environ.get("EF",1))*(1e10 + 40.0 * size**3)
     if statistics[0].by_label:
-        return SearchConfig(first_cells=4, eigen_steps=3, effort=effort)
-    return SearchConfig(effort=effort/2)
+        return SearchConfig(first_cells=4, effort=effort)
+    return SearchConfig(effort=effort / 2)

@@ -40,7 +40,7 @@ class SearchConfig:
     refits
         Rounds of fitting the minorants to the worst directions, per cell.
     eigen_steps
-        Steps of the search for the shifts of the first eigenvalue bounds.
+        Steps of the search for the shifts of an eigenvalue bound.
     tolerance
         The search ends when L is within this share of its upper limit, the error of v.
     narrowest
@@ -55,7 +55,7 @@ class SearchConfig:
     first_cells: int = 17
     effort: float = math.inf
     refits: int = 5
-    eigen_steps: int = 8
+    eigen_steps: int = 2
     tolerance: float = 2e-3
     narrowest: float = 1.005
     behind: float = 0.1

@@ -23,7 +23,6 @@ from streamhalf.certificate.sphere import (
     Guide,
     Minimum,
     Sphere,
-    follow,
     minimum_over_sphere,
     sphere,
     uniform_point,
@@ -98,14 +97,13 @@ class Fit:
 class SlabForms:
     """Non-empty slabs: mass, ends of z and q, Hermite moments times mass, in a common unit.
 
-    q is the second coordinate that rows are sliced by, 0 if there is none. `trust` is how far a
-    slab's own law counts beside N(0, 1) where minorants are fitted, `slack` (n_slabs, degree + 1)
-    what rounding can add to the mean of (u·s)^m times mass, whatever u is.
+    q is the second coordinate that rows are sliced by, 0 if there is none. `slack` (n_slabs,
+    degree + 1) is what rounding can add to the mean of (u·s)^m times mass, whatever u is.
     """
 
     degree: int
     mass: Array
-    trust: Array
+    counts: NDArray[np.int64]
     z_low: Array
     z_high: Array
     q_low: Array
@@ -126,6 +124,40 @@ class SlabForms:
         if len(fit.moments) == len(self.mass):
             return fit
         return dataclasses.replace(fit, moments=self.laws(fit.law[None])[0])
+
+    def coarser(self) -> SlabForms:
+        """The same with neighbouring slabs joined in pairs, within one side of 0 and one label.
+
+        All that a slab holds adds up, what rounding can amount to included.
+        """
+        middle = (self.z_low + self.z_high) / 2
+        same = (middle[1:] > middle[:-1]) & (np.sign(middle[1:]) == np.sign(middle[:-1]))
+        same &= (self.q_low[1:] == self.q_low[:-1]) & (self.q_high[1:] == self.q_high[:-1])
+        starts, at = [], 0
+        while at < len(middle):
+            starts.append(at)
+            at += 2 if at < len(same) and same[at] else 1
+        counts = np.add.reduceat(self.counts, starts)
+        q = self.q_low[starts]
+        z_low = np.minimum.reduceat(self.z_low, starts)
+        z_high = np.maximum.reduceat(self.z_high, starts)
+        return dataclasses.replace(
+            self,
+            mass=np.add.reduceat(self.mass, starts),
+            counts=counts,
+            z_low=z_low,
+            z_high=z_high,
+            q_low=q,
+            q_high=q if self.q_low is self.q_high else self.q_high[starts],
+            moments=np.add.reduceat(self.moments, starts, axis=0),
+            slack=np.add.reduceat(self.slack, starts, axis=0),
+            fineness=_fineness(z_low, z_high),
+        )
+
+    @property
+    def trust(self) -> Array:
+        """How far each slab's own law counts beside N(0, 1) where minorants are fitted."""
+        return np.asarray(self.counts / (self.counts + PRIOR_ROWS[self.degree]))
 
     def laws(self, laws: Array) -> Array:
         """Raw moments 0, ..., k of u·s in each slab, u drawn from each law with these moments."""
@@ -180,9 +212,7 @@ class SlabForms:
         """The bounds that given minorants make."""
 
         def bound(pooled: Array, guide: Guide | None) -> Minimum:
-            if guide is None:
-                return minimum_over_sphere(self.table, pooled, steps=steps)
-            return follow(self.table, pooled, guide, closely=closely)
+            return minimum_over_sphere(self.table, pooled, guide, steps=steps, closely=closely)
 
         pooled = self.pooled(coefficients)
         if self.table.parts[-1].stop < LARGE:
@@ -275,9 +305,8 @@ class Ladder:
 def ladder(statistics: SlabStatistics, degree: int, unit: float) -> Ladder:
     """Forms of a degree, with slabs joined in pairs again and again."""
     found = [slab_forms(statistics, degree, unit)]
-    while len(found) < STEPS and len(statistics.counts) > FEW_SLABS:
-        statistics = statistics.coarser()
-        found.append(slab_forms(statistics, degree, unit))
+    while len(found) < STEPS and len(found[-1].mass) > FEW_SLABS:
+        found.append(found[-1].coarser())
     return Ladder(tuple(found))
 
 
@@ -308,24 +337,22 @@ def slab_forms(statistics: SlabStatistics, degree: int, unit: float | None = Non
     return SlabForms(
         degree,
         counts / statistics.n_rows,
-        counts / (counts + PRIOR_ROWS[degree]),
-        statistics.low[held] / unit - moved,
-        statistics.high[held] / unit + moved,
+        counts,
+        z_low := statistics.low[held] / unit - moved,
+        z_high := statistics.high[held] / unit + moved,
         q := -labels,
         q,
         _hermite(raw, dim, degree),
         _slack(sizes, counts, moved),
         sphere(dim, degree),
-        _fineness(statistics),
+        _fineness(z_low, z_high),
     )
 
 
-def _fineness(statistics: SlabStatistics) -> float:
+def _fineness(low: Array, high: Array) -> float:
     """Logarithm of the quotient of a slab's ends; a quarter of the slabs are wider."""
-    held = (statistics.counts > 0) & (statistics.low > 0)
-    if not held.any():
-        return 0.0
-    return float(np.quantile(np.log(statistics.high[held] / statistics.low[held]), 0.75))
+    held = low > 0
+    return float(np.quantile(np.log(high[held] / low[held]), 0.75)) if held.any() else 0.0
 
 
 def typical_unit(statistics: SlabStatistics) -> float:

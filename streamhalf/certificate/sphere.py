@@ -26,9 +26,6 @@ from streamhalf.kernels.monomials import (
 
 Array = NDArray[np.float64]
 
-TRIAL_STEPS = 2
-"""Steps of the search for shifts that every split gets; the best one gets the others."""
-
 CELLS = 4096
 """Pieces of [-1, 1] in each of which a polynomial is bounded by its values at the ends."""
 
@@ -191,49 +188,37 @@ class Split:
     matrix: Array
 
 
-def minimum_over_sphere(table: Sphere, b: Array, *, steps: int) -> Minimum:
-    """Bound p from below.
+def minimum_over_sphere(
+    table: Sphere, b: Array, guide: Guide | None = None, *, steps: int, closely: bool = False
+) -> Minimum:
+    """Bound p from below, in the way that served a polynomial like it if there is a guide.
 
-    The best of the eigenvalue bound and of splits of p into a polynomial in u·e, minimised
-    exactly, and a rest, for the axes e along which p may be far from constant. All are tried
-    for a few steps, and the best for the others.
+    By the eigenvalues of p, or of what is left of it after a split into a polynomial in u·e,
+    minimised exactly, and a rest, for an axis e along which p may be far from constant: without a
+    guide that of the linear part. `closely` also looks for the direction at which p is small.
     """
-    splits = [Split(float(b[0]), table.matrix(b))]
-    found = [_bound(table, splits[0], _start(table, b), steps=min(steps, TRIAL_STEPS))]
-    y = found[0][1]
-    worst = descend(table, b, y[table.parts[1]] * (1.0 if y[0] >= 0 else -1.0))
-    axes: list[Array | None] = [None, *_axes(table, b, worst)]
-    for axis in axes[1:]:
-        split, rest = _split(table, b, axis)
-        splits.append(split)
-        found.append(_bound(table, split, _start(table, rest), steps=TRIAL_STEPS))
-    best = max(range(len(found)), key=lambda i: found[i][0])
-    bound, y = found[best]
-    if steps > TRIAL_STEPS:
-        again, y = _bound(table, splits[best], y, steps=steps - TRIAL_STEPS)
-        bound = max(bound, again)
-    return Minimum(bound, Guide(axes[best], y, worst))
+    if guide is None:
+        y = _start(table, b)
+        guide = Guide(None, y, y[table.parts[1]])
+        axes = _axes(table, b)
+    elif closely:
+        guide = replace(guide, worst=descend(table, b, guide.worst))
+        axes = (guide.worst, *_axes(table, b))
+    else:
+        axes = ()
+    found = _follow(table, b, guide, steps)
+    for axis in axes:
+        _, rest = split_axis(table, b, axis)
+        other = _follow(table, b, Guide(axis, _start(table, rest), guide.worst), steps)
+        found = max(found, other, key=lambda one: one.bound)
+    return found
 
 
-def follow(table: Sphere, b: Array, guide: Guide, *, closely: bool = False) -> Minimum:
-    """Bound p from below in the way that served a polynomial like it: one split, few steps.
-
-    `closely` looks for the direction at which this one is small, and tries it as an axis too.
-    """
-    found = _follow(table, b, guide)
-    if not closely:
-        return found
-    worst = descend(table, b, guide.worst)
-    _, rest = split_axis(table, b, worst)
-    other = _follow(table, b, Guide(worst, _start(table, rest), worst))
-    best = max(found, other, key=lambda one: one.bound)
-    return replace(best, guide=replace(best.guide, worst=worst))
-
-
-def _follow(table: Sphere, b: Array, guide: Guide) -> Minimum:
+def _follow(table: Sphere, b: Array, guide: Guide, steps: int) -> Minimum:
+    """The bound of one split, and a y at which its rest is small."""
     split, _ = _split(table, b, guide.axis)
-    bound, y = _bound(table, split, guide.y, steps=TRIAL_STEPS)
-    return Minimum(bound, replace(guide, y=y))
+    bound, y = bound_form(split.matrix, table.spheres, guide.y, steps=steps)
+    return Minimum(split.minimum + bound, replace(guide, y=y))
 
 
 def _split(table: Sphere, b: Array, axis: Array | None) -> tuple[Split, Array]:
@@ -244,12 +229,6 @@ def _split(table: Sphere, b: Array, axis: Array | None) -> tuple[Split, Array]:
     return Split(float(b[0]) + univariate_minimum(along), table.matrix(rest)), rest
 
 
-def _bound(table: Sphere, split: Split, start: Array, *, steps: int) -> tuple[float, Array]:
-    """Lower bound on a split, and a y at which the rest is small."""
-    value, y = bound_form(split.matrix, table.spheres, start, steps=steps)
-    return split.minimum + value, y
-
-
 def _start(table: Sphere, b: Array) -> Array:
     """The point at which the quadratic part is smallest, on the side that the linear part likes."""
     block = table.blocks[1]
@@ -257,11 +236,11 @@ def _start(table: Sphere, b: Array) -> Array:
     return table.point(-u if b[table.parts[1]] @ u > 0 else u)[: table.parts[-1].stop]
 
 
-def _axes(table: Sphere, b: Array, worst: Array) -> tuple[Array, ...]:
-    """Directions that p may single out: its worst one, and that of its linear part."""
+def _axes(table: Sphere, b: Array) -> tuple[Array, ...]:
+    """The direction that the linear part of p singles out, if it has one."""
     linear = b[table.parts[1]]
     length = float(np.linalg.norm(linear))
-    return (worst, linear / length) if length > 0 else (worst,)
+    return (linear / length,) if length > 0 else ()
 
 
 def split_axis(table: Sphere, b: Array, axis: Array) -> tuple[Array, Array]:

@@ -109,23 +109,6 @@ class SlabStatistics:
         )
         return found if self.threshold else found.joined(len(self.counts) // 2)
 
-    def coarser(self) -> SlabStatistics:
-        """The same with neighbouring slabs of one label and one side of 0 joined in pairs."""
-        same = (self.labels[1:] == self.labels[:-1]) & (self.high[:-1] <= self.low[1:])
-        same &= (self.low[:-1] >= 0) | (self.high[1:] <= 0) | (self.counts[1:] == 0)
-        starts, i = [], 0
-        while i < len(self.counts):
-            starts.append(i)
-            i += 2 if i < len(same) and same[i] else 1
-        return replace(
-            self,
-            labels=self.labels[starts],
-            counts=np.add.reduceat(self.counts, starts),
-            sums=np.add.reduceat(self.sums, starts, axis=0),
-            low=np.minimum.reduceat(self.low, starts),
-            high=np.maximum.reduceat(self.high, starts),
-        )
-
     def joined(self, distance: int) -> SlabStatistics:
         """Every slab below `distance` as one with the slab so far behind it."""
         half = slice(0, distance), slice(distance, 2 * distance)
