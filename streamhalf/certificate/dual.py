@@ -23,6 +23,12 @@ INVERSE_STEPS = 5
 ROUGH, FINE = 1e-2, 1e-7
 """How far below a guess the smallest eigenvalue is first looked for, in units of the matrix."""
 
+NEXT_TO = 5e-4
+"""The same in units of the guess: nearer ones fail too often to be worth a factor."""
+
+HALFWAY, SMALLEST_SLOPE = 0.5, 0.01
+"""Share of Polyak's step that is taken, and the square of the slope below which it gets smaller."""
+
 ASIDE = 0.1
 """How far from the last y inverse iteration begins."""
 
@@ -57,8 +63,29 @@ class Parts:
         return np.asarray(y / length[self.owner])
 
 
-def bound_form(matrix: Array, parts: Parts, start: Array, *, steps: int) -> tuple[float, Array]:
-    """Lower bound on y·My over all y with parts of length 1, and a y at which it is small.
+@dataclass(frozen=True, slots=True, eq=False)
+class Shifts:
+    """Shifts that served one form, the bottom vector that they left and its eigenvalue."""
+
+    shift: Array
+    vector: Array
+    lowest: float
+
+    @classmethod
+    def of(cls, matrix: Array, parts: Parts, y: Array) -> Shifts:
+        """Those of a y at which the form is small, about."""
+        y = parts.normalise(y)
+        image = matrix @ y
+        shift = parts.dots(y, image)
+        residual = image - shift[parts.owner] * y
+        lowest = -2 * math.sqrt(float(residual @ residual) / len(shift))
+        return cls(shift, y / math.sqrt(len(shift)), lowest)
+
+
+def bound_form(
+    matrix: Array, parts: Parts, start: Shifts, *, steps: int
+) -> tuple[float, Shifts]:
+    """Lower bound on y·My over all y with parts of length 1, and the shifts that gave it.
 
     Parameters
     ----------
@@ -67,7 +94,7 @@ def bound_form(matrix: Array, parts: Parts, start: Array, *, steps: int) -> tupl
     parts
         Of y.
     start
-        Where the search for the smallest y begins.
+        Where the search for the best shifts begins.
     steps
         Of that search; the bound holds whatever they find.
     """
@@ -75,28 +102,31 @@ def bound_form(matrix: Array, parts: Parts, start: Array, *, steps: int) -> tupl
     scale = float(np.abs(matrix).max())
     if scale == 0:
         return 0.0, start
-    y = parts.normalise(start)
-    # y may be an eigenvector that is not the bottom one: the iteration must not start there
-    aside = parts.normalise(np.cos(np.arange(len(y)) ** 2)) * ASIDE
-    proved, best_y, chosen = -math.inf, y, (np.zeros(count), -scale)
+    # the start may be an eigenvector that is not the bottom one
+    aside = np.cos(np.arange(len(matrix)) ** 2.0) * (ASIDE / math.sqrt(len(matrix)))
+    best, most, now = start, -math.inf, start
     for _ in range(steps):
-        image = matrix @ y
-        shift = parts.dots(y, image)
-        residual = image - shift[parts.owner] * y
-        guess = -math.sqrt(float(residual @ residual) / count)
-        factor, low = _factor_below(matrix, shift[parts.owner], guess, ROUGH * scale)
-        vector = y + aside
+        slack = ROUGH * (scale + abs(now.lowest))
+        factor, _ = _factor_below(matrix, now.shift[parts.owner], now.lowest, slack)
+        vector = now.vector + aside
         for _ in range(INVERSE_STEPS):
             vector = scipy.linalg.lapack.dpotrs(factor.T, vector, lower=0)[0]
             vector /= math.sqrt(float(vector @ vector))
-        lowest = float(vector @ (matrix @ vector)) - float(shift @ parts.dots(vector, vector))
+        norms = parts.dots(vector, vector)
+        lowest = float(vector @ (matrix @ vector)) - float(now.shift @ norms)
+        value = float(now.shift.sum()) + count * lowest
+        if value > most:
+            best, most = Shifts(now.shift, vector, lowest), value
+        # towards the shifts whose bottom vector has parts of one length, as far as the form there
+        # would allow (Polyak's step)
         y = parts.normalise(vector)
-        # ranked by what is proved: the quotient may belong to another eigenvalue
-        if (value := float(shift.sum()) + count * low) > proved:
-            proved, best_y, chosen = value, y, (shift, lowest)
-    shift, lowest = chosen
-    _, low = _factor_below(matrix, shift[parts.owner], lowest, FINE * scale)
-    return max(proved, float(shift.sum()) + count * low), best_y
+        slope = 1 - count * norms
+        gap = max(float(y @ (matrix @ y)) - value, 0.0)
+        step = HALFWAY * gap / max(float(slope @ slope), SMALLEST_SLOPE)
+        now = Shifts(now.shift + step * slope, vector, lowest)
+    slack = FINE * scale + NEXT_TO * abs(best.lowest)
+    _, low = _factor_below(matrix, best.shift[parts.owner], best.lowest, slack)
+    return float(best.shift.sum()) + count * low, best
 
 
 def _factor_below(matrix: Array, shift: Array, guess: float, slack: float) -> tuple[Array, float]:
@@ -107,7 +137,6 @@ def _factor_below(matrix: Array, shift: Array, guess: float, slack: float) -> tu
     Accuracy and Stability of Numerical Algorithms, theorem 10.3).
     """
     size = len(matrix)
-    slack += 1e-4 * abs(guess)
     for _ in range(_MOST_TRIES):
         low = guess - slack
         work = matrix.copy()

@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.certificate.dual import Parts, bound_form
+from streamhalf.certificate.dual import Parts, Shifts, bound_form
 from streamhalf.kernels.hermite import factorial_products, gaussian_monomial_mean
 from streamhalf.kernels.monomials import (
     count_monomials,
@@ -163,12 +163,12 @@ def _block(dim: int, m: int, parts: tuple[slice, ...], weights: Array) -> Block:
 class Guide:
     """What served to bound one polynomial, and may serve the next like it.
 
-    The axis that it was split along, if any, the y at which the rest was small, and a unit vector
-    at which the polynomial was.
+    The axis that it was split along, if any, the shifts that served the rest, and a unit vector at
+    which the polynomial was small.
     """
 
     axis: Array | None
-    y: Array
+    shifts: Shifts | None
     worst: Array
 
 
@@ -198,8 +198,7 @@ def minimum_over_sphere(
     guide that of the linear part. `closely` also looks for the direction at which p is small.
     """
     if guide is None:
-        y = _start(table, b)
-        guide = Guide(None, y, y[table.parts[1]])
+        guide = Guide(None, None, _start(table, b)[table.parts[1]])
         axes = _axes(table, b)
     elif closely:
         guide = replace(guide, worst=descend(table, b, guide.worst))
@@ -208,17 +207,19 @@ def minimum_over_sphere(
         axes = ()
     found = _follow(table, b, guide, steps)
     for axis in axes:
-        _, rest = split_axis(table, b, axis)
-        other = _follow(table, b, Guide(axis, _start(table, rest), guide.worst), steps)
+        other = _follow(table, b, Guide(axis, None, guide.worst), steps)
         found = max(found, other, key=lambda one: one.bound)
     return found
 
 
 def _follow(table: Sphere, b: Array, guide: Guide, steps: int) -> Minimum:
-    """The bound of one split, and a y at which its rest is small."""
-    split, _ = _split(table, b, guide.axis)
-    bound, y = bound_form(split.matrix, table.spheres, guide.y, steps=steps)
-    return Minimum(split.minimum + bound, replace(guide, y=y))
+    """The bound of one split; its shifts take a few steps if there are none yet."""
+    split, rest = _split(table, b, guide.axis)
+    shifts = guide.shifts
+    if shifts is None:
+        shifts, steps = Shifts.of(split.matrix, table.spheres, _start(table, rest)), steps + 1
+    bound, shifts = bound_form(split.matrix, table.spheres, shifts, steps=steps)
+    return Minimum(split.minimum + bound, replace(guide, shifts=shifts))
 
 
 def _split(table: Sphere, b: Array, axis: Array | None) -> tuple[Split, Array]:
