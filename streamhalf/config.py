@@ -146,6 +146,13 @@ class RunConfig:
         "all), or auto for all up to the larger of 2^22 and 300 d² / error; all rows are read and "
         "enter the digest",
     )
+    certificate_effort: float = _certificate(
+        1.0,
+        float,
+        (1e-3, 1e6),
+        help="how hard to search for the certificate's lower bound, in units of the usual number "
+        "of operations, which take about as long as the passes; more gives a tighter bound",
+    )
     max_ratio: float = _certificate(
         2.0,
         float,

@@ -82,9 +82,7 @@ class Shifts:
         return cls(shift, y / math.sqrt(len(shift)), lowest)
 
 
-def bound_form(
-    matrix: Array, parts: Parts, start: Shifts, *, steps: int
-) -> tuple[float, Shifts]:
+def bound_form(matrix: Array, parts: Parts, start: Shifts, *, steps: int) -> tuple[float, Shifts]:
     """Lower bound on y·My over all y with parts of length 1, and the shifts that gave it.
 
     Parameters
@@ -107,16 +105,21 @@ def bound_form(
     best, most, now = start, -math.inf, start
     for _ in range(steps):
         slack = ROUGH * (scale + abs(now.lowest))
-        factor, _ = _factor_below(matrix, now.shift[parts.owner], now.lowest, slack)
+        factor, low = _factor_below(matrix, now.shift[parts.owner], now.lowest, slack)
         vector = now.vector + aside
         for _ in range(INVERSE_STEPS):
             vector = scipy.linalg.lapack.dpotrs(factor.T, vector, lower=0)[0]
             vector /= math.sqrt(float(vector @ vector))
         norms = parts.dots(vector, vector)
-        lowest = float(vector @ (matrix @ vector)) - float(now.shift @ norms)
+        image = matrix @ vector - now.shift[parts.owner] * vector
+        quotient = float(vector @ image)
+        residual = image - quotient * vector
+        # a vector that is still on its way looks better than it is
+        lowest = quotient - math.sqrt(float(residual @ residual))
         value = float(now.shift.sum()) + count * lowest
-        if value > most:
-            best, most = Shifts(now.shift, vector, lowest), value
+        # ranked by what is proved: the quotient may belong to another eigenvalue
+        if (proved := float(now.shift.sum()) + count * low) > most:
+            best, most = Shifts(now.shift, vector, lowest), proved
         # towards the shifts whose bottom vector has parts of one length, as far as the form there
         # would allow (Polyak's step)
         y = parts.normalise(vector)
@@ -126,7 +129,7 @@ def bound_form(
         now = Shifts(now.shift + step * slope, vector, lowest)
     slack = FINE * scale + NEXT_TO * abs(best.lowest)
     _, low = _factor_below(matrix, best.shift[parts.owner], best.lowest, slack)
-    return float(best.shift.sum()) + count * low, best
+    return max(most, float(best.shift.sum()) + count * low), best
 
 
 def _factor_below(matrix: Array, shift: Array, guess: float, slack: float) -> tuple[Array, float]:
@@ -144,7 +147,7 @@ def _factor_below(matrix: Array, shift: Array, guess: float, slack: float) -> tu
         trace = float(work.trace())
         try:
             # of NumPy, which lets other threads go on meanwhile
-            factor = np.linalg.cholesky(work)
+            factor: Array = np.asarray(np.linalg.cholesky(work), dtype=np.float64)
         except np.linalg.LinAlgError:
             slack *= _WIDENING
         else:
@@ -155,4 +158,4 @@ def _factor_below(matrix: Array, shift: Array, guess: float, slack: float) -> tu
     low = -2 * size * float(np.abs(matrix).max()) - float(shift.max()) - slack
     work = matrix.copy()
     work.ravel()[:: size + 1] -= shift + low
-    return np.linalg.cholesky(work), low
+    return np.asarray(np.linalg.cholesky(work), dtype=np.float64), low

@@ -33,6 +33,9 @@ TOO_FEW = "too few rows"
 
 _MANY_FEATURES = 8
 
+FIRST_OPERATIONS, MATRICES = 1e10, 40
+"""Operations that a search may take: some for any features, and so many bounds of large ones."""
+
 SAME, OUT_OF_REACH = 3e-4, 0.03
 """Relative differences of two bounds that are the same, and that no further search reconciles."""
 
@@ -98,30 +101,36 @@ class LowerBound:
         return tuple(found)
 
 
-def find_again(*statistics: SlabStatistics, claimed: float, searches: int = 3) -> LowerBound:
+def find_again(
+    *statistics: SlabStatistics, claimed: float, effort: float = 1.0, searches: int = 3
+) -> LowerBound:
     """Search for a bound that was found from the same sums, rounded otherwise.
 
     The search takes other turns then, and may end in a dead end somewhere. Where it did, it begins
     anew from other cells, and the better bound counts.
     """
-    found = lower_bound(*statistics)
+    usual = usual_search(statistics, effort)
+    found = lower_bound(*statistics, search=usual)
     for turn in range(1, searches):
         short = 1 - found.value / claimed if claimed > 0 else 0.0
         if short <= SAME or short > OUT_OF_REACH:
             break
-        found = _search_again(found, statistics, claimed, turn)
+        found = _search_again(found, statistics, claimed, turn, usual)
     return found
 
 
 def _search_again(
-    found: LowerBound, statistics: tuple[SlabStatistics, ...], claimed: float, turn: int
+    found: LowerBound,
+    statistics: tuple[SlabStatistics, ...],
+    claimed: float,
+    turn: int,
+    usual: SearchConfig,
 ) -> LowerBound:
     """The same with better bounds for the cells whose bound is below the one claimed, if any."""
     kept = tuple(one for one in found.cells if one.bound >= claimed)
     weak = {one.cell: one.bound for one in found.cells if one.bound < claimed}
     for _ in range(turn % 3):
         weak = {half: bound for cell, bound in weak.items() for half in cell.halves()[-1]}
-    usual = _usual(statistics)
     config = replace(
         usual,
         refits=usual.refits + turn % 4,
@@ -146,7 +155,7 @@ def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None)
     """
     first = _check(statistics)
     limit = least_error(first)
-    begin, config = max(first.error, SMALLEST_ERROR) / 20, search or _usual(statistics)
+    begin, config = max(first.error, SMALLEST_ERROR) / 20, search or usual_search(statistics)
     if first.dim == 1 or first.n_rows == 0 or limit == 0:
         limit = min(limit, least_on_a_line(first)) if first.by_label else limit
         cells = (cells_around if first.by_label else cells_along)(begin, 2)
@@ -238,13 +247,14 @@ def _check(statistics: tuple[SlabStatistics, ...]) -> SlabStatistics:
     return first
 
 
-def _usual(statistics: tuple[SlabStatistics, ...]) -> SearchConfig:
+def usual_search(statistics: tuple[SlabStatistics, ...], effort: float = 1.0) -> SearchConfig:
     """The effort that rows of so many features are worth, about as much as the passes cost.
 
-    With a second coordinate cells are many, and begin wide.
+    In operations, so that the same search is made anywhere, however long it takes. With a second
+    coordinate cells are many, and begin wide.
     """
     size = max(count_monomials(s.dim - 1, s.degree // 2) for s in statistics)
-    effort = float(__import__("os").environ.get("EF",1))*(1e10 + 40.0 * size**3)
+    operations = effort * (FIRST_OPERATIONS + MATRICES * float(size) ** 3)
     if statistics[0].by_label:
-        return SearchConfig(first_cells=4, effort=effort)
-    return SearchConfig(effort=effort / 2)
+        return SearchConfig(first_cells=4, effort=operations)
+    return SearchConfig(effort=operations / 2)

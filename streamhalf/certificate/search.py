@@ -46,8 +46,8 @@ class SearchConfig:
     narrowest
         Cells whose ends have a quotient below this are not split any more.
     behind
-        Forms whose bound is smaller than the best by this share of the limit are not tried again
-        on the halves of a cell.
+        Forms of a lower degree whose bound is smaller than the best by this share of the limit are
+        not tried again on the halves of a narrow cell.
     enough
         The search ends when L is this large.
     """
@@ -156,8 +156,8 @@ class Search:
     def measure(self, cells: Sequence[Cell], starts: Sequence[tuple[Fit, ...]]) -> list[Piece]:
         """Bound cells with minorants fitted to the laws of those that they were cut from.
 
-        Where one is narrow, forms that were far behind on the wider one keep their bound from
-        there.
+        Where one is narrow, forms of a lower degree that were far behind on the wider one keep
+        their bound from there.
         """
         fits, spent = [list(one) for one in starts], [0.0] * len(cells)
         for kind in range(len(self.ladders)):
@@ -182,9 +182,11 @@ class Search:
         """Whether one of the forms may have the best bound of a cell."""
         if any(fit.value >= self.limit for fit in fits[:kind]):
             return False
+        degrees = [ladder.forms[0].degree for ladder in self.ladders]
+        if not cell.is_narrow(NARROW) or degrees[kind] == max(degrees):
+            return True  # the highest degree is empty on wide cells, and ahead on narrow ones
         best = max(fit.value for fit in fits)
-        behind = self.config.behind * self.limit
-        return not cell.is_narrow(NARROW) or fits[kind].value >= best - behind
+        return fits[kind].value >= best - self.config.behind * self.limit
 
     def _by_form(self, kind: int, cells: Sequence[Cell]) -> list[tuple[SlabForms, list[int]]]:
         """Which cells take which forms of a ladder."""

@@ -117,7 +117,7 @@ class SlabForms:
     def operations(self) -> float:
         """What one bound takes, about: minorants, their sum, a matrix and two of its factors."""
         slabs, size = self.moments.shape[0], self.table.parts[-1].stop
-        return MINORANT * slabs + self.moments.size + size**3 + OVERHEAD
+        return float(MINORANT * slabs + self.moments.size + float(size) ** 3 + OVERHEAD)
 
     def seen(self, fit: Fit) -> Fit:
         """A fit to other slabs of the same rows, with the moments of its law in these."""
@@ -184,14 +184,16 @@ class SlabForms:
         return Fit(-math.inf, law, self.laws(law[None])[0], 0)
 
     def measure(self, tau: Array, starts: Sequence[Fit], *, steps: int) -> list[Fit]:
-        """Bound the mass of {u·s < tau} for every unit u, with minorants fitted to the starts' laws.
+        """Bound the mass of {u·s < tau} for every unit u, with minorants fitted to laws of u.
 
-        One vector of thresholds and one bound for each start. It holds whatever the law is.
+        One vector of thresholds and one bound for each start, which holds whatever its law is.
         """
         here = np.stack([start.moments for start in starts])
         proposal = self.propose(here, tau)
         values, guides = self.bounds(
-            self._shaped(proposal.certified()), [start.guide for start in starts], steps=steps
+            self._shaped(proposal.certified(), len(starts)),
+            [start.guide for start in starts],
+            steps=steps,
         )
         earned = self._earned(proposal, here)
         return [
@@ -220,9 +222,13 @@ class SlabForms:
         else:
             with ThreadPoolExecutor(os.cpu_count()) as pool:
                 found = list(pool.map(bound, pooled, guides))
-        slack = np.einsum("nsk,sk->n", np.abs(coefficients), self.slack)
-        values = [one.bound - less for one, less in zip(found, slack.tolist(), strict=True)]
+        slack = self.allowance(coefficients).tolist()
+        values = [one.bound - less for one, less in zip(found, slack, strict=True)]
         return values, [one.guide for one in found]
+
+    def allowance(self, coefficients: Array) -> Array:
+        """What rounding, from the rows to each polynomial in u, can amount to."""
+        return np.asarray(np.einsum("nsk,sk->n", np.abs(coefficients), self.slack))
 
     def refit(self, tau: Array, starts: Sequence[Fit], *, rounds: int, steps: int) -> list[Fit]:
         """Improve bounds by fitting the minorants to the directions that defeat them.
@@ -236,9 +242,11 @@ class SlabForms:
         here = np.stack([start.moments for start in starts])
         earned = np.array([start.earned for start in starts])
         guides = [start.guide for start in starts]
-        minorants = self._shaped(self.propose(here, tau).certified())
+        minorants = self._shaped(self.propose(here, tau).certified(), len(starts))
         for turn in range(rounds):
-            values, found = self.bounds(minorants, [guides[i] for i in going], steps=steps, closely=True)
+            values, found = self.bounds(
+                minorants, [guides[i] for i in going], steps=steps, closely=True
+            )
             stalled = []
             for i, value, guide in zip(going.tolist(), values, found, strict=True):
                 guides[i] = guide
@@ -264,24 +272,25 @@ class SlabForms:
         """How far from one law to the other the best minorants earn least, that, and these."""
         shares, count = np.array(LINE_SEARCH), len(here)
         laws = here[None] + shares[:, None, None, None] * (there - here)
-        laws = laws.reshape(-1, *here.shape[1:])
+        laws = laws.reshape(len(shares) * count, *here.shape[1:])
         proposal = self.propose(laws, np.tile(tau, (len(shares), 1)))
         earned = self._earned(proposal, laws).reshape(len(shares), count)
         least = np.argmin(earned, axis=0)
         chosen = np.zeros((len(shares), count), dtype=np.bool_)
         chosen[least, np.arange(count)] = True
         ranks = np.argsort(np.flatnonzero(chosen) % count)
-        minorants = self._shaped(proposal.rows(np.repeat(chosen, here.shape[1])).certified())[ranks]
+        certified = proposal.rows(np.repeat(chosen, here.shape[1])).certified()
+        minorants = self._shaped(certified, count)[ranks]
         return shares[least], earned[least, np.arange(count)], minorants
 
     def _earned(self, proposal: Proposal, laws: Array) -> Array:
         """What minorants are worth under laws, all slabs together."""
         means = proposal.means(laws.reshape(-1, self.degree + 1))
-        return np.asarray(means.reshape(len(laws), -1) @ self.mass)
+        return np.asarray(means.reshape(len(laws), len(self.mass)) @ self.mass)
 
-    def _shaped(self, coefficients: Array) -> Array:
+    def _shaped(self, coefficients: Array, count: int) -> Array:
         """One row for each slab of each law."""
-        return coefficients.reshape(-1, len(self.mass), self.degree + 1)
+        return coefficients.reshape(count, len(self.mass), self.degree + 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -293,7 +302,7 @@ class Ladder:
     @property
     def size(self) -> int:
         """Rows of the matrices."""
-        return self.forms[0].table.parts[-1].stop
+        return int(self.forms[0].table.parts[-1].stop)
 
     def at(self, cell: Cell) -> SlabForms:
         """The coarsest slabs that are fine enough for a cell: thresholds vary in it anyway."""

@@ -50,6 +50,9 @@ halfspaces through the centre too."""
 PARTIALS_AT_ONCE = 10
 """Partials of the certificate pass that a worker holds at its height: two tasks of up to five."""
 
+_GLANCE = 4
+"""Share of the effort that goes to the class that the halfspace is not of."""
+
 _SMALL = 16
 """A sixteenth of the memory is a small part of it."""
 
@@ -107,6 +110,8 @@ class Certification:
         Bounds that were found before, and are searched for until they are found again.
     through
         Halfspaces to bound the error of: any, and those through the centre as well, or these alone.
+    effort
+        How hard to search, in units of the usual effort.
     """
 
     halfspace: Halfspace
@@ -121,6 +126,7 @@ class Certification:
     n_slabs: tuple[int, ...] = ()
     claimed: tuple[OptRecord, ...] = ()
     through: Through = Through.ANY
+    effort: float = 1.0
 
     @classmethod
     def of(
@@ -141,6 +147,7 @@ class Certification:
                 config.certificate_rows, n_rows=source.n_rows, dim=source.dim, error=error
             ),
             seed=config.seed,
+            effort=config.certificate_effort,
             # of the radial position only halfspaces through the centre have errors
             through=Through.CENTRE if isinstance(row_map, Radial) else Through(config.through),
         )
@@ -251,6 +258,7 @@ class Certification:
             threshold_high=high if named and math.isfinite(high) else None,
             bounds=opts,
             position=self.row_map.record,
+            effort=self.effort,
         )
 
     def _chosen(self, measured: Bundle) -> Reduction[Any, Any]:
@@ -300,7 +308,9 @@ class Certification:
         """L of one class."""
         if through is not Through.ANY:
             statistics = tuple(item.central() for item in statistics)
-        return find_again(*statistics, claimed=self._claimed(through) or 0.0)
+        # a class that the halfspace is not compared within gets a glance
+        effort = self.effort if through is self.classes[0] else self.effort / _GLANCE
+        return find_again(*statistics, claimed=self._claimed(through) or 0.0, effort=effort)
 
     def _finest(self, plane: Plane, degree: int, place: int) -> SlabMoments | None:
         """The slabs asked for, or the finest whose partials fit half of the memory, if any do."""

@@ -111,6 +111,7 @@ class Verification:
             n_slabs=record.n_slabs,
             claimed=bounds,
             through=Through.ANY if Through.ANY in classes else record.opt.through,
+            effort=record.effort,
         )
 
     def _tau(self, name: str, recorded: float | None) -> float:

@@ -66,6 +66,7 @@ class CertificateRecord(Record, frozen=True):
     in the run's; empty: that of the halfspace): `slab_error` and `n_slabs` say which. The angles,
     from that direction, and the thresholds say where `opt` is weakest (None: beyond all rows, or of
     a class without thresholds); the profile is of `opt` too, whatever the threshold.
+    `effort` is how hard the bounds were searched for, in units of the usual effort.
     """
 
     n_rows: int
@@ -93,6 +94,7 @@ class CertificateRecord(Record, frozen=True):
     threshold_high: float | None = None
     bounds: tuple[OptRecord, ...] = ()
     position: PositionRecord | None = None
+    effort: float = 1.0
 
     @property
     def comparable(self) -> bool:

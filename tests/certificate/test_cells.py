@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamhalf.certificate.cells import RIGHT, Cell, cells_along, cells_around
+from streamhalf.certificate.cells import RIGHT, Cell, cells_along, cells_around, smallest_thresholds
 from streamhalf.certificate.slab_forms import SlabForms, slab_forms
 from tests.certificate.brute_force import Problem
 
@@ -37,7 +37,7 @@ CELLS = [
 @pytest.mark.parametrize("by_label", [True, False])
 def test_thresholds__are_the_smallest_over_slab_and_cell(cell: Cell, by_label: bool) -> None:
     forms = forms_of(by_label=by_label)
-    tau = cell.thresholds(forms)
+    tau = smallest_thresholds([cell], forms)[0]
     omega = np.linspace(cell.omega_low, cell.omega_high, 40)
     alpha = np.linspace(cell.alpha_low, cell.alpha_high, 201)
     smallest = np.full(len(tau), np.inf)
@@ -53,33 +53,38 @@ def test_thresholds__a_second_coordinate_may_be_an_interval() -> None:
     forms = forms_of(by_label=True)
     wide = replace(forms, q_low=forms.q_low - 0.2, q_high=forms.q_high + 0.1)
     for cell in CELLS:
-        tau = cell.thresholds(wide)
+        tau = smallest_thresholds([cell], wide)[0]
         for share in (0.0, 0.3, 1.0):
             q = wide.q_low + share * (wide.q_high - wide.q_low)
-            assert (tau <= cell.thresholds(replace(forms, q_low=q, q_high=q)) + 1e-12).all()
+            assert (
+                tau <= smallest_thresholds([cell], replace(forms, q_low=q, q_high=q))[0] + 1e-12
+            ).all()
 
 
 def test_thresholds__where_omega_is_0_or_a_right_angle() -> None:
     forms = forms_of(by_label=False)
-    near, far = Cell(0.0, 0.3).thresholds(forms), Cell(0.0, 0.3, math.pi, math.pi).thresholds(forms)
+    near, far = (
+        smallest_thresholds([Cell(0.0, 0.3)], forms)[0],
+        smallest_thresholds([Cell(0.0, 0.3, math.pi, math.pi)], forms)[0],
+    )
     assert (near[forms.z_high > 0] == -math.inf).all()
     assert (near[forms.z_high < 0] > 0).all()
     assert (far[forms.z_low < 0] == -math.inf).all()
     assert (far[forms.z_low > 0] > 0).all()
     # both sides of the origin meet at a right angle, with nothing between them
-    assert (Cell(1.0, RIGHT).thresholds(forms)[forms.z_high < 0] == 0).all()
+    assert (smallest_thresholds([Cell(1.0, RIGHT)], forms)[0][forms.z_high < 0] == 0).all()
     # w·r = 0 is no error that could be counted
     nothing = np.zeros_like(forms.z_low)
     flat = replace(forms, z_low=nothing, z_high=nothing)
-    assert (Cell(0.0, 0.3).thresholds(flat) == -math.inf).all()
-    assert (Cell(0.3, 0.5).thresholds(flat) == 0).all()
+    assert (smallest_thresholds([Cell(0.0, 0.3)], flat)[0] == -math.inf).all()
+    assert (smallest_thresholds([Cell(0.3, 0.5)], flat)[0] == 0).all()
 
 
 def test_thresholds__constant_guesses_err_on_one_label() -> None:
     forms = forms_of(by_label=True)
     # beyond all rows on either side: always -1, always +1
-    always = Cell(0.0, 1e-4, RIGHT - 1e-4, RIGHT + 1e-4).thresholds(forms)
-    never = Cell(0.0, 1e-4, -RIGHT - 1e-4, -RIGHT + 1e-4).thresholds(forms)
+    always = smallest_thresholds([Cell(0.0, 1e-4, RIGHT - 1e-4, RIGHT + 1e-4)], forms)[0]
+    never = smallest_thresholds([Cell(0.0, 1e-4, -RIGHT - 1e-4, -RIGHT + 1e-4)], forms)[0]
     positive = forms.q_low < 0
     assert (always[positive] > 100).all()
     assert (always[~positive] == -math.inf).all()
@@ -114,16 +119,11 @@ def test_halves__share_their_end_and_make_up_the_cell() -> None:
     assert len(Cell(0.0, 0.4).halves()) == 1
 
 
-def test_touches__is_for_cells_with_a_halfspace_in_common() -> None:
-    cell = Cell(0.1, 0.5, 0.0, 1.0)
-    for other in (Cell(0.5, 1.0, 0.5, 0.7), Cell(0.2, 0.3, 1.0, 2.0), Cell(0.2, 0.3, 0.1, 0.2)):
-        assert cell.touches(other)
-        assert other.touches(cell)
-    assert not cell.touches(Cell(0.6, 1.0, 0.0, 1.0))
-    assert not cell.touches(Cell(0.1, 0.5, 1.1, 1.2))
-    # all alphas meet where omega is a right angle, and -pi is pi
-    assert Cell(1.0, RIGHT, 0.0, 0.1).touches(Cell(1.2, RIGHT, 2.0, 2.5))
-    assert Cell(0.1, 0.2, -math.pi, -3.0).touches(Cell(0.1, 0.2, 3.0, math.pi))
+def test_spread__is_that_of_the_wider_side() -> None:
+    assert Cell(0.0, 0.4, 0.1, 0.2).spread == math.inf
+    assert Cell(0.1, 0.2).spread == pytest.approx(math.log(2))
+    assert Cell(0.1, 0.11, 0.3, 0.9).spread == pytest.approx(2.0)
+    assert Cell(0.1, 0.11, -0.9, -0.3).spread == pytest.approx(2 / 3)
 
 
 def test_angles_and_offsets__hold_every_halfspace_of_the_cell() -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from streamhalf.certificate.cells import Cell, cells_along
 from streamhalf.certificate.search import Search, SearchConfig
-from streamhalf.certificate.slab_forms import slab_forms
+from streamhalf.certificate.slab_forms import ladder, typical_unit
 from streamhalf.kernels.slab_moments import complement_basis
 from tests.certificate.brute_force import Problem, predict
 
-CONFIG = SearchConfig(first_cells=6, max_cells=20, refits=3, eigen_steps=2, patience=20)
+CONFIG = SearchConfig(first_cells=6, refits=3, effort=1e8)
 
 
 def plane_problem(seed=0, *, n=3_000):
@@ -28,8 +28,14 @@ def plane_problem(seed=0, *, n=3_000):
 
 def search_of(problem, *degrees, config=CONFIG):
     statistics = problem.statistics(degree=max(degrees), ratio=1.3)
-    forms = tuple(slab_forms(statistics, degree) for degree in degrees)
-    return Search(forms, statistics.error, config), statistics.error
+    unit = typical_unit(statistics)
+    ladders = tuple(ladder(statistics, degree, unit) for degree in degrees)
+    return Search(ladders, statistics.error, config), statistics.error
+
+
+def measured(search, cell):
+    starts = tuple(one.at(cell).start() for one in search.ladders)
+    return search.measure([cell], [starts])[0]
 
 
 def least_error(problem, low, high):
@@ -53,7 +59,7 @@ def test_run__covers_all_angles_with_bounds_that_hold(seed):
     spans = [item.cell.angles() for item in found]
     assert (spans[0][0], spans[-1][1]) == (0, math.pi)
     assert all(left[1] == right[0] for left, right in itertools.pairwise(spans))
-    assert len(found) <= CONFIG.max_cells + 1
+    assert sum(item.spent for item in found) <= 2 * CONFIG.effort
     for item, span in zip(found, spans, strict=True):
         assert item.bound <= least_error(problem, *span) + 1e-12
     assert min(item.bound for item in found) > 0.3 * error
@@ -77,32 +83,44 @@ def test_run__what_is_known_of_a_cell_is_not_lost():
 
 def test_improve__never_lowers_a_bound_and_ends_when_nothing_is_left():
     search, _ = search_of(plane_problem(), 4, 2)
-    first = search.measure(Cell(0.1, 0.6), tuple(form.start() for form in search.forms))
-    (refitted,) = search.improve(first, room=False)
+    first = measured(search, Cell(0.1, 0.6))
+    (refitted,) = search.refit([first], first.best)
     assert refitted.refitted == (first.best,)
     assert refitted.bound >= first.bound
-    halves = search.improve(refitted, room=True)
+    halves = search.improve([refitted])
     assert [item.cell for item in halves] == list(first.cell.halves()[0])
     assert min(item.bound for item in halves) >= refitted.bound
-    # without room the other form is refitted, and then nothing is left
-    (both,) = search.improve(refitted, room=False)
-    assert sorted(both.refitted) == [0, 1]
-    assert search.improve(both, room=False) == ()
+    # a narrow cell is refitted by both forms, and then nothing is left
+    narrow = measured(search, Cell(0.1, 0.1001))
+    (once,) = search.improve([narrow])
+    (twice,) = search.improve([once])
+    assert [len(item.refitted) for item in (narrow, once, twice)] == [0, 1, 2]
+    exhausted = [search.is_exhausted(item) for item in (first, narrow, once, twice)]
+    assert exhausted == [False, False, False, True]
 
 
-def test_borrow__takes_what_serves_a_neighbour_and_gives_up_after_its_loans():
-    search, _ = search_of(plane_problem(), 4)
-    start = (search.forms[0].start(),)
-    item = search.measure(Cell(0.2, 0.25), start)
-    neighbour = search.refit(search.measure(Cell(0.25, 0.3), start), 0)
-    found = search.borrow(item, [neighbour])
-    assert [one.borrowed for one in found] == [1]
-    assert found[0].bound > item.bound
-    assert search.borrow(replace(item, borrowed=CONFIG.loans), [neighbour]) == ()
+def test_improve__a_batch_is_improved_as_its_cells_would_be_alone():
+    search, _ = search_of(plane_problem(), 4, 2)
+    batch = [measured(search, Cell(*ends)) for ends in ((0.02, 1.5), (0.1, 0.6), (0.2, 0.21))]
+    alone = sorted(one.bound for item in batch for one in search.improve([item]))
+    assert sorted(one.bound for one in search.improve(batch)) == pytest.approx(alone, rel=1e-9)
 
 
 def test_improve__a_cell_that_is_worth_more_is_cut_before_it_is_refitted():
     search, _ = search_of(plane_problem(), 4)
-    wide = search.measure(Cell(0.02, 1.5), (search.forms[0].start(),))
-    halves = search.improve(wide, room=True)
-    assert [one.cell for one in halves] == list(wide.cell.halves()[0])
+    wide = measured(search, Cell(0.02, 1.5))
+    assert [one.cell for one in search.improve([wide])] == list(wide.cell.halves()[0])
+
+
+def test_at__wide_cells_take_coarse_slabs_that_hold_the_same_rows():
+    statistics = plane_problem().statistics(degree=4, ratio=1.06)
+    forms = ladder(statistics, 4, typical_unit(statistics))
+    assert forms.at(Cell(0.2, 0.201)) is forms.forms[0]
+    assert forms.at(Cell(0.0, 0.2)) is forms.forms[-1]
+    finest, coarsest = forms.forms[0], forms.forms[-1]
+    assert 3 * len(coarsest.mass) < 2 * len(finest.mass)
+    np.testing.assert_allclose(coarsest.moments.sum(axis=0), finest.moments.sum(axis=0), atol=1e-12)
+    assert coarsest.counts.sum() == finest.counts.sum() == statistics.n_rows
+    ends = (coarsest.z_low.min(), coarsest.z_high.max())
+    assert ends == (finest.z_low.min(), finest.z_high.max())
+    assert not ((coarsest.z_low < -1e-9) & (coarsest.z_high > 1e-9)).any()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamhalf.certificate.cells import Cell
+from streamhalf.certificate.cells import Cell, smallest_thresholds
 from streamhalf.certificate.slab_forms import slab_forms
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
@@ -52,9 +52,11 @@ def test_slab_forms__moments_and_pools_equal_sums_over_rows(seed, degree):
     u /= np.linalg.norm(u)
     powers = np.arange(degree + 1)
     expected = np.array([((s @ u / scale)[:, None] ** powers).mean(axis=0) for s in sides])
-    np.testing.assert_allclose(forms.laws(forms.table.point(u)), expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(
+        forms.laws(forms.table.point(u)[None])[0], expected, rtol=1e-8, atol=1e-8
+    )
     coefficients = rng.standard_normal((len(sides), degree + 1))
-    pooled = forms.pooled(coefficients) @ forms.table.point(u)
+    pooled = forms.pooled(coefficients[None])[0] @ forms.table.point(u)
     assert pooled == pytest.approx(forms.mass @ (coefficients * expected).sum(axis=1), rel=1e-8)
     np.testing.assert_allclose(forms.z_low * scale, [z.min() for z in margins], atol=1e-11)
     np.testing.assert_allclose(forms.z_high * scale, [z.max() for z in margins], atol=1e-11)
@@ -104,9 +106,9 @@ def test_allowance__covers_the_rounding_of_float32_rows(kind, degree):
         for m in range(1, degree + 1):
             exact = sum(side**m for side in sides) / len(X)
             size = sum(abs(side) ** m for side in sides) / len(X)
-            unit = np.eye(degree + 1)[m : m + 1]
-            found = Decimal(float(forms.pooled(unit) @ point))
-            allowed = forms.allowance(unit)
+            unit = np.eye(degree + 1)[None, m : m + 1]
+            found = Decimal(float((forms.pooled(unit) @ point).item()))
+            allowed = float(forms.allowance(unit).item())
             assert abs(float(found - exact / scale**m)) <= allowed <= 1e-7 * float(size / scale**m)
 
 
@@ -127,9 +129,9 @@ def test_measure__never_exceeds_the_mass_below_the_thresholds(seed, degree):
     problem, statistics, forms = friendly_forms(seed, degree)
     margins, sides = slab_rows(problem, statistics)
     scale = margins[-1].max() / forms.z_high[-1]
-    tau = Cell(0.3, 0.5).thresholds(forms)
-    fit = forms.measure(tau, forms.start(), steps=2)
-    improved = forms.refit(tau, fit, rounds=3, steps=2)
+    (tau,) = thresholds = smallest_thresholds([Cell(0.3, 0.5)], forms)
+    (fit,) = forms.measure(thresholds, [forms.start()], steps=2)
+    (improved,) = forms.refit(thresholds, [fit], rounds=3, steps=2)
     assert improved.value >= fit.value
     u = rng.standard_normal((forms.table.dim, 200))
     u /= np.linalg.norm(u, axis=0)
@@ -180,4 +182,5 @@ def test_slab_forms__nothing_is_claimed_of_rows_outside_the_range_of_float64(fac
     far = Problem(problem.X.astype(np.float64) * factor, problem.y, problem.v)
     forms = slab_forms(far.statistics(degree=4, ratio=1.6), 4)
     assert len(forms.mass) == 0
-    assert forms.measure(np.zeros(0), forms.start(), steps=2).value == 0
+    (found,) = forms.measure(np.zeros((1, 0)), [forms.start()], steps=2)
+    assert found.value == 0

@@ -50,7 +50,7 @@ def test_bounds__never_exceed_the_polynomial(seed, size):
     b = rng.standard_normal(len(table.weights)) * rng.choice([0.0, 0.01, 1.0], len(table.weights))
     found = minimum_over_sphere(table, b, steps=4)
     seen = min(float(b @ table.point(u)) for u in unit_vectors(rng, size[0]))
-    assert found.bound <= min(seen, float(b @ table.point(found.worst)))
+    assert found.bound <= min(seen, float(b @ table.point(found.guide.worst)))
 
 
 def test_minimum_over_sphere__is_exact_for_quadratics_and_for_one_direction():
