@@ -36,7 +36,7 @@ def are_conflicts(rows: Array, others: Array, weights: Array) -> NDArray[np.bool
     I - C A is below 1, A has an inverse, and the weights differ from g = -C row by at most
     e / (1 - e) times the largest |g|. All sums are taken with a bound on what they were rounded by.
     """
-    usable = ((weights > _SMALLEST) & (weights < _LARGEST)).all(axis=1)
+    usable = np.asarray(((weights > _SMALLEST) & (weights < _LARGEST)).all(axis=1))
     scales = np.exp2(np.round(np.log2(np.where(usable[:, None], weights, 1.0))))
     A = np.swapaxes(others * scales[:, :, None], 1, 2)
     size = A.shape[1]
@@ -55,7 +55,7 @@ def are_conflicts(rows: Array, others: Array, weights: Array) -> NDArray[np.bool
 def _inverses(A: Array) -> Array:
     """About the inverses of a stack of matrices; of one that has none, anything."""
     try:
-        return np.linalg.inv(A)
+        return np.asarray(np.linalg.inv(A), dtype=np.float64)
     except np.linalg.LinAlgError:
         found = np.zeros_like(A)
         for place, matrix in enumerate(A):

@@ -29,6 +29,16 @@ Indices = NDArray[np.int64]
 _ROUNDS = ((12, False), (24, False), (24, True), (48, True))
 """Points that a program sees, for each equation, and whether other wrong ones are among them."""
 
+_MANY_WRONG, _ROUNDS_OF_MANY = 0.7, ((12, False), (12, True), (24, True))
+"""From so many wrong points for each set that there is room for, they need not be spared."""
+
+_TRIED, _SERVED = 32, 0.2
+"""A round for right points alone ends where, of so many programs, less than this share had a
+solution, if there is not enough effort for all."""
+
+_FEW = 50
+"""Sets; while there are fewer, a round that found none does not end the search."""
+
 _CELLS = 1 << 16
 """Numbers in the columns of all programs that are solved at once: what fits in a cache."""
 
@@ -39,7 +49,7 @@ _NEAREST, _WRONG_COSTS = 1e-3, 1e2
 _NO_WEIGHT = 1e-7
 """Of vectors of length 1; less is what moving targets leaves."""
 
-_EXACT_OPERATIONS = 300
+_EXACT_OPERATIONS = 150
 """What an exact proof costs, in operations on an array, over the cube of its rows."""
 
 PROGRAM_OPERATIONS = 36
@@ -104,27 +114,38 @@ class _Packer:
     @property
     def size(self) -> int:
         """Equations of a program."""
-        return self.points.scaled.shape[1]
+        return int(self.points.scaled.shape[1])
 
     def run(self) -> None:
         """Round after round, for the wrong points that earlier ones could not serve."""
         wrong = self.nearest[self.points.margins[self.nearest] < 0]
-        if PROGRAM_OPERATIONS * self.size**3 * len(wrong) > self.effort / 2:
+        hurried = PROGRAM_OPERATIONS * self.size**3 * len(wrong) > self.effort / 2
+        if hurried:
             wrong = wrong[::-1]  # those far from the boundary take least
-        for share, any_others in _ROUNDS:
-            wrong = self._round(wrong, (share + self.turn) * self.size, any_others)
+        many = len(wrong) * (self.size + 1) > _MANY_WRONG * len(self.left)
+        share, any_others = 0, True
+        for share, any_others in _ROUNDS_OF_MANY if many else _ROUNDS:
+            wrong = self._round(wrong, share, any_others, hurried and not any_others)
+        before = -1
+        while share * self.size < len(self.left) and (self.n_sets > before or before < _FEW):
+            before, share = self.n_sets, 2 * share
+            wrong = self._round(wrong, share, any_others, False)
 
-    def _round(self, wrong: Indices, width: int, any_others: bool) -> Indices:
+    def _round(self, wrong: Indices, share: int, any_others: bool, hurried: bool) -> Indices:
         """Serve wrong points while they last, and return those for which nothing was found."""
         queue, failed = wrong, [wrong[:0]]
+        n_tried = n_served = 0
         while len(queue := queue[self.left[queue] > 0]) and self.operations < self.effort:
-            pools = self._deal(queue, width, any_others)
+            if hurried and n_tried >= _TRIED and n_served < _SERVED * n_tried:
+                break
+            pools = self._deal(queue, (share + self.turn) * self.size, any_others)
             if pools.size == 0:
                 break
             first, queue = queue[: len(pools)], queue[len(pools) :]
             served = self._serve(first, pools)
             failed.append(first[~served])
             queue = np.concatenate([queue, first[served]])
+            n_tried, n_served = n_tried + len(first), n_served + int(np.count_nonzero(served))
         return np.concatenate([*failed, queue])
 
     def _deal(self, queue: Indices, width: int, any_others: bool) -> Indices:
@@ -172,7 +193,7 @@ class _Packer:
         self, first: Indices, sets: Indices, used: NDArray[np.bool_], found: Bases
     ) -> NDArray[np.bool_]:
         """Which sets of full size hold for sure."""
-        proved = used.all(axis=1)
+        proved: NDArray[np.bool_] = np.asarray(used.all(axis=1))
         first, sets, weights = first[proved], sets[proved], found.weights[proved]
         lengths = self.points.lengths
         weights = weights * lengths[first][:, None] / lengths[sets]

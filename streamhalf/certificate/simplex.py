@@ -63,7 +63,7 @@ class _Tableaus:
     @property
     def size(self) -> int:
         """Equations of a program."""
-        return self.table.shape[1] - 2
+        return int(self.table.shape[1]) - 2
 
     @property
     def met(self) -> NDArray[np.bool_]:

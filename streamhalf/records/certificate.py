@@ -19,6 +19,16 @@ class AdviceCode(enum.StrEnum):
     NOTHING = "nothing known"
 
 
+class Method(enum.StrEnum):
+    """How a bound was found: from slab moments, or by counting sets of rows that are in conflict.
+
+    No halfspace is right on all rows of such a set.
+    """
+
+    MOMENTS = "moments"
+    SETS = "sets"
+
+
 class Advice(Record, frozen=True):
     """What would tighten a certificate, with the rows or the degree it takes.
 
@@ -66,6 +76,11 @@ class CertificateRecord(Record, frozen=True):
     in the run's; empty: that of the halfspace): `slab_error` and `n_slabs` say which. The angles,
     from that direction, and the thresholds say where `opt` is weakest (None: beyond all rows, or of
     a class without thresholds); the profile is of `opt` too, whatever the threshold.
+
+    All this is of the `method` "moments". With "sets" the bound is `n_sets` over `n_rows`: so many
+    disjoint sets of rows were found, on none of which any halfspace is right everywhere, by a
+    search of `effort` operations about the halfspace; `share` is that of all rows. There are no
+    slabs, angles and thresholds then.
     """
 
     n_rows: int
@@ -93,6 +108,9 @@ class CertificateRecord(Record, frozen=True):
     threshold_high: float | None = None
     bounds: tuple[OptRecord, ...] = ()
     position: PositionRecord | None = None
+    method: Method = Method.MOMENTS
+    n_sets: int = 0
+    effort: int = 0
 
     @property
     def comparable(self) -> bool:
