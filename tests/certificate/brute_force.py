@@ -140,7 +140,7 @@ def _gains(steps: Array, gain: Array) -> float:
     upto = total[np.searchsorted(angle, np.minimum(end, 2 * math.pi))]
     around = total[np.searchsorted(angle, np.maximum(end - 2 * math.pi, 0.0))]
     inside = upto - total[np.searchsorted(angle, begin)] + around
-    return float(inside.max(initial=0.0))
+    return float(inside.max())  # below 0 where points of the other label lie all around
 
 
 def smallest_error_in_space(problem: Problem) -> float:
