@@ -11,7 +11,7 @@ from streamhalf.algorithms.radial import estimate_radial
 from streamhalf.algorithms.trials import in_position
 from streamhalf.certificate.lower_bound import is_hopeless
 from streamhalf.claims.certification import Certification
-from streamhalf.claims.conflict_sets import ConflictSets, tells_more
+from streamhalf.claims.conflict_sets import ConflictSets, leaves_little, tells_more
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import Radial, RowMap
 from streamhalf.data.source import Source
@@ -71,12 +71,20 @@ def best_certificate(
 
     All that may be looked at have an equal part of tau.
     """
-    found, counted = _from_moments(run, source, config, certification, tau=tau / 3, beside=beside)
-    sets = ConflictSets.beside(source, config, certification, found)
+    each = tau / 3
+    sets = ConflictSets.of_all(source, config, certification)
+    if sets is not None:
+        found, counted = sets.run(run, source, tau=each, beside=beside)
+        if leaves_little(found, source.dim):
+            return found, counted
+        other, _ = _from_moments(run, source, config, certification, tau=each)
+        return (found if tells_more(found, other) else other), counted
+    found, counted = _from_moments(run, source, config, certification, tau=each, beside=beside)
+    sets = ConflictSets.of_some(source, config, certification, found)
     if sets is None:
         return found, counted
-    again, _ = sets.run(run, source, tau=tau / 3)
-    return (again if tells_more(again, found) else found), counted
+    other, _ = sets.run(run, source, tau=each)
+    return (other if tells_more(other, found) else found), counted
 
 
 def _from_moments(
@@ -86,7 +94,7 @@ def _from_moments(
     certification: Certification,
     *,
     tau: float,
-    beside: Reduction[Any, Any] | None,
+    beside: Reduction[Any, Any] | None = None,
 ) -> tuple[CertificateRecord, Any]:
     """The certificate; where it says nothing, that of the radial position about the halfspace.
 

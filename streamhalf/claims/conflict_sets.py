@@ -46,6 +46,10 @@ _EFFORT, _EFFORT_PER_ROW = 300_000_000, 20_000
 _WEAK = 1 / 3
 """Of many rows slab moments are taken to be better where L is above this share of the error."""
 
+_NEAR, _FEW = 0.75, 3
+"""Share of the error that is near it; few rows are less than one in so many of what moments take.
+"""
+
 _TIGHT, _ROWS_PER_SQUARE = 0.95, 30
 """Share of the error that leaves little to be gained; rows that slab moments take, over d² / error.
 """
@@ -83,26 +87,39 @@ class ConflictSets:
     claimed: int = 0
 
     @classmethod
-    def beside(
+    def of_all(
+        cls, source: Source, config: RunConfig, moments: Certification
+    ) -> ConflictSets | None:
+        """The count among all rows, where there are few; None where there are not."""
+        size = source.n_rows
+        if size > min(_MOST_ROWS, _room(source.dim, config)) or _is_wide(source.dim, size):
+            return None
+        return cls._about(moments, config, size)
+
+    @classmethod
+    def of_some(
         cls, source: Source, config: RunConfig, moments: Certification, known: CertificateRecord
     ) -> ConflictSets | None:
-        """The count that may tell more than a certificate that is known; None where it cannot."""
+        """The count that may tell more than slab moments of many rows do; None where it cannot."""
         n_equations, repeats = source.dim + 1, known.repeated > _REPEATED
         reach = known.error if known.repeated > 0 else min(known.error, 1 / (n_equations + 1))
-        size = min(
-            source.n_rows, _room(source.dim, config), _MOST_REPEATED if repeats else _MOST_ROWS
-        )
-        effort = _EFFORT + _EFFORT_PER_ROW * size
-        program = PROGRAM_OPERATIONS * n_equations**3
-        if not repeats:
-            affordable = effort / (program * max(min(known.error, 1 / n_equations), 1e-9))
-            size = min(size, max(_LEAST_ROWS, math.ceil(affordable)))
-        strong = source.n_rows > size and known.opt.lower_empirical > _WEAK * known.error
-        if reach <= known.opt.lower_empirical or strong or (program > effort / 4 and not repeats):
+        if known.opt.lower_empirical >= min(reach, _WEAK * known.error):
             return None
-        position = moments.row_map.record
-        through = Through.ANY if moments.through is Through.ANY else position.through
-        return cls(moments.halfspace, moments.row_map, through, size, config.seed, effort)
+        most = min(_room(source.dim, config), _MOST_REPEATED if repeats else _MOST_ROWS)
+        size = min(source.n_rows, most)
+        if not repeats:
+            if _is_wide(source.dim, size):
+                return None
+            program = PROGRAM_OPERATIONS * n_equations**3
+            affordable = _effort(size) / (program * max(reach, 1e-9))
+            size = min(size, max(_LEAST_ROWS, math.ceil(affordable)))
+        return cls._about(moments, config, size)
+
+    @classmethod
+    def _about(cls, moments: Certification, config: RunConfig, size: int) -> ConflictSets:
+        asked = Through(config.through)
+        through = asked if asked is Through.ANY else moments.row_map.record.through
+        return cls(moments.halfspace, moments.row_map, through, size, config.seed, _effort(size))
 
     @classmethod
     def again(
@@ -110,7 +127,7 @@ class ConflictSets:
     ) -> ConflictSets:
         """The count behind a record; one that asks for more than any would gets what others get."""
         size = max(1, min(record.n_rows, _MOST_REPEATED, _room(halfspace.plane.dim, config)))
-        effort = max(0, min(record.effort, _EFFORT + _EFFORT_PER_ROW * size))
+        effort = max(0, min(record.effort, _effort(size)))
         through = record.opt.through
         return cls(halfspace, row_map, through, size, record.seed, effort, record.n_sets)
 
@@ -206,6 +223,27 @@ def tells_more(one: CertificateRecord, other: CertificateRecord) -> bool:
     if min(one.share, other.share) < 1 and max(on_source) > 0:
         return on_source[0] > on_source[1]
     return on_rows[0] > on_rows[1]
+
+
+def leaves_little(found: CertificateRecord, dim: int) -> bool:
+    """Whether slab moments are not worth their search beside a count among all rows.
+
+    It is near the error, or above 0 where rows are too few for moments that say much.
+    """
+    if found.n_sets == 0:
+        return False
+    few = found.n_rows * _FEW * found.error < _ROWS_PER_SQUARE * dim**2
+    return found.n_sets >= _NEAR * found.n_errors or few
+
+
+def _effort(size: int) -> int:
+    """Operations for so many rows."""
+    return _EFFORT + _EFFORT_PER_ROW * size
+
+
+def _is_wide(dim: int, size: int) -> bool:
+    """Whether a few programs would take all the effort."""
+    return PROGRAM_OPERATIONS * (dim + 1) ** 3 > _effort(size) / 4
 
 
 def _room(dim: int, config: RunConfig) -> int:

@@ -154,16 +154,14 @@ def smallest_error_in_space(problem: Problem) -> float:
     for n_wrong in everyone:
         for wrong in itertools.combinations(everyone, n_wrong):
             kept = np.delete(rows, wrong, axis=0)
-            free = linprog(
-                np.zeros(rows.shape[1]), -kept, -np.ones(len(kept)), bounds=(None, None)
-            )
+            free = linprog(np.zeros(rows.shape[1]), -kept, -np.ones(len(kept)), bounds=(None, None))
             if free.status == 0:
                 return n_wrong / len(rows)
     return 0.0
 
 
 def tiny_problem(rng: np.random.Generator) -> Problem:
-    """A handful of rows, most of them on a lattice, with ties and copies, in up to three features."""
+    """A handful of rows of up to three features, most on a lattice, with ties and copies."""
     dim = int(rng.choice([1, 2, 2, 3]))
     n = int(rng.integers(1, 8 if dim == 3 else 25))
     X = rng.integers(-2, 3, (n, dim)).astype(np.float64)

@@ -24,9 +24,7 @@ def count(X: object, y: object, *, central: bool = False, normal: object = None)
     """Sets among rows, about some plane."""
     rows = np.array(X, dtype=np.float64)
     plane = Plane(np.eye(rows.shape[1])[0] if normal is None else np.array(normal))
-    return pack_rows(
-        rows, np.array(y, dtype=np.int8), plane, effort=EFFORT, central=central
-    ).n_sets
+    return pack_rows(rows, np.array(y, dtype=np.int8), plane, effort=EFFORT, central=central).n_sets
 
 
 @settings(max_examples=150, deadline=None)
@@ -73,7 +71,7 @@ def test_pack_rows__finds_nothing_where_labels_can_be_separated() -> None:
     assert count(X, np.where(X @ [1.0, 2.0, -1.0] > 0.2, 1, -1)) == 0
 
 
-@pytest.mark.parametrize("away, expected", [(0.0, 1), (1.0, 0)])
+@pytest.mark.parametrize(("away", "expected"), [(0.0, 1), (1.0, 0)])
 def test_pack_rows__tells_rows_on_a_line_from_rows_next_to_it(away: float, expected: int) -> None:
     # the middle one of three on a line has the other label; off it by one unit in the last place
     middle = np.nextafter(1.0, 2.0) if away else 1.0

@@ -9,7 +9,7 @@ from scipy.optimize import linprog
 from streamhalf.certificate.simplex import feasible_bases
 
 
-@pytest.mark.parametrize("size, width", [(1, 3), (3, 5), (6, 20), (10, 90)])
+@pytest.mark.parametrize(("size", "width"), [(1, 3), (3, 5), (6, 20), (10, 90)])
 def test_feasible_bases__finds_what_there_is(size: int, width: int) -> None:
     rng = np.random.default_rng(size)
     columns = rng.standard_normal((40, size, width))
