@@ -69,9 +69,11 @@ def best_certificate(
 ) -> tuple[CertificateRecord, Any]:
     """The certificate of slab moments, or the count of sets of rows in conflict, if it tells more.
 
-    All that may be looked at have an equal part of tau.
+    All that may be looked at have an equal part of tau. Who names a degree asks for moments alone.
     """
     each = tau / 3
+    if config.certificate_degree != "auto":
+        return _from_moments(run, source, config, certification, tau=each, beside=beside)
     sets = ConflictSets.of_all(source, config, certification)
     if sets is not None:
         found, counted = sets.run(run, source, tau=each, beside=beside)
