@@ -71,9 +71,9 @@ def best_certificate(
 
     All that may be looked at have an equal part of tau. Who names a degree asks for moments alone.
     """
-    each = tau / 3
     if config.certificate_degree != "auto":
-        return _from_moments(run, source, config, certification, tau=each, beside=beside)
+        return _from_moments(run, source, config, certification, tau=tau / 2, beside=beside)
+    each = tau / 3
     sets = ConflictSets.of_all(source, config, certification)
     if sets is not None:
         found, counted = sets.run(run, source, tau=each, beside=beside)
