@@ -135,7 +135,8 @@ class RunConfig:
         words=("auto",),
         even=True,
         help="even degree of the slab moments behind the certificate; 0 for no certificate, auto "
-        "for what costs little: 6 up to 6 features, else 4",
+        "for what costs little: 6 up to 6 features, else 4, and sets of rows in conflict beside it "
+        "where those tell more",
     )
     certificate_rows: int | str = _certificate(
         "auto",
@@ -149,7 +150,7 @@ class RunConfig:
     certificate_effort: float = _certificate(
         1.0,
         float,
-        (1e-3, 1e6),
+        (1e-3, 100.0),
         help="how hard to search for the certificate's lower bound, in units of the usual number "
         "of operations, which take about as long as the passes; more gives a tighter bound",
     )

@@ -11,6 +11,7 @@ from streamhalf.algorithms.radial import estimate_radial
 from streamhalf.algorithms.trials import in_position
 from streamhalf.certificate.lower_bound import is_hopeless
 from streamhalf.claims.certification import Certification
+from streamhalf.claims.conflict_sets import ConflictSets, leaves_little, tells_more
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import Radial, RowMap
 from streamhalf.data.source import Source
@@ -66,12 +67,43 @@ def best_certificate(
     tau: float,
     beside: Reduction[Any, Any] | None = None,
 ) -> tuple[CertificateRecord, Any]:
+    """The certificate of slab moments, or the count of sets of rows in conflict, if it tells more.
+
+    All that may be looked at have an equal part of tau. Who names a degree asks for moments alone.
+    """
+    if config.certificate_degree != "auto":
+        return _from_moments(run, source, config, certification, tau=tau / 2, beside=beside)
+    each = tau / 3
+    sets = ConflictSets.of_all(source, config, certification)
+    if sets is not None:
+        found, counted = sets.run(run, source, tau=each, beside=beside)
+        if leaves_little(found, source.dim):
+            return found, counted
+        other, _ = _from_moments(run, source, config, certification, tau=each)
+        return (found if tells_more(found, other) else other), counted
+    found, counted = _from_moments(run, source, config, certification, tau=each, beside=beside)
+    sets = ConflictSets.of_some(source, config, certification, found)
+    if sets is None:
+        return found, counted
+    other, _ = sets.run(run, source, tau=each)
+    return (other if tells_more(other, found) else found), counted
+
+
+def _from_moments(
+    run: Run,
+    source: Source,
+    config: RunConfig,
+    certification: Certification,
+    *,
+    tau: float,
+    beside: Reduction[Any, Any] | None = None,
+) -> tuple[CertificateRecord, Any]:
     """The certificate; where it says nothing, that of the radial position about the halfspace.
 
     Light tails are what slab moments tell most of, and the radial position has no others. Its
     centre is a point of the halfspace's own plane, so that both are of one class.
     """
-    found, counted = certification.run(run, source, tau=tau / 2, beside=beside)
+    found, counted = certification.run(run, source, tau=tau, beside=beside)
     settled = found.opt.lower_empirical > 0 or found.error == 0
     hopeless = is_hopeless(found.n_rows, found.error, source.dim)
     if settled or hopeless or isinstance(certification.row_map, Radial):
@@ -85,6 +117,6 @@ def best_certificate(
     halfspace = certification.halfspace
     about = radial.moved_onto(halfspace.plane)
     other = Certification.of(source, config, halfspace, about, certification.error)
-    again, _ = other.run(run, source, tau=tau / 2, name="certificate-radial")
+    again, _ = other.run(run, source, tau=tau, name="certificate-radial")
     better = again.opt.lower_empirical > found.opt.lower_empirical
     return (again if better else found), counted

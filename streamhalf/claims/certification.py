@@ -50,6 +50,9 @@ halfspaces through the centre too."""
 PARTIALS_AT_ONCE = 10
 """Partials of the certificate pass that a worker holds at its height: two tasks of up to five."""
 
+MOST_EFFORT = 100.0
+"""A document may ask for so much when its bounds are searched for again."""
+
 _GLANCE = 4
 """Share of the effort that goes to the class that the halfspace is not of."""
 

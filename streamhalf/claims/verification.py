@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from streamhalf.claims.certification import Certification
+from streamhalf.claims.certification import MOST_EFFORT, Certification
+from streamhalf.claims.conflict_sets import ConflictSets
 from streamhalf.claims.held_out import measure_error
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import Isotropic, row_map
@@ -26,6 +27,7 @@ from streamhalf.records import (
     Claim,
     FitResult,
     Halfspace,
+    Method,
     OptRecord,
     Through,
     Verdict,
@@ -85,7 +87,7 @@ class Verification:
             _equal("fingerprint", data.fingerprint, source.fingerprint),
         ]
 
-    def _certification(self, record: CertificateRecord) -> Certification:
+    def _certification(self, record: CertificateRecord) -> Certification | ConflictSets:
         halfspace = self._halfspace()
         positions = [row_map(self.document.position)]
         if record.position is not None:
@@ -95,6 +97,8 @@ class Verification:
             if np.linalg.matrix_rank(matrix) < len(matrix):
                 raise DataError("position: the matrix has no inverse, so it is of no run")
         position = positions[-1]
+        if record.method is Method.SETS:
+            return ConflictSets.again(record, halfspace, position, self.config)
         own = position.push(halfspace.plane).unit()
         bounds = record.bounds or (record.opt,)
         classes = {one.through for one in bounds}
@@ -111,7 +115,7 @@ class Verification:
             n_slabs=record.n_slabs,
             claimed=bounds,
             through=Through.ANY if Through.ANY in classes else record.opt.through,
-            effort=record.effort,
+            effort=min(record.effort, MOST_EFFORT),
         )
 
     def _tau(self, name: str, recorded: float | None) -> float:

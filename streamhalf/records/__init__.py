@@ -7,6 +7,7 @@ from streamhalf.records.certificate import (
     AdviceCode,
     AngleRecord,
     CertificateRecord,
+    Method,
     OptRecord,
 )
 from streamhalf.records.codes import (
@@ -114,6 +115,7 @@ __all__ = [
     "LabelsAbsent",
     "LabelsAreBits",
     "LabelsRead",
+    "Method",
     "Moment",
     "MomentTestResult",
     "Named",

@@ -19,6 +19,16 @@ class AdviceCode(enum.StrEnum):
     NOTHING = "nothing known"
 
 
+class Method(enum.StrEnum):
+    """How a bound was found: from slab moments, or by counting sets of rows that are in conflict.
+
+    No halfspace is right on all rows of such a set.
+    """
+
+    MOMENTS = "moments"
+    SETS = "sets"
+
+
 class Advice(Record, frozen=True):
     """What would tighten a certificate, with the rows or the degree it takes.
 
@@ -66,7 +76,12 @@ class CertificateRecord(Record, frozen=True):
     in the run's; empty: that of the halfspace): `slab_error` and `n_slabs` say which. The angles,
     from that direction, and the thresholds say where `opt` is weakest (None: beyond all rows, or of
     a class without thresholds); the profile is of `opt` too, whatever the threshold.
-    `effort` is how hard the bounds were searched for, in units of the usual effort.
+    `effort` is how hard bounds were searched for, in units of the usual effort.
+
+    All this is of the `method` "moments". With "sets" the bound is `n_sets` over `n_rows`: so many
+    disjoint sets of rows were found, on none of which any halfspace is right everywhere, by a
+    search about the halfspace; `share` is that of all rows. There are no
+    slabs, angles and thresholds then.
     """
 
     n_rows: int
@@ -95,6 +110,8 @@ class CertificateRecord(Record, frozen=True):
     bounds: tuple[OptRecord, ...] = ()
     position: PositionRecord | None = None
     effort: float = 1.0
+    method: Method = Method.MOMENTS
+    n_sets: int = 0
 
     @property
     def comparable(self) -> bool:

@@ -12,6 +12,7 @@ from streamhalf.records import (
     CertifyResult,
     FitResult,
     Judgement,
+    Method,
     Outcome,
     PassRecord,
     PositionRecord,
@@ -250,7 +251,10 @@ def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
         yield "rows of the certificate", codes.count(certificate.n_rows)
         yield "errors on them", codes.count(certificate.n_errors)
         yield "halfspaces that its bound is for", class_words(certificate.opt.through, certificate)
-        yield "degree of its slab moments", str(certificate.degree)
+        if certificate.method is Method.SETS:
+            yield "disjoint sets of rows in conflict", codes.count(certificate.n_sets)
+        else:
+            yield "degree of its slab moments", str(certificate.degree)
         yield "digest of every row", certificate.digest or ABSENT
     versions = result.versions
     yield "seed", seed_words(result)

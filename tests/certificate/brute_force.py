@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linprog
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
@@ -139,7 +140,39 @@ def _gains(steps: Array, gain: Array) -> float:
     upto = total[np.searchsorted(angle, np.minimum(end, 2 * math.pi))]
     around = total[np.searchsorted(angle, np.maximum(end - 2 * math.pi, 0.0))]
     inside = upto - total[np.searchsorted(angle, begin)] + around
-    return float(inside.max(initial=0.0))
+    return float(inside.max())  # below 0 where points of the other label lie all around
+
+
+def smallest_error_in_space(problem: Problem) -> float:
+    """Least error of any halfspace whatever its threshold, of a handful of rows of small integers.
+
+    The fewest rows without which the others are strictly separable: halfspaces with a row on their
+    boundary call no more rows right than those that were moved away from it a little.
+    """
+    rows = np.column_stack([problem.X, np.ones(len(problem.y))]) * problem.y[:, None]
+    everyone = range(len(rows))
+    for n_wrong in everyone:
+        for wrong in itertools.combinations(everyone, n_wrong):
+            kept = np.delete(rows, wrong, axis=0)
+            free = linprog(np.zeros(rows.shape[1]), -kept, -np.ones(len(kept)), bounds=(None, None))
+            if free.status == 0:
+                return n_wrong / len(rows)
+    return 0.0
+
+
+def tiny_problem(rng: np.random.Generator) -> Problem:
+    """A handful of rows of up to three features, most on a lattice, with ties and copies."""
+    dim = int(rng.choice([1, 2, 2, 3]))
+    n = int(rng.integers(1, 8 if dim == 3 else 25))
+    X = rng.integers(-2, 3, (n, dim)).astype(np.float64)
+    if dim < 3 and rng.random() < 0.4:
+        X = random_rows(rng, n, dim)
+    y = np.where(rng.random(n) < rng.choice([0.2, 0.5]), 1, -1).astype(np.int8)
+    if rng.random() < 0.5:
+        y = np.where(X @ rng.standard_normal(dim) >= 0, 1, -1).astype(np.int8)
+        y[rng.random(n) < 0.2] *= -1
+    v = rng.standard_normal(dim)
+    return Problem(X, y, v / np.linalg.norm(v), float(rng.choice([0.0, 0.3])))
 
 
 def any_problem(rng: np.random.Generator, *, largest: int = 200) -> Problem:

@@ -1,0 +1,209 @@
+"""How many disjoint sets of rows there are, on none of which any halfspace is right everywhere.
+
+Every halfspace is wrong on at least one row of each, so with k sets among n rows none errs on less
+than k/n: whatever the rows are like, and with as few of them as there are. A set has d + 2 rows at
+most, so that k/n cannot exceed 1/(d + 2) by much unless rows share values; slab moments tell more
+of many rows near to normal, these sets more of few rows, flags and heavy tails.
+
+A set is found by a linear program: minus a row that the halfspace gets wrong is a combination of
+others (conflicts.py says why that does it, and proves what the program found). Which rows it takes
+decides how many sets there will be. Rows next to the boundary can do what those far from it cannot,
+so wrong rows next to it come first, programs see rows next to it first, and the costs spare them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.certificate.conflicts import are_conflicts, exact_weights
+from streamhalf.certificate.points import Points
+from streamhalf.certificate.simplex import Bases, feasible_bases
+from streamhalf.kernels.plane import Plane
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+_ROUNDS = ((12, False), (24, False), (24, True), (48, True))
+"""Points that a program sees, for each equation, and whether other wrong ones are among them."""
+
+_MANY_WRONG, _ROUNDS_OF_MANY = 0.7, ((12, False), (12, True), (24, True))
+"""From so many wrong points for each set that there is room for, they need not be spared."""
+
+_TRIED, _SERVED = 32, 0.2
+"""A round for right points alone ends where, of so many programs, less than this share had a
+solution, if there is not enough effort for all."""
+
+_FEW = 50
+"""Sets; while there are fewer, a round that found none does not end the search."""
+
+_CELLS = 1 << 16
+"""Numbers in the columns of all programs that are solved at once: what fits in a cache."""
+
+_SPARE_TURNS = 30
+_NEAREST, _WRONG_COSTS = 1e-3, 1e2
+"""Points nearer than that cost no more; a wrong point costs so many times the most of others."""
+
+_NO_WEIGHT = 1e-7
+"""Of vectors of length 1; less is what moving targets leaves."""
+
+_EXACT_OPERATIONS = 150
+"""What an exact proof costs, in operations on an array, over the cube of its rows."""
+
+PROGRAM_OPERATIONS = 36
+"""The same of one program of the first round, about: three turns for each equation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """So many disjoint sets, of which so many are two rows at one point; and what it took."""
+
+    n_sets: int
+    n_pairs: int
+    operations: int
+
+
+def pack_rows(
+    X: Array,
+    y: NDArray[np.int8],
+    plane: Plane,
+    *,
+    effort: int,
+    central: bool = False,
+    turn: int = 0,
+) -> Packing:
+    """Disjoint sets of rows on none of which any halfspace is right everywhere.
+
+    Parameters
+    ----------
+    X, y
+        Rows and labels.
+    plane
+        Of a good halfspace: sets are built about the rows that it gets wrong.
+    effort
+        Operations after which the search ends.
+    central
+        Whether halfspaces go through the origin.
+    turn
+        Another number makes another search.
+    """
+    packer = _Packer(Points.of(X, y, plane, central=central), effort, turn)
+    settled = packer.points.n_settled
+    packer.run()
+    return Packing(settled + packer.n_sets, settled, packer.operations)
+
+
+@dataclass(slots=True, eq=False)
+class _Packer:
+    """The search: what is left of each point, and what was found."""
+
+    points: Points
+    effort: int
+    turn: int
+    n_sets: int = 0
+    operations: int = 0
+    left: Indices = field(init=False)
+    nearest: Indices = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left = self.points.counts.copy()
+        self.nearest = np.argsort(np.abs(self.points.margins), kind="stable")
+
+    @property
+    def size(self) -> int:
+        """Equations of a program."""
+        return int(self.points.scaled.shape[1])
+
+    def run(self) -> None:
+        """Round after round, for the wrong points that earlier ones could not serve."""
+        wrong = self.nearest[self.points.margins[self.nearest] < 0]
+        hurried = PROGRAM_OPERATIONS * self.size**3 * len(wrong) > self.effort / 2
+        if hurried:
+            wrong = wrong[::-1]  # those far from the boundary take least
+        many = len(wrong) * (self.size + 1) > _MANY_WRONG * len(self.left)
+        share, any_others = 0, True
+        for share, any_others in _ROUNDS_OF_MANY if many else _ROUNDS:
+            wrong = self._round(wrong, share, any_others, hurried and not any_others)
+        before = -1
+        while share * self.size < len(self.left) and (self.n_sets > before or before < _FEW):
+            before, share = self.n_sets, 2 * share
+            wrong = self._round(wrong, share, any_others, False)
+
+    def _round(self, wrong: Indices, share: int, any_others: bool, hurried: bool) -> Indices:
+        """Serve wrong points while they last, and return those for which nothing was found."""
+        queue, failed = wrong, [wrong[:0]]
+        n_tried = n_served = 0
+        while len(queue := queue[self.left[queue] > 0]) and self.operations < self.effort:
+            if hurried and n_tried >= _TRIED and n_served < _SERVED * n_tried:
+                break
+            pools = self._deal(queue, (share + self.turn) * self.size, any_others)
+            if pools.size == 0:
+                break
+            first, queue = queue[: len(pools)], queue[len(pools) :]
+            served = self._serve(first, pools)
+            failed.append(first[~served])
+            queue = np.concatenate([queue, first[served]])
+            n_tried, n_served = n_tried + len(first), n_served + int(np.count_nonzero(served))
+        return np.concatenate([*failed, queue])
+
+    def _deal(self, queue: Indices, width: int, any_others: bool) -> Indices:
+        """Points for the first few of the queue, (b, m), none of them twice."""
+        free = self.left > 0
+        if not any_others:
+            free &= self.points.margins > 0
+        n_free = int(np.count_nonzero(free))
+        batch = max(1, min(len(queue), n_free // (width + 1), _CELLS // (width * self.size)))
+        free[queue[:batch]] = False
+        near = self.nearest[free[self.nearest]]
+        width = min(width, len(near) // batch)
+        return near[: batch * width].reshape(width, batch).T
+
+    def _serve(self, first: Indices, pools: Indices) -> NDArray[np.bool_]:
+        """Find a set for each, prove it and take its rows away."""
+        points = self.points
+        margins = points.margins[pools]
+        costs = 1 / np.maximum(np.abs(margins), _NEAREST)
+        costs[margins < 0] = _WRONG_COSTS / _NEAREST
+        found = feasible_bases(
+            np.swapaxes(points.scaled[pools], 1, 2),
+            -points.scaled[first],
+            costs,
+            spare=_SPARE_TURNS,
+        )
+        self.operations += found.operations
+        used = (found.columns >= 0) & (found.weights > _NO_WEIGHT) & found.found[:, None]
+        sets = np.take_along_axis(pools, np.maximum(found.columns, 0), axis=1)
+        proved = self._proved(first, sets, used, found)
+        for place in np.flatnonzero(found.found):
+            chosen = np.append(sets[place][used[place]], first[place])
+            if not proved[place]:
+                chosen = self._exactly(chosen)
+            if len(chosen) and (points.labels[chosen] < 0).any():
+                times = int(self.left[chosen].min())
+                self.left[chosen] -= times
+                self.n_sets += times
+                proved[place] = True
+            else:
+                proved[place] = False
+        return proved
+
+    def _proved(
+        self, first: Indices, sets: Indices, used: NDArray[np.bool_], found: Bases
+    ) -> NDArray[np.bool_]:
+        """Which sets of full size hold for sure."""
+        proved: NDArray[np.bool_] = np.asarray(used.all(axis=1))
+        first, sets, weights = first[proved], sets[proved], found.weights[proved]
+        lengths = self.points.lengths
+        weights = weights * lengths[first][:, None] / lengths[sets]
+        if len(first):
+            exact = self.points.exact
+            proved[proved] = are_conflicts(exact[first], exact[sets], weights)
+        return proved
+
+    def _exactly(self, chosen: Indices) -> Indices:
+        """Those of the points that have a weight in an exact combination, if there is one."""
+        self.operations += _EXACT_OPERATIONS * len(chosen) ** 3
+        weights = exact_weights(self.points.exact[chosen])
+        return chosen[:0] if weights is None else chosen[np.array(weights, dtype=object) > 0]

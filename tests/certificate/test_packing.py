@@ -1,0 +1,125 @@
+"""Sets of rows in conflict are never more than the errors of the best halfspace."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamhalf.certificate.packing import pack_rows
+from streamhalf.kernels.plane import Plane
+from tests.certificate.brute_force import (
+    Problem,
+    smallest_error,
+    smallest_error_in_space,
+    smallest_error_of_any,
+    tiny_problem,
+)
+
+EFFORT = 10**6
+
+
+def count(X: object, y: object, *, central: bool = False, normal: object = None) -> int:
+    """Sets among rows, about some plane."""
+    rows = np.array(X, dtype=np.float64)
+    plane = Plane(np.eye(rows.shape[1])[0] if normal is None else np.array(normal))
+    return pack_rows(rows, np.array(y, dtype=np.int8), plane, effort=EFFORT, central=central).n_sets
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_pack_rows__is_never_more_than_the_best_halfspace_errs_on(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = tiny_problem(rng)
+    n, dim = problem.X.shape
+    plane = Plane(problem.v, problem.threshold)
+    found = pack_rows(problem.X, problem.y, plane, effort=EFFORT)
+    least = smallest_error_in_space if dim == 3 else smallest_error_of_any
+    assert found.n_pairs <= found.n_sets <= round(n * least(problem))
+    if dim < 3:
+        central = pack_rows(problem.X, problem.y, plane, effort=EFFORT, central=True)
+        assert central.n_sets <= round(n * smallest_error(problem, rng))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(-2, 2), st.integers(-2, 2), st.sampled_from([-1, 1])),
+        min_size=1,
+        max_size=14,
+    ),
+    st.sampled_from([(1.0, 0.0), (0.3, -1.0), (-1.0, 1.0)]),
+)
+def test_pack_rows__holds_on_lattices(
+    rows: list[tuple[int, int, int]], normal: tuple[float, float]
+) -> None:
+    table = np.array(rows)
+    X, y = table[:, :2].astype(np.float64), table[:, 2].astype(np.int8)
+    problem = Problem(X, y, np.array(normal) / np.linalg.norm(normal))
+    assert count(X, y, normal=normal) <= round(len(y) * smallest_error_of_any(problem))
+
+
+def test_pack_rows__counts_labels_that_contradict_each_other_at_one_point() -> None:
+    X = [[1.0, 2.0]] * 5 + [[-0.0, 3.0]] * 2 + [[0.0, 3.0]] * 3
+    assert count(X, [1, 1, 1, -1, -1, 1, 1, -1, -1, -1]) == 4
+
+
+def test_pack_rows__finds_nothing_where_labels_can_be_separated() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 3))
+    assert count(X, np.where(X @ [1.0, 2.0, -1.0] > 0.2, 1, -1)) == 0
+
+
+@pytest.mark.parametrize(("away", "expected"), [(0.0, 1), (1.0, 0)])
+def test_pack_rows__tells_rows_on_a_line_from_rows_next_to_it(away: float, expected: int) -> None:
+    # the middle one of three on a line has the other label; off it by one unit in the last place
+    middle = np.nextafter(1.0, 2.0) if away else 1.0
+    assert count([[0.0, 0.0], [1.0, middle], [2.0, 2.0]], [-1, 1, -1]) == expected
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-150, 1.0, 1e150, 1e300])
+def test_pack_rows__does_not_depend_on_units(unit: float) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((400, 2))
+    y = np.where(X[:, 0] >= 0, 1, -1) * np.where(rng.random(400) < 0.05, -1, 1)
+    X[:, 1] *= unit
+    wrong = int(np.count_nonzero(y * X[:, 0] < 0))
+    assert 0.9 * wrong < count(X, y) <= wrong
+
+
+def test_pack_rows__is_nearly_tight_where_few_labels_are_wrong() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.standard_t(1.5, (4_000, 5))
+    y = np.where(X[:, 0] >= 0, 1, -1) * np.where(rng.random(4_000) < 0.01, -1, 1)
+    wrong = int(np.count_nonzero(y * X[:, 0] < 0))
+    found = pack_rows(X, y.astype(np.int8), Plane(np.eye(5)[0]), effort=10**8)
+    assert 0.85 * wrong < found.n_sets <= wrong
+    again = pack_rows(X, y.astype(np.int8), Plane(np.eye(5)[0]), effort=10**8)
+    assert again == found
+
+
+def test_pack_rows__through_the_origin_a_negative_row_there_is_always_wrong() -> None:
+    assert count([[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]], [-1, -1, 1], central=True) == 2
+    assert count([[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]], [-1, -1, 1]) == 1
+
+
+def test_pack_rows__through_the_origin_positive_rows_alone_are_no_conflict() -> None:
+    # w = (0, 1) has both on its boundary, where sgn is +1
+    assert count([[1.0, 0.0], [-1.0, 0.0]], [1, 1], central=True) == 0
+    assert count([[1.0, 0.0], [-1.0, 0.0]], [-1, -1], central=True, normal=[1.0, 0.5]) == 1
+
+
+def test_pack_rows__ends_with_its_effort() -> None:
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((3_000, 8))
+    y = np.where(rng.random(3_000) < 0.5, 1, -1).astype(np.int8)
+    little = pack_rows(X, y, Plane(np.eye(8)[0]), effort=3 * 10**6)
+    more = pack_rows(X, y, Plane(np.eye(8)[0]), effort=3 * 10**7)
+    assert 0 < little.n_sets < more.n_sets <= 3_000 // 2
+    assert little.operations < 2 * 10**7
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_pack_rows__of_hardly_any_rows_is_nothing(rows: int) -> None:
+    assert count(np.ones((rows, 2)), np.ones(rows)) == 0
