@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 GRID_ROWS = 8192
-_SUB_BATCH = 16_384
+_SUB_BATCH, _ROUGH_BATCH = 16_384, 8192
 
 
 def margins(X: NDArray[np.floating[Any]], v: NDArray[np.float64]) -> NDArray[np.floating[Any]]:
@@ -29,6 +30,31 @@ def wide_margins(X: NDArray[np.floating[Any]], v: NDArray[np.float64]) -> NDArra
         piece = X[start : start + _SUB_BATCH].astype(np.float64, copy=False)
         np.einsum("ij,j->i", piece, v, out=result[start : start + _SUB_BATCH])
     return result
+
+
+def rough_margins(
+    X: NDArray[np.floating[Any]], V: NDArray[np.float64], shifts: NDArray[np.float64] | None = None
+) -> Iterator[tuple[slice, NDArray[np.floating[Any]], NDArray[np.float64]]]:
+    """v·x - shift of all rows for all vectors V (c, d), in pieces for the cache: (c, m), as X is.
+
+    The way BLAS rounds changes with a row's place in memory. Beside each piece comes how far its
+    numbers may be, at most, (c,), from those that any other order of summation gives in this
+    precision or a higher one, `margins` and `wide_margins` among them: what is further from a
+    border than that is settled.
+    """
+    kind, dim = np.finfo(X.dtype), X.shape[1]
+    vectors = np.column_stack([V, np.zeros(len(V)) if shifts is None else shifts])
+    largest = max(1.0, float(X.max(initial=0)), -float(X.min(initial=0)))
+    slack = 2 * (dim + 5) * (float(kind.eps) * largest * np.abs(vectors).sum(axis=1) + kind.tiny)
+    rounded = vectors.astype(X.dtype) if shifts is not None else V.astype(X.dtype)
+    turned = np.empty((rounded.shape[1], min(_ROUGH_BATCH, len(X))), dtype=X.dtype)
+    turned[dim:] = -1
+    for start in range(0, len(X), _ROUGH_BATCH):
+        window = slice(start, min(start + _ROUGH_BATCH, len(X)))
+        piece = turned[:, : window.stop - start]
+        piece[:dim] = X[window].T
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield window, rounded @ piece, slack
 
 
 def grid_margins(

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.kernels.margins import wide_margins
-
-_SUB_BATCH = 4096
+from streamhalf.kernels.margins import rough_margins, wide_margins
 
 
 def on_positive_side(margin: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
@@ -106,27 +104,16 @@ def wrong_rows(
     plane; the margins of these are taken as `Plane.margins` takes them. So the answer does not
     depend on how BLAS rounds, which changes with a row's place in memory.
     """
-    kind, dim = np.finfo(X.dtype), X.shape[1]
-    vectors = np.array([np.append(plane.normal, plane.threshold) for plane in planes])
-    vectors /= np.abs(vectors).max(axis=1, keepdims=True)
-    largest = max(1.0, float(X.max(initial=0)), -float(X.min(initial=0)))
-    slack = 2 * (dim + 5) * (float(kind.eps) * largest * np.abs(vectors).sum(axis=1) + kind.tiny)
-    with np.errstate(over="ignore"):
-        rounded, room = vectors.astype(X.dtype), slack[:, None].astype(X.dtype)
-    room = np.repeat(room, min(_SUB_BATCH, len(X)), axis=1)  # faster than to broadcast it
-    for start in range(0, len(X), _SUB_BATCH):
-        window = slice(start, min(start + _SUB_BATCH, len(X)))
-        labels = y[window].astype(X.dtype)
-        signed = np.empty((dim + 1, len(labels)), dtype=X.dtype)
-        np.multiply(X[window].T, labels, out=signed[:-1])
-        np.negative(labels, out=signed[-1])
-        with np.errstate(over="ignore", invalid="ignore"):
-            rough = rounded @ signed
-            wrong = np.asarray(rough < 0)
-            # what overflows compares with nothing, and is looked at again
-            far = np.abs(rough, out=rough) > room[:, : len(labels)]
+    normals = np.array([plane.normal for plane in planes])
+    thresholds = np.array([plane.threshold for plane in planes])
+    scales = np.maximum(np.abs(normals).max(axis=1), np.abs(thresholds))
+    found = rough_margins(X, normals / scales[:, None], thresholds / scales)
+    for window, rough, slack in found:
+        wrong = are_wrong(rough, y[window])
+        # what overflows compares with nothing, and is looked at again
+        far = np.abs(rough, out=rough) > slack[:, None].astype(X.dtype)
         for i in np.flatnonzero(~far.all(axis=1)).tolist():
-            places = start + np.flatnonzero(~far[i])
-            margins = planes[i].margins(np.take(X, places, axis=0))
-            wrong[i, places - start] = are_wrong(margins, y[places])
+            near = np.flatnonzero(~far[i])
+            margins = planes[i].margins(np.take(X, window.start + near, axis=0))
+            wrong[i, near] = are_wrong(margins, y[window][near])
         yield window, wrong
