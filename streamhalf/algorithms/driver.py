@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from streamhalf import records
 from streamhalf.algorithms.answer import assemble
@@ -46,10 +45,9 @@ from streamhalf.records import (
     Versions,
     worst_of,
 )
-from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.label_counts import LabelCounts
-from streamhalf.reductions.mapped import Mapped
+from streamhalf.reductions.mapped import Mapped, lay_out
 from streamhalf.testers import TESTERS, Tester
 from streamhalf.testers.moments import MomentTester
 
@@ -143,9 +141,7 @@ def localize(run: Run, source: Source, algorithm: Localization) -> LocalizationS
     """Run the passes of Algorithm 3, on rows in the position of the map."""
     state = algorithm.start()
     while (step := algorithm.next_step(state)) is not None:
-        needs: Reduction[Any, Any] = Mapped(step.reduction, algorithm.row_map)
-        if step.beside is not None:
-            needs = Bundle((needs, step.beside))
+        needs = lay_out(step.reduction, algorithm.row_map, step.beside)
         result = run.reduce(step.name, source, needs, blocks=step.share.blocks, detail=step.detail)
         known = len(state.judgements)
         state = step.conclude(result)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.kernels.margins import margins, rough_margins
+from streamhalf.kernels.margins import rough_margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import number_slabs
 
@@ -25,24 +25,25 @@ def count_planes_slabs(
     v·x of these is summed row by row, so the counts do not depend on the chunk a row came in.
     """
     n_slabs = 2 * half_count + 2
-    normals = np.array([plane.normal for plane in planes]) / width
-    thresholds = np.array([plane.threshold for plane in planes]) / width
-    firsts = np.arange(len(planes), dtype=np.intp)[:, None] * n_slabs
+    normals = np.array([plane.normal for plane in planes])
+    thresholds = np.array([plane.threshold for plane in planes])
+    rounded = normals.astype(X.dtype), thresholds.astype(X.dtype)
+    firsts = np.arange(len(planes), dtype=np.int32) * np.int32(n_slabs)
     total = np.zeros(len(planes) * n_slabs, dtype=np.int64)
-    for window, scaled, slack in rough_margins(X, normals, thresholds):
+    for window, scaled, slack in rough_margins(X, normals / width, thresholds / width):
         room = slack[:, None].astype(X.dtype)
         scaled -= room
         lower = np.floor(scaled)
         scaled -= lower
         # what overflows compares with nothing, and is looked at again
-        near = ~((scaled < 1 - 2 * room) & (room < X.dtype.type(_MOST_ROOM)))
+        settled = scaled < np.where(room < _MOST_ROOM, 1 - 2 * room, -1)
         np.clip(lower, -half_count - 1, half_count, out=lower)
-        numbers = np.nan_to_num(lower, copy=False).astype(np.intp)
-        numbers += firsts + (half_count + 1)
-        for i in np.flatnonzero(near.any(axis=1)).tolist():
-            places = np.flatnonzero(near[i])
-            along = margins(np.take(X, window.start + places, axis=0), planes[i].normal)
-            along -= X.dtype.type(planes[i].threshold)
-            numbers[i, places] = number_slabs(along, width, half_count) + firsts[i]
+        with np.errstate(invalid="ignore"):
+            numbers = lower.astype(np.int32)
+        numbers += firsts[:, None] + np.int32(half_count + 1)
+        plane, place = np.divmod(np.flatnonzero(~settled), numbers.shape[1])
+        rows, some = np.take(X, window.start + place, axis=0), np.take(rounded[0], plane, axis=0)
+        along = np.einsum("ij,ij->i", rows, some) - rounded[1][plane]
+        numbers[plane, place] = number_slabs(along, width, half_count) + firsts[plane]
         total += np.bincount(numbers.ravel(), minlength=len(total))
     return total.reshape(len(planes), n_slabs)

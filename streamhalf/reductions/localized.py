@@ -62,20 +62,19 @@ class Localized:
 
     def map(self, block: Block) -> LocalizedPartial:
         """Draw, accept, take to the frame, reduce."""
-        return self.accept(block, uniforms_at(self.seed, self.stream, block.rows))
+        return self.map_drawn(block, uniforms_at(self.seed, self.stream, block.rows))
 
-    def accept(self, block: Block, uniforms: NDArray[np.float64]) -> LocalizedPartial:
+    def map_drawn(self, block: Block, uniforms: NDArray[np.float64]) -> LocalizedPartial:
         """The same with numbers that were drawn."""
         ((places, along),) = find_accepted((self.frame,), block.X, uniforms)
-        return self.reduce(block, places, along)
+        return self.reduce(block.n_rows, block.take(places), along)
 
     def reduce(
-        self, block: Block, places: NDArray[np.int64], along: NDArray[np.floating[Any]]
+        self, n_seen: int, kept: Block, along: NDArray[np.floating[Any]]
     ) -> LocalizedPartial:
-        """The same with the places of the accepted rows; these never leave the task."""
-        kept = block.take(places)
+        """The same with the accepted rows and their v·x; these rows never leave the task."""
         local = Block(self.frame.to_frame(kept.X, along), kept.y, kept.rows)
-        return LocalizedPartial(block.n_rows, kept.n_rows, self.inner.map(local))
+        return LocalizedPartial(n_seen, kept.n_rows, self.inner.map(local))
 
     def combine(self, left: LocalizedPartial, right: LocalizedPartial) -> LocalizedPartial:
         """Add counts, combine inside."""

@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 from streamhalf.data.block import Block
 from streamhalf.kernels.frame import find_accepted
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.base import Bundle, Drawing, Reduction, map_drawn
 from streamhalf.reductions.localized import Localized
-from streamhalf.reductions.sampled import Sampled, map_drawn
+from streamhalf.reductions.sampled import Sampled
+
+_NEARLY = 0.45
+"""A frame whose sample is no smaller than this part of another looks at that one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,31 +40,55 @@ class Thinned(Bundle):
 
     def map(self, block: Block) -> tuple[Any, ...]:
         """Draw once, then reduce the rows of each sample, taken from the next larger one."""
+        return self.map_drawn(block, uniforms_at(self.seed, self.stream, block.rows))
+
+    def map_drawn(self, block: Block, uniforms: NDArray[np.float64]) -> tuple[Any, ...]:
+        """The same with numbers that were drawn."""
         tops = zip(self.members, self.tops, strict=True)
-        leaves = [leaf for member, top in tops for leaf in _leaves(member, top)]
-        uniforms = uniforms_at(self.seed, self.stream, block.rows)
+        leaves = dict(enumerate(leaf for member, top in tops for leaf in _leaves(member, top)))
         found: dict[int, Any] = {}
-        for top in sorted({top for _, top in leaves}, reverse=True):
-            chosen = np.flatnonzero(uniforms < top)
-            block, uniforms = block.take(chosen), uniforms[chosen]
-            here = {i: one for i, (one, own) in enumerate(leaves) if own == top}
-            found |= _map_together(here, block, uniforms / top)
-        partials = (found[i] for i in range(len(leaves)))
+        left = dict(leaves)
+        while left:
+            reached = max(top for _, top in left.values())
+            if reached < 1:
+                chosen = np.flatnonzero(uniforms < reached)
+                block, uniforms = block.take(chosen), uniforms[chosen]
+            here = {i: leaf for i, leaf in left.items() if _is_due(*leaf, reached)}
+            found |= _map_together(here, block, uniforms)
+            left = {i: leaf for i, leaf in left.items() if i not in here}
+        partials = (found[i] for i in leaves)
         return tuple(_gather(member, partials) for member in self.members)
 
 
+def _is_due(reduction: Reduction[Any, Any], top: float, reached: float) -> bool:
+    """Whether a reduction looks at the sample below `reached`: at its own, or a larger one.
+
+    Frames accept no row whose number is not below their top, and to take half of the rows out of a
+    sample costs more than to look at all of them.
+    """
+    return top == reached or (isinstance(reduction, Localized) and top > _NEARLY * reached)
+
+
 def _map_together(
-    leaves: Mapping[int, Reduction[Any, Any]], block: Block, uniforms: NDArray[np.float64]
+    leaves: Mapping[int, tuple[Reduction[Any, Any], float]],
+    block: Block,
+    uniforms: NDArray[np.float64],
 ) -> dict[int, Any]:
-    """The partials of rows that have been drawn a number each; frames look at all of them once."""
-    local = {i: one for i, one in leaves.items() if isinstance(one, Localized)}
-    accepted = find_accepted([one.frame for one in local.values()], block.X, uniforms)
-    found = {
-        i: one.reduce(block, *places)
-        for (i, one), places in zip(local.items(), accepted, strict=True)
-    }
-    others = ((i, one) for i, one in leaves.items() if i not in local)
-    return found | {i: map_drawn(one, block, uniforms) for i, one in others}
+    """The partials of one sample; all frames look at it at once."""
+    found: dict[int, Any] = {}
+    local: dict[int, tuple[Localized, float]] = {}
+    for i, (one, top) in leaves.items():
+        if isinstance(one, Localized):
+            local[i] = one, top
+        else:
+            drawn = uniforms / top if isinstance(one, Drawing) else uniforms
+            found[i] = map_drawn(one, block, drawn)
+    tops = [top for _, top in local.values()]
+    accepted = find_accepted([one.frame for one, _ in local.values()], block.X, uniforms, tops)
+    for (i, (one, top)), (places, along) in zip(local.items(), accepted, strict=True):
+        n_seen = int(np.count_nonzero(uniforms < top))
+        found[i] = one.reduce(n_seen, block.take(places), along)
+    return found
 
 
 def _leaves(
