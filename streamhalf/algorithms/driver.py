@@ -6,6 +6,7 @@ A fit is: position, Algorithm 3 pass by pass, certificate, verdict.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from streamhalf import records
@@ -16,6 +17,7 @@ from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState
 from streamhalf.algorithms.position import estimate_position, position_for, position_notices
 from streamhalf.algorithms.sample import draw_sample, learn_members
+from streamhalf.algorithms.sketches import sketch_directions
 from streamhalf.algorithms.trials import in_position, look_at_positions, positions_to_try
 from streamhalf.claims.certification import Certification, require_room
 from streamhalf.claims.held_out import cluster_notice, measure_error
@@ -49,9 +51,12 @@ from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.label_counts import LabelCounts
 from streamhalf.reductions.mapped import Mapped, lay_out
 from streamhalf.testers import TESTERS, Tester
-from streamhalf.testers.moments import MomentTester
+from streamhalf.testers.moments import WIDE_DIM, MomentTester
 
 _PILOT_ROWS = 65_536
+
+_SKETCH = 1 << 22
+"""Number of the sketch that `test` draws."""
 
 
 def fit(
@@ -174,6 +179,9 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
         config = in_position(config, positions_to_try(trials)[0])
     row_map = estimate_position(run, source, config)
     tester = MomentTester.configured(config, source.dim, tau=config.tau)
+    if source.dim > WIDE_DIM:
+        directions = sketch_directions(source.dim, [], seed=config.seed, number=_SKETCH)
+        tester = replace(tester, directions=directions)
     result = run.reduce("moments", source, Mapped(tester.needs(), row_map))
     judgements = tester.judge(result, n_seen=source.n_rows)
     for judgement in judgements:
