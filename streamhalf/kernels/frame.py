@@ -104,16 +104,16 @@ def find_accepted(
     tops = [1.0] * len(frames) if tops is None else tops
     some: list[list[NDArray[np.int64]]] = [[] for _ in frames]
     for window, rough, slack in rough_margins(X, steepness * normals):
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             square = np.log(uniforms[window].astype(X.dtype))
-        reaches = {top: _reach(square, top) for top in set(tops)}
-        for i, along in enumerate(rough):
-            if shifts[i]:
-                along -= X.dtype.type(shifts[i])
-            np.abs(along, out=along)
-            along -= X.dtype.type(slack[i] + 1e-6 * abs(shifts[i]))
-            # what overflows compares with nothing, and is asked
-            some[i].append(window.start + np.flatnonzero(~(along > reaches[tops[i]])))
+            reaches = {top: _reach(square, top) for top in set(tops)}
+            for i, along in enumerate(rough):
+                if shifts[i]:
+                    along -= X.dtype.type(shifts[i])
+                np.abs(along, out=along)
+                along -= X.dtype.type(slack[i] + 1e-6 * abs(shifts[i]))
+                # what is not a number compares with nothing, and is asked
+                some[i].append(window.start + np.flatnonzero(~(along > reaches[tops[i]])))
     return [
         _accepted(frame, np.concatenate([np.empty(0, np.int64), *places]), X, uniforms, top)
         for frame, places, top in zip(frames, some, tops, strict=True)

@@ -110,8 +110,8 @@ def wrong_rows(
     found = rough_margins(X, normals / scales[:, None], thresholds / scales)
     for window, rough, slack in found:
         wrong = are_wrong(rough, y[window])
-        # what overflows compares with nothing, and is looked at again
-        far = np.abs(rough, out=rough) > slack[:, None].astype(X.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            far = np.abs(rough, out=rough) > slack[:, None].astype(X.dtype)
         for i in np.flatnonzero(~far.all(axis=1)).tolist():
             near = np.flatnonzero(~far[i])
             margins = planes[i].margins(np.take(X, window.start + near, axis=0))

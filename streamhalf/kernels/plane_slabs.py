@@ -31,14 +31,14 @@ def count_planes_slabs(
     firsts = np.arange(len(planes), dtype=np.int32) * np.int32(n_slabs)
     total = np.zeros(len(planes) * n_slabs, dtype=np.int64)
     for window, scaled, slack in rough_margins(X, normals / width, thresholds / width):
-        room = slack[:, None].astype(X.dtype)
-        scaled -= room
-        lower = np.floor(scaled)
-        scaled -= lower
-        # what overflows compares with nothing, and is looked at again
-        settled = scaled < np.where(room < _MOST_ROOM, 1 - 2 * room, -1)
-        np.clip(lower, -half_count - 1, half_count, out=lower)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
+            room = slack[:, None].astype(X.dtype)
+            scaled -= room
+            lower = np.floor(scaled)
+            scaled -= lower
+            # what is not a number compares with nothing, and is looked at again
+            settled = scaled < np.where(room < _MOST_ROOM, 1 - 2 * room, -1)
+            np.clip(lower, -half_count - 1, half_count, out=lower)
             numbers = lower.astype(np.int32)
         numbers += firsts[:, None] + np.int32(half_count + 1)
         plane, place = np.divmod(np.flatnonzero(~settled), numbers.shape[1])

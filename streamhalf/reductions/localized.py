@@ -65,9 +65,10 @@ class Localized:
         return self.map_drawn(block, uniforms_at(self.seed, self.stream, block.rows))
 
     def map_drawn(self, block: Block, uniforms: NDArray[np.float64]) -> LocalizedPartial:
-        """The same with numbers that were drawn."""
+        """The same with numbers that were drawn; rows whose number is above 1 are not seen."""
         ((places, along),) = find_accepted((self.frame,), block.X, uniforms)
-        return self.reduce(block.n_rows, block.take(places), along)
+        n_seen = int(np.count_nonzero(uniforms < 1))
+        return self.reduce(n_seen, block.take(places), along)
 
     def reduce(
         self, n_seen: int, kept: Block, along: NDArray[np.floating[Any]]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.data.positions.base import RowMap
+from streamhalf.data.positions.identity import Identity
 from streamhalf.reductions.base import Bundle, Reduction, map_drawn
 from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.wrapping import Wrapping
@@ -53,5 +54,5 @@ def lay_out(
     """
     if isinstance(reduction, Sampled):
         return replace(reduction, inner=lay_out(reduction.inner, row_map, beside))
-    mapped = Mapped(reduction, row_map)
+    mapped = reduction if isinstance(row_map, Identity) else Mapped(reduction, row_map)
     return mapped if beside is None else Bundle((mapped, beside))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from streamhalf.data.block import Block
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions.base import map_drawn
+from streamhalf.reductions.localized import Localized
 from streamhalf.reductions.wrapping import Wrapping
 
 
@@ -43,6 +44,9 @@ class Sampled(Wrapping):
         inside = uniforms < self.high
         if self.low > 0:
             inside &= uniforms >= self.low
+        if isinstance(self.inner, Localized):  # it takes few rows: no need to copy the others
+            left = (uniforms - self.low) / (self.high - self.low)
+            return self.inner.map_drawn(block, np.where(inside, left, np.inf))
         keep = np.flatnonzero(inside)
         left = (uniforms[keep] - self.low) / (self.high - self.low)
         return map_drawn(self.inner, block.take(keep), left)
