@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from scripts.benchmarking import width
 from scripts.benchmarking.command import PARTS, SCHEMA, main
+from scripts.benchmarking.stores import Folder
 from scripts.benchmarking.tables import Criterion, Table, to_markdown
 from scripts.benchmarking.timing import Ratio, take_turns
 
 
 @pytest.mark.slow
 def test_benchmark__every_part_makes_its_table(tmp_path: Path) -> None:
-    slow = ("gram", "slab-matrices", "others", "growth", "workers")
+    slow = ("gram", "slab-matrices", "others", "growth", "workers", "width")
     quick = [part for part in PARTS if part not in slow]
     small = ["--rows", "200000", "--rounds", "1", "--tasks", "100"]
     main([*small, "--only", *quick, "--out", str(tmp_path), "--stores", str(tmp_path / "stores")])
@@ -27,6 +29,16 @@ def test_benchmark__every_part_makes_its_table(tmp_path: Path) -> None:
     verdicts = {row[1] for row in document["tables"]["fits"]["rows"]}
     assert verdicts == {"accepted"}
     assert (tmp_path / "benchmark.png").stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_width__measures_fit_and_test_in_bare_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(width, "DIMS", (3, 70))
+    table = width.measure(Folder(tmp_path), rows=4_000, rounds=1)
+    assert [row[:2] for row in table.rows] == [(3, 4_000), (70, 4_000)]
+    assert [one.name for one in table.criteria] == ["test against the fit's passes, d = 70"]
 
 
 def test_take_turns__the_first_round_does_not_count() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from scripts.benchmarking import fits, growth, kernels, model, passes
+from scripts.benchmarking import fits, growth, kernels, model, passes, width
 from scripts.benchmarking.picture import draw_picture
 from scripts.benchmarking.stores import Folder
 from scripts.benchmarking.tables import Table, to_markdown
@@ -51,6 +51,7 @@ def _parts(
         "slab-matrices": lambda: kernels.measure_slabs(rounds),
         "passes": lambda: passes.measure(folder, rows=rows, rounds=rounds),
         "fits": lambda: fits.measure(folder, sizes=sizes[1:], rounds=rounds),
+        "width": lambda: width.measure(folder, rows=rows // 10, rounds=rounds),
         "others": lambda: fits.compare(folder, rows=rows),
         "growth": lambda: growth.measure_rows(folder, sizes=sizes, rounds=rounds),
         "workers": lambda: growth.measure_workers(folder, rows=3 * sizes[-1], rounds=rounds),
@@ -66,6 +67,7 @@ PARTS = (
     "slab-matrices",
     "passes",
     "fits",
+    "width",
     "others",
     "growth",
     "workers",

@@ -18,7 +18,7 @@ from scripts.benchmarking.tables import Criterion, Table
 from scripts.benchmarking.timing import Ratio, take_turns
 
 DIM = 8
-_MOST = {10**7: 25.0, 10**8: 10.0}
+_MOST = {10**7: 10.0, 10**8: 5.0}
 
 
 def measure(folder: Folder, *, sizes: list[int], rounds: int) -> Table:

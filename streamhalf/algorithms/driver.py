@@ -6,8 +6,8 @@ A fit is: position, Algorithm 3 pass by pass, certificate, verdict.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from streamhalf import records
 from streamhalf.algorithms.answer import assemble
@@ -17,6 +17,7 @@ from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState
 from streamhalf.algorithms.position import estimate_position, position_for, position_notices
 from streamhalf.algorithms.sample import draw_sample, learn_members
+from streamhalf.algorithms.sketches import sketch_directions
 from streamhalf.algorithms.trials import in_position, look_at_positions, positions_to_try
 from streamhalf.claims.certification import Certification, require_room
 from streamhalf.claims.held_out import cluster_notice, measure_error
@@ -46,14 +47,16 @@ from streamhalf.records import (
     Versions,
     worst_of,
 )
-from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.label_counts import LabelCounts
-from streamhalf.reductions.mapped import Mapped
+from streamhalf.reductions.mapped import Mapped, lay_out
 from streamhalf.testers import TESTERS, Tester
-from streamhalf.testers.moments import MomentTester
+from streamhalf.testers.moments import WIDE_DIM, MomentTester
 
 _PILOT_ROWS = 65_536
+
+_SKETCH = 1 << 22
+"""Number of the sketch that `test` draws."""
 
 
 def fit(
@@ -143,9 +146,7 @@ def localize(run: Run, source: Source, algorithm: Localization) -> LocalizationS
     """Run the passes of Algorithm 3, on rows in the position of the map."""
     state = algorithm.start()
     while (step := algorithm.next_step(state)) is not None:
-        needs: Reduction[Any, Any] = Mapped(step.reduction, algorithm.row_map)
-        if step.beside is not None:
-            needs = Bundle((needs, step.beside))
+        needs = lay_out(step.reduction, algorithm.row_map, step.beside)
         result = run.reduce(step.name, source, needs, blocks=step.share.blocks, detail=step.detail)
         known = len(state.judgements)
         state = step.conclude(result)
@@ -178,6 +179,9 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
         config = in_position(config, positions_to_try(trials)[0])
     row_map = estimate_position(run, source, config)
     tester = MomentTester.configured(config, source.dim, tau=config.tau)
+    if source.dim > WIDE_DIM:
+        directions = sketch_directions(source.dim, [], seed=config.seed, number=_SKETCH)
+        tester = replace(tester, directions=directions)
     result = run.reduce("moments", source, Mapped(tester.needs(), row_map))
     judgements = tester.judge(result, n_seen=source.n_rows)
     for judgement in judgements:

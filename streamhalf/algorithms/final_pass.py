@@ -26,8 +26,10 @@ from streamhalf.planning.deal import Share
 from streamhalf.planning.plan import Testers
 from streamhalf.planning.run_plan import RunPlan, partial_limit
 from streamhalf.records import Stage, Through
+from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.candidate_slabs import CandidateSlabs
 from streamhalf.reductions.plane_errors import PlaneErrors
+from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.thinned import Thinned
 from streamhalf.testers import Context, Panel
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
@@ -49,22 +51,24 @@ class FinalPass:
 
     def step(self, state: LocalizationState, share: Share) -> Step:
         """The next batch of candidates and steps, measured on the rows that are held out."""
-        context, tests = self._batch(state, share)
+        context, tests = self._batch(state)
         wedge = WedgeBound(Panel.of(self.testers, context))
         about_candidates = wedge.needs().members if context.candidates else ()
-        counted = replace(share, high=share.high * self.plan.counted_rows / self.plan.final_rows)
-        shares = (counted if isinstance(one, CandidateSlabs) else share for one in about_candidates)
+        part = self.plan.counted_rows / self.plan.final_rows
+        parts = (part if isinstance(one, CandidateSlabs) else 1.0 for one in about_candidates)
         needs = Thinned(
             (*about_candidates, *(test.needs() for test in tests)),
-            (*(one.high for one in shares), *(test.top for test in tests)),
+            (*parts, *(test.top for test in tests)),
             self.config.seed,
             Stream.SHARES,
         )
 
         state = state if state.planes else replace(state, planes=self._planes(state))
-        counts = None
+        counts: Reduction[Any, Any] | None = None
         if state.errors is None:
-            counts = counted.restrict(PlaneErrors(state.planes, self.plan.n_rows))
+            errors = PlaneErrors(state.planes, self.plan.n_rows)
+            fewer = Sampled(errors, 0.0, part, self.config.seed, Stream.SHARES)
+            counts = fewer if part < 1 else errors
 
         def conclude(result: tuple[Any, ...]) -> LocalizationState:
             errors = state.errors
@@ -79,11 +83,12 @@ class FinalPass:
             moved = replace(
                 state, n_batches=state.n_batches + 1, batches=batches, steps=steps, errors=errors
             )
+            counted = replace(share, high=part * share.high)
             return _finish(moved, counted) if _is_complete(moved) else moved
 
         whole = len(tests) > state.n_updates and len(context.candidates) == len(state.candidates)
         name = "final" if whole else f"final-{state.n_batches + 1}"
-        return Step(name, needs, share, conclude, beside=counts)
+        return Step(name, share.restrict(needs), share, conclude, beside=counts)
 
     def _planes(self, state: LocalizationState) -> tuple[Plane, ...]:
         """All candidates, then all members, among stored rows."""
@@ -94,9 +99,7 @@ class FinalPass:
             members = tuple(plane.moved_to(centre) for plane in members)
         return (*pulled, *members)
 
-    def _batch(
-        self, state: LocalizationState, share: Share
-    ) -> tuple[Context, tuple[StepTest, ...]]:
+    def _batch(self, state: LocalizationState) -> tuple[Context, tuple[StepTest, ...]]:
         """As many candidates, then as many steps as their matrices fit in memory."""
         limit, dim = partial_limit(self.config), self.plan.dim
         planes = tuple(candidate.plane for candidate in state.candidates)
@@ -124,14 +127,14 @@ class FinalPass:
             limit -= Panel.of(self.testers, context).needs().partial_nbytes(dim)
         tests: list[StepTest] = []
         for number in range(len(state.steps), state.n_updates + 1):
-            test = self._step_test(state, number, share)
+            test = self._step_test(state, number)
             limit -= test.needs().partial_nbytes(dim)
             if limit < 0 and (tests or context.candidates):
                 break
             tests.append(test)
         return context, tuple(tests)
 
-    def _step_test(self, state: LocalizationState, number: int, share: Share) -> StepTest:
+    def _step_test(self, state: LocalizationState, number: int) -> StepTest:
         """The tests of the first pass (number 0) or of an update."""
         frame = state.frames[number - 1] if number else None
         n_rows = self.plan.rows_for_step(frame.rate if frame else 1.0)
@@ -145,7 +148,7 @@ class FinalPass:
             frame=frame,
             candidate=candidate,
             panel=Panel.of(self.testers, with_sketch(context, anchors, number=_SKETCHES + number)),
-            top=share.high * n_rows / self.plan.final_rows,
+            top=n_rows / self.plan.final_rows,
             seed=self.config.seed,
         )
 

@@ -62,7 +62,7 @@ class StepTest:
     panel
         The testers of the step.
     top
-        Rows whose uniform number is below it are looked at.
+        Share of the held-out rows that is looked at: those with the smallest numbers.
     seed
         Of the run.
     """

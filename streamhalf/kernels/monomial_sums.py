@@ -1,9 +1,9 @@
 """Sums over rows of every monomial of degree <= k: the monomial sketch, each entry once.
 
 The Gram matrix of the monomials of degree <= k/2 holds all of them, the larger ones several times.
-With few features one symmetric product is the fastest way to them. With many, degree 4 is taken
-apart: with x_0 = 1, a monomial of degree <= 4 is x_i x_j x_k x_l with i <= j <= k <= l, so pairs
-(i, j) meet only those pairs (k, l) that begin where they end. That needs a third of the products.
+One symmetric product is the simplest way to them. Mostly it is faster to take degree 4 apart: with
+x_0 = 1, a monomial of degree <= 4 is x_i x_j x_k x_l with i <= j <= k <= l, so pairs (i, j) meet
+only those pairs (k, l) that begin where they end. That needs a third of the products.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from streamhalf.kernels.monomials import (
     monomial_tuples,
 )
 
-_SPLIT_FROM = 20
-"""Features from which taking degree 4 apart is faster than one symmetric product."""
+_SPLIT_FROM, _SPLIT_TO, _SPLIT_AGAIN = 5, 12, 20
+"""Features with which taking degree 4 apart is faster than one symmetric product: from 5 to 12, and
+from 20 on. Between them the pieces are neither small nor large enough for BLAS."""
 
-_GROUP = 8
-_SUB_BATCH = 1024
+_SMALL_GROUP, _LARGE_GROUP = 3, 8
+_FEW_FEATURES, _SUB_BATCH = 4096, 1024
+"""Rows of which features are made at once, where they are few, and rows of one product."""
 
 
 def sum_monomials(X: NDArray[np.floating[Any]], degree: int) -> NDArray[np.float64]:
@@ -38,7 +40,7 @@ def sum_monomials(X: NDArray[np.floating[Any]], degree: int) -> NDArray[np.float
     float32 overflows, the sum is taken again in float64.
     """
     dim = X.shape[1]
-    if degree != 4 or dim < _SPLIT_FROM:
+    if degree != 4 or not (_SPLIT_FROM <= dim <= _SPLIT_TO or dim >= _SPLIT_AGAIN):
         rows, columns = gram_positions(dim, degree)
         return monomial_gram(X, degree // 2)[rows, columns]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -90,11 +92,11 @@ class _Product:
 @lru_cache(maxsize=4)
 def _split_products(dim: int) -> tuple[_Product, ...]:
     """The products for variables 0, ..., d, and which of their entries is which monomial."""
-    last = dim + 1
+    last, size = dim + 1, _SMALL_GROUP if dim <= _SPLIT_TO else _LARGE_GROUP
     partners = np.array([(k, m) for k in range(dim, -1, -1) for m in range(k, last)])
     products = []
-    for first in range(0, last, _GROUP):
-        stop = min(first + _GROUP, last)
+    for first in range(0, last, size):
+        stop = min(first + size, last)
         pairs = np.array([(i, j) for j in range(first, stop) for i in range(j + 1)])
         met = partners[: _triangle(last - first)]
         row, column = np.nonzero(pairs[:, 1:] <= met[:, 0])
@@ -113,21 +115,22 @@ def _split_products(dim: int) -> tuple[_Product, ...]:
 def _sum_split(X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     dim = X.shape[1]
     products = _split_products(dim)
-    step = min(_SUB_BATCH, max(1, len(X)))
+    step = min(_FEW_FEATURES if dim <= _SPLIT_TO else _SUB_BATCH, max(1, len(X)))
     variables = np.ones((dim + 1, step), dtype=X.dtype)
     low, high = (np.empty((_triangle(dim + 1), step), dtype=X.dtype) for _ in range(2))
     totals = [np.zeros((one.pairs.stop - one.pairs.start, one.n_partners)) for one in products]
     for start in range(0, len(X), step):
         piece = X[start : start + step]
-        window = slice(0, len(piece))
-        variables[1:, window] = piece.T
+        variables[1:, : len(piece)] = piece.T
         ends = itertools.accumulate(range(1, dim + 2))
         for j, end in enumerate(ends):
             np.multiply(variables[: j + 1], variables[j], out=low[end - j - 1 : end])
             k = dim - j
             np.multiply(variables[k:], variables[k], out=high[end - j - 1 : end])
-        for one, total in zip(products, totals, strict=True):
-            total += low[one.pairs, window] @ high[: one.n_partners, window].T
+        for begin in range(0, len(piece), _SUB_BATCH):
+            window = slice(begin, min(begin + _SUB_BATCH, len(piece)))
+            for one, total in zip(products, totals, strict=True):
+                total += low[one.pairs, window] @ high[: one.n_partners, window].T
     sums = np.empty(count_monomials(dim, 4))
     for one, total in zip(products, totals, strict=True):
         sums[one.ranks] = total.ravel()[one.entries]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.kernels.margins import wide_margins
+from streamhalf.kernels.margins import rough_margins, wide_margins
 
 
 def on_positive_side(margin: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
@@ -92,3 +93,27 @@ class Plane:
         return 2 * math.atan2(
             float(np.linalg.norm(left - right)), float(np.linalg.norm(left + right))
         )
+
+
+def wrong_rows(
+    planes: Sequence[Plane], X: NDArray[np.floating[Any]], y: NDArray[np.int8]
+) -> Iterator[tuple[slice, NDArray[np.bool_]]]:
+    """Which rows each of several halfspaces gets wrong, (c, m) of piece after piece of the rows.
+
+    One product in the rows' precision settles all rows but those that lie within its rounding of a
+    plane; the margins of these are taken as `Plane.margins` takes them. So the answer does not
+    depend on how BLAS rounds, which changes with a row's place in memory.
+    """
+    normals = np.array([plane.normal for plane in planes])
+    thresholds = np.array([plane.threshold for plane in planes])
+    scales = np.maximum(np.abs(normals).max(axis=1), np.abs(thresholds))
+    found = rough_margins(X, normals / scales[:, None], thresholds / scales)
+    for window, rough, slack in found:
+        wrong = are_wrong(rough, y[window])
+        with np.errstate(over="ignore", invalid="ignore"):
+            far = np.abs(rough, out=rough) > slack[:, None].astype(X.dtype)
+        for i in np.flatnonzero(~far.all(axis=1)).tolist():
+            near = np.flatnonzero(~far[i])
+            margins = planes[i].margins(np.take(X, window.start + near, axis=0))
+            wrong[i, near] = are_wrong(margins, y[window][near])
+        yield window, wrong

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 
@@ -51,6 +52,22 @@ class Reduction(Protocol[P, R_co]):
     def partial_nbytes(self, dim: int) -> int:
         """Size of one partial, which the planner budgets with."""
         ...
+
+
+@runtime_checkable
+class Drawing(Protocol):
+    """A reduction that draws a number for every row, or holds one that does."""
+
+    def map_drawn(self, block: Block, uniforms: NDArray[np.float64]) -> Any:
+        """The partial of rows that have been drawn a number each, which nobody has used yet."""
+        ...
+
+
+def map_drawn(reduction: Reduction[Any, Any], block: Block, uniforms: NDArray[np.float64]) -> Any:
+    """The partial of rows that have been drawn a uniform number each, which is still unused."""
+    if isinstance(reduction, Drawing):
+        return reduction.map_drawn(block, uniforms)
+    return reduction.map(block)
 
 
 class Summed:
@@ -100,6 +117,10 @@ class Bundle:
     def map(self, block: Block) -> tuple[Any, ...]:
         """Return the members' partials of one block."""
         return tuple(member.map(block) for member in self.members)
+
+    def map_drawn(self, block: Block, uniforms: NDArray[np.float64]) -> tuple[Any, ...]:
+        """The same of rows that have been drawn a number each."""
+        return tuple(map_drawn(member, block, uniforms) for member in self.members)
 
     def combine(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
         """Combine member by member."""

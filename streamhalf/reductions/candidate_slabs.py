@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.margins import grid_margins
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.slabs import count_slabs, number_slabs
+from streamhalf.kernels.plane_slabs import count_planes_slabs
 from streamhalf.reductions.base import Summed
-
-_SUB_BATCH = 16_384
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,19 +48,8 @@ class CandidateSlabs(Summed):
 
     def map(self, block: Block) -> CandidateSlabsResult:
         """Count slabs of every candidate."""
-        normals = np.array([plane.normal for plane in self.candidates])
-        return self.count([*grid_margins(block.X, normals, block.rows)])
-
-    def count(self, along: Sequence[NDArray[np.floating[Any]]]) -> CandidateSlabsResult:
-        """The same with each candidate's v·x of the rows (n,) at hand, in pieces for the cache."""
-        found = self.empty(self.candidates[0].dim).counts
-        for counts, plane, margins in zip(found, self.candidates, along, strict=True):
-            threshold = margins.dtype.type(plane.threshold)
-            for start in range(0, len(margins), _SUB_BATCH):
-                piece = margins[start : start + _SUB_BATCH] - threshold
-                slab = number_slabs(piece, self.width, self.half_count)
-                counts += count_slabs(slab, self.n_slabs)
-        return CandidateSlabsResult(len(along[0]), found)
+        counts = count_planes_slabs(self.candidates, block.X, self.width, self.half_count)
+        return CandidateSlabsResult(block.n_rows, counts)
 
     def partial_nbytes(self, dim: int) -> int:
         """One histogram per candidate."""

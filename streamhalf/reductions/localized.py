@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.frame import Frame, find_accepted
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions.base import Reduction
 
@@ -62,29 +62,19 @@ class Localized:
 
     def map(self, block: Block) -> LocalizedPartial:
         """Draw, accept, take to the frame, reduce."""
-        return self.accept(block, uniforms_at(self.seed, self.stream, block.rows))
+        return self.map_drawn(block, uniforms_at(self.seed, self.stream, block.rows))
 
-    def accept(
-        self,
-        block: Block,
-        uniforms: NDArray[np.float64],
-        along: NDArray[np.floating[Any]] | None = None,
-        *,
-        top: float = 1.0,
-        chosen: NDArray[np.int64] | None = None,
+    def map_drawn(self, block: Block, uniforms: NDArray[np.float64]) -> LocalizedPartial:
+        """The same with numbers that were drawn; rows whose number is above 1 are not seen."""
+        ((places, along),) = find_accepted((self.frame,), block.X, uniforms)
+        n_seen = int(np.count_nonzero(uniforms < 1))
+        return self.reduce(n_seen, block.take(places), along)
+
+    def reduce(
+        self, n_seen: int, kept: Block, along: NDArray[np.floating[Any]]
     ) -> LocalizedPartial:
-        """The same with numbers that were drawn, and coordinates along the frame's normal.
-
-        Both are those of all rows, or of the ones at the places `chosen`. Rows whose number u is
-        below `top` are seen, and u / top is their number. The accepted rows never leave the task.
-        """
-        if along is None:
-            along = self.frame.coordinates(block.X)
-        near = np.flatnonzero(self.frame.is_near(along))
-        keep = near[uniforms[near] / top < self.frame.acceptance(along[near])]
-        kept = block.take(keep if chosen is None else chosen[keep])
-        local = Block(self.frame.to_frame(kept.X, along[keep]), kept.y, kept.rows)
-        n_seen = len(along) if top >= 1 else int(np.count_nonzero(uniforms < top))
+        """The same with the accepted rows and their v·x; these rows never leave the task."""
+        local = Block(self.frame.to_frame(kept.X, along), kept.y, kept.rows)
         return LocalizedPartial(n_seen, kept.n_rows, self.inner.map(local))
 
     def combine(self, left: LocalizedPartial, right: LocalizedPartial) -> LocalizedPartial:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.data.positions.base import RowMap
+from streamhalf.data.positions.identity import Identity
+from streamhalf.reductions.base import Bundle, Reduction, map_drawn
+from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.wrapping import Wrapping
 
 
@@ -29,6 +33,26 @@ class Mapped(Wrapping):
 
     def map(self, block: Block) -> Any:
         """Change the rows and reduce."""
+        return self.inner.map(self._apply(block))
+
+    def map_drawn(self, block: Block, uniforms: NDArray[np.float64]) -> Any:
+        """The same of rows that have been drawn a number each."""
+        return map_drawn(self.inner, self._apply(block), uniforms)
+
+    def _apply(self, block: Block) -> Block:
         if self.wide:
             block = Block(block.X.astype(np.float64, copy=False), block.y, block.rows)
-        return self.inner.map(self.row_map.apply(block))
+        return self.row_map.apply(block)
+
+
+def lay_out(
+    reduction: Reduction[Any, Any], row_map: RowMap, beside: Reduction[Any, Any] | None = None
+) -> Reduction[Any, Any]:
+    """A reduction in a position, and one beside it of the same rows as they are stored.
+
+    Which rows a sample takes depends on their numbers alone: only those are put into position.
+    """
+    if isinstance(reduction, Sampled):
+        return replace(reduction, inner=lay_out(reduction.inner, row_map, beside))
+    mapped = reduction if isinstance(row_map, Identity) else Mapped(reduction, row_map)
+    return mapped if beside is None else Bundle((mapped, beside))

@@ -8,12 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.margins import grid_margins
-from streamhalf.kernels.plane import Plane, are_wrong
+from streamhalf.kernels.plane import Plane, wrong_rows
 from streamhalf.kernels.segments import Segments, error_segments
 from streamhalf.reductions.base import Summed
-
-_SUB_BATCH = 16_384
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +46,7 @@ class PlaneErrorsResult:
 class PlaneErrors(Summed):
     """Exact counts for `planes`, by contiguous segments of the data set's `total_rows` rows.
 
-    Margins are taken in float64: a threshold may cancel most of what stored features sum up to.
+    As if margins were taken in float64: a threshold may cancel most of what features sum up to.
     """
 
     planes: tuple[Plane, ...]
@@ -76,18 +73,17 @@ class PlaneErrors(Summed):
     def map(self, block: Block) -> PlaneErrorsResult:
         """Count one block, in pieces for the cache."""
         result, segments = self.empty(block.dim), self.segments
-        normals = np.array([plane.normal for plane in self.planes])
-        thresholds = np.array([[plane.threshold] for plane in self.planes])
-        for start in range(0, block.n_rows, _SUB_BATCH):
-            window = slice(start, start + _SUB_BATCH)
-            X, y, rows = block.X[window].astype(np.float64), block.y[window], block.rows[window]
-            wrong = are_wrong(grid_margins(X, normals, rows) - thresholds, y)
-            for segment, part in segments.cut(rows):
+        for window, wrong in wrong_rows(self.planes, block.X, block.y):
+            y = block.y[window]
+            for segment, part in segments.cut(block.rows[window]):
+                some = part.start + np.flatnonzero(wrong[:, part].any(axis=0))
+                ones = np.take(wrong, some, axis=1).astype(np.float32)  # exact up to 2^24
+                shared = (ones @ ones.T).astype(np.int64)
+                positive = (y[some] > 0).astype(np.float32)
                 result.segment_rows[segment] += part.stop - part.start
-                result.segment_errors[:, segment] += [np.count_nonzero(row[part]) for row in wrong]
-            ones = wrong.astype(np.float32)  # counts up to 2^24 are exact
-            result.shared[...] += (ones @ ones.T).astype(np.int64)
-            result.positive_errors[...] += (ones @ (y > 0)).astype(np.int64)
+                result.segment_errors[:, segment] += np.diag(shared)
+                result.shared[...] += shared
+                result.positive_errors[...] += (ones @ positive).astype(np.int64)
         return replace(result, positives=int(np.count_nonzero(block.y > 0)))
 
     def partial_nbytes(self, dim: int) -> int:

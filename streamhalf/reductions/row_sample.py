@@ -12,16 +12,13 @@ from streamhalf.data.block import Block
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 
-_NO_ROW = 2.0
-"""The number of a place that no row has taken: above all uniform numbers."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowSamplePartial:
-    """Rows seen (int64), uniform numbers (k,) in rising order and features (k, d), float64.
+    """Rows seen (int64), and of those drawn uniform numbers (k,) and features (k, d), float64.
 
-    Labels (k,) int8 and numbers (k,) int64 of the rows. Places that are not taken come last, and
-    hold zeros.
+    Labels (k,) int8 and numbers (k,) int64 of the rows, which rise. Places that are not taken come
+    last, and hold zeros.
     """
 
     n_rows: int
@@ -50,48 +47,58 @@ class RowSample:
 
     def empty(self, dim: int) -> RowSamplePartial:
         """No rows."""
-        return RowSamplePartial(
-            0,
-            np.full(self.size, _NO_ROW),
-            np.zeros((self.size, dim)),
-            np.zeros(self.size, dtype=np.int8),
-            np.zeros(self.size, dtype=np.int64),
+        return self._hold(
+            0, np.empty(0), np.empty((0, dim)), np.empty(0, np.int8), np.empty(0, np.int64)
         )
 
     def map(self, block: Block) -> RowSamplePartial:
         """The rows with the smallest numbers of one block."""
         uniforms = uniforms_at(self.seed, Stream.ROW_SAMPLE, block.rows)
-        found = RowSamplePartial(
-            block.n_rows, uniforms, block.X.astype(np.float64), block.y, block.rows
-        )
-        return self.combine(self.empty(block.dim), found)
+        return self._hold(block.n_rows, uniforms, block.X, block.y, block.rows)
 
     def combine(self, left: RowSamplePartial, right: RowSamplePartial) -> RowSamplePartial:
         """The smallest numbers of both."""
-        uniforms = np.concatenate([left.uniforms, right.uniforms])
-        chosen = np.argsort(uniforms, kind="stable")[: self.size]
-        from_left = chosen < len(left.uniforms)
-        first, second = chosen[from_left], chosen[~from_left] - len(left.uniforms)
+        one, other = (slice(0, min(part.n_rows, self.size)) for part in (left, right))
+        return self._hold(
+            left.n_rows + right.n_rows,
+            np.concatenate([left.uniforms[one], right.uniforms[other]]),
+            np.concatenate([left.X[one], right.X[other]]),
+            np.concatenate([left.y[one], right.y[other]]),
+            np.concatenate([left.rows[one], right.rows[other]]),
+        )
 
-        def merge(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
-            merged = np.empty((self.size, *one.shape[1:]), dtype=one.dtype)
-            merged[from_left], merged[~from_left] = one[first], other[second]
-            return merged
+    def _hold(
+        self,
+        n_rows: int,
+        uniforms: NDArray[np.float64],
+        X: NDArray[np.floating[Any]],
+        y: NDArray[np.int8],
+        rows: NDArray[np.int64],
+    ) -> RowSamplePartial:
+        """The partial of rows in rising order, the smallest numbers if they are too many."""
+        chosen: slice | NDArray[np.int64] = slice(None)
+        if len(rows) > self.size:
+            chosen = np.sort(np.argpartition(uniforms, self.size)[: self.size])
+
+        def held(array: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:
+            # the system gives memory to places only when they are taken
+            places = np.zeros((self.size, *array.shape[1:]), dtype=dtype)
+            taken = array[chosen]
+            places[: len(taken)] = taken
+            return places
 
         return RowSamplePartial(
-            left.n_rows + right.n_rows,
-            uniforms[chosen],
-            merge(left.X, right.X),
-            merge(left.y, right.y),
-            merge(left.rows, right.rows),
+            n_rows,
+            held(uniforms, np.float64),
+            held(X, np.float64),
+            held(y, np.int8),
+            held(rows, np.int64),
         )
 
     def finalize(self, partial: RowSamplePartial) -> RowSampleResult:
         """The places that are taken."""
-        taken = partial.uniforms < _NO_ROW
-        order = np.argsort(partial.rows[taken])
-        kept = np.flatnonzero(taken)[order]
-        block = Block(partial.X[kept], partial.y[kept], partial.rows[kept])
+        taken = slice(0, min(partial.n_rows, self.size))
+        block = Block(partial.X[taken], partial.y[taken], partial.rows[taken])
         return RowSampleResult(partial.n_rows, block)
 
     def rows_used(self, partial: Any) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.base import map_drawn
 from streamhalf.reductions.localized import Localized
 from streamhalf.reductions.wrapping import Wrapping
 
@@ -37,19 +37,16 @@ class Sampled(Wrapping):
 
     def map(self, block: Block) -> Any:
         """Reduce the chosen rows."""
-        return map_drawn(self, block, uniforms_at(self.seed, self.stream, block.rows))
+        return self.map_drawn(block, uniforms_at(self.seed, self.stream, block.rows))
 
-
-def map_drawn(reduction: Reduction[Any, Any], block: Block, uniforms: NDArray[np.float64]) -> Any:
-    """The partial of rows that have been drawn a uniform number each, which is still unused."""
-    match reduction:
-        case Bundle():
-            return tuple(map_drawn(member, block, uniforms) for member in reduction.members)
-        case Sampled():
-            low, high = reduction.low, reduction.high
-            keep = np.flatnonzero((uniforms >= low) & (uniforms < high))
-            left = (uniforms[keep] - low) / (high - low)
-            return map_drawn(reduction.inner, block.take(keep), left)
-        case Localized():
-            return reduction.accept(block, uniforms)
-    return reduction.map(block)
+    def map_drawn(self, block: Block, uniforms: NDArray[np.float64]) -> Any:
+        """The same with numbers that were drawn."""
+        inside = uniforms < self.high
+        if self.low > 0:
+            inside &= uniforms >= self.low
+        if isinstance(self.inner, Localized):  # it takes few rows: no need to copy the others
+            left = (uniforms - self.low) / (self.high - self.low)
+            return self.inner.map_drawn(block, np.where(inside, left, np.inf))
+        keep = np.flatnonzero(inside)
+        left = (uniforms[keep] - self.low) / (self.high - self.low)
+        return map_drawn(self.inner, block.take(keep), left)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,16 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.margins import grid_margins
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.frame import find_accepted
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.reductions.base import Bundle, Reduction
-from streamhalf.reductions.candidate_slabs import CandidateSlabs
+from streamhalf.reductions.base import Bundle, Drawing, Reduction, map_drawn
 from streamhalf.reductions.localized import Localized
-from streamhalf.reductions.sampled import Sampled, map_drawn
+from streamhalf.reductions.sampled import Sampled
 
-_DENSE = 0.25
-"""From this share of the rows on, margins of all at once cost less than one after the other."""
+_NEARLY = 0.45
+"""A frame whose sample is no smaller than this part of another looks at that one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,25 +40,55 @@ class Thinned(Bundle):
 
     def map(self, block: Block) -> tuple[Any, ...]:
         """Draw once, then reduce the rows of each sample, taken from the next larger one."""
+        return self.map_drawn(block, uniforms_at(self.seed, self.stream, block.rows))
+
+    def map_drawn(self, block: Block, uniforms: NDArray[np.float64]) -> tuple[Any, ...]:
+        """The same with numbers that were drawn."""
         tops = zip(self.members, self.tops, strict=True)
-        leaves = [leaf for member, top in tops for leaf in _leaves(member, top)]
-        highest = max(top for _, top in leaves)
-        samples = [_dense_sample(*leaf, highest) for leaf in leaves]
-        uniforms = uniforms_at(self.seed, self.stream, block.rows)
+        leaves = dict(enumerate(leaf for member, top in tops for leaf in _leaves(member, top)))
         found: dict[int, Any] = {}
-        for below in {sample for sample in samples if sample is not None}:
-            dense = {i: leaves[i] for i, sample in enumerate(samples) if sample == below}
-            found |= _map_dense(dense, block, uniforms, below)
-        others = (i for i in range(len(leaves)) if i not in found)
-        reached = math.inf
-        for i in sorted(others, key=lambda i: -leaves[i][1]):
-            one, top = leaves[i]
-            if top < reached:
-                chosen = np.flatnonzero(uniforms < top)
-                block, uniforms, reached = block.take(chosen), uniforms[chosen], top
-            found[i] = map_drawn(one, block, uniforms / top)
-        partials = (found[i] for i in range(len(leaves)))
+        left = dict(leaves)
+        while left:
+            reached = max(top for _, top in left.values())
+            if reached < 1:
+                chosen = np.flatnonzero(uniforms < reached)
+                block, uniforms = block.take(chosen), uniforms[chosen]
+            here = {i: leaf for i, leaf in left.items() if _is_due(*leaf, reached)}
+            found |= _map_together(here, block, uniforms)
+            left = {i: leaf for i, leaf in left.items() if i not in here}
+        partials = (found[i] for i in leaves)
         return tuple(_gather(member, partials) for member in self.members)
+
+
+def _is_due(reduction: Reduction[Any, Any], top: float, reached: float) -> bool:
+    """Whether a reduction looks at the sample below `reached`: at its own, or a larger one.
+
+    Frames accept no row whose number is not below their top, and to take half of the rows out of a
+    sample costs more than to look at all of them.
+    """
+    return top == reached or (isinstance(reduction, Localized) and top > _NEARLY * reached)
+
+
+def _map_together(
+    leaves: Mapping[int, tuple[Reduction[Any, Any], float]],
+    block: Block,
+    uniforms: NDArray[np.float64],
+) -> dict[int, Any]:
+    """The partials of one sample; all frames look at it at once."""
+    found: dict[int, Any] = {}
+    local: dict[int, tuple[Localized, float]] = {}
+    for i, (one, top) in leaves.items():
+        if isinstance(one, Localized):
+            local[i] = one, top
+        else:
+            drawn = uniforms / top if isinstance(one, Drawing) else uniforms
+            found[i] = map_drawn(one, block, drawn)
+    tops = [top for _, top in local.values()]
+    accepted = find_accepted([one.frame for one, _ in local.values()], block.X, uniforms, tops)
+    for (i, (one, top)), (places, along) in zip(local.items(), accepted, strict=True):
+        n_seen = int(np.count_nonzero(uniforms < top))
+        found[i] = one.reduce(n_seen, block.take(places), along)
+    return found
 
 
 def _leaves(
@@ -86,43 +113,3 @@ def _gather(reduction: Reduction[Any, Any], partials: Iterator[Any]) -> Any:
         case Sampled(low=0.0):
             return _gather(reduction.inner, partials)
     return next(partials)
-
-
-def _dense_sample(reduction: Reduction[Any, Any], top: float, highest: float) -> float | None:
-    """The top of the sample whose coordinates a reduction shares; None if it takes its own."""
-    if isinstance(reduction, CandidateSlabs):
-        return top
-    return highest if isinstance(reduction, Localized) and top >= _DENSE else None
-
-
-def _map_dense(
-    leaves: Mapping[int, tuple[Reduction[Any, Any], float]],
-    block: Block,
-    uniforms: NDArray[np.float64],
-    below: float,
-) -> dict[int, Any]:
-    """The partials of reductions that share coordinates along all of their normals.
-
-    Coordinates are all that most rows are asked for, so features are taken where rows are kept.
-    """
-    planes = {i: _planes(one) for i, (one, _) in leaves.items()}
-    normals = {id(plane.normal): plane.normal for some in planes.values() for plane in some}
-    chosen = np.flatnonzero(uniforms < below)
-    along = grid_margins(block.X, np.array([*normals.values()]), block.rows, chosen)
-    places = dict(zip(normals, along, strict=True))
-    drawn = uniforms[chosen]
-    found: dict[int, Any] = {}
-    for i, (one, top) in leaves.items():
-        coordinates = [places[id(plane.normal)] for plane in planes[i]]
-        if isinstance(one, CandidateSlabs):
-            found[i] = one.count(coordinates)
-        elif isinstance(one, Localized):
-            found[i] = one.accept(block, drawn, *coordinates, top=top, chosen=chosen)
-    return found
-
-
-def _planes(reduction: Reduction[Any, Any]) -> tuple[Plane, ...]:
-    """The planes that a reduction asks for the coordinates along."""
-    if isinstance(reduction, Localized):
-        return (reduction.frame.plane,)
-    return reduction.candidates if isinstance(reduction, CandidateSlabs) else ()

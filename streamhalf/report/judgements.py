@@ -6,7 +6,15 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-from streamhalf.records import FitResult, Judgement, Outcome, Recipe, Role, Stage
+from streamhalf.records import (
+    FitResult,
+    Judgement,
+    MomentTestResult,
+    Outcome,
+    Recipe,
+    Role,
+    Stage,
+)
 from streamhalf.report.codes import count, number
 from streamhalf.testers import WORDS
 from streamhalf.testers.slab_mass import SlabMassTester
@@ -97,9 +105,14 @@ def near_boundary(judgement: Judgement) -> str:
     return f", of the rows near the boundary{scale},"
 
 
-def is_sketched(result: FitResult) -> bool:
+def sketched_on(result: FitResult | MomentTestResult) -> int | None:
+    """Directions that moments of the highest degree were looked at in, where these are not all."""
+    return next((one.directions for one in result.testers if one.directions is not None), None)
+
+
+def is_sketched(result: FitResult | MomentTestResult) -> bool:
     """Whether moments of the highest degree were looked at in some directions only."""
-    return any(one.directions is not None for one in result.testers)
+    return sketched_on(result) is not None
 
 
 def has_thresholds(result: FitResult) -> bool:

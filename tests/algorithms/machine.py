@@ -10,12 +10,14 @@ from streamhalf import RunConfig
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState, Step
 from streamhalf.data.block import Block, RowRange
+from streamhalf.data.positions import Identity, RowMap
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.planning.deal import Deal, Share, window_rows_for
 from streamhalf.planning.plan import plan_for_rows
 from streamhalf.records import Stage
-from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.mapped import lay_out
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 
 DIM = 2
@@ -49,11 +51,10 @@ def make_algorithm(n_rows: int = N_ROWS, dim: int = DIM, **parameters: Any) -> L
     return Localization(plan, config, deal)
 
 
-def measure(request: Step, data: Block) -> Any:
+def measure(request: Step, data: Block, row_map: RowMap | None = None) -> Any:
     """The pass's result, block by block in this thread."""
-    if request.beside is None:
-        return _reduce(request.reduction, request.share, data)
-    return _reduce(Bundle((request.reduction, request.beside)), request.share, data)
+    needs = lay_out(request.reduction, row_map or Identity(), request.beside)
+    return _reduce(needs, request.share, data)
 
 
 def _reduce(reduction: Reduction[Any, Any], share: Share, data: Block) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pytest
 
+import streamhalf
 from streamhalf import MemoryBudgetError, events
 from streamhalf.algorithms import driver
 from streamhalf.records import (
@@ -30,6 +31,7 @@ from streamhalf.records import (
 )
 from streamhalf.reductions import LabelCounts
 from streamhalf.reductions.label_counts import LabelCountsResult
+from streamhalf.report.words import moment_sentence
 from streamhalf.testers import TESTERS, Context
 from tests.algorithms.runs import N_ROWS, draw, names_of, serial_run
 
@@ -211,6 +213,16 @@ def test_test__judges_the_moments_of_all_rows() -> None:
     assert [e.judgement for e in seen if isinstance(e, events.TesterJudged)] == list(result.testers)
     with serial_run((DATA[0] ** 3, DATA[1])) as (run, source, config, _):
         assert driver.test(run, source, config).verdict is Verdict.REJECTED
+
+
+def test_test__of_wide_rows_looks_at_a_sketch_and_says_so() -> None:
+    X = np.random.default_rng(3).standard_normal((20_000, 70)).astype(np.float32)
+    rows = (X, np.where(X[:, 0] >= 0, 1, -1))
+    result = streamhalf.test(rows, position="stored", seed=5, scheduler="serial")
+    assert [one.directions for one in result.testers] == [24, 24, 24]
+    assert result.passes[-1].rows_read == 20_000
+    said = " ".join(moment_sentence(result).split())
+    assert "Of 70 features, moments above degree 2 were tested along 24 directions only" in said
 
 
 def test_certify__reads_a_pilot_and_then_all_rows_once() -> None:

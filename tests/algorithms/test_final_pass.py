@@ -21,7 +21,6 @@ from streamhalf.planning.deal import Deal
 from streamhalf.planning.plan import plan_for_rows
 from streamhalf.planning.run_plan import partial_limit
 from streamhalf.records import Judgement, Outcome, Recipe, Role, Stage, StopReason, overall_outcome
-from streamhalf.reductions.mapped import Mapped
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.wedge import WedgeTester
 from tests.algorithms.machine import DIM, draw, make_algorithm, make_blocks, measure, rows_of, run
@@ -207,8 +206,7 @@ def test_final__errors_are_those_of_stored_rows_in_any_position_and_of_all_membe
     )
     before = replace(WHOLE.start(), stage=Stage.FINAL, candidates=candidates)
     step = final.step(before, WHOLE.deal.held_out_share())
-    mapped = replace(step, reduction=Mapped(step.reduction, position))
-    state = step.conclude(measure(mapped, stored))
+    state = step.conclude(measure(step, stored, position))
     rows = np.array(sorted(rows_of(state.held_out)))
     X, y = stored.X[rows], stored.y[rows]
     assert len(state.planes) == 3

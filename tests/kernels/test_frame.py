@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from streamhalf.kernels.frame import Frame
+from streamhalf.kernels.frame import Frame, find_accepted
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.uniforms import uniforms_at
 
@@ -151,3 +151,29 @@ def test_frame__mutates_nothing() -> None:
     frame.to_frame(X, along)
     np.testing.assert_array_equal(X, before)
     np.testing.assert_array_equal(along, kept)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_find_accepted__is_what_acceptance_says_of_every_row(dtype: str) -> None:
+    X = np.random.default_rng(3).standard_normal((20_000, 8)).astype(dtype)
+    uniforms = uniforms_at(1, 2, np.arange(len(X)))
+    uniforms[::1000], uniforms[1::1000], uniforms[2::1000] = 0.0, 1 - 2**-53, np.inf
+    frames = [Frame(Plane(unit(8, i), t), delta) for i, (delta, t) in enumerate(CASES)]
+    frames.append(Frame(Plane(unit(8)), 1e-5))
+    tops = [1.0, 0.5, 1.0, 0.9, 1.0, 0.2, 1.0, 1.0]
+    for frame, top, (places, along) in zip(
+        frames, tops, find_accepted(frames, X, uniforms, tops), strict=True
+    ):
+        coordinates = frame.coordinates(X)
+        keep = frame.is_near(coordinates) & (uniforms / top < frame.acceptance(coordinates))
+        np.testing.assert_array_equal(places, np.flatnonzero(keep))
+        np.testing.assert_array_equal(along, coordinates[keep])
+
+
+def test_find_accepted__rows_that_overflow_are_asked() -> None:
+    X = np.zeros((3, 2), dtype=np.float32)
+    X[1], X[2] = 3e38, [3e38, -3e38]  # on the plane, but products overflow at a fine scale
+    frame = Frame(Plane(np.array([1.0, 1.0]) / math.sqrt(2)), 0.01)
+    ((places, _),) = find_accepted((frame,), X, np.full(3, 0.5))
+    assert places.tolist() == [0, 2]
+    assert find_accepted((), X, np.full(3, 0.5)) == []

@@ -7,7 +7,15 @@ from streamhalf.data.positions import Identity, Isotropic
 from streamhalf.engine import open_engine, plan_pass, run_pass
 from streamhalf.events import ignore
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions import Bundle, Covariance, HalfspaceErrors, Mapped
+from streamhalf.reductions import (
+    Bundle,
+    Covariance,
+    HalfspaceErrors,
+    LabelCounts,
+    Mapped,
+    Sampled,
+)
+from streamhalf.reductions.mapped import lay_out
 from streamhalf.testing.comparing import assert_identical
 from streamhalf.testing.drawing import make_block
 
@@ -36,6 +44,15 @@ def test_mapped__without_a_map_is_the_inner_reduction() -> None:
     block = make_block(500, 3, seed=1)
     assert_identical(Mapped(Covariance(), Identity()).map(block), Covariance().map(block))
     assert Mapped(Covariance(), Identity()).partial_nbytes(3) == Covariance().partial_nbytes(3)
+
+
+def test_lay_out__puts_only_rows_of_the_sample_into_position() -> None:
+    block = make_block(500, 3, seed=1)
+    sampled = Sampled(Covariance(), 0.2, 0.7, 3, 4)
+    found, counted = lay_out(sampled, MAP, LabelCounts()).map(block)
+    assert_identical(found, Mapped(sampled, MAP).map(block))
+    assert counted.n_rows == found.n_rows < 500
+    assert lay_out(Covariance(), Identity()) == Covariance()
 
 
 def test_mapped__a_pass_leaves_the_source_alone() -> None:
