@@ -120,6 +120,12 @@ def assemble(
     )
 
 
+def supports_promise(state: LocalizationState, config: RunConfig) -> bool:
+    """Whether the tests support any promise that is as fine as was asked for."""
+    asked = None if config.eps == "auto" else float(config.eps)
+    return best_promise(promises(state.steps), error=0.0, asked=asked) is not None
+
+
 def halfspace_of(state: LocalizationState) -> Halfspace | None:
     """The chosen one."""
     return None if state.chosen is None else Halfspace.of(state.planes[state.chosen])
@@ -136,8 +142,9 @@ def held_out_error(
     error = measure_error(
         found.segment_errors[chosen],
         found.segment_rows,
-        # the rows that chose among the candidates also measure the chosen one: a union bound
-        tau=tau / len(state.planes),
+        # the rows that chose among candidates and positions also measure the chosen one: a union
+        # bound
+        tau=tau / (len(state.planes) * state.n_positions),
     )
     by_label = LabelErrors.of(
         found.n_rows, int(found.errors[chosen]), found.positives, int(found.positive_errors[chosen])
