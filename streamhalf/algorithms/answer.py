@@ -138,13 +138,12 @@ def held_out_error(
     found, chosen = state.errors, state.chosen
     if found is None or chosen is None:
         return None
-    tau = config.tau * budget.ERROR
+    tau = config.tau * budget.ERROR / state.n_positions
     error = measure_error(
         found.segment_errors[chosen],
         found.segment_rows,
-        # the rows that chose among candidates and positions also measure the chosen one: a union
-        # bound
-        tau=tau / (len(state.planes) * state.n_positions),
+        # the rows that chose among the candidates also measure the chosen one: a union bound
+        tau=tau / len(state.planes),
     )
     by_label = LabelErrors.of(
         found.n_rows, int(found.errors[chosen]), found.positives, int(found.positive_errors[chosen])

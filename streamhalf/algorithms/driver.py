@@ -112,7 +112,8 @@ def fit(
         if not _may_do_better(state, config):
             break
     state, laid = _best_attempt(attempts, config)
-    state = replace(state, n_positions=len(kinds))
+    if state.candidates:  # members are the same in all positions
+        state = replace(state, n_positions=len(kinds))
     return assemble(
         run,
         source,

@@ -51,8 +51,9 @@ def fitted() -> tuple[FitResult, list[Any]]:
 def test_fit__passes_in_their_order(fitted: tuple[FitResult, list[Any]]) -> None:
     result, seen = fitted
     names = [record.name for record in result.passes]
-    updates = [f"update-{i + 1}" for i in range(len(names) - 5)]
-    assert names == ["sample", "initial", *updates, "thresholds", "final", "certificate"]
+    updates = [f"update-{i + 1}" for i in range(len(names) - 6)]
+    last = ["polish", "thresholds", "final", "certificate"]
+    assert names == ["sample", "initial", *updates, *last]
     assert len(updates) >= 3
     assert [event.record.name for event in seen if isinstance(event, events.PassEnded)] == names
     # of so few rows every pass reads all, and keeps its share

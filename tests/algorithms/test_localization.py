@@ -110,7 +110,7 @@ def test_scale__halves_after_small_steps_down_to_eps(script: Script) -> None:
     )
     assert deltas == [0.5, 0.25, 0.125]
     assert [request.name for request in requests] == ["update-1", "update-2", "update-3"]
-    assert state.stage is Stage.THRESHOLDS
+    assert state.stage is Stage.POLISH
     assert state.stop == Stop(StopReason.REACHED_EPS)
     assert [frame.delta for frame in state.frames] == deltas
     # the last one is the mean of the two before
@@ -155,6 +155,12 @@ def test_update__what_its_own_rows_say_only_warns(script: Script, outcome: Outco
 
 
 def final_share(algorithm: Localization, state: LocalizationState) -> Share:
+    if state.stage is Stage.POLISH:
+        polish = algorithm.next_step(state)
+        assert polish is not None
+        assert polish.name == "polish"
+        reduction = polish.reduction
+        state = polish.conclude(reduction.finalize(reduction.empty(DIM)))
     scan = algorithm.next_step(state)
     assert scan is not None
     assert scan.name == "thresholds"
@@ -267,7 +273,7 @@ def test_run__learns_and_tests_in_every_split(rows: str) -> None:
     excess = state.errors.errors / state.errors.n_rows - 0.03
     assert excess.min() < 0.5 * excess[0]
     assert all(beta < 3 * EPS for beta in state.final.betas)
-    tested = {request.name for request in requests} - {"thresholds"}
+    tested = {request.name for request in requests} - {"polish", "thresholds"}
     assert {judgement.pass_name for judgement in state.judgements} == tested
 
 

@@ -25,13 +25,13 @@ def test_make_plan__passes_sum_to_what_is_read() -> None:
     plan = plan_for_rows(400_000, 4, config)
     names = [one.name for one in record.passes]
     assert (names[0], names[-1]) == ("initial", "final")
-    assert names[-2] == "thresholds"
-    assert [one.delta for one in record.passes[1:-2]] == list(plan.deltas)
+    assert names[-3:-1] == ["polish", "thresholds"]
+    assert [one.delta for one in record.passes[1:-3]] == list(plan.deltas)
     assert record.nbytes == sum(one.nbytes for one in record.passes)
     # single rows: every pass reads all of them
     assert {one.nbytes for one in record.passes} == {17 * 400_000}
     learning = plan.n_rows - plan.final_rows
-    assert sum(one.rows for one in record.passes[:-2]) <= learning == record.passes[-2].rows
+    assert sum(one.rows for one in record.passes[:-3]) <= learning == record.passes[-2].rows
     assert record.passes[-1].rows == plan.final_rows
     assert record.conclusive
     assert (record.rows, record.dim, record.eps) == (400_000, 4, plan.eps)
@@ -41,10 +41,10 @@ def test_make_plan__passes_sum_to_what_is_read() -> None:
 
 def test_make_plan__windows_are_read_with_the_rows_that_are_held_out_in_them() -> None:
     record = make_plan(dim=4, n_rows=10**7, row_nbytes=17, config=DEFAULT)
-    *learning, scan, final = record.passes
+    *learning, polish, scan, final = record.passes
     assert final.nbytes == 17 * 10**7
-    assert scan.rows == SCANNED_ROWS
-    for one in (*learning, scan):
+    assert polish.rows == scan.rows == SCANNED_ROWS
+    for one in (*learning, polish, scan):
         assert one.nbytes == pytest.approx(2 * 17 * one.rows, rel=1e-3)
     assert sum(one.nbytes for one in learning) <= final.nbytes
 
