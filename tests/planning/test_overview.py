@@ -74,7 +74,7 @@ def test_make_plan__says_when_rows_do_not_suffice() -> None:
 def test_make_plan__reused_rows_are_read_in_every_pass() -> None:
     record = streamhalf.plan(dim=4, n_rows=200_000, rows="reuse")
     plan = plan_for_rows(200_000, 4, RunConfig(rows="reuse"))
-    *learning, _, final = record.passes
+    *learning, _, _, final = record.passes
     assert [one.rows for one in learning[1:]] == [plan.reused_rows(one) for one in plan.deltas]
     assert max(one.rows for one in learning) <= plan.learning_rows
     assert final.rows == plan.final_rows
@@ -91,7 +91,7 @@ def test_make_plan__wide_data_are_sketched_and_support_no_constant(dim: int) -> 
 
 def test_make_plan__halving_starts_at_the_papers_scale() -> None:
     record = streamhalf.plan(dim=3, eps=0.00125, schedule="halving")
-    assert [one.delta for one in record.passes[1:-2]] == [0.01, 0.005, 0.0025]
+    assert [one.delta for one in record.passes[1:-3]] == [0.01, 0.005, 0.0025]
     centred = streamhalf.plan(dim=3, eps=0.00125, schedule="halving", through="centre")
     assert centred.passes == (*record.passes[:-2], record.passes[-1])
     assert record.rows_needed > streamhalf.plan(dim=3, eps=0.25).rows_needed
