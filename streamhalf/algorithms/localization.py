@@ -86,11 +86,7 @@ class Localization:
     members: tuple[Member, ...] = ()
 
     def start(self) -> LocalizationState:
-        """Before the first pass; of rows that are too few, that is the last one too.
-
-        They are where updates lack rows, or where those held out would choose by chance among what
-        these find.
-        """
+        """Before the first pass; where rows are too few for updates, that is the last one too."""
         plan = self.plan
         few = plan.needed_rows > 0 and (plan.final_rows < FEW_TO_CHOOSE or not plan.can_learn)
         return LocalizationState(
