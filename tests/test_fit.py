@@ -292,7 +292,7 @@ def test_fit__repeats_itself_with_the_same_seed_only(store: Path) -> None:
     assert (first.seed, other.seed) == (5, 6)
 
 
-BESIDE = ("sample", "thresholds")
+BESIDE = ("sample", "polish", "thresholds")
 """Passes that take no rows from those that learn directions."""
 
 

@@ -16,10 +16,10 @@ from streamhalf.api import plan
 from streamhalf.config import RunConfig
 from streamhalf.synthetic.spec import SyntheticSpec
 
-DIMS = {"short": (4,), "long": (4, 8, 12, 20)}
+DIMS = {"short": (4,), "long": (2, 4, 8)}
 THRESHOLDS = (0.0, 0.5, 1.0, 1.5, 1.9)
 EPS = 0.2
-REPEATS = {"short": 2, "long": 12}
+REPEATS = {"short": 2, "long": 14}
 
 
 def count_runs(form: str) -> int:

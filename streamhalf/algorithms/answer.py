@@ -120,6 +120,12 @@ def assemble(
     )
 
 
+def supports_promise(state: LocalizationState, config: RunConfig) -> bool:
+    """Whether the tests support any promise that is as fine as was asked for."""
+    asked = None if config.eps == "auto" else float(config.eps)
+    return best_promise(promises(state.steps), error=0.0, asked=asked) is not None
+
+
 def halfspace_of(state: LocalizationState) -> Halfspace | None:
     """The chosen one."""
     return None if state.chosen is None else Halfspace.of(state.planes[state.chosen])
@@ -132,7 +138,7 @@ def held_out_error(
     found, chosen = state.errors, state.chosen
     if found is None or chosen is None:
         return None
-    tau = config.tau * budget.ERROR
+    tau = config.tau * budget.ERROR / state.n_positions
     error = measure_error(
         found.segment_errors[chosen],
         found.segment_rows,

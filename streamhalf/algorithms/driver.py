@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from streamhalf import records
-from streamhalf.algorithms.answer import assemble
+from streamhalf.algorithms.answer import assemble, supports_promise
 from streamhalf.algorithms.certifying import best_certificate, certify_state
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization import Localization
@@ -94,7 +94,9 @@ def fit(
     hopeful = any(one.outcome is not Outcome.REJECTED for one in trials)
     members = learn_members(sample, plan, config, spare=hopeful and not plan.needed_rows)
     deal = deal_for(source, plan, config)
-    for kind in kinds[:1] if config.stop_early else kinds:
+    kinds = kinds[:1] if config.stop_early else kinds
+    attempts: list[tuple[LocalizationState, RowMap]] = []
+    for kind in kinds:
         laid = row_map or _or_as_stored(
             config,
             partial(
@@ -107,9 +109,13 @@ def fit(
         )
         algorithm = Localization(plan, in_position(config, kind), deal, testers, laid, members)
         state = localize(run, source, algorithm)
-        trials = tuple(_tried(one, state) if one.kind is kind else one for one in trials)
-        if state.outcome is not Outcome.REJECTED:
+        attempts.append((state, laid))
+        trials = tuple(_tried(one, state, config) if one.kind is kind else one for one in trials)
+        if not _may_do_better(state, config):
             break
+    state, laid = _best_attempt(attempts, config)
+    if state.candidates:  # members are the same in all positions
+        state = replace(state, n_positions=len(kinds))
     return assemble(
         run,
         source,
@@ -136,10 +142,34 @@ def _or_as_stored(config: RunConfig, estimate: Callable[[], RowMap]) -> RowMap:
         return Identity()
 
 
-def _tried(trial: PositionTrial, state: LocalizationState) -> PositionTrial:
+def _tried(trial: PositionTrial, state: LocalizationState, config: RunConfig) -> PositionTrial:
     """The trial, with what the tests of held-out rows said."""
-    worst = worst_of(state.judgements)
-    return records.replace(trial, tried=True, outcome=state.outcome, evidence=worst)
+    outcome = state.outcome
+    if outcome is Outcome.PASSED and not supports_promise(state, config):
+        outcome = Outcome.INCONCLUSIVE
+    return records.replace(trial, tried=True, outcome=outcome, evidence=worst_of(state.judgements))
+
+
+def _may_do_better(state: LocalizationState, config: RunConfig) -> bool:
+    """Whether another position may support a promise where this one does not.
+
+    Not where labels are what is in the way, or too few rows: they are the same in all of them.
+    """
+    if state.outcome is Outcome.REJECTED:
+        return True
+    noisy = state.stop is not None and state.stop.reason.is_noise
+    return not (supports_promise(state, config) or noisy or state.plan.needed_rows)
+
+
+def _best_attempt(
+    attempts: list[tuple[LocalizationState, RowMap]], config: RunConfig
+) -> tuple[LocalizationState, RowMap]:
+    """The one with a promise; else the first that is not rejected; else the last."""
+    state, _ = attempts[-1]
+    if state.outcome is not Outcome.REJECTED and supports_promise(state, config):
+        return attempts[-1]
+    open_ones = (one for one in attempts if one[0].outcome is not Outcome.REJECTED)
+    return next(open_ones, attempts[-1])
 
 
 def localize(run: Run, source: Source, algorithm: Localization) -> LocalizationState:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streamhalf import records
+from streamhalf.algorithms.choice import FEW_TO_CHOOSE
 from streamhalf.algorithms.final_pass import FinalPass
 from streamhalf.algorithms.localization_state import (
     Candidate,
@@ -28,6 +29,7 @@ from streamhalf.algorithms.localized_update import (
     UpdateOutcome,
     or_through_origin,
 )
+from streamhalf.algorithms.polish import Polish
 from streamhalf.algorithms.pool import Member
 from streamhalf.algorithms.position import class_of
 from streamhalf.algorithms.proper_learner import ProperLearner
@@ -84,8 +86,9 @@ class Localization:
     members: tuple[Member, ...] = ()
 
     def start(self) -> LocalizationState:
-        """Before the first pass; of rows that are too few, that is the last one too."""
-        few = self.plan.needed_rows > 0
+        """Before the first pass; where rows are too few for updates, that is the last one too."""
+        plan = self.plan
+        few = plan.needed_rows > 0 and (plan.final_rows < FEW_TO_CHOOSE or not plan.can_learn)
         return LocalizationState(
             stage=Stage.FINAL if few else Stage.INITIAL,
             stop=Stop(StopReason.TOO_FEW_ROWS) if few else None,
@@ -104,6 +107,7 @@ class Localization:
         steps = {
             Stage.INITIAL: self._initial,
             Stage.UPDATE: self._update,
+            Stage.POLISH: self._polish,
             Stage.THRESHOLDS: self._thresholds,
             Stage.FINAL: self._final,
         }
@@ -172,6 +176,19 @@ class Localization:
 
         step = self._learning_step(name, update.needs(), state, conclude)
         return replace(step, detail=f"delta {state.delta:.4g}")
+
+    def _polish(self, state: LocalizationState) -> Step:
+        """All rows for learning next to the last candidate, as far as one pass may read."""
+        deal = self._deal(state)
+        wanted = min(SCANNED_ROWS, deal.learning_rows)
+        polish = Polish.of(state, self.config, wanted, centred=not self.any_threshold)
+
+        def conclude(result: Any) -> LocalizationState:
+            candidates = (*state.candidates, *polish.conclude(result))
+            return replace(state, stage=Stage.THRESHOLDS, candidates=candidates)
+
+        share = deal.take(0, wanted)
+        return Step("polish", share.restrict(polish.needs()), share, conclude)
 
     def _thresholds(self, state: LocalizationState) -> Step:
         """Rows that may choose choose thresholds, the last of those that nobody holds out."""
@@ -244,8 +261,10 @@ class Localization:
         small = outcome.step < _SMALL_STEP * state.delta or not state.plan.adaptive
         small = small or not self._can_repeat(state)
         finer = [delta for delta in state.plan.deltas if delta < state.delta]
-        if small and (not finer or self._is_sharp(state, outcome)):
+        if small and self._is_sharp(state, outcome):
             return stop(with_mean(state), StopReason.REACHED_EPS)
+        if small and not finer:
+            return stop(with_mean(state), StopReason.REACHED_EPS, stage=Stage.POLISH)
         delta = max(finer) if small else state.delta
         moved = replace(state, delta=delta, repeats=0 if small else state.repeats + 1)
         if moved.repeats >= _MOST_REPEATS:
@@ -254,7 +273,7 @@ class Localization:
             return stop(moved, StopReason.MOST_UPDATES)
         available = self._update_rows(moved) * _rate(moved, delta)
         if available < _LEAST_ROWS_PER_FEATURE * self.plan.dim + 500:
-            return stop(moved, StopReason.ROWS_USED_UP)
+            return stop(moved, StopReason.ROWS_USED_UP, stage=Stage.POLISH)
         return moved
 
     def _is_sharp(self, state: LocalizationState, outcome: UpdateOutcome) -> bool:

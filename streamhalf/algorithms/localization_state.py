@@ -59,7 +59,8 @@ class LocalizationState:
     follows the threshold of the first candidate. `frames` are those of the
     updates that were made, `steps` what the final pass said about them. `turned` is a candidate
     that no update starts from; `planes` are all candidates, and after them the pool's members,
-    among stored rows, and `errors` what they got wrong.
+    among stored rows, and `errors` what they got wrong. `n_positions` is how many positions were
+    open before held-out rows spoke: bounds pay for the choice among them.
     """
 
     stage: Stage
@@ -82,6 +83,7 @@ class LocalizationState:
     held_out: Share | None = None
     moments: MomentsResult | None = None
     repeated_rows: Notice | None = None
+    n_positions: int = 1
 
     @property
     def n_updates(self) -> int:
@@ -160,14 +162,16 @@ def turn(plane: Plane, towards: Plane, angle: float) -> Plane:
 
 
 def stop(
-    state: LocalizationState, reason: StopReason, delta: float | None = None
+    state: LocalizationState,
+    reason: StopReason,
+    delta: float | None = None,
+    *,
+    stage: Stage = Stage.THRESHOLDS,
 ) -> LocalizationState:
     """No more updates, for this reason; a turned candidate stands before the last."""
     *others, last = state.candidates
     aside = () if state.turned is None else (state.turned,)
-    return replace(
-        state, stage=Stage.THRESHOLDS, stop=Stop(reason, delta), candidates=(*others, *aside, last)
-    )
+    return replace(state, stage=stage, stop=Stop(reason, delta), candidates=(*others, *aside, last))
 
 
 def as_early(judgements: tuple[Judgement, ...], stage: Stage, name: str) -> tuple[Judgement, ...]:

@@ -161,7 +161,7 @@ def _path(
         # along the normal, rows are taken from the plane on and stretched
         moved = margins[keep] * X.dtype.type(1 / delta) - X[keep] @ v
         local = X[keep] + np.outer(moved, v)
-        update = _least_squares if squares else _chow
+        update = least_squares if squares else _chow
         w, offset = update(local.astype(np.float64), block.y[keep].astype(np.float64))
         overlap = float(w @ plane.normal)
         if overlap <= 0:
@@ -188,13 +188,16 @@ def _chow(Z: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.fl
     return vector, -_threshold(float(y.mean()), _MOST_LOCAL) * float(np.linalg.norm(vector))
 
 
-def _least_squares(
-    Z: NDArray[np.float64], y: NDArray[np.float64]
+def least_squares(
+    Z: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64] | None = None
 ) -> tuple[NDArray[np.float64], float]:
     """w and offset of the plane where the best linear guess of the label is 0."""
     ones = np.column_stack([Z, np.ones(len(Z))])
-    gram = ones.T @ ones / len(Z) + _RIDGE * np.eye(ones.shape[1])
-    solution = np.linalg.solve(gram, y @ ones / len(Z))
+    weighted, total = (
+        (ones, len(Z)) if weights is None else (ones * weights[:, None], float(weights.sum()))
+    )
+    gram = weighted.T @ ones / total + _RIDGE * np.eye(ones.shape[1])
+    solution = np.linalg.solve(gram, y @ weighted / total)
     return np.asarray(solution[:-1], dtype=np.float64), float(solution[-1])
 
 

@@ -14,13 +14,10 @@ from streamhalf.engine.run import Run
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.planning.deal import pilot
-from streamhalf.planning.run_plan import RunPlan, partial_limit
+from streamhalf.planning.run_plan import RunPlan, sample_room
 from streamhalf.records import Position, Through
 from streamhalf.reductions.row_sample import RowSample
 from streamhalf.reductions.sampled import Sampled
-
-_MOST_ROWS = 1 << 17
-"""So many place a regression within a few ten-thousandths of what more of them would give."""
 
 _ENOUGH_ROWS = 1 << 15
 """So many are enough where the path of the theorem is likely to be ahead of all members."""
@@ -31,8 +28,7 @@ _WIDER = 4
 
 def draw_sample(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> Block:
     """Single rows, drawn from windows all over the data, none of which is held out."""
-    room = partial_limit(config) // (16 * (source.dim + 2))
-    size = max(1, min(_MOST_ROWS, room, source.n_rows))
+    size = min(sample_room(config, source.dim), source.n_rows)
     sample = Sampled(RowSample(size, config.seed), plan.held_out, 1.0, config.seed, Stream.SHARES)
     windows = pilot(source.n_rows, _WIDER * size, seed=config.seed)
     found = run.reduce("sample", source, sample, blocks=windows)

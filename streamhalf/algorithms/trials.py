@@ -55,14 +55,14 @@ def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> Pos
     tester = MomentTester.of(context)
     try:
         row_map = _estimate(kind, block, config)
-    except DataError as error:
+        if tester is None or block.n_rows == 0:
+            return PositionTrial(kind, Outcome.NOT_JUDGED)
+        most = max(1000, _WORK // count_monomials(dim, config.degree // 2) ** 2)
+        some = some_rows(block, most, config)
+        needs = tester.needs()
+        result = needs.finalize(needs.map(row_map.apply(some)))
+    except DataError as error:  # there is none, or products overflow in it
         return PositionTrial(kind, Outcome.REJECTED, problem=str(error))
-    if tester is None or block.n_rows == 0:
-        return PositionTrial(kind, Outcome.NOT_JUDGED)
-    most = max(1000, _WORK // count_monomials(dim, config.degree // 2) ** 2)
-    some = some_rows(block, most, config)
-    needs = tester.needs()
-    result = needs.finalize(needs.map(row_map.apply(some)))
     worst = worst_of(tester.judge(result, n_seen=some.n_rows))
     return PositionTrial(kind, Outcome.PASSED if worst is None else worst.outcome, worst)
 

@@ -93,7 +93,8 @@ def _passes(
     plan: RunPlan, whole: RunPlan, config: RunConfig, row_nbytes: int
 ) -> tuple[PassBudget, ...]:
     """What every pass uses and reads."""
-    scanned = math.ceil(whole.n_rows * (1 - whole.held_out))
+    scanned = min(SCANNED_ROWS, math.ceil(whole.n_rows * (1 - whole.held_out)))
+    beside = (Stage.POLISH, Stage.THRESHOLDS) if config.through == Through.ANY else (Stage.POLISH,)
     return (
         _budget(whole, "initial", plan.initial_rows, row_nbytes),
         *(
@@ -106,11 +107,7 @@ def _passes(
             )
             for delta in plan.deltas
         ),
-        *(
-            (_budget(whole, Stage.THRESHOLDS, min(SCANNED_ROWS, scanned), row_nbytes),)
-            if config.through == Through.ANY
-            else ()
-        ),
+        *(_budget(whole, stage, scanned, row_nbytes) for stage in beside),
         # it reads all rows, and keeps those that are held out
         PassBudget("final", plan.final_rows, whole.n_rows * row_nbytes),
     )

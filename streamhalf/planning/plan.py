@@ -12,9 +12,8 @@ import numpy as np
 
 from streamhalf.config import LARGEST_EPS, SMALLEST_EPS, RunConfig
 from streamhalf.kernels.frame import Frame
-from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
-from streamhalf.planning.run_plan import RunPlan, first_scale, scales
+from streamhalf.planning.run_plan import RunPlan, affordable_rows, first_scale, scales
 from streamhalf.records import Split, Stage
 from streamhalf.testers import TESTERS, Panel, Tester
 from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM, MomentTester
@@ -39,10 +38,6 @@ _MORE_WINDOWS = 1.0
 
 _LARGEST_FIRST_SHARE, _FIRST_ROWS = 64, 1 << 18
 """A 64th of the rows, 2^18 at most, costs a first pass nothing and says more about their order."""
-
-_LEAST_WORK, _WORK_PER_ROW = 2 * 10**11, 10**4
-"""Products of two quadratics that the tests of a step may take: a few seconds of one core, and more
-where there is more to read."""
 
 _SPARE = 1.05
 """A scale accepts a few per cent of rows less than expected now and then."""
@@ -109,11 +104,10 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = T
     if config.rows == "auto" and n_rows > FEW_ROWS:
         in_windows = _plan(coarsest, dim, config, testers, Split.WINDOWS)
         plan = in_windows if in_windows.required_rows <= n_rows else plan
-    if plan.required_rows > n_rows:  # a quarter of them is to measure what the others learn
-        needed, few = plan.required_rows, max(1, n_rows // 4)
-        return replace(plan, n_rows=n_rows, final_rows=few, needed_rows=needed)
+    make = partial(_plan, dim=dim, config=config, testers=testers, split=plan.split)
+    if plan.required_rows > n_rows:
+        return _plan_for_few(plan, n_rows, config, make)
     if config.eps == "auto":
-        make = partial(_plan, dim=dim, config=config, testers=testers, split=plan.split)
 
         def fits(eps: float) -> bool:
             plan = make(eps)
@@ -122,6 +116,24 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = T
 
         plan = make(_round_up(smallest(fits, SMALLEST_EPS, LARGEST_EPS)))
     return _deal_out(plan, n_rows, config)
+
+
+def _plan_for_few(
+    plan: RunPlan, n_rows: int, config: RunConfig, make: Callable[[float], RunPlan]
+) -> RunPlan:
+    """A quarter of the rows is to measure what the others learn, whatever tests can tell of them.
+
+    Updates go as far as the rows for learning allow; where these are too few for the first scale,
+    the plan's `learning_rows` exceed them.
+    """
+    final = max(1, n_rows // 4)
+    learning = n_rows - final
+    eps = smallest(lambda eps: make(eps).learning_rows <= learning, plan.eps, LARGEST_EPS)
+    few = replace(make(eps), eps=plan.eps, needed_rows=plan.required_rows)
+    if few.learning_rows > learning:
+        return replace(few, n_rows=n_rows, final_rows=final)
+    few = replace(few, initial_rows=_first_rows(few, n_rows, learning))
+    return _fill(few, config, n_rows=n_rows, final=final, learning=learning)
 
 
 def _tested_rows(plan: RunPlan, config: RunConfig, testers: Testers) -> int:
@@ -147,9 +159,7 @@ def ample_rows(tested: int, dim: int, n_rows: int) -> int:
 
     Coarse scales accept the rows for it, and the finer scales need less of them then.
     """
-    features = count_monomials(SKETCH_DIRECTIONS if dim > WIDE_DIM else dim, 2)
-    work = _LEAST_WORK + _WORK_PER_ROW * n_rows
-    return max(math.ceil(_SPARE * tested), min(32 * tested, work // features**2))
+    return max(math.ceil(_SPARE * tested), min(32 * tested, affordable_rows(dim, n_rows)))
 
 
 def _update_rows(plan: RunPlan, finest: float) -> int:
@@ -174,7 +184,7 @@ def plan_about(plan: RunPlan, threshold: float, config: RunConfig, testers: Test
         eps = _round_up(smallest(fits, SMALLEST_EPS, LARGEST_EPS))
     elif plan.split is not Split.REUSE:
         learning = plan.learning_rows
-    found = replace(make(float(eps)), initial_rows=plan.initial_rows)
+    found = replace(make(float(eps)), initial_rows=plan.initial_rows, needed_rows=plan.needed_rows)
     return _fill(found, config, n_rows=plan.n_rows, final=plan.final_rows, learning=learning)
 
 
@@ -255,7 +265,8 @@ def _fill(plan: RunPlan, config: RunConfig, *, n_rows: int, final: int, learning
 def _first_rows(plan: RunPlan, n_rows: int, learning: int) -> int:
     """Rows of the first pass: as many as cost nothing, and leave the updates theirs."""
     if plan.split is Split.REUSE:
-        return min(learning, max(plan.initial_rows, _FIRST_ROWS))
+        most = min(_FIRST_ROWS, affordable_rows(plan.dim, n_rows))
+        return min(learning, max(plan.initial_rows, most))
     most = min(n_rows // _LARGEST_FIRST_SHARE, _FIRST_ROWS, learning - plan.update_rows)
     return max(plan.initial_rows, min(most, learning // 4))
 

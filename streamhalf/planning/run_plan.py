@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from streamhalf.config import RunConfig
 from streamhalf.kernels.frame import acceptance_rate
+from streamhalf.kernels.monomials import count_monomials
 from streamhalf.planning import budget
 from streamhalf.records import Split, Stage, Through
 from streamhalf.testers import Context
+from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM
 
 FIRST_DELTA = 0.5
 PAPER_FIRST_DELTA = 0.01
@@ -24,8 +26,19 @@ _MOST_COUNTED = 1 << 24
 """Rows that errors and slabs are counted on: these tell an error to within two hundredths of a per
 cent, and every candidate has to go through all of them."""
 
+POLISHED = 2
+"""Candidates at most that polish adds."""
+
+_MOST_SAMPLED = 1 << 17
+"""Rows in memory: so many place a regression within a few ten-thousandths of what more would."""
+
 _MORE_REUSED = 8
 """Where rows are reused an update takes so many times the rows that it needs, if there are any."""
+
+
+_LEAST_WORK, _WORK_PER_ROW = 2 * 10**11, 10**4
+"""Products of two quadratics that the tests of a step may take: a few seconds of one core, and more
+where there is more to read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +73,7 @@ class RunPlan:
     threshold
         Of the planes, about: away from 0 fewer rows are near them.
     needed_rows
-        Where the rows are too few to test anything, how many it takes; else 0.
+        Where the rows are too few for all tests, how many it takes; else 0.
     """
 
     n_rows: int
@@ -105,6 +118,11 @@ class RunPlan:
         return self.needed_rows or self.learning_rows + self.final_rows
 
     @property
+    def can_learn(self) -> bool:
+        """Whether the rows that are not held out are enough for updates."""
+        return self.learning_rows + self.final_rows <= self.n_rows
+
+    @property
     def held_out(self) -> float:
         """Share of all rows that is held out for the final pass."""
         return self.final_rows / max(1, self.n_rows)
@@ -121,7 +139,8 @@ class RunPlan:
 
     def reused_rows(self, rate: float) -> int:
         """Rows of an update where all updates may use the same ones, and it accepts a share."""
-        return min(self.learning_rows, math.ceil(_MORE_REUSED * self.accepted_rows / rate))
+        more = min(_MORE_REUSED * self.accepted_rows, affordable_rows(self.dim, self.n_rows))
+        return min(self.learning_rows, math.ceil(max(self.accepted_rows, more) / rate))
 
     def rows_for_step(self, rate: float) -> int:
         """Held-out rows that a step which accepts a share of them is tested on."""
@@ -143,7 +162,7 @@ class RunPlan:
             eps=self.wedge_eps,
             slab_eps=self.slab_eps,
             tau=of_testers if stage is Stage.FINAL else of_testers / (self.max_updates + 1),
-            most_candidates=self.max_updates + 3,  # the first, a mean and a turned one
+            most_candidates=self.max_updates + 3 + POLISHED,  # the first, a mean, a turned one
             any_threshold=config.through == Through.ANY,
             threshold=abs(self.threshold),
         )
@@ -162,6 +181,17 @@ def scales(finest: float, first: float) -> tuple[float, ...]:
     while 2 * found[-1] < 0.9 * first:
         found.append(2 * found[-1])
     return (first, *reversed(found)) if finest < 0.9 * first else (first,)
+
+
+def affordable_rows(dim: int, n_rows: int) -> int:
+    """Accepted rows whose quadratics a step may test, of so many rows in all."""
+    features = count_monomials(SKETCH_DIRECTIONS if dim > WIDE_DIM else dim, 2)
+    return (_LEAST_WORK + _WORK_PER_ROW * n_rows) // features**2
+
+
+def sample_room(config: RunConfig, dim: int) -> int:
+    """Rows that a partial may hold, with their numbers, and that are worth it."""
+    return max(1, min(_MOST_SAMPLED, partial_limit(config) // (16 * (dim + 2))))
 
 
 def partial_limit(config: RunConfig) -> int:

@@ -100,6 +100,7 @@ class Stage(enum.StrEnum):
 
     INITIAL = "initial"
     UPDATE = "update"
+    POLISH = "polish"
     THRESHOLDS = "thresholds"
     FINAL = "final"
     DONE = "done"

@@ -11,6 +11,7 @@ from streamhalf.reductions.localized import Localized
 from streamhalf.reductions.logistic import Logistic
 from streamhalf.reductions.mapped import Mapped
 from streamhalf.reductions.moments import Moments
+from streamhalf.reductions.near_rows import NearRows
 from streamhalf.reductions.plane_errors import PlaneErrors
 from streamhalf.reductions.row_digest import RowDigest
 from streamhalf.reductions.row_sample import RowSample
@@ -38,6 +39,7 @@ REDUCTIONS: tuple[type, ...] = (
     Logistic,
     Mapped,
     Moments,
+    NearRows,
     PlaneErrors,
     RowDigest,
     RowSample,

@@ -108,8 +108,9 @@ def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, str, str, str]]:
     supported = {one.delta: promise(one) for one in record.promises}
     for one in record.passes:
         yield one.name, count(one.rows), nbytes(one.nbytes), supported.get(one.delta or 1.0, "")
-    # thresholds are chosen by rows that others have learned from
-    rows = sum(one.rows for one in record.passes if one.name != records.Stage.THRESHOLDS)
+    # these use rows that others have learned from
+    beside = (records.Stage.POLISH, records.Stage.THRESHOLDS)
+    rows = sum(one.rows for one in record.passes if one.name not in beside)
     planned = record.rows if record.conclusive else record.rows_needed
     if rows < planned:  # not where passes share their rows
         yield _SPARE, count(planned - rows), "", ""

@@ -53,8 +53,9 @@ def fitted() -> tuple[FitResult, list[Any]]:
 def test_fit__passes_in_their_order(fitted: tuple[FitResult, list[Any]]) -> None:
     result, seen = fitted
     names = [record.name for record in result.passes]
-    updates = [f"update-{i + 1}" for i in range(len(names) - 5)]
-    assert names == ["sample", "initial", *updates, "thresholds", "final", "certificate"]
+    updates = [f"update-{i + 1}" for i in range(len(names) - 6)]
+    last = ["polish", "thresholds", "final", "certificate"]
+    assert names == ["sample", "initial", *updates, *last]
     assert len(updates) >= 3
     assert [event.record.name for event in seen if isinstance(event, events.PassEnded)] == names
     # of so few rows every pass reads all, and keeps its share
@@ -128,7 +129,8 @@ def test_fit__a_tester_that_is_added_is_asked_and_its_rejection_decides(stage: S
     assert result.verdict is Verdict.REJECTED
     # neither a warning nor a rejection ends anything
     passes = [record.name for record in result.passes]
-    assert passes == ["sample", "initial", "update-1", "thresholds", "final", "certificate"]
+    last = ["polish", "thresholds", "final", "certificate"]
+    assert passes == ["sample", "initial", "update-1", *last]
     said = [one for one in result.testers if one.outcome is Outcome.REJECTED]
     early = {Stage.INITIAL: ["initial"], Stage.UPDATE: ["update-1"], Stage.FINAL: []}[stage]
     last = [one for one in said if one.pass_name == "final"]

@@ -125,3 +125,17 @@ def test_few_rows__take_a_sample_and_one_pass() -> None:
     with serial_run(draw(500), eps="auto", seed=1) as (run, source, config, _):
         driver.fit(run, source, config)
         assert names_of(run) == ["sample", "final"]
+
+
+def test_few_rows__for_all_tests_may_be_enough_to_learn_from() -> None:
+    # 40,000 rows of 12 features are too few for the quadratics, but not for updates
+    X, y = draw(40_000, dim=12)
+    result = fit((X, y), position="stored")
+    assert result.rows_needed is None or result.rows_needed > 40_000
+    names = [one.name for one in result.passes]
+    assert names[:3] == ["sample", "initial", "update-1"]
+    assert names[-3:] == ["polish", "thresholds", "final"]
+    assert {one.recipe for one in result.candidates} > {Recipe.PATH, Recipe.REGRESSION}
+    assert result.error.n_rows == pytest.approx(10_000, abs=6 * 0.43 * 200)
+    # 5% noise, and what is not learnt; six standard deviations of 10,000 rows are 0.013
+    assert result.error.empirical < 0.065

@@ -50,7 +50,8 @@ def test_final__tests_the_first_step_and_every_update(
 ) -> None:
     state, requests = finished
     assert [step.delta for step in state.steps] == [1.0, *(frame.delta for frame in state.frames)]
-    assert len(state.steps) == len(requests) - 2  # thresholds and the final pass are none
+    # polish, thresholds and the final pass are none
+    assert len(state.steps) == len(requests) - 3
     said = [
         (one.candidate, one.scale)
         for one in final_judgements(state)

@@ -25,6 +25,7 @@ from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.planning.deal import Share
 from streamhalf.planning.plan import plan_for_eps
+from streamhalf.planning.run_plan import POLISHED
 from streamhalf.records import (
     Judgement,
     Outcome,
@@ -110,7 +111,7 @@ def test_scale__halves_after_small_steps_down_to_eps(script: Script) -> None:
     )
     assert deltas == [0.5, 0.25, 0.125]
     assert [request.name for request in requests] == ["update-1", "update-2", "update-3"]
-    assert state.stage is Stage.THRESHOLDS
+    assert state.stage is Stage.POLISH
     assert state.stop == Stop(StopReason.REACHED_EPS)
     assert [frame.delta for frame in state.frames] == deltas
     # the last one is the mean of the two before
@@ -155,6 +156,12 @@ def test_update__what_its_own_rows_say_only_warns(script: Script, outcome: Outco
 
 
 def final_share(algorithm: Localization, state: LocalizationState) -> Share:
+    if state.stage is Stage.POLISH:
+        polish = algorithm.next_step(state)
+        assert polish is not None
+        assert polish.name == "polish"
+        reduction = polish.reduction
+        state = polish.conclude(reduction.finalize(reduction.empty(DIM)))
     scan = algorithm.next_step(state)
     assert scan is not None
     assert scan.name == "thresholds"
@@ -267,7 +274,7 @@ def test_run__learns_and_tests_in_every_split(rows: str) -> None:
     excess = state.errors.errors / state.errors.n_rows - 0.03
     assert excess.min() < 0.5 * excess[0]
     assert all(beta < 3 * EPS for beta in state.final.betas)
-    tested = {request.name for request in requests} - {"thresholds"}
+    tested = {request.name for request in requests} - {"polish", "thresholds"}
     assert {judgement.pass_name for judgement in state.judgements} == tested
 
 
@@ -279,14 +286,23 @@ def test_run__whatever_learning_passes_take_the_same_rows_are_held_out() -> None
     assert len(held_out) == 1
 
 
+def path_of(state: LocalizationState) -> tuple[Candidate, ...]:
+    """All candidates but those that polish added."""
+    finest = min(frame.delta for frame in state.frames)
+    polished = [one.delta < finest for one in state.candidates]
+    assert sum(polished) == POLISHED
+    assert all(polished[-POLISHED:])
+    return state.candidates[:-POLISHED]
+
+
 def test_run__steps_and_scales_of_the_path_agree() -> None:
     state, _ = run(make_algorithm(), draw("chow", 0.03))
     assert state.turned is None
-    path = state.candidates[1:-1]
+    *path, _ = path_of(state)[1:]
     for before, after in itertools.pairwise(path):
         small = before.step < 0.35 * before.delta
         assert after.delta == (before.delta / 2 if small else before.delta)
-    for before, after in itertools.pairwise(state.candidates):
+    for before, after in itertools.pairwise(path_of(state)):
         assert after.step == pytest.approx(np.linalg.norm(after.plane.normal - before.plane.normal))
     wanted = make_algorithm().plan.initial_rows
     assert state.candidates[0].n_seen == pytest.approx(wanted, abs=6 * wanted**0.5)
@@ -294,7 +310,7 @@ def test_run__steps_and_scales_of_the_path_agree() -> None:
 
 def test_run__ends_with_the_mean_of_the_last_two_candidates() -> None:
     state, _ = run(make_algorithm(), draw("random", 0.05))
-    before, last, mean = state.candidates[-3:]
+    before, last, mean = path_of(state)[-3:]
     assert last.delta == mean.delta == before.delta / 2
     # an update errs in proportion to delta: the last one counts about four times
     total = before.n_accepted * before.plane.normal + 4 * last.n_accepted * last.plane.normal
@@ -349,7 +365,7 @@ def test_fallback__rows_that_look_alike_stay_in_windows() -> None:
     state, requests = run(with_windows(make_algorithm()), draw())
     assert state.split is Split.WINDOWS
     assert [request.name for request in requests[:2]] == ["initial", "update-1"]
-    assert all(request.share.blocks.n_rows < N_ROWS for request in requests[:-2])
+    assert all(request.share.blocks.n_rows < N_ROWS for request in requests[:-3])
     assert requests[-1].share.blocks.n_rows == N_ROWS
 
 

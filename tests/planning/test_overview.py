@@ -25,13 +25,13 @@ def test_make_plan__passes_sum_to_what_is_read() -> None:
     plan = plan_for_rows(400_000, 4, config)
     names = [one.name for one in record.passes]
     assert (names[0], names[-1]) == ("initial", "final")
-    assert names[-2] == "thresholds"
-    assert [one.delta for one in record.passes[1:-2]] == list(plan.deltas)
+    assert names[-3:-1] == ["polish", "thresholds"]
+    assert [one.delta for one in record.passes[1:-3]] == list(plan.deltas)
     assert record.nbytes == sum(one.nbytes for one in record.passes)
     # single rows: every pass reads all of them
     assert {one.nbytes for one in record.passes} == {17 * 400_000}
     learning = plan.n_rows - plan.final_rows
-    assert sum(one.rows for one in record.passes[:-2]) <= learning == record.passes[-2].rows
+    assert sum(one.rows for one in record.passes[:-3]) <= learning == record.passes[-2].rows
     assert record.passes[-1].rows == plan.final_rows
     assert record.conclusive
     assert (record.rows, record.dim, record.eps) == (400_000, 4, plan.eps)
@@ -41,10 +41,10 @@ def test_make_plan__passes_sum_to_what_is_read() -> None:
 
 def test_make_plan__windows_are_read_with_the_rows_that_are_held_out_in_them() -> None:
     record = make_plan(dim=4, n_rows=10**7, row_nbytes=17, config=DEFAULT)
-    *learning, scan, final = record.passes
+    *learning, polish, scan, final = record.passes
     assert final.nbytes == 17 * 10**7
-    assert scan.rows == SCANNED_ROWS
-    for one in (*learning, scan):
+    assert polish.rows == scan.rows == SCANNED_ROWS
+    for one in (*learning, polish, scan):
         assert one.nbytes == pytest.approx(2 * 17 * one.rows, rel=1e-3)
     assert sum(one.nbytes for one in learning) <= final.nbytes
 
@@ -74,7 +74,7 @@ def test_make_plan__says_when_rows_do_not_suffice() -> None:
 def test_make_plan__reused_rows_are_read_in_every_pass() -> None:
     record = streamhalf.plan(dim=4, n_rows=200_000, rows="reuse")
     plan = plan_for_rows(200_000, 4, RunConfig(rows="reuse"))
-    *learning, _, final = record.passes
+    *learning, _, _, final = record.passes
     assert [one.rows for one in learning[1:]] == [plan.reused_rows(one) for one in plan.deltas]
     assert max(one.rows for one in learning) <= plan.learning_rows
     assert final.rows == plan.final_rows
@@ -91,7 +91,7 @@ def test_make_plan__wide_data_are_sketched_and_support_no_constant(dim: int) -> 
 
 def test_make_plan__halving_starts_at_the_papers_scale() -> None:
     record = streamhalf.plan(dim=3, eps=0.00125, schedule="halving")
-    assert [one.delta for one in record.passes[1:-2]] == [0.01, 0.005, 0.0025]
+    assert [one.delta for one in record.passes[1:-3]] == [0.01, 0.005, 0.0025]
     centred = streamhalf.plan(dim=3, eps=0.00125, schedule="halving", through="centre")
     assert centred.passes == (*record.passes[:-2], record.passes[-1])
     assert record.rows_needed > streamhalf.plan(dim=3, eps=0.25).rows_needed

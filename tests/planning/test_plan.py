@@ -300,6 +300,7 @@ def test_tau__half_of_it_is_shared_over_all_tests_of_the_final_pass(rows: str, d
     initial = panel_of(plan, Stage.INITIAL, config).find(MomentTester).tau
     update = sum(tester.tau for tester in panel_of(plan, Stage.UPDATE, config).testers)
     testers = panel_of(plan, Stage.FINAL, config).testers
-    final = (plan.max_updates + 1) * sum(tester.tau for tester in testers)
+    most = plan.context(Stage.FINAL, config).most_candidates
+    final = most * sum(tester.tau for tester in testers)
     spent = initial + plan.max_updates * update + final
     assert 0.9 * 0.01 <= spent <= 0.01 * (1 + 1e-12)
