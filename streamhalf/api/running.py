@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from streamhalf.config import SETTINGS, RunConfig, environment_settings
+from streamhalf.data.depot import check_cache_folder
 from streamhalf.data.opening import DataLike, holds_labels_named, open_features, open_source
 from streamhalf.data.sight import sight_of
 from streamhalf.data.source import Source
@@ -23,6 +24,7 @@ from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted
 from streamhalf.folders import Folder
 from streamhalf.names import public_name
+from streamhalf.places import absolute
 from streamhalf.records import Notice, Versions
 from streamhalf.report.codes import notice_words
 from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs
@@ -144,14 +146,19 @@ def open_run(
     On a cluster, the run's observer reaches the dashboard too; `started` is what it shows first.
     """
     chosen = chosen or choose(config.scheduler, None, source)
+    check_cache_folder(config.cache)
     with open_engine(chosen.target, config.n_workers) as engine:
         refuse_elsewhere(engine, source)
         check_sight(engine, None if source is None else sight_of(source.reader))
         with mirrored(engine, observer, started) as (watched, slabs):
             limit, split_every = config.memory_limit, config.split_every
             run = Run(engine, limit, split_every, watched, checkpoint, slabs.listen)
-            yield run
-            run.close()
+            run.cache = None if config.cache is None else absolute(config.cache)
+            try:
+                yield run
+                run.close()
+            finally:
+                run.forget()
 
 
 @contextmanager

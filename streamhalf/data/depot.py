@@ -56,6 +56,9 @@ class Moved:
         return Moved(self.nbytes + other.nbytes, self.requests + other.requests)
 
 
+NOTHING = Moved()
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """How much a process may keep, and where.

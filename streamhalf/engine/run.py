@@ -11,6 +11,7 @@ from typing import Any
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.source import Source
 from streamhalf.engine.checkpoint import Checkpoint
+from streamhalf.engine.far import far_store, forget
 from streamhalf.engine.job import Engine, run_job
 from streamhalf.engine.plan import PassPlan, Tell, run_pass
 from streamhalf.errors import DataError
@@ -41,6 +42,10 @@ class Run:
     verdict: Verdict | None = None
     in_parts: Source | None = None
     """The source whose blocks these are."""
+    cache: str | None = None
+    """Folder for what is fetched from afar and does not fit into memory."""
+    tokens: set[str] = field(default_factory=set)
+    """Of the stores far away that were read."""
 
     def reduce(
         self,
@@ -62,6 +67,8 @@ class Run:
             detail=detail,
             tell=None if self.listen is None else self.listen(name, reduction),
         )
+        if (far := far_store(source)) is not None:
+            self.tokens.add(far.token)
         if source.reader.defers_checks:
             self._note_parts(plan)
         kept, ordinal = self.checkpoint, len(self.passes)
@@ -82,6 +89,7 @@ class Run:
             memory_limit=self.memory_limit,
             observer=self.observer,
             save=partial(kept.save, reduction) if kept else None,
+            cache=self.cache,
         )
         self.passes.append(record)
         return result
@@ -92,9 +100,14 @@ class Run:
         if unchecked and self.in_parts is not None:
             # not a pass of the run: what is computed is of no interest
             plan = PassPlan("checksums", self.in_parts, LabelCounts(), unchecked, self.split_every)
-            run_job(self.engine, plan.job_for(self.engine), ignore)
+            job = plan.job_for(self.engine, memory_limit=self.memory_limit, cache=self.cache)
+            run_job(self.engine, job, ignore)
         if self.verdict is not None:
             self.observer(RunEnded(self.verdict))
+
+    def forget(self) -> None:
+        """Forget what was fetched, everywhere."""
+        forget(self.engine, self.tokens)
 
     def _note_parts(self, plan: PassPlan) -> None:
         self.in_parts = plan.source
