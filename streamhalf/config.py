@@ -204,8 +204,9 @@ class RunConfig:
     labels: str = _names("y", str, help="name of the array of the labels")
 
     def __post_init__(self) -> None:
-        if isinstance(self.cache, os.PathLike):
-            object.__setattr__(self, "cache", os.fspath(self.cache))
+        cache: Any = self.cache
+        if isinstance(cache, os.PathLike):
+            object.__setattr__(self, "cache", os.fspath(cache))
         for name, declared in SETTINGS.items():
             declared.check(name, getattr(self, name))
         if self.whiten and self.position == Position.RADIAL:

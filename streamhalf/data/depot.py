@@ -38,6 +38,9 @@ FETCHES_AT_ONCE = 16
 _FIRST_NBYTES = 64 << 20
 """What is kept before a run has said how much may be."""
 
+_PAYS = 4
+"""Of an object of which a fourth is wanted all is fetched: it will be wanted again."""
+
 _SMALL_NBYTES = 64 << 10
 """Of the memory a sixteenth is for objects up to this size: the indexes of shards, and the like."""
 
@@ -69,14 +72,13 @@ class Terms:
         Of memory.
     folder
         For what memory has no room for, if there is one.
-    eager
-        Whether all of an object is fetched and kept where a part of it is wanted: what one process
-        keeps is of no use to another.
+    alone
+        Whether no other process reads the store: what one keeps in memory is of no use to another.
     """
 
     nbytes: int = _FIRST_NBYTES
     folder: str | None = None
-    eager: bool = True
+    alone: bool = True
 
 
 class Depot:
@@ -102,7 +104,8 @@ class Depot:
         self.has_ranges = True
 
     def settle(self, terms: Terms) -> None:
-        """Keep as much as the terms allow from now on; what came last goes first."""
+        """Keep as much as the terms allow from now on; what came last leaves memory first."""
+        leaving: list[tuple[Key, Content]] = []
         with self._lock:
             self.last_used = time.monotonic()
             self._terms = replace(terms, folder=None) if self._folder_failed else terms
@@ -110,13 +113,17 @@ class Depot:
                 key, content = self._kept.popitem()
                 self._used -= len(content)
                 self._checked.discard(key)
+                leaving.append((key, content))
+        for key, content in leaving:
+            self._keep_in_folder(key, content)
 
-    def wants_whole(self, nbytes: int) -> bool:
-        """Whether an object of this size is to be fetched whole, to be kept for the next pass."""
+    def wants_whole(self, nbytes: int, wanted: int) -> bool:
+        """Whether an object of which a part is wanted is to be fetched whole, and kept."""
         with self._lock:
-            return self._terms.eager and (
-                self._terms.folder is not None or self._used + self._expected + nbytes <= self._room
-            )
+            terms = self._terms
+            pays = terms.alone or terms.folder is not None or wanted * _PAYS >= nbytes
+            has_room = self._used + self._expected + nbytes <= self._room
+            return pays and (has_room or terms.folder is not None)
 
     @property
     def _room(self) -> int:
@@ -214,7 +221,13 @@ class Depot:
             if fits := self._used + len(content) <= room:
                 self._used += len(content)
                 self._kept[key] = content
-        if fits or terms.folder is None:
+        if not (fits and terms.alone):
+            self._keep_in_folder(key, content)
+
+    def _keep_in_folder(self, key: Key, content: Content) -> None:
+        """Keep something in the folder, where all processes of this machine find it."""
+        terms = self._terms
+        if terms.folder is None:
             return
         try:
             os.makedirs(folder := self._own_folder(terms.folder), exist_ok=True)

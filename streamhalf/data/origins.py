@@ -51,7 +51,10 @@ class Origin:
 
     def open_fsspec(self) -> Store:
         """What reads it by way of fsspec."""
-        return FsspecStore.from_url(self.url, storage_options=dict(self.options), read_only=True)
+        options = dict(self.options)
+        if self.protocol in ("s3", "s3a"):
+            options.setdefault("max_concurrency", 1)  # else every object's size is asked for first
+        return FsspecStore.from_url(self.url, storage_options=options, read_only=True)
 
     @property
     def protocol(self) -> str:

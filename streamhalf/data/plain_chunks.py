@@ -238,7 +238,8 @@ class FarChunk(Chunk):
         starts, stops = edges[np.append(True, far_apart), 0], edges[np.append(far_apart, True), 1]
         windows = [RangeByteRequest(*pair) for pair in np.stack([starts, stops], axis=1).tolist()]
         begun = all(depot.holds((self.key, window)) for window in windows)
-        return None if not begun and depot.wants_whole(self.nbytes) else windows
+        wanted = int((stops - starts).sum())
+        return None if not begun and depot.wants_whole(self.nbytes, wanted) else windows
 
     def _begin(self, window: RangeByteRequest | None) -> tuple[Key, Future[Content]]:
         key: Key = self.key if window is None else (self.key, window)

@@ -163,7 +163,11 @@ def begin_whole(array: zarr.Array[Any], rows: RowRanges) -> bool:
         number = wanted.span.start // step
         complete = wanted.n_rows == min(step, array.shape[0] - number * step)
         # of a shard a part can be read; of any other object all is wanted
-        if array.shards is None or complete or store.depot.wants_whole(nbytes):
+        if (
+            array.shards is None
+            or complete
+            or store.depot.wants_whole(nbytes, nbytes * wanted.n_rows // step)
+        ):
             for index in itertools.product([number], *columns):
                 key = f"{array.path}/{chunk_key(array, index)}".lstrip("/")
                 store.depot.begin(key, partial(store.fetch, key), nbytes)

@@ -90,7 +90,7 @@ def far_reads(
     fits = source.n_rows * source.row_nbytes <= nbytes
     followed = alone or (n_processes <= _FOLLOWED and fits)
     lead = min(n_tasks, engine.n_threads * n_processes) if followed else 0
-    return FarReads(store.token, Terms(nbytes, folder, alone or folder is not None), lead)
+    return FarReads(store.token, Terms(nbytes, folder, alone), lead)
 
 
 def forget(engine: Engine, tokens: Iterable[str]) -> None:

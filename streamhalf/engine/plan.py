@@ -13,6 +13,7 @@ from dask.delayed import Delayed, delayed
 
 from streamhalf.data.arrays import DaskReader
 from streamhalf.data.block import Block, RowRanges
+from streamhalf.data.depot import NOTHING
 from streamhalf.data.source import BLOCK_NBYTES, Source
 from streamhalf.engine.dask_graph import build_graph
 from streamhalf.engine.far import FarReads, FarRows, far_reads
@@ -215,9 +216,9 @@ def run_pass(
     plan.validate(n_threads=engine.n_threads, memory_limit=memory_limit)
     plan.validate_workers(engine.worker_limits())
     started = time.perf_counter()
-    counted = run_job(
-        engine, plan.job_for(engine, memory_limit=memory_limit, cache=cache), observer
-    )
+    job = plan.job_for(engine, memory_limit=memory_limit, cache=cache)
+    counted = run_job(engine, job, observer)
+    moved = counted.moved + (job.context.far.moved() if job.context.far else NOTHING)
     result = plan.reduction.finalize(counted.partial)
     record = PassRecord(
         name=plan.name,
@@ -225,8 +226,8 @@ def run_pass(
         bytes_read=counted.n_rows * plan.source.row_nbytes,
         rows_accepted=plan.reduction.rows_used(counted.partial),
         seconds=time.perf_counter() - started,
-        bytes_moved=counted.moved.nbytes,
-        requests=counted.moved.requests,
+        bytes_moved=moved.nbytes,
+        requests=moved.requests,
     )
     if save is not None:
         save(counted, record)
