@@ -14,6 +14,10 @@ from streamhalf.data.source import Source
 from streamhalf.data.stored import ZarrReader
 from streamhalf.engine.job import Engine
 
+KEPT_SHARE = 0.5
+"""Of what tasks leave of a worker's memory; the rest is for what nobody projects, the interpreter
+itself for one."""
+
 _FOLLOWED = 2
 """On more processes than these nobody knows which task comes next in a process."""
 
@@ -76,15 +80,11 @@ def far_reads(
     memory_limit: int,
     folder: str | None,
 ) -> FarReads | None:
-    """How a pass reads its store, if that is far away.
-
-    Half of what tasks leave of a worker's memory is for what was fetched: the other half is for
-    what nobody projects, the interpreter itself for one.
-    """
+    """How a pass reads its store, if that is far away."""
     if (store := far_store(source)) is None:
         return None
     limit = min([memory_limit, *(worker.nbytes for worker in engine.worker_limits())])
-    nbytes = max(0, limit - engine.n_threads * task_nbytes) // 2
+    nbytes = int(max(0, limit - engine.n_threads * task_nbytes) * KEPT_SHARE)
     n_processes = engine.n_processes
     alone = n_processes == 1
     fits = source.n_rows * source.row_nbytes <= nbytes

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.data.block import Reader, RowRange, RowRanges
 from streamhalf.data.source import Source
 from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.far import far_store, forget
 from streamhalf.engine.job import Engine, run_job
+from streamhalf.engine.lazy import Keeping
 from streamhalf.engine.plan import PassPlan, Tell, run_pass
 from streamhalf.errors import DataError
 from streamhalf.events import Observer, PassEnded, RunEnded, ignore
@@ -44,6 +46,12 @@ class Run:
     """The source whose blocks these are."""
     cache: str | None = None
     """Folder for what is fetched from afar and does not fit into memory."""
+    keeping: Keeping | None = None
+    """Where the rows of lazy arrays go."""
+    near: Reader | None = None
+    """What reads them once they are there."""
+    spilled: str | None = None
+    """The folder that they are in."""
     tokens: set[str] = field(default_factory=set)
     """Of the stores far away that were read."""
 
@@ -85,7 +93,7 @@ class Run:
             return reduction.finalize(counted.partial)
         result, record = run_pass(
             self.engine,
-            plan,
+            self._near(plan),
             memory_limit=self.memory_limit,
             observer=self.observer,
             save=partial(kept.save, reduction) if kept else None,
@@ -108,6 +116,17 @@ class Run:
     def forget(self) -> None:
         """Forget what was fetched, everywhere."""
         forget(self.engine, self.tokens)
+        if self.spilled is not None:
+            shutil.rmtree(self.spilled, ignore_errors=True)
+
+    def _near(self, plan: PassPlan) -> PassPlan:
+        """The pass, over rows that were computed once if they were lazy."""
+        if self.keeping is None or plan.source.reader is not self.keeping.reader:
+            return plan
+        if self.near is None:
+            self.near, self.spilled = self.keeping.compute()
+            self.memory_limit -= self.keeping.nbytes
+        return replace(plan, source=replace(plan.source, reader=self.near))
 
     def _note_parts(self, plan: PassPlan) -> None:
         self.in_parts = plan.source
