@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from streamhalf.config import SETTINGS, RunConfig, environment_settings
-from streamhalf.data.depot import check_cache_folder
 from streamhalf.data.opening import DataLike, holds_labels_named, open_features, open_source
 from streamhalf.data.sight import sight_of
 from streamhalf.data.source import Source
@@ -25,7 +24,7 @@ from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted
 from streamhalf.folders import Folder
 from streamhalf.names import public_name
-from streamhalf.places import absolute
+from streamhalf.places import absolute, check_cache_folder
 from streamhalf.records import Notice, Versions
 from streamhalf.records.codes import RowsKept
 from streamhalf.report.codes import notice_words

@@ -22,8 +22,6 @@ from typing import Any, TypeAlias
 
 from zarr.abc.store import ByteRequest
 
-from streamhalf.errors import UsageError
-
 logger = logging.getLogger("streamhalf")
 
 Content: TypeAlias = Any
@@ -100,6 +98,7 @@ class Depot:
         self._moved = Moved()
         self._used = self._expected = 0
         self._folder_failed = False
+        self._entered: tuple[str, set[int]] = ("", set())
         self.last_used = time.monotonic()
         self.has_ranges = True
 
@@ -116,6 +115,18 @@ class Depot:
                 leaving.append((key, content))
         for key, content in leaving:
             self._keep_in_folder(key, content)
+
+    def enter(self, of_pass: str, task: int) -> None:
+        """A task of a pass begins in this process."""
+        with self._lock:
+            if self._entered[0] != of_pass:
+                self._entered = (of_pass, set())
+            self._entered[1].add(task)
+
+    def has_entered(self, of_pass: str, task: int) -> bool:
+        """Whether a task has begun here: what it reads need not be fetched ahead any more."""
+        with self._lock:
+            return self._entered[0] == of_pass and task in self._entered[1]
 
     def wants_whole(self, nbytes: int, wanted: int) -> bool:
         """Whether an object of which a part is wanted is to be fetched whole, and kept."""
@@ -270,23 +281,6 @@ def release(token: str) -> None:
         depot = _depots.pop(token, None)
     if depot is not None:
         depot.clear()
-
-
-def check_cache_folder(folder: str | None) -> None:
-    """Refuse a folder for fetched chunks that cannot be made or written to."""
-    if folder is None:
-        return
-    if "://" in folder:
-        raise UsageError(f"cache: {folder} is a URL; give a folder on this machine's own disk")
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"cache: {folder} cannot be made ({error.strerror}); choose a folder that you may "
-            "write to"
-        ) from error
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise UsageError(f"cache: {folder} cannot be written to; choose another folder")
 
 
 def _file_name(key: Key) -> str:

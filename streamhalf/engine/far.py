@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -34,15 +35,25 @@ class FarReads:
         What each process may keep.
     lead
         How many tasks further on the next one of a thread is; 0 where that is not known.
+    of_pass
+        Names the pass.
     """
 
     token: str
     terms: Terms
     lead: int
+    of_pass: str
 
-    def settle(self) -> None:
-        """Have this process keep what it may."""
-        depot_of(self.token).settle(self.terms)
+    def enter(self, item: tuple[RowRanges, RowRanges | None]) -> Any:
+        """Have this process keep what it may; the item of a task that begins, for it to read.
+
+        Without what follows where that has begun already: nobody would take it.
+        """
+        depot, (rows, following) = depot_of(self.token), item
+        depot.settle(self.terms)
+        depot.enter(self.of_pass, rows.span.start)
+        begun = following and depot.has_entered(self.of_pass, following.span.start)
+        return (rows, None) if begun else item
 
     def moved(self) -> Moved:
         """What came over the network in this process since this was asked last."""
@@ -90,7 +101,7 @@ def far_reads(
     fits = source.n_rows * source.row_nbytes <= nbytes
     followed = alone or (n_processes <= _FOLLOWED and fits)
     lead = min(n_tasks, engine.n_threads * n_processes) if followed else 0
-    return FarReads(store.token, Terms(nbytes, folder, alone), lead)
+    return FarReads(store.token, Terms(nbytes, folder, alone), lead, uuid.uuid4().hex)
 
 
 def forget(engine: Engine, tokens: Iterable[str]) -> None:

@@ -177,7 +177,7 @@ def map_blocks(context: PassContext, item: Any) -> Counted:
     settle_worker()
     reduction, far = context.reduction, context.far
     if far is not None:
-        far.settle()
+        item = far.enter(item)
     total: Counted | None = None
     for block in context.read(item):
         partial = reduction.map(block)
