@@ -25,6 +25,7 @@ _ONCE: Any = {"max_retries": 0}
 _S3_KEYS = {"key": "access_key_id", "secret": "secret_access_key", "token": "session_token"}
 _AZURE_KEYS = {"account_name": "account_name", "account_key": "account_key", "sas_token": "sas_key"}
 _CREDENTIAL_SECONDS = 600
+_CREDENTIAL_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 
 class NotForObstoreError(Exception):
@@ -147,7 +148,12 @@ class AwsFiles:
 
 
 def _aws_files(profile: str | None) -> tuple[AwsFiles | None, str | None]:
-    """Credentials and region as botocore has them; without botocore, obstore's own search."""
+    """Credentials and region as botocore has them; without botocore, obstore's own search.
+
+    What variables say obstore reads itself: botocore takes a second to import.
+    """
+    if profile is None and all(map(os.environ.get, _CREDENTIAL_VARIABLES)):
+        return None, None
     if importlib.util.find_spec("botocore") is None:
         if profile is not None:
             raise NotForObstoreError("a profile takes botocore")
