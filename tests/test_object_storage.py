@@ -249,9 +249,10 @@ def test_fit__that_keeps_nothing_fetches_every_chunk_once_a_pass(
     assert requests["HEAD"] == 0
     wholes = [one for one in result.passes if one.rows_read == ROWS]
     assert len(wholes) > 1
-    for one in wholes:
-        assert ROWS * ROW_NBYTES <= one.bytes_moved <= 1.01 * ROWS * ROW_NBYTES
-    assert wholes[-1].requests == CHUNKS
+    for one in wholes[1:]:  # the first has what opening the store took as well
+        # the last chunk too is stored in full size
+        assert ROWS * ROW_NBYTES <= one.bytes_moved <= 1.03 * ROWS * ROW_NBYTES
+        assert one.requests == CHUNKS
 
 
 class Failing:
