@@ -200,11 +200,21 @@ class RunConfig:
         may_change=True,
         help="bytes that one worker process may use",
     )
+    cache: str | None = _where(
+        None,
+        str,
+        may_change=True,
+        help="folder for chunks that were fetched from object storage and do not fit into memory, "
+        "so that no pass fetches them again; emptied at the end of the run",
+    )
     split_every: int = _where(8, int, (2, 256), help="partial results combined by one task")
     features: str = _names("X", str, help="name of the array of the features")
     labels: str = _names("y", str, help="name of the array of the labels")
 
     def __post_init__(self) -> None:
+        cache: Any = self.cache
+        if isinstance(cache, os.PathLike):
+            object.__setattr__(self, "cache", os.fspath(cache))
         for name, declared in SETTINGS.items():
             declared.check(name, getattr(self, name))
         if self.whiten and self.position == Position.RADIAL:

@@ -22,7 +22,8 @@ def printable(text: str) -> str:
 
 def one_line(error: BaseException) -> str:
     """The error's text on a single line, with its kind and without secrets of URLs it quotes."""
-    text = re.sub(r"://[^/\s]*@", "://", " ".join(str(error).split()))
+    told = str(error).partition("\n\nDebug source:")[0]  # obstore's own affairs follow
+    text = re.sub(r"://[^/\s]*@", "://", " ".join(told.split()))
     text = printable(re.sub(r"(://[^\s?]*)\?[^\s'\")]*", r"\1", text))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

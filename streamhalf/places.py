@@ -103,3 +103,20 @@ def _is_device(place: Place) -> bool:
         and os.path.exists(text)
         and not (os.path.isfile(text) or os.path.isdir(text))
     )
+
+
+def check_cache_folder(folder: str | None) -> None:
+    """Refuse a folder for fetched chunks that cannot be made or written to."""
+    if folder is None:
+        return
+    if "://" in folder:
+        raise UsageError(f"cache: {folder} is a URL; give a folder on this machine's own disk")
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cache: {folder} cannot be made ({error.strerror}); choose a folder that you may "
+            "write to"
+        ) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"cache: {folder} cannot be written to; choose another folder")

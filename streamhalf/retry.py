@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable
 from errno import EDQUOT, EFBIG, ELOOP, ENAMETOOLONG, ENOSPC, EROFS
@@ -21,6 +22,9 @@ _PATIENCE = 30.0
 _PERMANENT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 _PERMANENT_CODES = {ENOSPC, EDQUOT, EROFS, EFBIG, ENAMETOOLONG, ELOOP}
 
+_REFUSED = re.compile(r"status code: 4(?!08|29)\d\d|redirect", re.IGNORECASE)
+"""What obstore's only words say of a request that will fail again."""
+
 
 def is_transient(error: BaseException) -> bool:
     """Whether another attempt may succeed: trouble of the connection, not of the content."""
@@ -29,8 +33,10 @@ def is_transient(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return error.errno not in _PERMANENT_CODES
     kind = type(error)
-    network = kind.__module__.split(".")[0] in {"aiohttp", "botocore", "aiobotocore", "obstore"}
-    return network and "Credential" not in kind.__name__
+    library = kind.__module__.split(".")[0]
+    if library == "obstore":
+        return kind.__name__ == "GenericError" and not _REFUSED.search(str(error))
+    return library in {"aiohttp", "botocore", "aiobotocore"} and "Credential" not in kind.__name__
 
 
 def retrying(call: Callable[[], T]) -> T:

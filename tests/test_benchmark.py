@@ -16,7 +16,7 @@ from scripts.benchmarking.timing import Ratio, take_turns
 
 @pytest.mark.slow
 def test_benchmark__every_part_makes_its_table(tmp_path: Path) -> None:
-    slow = ("gram", "slab-matrices", "others", "growth", "workers", "width")
+    slow = ("gram", "slab-matrices", "others", "growth", "workers", "width", "remote")
     quick = [part for part in PARTS if part not in slow]
     small = ["--rows", "200000", "--rounds", "1", "--tasks", "100"]
     main([*small, "--only", *quick, "--out", str(tmp_path), "--stores", str(tmp_path / "stores")])

@@ -199,6 +199,8 @@ def test_test__writes_the_result_as_json(
         "bytes_read",
         "rows_accepted",
         "seconds",
+        "bytes_moved",
+        "requests",
     }
     assert set(document["testers"][0]) == {
         "tester",

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 import streamhalf
-from streamhalf import DataError, StreamhalfError, retry
+from scripts.benchmarking.slow_line import open_line
+from streamhalf import DataError, FitResult, StreamhalfError, retry
 from streamhalf.cli import main
-from streamhalf.data import source
+from streamhalf.data import depot, source
+from streamhalf.engine import far
 from streamhalf.events import PassProgress, PassStarted
 from streamhalf.retry import is_transient
 from tests.clusters import open_cluster
@@ -87,12 +89,20 @@ def proxy(s3: S3Server) -> Iterator[FaultProxy]:
         yield proxy
 
 
-def through(proxy: FaultProxy) -> dict[str, Any]:
+@pytest.fixture
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every pass fetches what it reads."""
+    monkeypatch.setattr(far, "KEPT_SHARE", 0.0)
+
+
+def through(proxy: FaultProxy, reader: str = "fsspec") -> dict[str, Any]:
     """Options for the way through the proxy; what fails is tried again by us alone."""
     # another endpoint is another filesystem to fsspec, which would reuse one of equal options
     endpoint = f"http://127.0.0.1:{proxy.port}"
-    once = {"retries": {"max_attempts": 1}}
-    return {"key": KEY, "secret": SECRET, "endpoint_url": endpoint, "config_kwargs": once}
+    options = {"key": KEY, "secret": SECRET, "endpoint_url": endpoint}
+    if reader == "obstore":
+        return options
+    return {**options, "config_kwargs": {"retries": {"max_attempts": 1}}}
 
 
 def test_commands__run_over_s3_and_keep_the_secret(
@@ -191,6 +201,60 @@ def test_missing_object__on_s3_is_named(s3: S3Server) -> None:
         streamhalf.test(url, storage_options=s3.options, scheduler="serial")
 
 
+ROWS, ROW_NBYTES, CHUNKS = 120_000, 9, 2 * 30
+
+
+def counted(s3: S3Server, **parameters: Any) -> tuple[FitResult, dict[str, int], float]:
+    """A fit, the requests that it made, and the bytes it moved in those of the store."""
+    with open_line(s3.port) as line:
+        options = {**s3.options, "endpoint_url": f"http://127.0.0.1:{line.port}"}
+        result = streamhalf.fit(URL, storage_options=options, n_workers=2, **OPTIONS, **parameters)
+        moved = line.nbytes / (ROWS * ROW_NBYTES)
+        assert sum(one.requests for one in result.passes) == line.requests["GET"]
+        assert sum(one.bytes_moved for one in result.passes) <= line.nbytes
+        return result, line.requests, moved
+
+
+def test_fit__moves_a_store_that_fits_once_and_asks_nothing_else(
+    s3: S3Server, undisturbed: str
+) -> None:
+    result, requests, moved = counted(s3)
+    assert comparable(result) == undisturbed
+    assert (requests["HEAD"], requests["other"]) == (0, 0)
+    assert CHUNKS <= requests["GET"] <= 1.1 * CHUNKS
+    assert 1.0 <= moved <= 1.1  # heads of answers are no small part of such small chunks
+    first, *others = result.passes
+    assert first.bytes_moved > ROWS * ROW_NBYTES
+    assert not any(one.requests for one in others)
+    assert depot._depots == {}
+
+
+def test_cache__takes_what_memory_has_no_room_for_and_is_emptied(
+    s3: S3Server, undisturbed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(far, "KEPT_SHARE", 1e-5)
+    result, requests, moved = counted(s3, cache=tmp_path / "cache")
+    assert comparable(result) == undisturbed
+    assert requests["GET"] <= 1.1 * CHUNKS
+    assert moved <= 1.1
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.usefixtures("nothing_kept")
+def test_fit__that_keeps_nothing_fetches_every_chunk_once_a_pass(
+    s3: S3Server, undisturbed: str
+) -> None:
+    result, requests, _ = counted(s3)
+    assert comparable(result) == undisturbed
+    assert requests["HEAD"] == 0
+    wholes = [one for one in result.passes if one.rows_read == ROWS]
+    assert len(wholes) > 1
+    for one in wholes[1:]:  # the first has what opening the store took as well
+        # the last chunk too is stored in full size
+        assert ROWS * ROW_NBYTES <= one.bytes_moved <= 1.03 * ROWS * ROW_NBYTES
+        assert one.requests == CHUNKS
+
+
 class Failing:
     """An observer that makes the proxy fail once in the middle of each named pass."""
 
@@ -205,20 +269,23 @@ class Failing:
             self.proxy.fail(self.faults.pop(event.name), seconds=self.seconds)
 
 
+@pytest.mark.parametrize("reader", ["obstore", "fsspec"])
+@pytest.mark.usefixtures("nothing_kept")
 def test_server__that_fails_for_a_while_changes_nothing(
-    proxy: FaultProxy, undisturbed: str
+    proxy: FaultProxy, undisturbed: str, reader: str
 ) -> None:
     faults = {"update-1": "503", "update-2": "refuse", "update-3": "stall", "final": "503"}
     observer = Failing(proxy, faults, 1.0)
     result = streamhalf.fit(
-        URL, n_workers=2, storage_options=through(proxy), observer=observer, **OPTIONS
+        URL, n_workers=2, storage_options=through(proxy, reader), observer=observer, **OPTIONS
     )
     assert observer.faults == {}
     assert set(proxy.faults) == {"503", "refuse", "stall"}
     assert comparable(result) == undisturbed
 
 
-@pytest.mark.parametrize("fault", ["403", "refuse"])
+@pytest.mark.parametrize(("fault", "reader"), [("403", "obstore"), ("refuse", "fsspec")])
+@pytest.mark.usefixtures("nothing_kept")
 def test_server__that_fails_for_good_is_an_error_and_the_run_resumes(
     proxy: FaultProxy,
     s3: S3Server,
@@ -226,10 +293,11 @@ def test_server__that_fails_for_good_is_an_error_and_the_run_resumes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     fault: str,
+    reader: str,
 ) -> None:
     monkeypatch.setattr(retry, "DELAYS", (0.1, 0.2))
     folder = tmp_path / "saved"
-    options = through(proxy)
+    options = through(proxy, reader)
     with pytest.raises(StreamhalfError, match=r"object X/c/\d+/0|object y/c/\d+") as caught:
         streamhalf.fit(
             URL,

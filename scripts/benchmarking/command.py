@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from scripts.benchmarking import fits, growth, kernels, model, passes, width
+from scripts.benchmarking import fits, growth, kernels, model, passes, remote, width
 from scripts.benchmarking.picture import draw_picture
 from scripts.benchmarking.stores import Folder
 from scripts.benchmarking.tables import Table, to_markdown
@@ -56,6 +56,7 @@ def _parts(
         "growth": lambda: growth.measure_rows(folder, sizes=sizes, rounds=rounds),
         "workers": lambda: growth.measure_workers(folder, rows=3 * sizes[-1], rounds=rounds),
         "chunks": lambda: growth.measure_chunks(folder, rows=rows, rounds=rounds),
+        "remote": lambda: remote.measure(folder, rows=rows, rounds=rounds),
         "tasks": lambda: growth.measure_tasks(counts=[options.tasks // k for k in (100, 10, 1)]),
         "model": lambda: model.check(known),
         "extrapolation": lambda: model.extrapolate(known),
@@ -72,6 +73,7 @@ PARTS = (
     "growth",
     "workers",
     "chunks",
+    "remote",
     "tasks",
     "model",
     "extrapolation",

@@ -17,13 +17,16 @@ from streamhalf.engine import Engine, open_engine
 from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.choosing import Chosen, choose, dask_settings, refuse_elsewhere
 from streamhalf.engine.cluster import ClusterEngine
+from streamhalf.engine.lazy import plan_keeping
 from streamhalf.engine.opening import check_sight
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted
 from streamhalf.folders import Folder
 from streamhalf.names import public_name
+from streamhalf.places import absolute, check_cache_folder
 from streamhalf.records import Notice, Versions
+from streamhalf.records.codes import RowsKept
 from streamhalf.report.codes import notice_words
 from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs
 from streamhalf.settings import check_names
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 
 SEED_DRAWN = "seed drawn"
 """In what a checkpoint holds of a run: whether the system drew its seed."""
+
+_READS = {"verify": 1}
+"""How often a command reads all rows, where that is not several times."""
 
 logger = logging.getLogger("streamhalf")
 
@@ -119,12 +125,16 @@ def execute(
 ) -> R:
     """Do the work of a command in a run of its own; the observer hears how it begins and ends."""
     chosen = choose(config.scheduler, client, source)
-    said = (*source.notices, *notices, *chosen.notices())
+    keeping = plan_keeping(source, chosen.target, config, passes=_READS.get(command, 2))
+    lazy = () if keeping is None else (keeping.notice,)
+    said = (*source.notices, *notices, *chosen.notices(), *lazy)
     started = RunStarted(command, source.name, source.n_rows, source.dim, said)
     observer(started)
     for notice in said:
         logger.info(notice_words(notice))
     with open_run(config, chosen, observer, checkpoint, started, source) as run:
+        if keeping is not None and keeping.notice.kept is not RowsKept.NOWHERE:
+            run.keeping = keeping
         result = work(run)
         run.verdict = getattr(result, "verdict", None)
     return result
@@ -144,14 +154,19 @@ def open_run(
     On a cluster, the run's observer reaches the dashboard too; `started` is what it shows first.
     """
     chosen = chosen or choose(config.scheduler, None, source)
+    check_cache_folder(config.cache)
     with open_engine(chosen.target, config.n_workers) as engine:
         refuse_elsewhere(engine, source)
         check_sight(engine, None if source is None else sight_of(source.reader))
         with mirrored(engine, observer, started) as (watched, slabs):
             limit, split_every = config.memory_limit, config.split_every
             run = Run(engine, limit, split_every, watched, checkpoint, slabs.listen)
-            yield run
-            run.close()
+            run.cache = None if config.cache is None else absolute(config.cache)
+            try:
+                yield run
+                run.close()
+            finally:
+                run.forget()
 
 
 @contextmanager

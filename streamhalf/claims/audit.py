@@ -251,5 +251,7 @@ def _together(passes: list[PassRecord]) -> tuple[PassRecord, ...]:
             before.bytes_read + one.bytes_read,
             before.rows_accepted + one.rows_accepted,
             before.seconds + one.seconds,
+            before.bytes_moved + one.bytes_moved,
+            before.requests + one.requests,
         )
     return tuple(found.values())

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import zarr
 
-from streamhalf.data.sight import find_trouble
+from streamhalf.data.far import FarStore
+from streamhalf.data.origins import Origin, is_for_obstore
+from streamhalf.data.sight import endpoint_trouble, find_trouble
 from streamhalf.data.source import nearest_names
 from streamhalf.errors import DataError, UsageError
 from streamhalf.names import one_line, printable, public_name, without_secrets
@@ -31,10 +34,45 @@ def open_group(
         raise DataError(f"{name}: {_kind_of_file(text)}; a Zarr store is a folder")
     if "://" not in text:
         text = os.path.abspath(text)  # it travels to workers, which live in other folders
-    options = dict(storage_options) if storage_options and "://" in text else None
-    _refuse_out_of_sight(text, options or {})
+        return _opened(name, text, lambda: zarr.open_group(text, mode="r"))
+    return _open_url(name, Origin(text, dict(storage_options or {})))
+
+
+def _open_url(name: str, origin: Origin) -> zarr.Group:
+    """A group far away; who cannot say why it is not there asks fsspec, which tells more."""
+    _refuse(origin, endpoint_trouble)
+    failed: Exception | None = None
+    if is_for_obstore(origin):
+        try:
+            return retrying(lambda: open_far(origin))
+        except Exception as error:
+            failed = error
+    _refuse(origin, find_trouble)
+
+    def open_by_fsspec() -> zarr.Group:
+        try:
+            return open_far(replace(origin, use_obstore=False))
+        except ImportError:
+            if failed is not None:
+                raise failed from None
+            raise
+
+    return _opened(name, origin.url, open_by_fsspec)
+
+
+def open_far(origin: Origin) -> zarr.Group:
+    """The group at a place far away, asked for with as few questions as can be."""
+    store = FarStore(origin)
     try:
-        return retrying(lambda: zarr.open_group(text, mode="r", storage_options=options))
+        return zarr.open_group(store, mode="r", zarr_format=3)
+    except zarr.errors.GroupNotFoundError:
+        return zarr.open_group(store, mode="r", zarr_format=2)
+
+
+def _opened(name: str, text: str, open_it: Callable[[], zarr.Group]) -> zarr.Group:
+    """A group, or in one line why it cannot be read."""
+    try:
+        return retrying(open_it)
     except (zarr.errors.GroupNotFoundError, FileNotFoundError) as error:
         if not text.startswith("s3"):
             raise DataError(f"{name}: not a readable Zarr group: {one_line(error)}") from error
@@ -67,11 +105,11 @@ def open_member(group: zarr.Group, name: str, key: str) -> zarr.Array[Any]:
     raise DataError(f"{name}: no array named {key!r}; {printable(nearest_names(key, others))}")
 
 
-def _refuse_out_of_sight(url: str, options: dict[str, Any]) -> None:
+def _refuse(origin: Origin, trouble: Callable[[str, str, dict[str, Any]], str | None]) -> None:
     """Say at once, and in its own words, that storage cannot be used."""
-    protocol, mark, path = url.partition("://")
+    protocol, _, path = origin.url.partition("://")
     try:
-        found = find_trouble(protocol, path, options) if mark and "::" not in url else None
+        found = None if "::" in origin.url else trouble(protocol, path, dict(origin.options))
     except ImportError:
         return  # told by whoever opens it
     if found is not None:

@@ -14,6 +14,7 @@ import zarr
 
 from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import RowRange
+from streamhalf.data.far import brought_near
 from streamhalf.data.feature_names import names_in_group, names_of_array
 from streamhalf.data.frames import (
     dense_columns,
@@ -76,7 +77,9 @@ def open_source(
         group = open_group(data, storage_options=storage_options)
         return _from_group(group, public_name(str(data)), features, labels)
     if isinstance(data, zarr.Group):
-        return _from_group(at_absolute_path(data), str(data.store_path), features, labels)
+        return _from_group(
+            brought_near(at_absolute_path(data)), str(data.store_path), features, labels
+        )
     if isinstance(data, xr.Dataset):
         return _from_dataset(data, features, labels)
     if is_frame(data):
@@ -113,7 +116,9 @@ def open_features(
         group = open_group(data, storage_options=storage_options)
         return _from_group(group, public_name(os.fspath(data)), features, None, labels)
     if isinstance(data, zarr.Group):
-        return _from_group(at_absolute_path(data), str(data.store_path), features, None, labels)
+        return _from_group(
+            brought_near(at_absolute_path(data)), str(data.store_path), features, None, labels
+        )
     name, X = "arrays", data
     if isinstance(data, xr.Dataset):
         name, X = "Dataset", _variable(data, features)

@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -15,6 +16,8 @@ from zarr.errors import NodeNotFoundError
 from zarr.storage import FsspecStore, LocalStore
 
 from streamhalf.data.block import Reader
+from streamhalf.data.far import FarStore
+from streamhalf.data.origins import ENDPOINT_VARIABLES, Origin
 from streamhalf.data.stored import ZarrReader
 from streamhalf.names import one_line, public_name
 
@@ -37,14 +40,22 @@ class Sight:
         """The path or URL, without secrets."""
         if isinstance(self.store, LocalStore):
             return os.fspath(self.store.root)
-        if isinstance(self.store, FsspecStore):
-            return public_name(f"{self._protocol}://{self.store.path}")
-        return public_name(str(self.store))
+        place = self._place
+        return public_name(str(self.store) if place is None else "://".join(place[:2]))
 
     @property
-    def _protocol(self) -> str:
-        protocol = self.store.fs.protocol
-        return protocol if isinstance(protocol, str) else str(protocol[0])
+    def _place(self) -> tuple[str, str, dict[str, Any]] | None:
+        """Protocol, path and options of a store that fsspec, or an address, is behind."""
+        origin = self.store.origin if isinstance(self.store, FarStore) else None
+        if isinstance(origin, Origin):
+            protocol, _, path = origin.url.partition("://")
+            return protocol, path, dict(origin.options)
+        store = self.store if origin is None else origin.store
+        if not isinstance(store, FsspecStore):
+            return None
+        named = store.fs.protocol
+        protocol = named if isinstance(named, str) else str(named[0])
+        return protocol, store.path, {**store.fs.storage_options, "asynchronous": False}
 
     def trouble(self) -> str | None:
         """Why it cannot be seen, in words to follow "from here" or a worker's name; None if it can.
@@ -54,17 +65,36 @@ class Sight:
         if isinstance(self.store, LocalStore):
             seen = os.path.isdir(self.store.root)
             return None if seen else f"does not see {self.name}; use a shared file system or a URL"
-        if isinstance(self.store, FsspecStore):
-            options = {**self.store.fs.storage_options, "asynchronous": False}
-            if found := find_trouble(self._protocol, self.store.path, options):
-                return found
+        place = self._place
+        if place is not None and (unreached := endpoint_trouble(*place)):
+            return unreached
         try:
-            zarr.open(self.store, path=self.path, mode="r")
-        except (NodeNotFoundError, FileNotFoundError):
-            return f"finds no Zarr store at {self.name}; check the path and the endpoint"
+            self._look()
         except Exception as error:
+            # asked only now: who can read needs no further question
+            if place is not None and (found := find_trouble(*place)):
+                return found
+            if isinstance(error, NodeNotFoundError | FileNotFoundError):
+                return f"finds no Zarr store at {self.name}; check the path and the endpoint"
+            if isinstance(error, TimeoutError):
+                return f"gets no answer about {self.name} in {_ANSWER_SECONDS:g} s"
             return f"cannot read {self.name}: {one_line(error)}"
         return None
+
+    def _look(self) -> None:
+        """Read what says that it is a group or an array."""
+        if not isinstance(self.store, FarStore):
+            zarr.open(self.store, path=self.path, mode="r")
+            return
+        for file in ("zarr.json", ".zarray", ".zgroup"):
+            key = f"{self.path}/{file}".lstrip("/")
+            begun = self.store.depot.begin(key, partial(self.store.fetch, key))
+            try:
+                if begun.result(timeout=_ANSWER_SECONDS) is not None:
+                    return
+            finally:
+                self.store.depot.end(key, begun)
+        raise FileNotFoundError(self.name)
 
 
 def sight_of(reader: Reader) -> Sight | None:
@@ -74,15 +104,26 @@ def sight_of(reader: Reader) -> Sight | None:
     return Sight(reader.features.store, reader.features.path)
 
 
+def endpoint_trouble(protocol: str, path: str, options: dict[str, Any]) -> str | None:
+    """Whether the server of a path ("bucket/key") cannot be reached; one connection, no request."""
+    if (endpoint := _endpoint(protocol, path, options)) is None or _connects(endpoint):
+        return None
+    url = _url(protocol, path)
+    return f"cannot reach {endpoint}, the endpoint of {url}; check endpoint_url and the network"
+
+
 def find_trouble(protocol: str, path: str, options: dict[str, Any]) -> str | None:
     """Why storage of this protocol ("s3") cannot be used for a path ("bucket/key"); None if it can.
 
     One small question each, before Zarr asks several at once and waits for long.
     """
-    url = public_name(f"{protocol}://{path.removeprefix(f'{protocol}://')}")
-    if (endpoint := _endpoint(protocol, path, options)) and not _connects(endpoint):
-        return f"cannot reach {endpoint}, the endpoint of {url}; check endpoint_url and the network"
-    return _bucket_trouble(url, options) if protocol in ("s3", "s3a") else None
+    if found := endpoint_trouble(protocol, path, options):
+        return found
+    return _bucket_trouble(_url(protocol, path), options) if protocol in ("s3", "s3a") else None
+
+
+def _url(protocol: str, path: str) -> str:
+    return public_name(f"{protocol}://{path.removeprefix(f'{protocol}://')}")
 
 
 def _endpoint(protocol: str, path: str, options: dict[str, Any]) -> str | None:
@@ -91,8 +132,7 @@ def _endpoint(protocol: str, path: str, options: dict[str, Any]) -> str | None:
         found: Any = path if "://" in path else f"{protocol}://{path}"
     else:
         nested = options.get("client_kwargs") or {}
-        variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "FSSPEC_S3_ENDPOINT_URL")
-        named = next(filter(None, map(os.environ.get, variables)), None)
+        named = next(filter(None, map(os.environ.get, ENDPOINT_VARIABLES)), None)
         found = options.get("endpoint_url") or nested.get("endpoint_url") or named
     parts = urlsplit(found) if isinstance(found, str) else None
     if parts is None or not parts.hostname:

@@ -111,15 +111,18 @@ class Source:
         blocks = (self.blocks[i] for i in np.unique(homes))
         return list(zip(blocks, pieces.grouped(homes), strict=True))
 
-    def read_each(self, ranges: RowRanges) -> Iterator[Block]:
+    def read_each(self, ranges: RowRanges, following: RowRanges | None = None) -> Iterator[Block]:
         """Read rows, those of a block as one, and the next while one is worked on.
+
+        After the last block the first of the `following` rows is asked for, where it can be.
 
         Where the kernel can be asked for the next, no thread is needed for it: next to one that
         computes, a thread that reads costs both a tenth of their time.
         """
         groups = [rows for _, rows in self.reads(ranges)]
-        if len(groups) < 2 or self.reader.prefetch(groups[0]):
-            for group, coming in itertools.zip_longest(groups, groups[1:]):
+        later = [] if following is None else [self.reads(following)[0][1]]
+        if len(groups) + len(later) < 2 or self.reader.prefetch(groups[0]):
+            for group, coming in itertools.zip_longest(groups, [*groups[1:], *later]):
                 if coming is not None:
                     self.reader.prefetch(coming)
                 yield self._read(group)

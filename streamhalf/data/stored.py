@@ -8,7 +8,9 @@ written shows up as an invalid row, wherever it is missing, at no cost to the re
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Reader, RowRange, RowRanges
 from streamhalf.data.clients import here
+from streamhalf.data.far import FarStore
 from streamhalf.data.plain_chunks import has_checksum, is_plain, prefetch_plain, read_plain
 from streamhalf.data.zarr_private import (
     are_whole_shards,
@@ -64,6 +67,8 @@ class ZarrReader(Reader):
 
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
         """Raw features and labels of rows; what is missing comes as an invalid value."""
+        if self.far is not None:
+            self.prefetch(rows)  # all objects at once
         features, *labels = (_read(array, rows, parts=parts) for array, parts in self._arrays)
         # integers may hold any value: whether one was stored is asked where it could be filled in
         doubtful = features.dtype.kind != "f" and features == impossible_value(features.dtype)
@@ -82,7 +87,17 @@ class ZarrReader(Reader):
 
     def prefetch(self, rows: RowRanges) -> bool:
         """Have rows brought near without waiting; False where only reading them does that."""
-        return all(prefetch_plain(array, rows) for array, _ in self._arrays)
+        asked = [
+            prefetch_plain(array, rows, parts=parts) or begin_whole(array, rows)
+            for array, parts in self._arrays
+        ]
+        return all(asked)
+
+    @property
+    def far(self) -> FarStore | None:
+        """The store, where it is not on this machine."""
+        store = self.features.store
+        return store if isinstance(store, FarStore) else None
 
     @property
     def unit_rows(self) -> int | None:
@@ -116,17 +131,52 @@ def _read(
     array: zarr.Array[Any], rows: RowRanges, fill_value: Any = None, *, parts: bool = False
 ) -> NDArray[Any]:
     """Rows, and the fill value (one that no valid row can hold) where there are none stored."""
-    if (plain := read_plain(array, rows, parts=parts)) is not None:
+    try:
+        plain = read_plain(array, rows, parts=parts)
+    except Exception as error:
+        raise DataError(_damage(array, rows.span, error)) from error
+    if plain is not None:
         return plain
     value = impossible_value(array.dtype) if fill_value is None else fill_value
-    step = stored_rows(array)
-    # a chunk is decoded once and whole; those in between, where no row is wanted, are left alone
+    step = array.chunks[0]
+    # a chunk is decoded once and whole, also one of a shard; those in between, where no row is
+    # wanted, are left alone
     gaps = rows.bounds[1:, 0] // step > (rows.bounds[:-1, 1] - 1) // step + 1
     pieces = rows.grouped(np.cumsum(np.append(0, gaps)))
     decoded = [
         piece.take_from(_decode(array, piece.span, value), piece.span.start) for piece in pieces
     ]
     return decoded[0] if len(decoded) == 1 else np.concatenate(decoded)
+
+
+def begin_whole(array: zarr.Array[Any], rows: RowRanges) -> bool:
+    """Have objects that rows lie in fetched, where they are far and all of them is wanted."""
+    store, step = array.store, stored_rows(array)
+    if not isinstance(store, FarStore):
+        return False
+    span = rows.span
+    edges = np.arange(span.start // step, -(-span.stop // step), dtype=np.int64) * step
+    pieces = rows.cut(edges)
+    nbytes = step * math.prod(array.shape[1:]) * array.dtype.itemsize
+    columns = [range(-(-extent // piece)) for extent, piece in _across(array)]
+    for wanted in pieces.grouped(pieces.bounds[:, 0] // step):
+        number = wanted.span.start // step
+        complete = wanted.n_rows == min(step, array.shape[0] - number * step)
+        # of a shard a part can be read; of any other object all is wanted
+        if (
+            array.shards is None
+            or complete
+            or store.depot.wants_whole(nbytes, nbytes * wanted.n_rows // step)
+        ):
+            for index in itertools.product([number], *columns):
+                key = f"{array.path}/{chunk_key(array, index)}".lstrip("/")
+                store.depot.begin(key, partial(store.fetch, key), nbytes)
+    return True
+
+
+def _across(array: zarr.Array[Any]) -> list[tuple[int, int]]:
+    """Extents and stored pieces of all dimensions but that of the rows."""
+    return list(zip(array.shape[1:], (array.shards or array.chunks)[1:], strict=True))
 
 
 def _decode(array: zarr.Array[Any], rows: RowRange, fill_value: Any) -> NDArray[Any]:

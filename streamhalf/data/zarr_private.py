@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import zarr
+from zarr.abc.store import ByteRequest, Store
 from zarr.codecs import BytesCodec, Crc32cCodec
+from zarr.core.buffer import default_buffer_prototype
 from zarr.core.metadata import ArrayV3Metadata
+from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
 from streamhalf.data.block import RowRange
@@ -71,6 +74,12 @@ def unseen_path(array: zarr.Array[Any]) -> str | None:
     return None if root is None or root.is_dir() else str(root)
 
 
+def get_now(store: Store, key: str, byte_range: ByteRequest | None) -> bytes | None:
+    """What a store has under a key; waits for it, in a thread that is not Zarr's own."""
+    found = sync(store.get(key, default_buffer_prototype(), byte_range))
+    return None if found is None else found.to_bytes()
+
+
 def is_checksum_error(error: Exception) -> bool:
     """Whether Zarr says that a chunk does not fit its checksum; it has no error of its own kind."""
     return "checksum do not match" in str(error)
@@ -79,10 +88,10 @@ def is_checksum_error(error: Exception) -> bool:
 def plain_checksum(array: zarr.Array[Any]) -> bool | None:
     """Whether plain chunks end with a checksum; None where chunks are not plain.
 
-    A plain chunk is a file with the bytes of its rows, in this machine's order.
+    A plain chunk is an object with the bytes of its rows, in this machine's order.
     """
     metadata = array.metadata
-    if not isinstance(array.store, LocalStore) or not isinstance(metadata, ArrayV3Metadata):
+    if not isinstance(metadata, ArrayV3Metadata):
         return None
     if array.chunks[1:] != array.shape[1:] or array.dtype.kind not in "fiub":
         return None

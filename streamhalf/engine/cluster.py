@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import logging
 import os
 import queue
 import time
 import warnings
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import dask.config
@@ -76,6 +78,17 @@ class ClusterEngine(Engine):
         """Largest number of threads of any worker."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         return max((int(worker["nthreads"]) for worker in workers), default=1)
+
+    @property
+    def n_processes(self) -> int:
+        """Workers that are there now."""
+        return max(1, int(self.client.scheduler_info(n_workers=0)["n_workers"]))
+
+    def everywhere(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Call something here and on every worker."""
+        call(*arguments)
+        with contextlib.suppress(Exception):  # a cluster that is gone has nothing to forget
+            self.client.run(call, *arguments, on_error="ignore")
 
     def worker_limits(self) -> tuple[WorkerLimit, ...]:
         """What workers may use before they pause; one whose memory is not watched has no limit."""

@@ -10,16 +10,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from streamhalf.data.depot import NOTHING, Moved
 from streamhalf.errors import DataError
 from streamhalf.events import Observer, PassProgress, PassStarted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counted:
-    """A partial and the number of rows that went into it."""
+    """A partial, the number of rows that went into it, and what they took over the network."""
 
     n_rows: int
     partial: Any
+    moved: Moved = NOTHING
 
 
 OnProgress: TypeAlias = Callable[[int], None]
@@ -64,7 +66,8 @@ def merge(context: Any, combine: Callable[[Any, Any, Any], Any], parts: list[Cou
     """Combine neighbouring partials, left to right."""
     total = parts[0]
     for part in parts[1:]:
-        total = Counted(total.n_rows + part.n_rows, combine(context, total.partial, part.partial))
+        partial = combine(context, total.partial, part.partial)
+        total = Counted(total.n_rows + part.n_rows, partial, total.moved + part.moved)
     return total
 
 
@@ -90,6 +93,15 @@ class Engine(Protocol):
     def n_threads(self) -> int:
         """Tasks that run at once in one worker process, and share its memory."""
         ...
+
+    @property
+    def n_processes(self) -> int:
+        """Processes that tasks run in."""
+        return 1
+
+    def everywhere(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Call something once in every process that tasks run in; one that is lost is left out."""
+        call(*arguments)
 
     def worker_limits(self) -> tuple[WorkerLimit, ...]:
         """What workers on a cluster may use, those that have a limit of their own."""

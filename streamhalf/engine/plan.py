@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,8 +13,10 @@ from dask.delayed import Delayed, delayed
 
 from streamhalf.data.arrays import DaskReader
 from streamhalf.data.block import Block, RowRanges
+from streamhalf.data.depot import NOTHING
 from streamhalf.data.source import BLOCK_NBYTES, Source
 from streamhalf.engine.dask_graph import build_graph
+from streamhalf.engine.far import FarReads, FarRows, far_reads
 from streamhalf.engine.job import Counted, Engine, Job, WorkerLimit, run_job
 from streamhalf.engine.process import settle_worker
 from streamhalf.errors import MemoryBudgetError
@@ -112,11 +114,27 @@ class PassPlan:
             RowRanges(np.concatenate([read.bounds for read in reads[i : i + run]])) for i in starts
         )
 
-    def job_for(self, engine: Engine) -> Job:
-        """The pass as a job for an engine; persisted chunks stay where they are if it can be."""
+    def job_for(self, engine: Engine, *, memory_limit: int = 0, cache: str | None = None) -> Job:
+        """The pass as a job for an engine; persisted chunks stay where they are if it can be.
+
+        Of what is fetched from afar as much is kept as `memory_limit` leaves room for, and the rest
+        in the folder `cache`.
+        """
         reader = self.source.reader
         held = isinstance(reader, DaskReader) and reader.client is not None
-        return self.job(lazy=engine.remote if held else engine.lazy)
+        job = self.job(lazy=engine.remote if held else engine.lazy)
+        far = far_reads(
+            self.source,
+            engine,
+            task_nbytes=self.task_nbytes(),
+            n_tasks=len(job.items),
+            memory_limit=memory_limit,
+            folder=cache,
+        )
+        if far is None:
+            return job
+        context = replace(job.context, read=FarRows(self.source), far=far)
+        return replace(job, context=context, items=far.items(job.items))
 
     def job(self, *, lazy: bool) -> Job:
         """The pass as a job; with `lazy`, Dask-backed rows enter the graph as they are."""
@@ -143,17 +161,23 @@ class PassPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassContext:
-    """What every task of a pass needs: how its item becomes blocks, what is summed, who hears."""
+    """What every task of a pass needs: how its item becomes blocks, what is summed, who hears.
+
+    And how rows come that are far away.
+    """
 
     read: Callable[[Any], Iterable[Block]]
     reduction: Reduction[Any, Any]
     tell: Tell | None = None
+    far: FarReads | None = None
 
 
 def map_blocks(context: PassContext, item: Any) -> Counted:
     """Read and reduce the blocks of one task, one after the other."""
     settle_worker()
-    reduction = context.reduction
+    reduction, far = context.reduction, context.far
+    if far is not None:
+        item = far.enter(item)
     total: Counted | None = None
     for block in context.read(item):
         partial = reduction.map(block)
@@ -164,7 +188,7 @@ def map_blocks(context: PassContext, item: Any) -> Counted:
         raise ValueError("a task without blocks")
     if context.tell is not None:
         context.tell(total.partial)
-    return total
+    return total if far is None else replace(total, moved=far.moved())
 
 
 def combine_partials(context: PassContext, left: Any, right: Any) -> Any:
@@ -186,12 +210,15 @@ def run_pass(
     memory_limit: int,
     observer: Observer,
     save: Callable[[Counted, PassRecord], None] | None = None,
+    cache: str | None = None,
 ) -> tuple[Any, PassRecord]:
     """Validate, run, count the rows, save and finalize; returns the result and the record."""
     plan.validate(n_threads=engine.n_threads, memory_limit=memory_limit)
     plan.validate_workers(engine.worker_limits())
     started = time.perf_counter()
-    counted = run_job(engine, plan.job_for(engine), observer)
+    job = plan.job_for(engine, memory_limit=memory_limit, cache=cache)
+    counted = run_job(engine, job, observer)
+    moved = counted.moved + (job.context.far.moved() if job.context.far else NOTHING)
     result = plan.reduction.finalize(counted.partial)
     record = PassRecord(
         name=plan.name,
@@ -199,6 +226,8 @@ def run_pass(
         bytes_read=counted.n_rows * plan.source.row_nbytes,
         rows_accepted=plan.reduction.rows_used(counted.partial),
         seconds=time.perf_counter() - started,
+        bytes_moved=moved.nbytes,
+        requests=moved.requests,
     )
     if save is not None:
         save(counted, record)

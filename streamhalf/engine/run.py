@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.data.block import Reader, RowRange, RowRanges
 from streamhalf.data.source import Source
 from streamhalf.engine.checkpoint import Checkpoint
+from streamhalf.engine.far import far_store, forget
 from streamhalf.engine.job import Engine, run_job
+from streamhalf.engine.lazy import Keeping
 from streamhalf.engine.plan import PassPlan, Tell, run_pass
 from streamhalf.errors import DataError
 from streamhalf.events import Observer, PassEnded, RunEnded, ignore
@@ -41,6 +44,16 @@ class Run:
     verdict: Verdict | None = None
     in_parts: Source | None = None
     """The source whose blocks these are."""
+    cache: str | None = None
+    """Folder for what is fetched from afar and does not fit into memory."""
+    keeping: Keeping | None = None
+    """Where the rows of lazy arrays go."""
+    near: Reader | None = None
+    """What reads them once they are there."""
+    spilled: str | None = None
+    """The folder that they are in."""
+    tokens: set[str] = field(default_factory=set)
+    """Of the stores far away that were read."""
 
     def reduce(
         self,
@@ -62,6 +75,8 @@ class Run:
             detail=detail,
             tell=None if self.listen is None else self.listen(name, reduction),
         )
+        if (far := far_store(source)) is not None:
+            self.tokens.add(far.token)
         if source.reader.defers_checks:
             self._note_parts(plan)
         kept, ordinal = self.checkpoint, len(self.passes)
@@ -78,10 +93,11 @@ class Run:
             return reduction.finalize(counted.partial)
         result, record = run_pass(
             self.engine,
-            plan,
+            self._near(plan),
             memory_limit=self.memory_limit,
             observer=self.observer,
             save=partial(kept.save, reduction) if kept else None,
+            cache=self.cache,
         )
         self.passes.append(record)
         return result
@@ -92,9 +108,25 @@ class Run:
         if unchecked and self.in_parts is not None:
             # not a pass of the run: what is computed is of no interest
             plan = PassPlan("checksums", self.in_parts, LabelCounts(), unchecked, self.split_every)
-            run_job(self.engine, plan.job_for(self.engine), ignore)
+            job = plan.job_for(self.engine, memory_limit=self.memory_limit, cache=self.cache)
+            run_job(self.engine, job, ignore)
         if self.verdict is not None:
             self.observer(RunEnded(self.verdict))
+
+    def forget(self) -> None:
+        """Forget what was fetched, everywhere."""
+        forget(self.engine, self.tokens)
+        if self.spilled is not None:
+            shutil.rmtree(self.spilled, ignore_errors=True)
+
+    def _near(self, plan: PassPlan) -> PassPlan:
+        """The pass, over rows that were computed once if they were lazy."""
+        if self.keeping is None or plan.source.reader is not self.keeping.reader:
+            return plan
+        if self.near is None:
+            self.near, self.spilled = self.keeping.compute()
+            self.memory_limit -= self.keeping.nbytes
+        return replace(plan, source=replace(plan.source, reader=self.near))
 
     def _note_parts(self, plan: PassPlan) -> None:
         self.in_parts = plan.source

@@ -35,6 +35,15 @@ class Verdict(enum.StrEnum):
         return {Verdict.REJECTED: 10, Verdict.INCONCLUSIVE: 11}.get(self, 0)
 
 
+class RowsKept(enum.StrEnum):
+    """Where the rows of lazy arrays are for the time of a run."""
+
+    MEMORY = "memory"
+    CLUSTER = "cluster"
+    FOLDER = "folder"
+    NOWHERE = "nowhere"
+
+
 class Split(enum.StrEnum):
     """How passes that learn share the rows."""
 

@@ -41,6 +41,8 @@ _PASS_WORDS = {
     "bytes_read": "bytes read",
     "rows_accepted": "rows the statistic was taken over",
     "seconds": "seconds",
+    "bytes_moved": "bytes that came over the network",
+    "requests": "requests to the storage",
 }
 
 

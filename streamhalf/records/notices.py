@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from streamhalf.records.base import Record
-from streamhalf.records.codes import SegmentQuantity
+from streamhalf.records.codes import RowsKept, SegmentQuantity
 
 
 class LabelsAbsent(Record, frozen=True, tag="labels-absent"):
@@ -117,6 +117,14 @@ class RunsOn(Record, frozen=True, tag="runs-on"):
     why: str
 
 
+class LazyRows(Record, frozen=True, tag="lazy-rows"):
+    """The rows are lazy arrays: computed once and `kept`, or, nowhere kept, by every pass."""
+
+    nbytes: int
+    kept: RowsKept
+    place: str = ""
+
+
 class Resumed(Record, frozen=True, tag="resumed"):
     """A run goes on from so many finished passes in a checkpoint folder."""
 
@@ -166,5 +174,6 @@ Notice: TypeAlias = (
     | RadiiDrawn
     | Resumed
     | RunsOn
+    | LazyRows
     | Remark
 )

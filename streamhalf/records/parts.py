@@ -96,13 +96,15 @@ def overall_outcome(judgements: Iterable[Judgement]) -> Outcome:
 
 
 class PassRecord(Record, frozen=True):
-    """What one pass read, kept and took."""
+    """What one pass read, kept and took; moved is what came over the network."""
 
     name: str
     rows_read: int
     bytes_read: int
     rows_accepted: int
     seconds: float
+    bytes_moved: int = 0
+    requests: int = 0
 
 
 class Halfspace(Record, frozen=True):

@@ -291,6 +291,15 @@ def notice_words(notice: records.Notice) -> str:
             )
         case records.RunsOn(place, why):
             return f"runs on {place}, {why}; scheduler='threads' keeps it on this machine"
+        case records.LazyRows(size, kept, place):
+            where = {
+                records.RowsKept.MEMORY: "computed once and kept in memory",
+                records.RowsKept.CLUSTER: "computed once and kept by the cluster",
+                records.RowsKept.FOLDER: f"computed once and kept in {place} until the run ends",
+                records.RowsKept.NOWHERE: "computed again in every pass, for want of room (on this "
+                "machine a larger memory_limit, or a folder given as cache, makes some)",
+            }[kept]
+            return f"rows are lazy Dask arrays of {nbytes(size)}: {where}"
         case records.Resumed(place, 0):
             return f"checkpoint: nothing to resume in {place}; starting anew"
         case records.Resumed(place, passes):

@@ -95,6 +95,11 @@ _PASS: Cells = {
     "time": lambda one: codes.seconds(one.seconds),
 }
 
+_MOVED: Cells = {
+    "over the network": lambda one: codes.nbytes(one.bytes_moved),
+    "requests": lambda one: codes.count(one.requests),
+}
+
 
 def judgement_table(caption: str, judged: Iterable[Judgement], *labels: str) -> Table:
     """What is asked for of every judgement."""
@@ -188,14 +193,16 @@ def _strongest(result: FitResult, trial: PositionTrial) -> str:
 
 def pass_table(passes: tuple[PassRecord, ...]) -> Table:
     """What each pass read and took, and all of them together."""
-    table = Table.of("Passes", _PASS, passes, names=("pass",))
+    moved = sum(one.bytes_moved for one in passes), sum(one.requests for one in passes)
+    far = any(moved)
+    table = Table.of("Passes", {**_PASS, **(_MOVED if far else {})}, passes, names=("pass",))
     if not passes:
         return table
     read, size = sum(one.rows_read for one in passes), sum(one.bytes_read for one in passes)
     time = codes.seconds(sum(one.seconds for one in passes))
-    return replace(
-        table, rows=(*table.rows, ("all", codes.count(read), ABSENT, codes.nbytes(size), time))
-    )
+    last = ("all", codes.count(read), ABSENT, codes.nbytes(size), time)
+    sums = (codes.nbytes(moved[0]), codes.count(moved[1])) if far else ()
+    return replace(table, rows=(*table.rows, (*last, *sums)))
 
 
 def promise_table(result: FitResult) -> Table:

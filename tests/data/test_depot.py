@@ -1,0 +1,128 @@
+"""What a process keeps of what it fetched, and what it fetches again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from streamhalf.data import depot as module
+from streamhalf.data.depot import Depot, Moved, Terms, depot_of, release
+
+SIZE = 100_000  # not a small object
+
+
+@pytest.fixture
+def depot(tmp_path: Path) -> Iterator[Depot]:
+    found = depot_of("test")
+    yield found
+    release("test")
+
+
+class Storage:
+    """Objects of one size, and how often each was fetched."""
+
+    def __init__(self) -> None:
+        self.fetched: list[str] = []
+
+    def fetch(self, key: str) -> Callable[[], bytes]:
+        def fetch() -> bytes:
+            self.fetched.append(key)
+            return key.encode() * (SIZE // len(key))
+
+        return fetch
+
+
+def read_all(depot: Depot, storage: Storage, keys: str) -> None:
+    for key in keys:
+        assert bytes(depot.take(key, storage.fetch(key))) == key.encode() * SIZE
+
+
+def test_depot__what_came_first_stays_when_there_is_no_room_for_all(depot: Depot) -> None:
+    storage = Storage()
+    depot.settle(Terms(nbytes=16 * SIZE // 5))  # a sixteenth of it is for small objects
+    for _ in range(3):
+        read_all(depot, storage, "abcdef")
+    assert "".join(sorted(storage.fetched)) == "abc" + "ddd" + "eee" + "fff"
+    assert depot.drain() == Moved(12 * SIZE, 12)
+    assert depot.drain() == Moved()
+
+
+def test_depot__a_folder_takes_what_memory_has_no_room_for(depot: Depot, tmp_path: Path) -> None:
+    storage = Storage()
+    depot.settle(Terms(nbytes=SIZE * 2, folder=str(tmp_path)))
+    for _ in range(2):
+        read_all(depot, storage, "abc")
+    depot.settle(Terms(nbytes=0, folder=str(tmp_path)))  # what leaves memory goes there too
+    read_all(depot, storage, "abc")
+    assert "".join(sorted(storage.fetched)) == "abc"
+    assert depot.drain() == Moved(3 * SIZE, 3)
+    assert len(list(tmp_path.rglob("*"))) == 4
+    release("test")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_depot__a_full_folder_is_done_without(
+    depot: Depot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(path: str, content: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "_write", full)
+    storage = Storage()
+    for _ in range(2):
+        depot.settle(Terms(nbytes=0, folder=str(tmp_path)))
+        read_all(depot, storage, "ab")
+    assert "".join(storage.fetched) == "abab"
+    (said,) = caplog.messages
+    assert said.endswith("is used no more: No space left on device")
+
+
+def test_depot__one_fetch_serves_all_who_wait(depot: Depot) -> None:
+    storage, go = Storage(), threading.Event()
+
+    def slow() -> bytes:
+        assert go.wait(60)
+        return storage.fetch("a")()
+
+    depot.settle(Terms(nbytes=0))
+    first = depot.begin("a", slow)
+    assert depot.holds("a")
+    assert depot.begin("a", storage.fetch("b")) is first
+    go.set()
+    read_all(depot, storage, "a")
+    assert storage.fetched == ["a"]
+    assert not depot.holds("a")
+    read_all(depot, storage, "a")
+    assert storage.fetched == ["a", "a"]
+
+
+def test_depot__a_fetch_that_failed_is_tried_again(depot: Depot) -> None:
+    def fail() -> bytes:
+        raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        depot.take("a", fail)
+    storage = Storage()
+    read_all(depot, storage, "a")
+    assert depot.drain() == Moved(SIZE, 2)
+
+
+@pytest.mark.parametrize(
+    ("terms", "wanted", "whole"),
+    [
+        (Terms(2 * SIZE), 1, True),
+        (Terms(SIZE // 2), 1, False),
+        (Terms(SIZE // 2, "folder"), 1, True),
+        (Terms(2 * SIZE, alone=False), SIZE // 5, False),
+        (Terms(2 * SIZE, alone=False), SIZE // 4, True),
+        (Terms(2 * SIZE, "folder", alone=False), 1, True),
+    ],
+)
+def test_wants_whole__where_it_pays_and_there_is_room(
+    depot: Depot, terms: Terms, wanted: int, whole: bool
+) -> None:
+    depot.settle(terms)
+    assert depot.wants_whole(SIZE, wanted) is whole
