@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import os
@@ -17,7 +18,7 @@ from streamhalf.engine import Engine, open_engine
 from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.choosing import Chosen, choose, dask_settings, refuse_elsewhere
 from streamhalf.engine.cluster import ClusterEngine
-from streamhalf.engine.opening import check_sight
+from streamhalf.engine.opening import check_sight, within_workers
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted
@@ -111,13 +112,16 @@ def execute(
     command: str,
     source: Source,
     config: RunConfig,
-    work: Callable[[Run], R],
+    work: Callable[[Run, RunConfig], R],
     client: Client | None,
     observer: Observer,
     checkpoint: Checkpoint | None = None,
     *notices: Notice,
 ) -> R:
-    """Do the work of a command in a run of its own; the observer hears how it begins and ends."""
+    """Do the work of a command in a run of its own; the observer hears how it begins and ends.
+
+    The work is given the configuration with the memory that there is.
+    """
     chosen = choose(config.scheduler, client, source)
     said = (*source.notices, *notices, *chosen.notices())
     started = RunStarted(command, source.name, source.n_rows, source.dim, said)
@@ -125,7 +129,7 @@ def execute(
     for notice in said:
         logger.info(notice_words(notice))
     with open_run(config, chosen, observer, checkpoint, started, source) as run:
-        result = work(run)
+        result = work(run, dataclasses.replace(config, memory_limit=run.memory_limit))
         run.verdict = getattr(result, "verdict", None)
     return result
 
@@ -147,9 +151,11 @@ def open_run(
     with open_engine(chosen.target, config.n_workers) as engine:
         refuse_elsewhere(engine, source)
         check_sight(engine, None if source is None else sight_of(source.reader))
+        limit = within_workers(engine, config.memory_limit)
+        if checkpoint is not None:
+            checkpoint.plan_for(limit)
         with mirrored(engine, observer, started) as (watched, slabs):
-            limit, split_every = config.memory_limit, config.split_every
-            run = Run(engine, limit, split_every, watched, checkpoint, slabs.listen)
+            run = Run(engine, limit, config.split_every, watched, checkpoint, slabs.listen)
             yield run
             run.close()
 

@@ -23,6 +23,7 @@ from streamhalf.api.running import (
 from streamhalf.api.trust import warn_no_effect
 from streamhalf.api.weights import as_halfspace
 from streamhalf.claims.verification import Verification, check_document
+from streamhalf.config import RunConfig
 from streamhalf.data.opening import DataLike
 from streamhalf.engine import lazy_pass, plan_pass
 from streamhalf.engine.run import Run
@@ -73,9 +74,11 @@ def test(
         Fields of `RunConfig`.
     """
     source, config = open_data(data, parameters, storage_options, needs_labels=False)
-    result = execute(
-        "test", source, config, lambda run: driver.test(run, source, config), client, observer
-    )
+
+    def work(run: Run, config: RunConfig) -> MomentTestResult:
+        return driver.test(run, source, config)
+
+    result = execute("test", source, config, work, client, observer)
     return replace(result, seed_drawn=draws_seed(parameters))
 
 
@@ -172,7 +175,7 @@ def _fit(
         seed_drawn = kept.identity[SEED_DRAWN]
     resumed = [Resumed(kept.name, kept.n_passes)] if kept is not None and resume else []
 
-    def work(run: Run) -> FitResult:
+    def work(run: Run, config: RunConfig) -> FitResult:
         return driver.fit(run, source, config)
 
     result = execute("fit", source, config, work, client, observer, kept, *resumed)
@@ -203,7 +206,7 @@ def certify(
     source, config = open_data(data, parameters, storage_options)
     halfspace = as_halfspace(weights, source.dim)
 
-    def work(run: Run) -> CertifyResult:
+    def work(run: Run, config: RunConfig) -> CertifyResult:
         return driver.certify(run, source, config, halfspace)
 
     result = execute("certify", source, config, work, client, observer)
@@ -239,7 +242,7 @@ def verify(
     if block_rows is not None:
         source = source.reblocked(block_rows)
 
-    def work(run: Run) -> VerifyResult:
+    def work(run: Run, config: RunConfig) -> VerifyResult:
         return Verification(document, config).run(run, source)
 
     return execute("verify", source, config, work, client, observer)
