@@ -142,9 +142,7 @@ def predict(
         check_sight(engine, target.sight())
         started = RunStarted("predict", source.name, source.n_rows, source.dim, notices)
         write = partial(write_predictions, target, source, halfspace)
-        n_positive = _write_all(
-            engine, started, source.blocks, source.row_nbytes, write, observer
-        )
+        n_positive = _write_all(engine, started, source.blocks, source.row_nbytes, write, observer)
     finish_predictions(target, source, n_positive)
     return n_positive
 

@@ -75,6 +75,11 @@ class ClusterEngine(Engine):
         self._watch = _Watch(client)
 
     @property
+    def address(self) -> str:
+        """Where the scheduler is."""
+        return str(self.client.scheduler_info(n_workers=0)["address"])
+
+    @property
     def n_threads(self) -> int:
         """Largest number of threads of any worker."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()

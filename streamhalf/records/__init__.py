@@ -32,6 +32,7 @@ from streamhalf.records.codes import (
     Verdict,
     WedgeShare,
 )
+from streamhalf.records.dry_run import DryRunResult, WorkerRecord
 from streamhalf.records.notices import (
     EpsNotReached,
     ErrorsCluster,
@@ -70,6 +71,7 @@ from streamhalf.records.parts import (
     PositionTrial,
     PromiseRecord,
     Versions,
+    installed_versions,
     overall_outcome,
     worst_of,
 )
@@ -99,6 +101,7 @@ __all__ = [
     "Claim",
     "DataRecord",
     "DiagnosticsRecord",
+    "DryRunResult",
     "EpsNotReached",
     "ErrorRecord",
     "ErrorsCluster",
@@ -160,9 +163,11 @@ __all__ = [
     "VerifyResult",
     "Versions",
     "WedgeShare",
+    "WorkerRecord",
     "document_digest",
     "finite",
     "from_json",
+    "installed_versions",
     "is_as_written",
     "overall_outcome",
     "replace",
