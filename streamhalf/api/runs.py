@@ -27,6 +27,7 @@ from streamhalf.engine import lazy_pass, plan_pass
 from streamhalf.engine.run import Run
 from streamhalf.events import Observer, ignore
 from streamhalf.places import place_of, refuse_harm
+from streamhalf.planning.overview import planned_rows
 from streamhalf.records import (
     CertifyResult,
     FitResult,
@@ -173,7 +174,10 @@ def _fit(
     def work(run: Run, config: RunConfig) -> FitResult:
         return driver.fit(run, source, config)
 
-    result = execute("fit", source, config, work, client, observer, kept, *resumed)
+    planned = planned_rows(source.n_rows, source.dim, config)
+    result = execute(
+        "fit", source, config, work, client, observer, kept, *resumed, rows_planned=planned
+    )
     return seal(replace(result, seed_drawn=seed_drawn))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from streamhalf.api.running import mirrored, open_place
+from streamhalf.api.running import mirrored, open_place, who
 from streamhalf.api.trust import warn_unverified
 from streamhalf.data.block import RowRange
 from streamhalf.data.opening import open_features
@@ -83,7 +83,9 @@ def synth(
         planted = plant(request)
         chunks = create_store(target, request, chunk_rows=chunk_rows, overwrite=overwrite)
         check_sight(engine, target.sight())
-        started = RunStarted("synth", target.name, request.rows, request.dim, notices)
+        started = RunStarted(
+            "synth", target.name, request.rows, request.dim, notices, seed=request.seed, who=who()
+        )
         write = partial(write_rows, target, request, planted)
         n_flipped = _write_all(
             engine, started, chunks, request.dim * _DRAWN_NBYTES, write, observer
@@ -140,7 +142,7 @@ def predict(
         check_sight(engine, sight_of(source.reader))
         create_predictions(target, source, halfspace, overwrite=overwrite)
         check_sight(engine, target.sight())
-        started = RunStarted("predict", source.name, source.n_rows, source.dim, notices)
+        started = RunStarted("predict", source.name, source.n_rows, source.dim, notices, who=who())
         write = partial(write_predictions, target, source, halfspace)
         n_positive = _write_all(engine, started, source.blocks, source.row_nbytes, write, observer)
     finish_predictions(target, source, n_positive)

@@ -85,9 +85,8 @@ def duration(value: float) -> str:
     """A time to wait, in the unit that people would use."""
     for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
         if value >= 2 * size:
-            return (
-                f"{value / size:.2g} {unit}" if value < 10 * size else f"{value / size:.0f} {unit}"
-            )
+            shown = value / size
+            return f"{shown:.2g} {unit}" if shown < 10 else f"{shown:,.0f} {unit}"
     return f"{value:.0f} s" if value >= 10 else f"{value:.2g} s"
 
 
