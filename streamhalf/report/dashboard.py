@@ -23,6 +23,7 @@ from streamhalf.events import Event, Observer, PassProgress, RunStarted, fan_out
 from streamhalf.names import one_line, printable
 from streamhalf.report import distributed_private as private
 from streamhalf.report.live import TOPIC, Board, Happening, RunClosed, encode
+from streamhalf.report.metrics import Totals
 from streamhalf.report.slab_watch import SECONDS_BETWEEN_COUNTS, ClusterSlabs
 
 if TYPE_CHECKING:
@@ -62,18 +63,28 @@ class PagePlugin(SchedulerPlugin):
 
     def __init__(self) -> None:
         self.board = Board()
+        self.totals = Totals(self.board)
 
     async def start(self, scheduler: Scheduler) -> None:
-        """Take in what is in the log already, and serve the page."""
+        """Take in what is in the log already, and serve page and metrics."""
         for message in private.logged(scheduler, TOPIC):
-            self.board.take(message)
+            self._take(message)
+        self.totals.register()
         pages = {path: functools.partial(_draw, self.board, path == MENU) for path in (MENU, BARE)}
         private.serve_pages(scheduler, pages, menu=MENU.strip("/"))
 
     def log_event(self, topic: str, msg: Any) -> None:
         """Take in a message of a run."""
         if topic == TOPIC:
-            self.board.take(msg)
+            self._take(msg)
+
+    async def close(self) -> None:
+        """Leave nothing behind in the process."""
+        self.totals.unregister()
+
+    def _take(self, message: Any) -> None:
+        self.board.take(message)
+        self.totals.take(message)
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
         """Close the runs of a client that left in their midst, here and for all who listen."""

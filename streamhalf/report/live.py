@@ -266,7 +266,7 @@ def coarsen(slabs: events.SlabsMeasured) -> events.SlabsMeasured:
     )
 
 
-def _heard(message: Any) -> tuple[str, tuple[Happening, ...]]:
+def decode_quietly(message: Any) -> tuple[str, tuple[Happening, ...]]:
     """What a message says; nothing if it is none of ours."""
     try:
         return decode(message)
@@ -283,13 +283,13 @@ class Board:
 
     def take(self, message: Any) -> None:
         """Take in a message; what is none of ours is passed over."""
-        run, happenings = _heard(message)
+        run, happenings = decode_quietly(message)
         for at, event in happenings:
             self.happen(run, at, event)
 
     def lacks_beginning(self, message: Any) -> bool:
         """Whether a message goes on with a run whose beginning nobody has told."""
-        run, happenings = _heard(message)
+        run, happenings = decode_quietly(message)
         begins = any(
             isinstance(event, events.RunStarted | events.SlabsCounted)
             for _, event in happenings[:1]
