@@ -57,6 +57,8 @@ class Page:
             "path": _draw_path(self._sources["path"]),
             "bound": _draw_bound(self._sources["bound"], self._lines),
         }
+        for name, drawn in self._figures.items():
+            drawn.name = name
         wrapped = row(*self._figures.values(), styles={"flex-wrap": "wrap"}, **_WIDE)
         parts = (self._choice, self._head, wrapped, self._passes, self._others)
         style = {"padding": "8px", "font-family": "sans-serif", "max-width": "100vw"}
