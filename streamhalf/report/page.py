@@ -9,7 +9,6 @@ import numpy as np
 from bokeh.layouts import column, row
 from bokeh.models import ColumnDataSource, DataRange1d, FactorRange, Range1d
 from bokeh.models.annotations.geometry import Span
-from bokeh.models.annotations.labels import Title
 from bokeh.models.tickers import FixedTicker
 from bokeh.models.widgets.inputs import Select
 from bokeh.models.widgets.markups import Div
@@ -31,7 +30,6 @@ _HIGHEST_BOUND = 2.0
 """What the bound by angle shows, in errors of this halfspace: larger bounds end at the top."""
 
 _NARROW = 300
-_SLABS = "Margins along the halfspace (line: Gaussian)"
 _NO_RUN = RunView("", 0.0)
 _NO_RUN_WORDS = "<h3>No run yet</h3>Runs of streamhalf on this cluster appear here while they run."
 
@@ -47,20 +45,20 @@ class Page:
         self._head = Div(text=_NO_RUN_WORDS, **_WIDE)
         self._passes = Div(text="", styles=scrolling, **_WIDE)
         self._others = Div(text="", styles=scrolling, **_WIDE)
-        self._slab_title = Title(text=_SLABS)
         self._names = FactorRange()
         self._sources = {name: ColumnDataSource(columns(_NO_RUN)) for name, columns in _COLUMNS}
         self._lines = {"U": _line("dashed"), "L": _line("dotted")}
         self._figures = {
             "testers": _draw_testers(self._sources["testers"], self._names),
-            "slabs": _draw_slabs(self._sources["slabs"], self._slab_title),
+            "slabs": _draw_slabs(self._sources["slabs"]),
             "path": _draw_path(self._sources["path"]),
             "bound": _draw_bound(self._sources["bound"], self._lines),
         }
         for name, drawn in self._figures.items():
             drawn.name = name
-        wrapped = row(*self._figures.values(), styles={"flex-wrap": "wrap"}, **_WIDE)
-        parts = (self._choice, self._head, wrapped, self._passes, self._others)
+        shown = list(self._figures.values())
+        rows = (row(*two, styles={"flex-wrap": "wrap"}, **_WIDE) for two in (shown[:2], shown[2:]))
+        parts = (self._choice, self._head, *rows, self._passes, self._others)
         style = {"padding": "8px", "font-family": "sans-serif", "max-width": "100vw"}
         self.root = column(*parts, styles={**style, "box-sizing": "border-box"}, **_WIDE)
 
@@ -90,7 +88,8 @@ class Page:
             self._lines[name].location = 100 * (value or 0.0)
         threshold = run.slabs.threshold if run.slabs else 0.0
         place = f", t = {number(threshold)}" if threshold else ""
-        self._slab_title.text = f"{_SLABS}, {live_html.slab_title(run)}{place}"
+        of_rows = f"margin v·x - t of {live_html.slab_title(run)}{place} (line: Gaussian)"
+        self._figures["slabs"].xaxis.axis_label = of_rows
 
 
 def _choices(runs: list[RunView]) -> list[str | tuple[Any, str]]:
@@ -159,7 +158,7 @@ _COLUMNS = (
 )
 
 
-def _figure(title: str | Title, **options: Any) -> figure:
+def _figure(title: str, **options: Any) -> figure:
     """A figure to look at; hidden until there is something to see."""
     common: dict[str, Any] = {"height": 260, "min_width": _NARROW, "tools": "", "visible": False}
     return figure(title=title, **common, **_WIDE, **options)
@@ -169,9 +168,10 @@ def _line(dash: str, *, dimension: Any = "width", location: float = 0.0) -> Span
     return Span(location=location, dimension=dimension, line_dash=dash, line_color="#555")
 
 
-def _draw_slabs(source: ColumnDataSource, title: Title) -> figure:
-    labels = {"x_axis_label": "margin v·x - t", "y_axis_label": "density"}
-    plot = _figure(title, y_range=DataRange1d(start=0), **labels)
+def _draw_slabs(source: ColumnDataSource) -> figure:
+    plot = _figure(
+        "Margins along the halfspace", y_range=DataRange1d(start=0), y_axis_label="density"
+    )
     place: dict[str, Any] = {"left": "left", "right": "right", "top": "observed", "bottom": 0}
     fill: dict[str, Any] = {
         "fill_color": COLOURS["running"],
@@ -186,7 +186,7 @@ def _draw_slabs(source: ColumnDataSource, title: Title) -> figure:
 
 def _draw_testers(source: ColumnDataSource, names: FactorRange) -> figure:
     plot = _figure(
-        "Testers: worst statistic so far over its limit",
+        "Testers: worst so far",
         x_axis_label="statistic / limit (dashed: the limit)",
         x_range=Range1d(start=0, end=_WIDEST_MARGIN + _LABEL_ROOM),
         y_range=names,
@@ -206,9 +206,9 @@ def _draw_testers(source: ColumnDataSource, names: FactorRange) -> figure:
 
 def _draw_path(source: ColumnDataSource) -> figure:
     plot = _figure(
-        "Errors of the candidates on held-out rows (large: returned)",
+        "Path of candidates (large: returned)",
         x_axis_label="candidate",
-        y_axis_label="error, %",
+        y_axis_label="error on held-out rows, %",
         y_range=DataRange1d(start=0),
     )
     plot.line("candidate", "error", source=source, line_color=COLOURS["running"], line_alpha=0.4)
@@ -218,9 +218,9 @@ def _draw_path(source: ColumnDataSource) -> figure:
 
 def _draw_bound(source: ColumnDataSource, lines: dict[str, Span]) -> figure:
     plot = _figure(
-        "No halfspace at this angle errs on less (dashed: U, dotted: L)",
-        x_axis_label="angle to the direction of the certificate, degrees",
-        y_axis_label="errors at least, %",
+        "Bound by angle (dashed: U, dotted: L)",
+        x_axis_label="angle to the certificate's direction, degrees",
+        y_axis_label="any such errs on at least, %",
         x_range=Range1d(start=0, end=180),
         y_range=DataRange1d(start=0),
     )

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bokeh.models.annotations.labels import Title
+from bokeh.models.axes import Axis
 from distributed import Client
 
 import streamhalf
@@ -100,8 +100,8 @@ def test_page__names_the_threshold(threshold: float, said: str) -> None:
     board.take(encode("run", [(1.0, RunStarted("fit", "rows", 20, 2)), (2.0, slabs)]))
     page = Page(board)
     page.update()
-    titles = [one.text for one in page.root.select({"type": Title})]
-    assert f"Margins along the halfspace (line: Gaussian), {said}" in titles
+    labels = [one.axis_label for one in page.root.select({"type": Axis})]
+    assert f"margin v·x - t of {said} (line: Gaussian)" in labels
 
 
 def test_install__puts_the_page_on_a_running_cluster(client: Client) -> None:
