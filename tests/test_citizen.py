@@ -18,6 +18,7 @@ from streamhalf.engine import cluster as cluster_engine
 from streamhalf.events import PassProgress, RunStarted
 from tests.clusters import Cluster, open_cluster
 from tests.comparing import comparable
+from tests.conftest import make_rows
 from tests.waiting import PATIENCE, wait_until
 
 ROWS, DIM = 60 * 1024, 2
@@ -180,11 +181,11 @@ def test_waiting__is_said_and_ends_when_a_worker_joins(
         open_cluster(tmp_path, n_workers=0) as empty,
         caplog.at_level(logging.WARNING, "streamhalf"),
     ):
-        run = streamhalf.fit("rows.zarr", scheduler=empty.address, wait=False, **OPTIONS)
+        run = streamhalf.fit(make_rows(300, 2), scheduler=empty.address, wait=False, **OPTIONS)
         words = f"waiting for workers: none has joined {empty.address} yet"
         wait_until(lambda: words in caplog.messages, "a word about waiting")
         empty.add_worker()
-        assert run.result(PATIENCE).data.rows == ROWS
+        assert run.result(PATIENCE).data.rows == 300
 
 
 def test_paused_worker__is_reported_while_another_works(

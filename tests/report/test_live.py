@@ -90,7 +90,7 @@ def test_run_view__folds_a_run() -> None:
 
 def test_run_view__says_how_long_it_will_take() -> None:
     begun = RunStarted("fit", "rows.zarr", 400, 3, seed=7, who="ann@box", rows_planned=2000)
-    view = seen([begun, *STORY[1:4]])
+    view = seen([begun, *STORY[1:5]])
     assert (view.seed, view.who) == (7, "ann@box")
     assert view.pass_seconds_left is None  # no pass is under way
     view = seen([begun, PassStarted("initial", 400, 4), PassProgress("initial", 100, 400)])
