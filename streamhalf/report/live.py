@@ -127,9 +127,8 @@ class RunView:
     @property
     def short(self) -> str:
         """A name that tells it from others on the same page."""
-        kind, _, rest = self.run.partition("-")
-        first, *_, last = (rest if kind == "Client" else self.run).split("-")
-        return f"{first[:8]}-{last}" if first != last else first[:8]
+        first, *others = self.run.removeprefix("Client-").split("-")
+        return "-".join((first[:8], *others[-1:]))
 
     @property
     def pass_seconds_left(self) -> float | None:
