@@ -6,7 +6,7 @@
 #   docker run --publish 8888:8888 streamhalf jupyter lab --ip 0.0.0.0
 #   docker run streamhalf streamhalf fit s3://BUCKET/rows.zarr --scheduler tcp://SCHEDULER:8786
 #
-# configs/kubernetes.yaml uses it; scripts/check_image runs its commands in a clean folder.
+# configs/deploy/kubernetes.yaml uses it; scripts/check_image runs its commands in a clean folder.
 FROM python:3.11-slim
 
 # tasks are the parallelism: a worker's BLAS must not add threads of its own

@@ -42,7 +42,7 @@ def load_script(name: str) -> Any:
 
 def manifests() -> dict[str, Any]:
     """What a Kubernetes cluster would be given, by kind and name."""
-    text = (ROOT / "configs" / "kubernetes.yaml").read_text()
+    text = (ROOT / "configs" / "deploy" / "kubernetes.yaml").read_text()
     return {f"{one['kind']} {one['metadata']['name']}": one for one in yaml.safe_load_all(text)}
 
 
@@ -66,9 +66,9 @@ def test_dockerfile__copies_what_is_there_and_installs_known_extras() -> None:
 
 
 def test_environment__holds_what_the_project_asks_for() -> None:
-    content = yaml.safe_load((ROOT / "configs" / "environment.yaml").read_text())
+    content = yaml.safe_load((ROOT / "configs" / "deploy" / "environment.yaml").read_text())
     *wanted, _, pip = content["dependencies"]
-    assert pip["pip"] == [f"..[{','.join(EXTRAS)}]"]
+    assert pip["pip"] == [f"../..[{','.join(EXTRAS)}]"]
     renamed = {"dask-core": "dask"}  # without what streamhalf does not use
     listed = [Requirement(one) for one in wanted if not one.startswith("python=")]
     named = {canonicalize_name(renamed.get(one.name, one.name)): one for one in listed}
