@@ -64,9 +64,16 @@ class PagePlugin(SchedulerPlugin):
     def __init__(self) -> None:
         self.board = Board()
         self.totals = Totals(self.board)
+        self._serving = False
 
     async def start(self, scheduler: Scheduler) -> None:
-        """Take in what is in the log already, and serve page and metrics."""
+        """Take in what is in the log already, and serve page and metrics.
+
+        A scheduler that is just starting starts its plugins too, after the preload has.
+        """
+        if self._serving:
+            return
+        self._serving = True
         for message in private.logged(scheduler, TOPIC):
             self._take(message)
         self.totals.register()

@@ -12,6 +12,8 @@ from typing import Any
 from streamhalf import events
 from streamhalf.report.live import Board, RunClosed, decode_quietly
 
+_registered: list[Totals] = []
+
 
 class Totals:
     """Rows and passes that were read, and runs by what became of them, since the page came up."""
@@ -53,18 +55,20 @@ class Totals:
         yield GaugeMetricFamily("streamhalf_runs_under_way", "Runs under way", value=under_way)
 
     def register(self) -> None:
-        """Have Prometheus ask; nothing happens where its library is not installed."""
+        """Have Prometheus ask this one of all in the process, unless its library is not there."""
         try:
             from prometheus_client import REGISTRY
         except ModuleNotFoundError:
             return
+        for other in tuple(_registered):
+            other.unregister()
         REGISTRY.register(self)
+        _registered.append(self)
 
     def unregister(self) -> None:
         """Be asked no more."""
-        try:
+        if self in _registered:
             from prometheus_client import REGISTRY
 
+            _registered.remove(self)
             REGISTRY.unregister(self)
-        except (ModuleNotFoundError, KeyError):  # not installed, or never registered
-            return

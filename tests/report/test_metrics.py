@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
 from streamhalf.events import PassEnded, PassStarted, RunEnded, RunStarted
 from streamhalf.records import PassRecord, Verdict
@@ -43,6 +43,23 @@ def test_totals__count_rows_passes_and_runs() -> None:
     assert '\nstreamhalf_runs_total{verdict="rejected"} 1.0\n' in text
     assert '\nstreamhalf_runs_total{verdict="failed"} 1.0\n' in text
     assert "\nstreamhalf_runs_under_way 1.0\n" in text
+
+
+def test_totals__of_the_latest_scheduler_in_a_process_are_asked_for() -> None:
+    def asked() -> str:
+        return generate_latest(REGISTRY).decode()
+
+    before = Totals(Board())
+    before.rows = 1
+    before.register()
+    latest = Totals(Board())
+    latest.rows = 2
+    latest.register()
+    latest.register()
+    before.unregister()
+    assert "\nstreamhalf_rows_total 2.0\n" in asked()
+    latest.unregister()
+    assert "streamhalf" not in asked()
 
 
 def test_totals__pass_over_what_is_none_of_ours() -> None:
