@@ -193,20 +193,19 @@ def test_paused_worker__is_reported_while_another_works(
 ) -> None:
     monkeypatch.setattr(cluster_engine, "_GLANCE_SECONDS", 0.0)
 
-    def switch(status: str, dask_worker: Any = None) -> None:
-        from distributed.core import Status
-
-        dask_worker.status = Status[status]
+    def allow(share: float, dask_worker: Any = None) -> None:
+        dask_worker.memory_manager.memory_pause_fraction = share  # it looks at this all the time
 
     with Client(cluster.address, set_as_default=False) as other:
         one = sorted(other.scheduler_info(n_workers=-1)["workers"])[0]
-        acts = iter(["paused", "running"])
+        acts = iter([("paused", 1e-6), ("running", 0.8)])
 
         def act(event: Any) -> None:
             middle = isinstance(event, PassProgress) and 0 < event.rows_done < event.n_rows
-            if middle and (status := next(acts, None)) is not None:
-                other.run(switch, status, workers=[one])
-                wait_until(lambda: status_of(one) == status, "the word of a worker")
+            if middle and (wanted := next(acts, None)) is not None:
+                status, share = wanted
+                other.run(allow, share, workers=[one])
+                wait_until(lambda: status_of(one) == status, f"a worker that is {status}")
 
         def status_of(worker: str) -> str:
             return str(other.scheduler_info(n_workers=-1)["workers"][worker]["status"])
