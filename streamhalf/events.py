@@ -9,13 +9,19 @@ from streamhalf.records import Judgement, Notice, PassRecord, Record, Verdict
 
 
 class RunStarted(Record, frozen=True, tag=True, tag_field="event"):
-    """A command has opened its data; `notices` are things the user should know about them."""
+    """A command has opened its data; `notices` are things the user should know about them.
+
+    `who` started it, and `rows_planned` are read by all of its passes (0: nobody knows).
+    """
 
     command: str
     source: str
     n_rows: int
     dim: int
     notices: tuple[Notice, ...] = ()
+    seed: int | None = None
+    who: str = ""
+    rows_planned: int = 0
 
 
 class PassStarted(Record, frozen=True, tag=True, tag_field="event"):
@@ -71,6 +77,24 @@ class SlabsCounted(Record, frozen=True, tag=True, tag_field="event"):
     threshold: float = 0.0
 
 
+class Answered(Record, frozen=True, tag=True, tag_field="event"):
+    """Numbers of the answer, those that there are.
+
+    The error on rows that were not learnt from, its upper bound on their source, the error on all
+    rows (U), the least of any halfspace (L) and eps; errors of the candidates in their order, and
+    which was chosen; and pieces of the bound: from this angle to that, in degrees, at least this.
+    """
+
+    error: float | None = None
+    error_upper: float | None = None
+    upper: float | None = None
+    lower: float | None = None
+    eps: float | None = None
+    path: tuple[float | None, ...] = ()
+    chosen: int | None = None
+    profile: tuple[tuple[float, float, float], ...] = ()
+
+
 class RunEnded(Record, frozen=True, tag=True, tag_field="event"):
     """The command has its answer."""
 
@@ -85,6 +109,7 @@ Event: TypeAlias = (
     | TesterJudged
     | SlabsMeasured
     | SlabsCounted
+    | Answered
     | RunEnded
 )
 Observer: TypeAlias = Callable[[Event], None]

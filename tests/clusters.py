@@ -39,10 +39,11 @@ class Cluster:
         address: str = json.loads(self.file.read_text())["address"]
         return address
 
-    def start_scheduler(self) -> None:
-        """Start a scheduler on a free port and wait until it listens."""
+    def start_scheduler(self, *options: str, bare: bool = False) -> None:
+        """Start a scheduler on a free port and wait until it listens; if bare, with these alone."""
         self.file.unlink(missing_ok=True)
         listening = ["--host", "127.0.0.1", "--port", "0", "--dashboard-address", "127.0.0.1:0"]
+        listening = ["--host", "127.0.0.1", *options] if bare else [*listening, *options]
         if self.protocol != "tcp":
             listening = ["--protocol", self.protocol, *listening]
         self.scheduler = self._start("scheduler", *listening, "--scheduler-file", str(self.file))
@@ -51,9 +52,19 @@ class Cluster:
         )
 
     def add_worker(
-        self, *options: str, environment: Mapping[str, str] | None = None, nanny: bool = False
+        self,
+        *options: str,
+        environment: Mapping[str, str] | None = None,
+        nanny: bool = False,
+        bare: bool = False,
     ) -> subprocess.Popen[bytes]:
-        """Start a worker of one thread; without a nanny, the process is the worker itself."""
+        """Start a worker of one thread; without a nanny, the process is the worker itself.
+
+        If bare, with these options alone.
+        """
+        if bare:
+            joining = ("--scheduler-file", str(self.file), "--host", "127.0.0.1")
+            return self._start("worker", *joining, *options, environment=environment)
         return self._start(
             "worker",
             *("--scheduler-file", str(self.file), "--host", "127.0.0.1", "--nthreads", "1"),

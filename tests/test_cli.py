@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -253,9 +254,12 @@ def test_help__lists_all_commands(capsys: Captured) -> None:
     assert all(f"\n│ {command} " in out for command in COMMANDS)
 
 
-def test_version__is_the_package_version(capsys: Captured) -> None:
+def test_version__names_ours_and_what_it_runs_on(capsys: Captured) -> None:
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out.strip() == streamhalf.__version__
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first == f"streamhalf {streamhalf.__version__}"
+    for name in ("dask", "distributed", "zarr", "fsspec", "s3fs", "obstore"):
+        assert f"{name} {version(name)}" in others
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
 import obstore.store
 import pandas as pd
@@ -50,24 +51,10 @@ def connected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         yield client
 
 
-class DaskFrame:
-    """What is used of a Dask DataFrame; dask.dataframe needs a library that need not be there."""
-
-    def __init__(self, frame: Any, *, known_divisions: bool = True) -> None:
-        self._frame, self.known_divisions = frame, known_divisions
-        self.divisions = (0, len(frame)) if known_divisions else (None, None)
-        if isinstance(frame, pd.DataFrame):
-            self.columns, self.dtypes = frame.columns, frame.dtypes
-
-    def drop(self, *, columns: list[str]) -> DaskFrame:
-        return DaskFrame(self._frame.drop(columns=columns), known_divisions=self.known_divisions)
-
-    def __getitem__(self, name: str) -> DaskFrame:
-        return DaskFrame(self._frame[name], known_divisions=self.known_divisions)
-
-    def to_dask_array(self, *, lengths: bool) -> da.Array:
-        assert lengths
-        return da.from_array(self._frame.to_numpy(), chunks=1000)
+def framed(frame: Any = None, **columns: Any) -> Any:
+    """A Dask DataFrame, or a series of one."""
+    found = FRAME if frame is None else frame
+    return dd.from_pandas(found.assign(**columns) if columns else found, npartitions=3)
 
 
 def lazy(X: Any = X, y: Any = Y) -> tuple[da.Array, da.Array]:
@@ -118,8 +105,9 @@ INPUTS: dict[str, Build] = {
     "pandas pair": lambda folder, client: (FRAME, pd.Series(Y)),
     "Dask": lambda folder, client: lazy(),
     "Dask persisted": lambda folder, client: tuple(client.persist([*lazy()])),
-    "Dask frame": lambda folder, client: DaskFrame(FRAME.assign(y=Y)),
-    "Dask frame pair": lambda folder, client: (DaskFrame(FRAME), DaskFrame(pd.Series(Y))),
+    "Dask frame": lambda folder, client: framed(y=Y),
+    "Dask frame pair": lambda folder, client: (framed(), framed(pd.Series(Y))),
+    "Dask frame persisted": lambda folder, client: client.persist(framed(y=Y)),
     "DataArrays": lambda folder, client: tuple(dataset().data_vars.values()),
     "Dataset": lambda folder, client: dataset(),
     "Dataset in memory": lambda folder, client: dataset().compute(),
@@ -161,6 +149,10 @@ CONVERTED: dict[str, tuple[Build, Any]] = {
         lambda folder, client: FRAME.assign(y=pd.Categorical(WORDS)),
         LabelsRead("y", "no", "yes"),
     ),
+    "words, in a Dask frame": (
+        lambda folder, client: framed(y=WORDS),
+        LabelsRead("y", "no", "yes"),
+    ),
     "words, persisted": (
         lambda folder, client: tuple(client.persist([*lazy(y=WORDS)])),
         LabelsRead("y", "no", "yes"),
@@ -177,7 +169,7 @@ REFUSED: dict[str, tuple[Build, str]] = {
         "column 'a' has dtype Sparse.*dense numbers",
     ),
     "Dask frame without divisions": (
-        lambda folder, client: DaskFrame(FRAME.assign(y=Y), known_divisions=False),
+        lambda folder, client: framed(y=Y).clear_divisions(),
         r"unknown divisions.*to_dask_array\(lengths=True\)",
     ),
     "Dask of unknown size": (

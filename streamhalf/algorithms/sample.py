@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from streamhalf.algorithms.choice import FEW_TO_CHOOSE, cross_fit
 from streamhalf.algorithms.pool import Member, learn_pool
 from streamhalf.config import RunConfig
-from streamhalf.data.block import Block
+from streamhalf.data.block import Block, RowRanges
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.kernels.streams import Stream
@@ -28,12 +28,17 @@ _WIDER = 4
 
 def draw_sample(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> Block:
     """Single rows, drawn from windows all over the data, none of which is held out."""
-    size = min(sample_room(config, source.dim), source.n_rows)
+    size, windows = sample_windows(source, config)
     sample = Sampled(RowSample(size, config.seed), plan.held_out, 1.0, config.seed, Stream.SHARES)
-    windows = pilot(source.n_rows, _WIDER * size, seed=config.seed)
     found = run.reduce("sample", source, sample, blocks=windows)
     block: Block = found.block
     return block
+
+
+def sample_windows(source: Source, config: RunConfig) -> tuple[int, RowRanges]:
+    """How many rows a sample has, and where they are drawn from."""
+    size = min(sample_room(config, source.dim), source.n_rows)
+    return size, pilot(source.n_rows, _WIDER * size, seed=config.seed)
 
 
 def some_rows(block: Block, n_rows: int, config: RunConfig) -> Block:

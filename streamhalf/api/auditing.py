@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from streamhalf.api.running import execute, open_data, takes_data
 from streamhalf.api.weights import as_halfspace
 from streamhalf.claims.audit import Audit
+from streamhalf.config import RunConfig
 from streamhalf.data.opening import DataLike
 from streamhalf.data.suspects import SuspectTable, Writer, check_suspects, open_suspects
 from streamhalf.engine.run import Run
@@ -101,7 +102,7 @@ def audit(
     halfspace = as_halfspace(model, source.dim, field="model")
     fitted = _unchanged(model) if isinstance(model, FitResult) else None
 
-    def work(run: Run) -> Audited:
+    def work(run: Run, _: RunConfig) -> Audited:
         marks = {
             "fingerprint": source.fingerprint,
             "rows": source.n_rows,

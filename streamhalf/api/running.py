@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import getpass
 import logging
+import math
 import os
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -18,14 +22,14 @@ from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.choosing import Chosen, choose, dask_settings, refuse_elsewhere
 from streamhalf.engine.cluster import ClusterEngine
 from streamhalf.engine.lazy import plan_keeping
-from streamhalf.engine.opening import check_sight
+from streamhalf.engine.opening import check_sight, within_workers
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
-from streamhalf.events import Observer, RunStarted
+from streamhalf.events import Answered, Observer, RunStarted
 from streamhalf.folders import Folder
 from streamhalf.names import public_name
 from streamhalf.places import absolute, check_cache_folder
-from streamhalf.records import Notice, Versions
+from streamhalf.records import CertifyResult, FitResult, Notice, Versions, replace
 from streamhalf.records.codes import RowsKept
 from streamhalf.report.codes import notice_words
 from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs
@@ -117,27 +121,76 @@ def execute(
     command: str,
     source: Source,
     config: RunConfig,
-    work: Callable[[Run], R],
+    work: Callable[[Run, RunConfig], R],
     client: Client | None,
     observer: Observer,
     checkpoint: Checkpoint | None = None,
     *notices: Notice,
+    rows_planned: int = 0,
 ) -> R:
-    """Do the work of a command in a run of its own; the observer hears how it begins and ends."""
+    """Do the work of a command in a run of its own; the observer hears how it begins and ends.
+
+    The work is given the configuration with the memory that there is.
+    """
     chosen = choose(config.scheduler, client, source)
     keeping = plan_keeping(source, chosen.target, config, passes=_READS.get(command, 2))
     lazy = () if keeping is None else (keeping.notice,)
     said = (*source.notices, *notices, *chosen.notices(), *lazy)
-    started = RunStarted(command, source.name, source.n_rows, source.dim, said)
+    started = RunStarted(
+        command,
+        source.name,
+        source.n_rows,
+        source.dim,
+        said,
+        seed=config.seed,
+        who=who(),
+        rows_planned=rows_planned,
+    )
     observer(started)
     for notice in said:
         logger.info(notice_words(notice))
     with open_run(config, chosen, observer, checkpoint, started, source) as run:
         if keeping is not None and keeping.notice.kept is not RowsKept.NOWHERE:
             run.keeping = keeping
-        result = work(run)
-        run.verdict = getattr(result, "verdict", None)
+        result = work(run, dataclasses.replace(config, memory_limit=run.memory_limit))
+        run.verdict, run.answer = getattr(result, "verdict", None), _answer(result)
     return result
+
+
+def who() -> str:
+    """Who runs this process, and where."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a number without a name, as in many containers
+        name = "somebody"
+    return f"{name}@{socket.gethostname()}"
+
+
+def _answer(result: Any) -> Answered | None:
+    """What a view shows of a result."""
+    if not isinstance(result, FitResult | CertifyResult):
+        return None
+    error, certificate = result.error, result.certificate
+    found = Answered(
+        error=None if error is None else error.empirical,
+        error_upper=None if error is None else error.upper,
+    )
+    if certificate is not None:
+        pieces = sorted(certificate.profile, key=lambda one: one.angle_low)
+        found = replace(
+            found,
+            upper=certificate.error if certificate.comparable else None,
+            lower=certificate.opt.lower_empirical,
+            profile=tuple(
+                (math.degrees(one.angle_low), math.degrees(one.angle_high), one.bound)
+                for one in pieces
+                if math.isfinite(one.bound)
+            ),
+        )
+    if isinstance(result, FitResult):
+        path = tuple(one.error for one in result.candidates)
+        found = replace(found, eps=result.eps, path=path, chosen=result.chosen)
+    return found
 
 
 @contextmanager
@@ -158,9 +211,11 @@ def open_run(
     with open_engine(chosen.target, config.n_workers) as engine:
         refuse_elsewhere(engine, source)
         check_sight(engine, None if source is None else sight_of(source.reader))
+        limit = within_workers(engine, config.memory_limit)
+        if checkpoint is not None:
+            checkpoint.plan_for(limit)
         with mirrored(engine, observer, started) as (watched, slabs):
-            limit, split_every = config.memory_limit, config.split_every
-            run = Run(engine, limit, split_every, watched, checkpoint, slabs.listen)
+            run = Run(engine, limit, config.split_every, watched, checkpoint, slabs.listen)
             run.cache = None if config.cache is None else absolute(config.cache)
             try:
                 yield run

@@ -1,4 +1,4 @@
-"""`test`, `fit`, `certify`, `verify`, `plan` and `lazy`: what judges, learns and proves."""
+"""`test`, `fit`, `certify`, `verify` and `lazy`: what judges, learns and proves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import os
 from collections.abc import Mapping
 from functools import partial
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from streamhalf.algorithms import driver
@@ -15,7 +14,6 @@ from streamhalf.api.running import (
     SEED_DRAWN,
     draws_seed,
     execute,
-    make_config,
     open_checkpoint,
     open_data,
     takes_data,
@@ -23,18 +21,17 @@ from streamhalf.api.running import (
 from streamhalf.api.trust import warn_no_effect
 from streamhalf.api.weights import as_halfspace
 from streamhalf.claims.verification import Verification, check_document
+from streamhalf.config import RunConfig
 from streamhalf.data.opening import DataLike
 from streamhalf.engine import lazy_pass, plan_pass
 from streamhalf.engine.run import Run
-from streamhalf.errors import UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.places import place_of, refuse_harm
-from streamhalf.planning.overview import make_plan
+from streamhalf.planning.overview import planned_rows
 from streamhalf.records import (
     CertifyResult,
     FitResult,
     MomentTestResult,
-    PlanRecord,
     Resumed,
     VerifyResult,
     replace,
@@ -73,9 +70,11 @@ def test(
         Fields of `RunConfig`.
     """
     source, config = open_data(data, parameters, storage_options, needs_labels=False)
-    result = execute(
-        "test", source, config, lambda run: driver.test(run, source, config), client, observer
-    )
+
+    def work(run: Run, config: RunConfig) -> MomentTestResult:
+        return driver.test(run, source, config)
+
+    result = execute("test", source, config, work, client, observer)
     return replace(result, seed_drawn=draws_seed(parameters))
 
 
@@ -172,10 +171,13 @@ def _fit(
         seed_drawn = kept.identity[SEED_DRAWN]
     resumed = [Resumed(kept.name, kept.n_passes)] if kept is not None and resume else []
 
-    def work(run: Run) -> FitResult:
+    def work(run: Run, config: RunConfig) -> FitResult:
         return driver.fit(run, source, config)
 
-    result = execute("fit", source, config, work, client, observer, kept, *resumed)
+    planned = planned_rows(source.n_rows, source.dim, config)
+    result = execute(
+        "fit", source, config, work, client, observer, kept, *resumed, rows_planned=planned
+    )
     return seal(replace(result, seed_drawn=seed_drawn))
 
 
@@ -203,7 +205,7 @@ def certify(
     source, config = open_data(data, parameters, storage_options)
     halfspace = as_halfspace(weights, source.dim)
 
-    def work(run: Run) -> CertifyResult:
+    def work(run: Run, config: RunConfig) -> CertifyResult:
         return driver.certify(run, source, config, halfspace)
 
     result = execute("certify", source, config, work, client, observer)
@@ -239,44 +241,10 @@ def verify(
     if block_rows is not None:
         source = source.reblocked(block_rows)
 
-    def work(run: Run) -> VerifyResult:
+    def work(run: Run, config: RunConfig) -> VerifyResult:
         return Verification(document, config).run(run, source)
 
     return execute("verify", source, config, work, client, observer)
-
-
-def plan(
-    *,
-    dim: int,
-    n_rows: int | None = None,
-    row_nbytes: int | None = None,
-    positive: float | None = None,
-    **parameters: Any,
-) -> PlanRecord:
-    """Rows for an eps, or the smallest eps for a number of rows; nothing is read.
-
-    Parameters
-    ----------
-    dim
-        Features.
-    n_rows
-        Rows at hand; without it, `eps` must be given and the rows it needs are the answer.
-    row_nbytes
-        Bytes of a row; float32 features and a one-byte label by default.
-    positive
-        Share of the rows with label +1: the fewer rows one label has, the fewer are near the
-        boundary. Without it, half of them.
-    **parameters
-        Fields of `RunConfig`; a number for `rows` is taken as `n_rows`.
-    """
-    rows = parameters.get("rows")
-    if isinstance(rows, Integral):
-        if n_rows is not None:
-            raise UsageError(f"rows, n_rows: {rows} and {n_rows} given; give the rows once")
-        n_rows = int(parameters.pop("rows"))
-    config = make_config(parameters)
-    nbytes = row_nbytes or 4 * dim + 1
-    return make_plan(dim=dim, n_rows=n_rows, row_nbytes=nbytes, config=config, positive=positive)
 
 
 def lazy(

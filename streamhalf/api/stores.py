@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from streamhalf.api.running import mirrored, open_place
+from streamhalf.api.running import mirrored, open_place, who
 from streamhalf.api.trust import warn_unverified
 from streamhalf.data.block import RowRange
 from streamhalf.data.opening import open_features
@@ -15,7 +15,9 @@ from streamhalf.data.predictions import create_predictions, finish_predictions, 
 from streamhalf.data.sight import sight_of
 from streamhalf.data.stores import Target
 from streamhalf.engine import Counted, Engine, Job, run_job
+from streamhalf.engine.job import require_workers
 from streamhalf.engine.opening import check_sight
+from streamhalf.engine.plan import TASK_COPIES
 from streamhalf.errors import DataError, UsageError
 from streamhalf.events import Observer, RunStarted, ignore
 from streamhalf.folders import write_text_to
@@ -37,6 +39,10 @@ from streamhalf.synthetic.store import DEFAULT_CHUNK_ROWS, create_store, finish_
 if TYPE_CHECKING:
     import xarray as xr
     from distributed import Client
+
+
+_DRAWN_NBYTES = 8
+"""Features are drawn in double precision, whatever is stored."""
 
 
 def synth(
@@ -77,9 +83,13 @@ def synth(
         planted = plant(request)
         chunks = create_store(target, request, chunk_rows=chunk_rows, overwrite=overwrite)
         check_sight(engine, target.sight())
-        started = RunStarted("synth", target.name, request.rows, request.dim, notices)
+        started = RunStarted(
+            "synth", target.name, request.rows, request.dim, notices, seed=request.seed, who=who()
+        )
         write = partial(write_rows, target, request, planted)
-        n_flipped = _write_all(engine, started, chunks, write, observer)
+        n_flipped = _write_all(
+            engine, started, chunks, request.dim * _DRAWN_NBYTES, write, observer
+        )
     finish_store(target, request, planted, n_flipped)
     return n_flipped / request.rows
 
@@ -132,9 +142,9 @@ def predict(
         check_sight(engine, sight_of(source.reader))
         create_predictions(target, source, halfspace, overwrite=overwrite)
         check_sight(engine, target.sight())
-        started = RunStarted("predict", source.name, source.n_rows, source.dim, notices)
+        started = RunStarted("predict", source.name, source.n_rows, source.dim, notices, who=who())
         write = partial(write_predictions, target, source, halfspace)
-        n_positive = _write_all(engine, started, source.blocks, write, observer)
+        n_positive = _write_all(engine, started, source.blocks, source.row_nbytes, write, observer)
     finish_predictions(target, source, n_positive)
     return n_positive
 
@@ -156,11 +166,15 @@ def _write_all(
     engine: Engine,
     started: RunStarted,
     ranges: tuple[RowRange, ...],
+    row_nbytes: int,
     write: Callable[[RowRange], int],
     observer: Observer,
 ) -> int:
     """Write every range in parallel; returns the sum of what the writes count."""
     observer(started)
+    if workers := engine.worker_limits():
+        task_nbytes = TASK_COPIES * row_nbytes * max(rows.n_rows for rows in ranges)
+        require_workers(started.command, task_nbytes, workers)
     job = Job(
         name=started.command,
         context=write,

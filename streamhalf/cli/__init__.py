@@ -15,6 +15,7 @@ from streamhalf.cli import audit, data, runs
 from streamhalf.cli.options import check_outputs, silence_output
 from streamhalf.errors import StreamhalfError, UsageError
 from streamhalf.names import printable
+from streamhalf.records import installed_versions
 
 EXIT_CODES = """exit codes: 0 accepted, certified or passed, 10 rejected, 11 inconclusive, 12 a
 claim does not hold, 2 wrong usage, 3 bad data, 130 interrupted, 1 anything else"""
@@ -63,7 +64,7 @@ def build_app() -> App:
         help="Tester-learner for halfspaces on chunked data.",
         help_format="plaintext",
         help_epilogue=EXIT_CODES,
-        version=streamhalf.__version__,
+        version=_versions,
         default_parameter=Parameter(negative=()),
         print_error=False,
         exit_on_error=False,
@@ -73,6 +74,13 @@ def build_app() -> App:
         app.command(command, help_epilogue=epilogue, sort_key=number)
     app.register_install_completion_command(help="Let the shell complete commands and flags.")
     return app
+
+
+def _versions() -> str:
+    """What --version says: ours first, then what it runs on and reads with."""
+    found = installed_versions()
+    others = (f"{name} {version}" for name, version in found.items() if name != "streamhalf")
+    return "\n".join((f"streamhalf {streamhalf.__version__}", *others))
 
 
 def _parse(arguments: Sequence[str]) -> Any:

@@ -9,13 +9,21 @@ from cyclopts import Parameter
 
 from streamhalf import api
 from streamhalf.cli.flags import File, Place, Store, Switch, Whole, takes
-from streamhalf.cli.options import calling, check_writable, finish, naming, read_config
+from streamhalf.cli.options import (
+    ResultConsole,
+    calling,
+    check_writable,
+    finish,
+    naming,
+    read_config,
+)
 from streamhalf.documents import read_audit, read_result, read_weights
 from streamhalf.errors import UsageError
 from streamhalf.names import public_name
 from streamhalf.records import FitResult
 from streamhalf.report.terminal import (
     show_certificate,
+    show_dry_run,
     show_fit,
     show_plan,
     show_test,
@@ -37,12 +45,17 @@ def test(store: Store, /, **given: Any) -> int:
 
 
 @takes(
-    *("statistics", "eps", "mode", "schedule", "through", "config", "json"),
+    *("statistics", "eps", "mode", "schedule", "through", "certificate", "names"),
+    *("config", "json", "storage_option"),
     example="plan --dim 10 --rows 1000000",
 )
 def plan(
+    store: Annotated[
+        Place | None, Parameter(help="path or URL of a Zarr store: plan for its rows")
+    ] = None,
+    /,
     *,
-    dim: Annotated[Whole, Parameter(help="features")],
+    dim: Annotated[Whole | None, Parameter(help="features, where there is no store")] = None,
     n_rows: Annotated[Whole | None, Parameter("--rows", help="rows at hand")] = None,
     positive: Annotated[
         float | None, Parameter(metavar="SHARE", help="share of the rows with label +1")
@@ -51,8 +64,15 @@ def plan(
     **given: Any,
 ) -> int:
     """Say which eps and constant a number of rows can judge, or how many rows an eps needs."""
-    settings = {**read_config(given).parameters, **({"rows": "reuse"} if reuse else {})}
-    record = api.plan(dim=dim, n_rows=n_rows, positive=positive, **settings)
+    config = read_config(given)
+    record = api.plan(
+        store,
+        dim=dim,
+        n_rows=n_rows,
+        positive=positive,
+        storage_options=config.storage_options,
+        **{**config.parameters, **({"rows": "reuse"} if reuse else {})},
+    )
     finish(given, record, show_plan)
     return 0 if record.conclusive else 11
 
@@ -72,9 +92,18 @@ def fit(
     resume: Annotated[
         Switch, Parameter(help="go on from what the checkpoint folder holds")
     ] = False,
+    dry_run: Annotated[
+        Switch,
+        Parameter(help="only check versions, workers, credentials and reading, and show the plan"),
+    ] = False,
     **given: Any,
 ) -> int:
     """Learn a halfspace and say which error C opt + eps its tests support, or why none."""
+    if dry_run:
+        with calling(given) as call:
+            found = api.dry_run(store, checkpoint=checkpoint, resume=resume, **call)
+        show_dry_run(ResultConsole(), found)
+        return 0 if found.plan.conclusive else 11
     with calling(given) as call:
         result: FitResult = api.fit(store, checkpoint=checkpoint, resume=resume, **call)
     finish(given, result, show_fit)

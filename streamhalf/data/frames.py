@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
+from streamhalf.data.clients import compute_on, holding_client
 from streamhalf.data.source import nearest_names
 from streamhalf.errors import DataError
 
@@ -57,7 +59,13 @@ def frame_rows(name: str, frame: Any) -> Any:
                 "yet; give (frame[features].to_dask_array(lengths=True), "
                 "frame[label].to_dask_array(lengths=True)), which counts them once"
             )
-        return frame.to_dask_array(lengths=True)
+        # what is persisted is counted where it is; Dask itself would ask its default scheduler
+        (lengths,) = compute_on(holding_client(frame), frame.map_partitions(len))
+        with warnings.catch_warnings():
+            # labels that are words come as objects, which is what is wanted
+            limited = "Dask currently has limited support for converting pandas"
+            warnings.filterwarnings("ignore", message=limited, category=UserWarning)
+            return frame.to_dask_array(lengths=tuple(map(int, lengths)))
     if not _is_pandas(frame):
         return frame
     dtypes = frame.dtypes if hasattr(frame, "columns") else [frame.dtype]

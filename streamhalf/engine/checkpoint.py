@@ -102,6 +102,12 @@ class Checkpoint:
         """Where it is, without secrets."""
         return self._folder.name
 
+    def plan_for(self, memory_limit: int) -> None:
+        """Note what passes are planned for, where that is not what the run was asked for."""
+        if not self._passes:
+            self._limit_before = memory_limit
+        self._memory_limit = memory_limit
+
     @property
     def n_passes(self) -> int:
         """Passes the folder holds."""

@@ -30,6 +30,9 @@ logger = logging.getLogger("streamhalf")
 _LOOK_SECONDS = 2.0
 """Without news for so long, the cluster is asked whether anybody still works."""
 
+_GLANCE_SECONDS = 10.0
+"""With news, it is asked so often: a worker may be lost or paused while others work."""
+
 _STUCK_SECONDS = 300.0
 """A cluster without a working worker is given up after this: a batch queue may take minutes."""
 
@@ -72,6 +75,11 @@ class ClusterEngine(Engine):
     def __init__(self, client: Client) -> None:
         self.client = client
         self._watch = _Watch(client)
+
+    @property
+    def address(self) -> str:
+        """Where the scheduler is."""
+        return str(self.client.scheduler_info(n_workers=0)["address"])
 
     @property
     def n_threads(self) -> int:
@@ -147,6 +155,7 @@ class ClusterEngine(Engine):
             if finished.key == final.key or finished.status in ("error", "cancelled"):
                 return
             watch.idle_since = None
+            watch.glance(name)
             on_progress(rows.pop(finished.key))
 
     def _outcome(self, name: str, final: Future[Any]) -> Counted:
@@ -175,9 +184,16 @@ class _Watch:
         self._client = client
         self._seen = frozenset(client.scheduler_info(n_workers=-1)["workers"])
         self._paused: frozenset[str] = frozenset()
+        self._looked = time.monotonic()
+
+    def glance(self, name: str) -> None:
+        """Look, if the last time is long ago."""
+        if time.monotonic() - self._looked > _GLANCE_SECONDS:
+            self.look(name)
 
     def look(self, name: str) -> None:
         """Note since when no worker works on a pass; Dask itself would wait for ever."""
+        self._looked = time.monotonic()
         try:
             found = self._client.scheduler_info(n_workers=-1)["workers"]
         except (OSError, TimeoutError, RuntimeError):
@@ -188,6 +204,8 @@ class _Watch:
         paused = {one for one, worker in found.items() if worker.get("status") == "paused"}
         for one in sorted(paused - self._paused):
             logger.warning("pass %s: worker %s is paused, short of memory", name, one)
+        for one in sorted((self._paused - paused) & found.keys()):
+            logger.warning("pass %s: worker %s works again", name, one)
         self._paused = frozenset(paused)
         if any(worker.get("status") == "running" for worker in found.values()):
             self.idle_since = None

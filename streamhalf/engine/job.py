@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from streamhalf.data.depot import NOTHING, Moved
-from streamhalf.errors import DataError
+from streamhalf.errors import DataError, MemoryBudgetError
 from streamhalf.events import Observer, PassProgress, PassStarted
 
 
@@ -78,6 +78,23 @@ class WorkerLimit:
     address: str
     n_threads: int
     nbytes: int
+
+
+def require_workers(name: str, task_nbytes: int, workers: tuple[WorkerLimit, ...]) -> None:
+    """Refuse work whose tasks take so much that a worker would pause on it, or die of it."""
+    for worker in workers:
+        if (need := worker.n_threads * task_nbytes) > worker.nbytes:
+            raise MemoryBudgetError(
+                f"pass {name!r} needs about {mib(need)} on worker {worker.address} "
+                f"({worker.n_threads} tasks at once), which takes no more tasks from "
+                f"{mib(worker.nbytes)} on; raise its --memory-limit, give it fewer threads, "
+                "or store smaller chunks"
+            )
+
+
+def mib(nbytes: int) -> str:
+    """Bytes for people."""
+    return f"{nbytes / 2**20:,.0f} MiB"
 
 
 class Engine(Protocol):

@@ -17,7 +17,15 @@ from streamhalf.data.depot import NOTHING
 from streamhalf.data.source import BLOCK_NBYTES, Source
 from streamhalf.engine.dask_graph import build_graph
 from streamhalf.engine.far import FarReads, FarRows, far_reads
-from streamhalf.engine.job import Counted, Engine, Job, WorkerLimit, run_job
+from streamhalf.engine.job import (
+    Counted,
+    Engine,
+    Job,
+    WorkerLimit,
+    mib,
+    require_workers,
+    run_job,
+)
 from streamhalf.engine.process import settle_worker
 from streamhalf.errors import MemoryBudgetError
 from streamhalf.events import Observer, PassEnded
@@ -83,23 +91,11 @@ class PassPlan:
         need = n_threads * self.task_nbytes()
         if need > memory_limit:
             raise MemoryBudgetError(
-                f"pass {self.name!r} needs about {_mib(need)} per worker ({n_threads} tasks at "
-                f"once, partials of {_mib(self.reduction.partial_nbytes(self.source.dim))}), the "
-                f"limit memory_limit is {_mib(memory_limit)}; raise it, use fewer threads per "
+                f"pass {self.name!r} needs about {mib(need)} per worker ({n_threads} tasks at "
+                f"once, partials of {mib(self.reduction.partial_nbytes(self.source.dim))}), the "
+                f"limit memory_limit is {mib(memory_limit)}; raise it, use fewer threads per "
                 "worker, store smaller chunks, or lower the degree"
             )
-
-    def validate_workers(self, workers: tuple[WorkerLimit, ...]) -> None:
-        """Refuse a pass that a worker would pause on, or die of."""
-        task = self.task_nbytes() if workers else 0
-        for worker in workers:
-            if (need := worker.n_threads * task) > worker.nbytes:
-                raise MemoryBudgetError(
-                    f"pass {self.name!r} needs about {_mib(need)} on worker {worker.address} "
-                    f"({worker.n_threads} tasks at once), which takes no more tasks from "
-                    f"{_mib(worker.nbytes)} on; raise its --memory-limit, give it fewer threads, "
-                    "or store smaller chunks"
-                )
 
     def tasks(self) -> tuple[RowRanges, ...]:
         """Deal blocks to tasks in runs of neighbours, a function of the blocks alone."""
@@ -213,8 +209,9 @@ def run_pass(
     cache: str | None = None,
 ) -> tuple[Any, PassRecord]:
     """Validate, run, count the rows, save and finalize; returns the result and the record."""
+    if workers := engine.worker_limits():
+        require_workers(plan.name, plan.task_nbytes(), workers)
     plan.validate(n_threads=engine.n_threads, memory_limit=memory_limit)
-    plan.validate_workers(engine.worker_limits())
     started = time.perf_counter()
     job = plan.job_for(engine, memory_limit=memory_limit, cache=cache)
     counted = run_job(engine, job, observer)
@@ -240,7 +237,3 @@ def lazy_pass(plan: PassPlan) -> Delayed:
     root = build_graph(plan.job(lazy=True)).delayed()
     result: Delayed = delayed(plan.reduction.finalize, pure=False)(root.partial)
     return result
-
-
-def _mib(nbytes: int) -> str:
-    return f"{nbytes / 2**20:,.0f} MiB"

@@ -17,7 +17,7 @@ from streamhalf.engine.job import Engine, run_job
 from streamhalf.engine.lazy import Keeping
 from streamhalf.engine.plan import PassPlan, Tell, run_pass
 from streamhalf.errors import DataError
-from streamhalf.events import Observer, PassEnded, RunEnded, ignore
+from streamhalf.events import Answered, Observer, PassEnded, RunEnded, ignore
 from streamhalf.records import PassRecord, Verdict
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.label_counts import LabelCounts
@@ -42,6 +42,7 @@ class Run:
     checked: dict[RowRange, bool] = field(default_factory=dict)
     """Blocks whose parts may be read without their checksums: whether they were read whole too."""
     verdict: Verdict | None = None
+    answer: Answered | None = None
     in_parts: Source | None = None
     """The source whose blocks these are."""
     cache: str | None = None
@@ -110,6 +111,8 @@ class Run:
             plan = PassPlan("checksums", self.in_parts, LabelCounts(), unchecked, self.split_every)
             job = plan.job_for(self.engine, memory_limit=self.memory_limit, cache=self.cache)
             run_job(self.engine, job, ignore)
+        if self.answer is not None:
+            self.observer(self.answer)
         if self.verdict is not None:
             self.observer(RunEnded(self.verdict))
 

@@ -77,6 +77,16 @@ def make_plan(
     )
 
 
+def planned_rows(n_rows: int, dim: int, config: RunConfig) -> int:
+    """Rows that all passes of a fit read, about: what becomes of a run shows while it runs."""
+    if config.mode == "strict":
+        return 0
+    plan = plan_for_rows(n_rows, dim, config)
+    passes = _passes(plan, replace(plan, n_rows=n_rows), config, 1)
+    certificate = 0 if config.certificate_degree == 0 else n_rows
+    return sum(one.nbytes for one in passes) + certificate
+
+
 def _threshold(positive: float, config: RunConfig) -> float:
     """Where N(0, 1) has this share of its mass above."""
     if not 0 < positive < 1:

@@ -34,6 +34,7 @@ from streamhalf.records.codes import (
     Verdict,
     WedgeShare,
 )
+from streamhalf.records.dry_run import DryRunResult, WorkerRecord
 from streamhalf.records.notices import (
     EpsNotReached,
     ErrorsCluster,
@@ -73,6 +74,7 @@ from streamhalf.records.parts import (
     PositionTrial,
     PromiseRecord,
     Versions,
+    installed_versions,
     overall_outcome,
     worst_of,
 )
@@ -102,6 +104,7 @@ __all__ = [
     "Claim",
     "DataRecord",
     "DiagnosticsRecord",
+    "DryRunResult",
     "EpsNotReached",
     "ErrorRecord",
     "ErrorsCluster",
@@ -166,9 +169,11 @@ __all__ = [
     "VerifyResult",
     "Versions",
     "WedgeShare",
+    "WorkerRecord",
     "document_digest",
     "finite",
     "from_json",
+    "installed_versions",
     "is_as_written",
     "overall_outcome",
     "replace",

@@ -159,6 +159,22 @@ class Versions(Record, frozen=True):
         return cls(python=platform.python_version(), **found)
 
 
+_SHOWN = ("streamhalf", "numpy", "dask", "distributed", "zarr", "xarray")
+_SHOWN_IF_THERE = ("fsspec", "s3fs", "gcsfs", "adlfs", "obstore", "zarrs", "bokeh")
+
+
+def installed_versions() -> dict[str, str]:
+    """Versions of what runs, stores and shows, by name: Python, ours, Dask, Zarr, storage."""
+    found = {"python": platform.python_version()}
+    for name in (*_SHOWN, *_SHOWN_IF_THERE):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            if name in _SHOWN:
+                found[name] = "none"
+    return found
+
+
 class LabelErrors(Record, frozen=True):
     """Rows of each label, and the errors of a halfspace among them."""
 
@@ -342,9 +358,10 @@ class PromiseRecord(Record, frozen=True):
 
 
 class PassBudget(Record, frozen=True):
-    """What one pass will read."""
+    """What one pass will read, in so many tasks if the data are known."""
 
     name: str
     rows: int
     nbytes: int
     delta: float | None = None
+    n_tasks: int | None = None

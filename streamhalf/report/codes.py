@@ -81,6 +81,15 @@ def seconds(value: float) -> str:
     return f"{value:,.2f} s" if math.isfinite(value) else ABSENT
 
 
+def duration(value: float) -> str:
+    """A time to wait, in the unit that people would use."""
+    for size, unit in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if value >= 2 * size:
+            shown = value / size
+            return f"{shown:.2g} {unit}" if shown < 10 else f"{shown:,.0f} {unit}"
+    return f"{value:.0f} s" if value >= 10 else f"{value:.2g} s"
+
+
 def pass_words(name: str, rows: int, seconds: float) -> str:
     """A pass that is over, and how fast it was."""
     rate = human_count(rows / max(seconds, 1e-9))

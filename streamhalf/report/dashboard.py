@@ -18,9 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from streamhalf.errors import RunCancelledError, StreamhalfError
 from streamhalf.events import Event, Observer, PassProgress, RunStarted, fan_out
+from streamhalf.names import one_line, printable
 from streamhalf.report import distributed_private as private
 from streamhalf.report.live import TOPIC, Board, Happening, RunClosed, encode
+from streamhalf.report.metrics import Totals
 from streamhalf.report.slab_watch import SECONDS_BETWEEN_COUNTS, ClusterSlabs
 
 if TYPE_CHECKING:
@@ -36,6 +39,8 @@ _COUNTS_PER_SECOND = 3
 
 _REDRAW_MS = 500
 _CLOSE_SECONDS = 2.0
+_WHOLE = RunClosed()
+_CLIENT_LEFT = RunClosed("the process that drove it has left", interrupted=True)
 _run_numbers = itertools.count(1)
 
 
@@ -58,23 +63,40 @@ class PagePlugin(SchedulerPlugin):
 
     def __init__(self) -> None:
         self.board = Board()
+        self.totals = Totals(self.board)
+        self._serving = False
 
     async def start(self, scheduler: Scheduler) -> None:
-        """Take in what is in the log already, and serve the page."""
+        """Take in what is in the log already, and serve page and metrics.
+
+        A scheduler that is just starting starts its plugins too, after the preload has.
+        """
+        if self._serving:
+            return
+        self._serving = True
         for message in private.logged(scheduler, TOPIC):
-            self.board.take(message)
+            self._take(message)
+        self.totals.register()
         pages = {path: functools.partial(_draw, self.board, path == MENU) for path in (MENU, BARE)}
         private.serve_pages(scheduler, pages, menu=MENU.strip("/"))
 
     def log_event(self, topic: str, msg: Any) -> None:
         """Take in a message of a run."""
         if topic == TOPIC:
-            self.board.take(msg)
+            self._take(msg)
+
+    async def close(self) -> None:
+        """Leave nothing behind in the process."""
+        self.totals.unregister()
+
+    def _take(self, message: Any) -> None:
+        self.board.take(message)
+        self.totals.take(message)
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
         """Close the runs of a client that left in their midst, here and for all who listen."""
         for run in self.board.under_way(client):
-            scheduler.log_event(TOPIC, encode(run, [(time.time(), RunClosed("client left"))]))
+            scheduler.log_event(TOPIC, encode(run, [(time.time(), _CLIENT_LEFT)]))
 
 
 async def dask_setup(scheduler: Scheduler) -> None:
@@ -162,8 +184,8 @@ class DashboardObserver:
             if self._timer is None:
                 self._arm()
 
-    def close(self, error: str = "") -> None:
-        """Send what waits and say that this was all; `error` names what ended the run early."""
+    def close(self, end: RunClosed = _WHOLE) -> None:
+        """Send what waits and say that this was all, or what ended the run early."""
         with self._lock:
             if self._over:
                 return
@@ -171,7 +193,7 @@ class DashboardObserver:
         if timer is not None:
             timer.cancel()
             timer.join(_CLOSE_SECONDS)
-        self._waiting.append((time.time(), RunClosed(error)))
+        self._waiting.append((time.time(), end))
         last = threading.Thread(target=self._send, daemon=True)
         last.start()
         last.join(_CLOSE_SECONDS)
@@ -221,6 +243,16 @@ def mirrored(
     try:
         yield fan_out(observer, mirror), ClusterSlabs(mirror.run, between)
     except BaseException as error:
-        mirror.close(type(error).__name__)
+        mirror.close(_early_end(error))
         raise
     mirror.close()
+
+
+def _early_end(error: BaseException) -> RunClosed:
+    """What a view says of a run that did not come to its end."""
+    if isinstance(error, KeyboardInterrupt | GeneratorExit):
+        return RunClosed("somebody interrupted it", interrupted=True)
+    if isinstance(error, RunCancelledError):
+        return RunClosed("somebody cancelled it", interrupted=True)
+    said = " ".join(str(error).split()) if isinstance(error, StreamhalfError) else one_line(error)
+    return RunClosed(printable(said))

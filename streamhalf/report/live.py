@@ -23,9 +23,13 @@ _MOST_SLABS = 80
 
 
 class RunClosed(Record, frozen=True, tag=True, tag_field="event"):
-    """Nothing more will come; `error` names what ended a run that did not come to its end."""
+    """Nothing more will come; `error` says what ended a run that did not come to its end.
+
+    `interrupted` if that was somebody's will, or the end of the process that drove it.
+    """
 
     error: str = ""
+    interrupted: bool = False
 
 
 Happening: TypeAlias = tuple[float, events.Event | RunClosed]
@@ -92,14 +96,19 @@ class RunView:
     n_rows: int = 0
     dim: int = 0
     notices: tuple[Notice, ...] = ()
+    seed: int | None = None
+    who: str = ""
+    rows_planned: int = 0
     started: float = 0.0
     passes: list[PassView] = field(default_factory=list)
     judgements: list[Judgement] = field(default_factory=list)
     measured: events.SlabsMeasured | None = None
     counted: events.SlabsCounted | None = None
     verdict: Verdict | None = None
+    answer: events.Answered | None = None
     closed: bool = False
     error: str = ""
+    interrupted: bool = False
 
     def __post_init__(self) -> None:
         self.started = self.at
@@ -107,11 +116,36 @@ class RunView:
     @property
     def status(self) -> str:
         """The verdict, or how far the run is."""
+        if self.interrupted:
+            return "interrupted"
         if self.error:
             return "failed"
         if self.verdict is not None:
             return str(self.verdict)
         return "finished" if self.closed else "running"
+
+    @property
+    def short(self) -> str:
+        """A name that tells it from others on the same page."""
+        first, *others = self.run.removeprefix("Client-").split("-")
+        return "-".join((first[:8], *others[-1:]))
+
+    @property
+    def pass_seconds_left(self) -> float | None:
+        """Of the pass under way, at its own speed; None where there is none."""
+        current = next((one for one in reversed(self.passes) if not one.done), None)
+        if self.closed or current is None or not current.rows_per_second:
+            return None
+        return (current.n_rows - current.rows_done) / current.rows_per_second
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Of all passes that are planned, at the speed so far; None where nobody knows."""
+        own, read = self.pass_seconds_left, sum(one.rows_done for one in self.passes)
+        elapsed = sum(one.seconds for one in self.passes)
+        if own is None or not self.rows_planned or not read or elapsed <= 0:
+            return None
+        return max(own, (self.rows_planned - read) * elapsed / read)
 
     @property
     def testers(self) -> dict[str, TesterView]:
@@ -141,6 +175,8 @@ class RunView:
             case events.RunStarted():
                 self.command, self.source, self.notices = event.command, event.source, event.notices
                 self.n_rows, self.dim = event.n_rows, event.dim
+                self.seed, self.who = event.seed, event.who
+                self.rows_planned = event.rows_planned
             case events.PassStarted():
                 self.passes.append(PassView(event.name, event.detail, event.n_rows, at))
             case events.PassProgress():
@@ -155,10 +191,12 @@ class RunView:
                 self.judgements.append(judgement)
             case events.SlabsMeasured():
                 self.measured = event
+            case events.Answered():
+                self.answer = event
             case events.RunEnded(verdict):
                 self.verdict, self.closed = verdict, True
-            case RunClosed(error):
-                self.error, self.closed = error, True
+            case RunClosed(error, interrupted):
+                self.error, self.interrupted, self.closed = error, interrupted, True
 
     def _pass(self, name: str, n_rows: int) -> PassView:
         """The pass of this name under way; one that nobody announced begins now."""
@@ -227,7 +265,7 @@ def coarsen(slabs: events.SlabsMeasured) -> events.SlabsMeasured:
     )
 
 
-def _heard(message: Any) -> tuple[str, tuple[Happening, ...]]:
+def decode_quietly(message: Any) -> tuple[str, tuple[Happening, ...]]:
     """What a message says; nothing if it is none of ours."""
     try:
         return decode(message)
@@ -244,13 +282,13 @@ class Board:
 
     def take(self, message: Any) -> None:
         """Take in a message; what is none of ours is passed over."""
-        run, happenings = _heard(message)
+        run, happenings = decode_quietly(message)
         for at, event in happenings:
             self.happen(run, at, event)
 
     def lacks_beginning(self, message: Any) -> bool:
         """Whether a message goes on with a run whose beginning nobody has told."""
-        run, happenings = _heard(message)
+        run, happenings = decode_quietly(message)
         begins = any(
             isinstance(event, events.RunStarted | events.SlabsCounted)
             for _, event in happenings[:1]

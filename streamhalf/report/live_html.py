@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -21,6 +22,7 @@ COLOURS = {
     "rejected": "#c62828",
     "failed": "#c62828",
     "inconclusive": "#b26a00",
+    "interrupted": "#616161",
     "not judged": "#757575",
     "running": "#1565c0",
 }
@@ -56,8 +58,15 @@ def mass_so_far(run: RunView) -> float | None:
     return float(np.abs(observed - expected).sum()) / limit
 
 
+def clock(at: float) -> str:
+    """A time of day, with its date unless that is today's."""
+    then = time.localtime(at)
+    today = time.localtime()[:3] == then[:3]
+    return time.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S", then)
+
+
 def _macro(name: str) -> Callable[..., str]:
-    functions = {"mass_so_far": mass_so_far, "slab_densities": slab_densities}
+    functions = {"mass_so_far": mass_so_far, "slab_densities": slab_densities, "clock": clock}
     return macro("live.html.j2", name, COLOURS=COLOURS, SO_FAR=SO_FAR, **functions)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -15,12 +16,13 @@ from streamhalf import records
 from streamhalf.data.inspection import StoreReport
 from streamhalf.names import plural
 from streamhalf.report import tables, words
-from streamhalf.report.codes import count, nbytes, notice_words, promise
+from streamhalf.report.codes import ABSENT, count, nbytes, notice_words, promise, seconds
 from streamhalf.report.features import speaking_of
 from streamhalf.report.rejections import leading_rejection
 from streamhalf.report.tables import Cells, Table
 
 _SPARE = "spare: for updates that repeat"
+_SAMPLE, _CERTIFICATE = "sample", "certificate"
 
 _STYLES = {
     r"(?i)(\d+ )?(passed|accepted)": "green",
@@ -97,24 +99,56 @@ def show_verification(console: Console, result: records.VerifyResult) -> None:
 def show_plan(console: Console, record: records.PlanRecord) -> None:
     """Rows, eps, what it would support, passes, bytes and memory."""
     console.print(words.plan_sentence(record), highlight=False)
-    labels = ("pass", "rows used", "read", "supports, about")[: 4 if record.promises else 3]
-    rows = tuple(row[: len(labels)] for row in _budgets(record))
-    show_table(console, Table("Passes", labels, rows, words=("pass",)))
+    show_table(console, _budget_table(record))
     console.print(words.plan_details(record), highlight=False)
 
 
-def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, str, str, str]]:
+def _budget_table(record: records.PlanRecord) -> Table:
+    """What the passes use and read, in how many tasks if that is known, and would support."""
+    known = any(one.n_tasks is not None for one in record.passes)
+    wanted = (True, True, True, known, bool(record.promises))
+    labels = ("pass", "rows used", "read", "tasks", "supports, about")
+    rows = (labels, *_budgets(record))
+    head, *body = (tuple(itertools.compress(row, wanted)) for row in rows)
+    return Table("Passes", head, tuple(body), words=("pass",))
+
+
+def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, str, str, str, str]]:
     """What the passes use, read and would support; rows add up unless passes share them."""
     supported = {one.delta: promise(one) for one in record.promises}
     for one in record.passes:
-        yield one.name, count(one.rows), nbytes(one.nbytes), supported.get(one.delta or 1.0, "")
-    # these use rows that others have learned from
-    beside = (records.Stage.POLISH, records.Stage.THRESHOLDS)
-    rows = sum(one.rows for one in record.passes if one.name not in beside)
+        tested = "" if one.name in (_SAMPLE, _CERTIFICATE) else supported.get(one.delta or 1.0, "")
+        yield one.name, count(one.rows), nbytes(one.nbytes), count(one.n_tasks), tested
+    # rows that others have learned from, or that are held out, are used once more
+    again = (_SAMPLE, records.Stage.POLISH, records.Stage.THRESHOLDS, _CERTIFICATE)
+    rows = sum(one.rows for one in record.passes if one.name not in again)
     planned = record.rows if record.conclusive else record.rows_needed
     if rows < planned:  # not where passes share their rows
-        yield _SPARE, count(planned - rows), "", ""
-    yield "all", count(planned), nbytes(record.nbytes), ""
+        yield _SPARE, count(planned - rows), "", "", ""
+    tasks = sum(one.n_tasks or 0 for one in record.passes)
+    yield "all", count(planned), nbytes(record.nbytes), count(tasks), ""
+
+
+def show_dry_run(console: Console, found: records.DryRunResult) -> None:
+    """Who would work, with what, how they read, and what the run would take."""
+    console.print(words.dry_run_sentence(found), highlight=False)
+    rows = tuple(
+        (
+            one.address,
+            count(one.n_threads),
+            ABSENT if one.memory_nbytes is None else nbytes(one.memory_nbytes),
+            f"{count(one.rows_read)} rows, {nbytes(one.bytes_read)}" if one.rows_read else ABSENT,
+            seconds(one.seconds) if one.rows_read else ABSENT,
+        )
+        for one in found.workers
+    )
+    labels = ("worker", "threads", "memory for tasks", "has read", "in")
+    show_table(console, Table("Workers", labels, rows, words=("worker",)))
+    for worker, name, there, here in found.differences:
+        line = f" worker {worker} has {name} {there}, this process {here}"
+        console.print(Text.assemble(("notice:", "yellow"), line), soft_wrap=True)
+    show_plan(console, found.plan)
+    console.print(words.dry_run_details(found), highlight=False)
 
 
 def show_store(console: Console, report: StoreReport) -> None:

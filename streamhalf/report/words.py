@@ -52,6 +52,8 @@ slab_distance = _say("slab_distance", _CAPTIONS)
 moment_caption = _say("moment_caption", _CAPTIONS)
 plan_sentence = _say("plan_sentence", _CAPTIONS)
 plan_details = _say("plan_details", _CAPTIONS)
+dry_run_sentence = _say("dry_run_sentence", _CAPTIONS)
+dry_run_details = _say("dry_run_details", _CAPTIONS)
 remedy = _say("remedy")
 position_sentence = _say("position_sentence")
 

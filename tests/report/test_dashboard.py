@@ -16,11 +16,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bokeh.models.annotations.labels import Title
+from bokeh.models.axes import Axis
 from distributed import Client
 
 import streamhalf
-from streamhalf.errors import DataError
+from streamhalf.api.running import who
+from streamhalf.errors import DataError, RunCancelledError
 from streamhalf.events import (
     PassProgress,
     PassStarted,
@@ -99,8 +100,8 @@ def test_page__names_the_threshold(threshold: float, said: str) -> None:
     board.take(encode("run", [(1.0, RunStarted("fit", "rows", 20, 2)), (2.0, slabs)]))
     page = Page(board)
     page.update()
-    titles = [one.text for one in page.root.select({"type": Title})]
-    assert f"Margins along the halfspace (line: Gaussian), {said}" in titles
+    labels = [one.axis_label for one in page.root.select({"type": Axis})]
+    assert f"margin v·x - t of {said} (line: Gaussian)" in labels
 
 
 def test_install__puts_the_page_on_a_running_cluster(client: Client) -> None:
@@ -129,6 +130,14 @@ def test_fit__appears_on_the_page_with_few_messages(client: Client, store: str) 
     assert all(one.done for one in run.passes)
     assert set(run.testers) == {one.tester for one in result.testers}
     assert run.slabs is not None
+    assert (run.seed, run.who) == (result.seed, who())
+    answer = run.answer
+    assert answer is not None
+    assert result.error is not None
+    assert (answer.error, answer.eps) == (result.error.empirical, result.eps)
+    assert answer.path == tuple(one.error for one in result.candidates)
+    assert answer.chosen == result.chosen
+    assert run.seconds_left is None  # it is over
 
 
 @pytest.mark.parametrize("command", ["test", "synth", "predict"])
@@ -156,7 +165,21 @@ def test_mirrored__says_that_a_run_failed(client: Client) -> None:
     with pytest.raises(DataError):
         fail()
     run = last_run(client)
-    assert (run.source, run.status, run.error) == ("bad.zarr", "failed", "DataError")
+    assert (run.source, run.status, run.error) == ("bad.zarr", "failed", "no such rows")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RunCancelledError])
+def test_mirrored__tells_interrupted_from_failed(
+    client: Client, error: type[BaseException]
+) -> None:
+    def stop() -> None:
+        with mirrored(client, lambda event: None, RunStarted("fit", "stopped.zarr", 10, 2)):
+            raise error
+
+    with pytest.raises(error):
+        stop()
+    run = last_run(client)
+    assert (run.source, run.status) == ("stopped.zarr", "interrupted")
 
 
 def test_page__closes_the_runs_of_a_client_that_left(client: Client) -> None:
@@ -164,9 +187,9 @@ def test_page__closes_the_runs_of_a_client_that_left(client: Client) -> None:
     with Client(client.scheduler.address, set_as_default=False) as other:
         DashboardObserver(other)(RunStarted("fit", "left.zarr", 10, 2))
         wait_until(lambda: runs_on(client)[-1].source == "left.zarr", "the run's beginning")
-    assert last_run(client).error == "client left"
+    assert last_run(client).status == "interrupted"
     _, events = decode(client.get_events(TOPIC)[-1][1])  # monitors hear of it too
-    assert events[-1][1] == RunClosed("client left")
+    assert events[-1][1] == RunClosed("the process that drove it has left", interrupted=True)
 
 
 def test_observer__sends_few_messages_and_the_latest_progress(
@@ -291,7 +314,11 @@ def test_preload__the_page_follows_a_run_in_a_browser(
             page.get_by_text(name, exact=True).first.wait_for()
         page.locator("canvas").nth(1).wait_for(state="attached")
         page.wait_for_function("Bokeh.documents[0].to_json_string().includes('slab mass')")
-        page.screenshot(path=tmp_path / "page.png", full_page=True)
+        page.get_by_text(f"seed {result.seed}").first.wait_for()
+        shown = "Bokeh.documents[0].get_model_by_name('path').visible"
+        page.wait_for_function(shown)
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.wait_for_function("document.documentElement.scrollWidth <= 390")
         page.close()
     assert said == []
     assert requests

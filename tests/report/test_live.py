@@ -88,6 +88,34 @@ def test_run_view__folds_a_run() -> None:
     assert (view.status, view.closed) == ("accepted", True)
 
 
+def test_run_view__says_how_long_it_will_take() -> None:
+    begun = RunStarted("fit", "rows.zarr", 400, 3, seed=7, who="ann@box", rows_planned=2000)
+    view = seen([begun, *STORY[1:5]])
+    assert (view.seed, view.who) == (7, "ann@box")
+    assert view.pass_seconds_left is None  # no pass is under way
+    view = seen([begun, PassStarted("initial", 400, 4), PassProgress("initial", 100, 400)])
+    assert view.pass_seconds_left == pytest.approx(3.0)  # 100 rows a second
+    assert view.seconds_left == pytest.approx(19.0)
+    assert "about 3 s left of this pass, 19 s of all that are planned" in run_html(view)
+    view.take(110.0, RunClosed("nobody <b> wanted it", interrupted=True))
+    assert (view.status, view.seconds_left) == ("interrupted", None)
+    assert "nobody &lt;b&gt; wanted it" in run_html(view)
+
+
+def test_run_view__shows_the_answer() -> None:
+    found = events.Answered(error=0.051, error_upper=0.06, upper=0.05, lower=0.025, eps=0.1)
+    text = run_html(seen([*STORY[:-1], found, STORY[-1]]))
+    assert "error 5.100% · at most 6.000% on the source · U 5.000% · L 2.500% · eps 0.1" in text
+
+
+@pytest.mark.parametrize(
+    ("run", "short"),
+    [("Client-95e58969-e2c5-11f1-ad80-02fc00000001-3", "95e58969-3"), ("run-1", "run-1")],
+)
+def test_run_view__has_a_short_name(run: str, short: str) -> None:
+    assert RunView(run, 0.0).short == short
+
+
 def test_run_view__a_rejection_is_worse_than_any_margin() -> None:
     rejected = events.TesterJudged(judge("moments", 0.3, outcome=Outcome.REJECTED))
     view = seen([rejected, events.TesterJudged(judge("moments", 9.0))])

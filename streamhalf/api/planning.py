@@ -1,0 +1,241 @@
+"""`plan` and `dry_run`: what a run would take, and whether it could begin."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamhalf.algorithms.sample import sample_windows
+from streamhalf.api.running import execute, make_config, open_checkpoint, open_data
+from streamhalf.claims.certification import (
+    Certification,
+    certificate_degree,
+    certificate_share,
+    require_room,
+)
+from streamhalf.config import RunConfig
+from streamhalf.data.block import RowRanges
+from streamhalf.data.opening import DataLike
+from streamhalf.data.positions import Identity
+from streamhalf.data.source import Source
+from streamhalf.engine import PassPlan
+from streamhalf.engine.cluster import ClusterEngine
+from streamhalf.engine.run import Run
+from streamhalf.engine.survey import Survey
+from streamhalf.errors import UsageError
+from streamhalf.events import Observer, ignore
+from streamhalf.kernels.plane import Plane
+from streamhalf.places import place_of, refuse_harm
+from streamhalf.planning.deal import deal_for
+from streamhalf.planning.overview import make_plan
+from streamhalf.planning.plan import plan_for_rows
+from streamhalf.records import (
+    DryRunResult,
+    Halfspace,
+    PassBudget,
+    PlanRecord,
+    Stage,
+    installed_versions,
+    replace,
+)
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.moments import Moments
+from streamhalf.testers.moments import WIDE_DIM
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+SAMPLE, CERTIFICATE = "sample", "certificate"
+_MOMENTS = "moments"
+_LIKELY_ERROR = 0.05
+_TASK_SECONDS = 0.002
+"""What a task takes of the client and the scheduler, docs/cost.md."""
+
+
+def plan(
+    data: DataLike | None = None,
+    *,
+    dim: int | None = None,
+    n_rows: int | None = None,
+    row_nbytes: int | None = None,
+    positive: float | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **parameters: Any,
+) -> PlanRecord:
+    """Rows for an eps, or the smallest eps for a number of rows; no row is looked at.
+
+    Parameters
+    ----------
+    data
+        Data that are there, for a plan with their rows, features, tasks and the certificate.
+    dim
+        Features, where there are no data yet.
+    n_rows
+        Rows at hand; without it, `eps` must be given and the rows it needs are the answer.
+    row_nbytes
+        Bytes of a row; float32 features and a one-byte label by default.
+    positive
+        Share of the rows with label +1: the fewer rows one label has, the fewer are near the
+        boundary. Without it, half of them.
+    storage_options
+        For URLs: what fsspec takes for this kind of storage.
+    **parameters
+        Fields of `RunConfig`; a number for `rows` is taken as `n_rows`.
+    """
+    rows = parameters.get("rows")
+    if isinstance(rows, Integral):
+        if n_rows is not None:
+            raise UsageError(f"rows, n_rows: {rows} and {n_rows} given; give the rows once")
+        n_rows = int(parameters.pop("rows"))
+    if data is not None:
+        given = {"dim": dim, "rows": n_rows, "row_nbytes": row_nbytes}
+        for name, value in given.items():
+            if value is not None:
+                raise UsageError(f"{name}: {value} given beside data, which say it themselves")
+        source, config = open_data(data, parameters, storage_options, needs_labels=False)
+        return plan_of(source, config, positive)
+    if dim is None:
+        raise UsageError("dim: not given; give the number of features, or a store")
+    config = make_config(parameters)
+    nbytes = row_nbytes or 4 * dim + 1
+    return make_plan(dim=dim, n_rows=n_rows, row_nbytes=nbytes, config=config, positive=positive)
+
+
+def plan_of(source: Source, config: RunConfig, positive: float | None = None) -> PlanRecord:
+    """The plan of a run on these data: passes with their tasks, the certificate among them."""
+    record = make_plan(
+        dim=source.dim,
+        n_rows=source.n_rows,
+        row_nbytes=source.row_nbytes,
+        config=config,
+        positive=positive,
+    )
+    deal = deal_for(source, plan_for_rows(source.n_rows, source.dim, config), config)
+    size, windows = sample_windows(source, config)
+    read = windows.n_rows * source.row_nbytes
+    passes = [PassBudget(SAMPLE, size, read, n_tasks=_n_tasks(source, windows))]
+    whole, cursor = _n_tasks(source, RowRanges.of(source.blocks)), 0
+    for one in record.passes:
+        blocks = deal.take(cursor, one.rows).blocks
+        all_of_them = one.name in (Stage.FINAL, Stage.THRESHOLDS) or blocks.n_rows == source.n_rows
+        passes.append(replace(one, n_tasks=whole if all_of_them else _n_tasks(source, blocks)))
+        cursor += one.rows
+    memory = record.memory_nbytes
+    if config.certificate_degree != 0:
+        certificate = _certification(source, config)
+        used = math.ceil(certificate.share * source.n_rows)
+        nbytes = source.n_rows * source.row_nbytes
+        passes.append(PassBudget(CERTIFICATE, used, nbytes, n_tasks=whole))
+        needs = certificate.needs(source.n_rows)
+        about = PassPlan(CERTIFICATE, source, needs, RowRanges.of(source.blocks), 2)
+        memory = max(memory, about.task_nbytes())
+    return replace(
+        record,
+        passes=tuple(passes),
+        nbytes=sum(one.nbytes for one in passes),
+        memory_nbytes=memory,
+    )
+
+
+def _n_tasks(source: Source, blocks: RowRanges) -> int:
+    return len(PassPlan("", source, LabelCounts(), blocks).tasks())
+
+
+def _certification(source: Source, config: RunConfig) -> Certification:
+    """The certificate pass about some plane: what it costs is the same about any."""
+    require_room(source.dim, config.memory_limit)
+    normal = np.eye(source.dim)[0]
+    return Certification(
+        halfspace=Halfspace(tuple(normal.tolist())),
+        row_map=Identity(),
+        error=_LIKELY_ERROR,
+        degree=certificate_degree(config.certificate_degree or "auto", source.dim),
+        memory_limit=config.memory_limit,
+        planes=(Plane(normal),),
+        share=certificate_share(
+            config.certificate_rows, n_rows=source.n_rows, dim=source.dim, error=_LIKELY_ERROR
+        ),
+    )
+
+
+def dry_run(
+    data: DataLike,
+    *,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> DryRunResult:
+    """Do all that comes before a fit, and say what the fit would take; nothing is written.
+
+    Every worker is asked for its versions and its memory, and reads one block of rows, with the
+    credentials that it has.
+
+    Parameters
+    ----------
+    data, client, storage_options, checkpoint, resume, observer, **parameters
+        As of `fit`.
+    """
+    if checkpoint is not None and (place := place_of(data)) is not None:
+        refuse_harm(place, {"checkpoint": checkpoint})
+    source, config = open_data(data, parameters, storage_options)
+    open_checkpoint(checkpoint, storage_options, source, config, resume=resume, seed_drawn=True)
+
+    def work(run: Run, config: RunConfig) -> DryRunResult:
+        record = plan_of(source, config)
+        tried: dict[str, Reduction[Any, Any]] = {}
+        if source.dim <= WIDE_DIM:
+            tried[_MOMENTS] = Moments(config.degree)
+        if config.certificate_degree != 0:
+            whole = dataclasses.replace(_certification(source, config), share=1.0)
+            tried[CERTIFICATE] = whole.needs(source.n_rows)
+        workers = Survey(source, tried).of(run.engine)
+        cluster = run.engine if isinstance(run.engine, ClusterEngine) else None
+        found = DryRunResult(
+            source=source.name,
+            place="this process" if cluster is None else cluster.address,
+            versions=installed_versions(),
+            workers=workers,
+            plan=record,
+            n_tasks=sum(one.n_tasks or 0 for one in record.passes),
+            seconds=0.0,
+            memory_limit=config.memory_limit,
+            notices=source.notices,
+        )
+        seconds = expected_seconds(found, source.row_nbytes, scheduled=cluster is not None)
+        return replace(found, seconds=seconds)
+
+    return execute("dry run", source, config, work, client, observer)
+
+
+def expected_seconds(found: DryRunResult, row_nbytes: int, *, scheduled: bool) -> float:
+    """What the passes would take, about, at the speed at which the processes read and summed.
+
+    `scheduled` where every task takes its time of a scheduler too.
+    """
+    n_workers = len(found.workers)
+    read = sum(one.seconds / max(1, one.rows_read) for one in found.workers) / n_workers
+    work = {
+        name: sum(one.work.get(name, 0.0) for one in found.workers) / n_workers
+        for name in (_MOMENTS, CERTIFICATE)
+    }
+    total = 0.0
+    for one in found.plan.passes:
+        if one.name == CERTIFICATE:
+            own = work[CERTIFICATE]
+        elif one.name in (SAMPLE, Stage.THRESHOLDS):
+            own = 0.0
+        else:  # an update sums up the rows that it accepts, the final pass those of every step
+            own = work[_MOMENTS] * (one.delta or 1.0)
+        seconds = one.nbytes / row_nbytes * read + one.rows * own
+        total += seconds / max(1, min(found.n_threads, one.n_tasks or 1))
+    return total + (_TASK_SECONDS * found.n_tasks if scheduled else 0.0)

@@ -1,0 +1,96 @@
+"""Before a run: every process that would work reads one block of rows, and says what it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamhalf.data.arrays import DaskReader
+from streamhalf.data.block import Block, RowRange, RowRanges
+from streamhalf.data.source import Source
+from streamhalf.engine.cluster import ClusterEngine
+from streamhalf.engine.job import Engine, run_job
+from streamhalf.engine.plan import PassPlan
+from streamhalf.errors import DataError, StreamhalfError
+from streamhalf.events import ignore
+from streamhalf.names import one_line
+from streamhalf.records import WorkerRecord, installed_versions
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.label_counts import LabelCounts
+
+_TRIED_ROWS = 1 << 15
+"""So many rows are enough to tell what a statistic takes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """What every process does: read one of these blocks, and try these statistics on its rows."""
+
+    source: Source
+    reductions: Mapping[str, Reduction[Any, Any]]
+
+    def of(self, engine: Engine) -> tuple[WorkerRecord, ...]:
+        """What the processes of an engine found, in the order of their addresses."""
+        if isinstance(engine, ClusterEngine):
+            return self._of_cluster(engine)
+        return (self.look("this process", engine.n_threads, None, self.source.blocks[0]),)
+
+    def look(
+        self, address: str, n_threads: int, memory_nbytes: int | None, rows: RowRange | None
+    ) -> WorkerRecord:
+        """Read rows in this process, and try the statistics on them."""
+        started = time.perf_counter()
+        blocks = [] if rows is None else list(self.source.read_each(RowRanges.of((rows,))))
+        seconds = time.perf_counter() - started
+        n_rows = sum(block.n_rows for block in blocks)
+        return WorkerRecord(
+            address=address,
+            n_threads=n_threads,
+            memory_nbytes=memory_nbytes,
+            versions=installed_versions(),
+            rows_read=n_rows,
+            bytes_read=n_rows * self.source.row_nbytes,
+            seconds=seconds,
+            work={name: self._try(one, blocks) for name, one in self.reductions.items()},
+        )
+
+    def _try(self, reduction: Reduction[Any, Any], blocks: list[Block]) -> float:
+        """Seconds that a row takes in a statistic; 0 where there is none to try."""
+        rows = [block.take(np.arange(min(_TRIED_ROWS, block.n_rows))) for block in blocks[:1]]
+        if not rows or not rows[0].n_rows:
+            return 0.0
+        started = time.perf_counter()
+        reduction.map(rows[0])
+        return (time.perf_counter() - started) / rows[0].n_rows
+
+    def _of_cluster(self, engine: ClusterEngine) -> tuple[WorkerRecord, ...]:
+        limits = {one.address: one.nbytes for one in engine.worker_limits()}
+        found = engine.client.scheduler_info(n_workers=-1)["workers"]
+        threads = {address: int(worker["nthreads"]) for address, worker in sorted(found.items())}
+        blocks: dict[str, RowRange | None] = dict.fromkeys(threads)
+        if isinstance(self.source.reader, DaskReader):
+            # rows of lazy arrays come by a graph, and one that is persisted may not travel
+            first = RowRanges.of(self.source.blocks[:1])
+            plan = PassPlan("dry-run", self.source, LabelCounts(), first)
+            run_job(engine, plan.job_for(engine), ignore)
+        else:
+            own = self.source.blocks
+            blocks = {one: own[i % len(own)] for i, one in enumerate(threads)}
+
+        def look(dask_worker: Any) -> WorkerRecord:
+            one = dask_worker.address
+            return self.look(one, threads.get(one, 1), limits.get(one), blocks.get(one))
+
+        answers = engine.client.run(look, workers=list(threads), on_error="return")
+        for worker, answer in sorted(answers.items()):
+            if isinstance(answer, StreamhalfError):
+                raise DataError(f"worker {worker}: {answer}") from answer
+            if isinstance(answer, BaseException):
+                raise DataError(
+                    f"worker {worker} cannot read rows of {self.source.name}: {one_line(answer)}"
+                ) from answer
+        return tuple(answers[worker] for worker in sorted(answers))

@@ -1,0 +1,74 @@
+"""What streamhalf did on a cluster, as Prometheus metrics beside those of the Dask scheduler.
+
+They are on the scheduler's /metrics where `prometheus_client` is installed, as Dask's own are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from streamhalf import events
+from streamhalf.report.live import Board, RunClosed, decode_quietly
+
+_registered: list[Totals] = []
+
+
+class Totals:
+    """Rows and passes that were read, and runs by what became of them, since the page came up."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._under_way: dict[str, set[str]] = {}
+        self.rows = 0
+        self.passes = 0
+        self.runs: Counter[str] = Counter()
+
+    def take(self, message: Any) -> None:
+        """Count what a message says, after the board has taken it in."""
+        run, happenings = decode_quietly(message)
+        for _, event in happenings:
+            match event:
+                case events.PassStarted(name):
+                    self._under_way.setdefault(run, set()).add(name)
+                case events.PassEnded(record) if record.name in self._under_way.get(run, ()):
+                    self.rows += record.rows_read  # not those that come from a checkpoint
+                    self.passes += 1
+                case RunClosed() if run in self._board.runs:
+                    self.runs[self._board.runs[run].status] += 1
+                    self._under_way.pop(run, None)
+
+    def collect(self) -> Iterator[Any]:
+        """What Prometheus asks for."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        yield CounterMetricFamily("streamhalf_rows", "Rows that passes have read", value=self.rows)
+        yield CounterMetricFamily(
+            "streamhalf_passes", "Passes that are complete", value=self.passes
+        )
+        runs = CounterMetricFamily("streamhalf_runs", "Runs that are over", labels=["verdict"])
+        for verdict, count in sorted(self.runs.items()):
+            runs.add_metric([verdict], count)
+        yield runs
+        under_way = len(self._board.under_way())
+        yield GaugeMetricFamily("streamhalf_runs_under_way", "Runs under way", value=under_way)
+
+    def register(self) -> None:
+        """Have Prometheus ask this one of all in the process, unless its library is not there."""
+        try:
+            from prometheus_client import REGISTRY
+        except ModuleNotFoundError:
+            return
+        for other in tuple(_registered):
+            other.unregister()
+        REGISTRY.register(self)
+        _registered.append(self)
+
+    def unregister(self) -> None:
+        """Be asked no more."""
+        if self in _registered:
+            from prometheus_client import REGISTRY
+
+            _registered.remove(self)
+            REGISTRY.unregister(self)
