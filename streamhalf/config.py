@@ -10,8 +10,6 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
-import yaml
-
 from streamhalf.errors import UsageError
 from streamhalf.records.codes import Position, Through
 from streamhalf.settings import Setting, check_names, setting
@@ -26,6 +24,9 @@ AUTO = "auto"
 
 VARIABLES = "STREAMHALF_"
 """What the names of environment variables begin with; the rest is a setting in capitals."""
+
+TOP = 100_000
+"""Suspects that an audit lists unless more are asked for."""
 
 _LARGEST_FILE = 1 << 20
 
@@ -241,6 +242,8 @@ def load_config(path: str | os.PathLike[str]) -> ConfigFile:
     Text is read as the text of a flag is: 2GiB is a size, and 1e-3 a number, which YAML 1.1 takes
     for text because it has no point.
     """
+    import yaml  # where there is a file
+
     name = os.fspath(path)
     try:
         with open(name, encoding="utf-8") as file:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf import api
-from streamhalf.api.auditing import TOP, Audited
-from streamhalf.config import SETTINGS, RunConfig
+from streamhalf.api.auditing import Audited
+from streamhalf.config import SETTINGS, TOP, RunConfig
 from streamhalf.data.labelled import (
     Labelled,
     holds_labels,

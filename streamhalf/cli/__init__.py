@@ -10,7 +10,6 @@ from typing import Any
 
 from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, UnknownOptionError
 
-import streamhalf
 from streamhalf.cli import audit, data, runs
 from streamhalf.cli.options import check_outputs, silence_output
 from streamhalf.errors import StreamhalfError, UsageError
@@ -56,6 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
+def installed_version() -> str:
+    """The version, looked up when it is asked for."""
+    from streamhalf import __version__
+
+    return __version__
+
+
 def build_app() -> App:
     """All commands and their flags."""
     app = App(
@@ -63,7 +69,7 @@ def build_app() -> App:
         help="Tester-learner for halfspaces on chunked data.",
         help_format="plaintext",
         help_epilogue=EXIT_CODES,
-        version=streamhalf.__version__,
+        version=installed_version,
         default_parameter=Parameter(negative=()),
         print_error=False,
         exit_on_error=False,

@@ -13,14 +13,13 @@ from typing import Any, TextIO
 from rich.console import Console
 
 from streamhalf import api
+from streamhalf import report as views
 from streamhalf.config import SETTINGS, ConfigFile, load_config
-from streamhalf.data.sight import find_trouble
 from streamhalf.documents import write_json
 from streamhalf.errors import StreamhalfError, UsageError
 from streamhalf.events import Observer, fan_out
 from streamhalf.folders import write_text_to
 from streamhalf.places import refuse_clash, refuse_harm
-from streamhalf.report.progress import log_json, watch
 
 Given = Mapping[str, Any]
 
@@ -95,6 +94,8 @@ def check_writable(
         return
     protocol, mark, key = path.partition("://")
     if mark:
+        from streamhalf.data.sight import find_trouble
+
         if trouble := find_trouble(protocol, key, dict(storage_options or {})):
             raise UsageError(f"{option}: this process {trouble}")
         return
@@ -137,10 +138,10 @@ def _observe(given: Given) -> Iterator[Observer]:
         console = Console(stderr=True, quiet=bool(given.get("quiet")))
         stack.enter_context(_logging_to(console))
         if not console.quiet:
-            observers.append(stack.enter_context(watch(console)))
+            observers.append(stack.enter_context(views.watch(console)))
         if path := given.get("log_json"):
             storage = read_config(given).storage_options
-            observers.append(log_json(stack.enter_context(_open_log(path, storage))))
+            observers.append(views.log_json(stack.enter_context(_open_log(path, storage))))
         yield fan_out(*observers)
 
 

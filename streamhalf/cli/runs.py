@@ -8,19 +8,13 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from streamhalf import api
+from streamhalf import report as views
 from streamhalf.cli.flags import File, Place, Store, Switch, Whole, takes
 from streamhalf.cli.options import calling, check_writable, finish, naming, read_config
 from streamhalf.documents import read_audit, read_result, read_weights
 from streamhalf.errors import UsageError
 from streamhalf.names import public_name
 from streamhalf.records import FitResult
-from streamhalf.report.terminal import (
-    show_certificate,
-    show_fit,
-    show_plan,
-    show_test,
-    show_verification,
-)
 
 Result = Annotated[Place, Parameter(help="what fit or certify wrote")]
 
@@ -32,7 +26,7 @@ def test(store: Store, /, **given: Any) -> int:
     """Test whether the features look like N(0, I) up to moments of degree k."""
     with calling(given) as call:
         result = api.test(store, **call)
-    finish(given, result, show_test)
+    finish(given, result, views.show_test)
     return result.verdict.exit_code
 
 
@@ -53,7 +47,7 @@ def plan(
     """Say which eps and constant a number of rows can judge, or how many rows an eps needs."""
     settings = {**read_config(given).parameters, **({"rows": "reuse"} if reuse else {})}
     record = api.plan(dim=dim, n_rows=n_rows, positive=positive, **settings)
-    finish(given, record, show_plan)
+    finish(given, record, views.show_plan)
     return 0 if record.conclusive else 11
 
 
@@ -77,7 +71,7 @@ def fit(
     """Learn a halfspace and say which error C opt + eps its tests support, or why none."""
     with calling(given) as call:
         result: FitResult = api.fit(store, checkpoint=checkpoint, resume=resume, **call)
-    finish(given, result, show_fit)
+    finish(given, result, views.show_fit)
     return result.verdict.exit_code
 
 
@@ -100,7 +94,7 @@ def certify(
     vector = read_weights(weights, storage_options=read_config(given).storage_options)
     with naming("weights", str(weights)), calling(given) as call:
         result = api.certify(store, weights=vector, **call)
-    finish(given, result, show_certificate)
+    finish(given, result, views.show_certificate)
     return 0
 
 
@@ -126,7 +120,7 @@ def verify(
     document = read_result(result, storage_options=read_config(given).storage_options)
     with naming("document", str(result)), calling(given) as call:
         verification = api.verify(document, store, block_rows=block_rows, **call)
-    finish(given, verification, show_verification)
+    finish(given, verification, views.show_verification)
     return 0 if verification.holds else 12
 
 

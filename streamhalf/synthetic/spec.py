@@ -20,13 +20,12 @@ from streamhalf.kernels.margins import margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.synthetic.marginals import Cell, Marginal, cell_generator, cell_rows, draw_features
+from streamhalf.synthetic.kinds import DIRECTIONS, DTYPES, Marginal, Noise
+from streamhalf.synthetic.marginals import Cell, cell_generator, cell_rows, draw_features
 from streamhalf.synthetic.noise import (
-    DIRECTIONS,
     NO_FLIPS,
     CleanRows,
     Cut,
-    Noise,
     choose_cut,
     choose_directions,
     flip_scores,
@@ -36,7 +35,6 @@ from streamhalf.synthetic.thresholds import SHARE_TOLERANCE, normal_threshold, s
 PILOT_ROWS = 2**20
 SAMPLE_VALUES = 2**26
 """Of wide rows fewer are drawn to place a threshold."""
-DTYPES = ("float32", "float64")
 
 # a seed names a data set, so these numbers never change
 _FEATURES, _DIRECTIONS, _NOISE = (Stream.SYNTHETIC + number for number in range(3))
