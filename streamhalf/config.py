@@ -12,7 +12,7 @@ from typing import Any
 
 from streamhalf.errors import UsageError
 from streamhalf.records.codes import Position, Through
-from streamhalf.settings import Setting, check_names, setting
+from streamhalf.settings import Setting, check_names, plain, setting
 
 SMALLEST_EPS, LARGEST_EPS = 1e-6, 0.25
 
@@ -200,6 +200,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         for name, declared in SETTINGS.items():
             declared.check(name, getattr(self, name))
+            object.__setattr__(self, name, plain(getattr(self, name)))
         if self.whiten and self.position == Position.RADIAL:
             raise UsageError(
                 "whiten: stands for position isotropic, but position is radial; give one of them"
@@ -213,6 +214,10 @@ class RunConfig:
     def names(cls) -> tuple[str, ...]:
         """The names of all settings."""
         return tuple(SETTINGS)
+
+    def recorded(self) -> dict[str, Any]:
+        """Every setting by name, as plain values."""
+        return {name: getattr(self, name) for name in SETTINGS}
 
     def identity(self) -> dict[str, Any]:
         """What must agree for a run to be resumed."""

@@ -11,7 +11,7 @@ from streamhalf.records import to_json
 
 
 def comparable(result: FitResult | Path) -> str:
-    """The result as text without `seconds`, `digest` and `data.source`."""
+    """The result as text without `seconds`, `digest`, `run` and `data.source`."""
     if isinstance(result, Path):
         document = json.loads(result.read_text())
     else:
@@ -22,5 +22,5 @@ def comparable(result: FitResult | Path) -> str:
 def _stripped(document: dict[str, Any]) -> dict[str, Any]:
     passes = [{k: v for k, v in entry.items() if k != "seconds"} for entry in document["passes"]]
     data = {k: v for k, v in document["data"].items() if k != "source"}
-    rest = {k: v for k, v in document.items() if k != "digest"}
+    rest = {k: v for k, v in document.items() if k not in ("digest", "run")}
     return {**rest, "passes": passes, "data": data}

@@ -23,7 +23,8 @@ from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted
 from streamhalf.folders import Folder
 from streamhalf.names import public_name
-from streamhalf.records import Notice, Versions
+from streamhalf.records import Notice, RunRecord, Versions, replace
+from streamhalf.records.results import Document
 from streamhalf.report.codes import notice_words
 from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs
 from streamhalf.settings import check_names
@@ -122,12 +123,13 @@ def execute(
     said = (*source.notices, *notices, *chosen.notices())
     started = RunStarted(command, source.name, source.n_rows, source.dim, said)
     observer(started)
+    made = RunRecord.now(chosen.name, config.recorded())
     for notice in said:
         logger.info(notice_words(notice))
     with open_run(config, chosen, observer, checkpoint, started, source) as run:
         result = work(run)
         run.verdict = getattr(result, "verdict", None)
-    return result
+    return replace(result, run=made) if isinstance(result, Document) else result
 
 
 @contextmanager

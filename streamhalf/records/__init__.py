@@ -32,6 +32,14 @@ from streamhalf.records.codes import (
     Verdict,
     WedgeShare,
 )
+from streamhalf.records.made import RunRecord, Versions
+from streamhalf.records.measured import (
+    CandidateRecord,
+    DiagnosticsRecord,
+    HeldOutRecord,
+    PassBudget,
+    PromiseRecord,
+)
 from streamhalf.records.notices import (
     EpsNotReached,
     ErrorsCluster,
@@ -55,21 +63,15 @@ from streamhalf.records.notices import (
     Unverified,
 )
 from streamhalf.records.parts import (
-    CandidateRecord,
     DataRecord,
-    DiagnosticsRecord,
     ErrorRecord,
     Evidence,
     Halfspace,
-    HeldOutRecord,
     Judgement,
     LabelErrors,
-    PassBudget,
     PassRecord,
     PositionRecord,
     PositionTrial,
-    PromiseRecord,
-    Versions,
     overall_outcome,
     worst_of,
 )
@@ -141,6 +143,7 @@ __all__ = [
     "ReuseSuffices",
     "Role",
     "RowsInOrder",
+    "RunRecord",
     "RunsOn",
     "SecondMoment",
     "SegmentMean",

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from streamhalf import records
 from streamhalf.config import LARGEST_EPS
-from streamhalf.kernels.monomials import monomial_name
 from streamhalf.names import plural
-from streamhalf.report.features import class_words, feature_name
+from streamhalf.report.features import class_words, feature_name, product_name, sketch_name
 
 ABSENT = "–"
 """Stands where the document has no number."""
@@ -104,7 +103,7 @@ def evidence_name(evidence: records.Evidence) -> str:
     """The quantity that was measured."""
     match evidence.subject:
         case records.Moment(variables, sketched):
-            return monomial_name(variables, (lambda j: f"u{j + 1}") if sketched else feature_name)
+            return product_name(variables, sketch_name if sketched else feature_name)
         case records.SecondMoment(direction):
             return f"second moment along {direction_name(direction)}"
         case records.Quadratic(direction):

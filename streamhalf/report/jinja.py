@@ -50,4 +50,5 @@ def macro(file: str, name: str, **known: Any) -> Callable[..., str]:
 
 def _with_code(text: str) -> Markup:
     """Escaped words, with `options` set as code so that they do not break at a hyphen."""
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    marked = re.sub("`([^` ]+)`", r"<code>\1</code>", str(escape(text)))
+    return Markup(re.sub("`([^`]+)`", r'<code class="command">\1</code>', marked))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from streamhalf.config import SETTINGS
 from streamhalf.names import plural
 from streamhalf.records import (
+    CertificateRecord,
     CertifyResult,
     FitResult,
     Judgement,
@@ -26,6 +31,7 @@ from streamhalf.report.codes import ABSENT
 from streamhalf.report.features import class_words, speaking_of
 from streamhalf.report.rejections import telling_evidence
 from streamhalf.report.words import TAU
+from streamhalf.settings import show_size
 
 Cells: TypeAlias = Mapping[str, Callable[[Any], str]]
 """Columns of a table as data: a label, and how to write its cell for one record."""
@@ -53,11 +59,39 @@ class Table:
         rows = tuple(tuple(write(one) for write in cells.values()) for one in records)
         return cls(caption, tuple(cells), rows, **kinds)
 
+    @property
+    def slug(self) -> str:
+        """Its caption as the name of a file."""
+        return "-".join(re.findall(r"[a-z0-9]+", self.caption.lower())) or "table"
+
+    def csv(self) -> str:
+        """The cells for a program: plain numbers, units in the heading, nothing where none is."""
+        units = {i: _unit_of(row[i] for row in self.rows) for i in range(len(self.labels))}
+        stream = io.StringIO()
+        write = csv.writer(stream, lineterminator="\n").writerow
+        write(f"{name} ({units[i]})" if units[i] else name for i, name in enumerate(self.labels))
+        for row in self.rows:
+            write(_bare(cell, units[i]) for i, cell in enumerate(row))
+        return stream.getvalue()
+
     def kind(self, label: str) -> str | None:
         """What the stylesheet calls a column of numbers or of names."""
         if label in self.words:
             return None
         return "unbroken" if label in self.names else "number"
+
+
+def _unit_of(cells: Iterable[str]) -> str:
+    """The sign that every number of a column ends with."""
+    given = {cell[-1:] for cell in cells if cell not in ("", ABSENT)}
+    return next((sign for sign in ("%", "°") if given == {sign}), "")
+
+
+def _bare(cell: str, unit: str) -> str:
+    bare = cell.removesuffix(unit).strip()
+    if bare == ABSENT:
+        return ""
+    return bare.replace(",", "") if re.fullmatch(r"-?\d{1,3}(,\d{3})+", bare) else bare
 
 
 _JUDGEMENT: Cells = {
@@ -262,8 +296,41 @@ def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
     yield "streamhalf", versions.streamhalf
     yield "Python", versions.python
     yield "NumPy, Dask, Zarr", f"{versions.numpy}, {versions.dask}, {versions.zarr}"
+    if (run := result.run) is not None:
+        yield "started (UTC)", run.started
+        yield "host", run.host or ABSENT
+        yield "scheduler", run.scheduler
+        yield "command", run.command or "called from Python"
     yield "schema", result.schema
     yield "digest of this document", result.digest or ABSENT
+
+
+def setting_table(result: FitResult | CertifyResult) -> Table:
+    """Every setting of the run, and whether it is the default."""
+    settings = {} if result.run is None else result.run.settings
+    rows = tuple((name, setting_words(name, value)) for name, value in settings.items())
+    return Table("Settings", ("setting", "value"), rows, words=("setting", "value"))
+
+
+def setting_words(name: str, value: object) -> str:
+    """The value as a user writes it."""
+    declared = SETTINGS.get(name)
+    if value is None:
+        return ABSENT
+    if declared is not None and declared.is_size and isinstance(value, int):
+        return show_size(value)
+    return str(value).lower() if isinstance(value, bool) else f"{value}"
+
+
+def bound_table(certificate: CertificateRecord) -> Table:
+    """L for every class of halfspaces that was looked at, the one that is claimed first."""
+    found = {one.through: one for one in (certificate.opt, *certificate.bounds)}
+    cells: Cells = {
+        "halfspaces": lambda one: class_words(one.through, certificate),
+        "L on these rows": lambda one: codes.percent(one.lower_empirical),
+        "L on their source": lambda one: codes.percent(one.lower),
+    }
+    return Table.of("Lower bounds by class", cells, found.values(), words=("halfspaces",))
 
 
 def seed_words(result: FitResult | CertifyResult) -> str:

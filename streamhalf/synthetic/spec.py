@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -81,9 +82,10 @@ class SyntheticSpec:
             object.__setattr__(self, name, kind(getattr(self, name)))
         _require_choice("planted", self.planted, DIRECTIONS)
         _require_choice("dtype", self.dtype, DTYPES)
-        require_integer("rows", self.rows, 1)
-        require_integer("dim", self.dim, 1)
-        require_integer("seed", self.seed, 0, 2**64 - 1)
+        for name, low, high in (("rows", 1, None), ("dim", 1, None), ("seed", 0, 2**64 - 1)):
+            # a plain number: those of NumPy overflow
+            whole = require_integer(name, getattr(self, name), low, high)
+            object.__setattr__(self, name, whole)
         for name, law in (("marginal", self.marginal), ("noise", self.noise)):
             if self.dim < law.min_dim:
                 raise UsageError(
@@ -240,9 +242,10 @@ def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise UsageError(f"{name}: {value!r} given; choose one of {', '.join(choices)}")
 
 
-def require_integer(name: str, value: int, low: int, high: int | None = None) -> None:
-    """Refuse what is not a whole number within the limits."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
+def require_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """The whole number; refused if it is none, or not within the limits."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or value < low or (high is not None and value > high):
         limit = f"at least {low}" if high is None else f"from {low} to {high}"
         raise UsageError(f"{name}: {value!r} given; give a whole number, {limit}")
+    return int(value)
