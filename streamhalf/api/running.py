@@ -25,7 +25,7 @@ from streamhalf.folders import Folder
 from streamhalf.names import public_name
 from streamhalf.records import Notice, RunRecord, Versions, replace
 from streamhalf.records.results import Document
-from streamhalf.report.codes import notice_words
+from streamhalf.report.notices import notice_words
 from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs
 from streamhalf.settings import check_names
 

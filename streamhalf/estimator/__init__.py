@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
-from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from streamhalf.data.labelled import (
     open_labelled,
 )
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
-from streamhalf.estimator.settings import DEFAULTS, fit_settings
+from streamhalf.estimator.settings import DEFAULTS, fit_settings, signature
 from streamhalf.events import Observer, ignore
 from streamhalf.kernels.plane import Plane
 from streamhalf.records import (
@@ -106,8 +105,6 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
 
     fit_intercept: bool | None
     accept_unverified: bool
-    through: str
-    whiten: bool
     features: str
     labels: str
 
@@ -117,10 +114,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             setattr(self, name, value)
 
     # where scikit-learn, and whoever asks for help, finds the names and defaults
-    __init__.__signature__ = Signature(  # type: ignore[attr-defined]
-        [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)]
-        + [Parameter(key, Parameter.KEYWORD_ONLY, default=said) for key, said in DEFAULTS.items()]
-    )
+    __init__.__signature__ = signature()  # type: ignore[attr-defined]
 
     def fit(
         self,
@@ -218,7 +212,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             found = self._open(X, y, classes=self.classes_, storage_options=storage_options)
         else:
             X, y = validate_data(self, X, y, dtype=_FLOATS, reset=False)
-            found = self._open(X, y, classes=self.classes_, columns=self._columns())
+            found = self._open_arrays(X, y, classes=self.classes_)
         self._check_dim(found.source.dim)
         audited = api.audit(
             found.source,
@@ -263,11 +257,11 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             raise TargetError(
                 f"y: Only binary classification is supported. The type of the target is {kind}."
             )
-        return self._open(X, y, columns=self._columns())
+        return self._open_arrays(X, y)
 
-    def _columns(self) -> tuple[str, ...]:
-        """Names of the features of the last data frame."""
-        return tuple(getattr(self, "feature_names_in_", ()))
+    def _open_arrays(self, X: Any, y: Any, **known: Any) -> Labelled:
+        columns = tuple(getattr(self, "feature_names_in_", ()))  # of the last data frame
+        return self._open(X, y, columns=columns, **known)
 
     def _open(self, X: Any, y: Any, **known: Any) -> Labelled:
         return open_labelled(X, y, features=self.features, labels=self.labels, **known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import Parameter, Signature
 from typing import Any
 
 from streamhalf.config import SETTINGS
@@ -11,6 +12,12 @@ from streamhalf.records import Through
 
 OWN = {"fit_intercept": None, "accept_unverified": False}
 DEFAULTS = {**{name: said.default for name, said in SETTINGS.items()}, **OWN}
+
+
+def signature() -> Signature:
+    """Of the estimator: every setting by name, with its default."""
+    named = (Parameter(key, Parameter.KEYWORD_ONLY, default=one) for key, one in DEFAULTS.items())
+    return Signature([Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *named])
 
 
 def fit_settings(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def eigen_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) ->
         rules.append(Rule(judgement.limit, f"limit {number(judgement.limit)}"))
     if judgement is not None and _is_apart(judgement.null_quantile, rules):
         said = f"chance alone stays below {number(judgement.null_quantile)}"
-        rules.append(Rule(judgement.null_quantile, said, Role.REFERENCE))
+        rules.append(Rule(judgement.null_quantile, said, Role.REFERENCE, at_left=True))
     heights = span((*values, *(rule.at for rule in rules)), low=0.0, high=1.0)
     largest = max(filter(drawable, values), default=math.nan)
     picture = Plot(

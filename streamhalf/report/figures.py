@@ -145,13 +145,15 @@ class Rule:
     label: str
     role: Role = Role.CONTRAST
     below: bool = False
+    at_left: bool = False
 
     def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
         """From end to end."""
-        right, height = x(math.inf), y(self.at)
-        canvas.line(x(-math.inf), height, right, height, self.role)
+        left, right, height = x(-math.inf), x(math.inf), y(self.at)
+        canvas.line(left, height, right, height, self.role)
         words = height + 15 if self.below else height - 5
-        canvas.text(right, words, self.label, f"tick on-{self.role}", "end")
+        place, anchor = (left + 4, "start") if self.at_left else (right, "end")
+        canvas.text(place, words, self.label, f"tick on-{self.role}", anchor)
 
 
 @dataclass(frozen=True, slots=True)

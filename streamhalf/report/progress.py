@@ -18,10 +18,14 @@ from rich.text import Text
 from streamhalf import events
 from streamhalf.names import plural
 from streamhalf.records import Judgement, PassRecord, Role, replace, to_json, worst_of
-from streamhalf.report.codes import human_count, notice_words, pass_words
+from streamhalf.report.codes import human_count, pass_words
+from streamhalf.report.notices import notice_words
 
 _NAME, _BAR = 11, 20
 """Columns for the name of a pass, and of its bar."""
+
+_WIDE = 90
+"""Columns of a terminal from which on a share says of what it is."""
 
 
 @contextmanager
@@ -145,17 +149,17 @@ def _finished_line(over: _Pass, record: PassRecord, width: int) -> Text:
         (f"{human_count(record.rows_read):>6} rows", "", 1),
         (f"{record.seconds:6.2f} s", "", 3),
         (f"{rate:>6} rows/s", "cyan", 2),
-        (_remark(over.judged, record), "dim", 4),
+        (_remark(over.judged, record, " of its limit" if width >= _WIDE else ""), "dim", 4),
     )
     return _fitted(parts, width)
 
 
-def _remark(judged: list[Judgement], record: PassRecord) -> str:
+def _remark(judged: list[Judgement], record: PassRecord, of_what: str) -> str:
     """How close the worst tester came to its limit, or which rows were accepted."""
     # an early warning is all that there is of a pass that learns
     told = (replace(one, role=Role.REQUIRED) if one.role is Role.EARLY else one for one in judged)
     if (worst := worst_of(told)) is not None:
-        return f"{worst.tester} at {worst.share:.0%} of limit"
+        return f"{worst.tester} at {worst.share:.0%}{of_what}"
     if record.rows_accepted < record.rows_read:
         return f"accepted {record.rows_accepted / record.rows_read:.2%}"
     return ""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from streamhalf.config import SETTINGS
 from streamhalf.names import plural
 from streamhalf.records import (
     CertificateRecord,
@@ -30,8 +29,6 @@ from streamhalf.report import codes, judgements
 from streamhalf.report.codes import ABSENT
 from streamhalf.report.features import class_words, speaking_of
 from streamhalf.report.rejections import telling_evidence
-from streamhalf.report.words import TAU
-from streamhalf.settings import show_size
 
 Cells: TypeAlias = Mapping[str, Callable[[Any], str]]
 """Columns of a table as data: a label, and how to write its cell for one record."""
@@ -214,7 +211,8 @@ def _strongest(result: FitResult, trial: PositionTrial) -> str:
     first = None if trial.evidence is None else telling_evidence(trial.evidence)
     if trial.outcome is Outcome.PASSED or first is None:
         return ABSENT
-    with speaking_of(replace_record(result, position=PositionRecord(trial.kind))):
+    own = result.position if trial.kind == result.position.kind else PositionRecord(trial.kind)
+    with speaking_of(replace_record(result, position=own)):
         name = codes.evidence_name(first)
     return f"{name}: {codes.number(first.observed)}, a Gaussian has {codes.number(first.expected)}"
 
@@ -268,60 +266,6 @@ def label_table(result: FitResult | CertifyResult) -> Table:
     return Table("By label", labels, cells, words=labels[:1])
 
 
-def fact_table(result: FitResult | CertifyResult) -> Table:
-    """Data, parameters, versions and digests."""
-    return Table("Facts", ("fact", "value"), tuple(_facts(result)), words=("fact", "value"))
-
-
-def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
-    yield "source", result.data.source or ABSENT
-    yield "rows", codes.count(result.data.rows)
-    yield "features", codes.count(result.data.dim)
-    yield "fingerprint of the data", result.data.fingerprint or ABSENT
-    if isinstance(result, FitResult):
-        yield from _fit_facts(result)
-    if (certificate := result.certificate) is not None:
-        yield "rows of the certificate", codes.count(certificate.n_rows)
-        yield "errors on them", codes.count(certificate.n_errors)
-        yield "halfspaces that its bound is for", class_words(certificate.opt.through, certificate)
-        yield "degree of its slab moments", str(certificate.degree)
-        yield "digest of every row", certificate.digest or ABSENT
-    versions = result.versions
-    yield "seed", seed_words(result)
-    yield f"tau, {TAU}", codes.number(result.tau)
-    shares = {"the upper bound": result.error, "L of the source": result.opt}
-    for name, bound in shares.items():
-        if bound is not None and bound.tau is not None:
-            yield f"of it for {name}", codes.number(bound.tau)
-    yield "streamhalf", versions.streamhalf
-    yield "Python", versions.python
-    yield "NumPy, Dask, Zarr", f"{versions.numpy}, {versions.dask}, {versions.zarr}"
-    if (run := result.run) is not None:
-        yield "started (UTC)", run.started
-        yield "host", run.host or ABSENT
-        yield "scheduler", run.scheduler
-        yield "command", run.command or "called from Python"
-    yield "schema", result.schema
-    yield "digest of this document", result.digest or ABSENT
-
-
-def setting_table(result: FitResult | CertifyResult) -> Table:
-    """Every setting of the run, and whether it is the default."""
-    settings = {} if result.run is None else result.run.settings
-    rows = tuple((name, setting_words(name, value)) for name, value in settings.items())
-    return Table("Settings", ("setting", "value"), rows, words=("setting", "value"))
-
-
-def setting_words(name: str, value: object) -> str:
-    """The value as a user writes it."""
-    declared = SETTINGS.get(name)
-    if value is None:
-        return ABSENT
-    if declared is not None and declared.is_size and isinstance(value, int):
-        return show_size(value)
-    return str(value).lower() if isinstance(value, bool) else f"{value}"
-
-
 def bound_table(certificate: CertificateRecord) -> Table:
     """L for every class of halfspaces that was looked at, the one that is claimed first."""
     found = {one.through: one for one in (certificate.opt, *certificate.bounds)}
@@ -331,30 +275,3 @@ def bound_table(certificate: CertificateRecord) -> Table:
         "L on their source": lambda one: codes.percent(one.lower),
     }
     return Table.of("Lower bounds by class", cells, found.values(), words=("halfspaces",))
-
-
-def seed_words(result: FitResult | CertifyResult) -> str:
-    """What repeats the run, and where it came from."""
-    seed = result.seed if isinstance(result, FitResult) else result.certificate.seed
-    return f"{seed}, {'drawn by the system' if result.seed_drawn else 'given'}"
-
-
-def _fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
-    yield "eps, accuracy judged", codes.number(result.eps)
-    if codes.passed_tests(result) and result.constant is not None:
-        yield "constant C in C opt + eps", codes.constant(result.constant)
-    yield "how passes that learn shared their rows", result.split
-    yield "position of the rows", result.position.kind
-    if result.error is not None:
-        yield "halfspaces learned among", class_words(result.error.through)
-    if result.chosen is not None:
-        found = result.candidates[result.chosen : result.chosen + 1]
-        how = "".join(f", by {codes.recipe_words(one.recipe)}" for one in found)
-        yield "returned candidate", f"{result.chosen}{how}"
-    if result.error is not None:
-        yield "error on held-out rows", codes.percent(result.error.empirical)
-        yield "its upper bound", codes.percent(result.error.upper)
-        if (labels := result.error.by_label) is not None:
-            yield "error of the constant guess", codes.percent(labels.guess_error)
-            yield "balanced error", codes.percent(labels.balanced)
-        yield "held-out rows", codes.count(result.error.n_rows)
