@@ -54,8 +54,8 @@ class RunConfig:
         float,
         (SMALLEST_EPS, LARGEST_EPS),
         words=("auto",),
-        help="accuracy in C opt + eps, to be judged or the run is inconclusive; auto for what the "
-        "rows can judge",
+        help="accuracy that the tests are to judge, the eps in C opt + eps; a run that cannot is "
+        "inconclusive; auto for the finest that the rows can judge",
     )
     tau: float = _statistics(
         0.01,

@@ -74,7 +74,8 @@ def build_app() -> App:
     """All commands and their flags."""
     app = App(
         name="streamhalf",
-        help="Tester-learner for halfspaces on chunked data.",
+        help="Learn linear classifiers from labels that somebody may have tampered with, and say "
+        "what can be proved of them.",
         help_format="plaintext",
         help_epilogue=EXIT_CODES,
         version=installed_version,

@@ -68,7 +68,7 @@ def fit(
     ] = False,
     **given: Any,
 ) -> int:
-    """Learn a halfspace and say which error C opt + eps its tests support, or why none."""
+    """Learn a halfspace: its error, what tests promise of it, and what no halfspace can beat."""
     with calling(given) as call:
         result: FitResult = api.fit(store, checkpoint=checkpoint, resume=resume, **call)
     finish(given, result, views.show_fit)

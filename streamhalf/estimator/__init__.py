@@ -22,9 +22,9 @@ from streamhalf.data.labelled import (
     open_labelled,
 )
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
+from streamhalf.estimator.predicting import predict_rows
 from streamhalf.estimator.settings import DEFAULTS, fit_settings, signature
 from streamhalf.events import Observer, ignore
-from streamhalf.kernels.plane import Plane
 from streamhalf.records import (
     CertificateRecord,
     FitResult,
@@ -141,7 +141,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             As of `streamhalf.fit`: the folder that takes the result of every pass, and whether to
             go on from what it holds.
         """
-        self._config()  # a wrong parameter is named before data are looked at
+        self._config()  # names a wrong parameter before data are looked at
         if self.accept_unverified:
             api.warn_no_effect("accept_unverified", stacklevel=2)
         found = self._open_training(X, y, storage_options)
@@ -168,7 +168,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> Any:
         """The class of every row: an array in the container of X, lazy where X is."""
         plane = self._usable_halfspace().plane
-        predict = partial(_predict, plane=plane, classes=self.classes_)
+        predict = partial(predict_rows, plane=plane, classes=self.classes_)
         return map_rows(predict, self._check_rows(X), dtype=self.classes_.dtype)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -295,12 +295,5 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
 
     def _check_dim(self, dim: int) -> None:
         if dim != self.n_features_in_:
-            raise DataError(
-                f"X: {dim} features, but the estimator was fitted on {self.n_features_in_}; give "
-                "the same features"
-            )
-
-
-def _predict(X: NDArray[Any], *, plane: Plane, classes: NDArray[Any]) -> NDArray[Any]:
-    chosen: NDArray[Any] = classes[(plane.signs(np.asarray(X)) > 0).astype(np.intp)]
-    return chosen
+            fitted = f"the estimator was fitted on {self.n_features_in_}"
+            raise DataError(f"X: {dim} features, but {fitted}; give the same features")
