@@ -3,10 +3,9 @@
 Importing it imports next to nothing: a name is looked up in its home when somebody asks for it.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from streamhalf.late import late_names
 
+TYPE_CHECKING = False  # without typing, as in `late`
 if TYPE_CHECKING:
     from streamhalf._version import __version__
     from streamhalf.accessor import register_accessor
@@ -114,7 +113,7 @@ __all__ = [
 ]
 
 
-def load_ipython_extension(shell: Any) -> None:
+def load_ipython_extension(shell: object) -> None:
     """What `%load_ext streamhalf` calls: results show themselves as HTML."""
     from streamhalf.report.jupyter import enable
 

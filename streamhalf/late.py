@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import Any
+
+TYPE_CHECKING = False  # as of typing, which takes longer to import than all of this
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
 
 def late_names(
