@@ -1,55 +1,80 @@
-"""A tester-learner for halfspaces that runs out of core on Dask."""
+"""A tester-learner for halfspaces that runs out of core on Dask.
 
-from importlib import import_module
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+Importing it imports next to nothing: a name is looked up in its home when somebody asks for it.
+"""
 
-from streamhalf.accessor import register_accessor
-from streamhalf.api import (
-    audit,
-    certify,
-    diagnostics,
-    dry_run,
-    fit,
-    inspect,
-    lazy,
-    plan,
-    predict,
-    synth,
-    test,
-    verify,
-)
-from streamhalf.config import RunConfig
-from streamhalf.data.opening import open_source
-from streamhalf.documents import read_audit, read_result
-from streamhalf.errors import (
-    DataError,
-    MemoryBudgetError,
-    NotAcceptedError,
-    RunCancelledError,
-    StreamhalfError,
-    TargetError,
-    UnverifiedWarning,
-    UsageError,
-)
-from streamhalf.records import (
-    AuditResult,
-    CertifyResult,
-    DryRunResult,
-    FitResult,
-    Halfspace,
-    MomentTestResult,
-    Outcome,
-    PlanRecord,
-    Verdict,
-    VerifyResult,
-)
+from streamhalf.late import late_names
 
+TYPE_CHECKING = False  # without typing, as in `late`
 if TYPE_CHECKING:
+    from streamhalf._version import __version__
+    from streamhalf.accessor import register_accessor
+    from streamhalf.api import (
+        audit,
+        certify,
+        diagnostics,
+        dry_run,
+        fit,
+        inspect,
+        lazy,
+        plan,
+        predict,
+        synth,
+        test,
+        verify,
+    )
+    from streamhalf.config import RunConfig
+    from streamhalf.data.opening import open_source
+    from streamhalf.documents import read_audit, read_result
+    from streamhalf.errors import (
+        DataError,
+        MemoryBudgetError,
+        NotAcceptedError,
+        RunCancelledError,
+        StreamhalfError,
+        TargetError,
+        UnverifiedWarning,
+        UsageError,
+    )
     from streamhalf.estimator import HalfspaceTesterLearner as HalfspaceTesterLearner
+    from streamhalf.records import (
+        AuditResult,
+        CertifyResult,
+        DryRunResult,
+        FitResult,
+        Halfspace,
+        MomentTestResult,
+        Outcome,
+        PlanRecord,
+        Verdict,
+        VerifyResult,
+    )
     from streamhalf.report.jupyter import monitor
-
-__version__ = version("streamhalf")
+else:
+    __getattr__, __dir__ = late_names(
+        __name__,
+        {
+            "streamhalf._version": ("__version__",),
+            "streamhalf.accessor": ("register_accessor",),
+            "streamhalf.api": (
+                *("audit", "certify", "diagnostics", "dry_run", "fit", "inspect", "lazy", "plan"),
+                *("predict", "synth", "test", "verify"),
+            ),
+            "streamhalf.config": ("RunConfig",),
+            "streamhalf.data.opening": ("open_source",),
+            "streamhalf.documents": ("read_audit", "read_result"),
+            "streamhalf.errors": (
+                *("DataError", "MemoryBudgetError", "NotAcceptedError", "RunCancelledError"),
+                *("StreamhalfError", "TargetError", "UnverifiedWarning", "UsageError"),
+            ),
+            "streamhalf.estimator": ("HalfspaceTesterLearner",),
+            "streamhalf.records": (
+                *("AuditResult", "CertifyResult", "DryRunResult", "FitResult", "Halfspace"),
+                *("MomentTestResult", "Outcome", "PlanRecord", "Verdict", "VerifyResult"),
+            ),
+            "streamhalf.report.jupyter": ("monitor",),
+        },
+    )
 
 __all__ = [
     "AuditResult",
@@ -91,17 +116,8 @@ __all__ = [
     "verify",
 ]
 
-_LATE = {"HalfspaceTesterLearner": "streamhalf.estimator", "monitor": "streamhalf.report.jupyter"}
 
-
-def __getattr__(name: str) -> Any:
-    """What not every user needs, and scikit-learn with it, is imported when it is asked for."""
-    if name in _LATE:
-        return getattr(import_module(_LATE[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def load_ipython_extension(shell: Any) -> None:
+def load_ipython_extension(shell: object) -> None:
     """What `%load_ext streamhalf` calls: results show themselves as HTML."""
     from streamhalf.report.jupyter import enable
 

@@ -10,11 +10,9 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
-import yaml
-
 from streamhalf.errors import UsageError
 from streamhalf.records.codes import Position, Through
-from streamhalf.settings import Setting, check_names, setting
+from streamhalf.settings import Setting, check_names, plain, setting
 
 SMALLEST_EPS, LARGEST_EPS = 1e-6, 0.25
 
@@ -26,6 +24,9 @@ AUTO = "auto"
 
 VARIABLES = "STREAMHALF_"
 """What the names of environment variables begin with; the rest is a setting in capitals."""
+
+TOP = 100_000
+"""Suspects that an audit lists unless more are asked for."""
 
 _LARGEST_FILE = 1 << 20
 
@@ -53,8 +54,8 @@ class RunConfig:
         float,
         (SMALLEST_EPS, LARGEST_EPS),
         words=("auto",),
-        help="accuracy in C opt + eps, to be judged or the run is inconclusive; auto for what the "
-        "rows can judge",
+        help="accuracy that the tests are to judge, the eps in C opt + eps; a run that cannot is "
+        "inconclusive; auto for the finest that the rows can judge",
     )
     tau: float = _statistics(
         0.01,
@@ -217,6 +218,7 @@ class RunConfig:
             object.__setattr__(self, "cache", os.fspath(cache))
         for name, declared in SETTINGS.items():
             declared.check(name, getattr(self, name))
+            object.__setattr__(self, name, plain(getattr(self, name)))
         if self.whiten and self.position == Position.RADIAL:
             raise UsageError(
                 "whiten: stands for position isotropic, but position is radial; give one of them"
@@ -230,6 +232,10 @@ class RunConfig:
     def names(cls) -> tuple[str, ...]:
         """The names of all settings."""
         return tuple(SETTINGS)
+
+    def recorded(self) -> dict[str, Any]:
+        """Every setting by name, as plain values."""
+        return {name: getattr(self, name) for name in SETTINGS}
 
     def identity(self) -> dict[str, Any]:
         """What must agree for a run to be resumed."""
@@ -259,6 +265,8 @@ def load_config(path: str | os.PathLike[str]) -> ConfigFile:
     Text is read as the text of a flag is: 2GiB is a size, and 1e-3 a number, which YAML 1.1 takes
     for text because it has no point.
     """
+    import yaml  # where there is a file
+
     name = os.fspath(path)
     try:
         with open(name, encoding="utf-8") as file:

@@ -115,6 +115,13 @@ def setting(default: Any, kind: type, within: tuple[float, float] = (0, 0), **de
     return field(default=default, metadata={"setting": declaration})
 
 
+def plain(value: Any) -> Any:
+    """The value as Python has it: numbers of NumPy overflow, and have no place in a document."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
 def check_names(given: Iterable[str], known: tuple[str, ...], where: str) -> None:
     """Refuse names that are not known, with the nearest one that is."""
     for name in given:

@@ -11,7 +11,7 @@ from streamhalf.records import to_json
 
 
 def comparable(result: FitResult | Path) -> str:
-    """The result as text without `seconds`, what was moved, `digest` and `data.source`."""
+    """The result as text without `seconds`, what was moved, `digest`, `run` and `data.source`."""
     if isinstance(result, Path):
         document = json.loads(result.read_text())
     else:
@@ -23,5 +23,5 @@ def _stripped(document: dict[str, Any]) -> dict[str, Any]:
     taken = ("seconds", "bytes_moved", "requests")
     passes = [{k: v for k, v in entry.items() if k not in taken} for entry in document["passes"]]
     data = {k: v for k, v in document["data"].items() if k != "source"}
-    rest = {k: v for k, v in document.items() if k != "digest"}
+    rest = {k: v for k, v in document.items() if k not in ("digest", "run")}
     return {**rest, "passes": passes, "data": data}

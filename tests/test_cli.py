@@ -139,7 +139,7 @@ def test_test__names_the_product_of_correlated_features(stores: Path, capsys: Ca
     assert main(["test", str(stores / "correlated"), "--position", "stored", "--quiet"]) == 10
     out = words(capsys.readouterr().out)
     assert "REJECTED" in out
-    assert any(f"Here the mean of {pair} is 0." in out for pair in ("x1·x2", "x1·x3", "x2·x3"))
+    assert any(f"Here the mean of {pair} is 0." in out for pair in ("x₁·x₂", "x₁·x₃", "x₂·x₃"))
     assert "On the scale of tester “largest moment” it is off by" in out
     assert "Run again with `--position auto`" in out
     assert "evidence: largest moment" in out
@@ -158,7 +158,7 @@ def test_test__is_inconclusive_on_few_rows(stores: Path, capsys: Captured) -> No
     out = words(capsys.readouterr().out)
     assert "INCONCLUSIVE" in out
     assert "Too few rows to tell (300 rows of 3 features)" in out
-    assert "rows settle the question" in out
+    assert "rows would settle the question" in out
 
 
 def test_test__needs_no_labels(stores: Path, tmp_path: Path, capsys: Captured) -> None:
@@ -191,6 +191,7 @@ def test_test__writes_the_result_as_json(
         "passes",
         "data",
         "versions",
+        "run",
         "notices",
     ]
     assert set(document["data"]) == {"rows", "dim", "fingerprint", "source", "features"}
@@ -468,7 +469,7 @@ def test_fit__rejects_with_evidence_and_predict_warns(
     assert main(["fit", store, *FIT, "--position", "stored", "--json", model]) == 10
     out = words(capsys.readouterr().out)
     assert "REJECTED" in out
-    assert re.search(r"In pass final the mean of x\d\^4 is", out)
+    assert re.search(r"In pass final the mean of x.⁴ is", out)
     assert "evidence: largest moment" in out
     assert main(["predict", store, "--model", model, "--out", str(tmp_path / "out")]) == 0
     assert "streamhalf: warning: the run was rejected" in capsys.readouterr().err
@@ -479,7 +480,7 @@ def test_fit__is_inconclusive_on_few_rows(stores: Path, tmp_path: Path, capsys: 
     assert main(["fit", str(stores / "small"), "--json", str(target)]) == 11
     out = words(capsys.readouterr().out)
     needed = json.loads(target.read_text())["rows_needed"]
-    assert f"Judging at eps = 0.25 takes about {needed:,} rows" in out
+    assert f"about {needed:,} rows would settle it at accuracy eps = 0.25" in out
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def without_times(result: FitResult) -> Any:
     document = to_json(result)
     for one in document["passes"]:
         del one["seconds"]
-    del document["digest"]  # of the document, times included
+    del document["digest"], document["run"]  # times included
     return document
 
 
@@ -347,6 +347,7 @@ KEYS = [
     "passes",
     "data",
     "versions",
+    "run",
     "notices",
     "certificate",
     "held_out",

@@ -184,6 +184,11 @@ REFUSED: dict[str, tuple[Build, str]] = {
         lambda folder, client: FRAME.assign(city="Ulm", y=Y),
         "column 'city' has dtype .*encode it, convert it or drop it",
     ),
+    "no labels in a pair": (lambda folder, client: (X, None), "y: None in the pair; give an array"),
+    "frame with categories in a pair": (
+        lambda folder, client: (FRAME.assign(city=pd.Categorical(WORDS)), Y),
+        "column 'city' has dtype category; features are dense numbers: encode it",
+    ),
     "three labels": (
         lambda folder, client: (X, np.resize(["a", "b", "c"], len(X))),
         "y: values a, b, c found; expected two",

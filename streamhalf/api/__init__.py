@@ -1,12 +1,31 @@
 """The functions users call: thin, keyword-only after the data, each returns a record."""
 
-from streamhalf.api.auditing import Audited, audit
-from streamhalf.api.planning import dry_run, plan
-from streamhalf.api.running import make_config, open_run
-from streamhalf.api.runs import certify, fit, lazy, test, verify
-from streamhalf.api.stores import diagnostics, predict, report, synth
-from streamhalf.api.trust import warn_no_effect, warn_unverified
-from streamhalf.data.inspection import inspect
+from typing import TYPE_CHECKING
+
+from streamhalf.late import late_names
+
+if TYPE_CHECKING:
+    from streamhalf.api.auditing import Audited, audit
+    from streamhalf.api.planning import dry_run, plan
+    from streamhalf.api.running import make_config, open_run
+    from streamhalf.api.runs import certify, fit, lazy, test, verify
+    from streamhalf.api.stores import diagnostics, predict, report, synth
+    from streamhalf.api.trust import warn_no_effect, warn_unverified
+    from streamhalf.data.inspection import inspect
+else:
+    # a command that only shows its help has no need of Dask, Zarr and SciPy
+    __getattr__, __dir__ = late_names(
+        __name__,
+        {
+            "streamhalf.api.auditing": ("Audited", "audit"),
+            "streamhalf.api.planning": ("dry_run", "plan"),
+            "streamhalf.api.running": ("make_config", "open_run"),
+            "streamhalf.api.runs": ("certify", "fit", "lazy", "test", "verify"),
+            "streamhalf.api.stores": ("diagnostics", "predict", "report", "synth"),
+            "streamhalf.api.trust": ("warn_no_effect", "warn_unverified"),
+            "streamhalf.data.inspection": ("inspect",),
+        },
+    )
 
 __all__ = [
     "Audited",

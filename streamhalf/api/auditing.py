@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from streamhalf.api.running import execute, open_data, takes_data
 from streamhalf.api.weights import as_halfspace
 from streamhalf.claims.audit import Audit
-from streamhalf.config import RunConfig
+from streamhalf.config import TOP, RunConfig
 from streamhalf.data.opening import DataLike
 from streamhalf.data.suspects import SuspectTable, Writer, check_suspects, open_suspects
 from streamhalf.engine.run import Run
@@ -27,9 +27,6 @@ from streamhalf.records import AuditResult, FitResult, is_as_written, replace
 if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
-
-TOP = 100_000
-"""Suspects that are listed unless more are asked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,9 +29,10 @@ from streamhalf.events import Answered, Observer, RunStarted
 from streamhalf.folders import Folder
 from streamhalf.names import public_name
 from streamhalf.places import absolute, check_cache_folder
-from streamhalf.records import CertifyResult, FitResult, Notice, Versions, replace
+from streamhalf.records import CertifyResult, FitResult, Notice, RunRecord, Versions, replace
 from streamhalf.records.codes import RowsKept
-from streamhalf.report.codes import notice_words
+from streamhalf.records.results import Document
+from streamhalf.report.notices import notice_words
 from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs
 from streamhalf.settings import check_names
 
@@ -147,6 +148,7 @@ def execute(
         rows_planned=rows_planned,
     )
     observer(started)
+    made = RunRecord.now(chosen.name, config.recorded())
     for notice in said:
         logger.info(notice_words(notice))
     with open_run(config, chosen, observer, checkpoint, started, source) as run:
@@ -154,7 +156,7 @@ def execute(
             run.keeping = keeping
         result = work(run, dataclasses.replace(config, memory_limit=run.memory_limit))
         run.verdict, run.answer = getattr(result, "verdict", None), _answer(result)
-    return result
+    return replace(result, run=made) if isinstance(result, Document) else result
 
 
 def who() -> str:

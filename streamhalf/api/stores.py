@@ -33,8 +33,9 @@ from streamhalf.report.audit import render_audit
 from streamhalf.report.html import render_report
 from streamhalf.report.words import remedy
 from streamhalf.settings import check_names
+from streamhalf.synthetic.kinds import DEFAULT_CHUNK_ROWS
 from streamhalf.synthetic.spec import SyntheticSpec, plant
-from streamhalf.synthetic.store import DEFAULT_CHUNK_ROWS, create_store, finish_store, write_rows
+from streamhalf.synthetic.store import create_store, finish_store, write_rows
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -2,111 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import traceback
-from collections.abc import Mapping, Sequence
-from typing import Any
 
-from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, UnknownOptionError
-
-import streamhalf
-from streamhalf.cli import audit, data, runs
-from streamhalf.cli.options import check_outputs, silence_output
-from streamhalf.errors import StreamhalfError, UsageError
-from streamhalf.names import printable
-from streamhalf.records import installed_versions
-
-EXIT_CODES = """exit codes: 0 accepted, certified or passed, 10 rejected, 11 inconclusive, 12 a
-claim does not hold, 2 wrong usage, 3 bad data, 130 interrupted, 1 anything else"""
-
-COMMANDS = (
-    *(data.synth, data.inspect, data.predict),
-    *(runs.test, runs.plan, runs.fit, runs.certify, runs.verify, audit.audit, runs.report),
-)
+TYPE_CHECKING = False  # without typing: the less there is before main, the less Ctrl-C can break
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    code, on_interrupt = 1, ""
     try:
-        command, bound = _parse(sys.argv[1:] if arguments is None else arguments)
-        on_interrupt = _how_to_resume(bound.arguments) if command is runs.fit else ""
-        check_outputs(bound.arguments)
-        code = command(*bound.args, **bound.kwargs) or 0
-        sys.stdout.flush()
-        return code
-    except StreamhalfError as error:
-        print(f"streamhalf: error: {printable(str(error))}", file=sys.stderr)
-        return error.exit_code
+        from streamhalf.cli.commands import run  # takes a moment, and Ctrl-C may come in it
+
+        return run(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:
-        print(f"streamhalf: interrupted{printable(on_interrupt)}", file=sys.stderr)
+        print("streamhalf: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        silence_output()
-        return code
-    except Exception as error:
-        if os.environ.get("STREAMHALF_DEBUG"):
-            traceback.print_exc()
-        text = " ".join(str(error).split())
-        print(
-            f"streamhalf: unexpected {type(error).__name__}: {text} "
-            "(set STREAMHALF_DEBUG=1 for the traceback)",
-            file=sys.stderr,
-        )
-        return 1
-
-
-def build_app() -> App:
-    """All commands and their flags."""
-    app = App(
-        name="streamhalf",
-        help="Tester-learner for halfspaces on chunked data.",
-        help_format="plaintext",
-        help_epilogue=EXIT_CODES,
-        version=_versions,
-        default_parameter=Parameter(negative=()),
-        print_error=False,
-        exit_on_error=False,
-    )
-    for number, command in enumerate(COMMANDS):
-        epilogue = f"example:\n  streamhalf {command.example}\n\n{EXIT_CODES}"
-        app.command(command, help_epilogue=epilogue, sort_key=number)
-    app.register_install_completion_command(help="Let the shell complete commands and flags.")
-    return app
-
-
-def _versions() -> str:
-    """What --version says: ours first, then what it runs on and reads with."""
-    found = installed_versions()
-    others = (f"{name} {version}" for name, version in found.items() if name != "streamhalf")
-    return "\n".join((f"streamhalf {streamhalf.__version__}", *others))
-
-
-def _parse(arguments: Sequence[str]) -> Any:
-    """The function to call and its bound arguments."""
-    if not arguments:
-        raise UsageError("no command given; streamhalf --help lists them all")
-    try:
-        return build_app().parse_args(arguments)[:2]
-    except CycloptsError as error:
-        _prefer_beginnings(error)
-        wrong = printable(" ".join(str(error).split()))
-        help_of = " ".join(["streamhalf", *(error.command_chain or ())])
-        raise UsageError(f"{wrong} ({help_of} --help says more)") from error
-
-
-def _prefer_beginnings(error: CycloptsError) -> None:
-    """Of an unknown option, have those suggested that it begins with: --eps for --epsilon."""
-    if isinstance(error, UnknownOptionError):
-        given = error.token.keyword or error.token.value
-        flags = error.argument_collection
-        begun = [one for one in flags if any(given.startswith(name) for name in one.names)]
-        error.argument_collection = ArgumentCollection(begun or flags)
-
-
-def _how_to_resume(given: Mapping[str, Any]) -> str:
-    """Words for somebody who stopped a run that can be resumed."""
-    if folder := given.get("checkpoint"):
-        return f"; finished passes are in {folder}: run the same command with --resume to go on"
-    return "; nothing was kept (with --checkpoint FOLDER a run can be resumed)"

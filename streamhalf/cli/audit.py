@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from streamhalf import api
-from streamhalf.api.auditing import TOP
+from streamhalf import report as views
 from streamhalf.cli.flags import File, Place, Store, Switch, Whole, takes
 from streamhalf.cli.options import calling, finish, naming, read_config
+from streamhalf.config import TOP
 from streamhalf.documents import read_classifier
 from streamhalf.errors import UsageError
-from streamhalf.report.audit import show_audit
 
 
 @takes(
@@ -48,5 +48,5 @@ def audit(
     most = None if all else TOP if top is None else top
     with naming("model", str(model)), calling(given) as call:
         found = api.audit(store, model=classifier, out=out, top=most, overwrite=overwrite, **call)
-    finish(given, found.result, show_audit)
+    finish(given, found.result, views.show_audit)
     return 0

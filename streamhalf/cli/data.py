@@ -9,17 +9,14 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from streamhalf import api
+from streamhalf import report as views
 from streamhalf.api.trust import doubt
 from streamhalf.cli.flags import File, Place, Store, Switch, Whole, takes
 from streamhalf.cli.options import ResultConsole, calling, naming, read_config
 from streamhalf.documents import read_model
 from streamhalf.errors import DataError, UnverifiedWarning
 from streamhalf.names import plural, public_name
-from streamhalf.report.terminal import show_store
-from streamhalf.synthetic.marginals import Marginal
-from streamhalf.synthetic.noise import DIRECTIONS, Noise
-from streamhalf.synthetic.spec import DTYPES
-from streamhalf.synthetic.store import DEFAULT_CHUNK_ROWS
+from streamhalf.synthetic.kinds import DEFAULT_CHUNK_ROWS, DIRECTIONS, DTYPES, Marginal, Noise
 
 
 @takes(
@@ -77,7 +74,7 @@ def inspect(store: Store, /, **given: Any) -> int:
     """Say what is in a store, how it is laid out, and whether it is whole."""
     config = read_config(given)
     report = api.inspect(store, storage_options=config.storage_options, **config.parameters)
-    show_store(ResultConsole(), report)
+    views.show_store(ResultConsole(), report)
     return DataError.exit_code if report.missing else 0
 
 

@@ -5,24 +5,32 @@ from __future__ import annotations
 import io
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any, TextIO
 
 from rich.console import Console
 
 from streamhalf import api
+from streamhalf import report as views
 from streamhalf.config import SETTINGS, ConfigFile, load_config
-from streamhalf.data.sight import find_trouble
 from streamhalf.documents import write_json
 from streamhalf.errors import StreamhalfError, UsageError
 from streamhalf.events import Observer, fan_out
 from streamhalf.folders import write_text_to
+from streamhalf.names import public_name
 from streamhalf.places import refuse_clash, refuse_harm
-from streamhalf.report.progress import log_json, watch
+from streamhalf.records import replace, seal
 
 Given = Mapping[str, Any]
+
+COMMAND: ContextVar[str] = ContextVar("the command line of this run", default="")
+"""What results say that they came from."""
+
+_STORAGE_FLAG, _HIDDEN = "--storage-option", "HIDDEN"
 
 _INPUT_FILES = ("audit", "config", "model", "result", "weights")
 _OUTPUTS = ("json", "report", "log_json", "checkpoint", "out")
@@ -51,6 +59,7 @@ def finish(given: Given, record: Any, show: Callable[[Console, Any], None]) -> N
 
     Neither a full disk nor a closed pipe loses the rest.
     """
+    record = _commanded(record)
     storage = read_config(given).storage_options
     with ExitStack() as last_first:
         last_first.callback(show, ResultConsole(), record)
@@ -60,10 +69,37 @@ def finish(given: Given, record: Any, show: Callable[[Console, Any], None]) -> N
             write_json(path, record, storage_options=storage)
 
 
+def _commanded(record: Any) -> Any:
+    """The record with the command line that it came from, where it says how it was made."""
+    run = getattr(record, "run", None)
+    if run is None:
+        return record
+    told = replace(record, run=replace(run, command=COMMAND.get()))
+    return seal(told) if hasattr(told, "digest") else told
+
+
+def public_command(arguments: Sequence[str]) -> str:
+    """A command line to show and keep: without secrets of URLs and values of storage options."""
+    shown, hides = [], False
+    for one in map(public_name, arguments):
+        flag, equals, value = one.partition("=")
+        if hides:
+            one = f"{flag}={_HIDDEN}" if equals else one
+        elif flag == _STORAGE_FLAG and equals:
+            one = f"{flag}={value.partition('=')[0]}={_HIDDEN}"
+        hides = one == _STORAGE_FLAG
+        shown.append(one)
+    return shlex.join(["streamhalf", *shown])
+
+
 def check_outputs(given: Given) -> None:
     """Refuse outputs that would harm an input or each other, before anything is read."""
     inputs = {f"--{name}": given[name] for name in _INPUT_FILES if name in given}
     outputs = {f"--{name.replace('_', '-')}": given[name] for name in _OUTPUTS if name in given}
+    for flag, place in {**inputs, **outputs}.items():
+        if not str(place):
+            name = flag.removeprefix("--")
+            raise UsageError(f"{name}: '' is not a name; give one, or leave {flag} out")
     refuse_clash(inputs, outputs)
     if "store" in given:
         refuse_harm(given["store"], outputs, replaces="model" in given)
@@ -95,6 +131,8 @@ def check_writable(
         return
     protocol, mark, key = path.partition("://")
     if mark:
+        from streamhalf.data.sight import find_trouble
+
         if trouble := find_trouble(protocol, key, dict(storage_options or {})):
             raise UsageError(f"{option}: this process {trouble}")
         return
@@ -137,10 +175,10 @@ def _observe(given: Given) -> Iterator[Observer]:
         console = Console(stderr=True, quiet=bool(given.get("quiet")))
         stack.enter_context(_logging_to(console))
         if not console.quiet:
-            observers.append(stack.enter_context(watch(console)))
+            observers.append(stack.enter_context(views.watch(console)))
         if path := given.get("log_json"):
             storage = read_config(given).storage_options
-            observers.append(log_json(stack.enter_context(_open_log(path, storage))))
+            observers.append(views.log_json(stack.enter_context(_open_log(path, storage))))
         yield fan_out(*observers)
 
 

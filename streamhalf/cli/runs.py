@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from streamhalf import api
+from streamhalf import report as views
 from streamhalf.cli.flags import File, Place, Store, Switch, Whole, takes
 from streamhalf.cli.options import (
     ResultConsole,
@@ -21,14 +22,6 @@ from streamhalf.documents import read_audit, read_result, read_weights
 from streamhalf.errors import UsageError
 from streamhalf.names import public_name
 from streamhalf.records import FitResult
-from streamhalf.report.terminal import (
-    show_certificate,
-    show_dry_run,
-    show_fit,
-    show_plan,
-    show_test,
-    show_verification,
-)
 
 Result = Annotated[Place, Parameter(help="what fit or certify wrote")]
 
@@ -40,7 +33,7 @@ def test(store: Store, /, **given: Any) -> int:
     """Test whether the features look like N(0, I) up to moments of degree k."""
     with calling(given) as call:
         result = api.test(store, **call)
-    finish(given, result, show_test)
+    finish(given, result, views.show_test)
     return result.verdict.exit_code
 
 
@@ -73,7 +66,7 @@ def plan(
         storage_options=config.storage_options,
         **{**config.parameters, **({"rows": "reuse"} if reuse else {})},
     )
-    finish(given, record, show_plan)
+    finish(given, record, views.show_plan)
     return 0 if record.conclusive else 11
 
 
@@ -98,15 +91,15 @@ def fit(
     ] = False,
     **given: Any,
 ) -> int:
-    """Learn a halfspace and say which error C opt + eps its tests support, or why none."""
+    """Learn a halfspace: its error, what tests promise of it, and what no halfspace can beat."""
     if dry_run:
         with calling(given) as call:
             found = api.dry_run(store, checkpoint=checkpoint, resume=resume, **call)
-        show_dry_run(ResultConsole(), found)
+        views.show_dry_run(ResultConsole(), found)
         return 0 if found.plan.conclusive else 11
     with calling(given) as call:
         result: FitResult = api.fit(store, checkpoint=checkpoint, resume=resume, **call)
-    finish(given, result, show_fit)
+    finish(given, result, views.show_fit)
     return result.verdict.exit_code
 
 
@@ -129,7 +122,7 @@ def certify(
     vector = read_weights(weights, storage_options=read_config(given).storage_options)
     with naming("weights", str(weights)), calling(given) as call:
         result = api.certify(store, weights=vector, **call)
-    finish(given, result, show_certificate)
+    finish(given, result, views.show_certificate)
     return 0
 
 
@@ -155,7 +148,7 @@ def verify(
     document = read_result(result, storage_options=read_config(given).storage_options)
     with naming("document", str(result)), calling(given) as call:
         verification = api.verify(document, store, block_rows=block_rows, **call)
-    finish(given, verification, show_verification)
+    finish(given, verification, views.show_verification)
     return 0 if verification.holds else 12
 
 

@@ -87,6 +87,11 @@ def open_source(
         columns = tuple(one for one in names_of_array(data, features) if one != labels)
         return _from_arrays("DataFrame", X, y, features, labels, columns)
     if isinstance(data, tuple | list) and len(data) == 2:
+        for name, one in zip((features, labels), data, strict=True):
+            if one is None:
+                raise DataError(f"{name}: None in the pair; give an array: (features, labels)")
+        if is_frame(data[0]):
+            dense_columns(data[0])
         columns = names_of_array(data[0], features)
         return _from_arrays("arrays", data[0], data[1], features, labels, columns)
     raise UsageError(

@@ -43,6 +43,13 @@ class Chosen:
     target: str | Client
     notice: RunsOn | None = None
 
+    @property
+    def name(self) -> str:
+        """The word or the address."""
+        if isinstance(self.target, str):
+            return self.target
+        return str(self.target.scheduler_info(n_workers=0)["address"])
+
     def notices(self) -> tuple[RunsOn, ...]:
         """What is to be said of it."""
         return () if self.notice is None else (self.notice,)

@@ -21,7 +21,6 @@ from streamhalf.engine.job import (
     Counted,
     Engine,
     Job,
-    WorkerLimit,
     mib,
     require_workers,
     run_job,

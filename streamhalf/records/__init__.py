@@ -35,6 +35,14 @@ from streamhalf.records.codes import (
     WedgeShare,
 )
 from streamhalf.records.dry_run import DryRunResult, WorkerRecord
+from streamhalf.records.made import RunRecord, Versions, installed_versions
+from streamhalf.records.measured import (
+    CandidateRecord,
+    DiagnosticsRecord,
+    HeldOutRecord,
+    PassBudget,
+    PromiseRecord,
+)
 from streamhalf.records.notices import (
     EpsNotReached,
     ErrorsCluster,
@@ -59,22 +67,15 @@ from streamhalf.records.notices import (
     Unverified,
 )
 from streamhalf.records.parts import (
-    CandidateRecord,
     DataRecord,
-    DiagnosticsRecord,
     ErrorRecord,
     Evidence,
     Halfspace,
-    HeldOutRecord,
     Judgement,
     LabelErrors,
-    PassBudget,
     PassRecord,
     PositionRecord,
     PositionTrial,
-    PromiseRecord,
-    Versions,
-    installed_versions,
     overall_outcome,
     worst_of,
 )
@@ -150,6 +151,7 @@ __all__ = [
     "Role",
     "RowsInOrder",
     "RowsKept",
+    "RunRecord",
     "RunsOn",
     "SecondMoment",
     "SegmentMean",

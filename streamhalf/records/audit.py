@@ -6,8 +6,9 @@ from typing import Literal
 
 from streamhalf.names import plural
 from streamhalf.records.base import Record
+from streamhalf.records.made import RunRecord, Versions
 from streamhalf.records.notices import Notice
-from streamhalf.records.parts import DataRecord, Halfspace, PassRecord, Versions
+from streamhalf.records.parts import DataRecord, Halfspace, PassRecord
 from streamhalf.records.results import Document
 
 
@@ -74,6 +75,7 @@ class AuditResult(Document, frozen=True, kw_only=True):
     passes: tuple[PassRecord, ...] = ()
     data: DataRecord
     versions: Versions
+    run: RunRecord | None = None
     notices: tuple[Notice, ...] = ()
 
     def __repr__(self) -> str:

@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamhalf.kernels.slabs import masses_about
 from streamhalf.records.certificate import CertificateRecord
-from streamhalf.records.parts import (
+from streamhalf.records.measured import (
     CandidateRecord,
     DiagnosticsRecord,
+)
+from streamhalf.records.parts import (
     Judgement,
     PassRecord,
 )

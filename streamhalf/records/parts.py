@@ -1,9 +1,7 @@
-"""The parts of results: judgements, evidence, passes."""
+"""The parts of results: judgements, evidence, errors, positions."""
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 from collections.abc import Iterable
 
 import numpy as np
@@ -14,7 +12,6 @@ from streamhalf.records.base import Record
 from streamhalf.records.codes import (
     Outcome,
     Position,
-    Recipe,
     Role,
     Stage,
     Subject,
@@ -142,39 +139,6 @@ class DataRecord(Record, frozen=True):
         return f"{plural(self.rows, 'row')} of {plural(self.dim, 'feature')}"
 
 
-class Versions(Record, frozen=True):
-    """What computed a result."""
-
-    streamhalf: str
-    python: str
-    numpy: str
-    dask: str
-    zarr: str
-
-    @classmethod
-    def current(cls) -> Versions:
-        """The versions at work here."""
-        names = ("streamhalf", "numpy", "dask", "zarr")
-        found = {name: importlib.metadata.version(name) for name in names}
-        return cls(python=platform.python_version(), **found)
-
-
-_SHOWN = ("streamhalf", "numpy", "dask", "distributed", "zarr", "xarray")
-_SHOWN_IF_THERE = ("fsspec", "s3fs", "gcsfs", "adlfs", "obstore", "zarrs", "bokeh")
-
-
-def installed_versions() -> dict[str, str]:
-    """Versions of what runs, stores and shows, by name: Python, ours, Dask, Zarr, storage."""
-    found = {"python": platform.python_version()}
-    for name in (*_SHOWN, *_SHOWN_IF_THERE):
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            if name in _SHOWN:
-                found[name] = "none"
-    return found
-
-
 class LabelErrors(Record, frozen=True):
     """Rows of each label, and the errors of a halfspace among them."""
 
@@ -291,77 +255,3 @@ class PositionTrial(Record, frozen=True):
     evidence: Judgement | None = None
     problem: str = ""
     tried: bool = False
-
-
-class HeldOutRecord(Record, frozen=True):
-    """The rows that measured the error: those in the ranges whose uniform lies in [low, high)."""
-
-    ranges: tuple[tuple[int, int], ...]
-    low: float
-    high: float
-
-
-class DiagnosticsRecord(Record, frozen=True):
-    """What the pictures of a report are drawn from.
-
-    Of the first pass: `feature_moments` (d rows: means of he_1, he_2, ... of each feature) and
-    `pair_moments` (d × d: normalised Hermite moments of degree 2; empty for wide data). Of the
-    final pass, for the returned halfspace sgn(v·x - t), |v| = 1: rows in slabs of `slab_width` of
-    v·x - t (the outer two are tails), and the largest second moment orthogonal to it between the
-    `eigen_edges`. `threshold` is t, in the run's position.
-    """
-
-    feature_moments: tuple[tuple[float, ...], ...]
-    pair_moments: tuple[tuple[float, ...], ...]
-    slab_width: float
-    slab_counts: tuple[int, ...]
-    eigen_edges: tuple[float, ...]
-    eigenvalues: tuple[float, ...]
-    threshold: float = 0.0
-
-
-class CandidateRecord(Record, frozen=True):
-    """A candidate of the localisation: how it was found and how it did.
-
-    `angle` is its angle to the returned halfspace in radians, `threshold` its distance from the
-    origin of the run's position; `error` and `beta`, which bounds its disagreement with any
-    halfspace within eps of it, are None where no final pass measured them. `rate` is the share of
-    Gaussian rows that its update would accept (None: delta, as in older documents).
-    What `recipe` names was learnt in memory, from a sample, and has no scale.
-    """
-
-    delta: float
-    step: float
-    overlap: float
-    rows_seen: int
-    rows_accepted: int
-    angle: float
-    error: float | None
-    beta: float | None
-    recipe: Recipe = Recipe.PATH
-    threshold: float = 0.0
-    rate: float | None = None
-
-
-class PromiseRecord(Record, frozen=True):
-    """What the tests of all steps down to a scale support: error at most constant opt + eps.
-
-    `deviation` is the deviation of quadratics from which on they exclude it at that scale, and
-    `constant` the worst that a program found among the laws that are left at that scale and those
-    above (None: quadratics were not tested in every direction and at every scale).
-    """
-
-    delta: float
-    eps: float
-    deviation: float | None
-    constant: float | None
-
-
-class PassBudget(Record, frozen=True):
-    """What one pass will read, in so many tasks if the data are known."""
-
-    name: str
-    rows: int
-    nbytes: int
-    delta: float | None = None
-    n_tasks: int | None = None

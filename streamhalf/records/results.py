@@ -16,21 +16,23 @@ from streamhalf.names import plural
 from streamhalf.records.base import Record, replace, to_json
 from streamhalf.records.certificate import CertificateRecord, OptRecord
 from streamhalf.records.codes import Split, Stop, Verdict
+from streamhalf.records.made import RunRecord, Versions
+from streamhalf.records.measured import (
+    CandidateRecord,
+    DiagnosticsRecord,
+    HeldOutRecord,
+    PassBudget,
+    PromiseRecord,
+)
 from streamhalf.records.notices import Notice
 from streamhalf.records.parts import (
-    CandidateRecord,
     DataRecord,
-    DiagnosticsRecord,
     ErrorRecord,
     Halfspace,
-    HeldOutRecord,
     Judgement,
-    PassBudget,
     PassRecord,
     PositionRecord,
     PositionTrial,
-    PromiseRecord,
-    Versions,
 )
 
 if TYPE_CHECKING:
@@ -83,6 +85,7 @@ class MomentTestResult(Document, frozen=True, kw_only=True):
     passes: tuple[PassRecord, ...]
     data: DataRecord
     versions: Versions
+    run: RunRecord | None = None
     notices: tuple[Notice, ...] = ()
 
     def __repr__(self) -> str:
@@ -116,6 +119,7 @@ class FitResult(Reported, frozen=True, kw_only=True):
     passes: tuple[PassRecord, ...]
     data: DataRecord
     versions: Versions
+    run: RunRecord | None = None
     notices: tuple[Notice, ...] = ()
     certificate: CertificateRecord | None = None
     held_out: HeldOutRecord | None = None
@@ -154,6 +158,7 @@ class CertifyResult(Reported, frozen=True, kw_only=True):
     passes: tuple[PassRecord, ...]
     data: DataRecord
     versions: Versions
+    run: RunRecord | None = None
     notices: tuple[Notice, ...] = ()
     digest: str = ""
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from streamhalf import records
 from streamhalf.config import LARGEST_EPS
-from streamhalf.kernels.monomials import monomial_name
 from streamhalf.names import plural
-from streamhalf.report.features import class_words, feature_name
+from streamhalf.report.features import class_words, feature_name, product_name, sketch_name
 
 ABSENT = "–"
 """Stands where the document has no number."""
@@ -113,7 +112,7 @@ def evidence_name(evidence: records.Evidence) -> str:
     """The quantity that was measured."""
     match evidence.subject:
         case records.Moment(variables, sketched):
-            return monomial_name(variables, (lambda j: f"u{j + 1}") if sketched else feature_name)
+            return product_name(variables, sketch_name if sketched else feature_name)
         case records.SecondMoment(direction):
             return f"second moment along {direction_name(direction)}"
         case records.Quadratic(direction):
@@ -128,12 +127,13 @@ def evidence_name(evidence: records.Evidence) -> str:
             return f"disagreement with halfspaces within {number(eta)}, at most"
         case records.SegmentMean(segment, quantity, feature, segments):
             of_all = "" if segments is None else f" of {segments}"
-            return f"mean of {_quantity_name(quantity, feature)} in segment {segment + 1}{of_all}"
+            return f"mean of {quantity_name(quantity, feature)} in segment {segment + 1}{of_all}"
         case records.Named(name):
             return name
 
 
-def _quantity_name(quantity: records.SegmentQuantity, feature: int | None) -> str:
+def quantity_name(quantity: records.SegmentQuantity, feature: int | None) -> str:
+    """What is averaged over a stretch of rows."""
     if feature is None:
         return quantity
     name = feature_name(feature)
@@ -221,144 +221,6 @@ def advice_words(advice: records.Advice) -> str:
             )
         case records.AdviceCode.NOTHING:
             return "label noise of this shape hides better halfspaces from moments of this degree"
-
-
-def notice_words(notice: records.Notice) -> str:
-    """What a notice says, to go on a line of its own."""
-    match notice:
-        case records.LabelsAbsent(array):
-            return f"no labels ({array}): features alone were looked at"
-        case records.LabelsAreBits(array):
-            return f"{array}: labels are 0/1; 0 is read as -1"
-        case records.LabelsRead(array, low, high):
-            return f"{array}: labels are {low} and {high}; {low} is read as -1, {high} as +1"
-        case records.FeaturesConverted(array, stored, used):
-            return f"{array}: features are {stored}; they are computed with as {used}"
-        case records.ReuseSuffices(rows, eps):
-            return (
-                "with `--rows reuse` (in Python rows='reuse') these "
-                f"{plural(rows, 'row')} can judge eps = {number(eps)}: passes that learn then "
-                "share their rows, those that decide stay apart"
-            )
-        case records.OneClass(label):
-            return f"all labels are {label:+d}, so there is nothing to learn; check the labels"
-        case records.NearlyOneClass(label, share):
-            return (
-                f"only {percent(share)} of the rows have label {label:+d}: always guessing "
-                f"{-label:+d} is wrong on no more than these"
-            )
-        case records.NoBetterThanGuess(label, error):
-            return (
-                f"the halfspace is no better than always guessing {label:+d}, which is wrong on "
-                f"{percent(error)}, as far as these rows tell"
-            )
-        case records.RatioNotReached(demanded, ratio):
-            reached = "no bound above 0" if ratio is None else f"ratio {number(ratio)}"
-            return f"max_ratio {demanded:g} was demanded, the certificate has {reached}"
-        case records.RepeatedRows(share, times):
-            return (
-                f"about {percent(share)} of the rows are met more than once (a row {number(times)} "
-                "times on average): bounds for rows to come count every row as independent, so "
-                "they are too narrow; those on these rows hold"
-            )
-        case records.ErrorsDisagree(held_out, upper, all_rows):
-            return (
-                f"the errors disagree: held-out rows say {percent(held_out)}, {percent(upper)} at "
-                f"most, but on all rows it is {percent(all_rows)}; do not rely on what is said of "
-                "rows to come"
-            )
-        case records.EpsNotReached(asked, reached, noise):
-            said = f"the eps that was asked for, {number(asked)}, was not reached"
-            if reached is None:
-                return f"{said}: no scale could be tested"
-            why = ": label noise is larger than that scale, and more rows would not help"
-            return f"{said} ({number(reached)} was){why if noise else ''}"
-        case records.Unverified():
-            return "too few rows for any tester: the Chow direction of all rows, without a promise"
-        case records.ErrorsCluster(segments, factor):
-            return (
-                "errors come in clusters: their share varies between stretches of rows "
-                f"{number(factor)} times as much as chance would have it, so the upper bound is "
-                f"computed from the means of {segments} stretches"
-            )
-        case records.RowsInOrder(quantity, feature, factor):
-            return (
-                f"rows come in an order: the mean of {_quantity_name(quantity, feature)} differs "
-                f"between stretches of rows ({number(factor)} times the variance that chance would "
-                "give it); bounds speak of the rows of this store, and of rows to come only if "
-                "those are like all of these together"
-            )
-        case records.RadiiDrawn(at_centre):
-            ties = (
-                f"; {at_centre:.1%} of the rows lie at the centre itself, where every halfspace "
-                "through it says +1"
-            )
-            return (
-                "rows were tested in radial position, with lengths and signs drawn anew: the tests "
-                "say nothing about the lengths of rows or about moments of odd degree"
-                f"{ties if at_centre > 0 else ''}"
-            )
-        case records.RunsOn(place, why):
-            return f"runs on {place}, {why}; scheduler='threads' keeps it on this machine"
-        case records.LazyRows(size, kept, place):
-            where = {
-                records.RowsKept.MEMORY: "computed once and kept in memory",
-                records.RowsKept.CLUSTER: "computed once and kept by the cluster",
-                records.RowsKept.FOLDER: f"computed once and kept in {place} until the run ends",
-                records.RowsKept.NOWHERE: "computed again in every pass, for want of room (on this "
-                "machine a larger memory_limit, or a folder given as cache, makes some)",
-            }[kept]
-            return f"rows are lazy Dask arrays of {nbytes(size)}: {where}"
-        case records.Resumed(place, 0):
-            return f"checkpoint: nothing to resume in {place}; starting anew"
-        case records.Resumed(place, passes):
-            return f"checkpoint: {place} holds {plural(passes, 'finished pass', 'es')}"
-        case records.Remark(text):
-            return text
-
-
-def notice_sentence(notice: records.Notice) -> str:
-    """A notice as a sentence."""
-    words = notice_words(notice)
-    return f"{words[:1].upper()}{words[1:]}."
-
-
-def label_notices(result: records.FitResult) -> list[records.Notice]:
-    """What comes before all else: labels are alike, or nearly, or a guess does as well."""
-    alike = notice_of(result, "OneClass")
-    kinds = records.NearlyOneClass | records.NoBetterThanGuess
-    return [alike] if alike else [one for one in result.notices if isinstance(one, kinds)]
-
-
-def notice_of(result: records.FitResult, kind: str) -> records.Notice | None:
-    """The notice of a class of this name, if the result has one."""
-    return next((one for one in result.notices if type(one).__name__ == kind), None)
-
-
-def row_notices(result: records.FitResult | records.CertifyResult) -> list[records.Notice]:
-    """What was noticed about the rows, which goes with every verdict."""
-    kinds = records.RowsInOrder | records.ErrorsCluster | records.RepeatedRows | records.RadiiDrawn
-    return [one for one in result.notices if isinstance(one, kinds)]
-
-
-def other_notices(notices: Sequence[records.Notice]) -> tuple[str, ...]:
-    """Notices that no sentence about the verdict says."""
-    said = (
-        records.ReuseSuffices
-        | records.OneClass
-        | records.NearlyOneClass
-        | records.NoBetterThanGuess
-        | records.ErrorsDisagree
-        | records.EpsNotReached
-    )
-    return tuple(notice_words(one) for one in notices if not isinstance(one, said))
-
-
-def passed_tests(result: records.FitResult) -> bool:
-    """Whether the tests vouch: the run is accepted, or lacks a certificate alone."""
-    lacks_ratio = notice_of(result, "RatioNotReached") is not None
-    beats_guess = notice_of(result, "NoBetterThanGuess") is None
-    return result.verdict is records.Verdict.ACCEPTED or (lacks_ratio and beats_guess)
 
 
 def can_ask_for_less(result: records.FitResult) -> bool:

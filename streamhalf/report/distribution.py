@@ -10,7 +10,7 @@ from streamhalf.kernels.slabs import masses_about
 from streamhalf.records import DataRecord, DiagnosticsRecord, Halfspace, Judgement
 from streamhalf.report import words
 from streamhalf.report.codes import count, number
-from streamhalf.report.features import feature_name
+from streamhalf.report.features import feature_name, numbered
 from streamhalf.report.figures import Bars, Cut, Figure, Plot, Role, Rule, Steps
 from streamhalf.report.panels import HeatMap
 from streamhalf.report.svg import Axis, drawable, span
@@ -19,7 +19,7 @@ from streamhalf.report.tables import Table
 _MOST_FEATURES = 64
 """Columns of a figure that can still be told apart."""
 
-_MOMENT_NAMES = ("he1 mean", "he2 scale", "he3 skew", "he4 tails")
+_MOMENT_NAMES = ("he₁ mean", "he₂ scale", "he₃ skew", "he₄ tails")
 
 
 def _margin(diagnostics: DiagnosticsRecord) -> str:
@@ -67,7 +67,35 @@ def slab_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) -> 
         for name, one, share, mass in zip(names, counts, observed, expected, strict=True)
     )
     table = Table("Rows in slabs", (along, "rows", "share", "Gaussian"), rows, words=(along,))
-    return Figure((picture,), distance or "Rows of the final pass.", (table,))
+    residual = _residual_plot(diagnostics, edges, observed[1:-1], expected[1:-1])
+    said = distance or "Rows of the final pass."
+    return Figure((picture, residual), said, (table,), stacked=True)
+
+
+def _residual_plot(
+    diagnostics: DiagnosticsRecord,
+    edges: tuple[float, ...],
+    observed: tuple[float, ...],
+    expected: tuple[float, ...],
+) -> Plot:
+    """Rows minus Gaussian, with what chance gives each slab: two standard deviations."""
+    total = sum(diagnostics.slab_counts)
+    apart = tuple(one - mass for one, mass in zip(observed, expected, strict=True))
+    chance = tuple(200 * math.sqrt(m / 100 * (1 - m / 100) / total) for m in expected)
+    reach = 1.1 * max(map(abs, (*apart, *chance))) or 1.0
+    return Plot(
+        "Difference from the Gaussian",
+        f"Share of rows minus Gaussian share in each slab; the largest difference is "
+        f"{number(max(map(abs, apart)))} percentage points.",
+        _margin_axis(diagnostics, edges[-1]),
+        Axis("rows minus Gaussian, in percentage points", -reach, reach),
+        (
+            Rule(0.0, "", Role.REFERENCE),
+            Steps(edges, chance, "two standard deviations of chance", Role.CONTRAST),
+            Steps(edges, tuple(-one for one in chance), "", Role.CONTRAST),
+            Steps(edges, apart, "rows minus Gaussian"),
+        ),
+    )
 
 
 def eigen_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) -> Figure | None:
@@ -79,6 +107,9 @@ def eigen_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) ->
     rules = [Rule(1.0, "Gaussian 1", Role.REFERENCE, below=True)]
     if judgement is not None and drawable(judgement.limit):
         rules.append(Rule(judgement.limit, f"limit {number(judgement.limit)}"))
+    if judgement is not None and _is_apart(judgement.null_quantile, rules):
+        said = f"chance alone stays below {number(judgement.null_quantile)}"
+        rules.append(Rule(judgement.null_quantile, said, Role.REFERENCE, at_left=True))
     heights = span((*values, *(rule.at for rule in rules)), low=0.0, high=1.0)
     largest = max(filter(drawable, values), default=math.nan)
     picture = Plot(
@@ -98,6 +129,12 @@ def eigen_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) ->
     labels = (_margin(diagnostics), "largest second moment")
     table = Table("Second moments in slices", labels, rows, words=labels[:1])
     return Figure((picture,), "The outer two slices have no end.", (table,))
+
+
+def _is_apart(value: float, rules: Sequence[Rule]) -> bool:
+    """Whether a line has room for its words between the others."""
+    highest = max(rule.at for rule in rules)
+    return drawable(value) and all(abs(value - rule.at) > 0.1 * highest for rule in rules)
 
 
 def moment_figure(diagnostics: DiagnosticsRecord, limit: float) -> Figure | None:
@@ -143,14 +180,14 @@ def weight_figure(halfspace: Halfspace, data: DataRecord) -> Figure | None:
     if not normal or not all(map(drawable, normal)):
         return None
     size = max(map(abs, normal)) or 1.0
+    names = (*(data.features or map(numbered, range(len(normal)))), "offset")
     picture = Plot(
         "Weights of the halfspace",
         f"{len(normal)} weights, the largest in size {number(size)}.",
         Axis("feature", 0.4, len(normal) + 0.6, whole=True),
         Axis("weight", -1.1 * size, 1.1 * size),
-        (Bars(normal),),
+        (Bars(normal, names[:-1]),),
     )
-    names = (*data.feature_names, "offset")
     rows = tuple(zip(names, map(number, (*normal, halfspace.offset)), strict=True))
     table = Table("Weights", ("feature", "weight"), rows, words=("feature",))
     caption = f"+1 where weights·x + offset is 0 or more; the offset is {number(halfspace.offset)}."

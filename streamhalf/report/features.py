@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+import numpy as np
+
 from streamhalf import records
+
+_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 _NAMES: ContextVar[tuple[str, ...]] = ContextVar("names of the features spoken of", default=())
 _POSITION: ContextVar[records.PositionRecord | None] = ContextVar("its position", default=None)
@@ -14,15 +19,12 @@ _POSITION: ContextVar[records.PositionRecord | None] = ContextVar("its position"
 
 @contextmanager
 def speaking_of(subject: object) -> Iterator[None]:
-    """While a result is put into words, its features go by their names.
-
-    In any other position than the stored one they are mixtures, and numbered.
-    """
+    """While a result is put into words, its features go by the names of their columns."""
     data, position = (getattr(subject, name, None) for name in ("data", "position"))
     if not isinstance(data, records.DataRecord) or not isinstance(position, records.PositionRecord):
         yield  # a part of a result: what is said of the whole goes on
         return
-    token = _NAMES.set(data.features if position.kind == records.Position.STORED else ())
+    token = _NAMES.set(_names_in(data.features, position))
     before = _POSITION.set(position)
     try:
         yield
@@ -34,7 +36,43 @@ def speaking_of(subject: object) -> Iterator[None]:
 def feature_name(j: int) -> str:
     """The feature's own name, where those of what is spoken of are known; else its number."""
     names = _NAMES.get()
-    return quoted(names[j]) if j < len(names) else f"x{j + 1}"
+    return quoted(names[j]) if j < len(names) and names[j] else numbered(j)
+
+
+def numbered(j: int) -> str:
+    """What a feature without a name is called, counted from 1: x₄."""
+    return f"x{str(j + 1).translate(_SUBSCRIPTS)}"
+
+
+def sketch_name(j: int) -> str:
+    """What a direction of a sketch is called."""
+    return f"u{str(j + 1).translate(_SUBSCRIPTS)}"
+
+
+def product_name(variables: Sequence[int], name: Callable[[int], str] = feature_name) -> str:
+    """A product of features: (2, 2, 6) is x₃²·x₇."""
+    powers = {j: variables.count(j) for j in sorted(set(variables))}
+    parts = (
+        name(j) + (str(power).translate(_SUPERSCRIPTS) if power > 1 else "")
+        for j, power in powers.items()
+    )
+    return "·".join(parts) or "1"
+
+
+def _names_in(names: tuple[str, ...], position: records.PositionRecord) -> tuple[str, ...]:
+    """Names of features in a position: of a mixture, that of the column which has most weight.
+
+    That is its own one, unless columns tell nearly the same; such a feature has no name.
+    """
+    if not names or not position.whitened:
+        return names
+    matrix = np.abs(np.array(position.matrix))
+    if matrix.shape != (len(names), len(names)):
+        return ()
+    # in units of the columns: their scales are in the matrix
+    weights = matrix / np.maximum(np.linalg.norm(matrix, axis=0), np.finfo(np.float64).tiny)
+    own = weights.argmax(axis=1) == np.arange(len(names))
+    return tuple(name if mine else "" for name, mine in zip(names, own, strict=True))
 
 
 def quoted(name: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from streamhalf.report.svg import Axis, Canvas, Place, drawable, short, ticks
+from streamhalf.report.svg import LETTER, Axis, Canvas, Place, drawable, short, ticks
 from streamhalf.report.tables import Table
 
 _DIGIT = 8.0
@@ -58,6 +58,8 @@ class Figure:
     pictures: tuple[Picture, ...]
     caption: str
     tables: tuple[Table, ...]
+    stacked: bool = False
+    """Whether pictures stand one below the other, over the same axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Plot(Picture):
     @property
     def key(self) -> list[tuple[str, str]]:
         """What lines and histograms look like, and what they stand for."""
-        named = [mark for mark in self.marks if isinstance(mark, Steps | Points)]
+        named = [one for one in self.marks if isinstance(one, Steps | Points) and one.label]
         filled = [isinstance(mark, Steps) and mark.filled for mark in named]
         return [("filled" if f else m.role, m.label) for f, m in zip(filled, named, strict=True)]
 
@@ -143,13 +145,15 @@ class Rule:
     label: str
     role: Role = Role.CONTRAST
     below: bool = False
+    at_left: bool = False
 
     def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
         """From end to end."""
-        right, height = x(math.inf), y(self.at)
-        canvas.line(x(-math.inf), height, right, height, self.role)
+        left, right, height = x(-math.inf), x(math.inf), y(self.at)
+        canvas.line(left, height, right, height, self.role)
         words = height + 15 if self.below else height - 5
-        canvas.text(right, words, self.label, f"tick on-{self.role}", "end")
+        place, anchor = (left + 4, "start") if self.at_left else (right, "end")
+        canvas.text(place, words, self.label, f"tick on-{self.role}", anchor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +172,10 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """One bar from zero for each of a few numbered things."""
+    """One bar from zero for each of a few numbered things, with their names if there is room."""
 
     heights: tuple[float, ...]
+    names: tuple[str, ...] = ()
 
     def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
         """The bars, then the line that they stand on."""
@@ -179,4 +184,12 @@ class Bars:
             if drawable(value):
                 low, high = sorted((zero, y(value)))
                 canvas.rect(x(i + 1.0) - wide / 2, low, wide, high - low, "fill main")
+                self._name(canvas, i, x(i + 1.0), y, value)
         canvas.line(x(-math.inf), zero, x(math.inf), zero, "axis")
+
+    def _name(self, canvas: Canvas, i: int, middle: float, y: Place, value: float) -> None:
+        """On the other side of the line, where the bar is not."""
+        room = canvas.width / max(1, len(self.heights))
+        if i < len(self.names) and LETTER * max(map(len, self.names)) < 0.9 * room:
+            below = y(0.0) + (15 if value >= 0 else -6)
+            canvas.text(middle, below, self.names[i], "tick", "middle")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from markupsafe import Markup
 
 from streamhalf.records import AuditResult, CertifyResult, FitResult, Judgement, Verdict
-from streamhalf.report import distribution, pictures, tables, words
+from streamhalf.report import distribution, facts, pictures, tables, words
 from streamhalf.report.audit import audit_section
 from streamhalf.report.features import speaking_of
 from streamhalf.report.figures import Figure
@@ -24,18 +24,19 @@ Figures = dict[str, Figure | None]
 
 def render_report(result: FitResult | CertifyResult, audit: AuditResult | None = None) -> str:
     """The whole report of a result as one self-contained HTML document, perhaps with an audit."""
-    page = template("report.html.j2", words=words, tables=tables, pictures=pictures)
+    page = template("report.html.j2", words=words, tables=tables, facts=facts, pictures=pictures)
     verdict = str(result.verdict) if isinstance(result, FitResult) else "certificate"
     with speaking_of(result):
         return page.render(
             result=result,
             verdict=verdict,
-            figures=_figures(result),
+            figures=report_figures(result),
             audit=None if audit is None else Markup(audit_section(audit)),
         )
 
 
-def _figures(result: FitResult | CertifyResult) -> Figures:
+def report_figures(result: FitResult | CertifyResult) -> Figures:
+    """The figures of a report by their sections; None where their numbers are absent."""
     found = _fit_figures(result) if isinstance(result, FitResult) else {}
     if certificate := result.certificate:
         upper = result.error.upper if result.error else 1.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from streamhalf.names import plural
-from streamhalf.report import codes, judgements, rejections
+from streamhalf.report import codes, judgements, notices, rejections
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -28,7 +28,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     # templates write values with whatever these modules write them with
-    environment.filters |= {**vars(codes), **vars(judgements), **vars(rejections)}
+    environment.filters |= {**vars(codes), **vars(judgements), **vars(notices)}
+    environment.filters |= vars(rejections)
     environment.filters |= {"plural": plural, "with_code": _with_code}
     environment.globals |= {"COIN": codes.COIN, "GOOD": codes.GOOD}
     return environment
@@ -50,4 +51,5 @@ def macro(file: str, name: str, **known: Any) -> Callable[..., str]:
 
 def _with_code(text: str) -> Markup:
     """Escaped words, with `options` set as code so that they do not break at a hyphen."""
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    short = re.sub("`([^`]{1,40})`", r"<code>\1</code>", str(escape(text)))
+    return Markup(re.sub("`([^`]+)`", r'<code class="command">\1</code>', short))

@@ -9,6 +9,9 @@ from xml.etree.ElementTree import SubElement
 from streamhalf.report.figures import Picture
 from streamhalf.report.svg import LETTER, Axis, Canvas, drawable
 
+_SHADES = 20
+"""Steps of a colour scale."""
+
 
 @dataclass(frozen=True, slots=True)
 class HeatMap(Picture):
@@ -34,7 +37,30 @@ class HeatMap(Picture):
         for i in range(0, n_rows, math.ceil(14 / tall)):
             canvas.text(left - 6, 26 + (i + 0.5) * tall, self.rows[i], "tick", "end")
         self._paint_cells(canvas, left, wide, tall)
-        return 26 + tall * n_rows
+        return self._paint_scale(canvas, left, 26 + tall * n_rows)
+
+    def _paint_scale(self, canvas: Canvas, left: float, top: float) -> float:
+        """The colours from minus to plus the limit, with their values."""
+        wide = min(220.0, canvas.width - left - 30) / _SHADES
+        for i in range(_SHADES):
+            value = 2 * (i + 0.5) / _SHADES - 1
+            canvas.add(
+                "rect",
+                x=left + i * wide,
+                y=top + 10,
+                width=wide,
+                height=10.0,
+                kind="plus" if value > 0 else "minus",
+                fill_opacity=f"{abs(value):.2f}",
+            )
+        canvas.rect(left, top + 10, wide * _SHADES, 10, "frame")
+        for place, words, anchor in (
+            (0.0, f"-{self.limit:.4g} or less", "start"),
+            (0.5, "0", "middle"),
+            (1.0, f"{self.limit:.4g} or more", "end"),
+        ):
+            canvas.text(left + place * wide * _SHADES, top + 34, words, "tick", anchor)
+        return top + 40
 
     def _paint_cells(self, canvas: Canvas, left: float, wide: float, tall: float) -> None:
         gap = 1.0 if min(wide, tall) > 8 else 0.0

@@ -18,13 +18,19 @@ from streamhalf.records import (
     Outcome,
     Role,
 )
-from streamhalf.report.features import quoted
+from streamhalf.report.features import numbered, quoted
 from streamhalf.report.judgements import is_localized
 from streamhalf.testers.acceptance import AcceptanceTester
 from streamhalf.testers.moments import MomentTester
 
 MOMENTS, _EXTRA = "largest moment", "quadratics"
 """The tester that names moments of features, and the one that is the last to name a cause."""
+
+_CLEAR = 3.0
+"""In limits: a deviation of the lowest degree from which on it is the cause to name."""
+
+_NAMELESS = 10.0
+"""How many times stronger a rejection must be that names directions instead of features."""
 
 _LEAST_RELATIVE_VARIANCE = 1e-9
 """Below this share of its mean square a feature's variance is rounding: it is constant."""
@@ -78,17 +84,23 @@ def leading_warning(judgements: Sequence[Judgement]) -> Judgement | None:
 
 
 def _leading(judgements: Iterable[Judgement]) -> Judgement | None:
-    """The furthest beyond limit and chance, of all rows first, and quadratics last."""
+    """The furthest beyond limit and chance, of all rows first."""
     rejected = (one for one in judgements if one.outcome is Outcome.REJECTED)
-    return max(
-        rejected,
-        key=lambda one: (
-            _is_of_all_rows(one),
-            one.tester != _EXTRA,
-            one.statistic / max(one.limit, one.null_quantile, sys.float_info.min),
-        ),
-        default=None,
-    )
+    return max(rejected, key=lambda one: (_is_of_all_rows(one), _strength(one)), default=None)
+
+
+def leading_doubt(judgements: Sequence[Judgement]) -> Judgement | None:
+    """The inconclusive judgement that counts and is furthest beyond its limit."""
+    doubts = (one for one in judgements if one.has_say and one.outcome is Outcome.INCONCLUSIVE)
+    return max(doubts, key=_strength, default=None)
+
+
+def _strength(judgement: Judgement) -> float:
+    """Statistic over limit; what names no feature must be far stronger to come first."""
+    limit = max(judgement.limit, judgement.null_quantile, sys.float_info.min)
+    if judgement.outcome is Outcome.INCONCLUSIVE:  # chance explains it
+        limit = max(judgement.limit, sys.float_info.min)
+    return judgement.statistic / limit / (_NAMELESS if judgement.tester == _EXTRA else 1.0)
 
 
 def _is_of_all_rows(judgement: Judgement) -> bool:
@@ -97,7 +109,22 @@ def _is_of_all_rows(judgement: Judgement) -> bool:
 
 
 def telling_evidence(judgement: Judgement) -> Evidence | None:
-    """The first evidence that chance does not explain, where there is one; else the first."""
+    """The strongest evidence: the largest deviation, in units of its limit.
+
+    A mean or a spread that is far off explains higher powers, which are off by far more then.
+    """
+    simplest = _simplest_evidence(judgement)
+    if simplest is None or _excess(simplest) >= _CLEAR:
+        return simplest
+    return max(judgement.evidence, key=_excess)
+
+
+def _excess(evidence: Evidence) -> float:
+    return evidence.deviation / max(evidence.limit, sys.float_info.min)
+
+
+def _simplest_evidence(judgement: Judgement) -> Evidence | None:
+    """The evidence of the lowest degree that chance does not explain: a cause of the others."""
     beyond = (one for one in judgement.evidence if one.deviation > judgement.null_quantile)
     return next(beyond, next(iter(judgement.evidence), None))
 
@@ -128,7 +155,7 @@ def advise(result: FitResult | MomentTestResult) -> Advice | None:
     )
     measured = result.measurements if isinstance(result, FitResult) else None
     shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
-    own = result.data.feature_names
+    own = result.data.features
     if constant := _names(own, (j for j, shape in shapes.items() if shape is Shape.CONSTANT)):
         return Advice(Remedy.REMOVE, tester, constant)
     strange = _names(own, (j for j, shape in shapes.items() if shape is Shape.STRANGE))
@@ -141,13 +168,13 @@ def advise(result: FitResult | MomentTestResult) -> Advice | None:
 
 
 def _names(names: Sequence[str], features: Iterable[int]) -> tuple[str, ...]:
-    """Of features, such as x3 and x7."""
-    return tuple(quoted(names[j]) if j < len(names) else f"x{j + 1}" for j in features)
+    """Of features, such as age, or x₃ and x₇."""
+    return tuple(quoted(names[j]) if j < len(names) else numbered(j) for j in features)
 
 
 def _leading_moment(judgement: Judgement) -> tuple[int, ...]:
     """The variables of the moment that tells; empty where none does."""
-    match telling_evidence(judgement):
+    match _simplest_evidence(judgement):
         case Evidence(Moment(variables, False)):
             return variables
     return ()

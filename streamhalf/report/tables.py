@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from streamhalf.names import plural
 from streamhalf.records import (
+    CertificateRecord,
     CertifyResult,
     FitResult,
     Judgement,
-    Method,
     Outcome,
     PassRecord,
     PositionRecord,
@@ -26,7 +29,6 @@ from streamhalf.report import codes, judgements
 from streamhalf.report.codes import ABSENT
 from streamhalf.report.features import class_words, speaking_of
 from streamhalf.report.rejections import telling_evidence
-from streamhalf.report.words import TAU
 
 Cells: TypeAlias = Mapping[str, Callable[[Any], str]]
 """Columns of a table as data: a label, and how to write its cell for one record."""
@@ -54,11 +56,39 @@ class Table:
         rows = tuple(tuple(write(one) for write in cells.values()) for one in records)
         return cls(caption, tuple(cells), rows, **kinds)
 
+    @property
+    def slug(self) -> str:
+        """Its caption as the name of a file."""
+        return "-".join(re.findall(r"[a-z0-9]+", self.caption.lower())) or "table"
+
+    def csv(self) -> str:
+        """The cells for a program: plain numbers, units in the heading, nothing where none is."""
+        units = {i: _unit_of(row[i] for row in self.rows) for i in range(len(self.labels))}
+        stream = io.StringIO()
+        write = csv.writer(stream, lineterminator="\n").writerow
+        write(f"{name} ({units[i]})" if units[i] else name for i, name in enumerate(self.labels))
+        for row in self.rows:
+            write(_bare(cell, units[i]) for i, cell in enumerate(row))
+        return stream.getvalue()
+
     def kind(self, label: str) -> str | None:
         """What the stylesheet calls a column of numbers or of names."""
         if label in self.words:
             return None
         return "unbroken" if label in self.names else "number"
+
+
+def _unit_of(cells: Iterable[str]) -> str:
+    """The sign that every number of a column ends with."""
+    given = {cell[-1:] for cell in cells if cell not in ("", ABSENT)}
+    return next((sign for sign in ("%", "°") if given == {sign}), "")
+
+
+def _bare(cell: str, unit: str) -> str:
+    bare = cell.removesuffix(unit).strip()
+    if bare == ABSENT:
+        return ""
+    return bare.replace(",", "") if re.fullmatch(r"-?\d{1,3}(,\d{3})+", bare) else bare
 
 
 _JUDGEMENT: Cells = {
@@ -186,7 +216,8 @@ def _strongest(result: FitResult, trial: PositionTrial) -> str:
     first = None if trial.evidence is None else telling_evidence(trial.evidence)
     if trial.outcome is Outcome.PASSED or first is None:
         return ABSENT
-    with speaking_of(replace_record(result, position=PositionRecord(trial.kind))):
+    own = result.position if trial.kind == result.position.kind else PositionRecord(trial.kind)
+    with speaking_of(replace_record(result, position=own)):
         name = codes.evidence_name(first)
     return f"{name}: {codes.number(first.observed)}, a Gaussian has {codes.number(first.expected)}"
 
@@ -242,63 +273,12 @@ def label_table(result: FitResult | CertifyResult) -> Table:
     return Table("By label", labels, cells, words=labels[:1])
 
 
-def fact_table(result: FitResult | CertifyResult) -> Table:
-    """Data, parameters, versions and digests."""
-    return Table("Facts", ("fact", "value"), tuple(_facts(result)), words=("fact", "value"))
-
-
-def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
-    yield "source", result.data.source or ABSENT
-    yield "rows", codes.count(result.data.rows)
-    yield "features", codes.count(result.data.dim)
-    yield "fingerprint of the data", result.data.fingerprint or ABSENT
-    if isinstance(result, FitResult):
-        yield from _fit_facts(result)
-    if (certificate := result.certificate) is not None:
-        yield "rows of the certificate", codes.count(certificate.n_rows)
-        yield "errors on them", codes.count(certificate.n_errors)
-        yield "halfspaces that its bound is for", class_words(certificate.opt.through, certificate)
-        if certificate.method is Method.SETS:
-            yield "disjoint sets of rows in conflict", codes.count(certificate.n_sets)
-        else:
-            yield "degree of its slab moments", str(certificate.degree)
-        yield "digest of every row", certificate.digest or ABSENT
-    versions = result.versions
-    yield "seed", seed_words(result)
-    yield f"tau, {TAU}", codes.number(result.tau)
-    shares = {"the upper bound": result.error, "L of the source": result.opt}
-    for name, bound in shares.items():
-        if bound is not None and bound.tau is not None:
-            yield f"of it for {name}", codes.number(bound.tau)
-    yield "streamhalf", versions.streamhalf
-    yield "Python", versions.python
-    yield "NumPy, Dask, Zarr", f"{versions.numpy}, {versions.dask}, {versions.zarr}"
-    yield "schema", result.schema
-    yield "digest of this document", result.digest or ABSENT
-
-
-def seed_words(result: FitResult | CertifyResult) -> str:
-    """What repeats the run, and where it came from."""
-    seed = result.seed if isinstance(result, FitResult) else result.certificate.seed
-    return f"{seed}, {'drawn by the system' if result.seed_drawn else 'given'}"
-
-
-def _fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
-    yield "eps, accuracy judged", codes.number(result.eps)
-    if codes.passed_tests(result) and result.constant is not None:
-        yield "constant C in C opt + eps", codes.constant(result.constant)
-    yield "how passes that learn shared their rows", result.split
-    yield "position of the rows", result.position.kind
-    if result.error is not None:
-        yield "halfspaces learned among", class_words(result.error.through)
-    if result.chosen is not None:
-        found = result.candidates[result.chosen : result.chosen + 1]
-        how = "".join(f", by {codes.recipe_words(one.recipe)}" for one in found)
-        yield "returned candidate", f"{result.chosen}{how}"
-    if result.error is not None:
-        yield "error on held-out rows", codes.percent(result.error.empirical)
-        yield "its upper bound", codes.percent(result.error.upper)
-        if (labels := result.error.by_label) is not None:
-            yield "error of the constant guess", codes.percent(labels.guess_error)
-            yield "balanced error", codes.percent(labels.balanced)
-        yield "held-out rows", codes.count(result.error.n_rows)
+def bound_table(certificate: CertificateRecord) -> Table:
+    """L for every class of halfspaces that was looked at, the one that is claimed first."""
+    found = {one.through: one for one in (certificate.opt, *certificate.bounds)}
+    cells: Cells = {
+        "halfspaces": lambda one: class_words(one.through, certificate),
+        "L on these rows": lambda one: codes.percent(one.lower_empirical),
+        "L on their source": lambda one: codes.percent(one.lower),
+    }
+    return Table.of("Lower bounds by class", cells, found.values(), words=("halfspaces",))

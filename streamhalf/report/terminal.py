@@ -16,8 +16,10 @@ from streamhalf import records
 from streamhalf.data.inspection import StoreReport
 from streamhalf.names import plural
 from streamhalf.report import tables, words
-from streamhalf.report.codes import ABSENT, count, nbytes, notice_words, promise, seconds
+from streamhalf.report.codes import ABSENT, count, nbytes, promise, seconds
+from streamhalf.report.facts import seed_words
 from streamhalf.report.features import speaking_of
+from streamhalf.report.notices import notice_words
 from streamhalf.report.rejections import leading_rejection
 from streamhalf.report.tables import Cells, Table
 
@@ -197,7 +199,7 @@ def _show_labels(console: Console, result: records.FitResult | records.CertifyRe
 
 
 def _show_seed(console: Console, result: records.FitResult | records.CertifyResult) -> None:
-    said = f"seed {tables.seed_words(result)}; --seed repeats this run with it"
+    said = f"seed {seed_words(result)}; --seed repeats this run with it"
     console.print(said, style="dim", highlight=False, soft_wrap=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import functools
 import math
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from streamhalf.kernels.margins import margins
+from streamhalf.synthetic.kinds import Marginal
 
 Features: TypeAlias = NDArray[np.floating[Any]]
 
@@ -37,36 +37,6 @@ _LOG2_LEAST_CELL_ROWS = 6
 
 # Rounding x to float32 moves v·x by up to 2**-24 |x|: the law's gap is wider than the promised one.
 _HOLE_GAP = HOLE_HALF_WIDTH + 1e-4
-
-
-class Marginal(enum.StrEnum):
-    """Law of a feature row; v is the planted direction, and coordinates are iid unless it says so.
-
-    gaussian: N(0, I). student-t, laplace, uniform, rademacher: unit variance. gauss-hermite:
-    ±sqrt 3 with probability 1/6 each, else 0; all moments up to degree 5 are those of N(0, I).
-    mixture: a share `MIXTURE_SHARE` of Gaussian rows is scaled by `MIXTURE_SCALE`, all else equal.
-    correlated: Gaussian, correlation `EQUICORRELATION` between any two features. shifted: N(SHIFT,
-    1). low-rank: Gaussian, unit variances, a share `LOW_RANK_SHARE` of them from two factors. hole
-    and spike: see `hole_law` and `spike_law`; Gaussian and independent orthogonally to v.
-    """
-
-    GAUSSIAN = "gaussian"
-    STUDENT_T = "student-t"
-    LAPLACE = "laplace"
-    UNIFORM = "uniform"
-    RADEMACHER = "rademacher"
-    GAUSS_HERMITE = "gauss-hermite"
-    MIXTURE = "mixture"
-    CORRELATED = "correlated"
-    SHIFTED = "shifted"
-    LOW_RANK = "low-rank"
-    HOLE = "hole"
-    SPIKE = "spike"
-
-    @property
-    def min_dim(self) -> int:
-        """Smallest dimension in which the law differs from a plainer one."""
-        return 2 if self in (Marginal.CORRELATED, Marginal.LOW_RANK) else 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

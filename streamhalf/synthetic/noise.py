@@ -5,7 +5,6 @@ Every kind of noise is a score, and the rows with the smallest scores are flippe
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,45 +15,9 @@ from numpy.typing import NDArray
 
 from streamhalf.kernels.margins import margins
 from streamhalf.kernels.plane import on_positive_side
+from streamhalf.synthetic.kinds import Noise
 
 Scores: TypeAlias = NDArray[np.floating[Any]]
-
-DIRECTIONS = ("axis", "diagonal", "generic")
-
-
-class Noise(enum.StrEnum):
-    """Which labels are flipped; m = v·x - t of the planted halfspace, u is orthogonal to v.
-
-    random: any row with equal probability. near: smallest |m|. far: largest |m|. chow: largest y
-    u·x, which turns the Chow vector towards -u. wedge: rows between the planted halfspace and one
-    tilted towards u, on the side m > 0 alone. minor: largest |m| in the smaller class. tilt: the
-    wedge in the smaller class, which is another one where that is the negative class.
-    """
-
-    NONE = "none"
-    RANDOM = "random"
-    NEAR = "near"
-    FAR = "far"
-    CHOW = "chow"
-    WEDGE = "wedge"
-    MINOR = "minor"
-    TILT = "tilt"
-
-    @property
-    def min_dim(self) -> int:
-        """Smallest dimension: chow, wedge and tilt need a direction orthogonal to v."""
-        return 2 if self in (Noise.CHOW, Noise.WEDGE, Noise.TILT) else 1
-
-    def max_rate(self, positive: float) -> float:
-        """Rates stay below this: of N(0, I), u·x < 0 holds on half of either class."""
-        smaller = min(positive, 1 - positive)
-        limits = {Noise.WEDGE: positive / 2, Noise.MINOR: smaller, Noise.TILT: smaller / 2}
-        return limits.get(self, 0.5)
-
-    @property
-    def needs_pilot(self) -> bool:
-        """Whether the cut is a quantile of the data's own scores."""
-        return self not in (Noise.NONE, Noise.RANDOM)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

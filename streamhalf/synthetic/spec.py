@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,12 @@ from streamhalf.kernels.margins import margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.synthetic.marginals import Cell, Marginal, cell_generator, cell_rows, draw_features
+from streamhalf.synthetic.kinds import DIRECTIONS, DTYPES, Marginal, Noise
+from streamhalf.synthetic.marginals import Cell, cell_generator, cell_rows, draw_features
 from streamhalf.synthetic.noise import (
-    DIRECTIONS,
     NO_FLIPS,
     CleanRows,
     Cut,
-    Noise,
     choose_cut,
     choose_directions,
     flip_scores,
@@ -36,7 +36,6 @@ from streamhalf.synthetic.thresholds import SHARE_TOLERANCE, normal_threshold, s
 PILOT_ROWS = 2**20
 SAMPLE_VALUES = 2**26
 """Of wide rows fewer are drawn to place a threshold."""
-DTYPES = ("float32", "float64")
 
 # a seed names a data set, so these numbers never change
 _FEATURES, _DIRECTIONS, _NOISE = (Stream.SYNTHETIC + number for number in range(3))
@@ -83,9 +82,10 @@ class SyntheticSpec:
             object.__setattr__(self, name, kind(getattr(self, name)))
         _require_choice("planted", self.planted, DIRECTIONS)
         _require_choice("dtype", self.dtype, DTYPES)
-        require_integer("rows", self.rows, 1)
-        require_integer("dim", self.dim, 1)
-        require_integer("seed", self.seed, 0, 2**64 - 1)
+        for name, low, high in (("rows", 1, None), ("dim", 1, None), ("seed", 0, 2**64 - 1)):
+            # a plain number: those of NumPy overflow
+            whole = require_integer(name, getattr(self, name), low, high)
+            object.__setattr__(self, name, whole)
         for name, law in (("marginal", self.marginal), ("noise", self.noise)):
             if self.dim < law.min_dim:
                 raise UsageError(
@@ -242,9 +242,10 @@ def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise UsageError(f"{name}: {value!r} given; choose one of {', '.join(choices)}")
 
 
-def require_integer(name: str, value: int, low: int, high: int | None = None) -> None:
-    """Refuse what is not a whole number within the limits."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
+def require_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """The whole number; refused if it is none, or not within the limits."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or value < low or (high is not None and value > high):
         limit = f"at least {low}" if high is None else f"from {low} to {high}"
         raise UsageError(f"{name}: {value!r} given; give a whole number, {limit}")
+    return int(value)

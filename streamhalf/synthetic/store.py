@@ -8,9 +8,8 @@ from streamhalf.data.block import RowRange
 from streamhalf.data.stores import Column, Target
 from streamhalf.errors import UsageError
 from streamhalf.records import to_json
+from streamhalf.synthetic.kinds import DEFAULT_CHUNK_ROWS
 from streamhalf.synthetic.spec import Planted, SyntheticSpec, generate, require_integer
-
-DEFAULT_CHUNK_ROWS = 2**18
 
 
 def create_store(

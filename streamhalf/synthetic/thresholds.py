@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from streamhalf.synthetic.marginals import EQUICORRELATION, LOW_RANK_SHARE, SHIFT, Marginal
+from streamhalf.synthetic.kinds import Marginal
+from streamhalf.synthetic.marginals import EQUICORRELATION, LOW_RANK_SHARE, SHIFT
 
 SHARE_TOLERANCE = 0.05
 """By how much of the smaller class a share may miss the one asked for."""

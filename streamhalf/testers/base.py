@@ -95,7 +95,8 @@ class TesterWords:
 
 ALONG = (
     "Along the halfspace the features are not Gaussian.",
-    "Look at the slab named above: a cluster, a gap or a rounded feature shows up there.",
+    "Look at the rows in the slab named above, that is at that distance from the boundary: a "
+    "cluster, a gap or a rounded feature shows up there.",
 )
 """What it means when a tester along a candidate fails, and what to do."""
 

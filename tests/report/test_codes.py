@@ -14,8 +14,9 @@ from streamhalf.records import (
     SegmentMean,
     SegmentQuantity,
 )
-from streamhalf.report.codes import evidence_name, notice_words
+from streamhalf.report.codes import evidence_name
 from streamhalf.report.judgements import remark_words
+from streamhalf.report.notices import notice_words
 
 
 @pytest.mark.parametrize(
@@ -23,8 +24,8 @@ from streamhalf.report.judgements import remark_words
     [
         (SegmentMean(0, SegmentQuantity.LABEL), "mean of y in segment 1"),
         (SegmentMean(4, SegmentQuantity.NORM, None, 256), "mean of |x|^2 in segment 5 of 256"),
-        (SegmentMean(4, SegmentQuantity.FEATURE, 2, 9), "mean of x3 in segment 5 of 9"),
-        (SegmentMean(4, SegmentQuantity.PRODUCT, 2, 9), "mean of y·x3 in segment 5 of 9"),
+        (SegmentMean(4, SegmentQuantity.FEATURE, 2, 9), "mean of x₃ in segment 5 of 9"),
+        (SegmentMean(4, SegmentQuantity.PRODUCT, 2, 9), "mean of y·x₃ in segment 5 of 9"),
     ],
 )
 def test_evidence_name__of_stretches_of_rows(subject: SegmentMean, name: str) -> None:
@@ -37,7 +38,7 @@ def test_evidence_name__of_stretches_of_rows(subject: SegmentMean, name: str) ->
     [
         (
             RowsInOrder(SegmentQuantity.FEATURE, 2, 31.44159),
-            "rows come in an order: the mean of x3 differs between stretches of rows (31.44 times "
+            "rows come in an order: the mean of x₃ differs between stretches of rows (31.44 times "
             "the variance that chance would give it); bounds speak of the rows of this store, and "
             "of rows to come only if those are like all of these together",
         ),

@@ -4,6 +4,7 @@ import io
 
 import numpy as np
 import pandas as pd
+import pytest
 from rich.console import Console
 
 import streamhalf
@@ -44,26 +45,40 @@ def test_evidence_name__calls_features_by_their_names() -> None:
         )
         found = [evidence_name(Evidence(one, 1.0, 1.0, 0.0, 1.0)) for one in subjects]
     assert found == [
-        "fare^2·“mean radius”",
+        "fare²·“mean radius”",
         "second moment along +0.80·age +0.60·fare",
         "mean of y·fare in segment 1",
     ]
-    assert evidence_name(Evidence(Moment((1,)), 1.0, 1.0, 0.0, 1.0)) == "x2"
+    assert evidence_name(Evidence(Moment((1,)), 1.0, 1.0, 0.0, 1.0)) == "x₂"
 
 
-def test_speaking_of__features_of_another_position_are_numbered() -> None:
+@pytest.mark.parametrize("kind", ["isotropic", "radial"])
+def test_speaking_of__whitened_features_have_the_names_of_their_columns(kind: str) -> None:
+    result = rejected()
+    scales = np.diag([100.0, 0.01, 1.0])
+    # the third is more of the first column than of its own
+    mixed = np.array([[1.0, 0.3, 0.5], [0.3, 1.0, 0.5], [0.9, 0.1, 0.2]]) @ scales
+    for matrix, third in ((scales, "“mean radius”"), (mixed, "x₃")):
+        rows = tuple(map(tuple, matrix.tolist()))
+        position = replace(result.position, kind=kind, matrix=rows)
+        with speaking_of(replace(result, position=position)):
+            found = [evidence_name(Evidence(Moment((j,)), 1.0, 1.0, 0.0, 1.0)) for j in range(3)]
+        assert found == ["age", "fare", third]
+
+
+def test_speaking_of__features_of_a_position_without_a_matrix_are_numbered() -> None:
     result = rejected()
     turned = replace(result, position=replace(result.position, kind="isotropic"))
     with speaking_of(turned):
-        assert evidence_name(Evidence(Moment((1,)), 1.0, 1.0, 0.0, 1.0)) == "x2"
+        assert evidence_name(Evidence(Moment((1,)), 1.0, 1.0, 0.0, 1.0)) == "x₂"
 
 
 def test_words__name_the_column() -> None:
     result = rejected()
     said = io.StringIO()
     show_test(Console(file=said, width=100), result)
-    assert "fare^2" in said.getvalue()
-    assert "x2" not in said.getvalue()
+    assert "fare²" in said.getvalue()
+    assert "x₂" not in said.getvalue()
     assert "Inspect fare" in moment_sentence(result)
 
 

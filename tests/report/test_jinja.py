@@ -42,8 +42,8 @@ def test_macro__escapes_where_the_text_is_html() -> None:
     assert "<td" in row("<b>", "&")
     assert ">&lt;b&gt;</td>" in row("<b>", "&")
     section = macro("words.txt.j2", "evidence_features")
-    assert "x1, x2, ... are the whitened features" in section("isotropic")
-    assert "x1, x2, ... are mixtures" in section("radial")
+    assert "Features are whitened: each is its column" in section("isotropic")
+    assert "Features are those of the radial position" in section("radial")
     assert section("stored").strip() == ""
 
 

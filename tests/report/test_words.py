@@ -20,6 +20,7 @@ from streamhalf.records import (
     ErrorsDisagree,
     FitResult,
     LabelErrors,
+    Moment,
     NearlyOneClass,
     NoBetterThanGuess,
     Notice,
@@ -40,7 +41,7 @@ from streamhalf.records import (
 from streamhalf.report.codes import advice_words, evidence_name
 from streamhalf.report.html import render_report
 from streamhalf.report.jupyter import result_html
-from streamhalf.report.rejections import leading_rejection
+from streamhalf.report.rejections import leading_doubt, leading_rejection, telling_evidence
 from streamhalf.report.tables import label_table
 from streamhalf.report.words import (
     TAU,
@@ -66,7 +67,9 @@ def test_rejection_sentence__is_the_same_everywhere(results: Results) -> None:
     judgement = leading_rejection(rejected.testers)
     assert judgement is not None
     said = rejection_sentence(judgement, "stored")
-    assert said.startswith(f"In pass final the mean of {evidence_name(judgement.evidence[0])} is ")
+    first = evidence_name(judgement.evidence[0])
+    assert said.startswith(f"In pass final the mean of {first} is ")
+    assert f"(the mean of {first} is " in fit_headline(rejected)
     assert said in fit_sentence(rejected)
     assert said in result_html(rejected)
     assert said in Page(render_report(rejected)).text
@@ -75,10 +78,10 @@ def test_rejection_sentence__is_the_same_everywhere(results: Results) -> None:
 def test_evidence__says_that_features_are_whitened(results: Results) -> None:
     plain, whitened = results.rejected, replace(results.rejected, position=ISOTROPIC)
     for show in (fit_sentence, render_report, result_html):
-        assert "whitened features" not in show(plain)
-        assert "whitened features" in show(whitened)
-    assert "x1, x2, ... are the whitened features" in render_report(whitened)
-    assert "Inspect the features behind whitened x1" in render_report(whitened)
+        assert "(whitened)" not in show(plain)
+        assert "(whitened)" in show(whitened)
+    assert "Features are whitened: each is its column, centred" in render_report(whitened)
+    assert "Inspect x₁" in render_report(whitened)
 
 
 def test_interval_details__says_what_the_bound_depends_on(results: Results) -> None:
@@ -87,7 +90,8 @@ def test_interval_details__says_what_the_bound_depends_on(results: Results) -> N
     said = interval_details(certificate, 0.01)
     assert "at least (L), whatever the features" in said
     assert "L depends on the direction it is computed from" in said
-    assert interval_sentence(certificate) in fit_sentence(results.accepted)
+    assert "no halfspace through the origin is wrong on less than" in fit_sentence(results.accepted)
+    assert "proved to be within a factor" in fit_sentence(results.accepted)
     assert "L depends on" not in fit_sentence(results.accepted)
     none = replace(certificate.opt, lower_empirical=0.0, lower=0.0)
     advised = replace(
@@ -109,11 +113,14 @@ def test_leading_rejection__is_the_strongest_that_the_guarantee_rests_on(results
     passed = replace(extra, outcome=Outcome.PASSED)
     assert leading_rejection([passed]) is None
     assert leading_rejection([passed, extra]) == extra
-    assert leading_rejection([extra, first, stronger]) == stronger
+    close = replace(extra, statistic=50 * first.statistic)
+    assert leading_rejection([close, first, stronger]) == stronger
+    far = replace(extra, statistic=1e4 * first.statistic)  # it names directions, not features
+    assert leading_rejection([far, first, stronger]) == far
     localised = replace(stronger, scale=0.25, statistic=100 * first.statistic)
-    assert leading_rejection([localised, first, extra]) == first  # off in all rows, off everywhere
+    assert leading_rejection([localised, first]) == first  # off in all rows, off everywhere
     assert leading_rejection([replace(stronger, role=Role.EARLY)]) is None
-    led = replace(results.rejected, testers=(extra, first, stronger))
+    led = replace(results.rejected, testers=(first, stronger))
     assert result_suggestions(led) == result_suggestions(results.rejected)
 
 
@@ -210,7 +217,7 @@ def test_suggestions__whitening_is_for_means_and_covariances_alone() -> None:
         assert "--position auto" not in text
         assert "shape of the features differs" in text
     for text in advice(np.column_stack([X[:, :2], np.full(len(X), 7.0)])):
-        assert text.startswith("x3 is constant: remove it")
+        assert text.startswith("x₃ is constant: remove it")
 
 
 def test_rejection_sentence__tells_one_quantity_with_its_own_limit() -> None:
@@ -380,9 +387,11 @@ def guessed(result: FitResult, *notices: Notice, **changes: Any) -> FitResult:
 
 def test_guess__stands_beside_the_error(results: Results) -> None:
     result = guessed(results.accepted, certificate=None)
-    assert "the halfspace is wrong on 5.000%, always guessing -1 on 6.667%." in fit_sentence(result)
+    said = fit_sentence(result)
+    assert said.startswith("The halfspace is wrong on 5.000% of rows it never saw, at most 5.500%")
+    assert "always guessing -1 is wrong on 6.667% of them" in said
     page = Page(render_report(result))
-    assert "Always guessing -1 is wrong on 6.667% of the held-out rows." in page.text
+    assert "always guessing -1 is wrong on 6.667% of them" in page.text
     assert page.body("By label") == [
         ["+1", "4,000", "2,500", "62.500%"],
         ["-1", "56,000", "500", "0.893%"],
@@ -411,7 +420,7 @@ def test_guess__that_does_as_well_is_told_first_and_why_it_is_not_accepted(
     assert "What the tests support" not in page
     few = guessed(results.accepted, notice, **{**changes, "rows_needed": 9_999_999})
     assert fit_headline(few).startswith(first)
-    assert "about 9,999,999 would settle it" in fit_headline(few)
+    assert "about 9,999,999 rows would settle it" in fit_headline(few)
 
 
 def test_rare_label__is_told_first(results: Results) -> None:
@@ -442,8 +451,9 @@ def test_rejected__says_what_holds_all_the_same(results: Results) -> None:
     result = results.rejected
     assert result.error is not None
     for show in (fit_sentence, render_report, result_html):
-        assert f"is wrong on {100 * result.error.upper:.3f}% at most" in show(result)
-        assert "whatever the features; more is not promised" in show(result)
+        assert f"at most {100 * result.error.upper:.3f}% (confidence 99%)" in show(result)
+        assert "This holds whatever the features are" in show(result)
+        assert "ore is not promised" in show(result)
 
 
 @pytest.mark.parametrize(
@@ -452,12 +462,12 @@ def test_rejected__says_what_holds_all_the_same(results: Results) -> None:
         (
             9_000,
             None,
-            "120,000 rows are too few for the tests to tell; about 9,000 would",
+            "120,000 rows are too few for all of them to pass: about 9,000 rows would",
         ),
         (
             9_000,
             EpsNotReached(0.1, 0.2, noise=False),
-            "would settle it at accuracy eps = 0.1. They reach eps = 0.2.",
+            "would settle it at accuracy eps = 0.1. These rows reach eps = 0.2.",
         ),
         (
             None,
@@ -491,6 +501,30 @@ def test_inconclusive__has_three_reasons(
     assert ("Ask for a larger `--eps`" in fit_sentence(result)) is larger
 
 
+def test_telling_evidence__is_the_strongest_unless_a_low_degree_is_clear(results: Results) -> None:
+    judgement = leading_rejection(results.rejected.testers)
+    assert judgement is not None
+    one = judgement.evidence[0]
+    skew = replace(one, subject=Moment((0, 0, 0)), deviation=0.107, limit=0.1)
+    tails = replace(one, subject=Moment((0, 0, 0, 0)), deviation=0.82, limit=0.1)
+    weak = replace(judgement, null_quantile=0.02, evidence=(skew, tails))
+    assert telling_evidence(weak) == tails
+    assert "mean of x₁⁴" in rejection_sentence(weak, "stored")
+    mean = replace(one, subject=Moment((0,)), deviation=0.5, limit=0.1)
+    assert telling_evidence(replace(weak, evidence=(mean, tails))) == mean
+
+
+def test_inconclusive__says_what_was_seen_and_what_would_change_it(results: Results) -> None:
+    result = results.inconclusive
+    said = fit_headline(result)
+    assert "No test speaks against the features, but 300 rows are too few" in said
+    assert f"about {result.rows_needed:,} rows would settle it" in said
+    doubt = leading_doubt(result.testers)
+    assert doubt is not None
+    assert f"Tester “{doubt.tester}” saw {doubt.statistic:.4g}" in said
+    assert f"chance alone reaches {doubt.null_quantile:.4g}" in said
+
+
 def test_early_warning__is_one_line_where_nothing_confirmed_it(results: Results) -> None:
     early = replace(
         results.accepted.testers[0],
@@ -510,10 +544,12 @@ def test_early_warning__is_one_line_where_nothing_confirmed_it(results: Results)
 def test_held_out__says_how_the_bound_was_had(results: Results) -> None:
     result = results.accepted
     assert result.error is not None
-    assert "On the source of the rows, if rows are independent" in fit_sentence(result)
+    said = "The bound is for all rows of this store and, if rows are independent, for new rows"
     bare = replace(result, certificate=None, opt=None)
-    said = "On all rows of this store, and on their source if rows are independent"
-    assert said in fit_sentence(bare)
+    for one in (result, bare):
+        assert said in fit_sentence(one)
+        upper = f"{100 * result.error.upper:.3f}%"
+        assert fit_sentence(one).count(upper) == 1
     clustered = replace(bare, error=replace(result.error, segments=64))
     assert "from the means of 64 stretches of rows, as errors come in clusters" in fit_sentence(
         clustered

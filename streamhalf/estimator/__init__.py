@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import partial
-from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf import api
-from streamhalf.api.auditing import TOP, Audited
-from streamhalf.config import SETTINGS, RunConfig
+from streamhalf.api.auditing import Audited
+from streamhalf.config import TOP, RunConfig
+from streamhalf.data.frames import dense_columns, is_frame
 from streamhalf.data.labelled import (
     Labelled,
     holds_labels,
@@ -22,14 +22,14 @@ from streamhalf.data.labelled import (
     open_labelled,
 )
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
+from streamhalf.estimator.predicting import predict_rows
+from streamhalf.estimator.settings import DEFAULTS, fit_settings, signature
 from streamhalf.events import Observer, ignore
-from streamhalf.kernels.plane import Plane
 from streamhalf.records import (
     CertificateRecord,
     FitResult,
     Halfspace,
     PassRecord,
-    Through,
     Verdict,
 )
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from distributed import Client
     from sklearn.utils import Tags
 
-_OWN = {"fit_intercept": None, "accept_unverified": False}
-_DEFAULTS = {**{name: said.default for name, said in SETTINGS.items()}, **_OWN}
 _FLOATS = (np.float64, np.float32)
 
 
@@ -107,21 +105,16 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
 
     fit_intercept: bool | None
     accept_unverified: bool
-    through: str
-    whiten: bool
     features: str
     labels: str
 
     def __init__(self, **parameters: Any) -> None:
-        check_names(parameters, (*_DEFAULTS,), type(self).__name__)
-        for name, value in {**_DEFAULTS, **parameters}.items():
+        check_names(parameters, (*DEFAULTS,), type(self).__name__)
+        for name, value in {**DEFAULTS, **parameters}.items():
             setattr(self, name, value)
 
     # where scikit-learn, and whoever asks for help, finds the names and defaults
-    __init__.__signature__ = Signature(  # type: ignore[attr-defined]
-        [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)]
-        + [Parameter(key, Parameter.KEYWORD_ONLY, default=said) for key, said in _DEFAULTS.items()]
-    )
+    __init__.__signature__ = signature()  # type: ignore[attr-defined]
 
     def fit(
         self,
@@ -130,6 +123,8 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         *,
         client: Client | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
         observer: Observer = ignore,
     ) -> HalfspaceTesterLearner:
         """Test the features and learn a halfspace.
@@ -142,14 +137,20 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             Labels; None where X holds them.
         client, storage_options, observer
             As of `streamhalf.test`; none of them is kept (options may hold credentials).
+        checkpoint, resume
+            As of `streamhalf.fit`: the folder that takes the result of every pass, and whether to
+            go on from what it holds.
         """
-        self._config()  # a wrong parameter is named before data are looked at
+        self._config()  # names a wrong parameter before data are looked at
         if self.accept_unverified:
             api.warn_no_effect("accept_unverified", stacklevel=2)
         found = self._open_training(X, y, storage_options)
         result = api.fit(
             found.source,
             client=client,
+            storage_options=storage_options,
+            checkpoint=checkpoint,
+            resume=resume,
             observer=observer,
             **self._parameters(),
         )
@@ -167,7 +168,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> Any:
         """The class of every row: an array in the container of X, lazy where X is."""
         plane = self._usable_halfspace().plane
-        predict = partial(_predict, plane=plane, classes=self.classes_)
+        predict = partial(predict_rows, plane=plane, classes=self.classes_)
         return map_rows(predict, self._check_rows(X), dtype=self.classes_.dtype)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -211,7 +212,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             found = self._open(X, y, classes=self.classes_, storage_options=storage_options)
         else:
             X, y = validate_data(self, X, y, dtype=_FLOATS, reset=False)
-            found = self._open(X, y, classes=self.classes_, columns=self._columns())
+            found = self._open_arrays(X, y, classes=self.classes_)
         self._check_dim(found.source.dim)
         audited = api.audit(
             found.source,
@@ -238,33 +239,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         return tags
 
     def _parameters(self) -> dict[str, Any]:
-        """Settings that are not the default: those may come from elsewhere."""
-        given: dict[str, Any] = self.get_params(deep=False)
-        settings = {name: value for name, value in given.items() if name not in _OWN}
-        through = {"through": self._through()}
-        settings = {
-            name: value
-            for name, value in (settings | through).items()
-            if not _is_default(name, value)
-        }
-        return settings if self.fit_intercept is None else settings | through
-
-    def _through(self) -> str:
-        """The class of halfspaces, as `through` and `fit_intercept` say together."""
-        wanted, through = self.fit_intercept, self.through
-        if wanted not in (None, True, False):
-            raise UsageError(f"fit_intercept: {wanted!r} given; must be True, False or None")
-        if wanted is None or through not in tuple(Through) or (wanted and through == Through.ANY):
-            return through
-        # through the centre of rows that are whitened takes an intercept, which nobody chooses
-        fits = through == Through.ORIGIN or (through == Through.CENTRE and not self.whiten)
-        if wanted or not (fits or through == Through.ANY):
-            remedy = "through='any'" if wanted else "through='origin'"
-            raise UsageError(
-                f"fit_intercept: {wanted} and through: {through!r} contradict each other; set "
-                f"{remedy}, or leave fit_intercept out"
-            )
-        return str(Through.ORIGIN)
+        return fit_settings(self.get_params(deep=False))
 
     def _config(self) -> RunConfig:
         return api.make_config(self._parameters())
@@ -273,6 +248,8 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         if holds_labels(X) or is_wrapped_array(X):
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit, on a data frame
             return self._open(X, y, storage_options=storage_options)
+        if is_frame(X):
+            dense_columns(X)  # a column that is no number is named
         X, y = validate_data(self, X, y, dtype=_FLOATS)
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y")
@@ -280,11 +257,11 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             raise TargetError(
                 f"y: Only binary classification is supported. The type of the target is {kind}."
             )
-        return self._open(X, y, columns=self._columns())
+        return self._open_arrays(X, y)
 
-    def _columns(self) -> tuple[str, ...]:
-        """Names of the features of the last data frame."""
-        return tuple(getattr(self, "feature_names_in_", ()))
+    def _open_arrays(self, X: Any, y: Any, **known: Any) -> Labelled:
+        columns = tuple(getattr(self, "feature_names_in_", ()))  # of the last data frame
+        return self._open(X, y, columns=columns, **known)
 
     def _open(self, X: Any, y: Any, **known: Any) -> Labelled:
         return open_labelled(X, y, features=self.features, labels=self.labels, **known)
@@ -318,17 +295,5 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
 
     def _check_dim(self, dim: int) -> None:
         if dim != self.n_features_in_:
-            raise DataError(
-                f"X: {dim} features, but the estimator was fitted on {self.n_features_in_}; give "
-                "the same features"
-            )
-
-
-def _is_default(name: str, value: Any) -> bool:
-    default = _DEFAULTS[name]
-    return type(value) is type(default) and bool(value == default)
-
-
-def _predict(X: NDArray[Any], *, plane: Plane, classes: NDArray[Any]) -> NDArray[Any]:
-    chosen: NDArray[Any] = classes[(plane.signs(np.asarray(X)) > 0).astype(np.intp)]
-    return chosen
+            fitted = f"the estimator was fitted on {self.n_features_in_}"
+            raise DataError(f"X: {dim} features, but {fitted}; give the same features")

@@ -1,0 +1,68 @@
+"""Importing streamhalf, or asking for help, loads nothing that only a run needs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import streamhalf
+from streamhalf import api, report
+from streamhalf.late import late_names
+
+HEAVY = {"dask", "distributed", "jinja2", "pandas", "scipy", "sklearn", "xarray", "zarr"}
+HELP = """
+import contextlib, io
+from streamhalf.cli import main
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    main({arguments})
+"""
+
+
+def loaded_by(program: str) -> set[str]:
+    """The packages that a fresh interpreter has loaded after a program."""
+    code = f"{program}\nimport sys\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    return set(done.stdout.split())
+
+
+def test_import__is_light() -> None:
+    assert not loaded_by("import streamhalf") & (HEAVY | {"numpy", "msgspec", "rich", "yaml"})
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["synth", "--help"]])
+def test_help__needs_no_engine(arguments: list[str]) -> None:
+    assert not loaded_by(HELP.format(arguments=arguments)) & (HEAVY | {"yaml"})
+
+
+def test_records__come_without_engine() -> None:
+    assert not loaded_by("from streamhalf import FitResult, RunConfig, DataError") & HEAVY
+
+
+@pytest.mark.parametrize("package", [streamhalf, api, report])
+def test_late_names__are_those_of_type_checkers(package: object) -> None:
+    path = Path(str(vars(package)["__file__"]))
+    checked = next(one for one in ast.parse(path.read_text()).body if isinstance(one, ast.If))
+    typed = {
+        name.name
+        for one in ast.walk(checked)
+        if isinstance(one, ast.ImportFrom)
+        for name in one.names
+    }
+    exported = set(vars(package)["__all__"])
+    assert exported <= typed
+    assert typed - exported <= {"HalfspaceTesterLearner"}  # which needs scikit-learn
+    assert typed <= set(dir(package))
+    assert all(getattr(package, name) is not None for name in typed)
+
+
+def test_late_names__unknown_name() -> None:
+    find, listed = late_names("streamhalf", {"streamhalf.errors": ("DataError",)})
+    assert "DataError" in listed()
+    with pytest.raises(AttributeError, match=r"module 'streamhalf' has no attribute 'fitt'"):
+        find("fitt")
