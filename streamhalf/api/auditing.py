@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.api.running import execute, open_data, takes_data
@@ -115,7 +116,11 @@ def audit(
 
     found = execute("audit", source, config, work, client, observer)
     place = "" if out is None else public_name(os.fspath(out))
-    return Audited(replace(found.result, out=place), found.suspects)
+    listed = Audited(replace(found.result, out=place), found.suspects)
+    classes = np.asarray(source.schema.coding.values)
+    if found.suspects is None or np.array_equal(found.suspects.classes, classes):
+        return listed
+    return listed.with_classes(classes)  # files and records have room for small integers alone
 
 
 def _list(found: Audit, top: int | None, writer: Writer | None) -> Audited:
