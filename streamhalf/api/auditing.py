@@ -59,6 +59,13 @@ class Audited:
     def __repr__(self) -> str:
         return repr(self.result)
 
+    def _repr_html_(self) -> str:
+        from streamhalf.report.card import audit_html  # for notebooks alone
+
+        if self.suspects is None or self.suspects.classes.dtype.kind in "biu":
+            return audit_html(self.result)
+        return audit_html(self.result, dict(zip((-1, 1), self.suspects.classes, strict=True)))
+
 
 @takes_data
 def audit(
