@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import re
 from typing import Any
 
 import streamhalf
-from streamhalf.cli import COMMANDS
+from streamhalf.cli import COMMANDS, main
 
 project = "streamhalf"
 version = release = streamhalf.__version__
@@ -21,6 +24,7 @@ default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {"DataLike": "DataLike", "Observer": "Observer"}
 autodoc_default_options = {"exclude-members": "__init__, __new__"}
 numpydoc_show_class_members = False
 html_theme = "furo"
@@ -29,22 +33,16 @@ html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
-templates_path: list[str] = []
+html_show_search_summary = False  # a page opened from a file may not read the others
 
 
 def _commands() -> str:
     """Every command with its words, flags and example, as `--help` prints them."""
-    import contextlib
-    import io
-    import os
-
     os.environ["COLUMNS"] = "96"
     parts = []
     for command in COMMANDS:
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            from streamhalf.cli import main
-
             main([command.__name__, "--help"])
         text = re.sub(r"\x1b\[[0-9;]*m", "", said.getvalue()).strip()
         parts.append(f"## {command.__name__}\n\n```text\n{text}\n```\n")
