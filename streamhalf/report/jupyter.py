@@ -43,9 +43,9 @@ def enable() -> bool:
 def monitor(client: Client | None = None) -> Monitor:
     """Show runs while they run: in a notebook as one picture that renews itself, else as text.
 
-    Use it as a context manager, or as the `observer` of one run, which then has a button to cancel
-    it where anywidget is installed: `fit(data, observer=monitor(), wait=False)` leaves the notebook
-    free meanwhile, so that every front end hears the button at once.
+    Use it as a context manager, or as the `observer` of one run. One in the background,
+    `fit(data, observer=monitor(), wait=False)`, has a button to cancel it where anywidget is
+    installed; a cell that waits for its run is interrupted as any other.
 
     Parameters
     ----------
@@ -175,10 +175,11 @@ class _Notebook:
         return self._button.pressed
 
     def begin(self, after_cell: Callable[..., None]) -> None:
-        """A run begins here: a button for it, and a look at it when its cell has ended."""
+        """A run begins: a button in the background, a look at it when its cell has ended."""
         self.end()
         self._button = CancelButton()
-        self._context.run(self._button.show)
+        if threading.current_thread() is not threading.main_thread():
+            self._context.run(self._button.show)  # a cell that waits would not hear it
         self._after_cell = after_cell
         _shell().events.register("post_run_cell", after_cell)
 
