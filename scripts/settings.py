@@ -1,10 +1,11 @@
 """Write what the declarations of settings say: a table in docs/guide.md and configs/default.yaml.
 
-usage: python scripts/settings.py     after a change in streamhalf/config.py
+usage: scripts/settings     after a change in streamhalf/config.py
 """
 
 from __future__ import annotations
 
+import argparse
 import textwrap
 from pathlib import Path
 
@@ -54,5 +55,6 @@ def render_all() -> dict[Path, str]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(prog="settings", description=__doc__.splitlines()[0]).parse_args()
     for path, text in render_all().items():
         path.write_text(text, encoding="utf-8")

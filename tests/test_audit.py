@@ -397,3 +397,14 @@ def test_accessor__audits_its_dataset() -> None:
         assert dataset.streamhalf.audit(model=PLAIN).result.n_wrong == len(WRONG)
     finally:
         del xr.Dataset.streamhalf
+
+
+def test_audit__of_labels_that_are_words_names_them(tmp_path: Path) -> None:
+    X, y = make_rows(2000, 3)
+    words = np.where(y > 0, "buys", "leaves")
+    file = tmp_path / "suspects.csv"
+    found = streamhalf.audit((X, words), model=np.array([1.0, 0.0, 0.0]), out=file)
+    frame = found.to_frame()
+    assert list(frame["given_label"]) == list(words[frame["row"]])
+    assert (frame["given_label"] != frame["predicted_label"]).all()
+    assert {one.given_label for one in found.result.suspects} <= {-1, 1}

@@ -1,4 +1,4 @@
-"""The worked notebook and the page about monitoring: they run as they stand."""
+"""The worked notebooks and the page about monitoring: they run as they stand."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from streamhalf import Verdict
 from streamhalf.cli import main
 
 ROOT = Path(__file__).parents[1]
-NOTEBOOK = ROOT / "scripts" / "monitoring.ipynb"
+NOTEBOOKS = ("monitoring.ipynb", "suspects.ipynb")
 PAGE = ROOT / "docs" / "monitoring.md"
 
 
-def test_notebook__is_stored_without_outputs() -> None:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebook__is_stored_without_outputs(name: str) -> None:
+    notebook = nbformat.read(ROOT / "scripts" / name, as_version=4)
     nbformat.validate(notebook)
     for cell in notebook.cells:
         if cell.cell_type == "code":
@@ -30,24 +31,50 @@ def test_notebook__is_stored_without_outputs() -> None:
             assert cell.execution_count is None
 
 
-def test_notebook__runs(tmp_path: Path) -> None:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    resources = {"metadata": {"path": str(tmp_path)}}
+def execute(name: str, folder: Path) -> dict[str, Any]:
+    """Run a notebook in a kernel of its own; returns the outputs of every cell by its name."""
+    notebook = nbformat.read(ROOT / "scripts" / name, as_version=4)
+    resources = {"metadata": {"path": str(folder)}}
     runner = NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources)
     with ThreadPoolExecutor(1) as pool:  # a browser test may keep a loop running in this thread
         pool.submit(lambda: asyncio.run(runner.async_execute())).result()
-    html: dict[str, list[str]] = {
-        cell.id: [output.get("data", {}).get("text/html", "") for output in cell.outputs]
-        for cell in notebook.cells
-        if cell.cell_type == "code"
-    }
-    assert "ACCEPTED" in html["fit"][0]
-    assert "update-1" in html["fit"][0]
-    assert "ACCEPTED" in html["result"][0]
-    live, refused = html["rejected"]
-    assert "REJECTED" in live
+    return {cell.id: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
+
+
+def html(outputs: list[Any]) -> list[str]:
+    """What outputs show, those that show nothing left out."""
+    shown = (output.get("data", {}).get("text/html", "") for output in outputs)
+    return [one for one in shown if one]
+
+
+def printed(outputs: list[Any]) -> str:
+    """What a cell printed."""
+    return "".join(one.text for one in outputs if one.output_type == "stream")
+
+
+def test_monitoring__runs(tmp_path: Path) -> None:
+    outputs = execute("monitoring.ipynb", tmp_path)
+    (card,) = html(outputs["result"])
+    assert "ACCEPTED" in card
+    assert "the run was cancelled" in printed(outputs["cancel"])
+    watched, refused = html(outputs["rejected"])
+    assert "REJECTED" in watched
     assert "REJECTED" in refused
-    assert "candidate_error" in html["diagnostics"][0]
+    # the monitor has the passes, and the card the testers
+    assert ("update-1" in watched, "update-1</td>" in refused) == (True, False)
+    assert ("largest moment" in watched, "largest moment" in refused) == (False, True)
+    assert "candidate_error" in html(outputs["diagnostics"])[0]
+
+
+def test_suspects__runs(tmp_path: Path) -> None:
+    outputs = execute("suspects.ipynb", tmp_path)
+    (card,) = html(outputs["result"])
+    assert "worst concave points" in card
+    (suspects,) = html(outputs["audit"])
+    assert "malignant" in suspects
+    hits, first = (int(line.split()[0]) for line in printed(outputs["hits"]).splitlines())
+    assert hits >= 25
+    assert first >= 17
 
 
 def test_page__blocks_run(

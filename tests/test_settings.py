@@ -16,7 +16,7 @@ def declare(default: Any, kind: type, **declared: Any) -> Setting:
 
 def test_docs__say_what_the_declarations_say() -> None:
     for path, text in render_all().items():
-        assert path.read_text("utf-8") == text, f"{path}: renew it: python scripts/settings.py"
+        assert path.read_text("utf-8") == text, f"{path}: renew it: ./scripts/settings"
 
 
 def test_render__names_every_setting() -> None:

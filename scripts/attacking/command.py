@@ -81,3 +81,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="page whose section about attacks is written",
     )
     return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -111,3 +111,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--stores", type=Path, help="keep the data here for the next time")
     parser.add_argument("--out", type=Path, default=Path("benchmark"), help="folder for results")
     return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

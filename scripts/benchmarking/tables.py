@@ -53,7 +53,7 @@ class Table:
 
 def to_markdown(table: dict[str, Any]) -> str:
     """A table, its remark and its criteria for people."""
-    lines = [f"### {table['title']}", ""]
+    lines = [f"## {table['title']}", ""]
     lines.append("| " + " | ".join(table["header"]) + " |")
     lines.append("|" + "---|" * len(table["header"]))
     lines += ["| " + " | ".join(_show(cell) for cell in row) + " |" for row in table["rows"]]

@@ -99,3 +99,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--only", nargs="+", choices=tuple(PARTS), help="tables to make; all by default"
     )
     return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

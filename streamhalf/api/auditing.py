@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.api.running import execute, open_data, takes_data
@@ -55,6 +56,13 @@ class Audited:
 
     def __repr__(self) -> str:
         return repr(self.result)
+
+    def _repr_html_(self) -> str:
+        from streamhalf.report.card import audit_html  # for notebooks alone
+
+        if self.suspects is None or self.suspects.classes.dtype.kind in "biu":
+            return audit_html(self.result)
+        return audit_html(self.result, dict(zip((-1, 1), self.suspects.classes, strict=True)))
 
 
 @takes_data
@@ -113,7 +121,11 @@ def audit(
 
     found = execute("audit", source, config, work, client, observer)
     place = "" if out is None else public_name(os.fspath(out))
-    return Audited(replace(found.result, out=place), found.suspects)
+    listed = Audited(replace(found.result, out=place), found.suspects)
+    classes = np.asarray(source.schema.coding.values)
+    if found.suspects is None or np.array_equal(found.suspects.classes, classes):
+        return listed
+    return listed.with_classes(classes)  # files and records have room for small integers alone
 
 
 def _list(found: Audit, top: int | None, writer: Writer | None) -> Audited:

@@ -141,7 +141,9 @@ class Audit:
 
     def _table(self, listed: SuspectList) -> SuspectTable:
         kept = slice(listed.count)
-        classes = np.array(self.source.schema.coding.values, dtype=np.int8)
+        values = np.asarray(self.source.schema.coding.values)
+        stored = values.dtype.kind in "biu" and np.array_equal(values.astype(np.int8), values)
+        classes = values.astype(np.int8) if stored else np.array([-1, 1], dtype=np.int8)
         return SuspectTable(
             listed.rows[kept],
             listed.labels[kept],

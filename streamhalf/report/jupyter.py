@@ -8,19 +8,20 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from streamhalf.errors import RunCancelledError
 from streamhalf.events import Event, RunEnded, RunStarted
 from streamhalf.names import plural
-from streamhalf.records import CertifyResult, FitResult, MomentTestResult
-from streamhalf.report import live_html, tables, words
+from streamhalf.records import AuditResult, CertifyResult, FitResult, MomentTestResult
+from streamhalf.report import live_html
 from streamhalf.report.codes import pass_words
-from streamhalf.report.live import TOPIC, Board, RunView, tester_views
+from streamhalf.report.live import TOPIC, Board, RunClosed, RunView
+from streamhalf.report.widget import CancelButton
 
 if TYPE_CHECKING:
     from distributed import Client
-
-    Result = MomentTestResult | FitResult | CertifyResult
 
 _SECONDS_BETWEEN_DRAWINGS = 0.25
 
@@ -30,16 +31,21 @@ def enable() -> bool:
     shell = _shell()
     if shell is None:
         return False
+    from streamhalf.report.card import audit_html, result_html  # the whole report comes with them
+
     formatter = shell.display_formatter.formatters["text/html"]
     for kind in (MomentTestResult, FitResult, CertifyResult):
         formatter.for_type(kind, result_html)
+    formatter.for_type(AuditResult, audit_html)
     return True
 
 
 def monitor(client: Client | None = None) -> Monitor:
     """Show runs while they run: in a notebook as one picture that renews itself, else as text.
 
-    Use it as a context manager, or as the `observer` of one run.
+    Use it as a context manager, or as the `observer` of one run. One in the background,
+    `fit(data, observer=monitor(), wait=False)`, has a button to cancel it where anywidget is
+    installed; a cell that waits for its run is interrupted as any other.
 
     Parameters
     ----------
@@ -58,6 +64,7 @@ class Monitor:
         self._board = Board()
         self._local = ""
         self._lock = threading.Lock()
+        self._thread = 0
         self._seen: set[int] = set()
         self._listening = False
         self._screen: _Notebook | _Text = _Notebook() if _has_kernel() else _Text()
@@ -102,9 +109,28 @@ class Monitor:
         with self._lock:
             if isinstance(event, RunStarted) or not self._local:
                 self._local = f"here-{self._board.version}"
+                self._screen.begin(self._end_with_cell)
+            if self._screen.cancelled:
+                self._settle("cancelled")
+                raise RunCancelledError("the run was cancelled")
+            self._thread = threading.get_ident()
             self._board.happen(self._local, time.time(), event)
+            if isinstance(event, RunEnded):
+                self._screen.end()
             if isinstance(event, RunEnded) or time.monotonic() >= self._due:
                 self._draw()
+
+    def _settle(self, error: str) -> None:
+        """The run here is over without a verdict."""
+        self._board.happen(self._local, time.time(), RunClosed(error))
+        self._screen.end()
+        self._draw()
+
+    def _end_with_cell(self, *_: object) -> None:
+        """After a cell: a run that it waited for and that has not ended was broken off."""
+        with self._lock:
+            if self._local in self._board.under_way() and self._thread == threading.get_ident():
+                self._settle("broken off")
 
     def _hear(self, event: tuple[float, Any]) -> None:
         """A message from the scheduler, in the client's own thread."""
@@ -140,6 +166,29 @@ class _Notebook:
         # an output belongs to a cell by a context variable, which other threads do not have
         self._context = contextvars.copy_context()
         self._handle: Any = None
+        self._button = CancelButton()
+        self._after_cell: Callable[..., None] | None = None
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody pressed the button."""
+        return self._button.pressed
+
+    def begin(self, after_cell: Callable[..., None]) -> None:
+        """A run begins: a button in the background, a look at it when its cell has ended."""
+        self.end()
+        self._button = CancelButton()
+        if threading.current_thread() is not threading.main_thread():
+            self._context.run(self._button.show)  # a cell that waits would not hear it
+        self._after_cell = after_cell
+        _shell().events.register("post_run_cell", after_cell)
+
+    def end(self) -> None:
+        """It has ended."""
+        self._context.run(self._button.hide)
+        if self._after_cell is not None:
+            _shell().events.unregister("post_run_cell", self._after_cell)
+            self._after_cell = None
 
     def show(self, runs: list[RunView]) -> None:
         """Draw every run, the latest first."""
@@ -159,8 +208,16 @@ class _Notebook:
 class _Text:
     """Lines on standard output, each printed once."""
 
+    cancelled = False
+
     def __init__(self) -> None:
         self._printed: dict[str, int] = {}
+
+    def begin(self, after_cell: Callable[..., None]) -> None:
+        """There is no button here: Ctrl-C will do."""
+
+    def end(self) -> None:
+        """Nothing to take away."""
 
     def show(self, runs: list[RunView]) -> None:
         """Print what is new."""
@@ -180,13 +237,6 @@ def run_lines(run: RunView) -> list[str]:
     if run.closed:
         lines.append(f"{run.status} {run.error}".strip())
     return lines
-
-
-def result_html(result: Result) -> str:
-    """The verdict in a sentence, what to know next, and the testers."""
-    testers = {} if isinstance(result, CertifyResult) else tester_views(result.testers)
-    labels = () if isinstance(result, MomentTestResult) else tables.label_table(result).rows
-    return live_html.result_html(result, words.result_sentences(result), testers, labels)
 
 
 def _shell() -> Any:

@@ -14,17 +14,18 @@ from streamhalf.kernels.slabs import masses_about
 from streamhalf.report.jinja import macro
 from streamhalf.report.live import RunView
 
+# white words on them, and they themselves on a white, black or dark grey page, can be told
 COLOURS = {
     "accepted": "#2e7d32",
     "certified": "#00758f",
     "passed": "#2e7d32",
     "finished": "#2e7d32",
-    "rejected": "#c62828",
-    "failed": "#c62828",
-    "inconclusive": "#b26a00",
+    "rejected": "#d32f2f",
+    "failed": "#d32f2f",
+    "inconclusive": "#a56200",
     "interrupted": "#616161",
-    "not judged": "#757575",
-    "running": "#1565c0",
+    "not judged": "#737373",
+    "running": "#1976d2",
 }
 SO_FAR = "slab mass so far"
 """What a pass under way shows where its tester will stand."""
@@ -75,6 +76,5 @@ headline = _macro("headline")
 pass_table = _macro("pass_table")
 run_table = _macro("run_table")
 run_html = _macro("run")
-result_html = _macro("result")
 slab_title = _macro("slab_title")
 slab_width = _macro("slab_width")

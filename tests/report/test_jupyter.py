@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +17,13 @@ from nbclient import NotebookClient
 
 from streamhalf.events import PassEnded, PassStarted, RunEnded, RunStarted
 from streamhalf.records import PassRecord, Verdict
+from streamhalf.report.card import result_html
+from streamhalf.report.codes import number, percent
 from streamhalf.report.dashboard import DashboardObserver
-from streamhalf.report.jupyter import enable, monitor, result_html
+from streamhalf.report.html import render_report
+from streamhalf.report.jupyter import enable, monitor
 from streamhalf.report.live import TOPIC, encode
+from streamhalf.report.live_html import COLOURS
 from tests.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
@@ -148,6 +153,84 @@ def test_result_html__says_the_verdict_and_the_testers(results: Results) -> None
             assert words in text, name
 
 
+def test_result_html__has_weights_bounds_suspects_and_the_report(results: Results) -> None:
+    result = results.accepted
+    html = result_html(result)
+    text = " ".join(Text(html).words)
+    assert percent(result.certificate.error) in text
+    assert percent(result.opt.lower_empirical) in text
+    assert number(result.halfspace.offset) in text
+    assert f"{result.certificate.n_errors:,} rows" in text
+    address = html.split('href="data:text/html;base64,')[1].split('"')[0]
+    assert base64.b64decode(address).decode("utf-8") == render_report(result)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of a colour (WCAG 2)."""
+    shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("colour", sorted(set(COLOURS.values())))
+def test_colours__are_told_from_light_and_dark_pages(colour: str) -> None:
+    assert contrast(colour, "#ffffff") >= 4.5  # white words on a badge
+    for page in ("#ffffff", "#111111", "#1e1e1e"):  # JupyterLab and VS Code, light and dark
+        assert contrast(colour, page) >= 3  # bars and dots; words have the page's own colour
+
+
+def test_button__cancels_a_run_in_the_background(tmp_path: Any) -> None:
+    """What the front end sends when somebody presses it, sent by the kernel to itself."""
+    store = str(tmp_path / "rows.zarr")
+    data = "rows=120_000, dim=3, chunk_rows=1000, marginal='gaussian', noise='chow', rate=0.05"
+    outputs = execute(
+        f"import streamhalf\n_ = streamhalf.synth({store!r}, {data})",
+        "import threading\n"
+        "begun, go_on = threading.Event(), threading.Event()\n"
+        "watch = streamhalf.monitor()\n"
+        "def observe(event):\n"
+        "    watch(event)\n"
+        "    begun.set()\n"
+        "    go_on.wait()\n"
+        f"run = streamhalf.fit({store!r}, observer=observe, wait=False, eps=0.2)\n"
+        "_ = begun.wait()\n"
+        "button = watch._screen._button._widget\n"
+        "button._handle_msg({'content': {'data': {'method': 'update', 'state': {'pressed': True}}},"
+        " 'buffers': []})\n"
+        "go_on.set()\n"
+        "try:\n"
+        "    run.result()\n"
+        "except streamhalf.RunCancelledError as error:\n"
+        "    print(error)",
+    )
+    said = "".join(one.text for one in outputs[1] if one.output_type == "stream")
+    assert said == "the run was cancelled\n"
+    shown = [one.data["text/html"] for one in outputs[1] if one.get("data", {}).get("text/html")]
+    assert "cancelled" in " ".join(Text(shown[0]).words)
+
+
+def test_monitor__says_that_a_run_was_broken_off() -> None:
+    (outputs,) = execute(
+        "import numpy as np, streamhalf\n"
+        "def stop(event):\n"
+        "    watch(event)\n"
+        "    if type(event).__name__ == 'PassStarted':\n"
+        "        raise KeyError('stop')\n"
+        "watch = streamhalf.monitor()\n"
+        "try:\n"
+        "    streamhalf.test(np.zeros((100, 2)), observer=stop)\n"
+        "except KeyError:\n"
+        "    pass"
+    )
+    shown = [one.data["text/html"] for one in outputs if one.data["text/html"]]
+    assert "broken off" in " ".join(Text(shown[0]).words)
+
+
 def test_kernel__renews_one_output_and_shows_results(tmp_path: Any) -> None:
     store = str(tmp_path / "rows.zarr")
     data = "rows=120_000, dim=3, chunk_rows=4000, marginal='gaussian', noise='chow', rate=0.05"
@@ -170,10 +253,14 @@ def test_kernel__renews_one_output_and_shows_results(tmp_path: Any) -> None:
         "thread.join()",
     )
     assert outputs[0] == []
-    live, shown, tested, threaded = (output for (output,) in outputs[1:])
+    # the button of a run that is over has left an output that shows nothing
+    live, shown, tested, threaded = (
+        next(one for one in found if one.data["text/html"]) for found in outputs[1:]
+    )
+    assert all("widget" not in kind for found in outputs for one in found for kind in one.data)
     assert live.output_type == "display_data"
     words = Text(live.data["text/html"]).words
-    assert {"ACCEPTED", "initial", "final", "slab mass"} <= set(words)
+    assert {"ACCEPTED", "initial", "final"} <= set(words)
     assert live.data["text/plain"].endswith("accepted")
     assert "ACCEPTED" in Text(shown.data["text/html"]).words
     assert "PASSED" in Text(tested.data["text/html"]).words

@@ -1,7 +1,4 @@
-"""`audit` beside cleanlab: which of the listed rows are flipped, which of the flipped are listed.
-
-Needs scikit-learn and cleanlab (pip install streamhalf[sklearn] cleanlab).
-"""
+"""`audit` beside cleanlab: how many of the listed rows are flipped, and of the flipped listed."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ def flipped_rows(store: Path) -> NDArray[np.bool_]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="compare_audit", description=__doc__)
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--dim", type=int, default=10)
     parser.add_argument("--rate", type=float, default=0.05)
