@@ -31,8 +31,8 @@ from streamhalf.records import (
     seal,
     to_json,
 )
+from streamhalf.report.card import result_html
 from streamhalf.report.html import render_report
-from streamhalf.report.jupyter import result_html
 from streamhalf.report.terminal import show_certificate
 from streamhalf.report.words import certify_headline
 

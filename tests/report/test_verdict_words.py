@@ -23,11 +23,11 @@ from streamhalf.records import (
     Verdict,
     replace,
 )
+from streamhalf.report.card import result_html
 from streamhalf.report.codes import factor, recipe_words
 from streamhalf.report.facts import fact_table
 from streamhalf.report.features import class_words, speaking_of
 from streamhalf.report.html import render_report
-from streamhalf.report.jupyter import result_html
 from streamhalf.report.live_html import COLOURS
 from streamhalf.report.pictures import candidate_table, path_figure
 from streamhalf.report.rejections import leading_rejection, telling_evidence

@@ -38,9 +38,9 @@ from streamhalf.records import (
     Verdict,
     replace,
 )
+from streamhalf.report.card import result_html
 from streamhalf.report.codes import advice_words, evidence_name
 from streamhalf.report.html import render_report
-from streamhalf.report.jupyter import result_html
 from streamhalf.report.rejections import leading_doubt, leading_rejection, telling_evidence
 from streamhalf.report.tables import label_table
 from streamhalf.report.words import (
