@@ -9,7 +9,8 @@ import re
 from typing import Any
 
 import streamhalf
-from streamhalf.cli import COMMANDS, main
+from streamhalf.cli import main
+from streamhalf.cli.commands import COMMANDS
 
 project = "streamhalf"
 version = release = streamhalf.__version__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import zarr
 from rich.console import Console
+from scipy.stats import binom
 
 import streamhalf
 from streamhalf import DataError, UsageError
@@ -340,8 +342,9 @@ def test_certify__some_rows_speak_for_themselves_and_all_are_in_the_digest(store
     wrong = (X[taken].astype(float) @ weights >= 0) != (y[taken] > 0)
     assert certificate.n_errors == np.count_nonzero(wrong)
     assert some.ratio == certificate.error / certificate.opt.lower_empirical
-    assert certificate.opt.lower_empirical - certificate.opt.lower == pytest.approx(
-        np.sqrt(np.log(1 / certificate.opt.tau) / (2 * certificate.n_rows))
+    errors = math.ceil(certificate.opt.lower_empirical * certificate.n_rows)
+    assert binom.sf(errors - 1, certificate.n_rows, certificate.opt.lower) == pytest.approx(
+        certificate.opt.tau, rel=1e-6
     )
     assert streamhalf.verify(some, (X, y), block_rows=7_777).holds
     left = np.setdiff1d(np.arange(ROWS), taken)[1000]

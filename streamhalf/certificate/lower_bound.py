@@ -36,6 +36,9 @@ _MANY_FEATURES = 8
 FIRST_OPERATIONS, MATRICES = 1e10, 40
 """Operations that a search may take: some for any features, and so many bounds of large ones."""
 
+PATIENCE = 8
+"""How much more effort than it took may go into a bound that is to be found again."""
+
 SAME, OUT_OF_REACH = 3e-4, 0.03
 """Relative differences of two bounds that are the same, and that no further search reconciles."""
 
@@ -106,10 +109,13 @@ def find_again(
 ) -> LowerBound:
     """Search for a bound that was found from the same sums, rounded otherwise.
 
-    The search takes other turns then, and may end in a dead end somewhere. Where it did, it begins
-    anew from other cells, and the better bound counts.
+    The search takes other turns then, and may end in a dead end somewhere: it ends where the bound
+    is found, and is given more effort. Where that is in vain it begins anew from other cells, and
+    the better bound counts.
     """
     usual = usual_search(statistics, effort)
+    if claimed > 0:  # until it is found, and no longer
+        usual = replace(usual, effort=PATIENCE * usual.effort, enough=claimed)
     found = lower_bound(*statistics, search=usual)
     for turn in range(1, searches):
         short = 1 - found.value / claimed if claimed > 0 else 0.0

@@ -26,6 +26,9 @@ from streamhalf.kernels.monomials import (
 
 Array = NDArray[np.float64]
 
+ROUNDING = 2.0**-52
+"""Twice the relative error of one operation."""
+
 CELLS = 4096
 """Pieces of [-1, 1] in each of which a polynomial is bounded by its values at the ends."""
 
@@ -197,12 +200,16 @@ def minimum_over_sphere(
     minimised exactly, and a rest, for an axis e along which p may be far from constant: without a
     guide that of the linear part. `closely` also looks for the direction at which p is small.
     """
+    if table.dim == 1:
+        return _smaller_of_two(table, b)
+    axes: tuple[Array | None, ...]
     if guide is None:
         guide = Guide(None, None, _start(table, b)[table.parts[1]])
         axes = _axes(table, b)
     elif closely:
         guide = replace(guide, worst=descend(table, b, guide.worst))
-        axes = (guide.worst, *_axes(table, b))
+        plain = () if guide.axis is None else (None,)
+        axes = (*plain, guide.worst, *_axes(table, b))
     else:
         axes = ()
     found = _follow(table, b, guide, steps)
@@ -210,6 +217,14 @@ def minimum_over_sphere(
         other = _follow(table, b, Guide(axis, None, guide.worst), steps)
         found = max(found, other, key=lambda one: one.bound)
     return found
+
+
+def _smaller_of_two(table: Sphere, b: Array) -> Minimum:
+    """On a line there are two directions."""
+    values = [float(b @ table.point(np.array([u]))) for u in (-1.0, 1.0)]
+    worst = np.array([-1.0 if values[0] < values[1] else 1.0])
+    rounding = ROUNDING * len(b) * float(np.abs(b).sum())
+    return Minimum(min(values) - rounding, Guide(None, None, worst))
 
 
 def _follow(table: Sphere, b: Array, guide: Guide, steps: int) -> Minimum:

@@ -20,6 +20,7 @@ from streamhalf.data.positions import Identity, Radial, RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import MemoryBudgetError
+from streamhalf.kernels.binomial import binomial_lower
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
@@ -105,8 +106,9 @@ class Certification:
     planes
         Of unit normals, about which slabs lie; the best bound of all is kept.
     share, seed, window_rows
-        Rows behind the moments and the errors: a random share of all, one by one, so that Hoeffding
-        speaks for all rows in whatever order they are; in windows, to repeat an earlier pass.
+        Rows behind the moments and the errors: a random share of all, one by one, so that a
+        binomial bound speaks for all rows in whatever order they are; in windows, to repeat an
+        earlier pass.
     n_slabs
         Slabs of an earlier pass that is repeated; chosen for the memory by default.
     claimed
@@ -223,9 +225,9 @@ class Certification:
         error = counted.n_errors / max(1, n_rows)
         through = self.row_map.record.class_of(self.halfspace)
         each = tau / len(found)
-        shift = math.sqrt(math.log(1 / each) / (2 * max(1, n_rows)))
         opts = tuple(
-            OptRecord(one.value, max(0.0, one.value - shift), of, each) for of, one in found.items()
+            OptRecord(one.value, of_source(one.value, n_rows, each), of, each)
+            for of, one in found.items()
         )
         opt, bound = opts[0], found[opts[0].through]
         comparable = through.within(opt.through)
@@ -332,6 +334,15 @@ class Certification:
             if copies * slabs.partial_nbytes(plane.dim) <= self.memory_limit // 2
         )
         return next(itertools.chain(again, fitting), None)
+
+
+def of_source(value: float, n_rows: int, tau: float) -> float:
+    """L of the source of the rows, from L on them: it fails with chance tau.
+
+    The best halfspace is fixed before the rows are drawn, and errs on as many of them as every
+    halfspace does: the smallest rate that gives so many errors with chance tau (exact binomial).
+    """
+    return min(value, binomial_lower(math.ceil(value * n_rows * (1 - 1e-12)), n_rows, tau))
 
 
 def require_room(dim: int, memory_limit: int) -> None:

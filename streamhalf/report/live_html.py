@@ -23,7 +23,7 @@ COLOURS = {
     "rejected": "#d32f2f",
     "failed": "#d32f2f",
     "inconclusive": "#a56200",
-    "interrupted": "#616161",
+    "interrupted": "#737373",
     "not judged": "#737373",
     "running": "#1976d2",
 }

@@ -391,7 +391,7 @@ CODES = (
 def poison(data: Any) -> Any:
     """Every text of a document made hostile, except codes."""
     if isinstance(data, dict):
-        kept = ("schema", "verdict", "outcome", "tester", *CODES)
+        kept = ("schema", "verdict", "outcome", "tester", "method", *CODES)
         return {key: one if key in kept else poison(one) for key, one in data.items()}
     if isinstance(data, list | tuple):
         return [poison(one) for one in data]

@@ -20,6 +20,7 @@ def test_templates__are_all_there() -> None:
         "audit.html.j2",
         "audit.txt.j2",
         "captions.txt.j2",
+        "card.html.j2",
         "live.html.j2",
         "parts.html.j2",
         "report.html.j2",

@@ -54,7 +54,14 @@ def certified(result: FitResult, *, through: Through = Through.ANY) -> FitResult
     assert result.certificate is not None
     opt = OptRecord(0.04, 0.03, through)
     certificate = replace(
-        result.certificate, error=0.05, n_errors=6_000, opt=opt, ratio=1.2501, through=through
+        result.certificate,
+        error=0.05,
+        n_rows=result.data.rows,
+        share=1.0,
+        n_errors=6_000,
+        opt=opt,
+        ratio=1.2501,
+        through=through,
     )
     return replace(
         result, verdict=Verdict.CERTIFIED, certificate=certificate, opt=opt, ratio=1.2501
