@@ -385,10 +385,8 @@ def test_document__tells_the_whole_path() -> None:
     assert [one.rows_accepted for one in result.candidates[1 : len(path) + 1]] == path
     # those of the path are preferred where chance may have put another ahead
     path_only = [one.error + (one.recipe is not Recipe.PATH) for one in result.candidates]
-    assert result.chosen in {
-        int(np.argmin([c.error for c in result.candidates])),
-        int(np.argmin(path_only)),
-    }
+    best = int(np.argmin([one.error for one in result.candidates]))
+    assert result.chosen in {best, int(np.argmin(path_only))}
     assert result.candidates[result.chosen].angle == 0
     assert result.error.empirical == result.candidates[result.chosen].error
     assert result.passes[-1].name == "final"

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-NEEDS_NOTHING = ("quickstart", "test", "gates", "docs", "release", "cluster_job")
+NEEDS_NOTHING = (
+    *("quickstart", "test", "gates", "docs", "release"),
+    *("cluster_job", "slurm_job", "check_image"),
+)
 """Scripts that tell their use without an environment."""
 IN_ORDER = {
     "settings": (),

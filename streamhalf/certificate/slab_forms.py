@@ -73,6 +73,9 @@ SLABS_TO_A_CELL = 2
 STEPS, FEW_SLABS = 4, 100
 """Coarser slabs than these lose more than they save."""
 
+FINEST = 0.06
+"""Logarithm of the quotient of the ends of slabs that are always neighbours."""
+
 STALL = 1e-3
 """A round of refitting that gains less than this share of the bound is the last."""
 
@@ -133,6 +136,9 @@ class SlabForms:
         middle = (self.z_low + self.z_high) / 2
         same = (middle[1:] > middle[:-1]) & (np.sign(middle[1:]) == np.sign(middle[:-1]))
         same &= (self.q_low[1:] == self.q_low[:-1]) & (self.q_high[1:] == self.q_high[:-1])
+        # empty slabs are left out: those on either side of a gap are no neighbours
+        reach = np.log(np.maximum(np.abs(self.z_low), np.abs(self.z_high)) + NEXT_TO_NOTHING)
+        same &= np.abs(np.diff(reach)) <= 2 * max(self.fineness, FINEST)
         starts, at = [], 0
         while at < len(middle):
             starts.append(at)

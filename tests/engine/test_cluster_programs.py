@@ -183,16 +183,16 @@ def test_tls__comes_from_the_settings_of_dask(
 def test_worker__short_of_memory_is_a_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A chunk of 256 MiB is more than the worker has; its nanny ends it, again and again."""
+    """A chunk of 448 MiB is more than the worker has; its nanny ends it, again and again."""
     path = tmp_path / "wide.zarr"
-    spec: dict[str, Any] = {"rows": 1 << 21, "dim": 32, "marginal": "gaussian", "noise": "none"}
+    spec: dict[str, Any] = {"rows": 1 << 21, "dim": 56, "marginal": "gaussian", "noise": "none"}
     streamhalf.synth(path, chunk_rows=1 << 21, scheduler="serial", **spec)
     monkeypatch.setattr("streamhalf.engine.cluster._STUCK_SECONDS", PATIENCE / 2)
     with open_cluster(tmp_path, n_workers=0) as small:
-        small.add_worker("--memory-limit", "260MiB", nanny=True)
+        small.add_worker("--memory-limit", "450MiB", nanny=True)
         known = (
             r"'(moments|sample)' needs about .* MiB on worker tcp://\S+ \(1 tasks at once\)"
-            r".*208 MiB on;"
+            r".*360 MiB on;"
         )
         with pytest.raises(MemoryBudgetError, match=known):
             streamhalf.test(path, scheduler=small.address, degree=2, memory_limit=4 << 30)
