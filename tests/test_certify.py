@@ -203,9 +203,8 @@ def test_certify__tau_is_shared_by_both_bounds() -> None:
     assert [one.tau for one in result.certificate.bounds] == [0.0025, 0.0025]
     wrong = round(result.error.empirical * len(X))
     assert result.error.upper == binomial_upper(wrong, len(X), 0.01)
-    assert result.opt.lower_empirical - result.opt.lower == pytest.approx(
-        np.sqrt(np.log(400) / (2 * len(X)))
-    )
+    errors = math.ceil(result.opt.lower_empirical * len(X))
+    assert binom.sf(errors - 1, len(X), result.opt.lower) == pytest.approx(0.0025, rel=1e-6)
     # more than the whole of tau is no excuse for a bound that is too good
     for tau in (0.02, 0.9):
         upper = binomial_upper(wrong, len(X), tau)

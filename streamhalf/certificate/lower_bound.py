@@ -109,14 +109,14 @@ def find_again(
 ) -> LowerBound:
     """Search for a bound that was found from the same sums, rounded otherwise.
 
-    The search takes other turns then, and may end in a dead end somewhere: it ends where the bound
-    is found, and is given more effort. Where that is in vain it begins anew from other cells, and
-    the better bound counts.
+    The search takes other turns then, and may end in a dead end somewhere: where it falls short it
+    is given more effort, and then begins anew from other cells. The best bound counts.
     """
     usual = usual_search(statistics, effort)
-    if claimed > 0:  # until it is found, and no longer
-        usual = replace(usual, effort=PATIENCE * usual.effort, enough=claimed)
     found = lower_bound(*statistics, search=usual)
+    if found.value < (1 - SAME) * claimed:  # more of it, until it is found
+        usual = replace(usual, effort=PATIENCE * usual.effort, enough=claimed)
+        found = max(found, lower_bound(*statistics, search=usual), key=lambda one: one.value)
     for turn in range(1, searches):
         short = 1 - found.value / claimed if claimed > 0 else 0.0
         if short <= SAME or short > OUT_OF_REACH:

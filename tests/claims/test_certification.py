@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from streamhalf import MemoryBudgetError, RunConfig, open_source
 from streamhalf.claims.certification import (
@@ -83,8 +84,8 @@ def test_certificate__bounds_what_any_halfspace_through_the_centre_errs_on() -> 
     # tau = 0.01 is shared with the bound for any halfspace
     assert [one.through for one in found.bounds] == [Through.ORIGIN, Through.ANY]
     assert 0.7 * RATE < found.bounds[1].lower_empirical <= found.opt.lower_empirical
-    shift = math.sqrt(math.log(200) / (2 * N_ROWS))
-    assert found.opt.lower == pytest.approx(found.opt.lower_empirical - shift)
+    errors = math.ceil(found.opt.lower_empirical * N_ROWS)
+    assert binom.sf(errors - 1, N_ROWS, found.opt.lower) == pytest.approx(0.005, rel=1e-6)
     assert found.profile[0].angle_low == 0
     assert found.profile[-1].angle_high == pytest.approx(math.pi)
     assert min(one.bound for one in found.profile) == pytest.approx(found.opt.lower_empirical)
