@@ -72,15 +72,6 @@ class Cell:
         along = width / max(self.omega_low, abs(self.alpha_low), abs(self.alpha_high) - width)
         return max(math.log(self.omega_high / self.omega_low), along)
 
-    def overlap(self, other: Cell) -> Cell | None:
-        """What both have in common, unless it is only a border."""
-        low = max(self.omega_low, other.omega_low), max(self.alpha_low, other.alpha_low)
-        high = min(self.omega_high, other.omega_high), min(self.alpha_high, other.alpha_high)
-        flat = self.alpha_low == self.alpha_high
-        if low[0] >= high[0] or low[1] > high[1] or (low[1] == high[1] and not flat):
-            return None
-        return Cell(low[0], high[0], low[1], high[1])
-
     def angles(self) -> tuple[float, float]:
         """Smallest and largest angle between v and the normal of a halfspace of the cell."""
         alphas = {self.alpha_low, self.alpha_high}

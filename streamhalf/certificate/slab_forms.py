@@ -305,11 +305,6 @@ class Ladder:
 
     forms: tuple[SlabForms, ...]
 
-    @property
-    def size(self) -> int:
-        """Rows of the matrices."""
-        return int(self.forms[0].table.parts[-1].stop)
-
     def at(self, cell: Cell) -> SlabForms:
         """The coarsest slabs that are fine enough for a cell: thresholds vary in it anyway."""
         fine = cell.spread / SLABS_TO_A_CELL
