@@ -52,7 +52,7 @@ def try_any(trial: int) -> dict[str, int]:
     statistics = problem.statistics(
         degree=degree, ratio=float(rng.choice([1.3, 1.6])), by_label=True
     )
-    effort = SearchConfig(first_cells=2, refits=2, effort=float(rng.choice([1e8, 2e8])))
+    effort = SearchConfig(refits=2, effort=float(rng.choice([1e8, 2e8])))
     best = smallest_error_of_any(problem)
     value = lower_bound(statistics, search=effort).value
     through, central = 0.0, 1.0

@@ -26,6 +26,9 @@ _NOTICEABLE = 0.15
 disagree on a twentieth of the error."""
 
 
+_TOWARDS = 0.9
+"""Part of the way to the first candidate: what hides best lies beyond the middle."""
+
 _MUCH_ERROR = 0.02
 """Below this error the bound is close to it whatever the direction."""
 
@@ -37,8 +40,8 @@ def certify_state(
 
     Where noise next to the boundary makes an early candidate the best one, the last is nearer to
     the halfspace behind the noise, and slabs along it give the better bound. Where noise pulled
-    the first candidate away, halfspaces on that side are what hides best, and slabs along a plane
-    that is turned a little towards it tell more about them.
+    the first candidate away, halfspaces on that side are what hides best, and boxes along both
+    directions, about a plane between the two, tell most about them.
     """
     halfspace, error = halfspace_of(state), held_out_error(state, row_map, config)
     ended = config.stop_early and state.outcome is Outcome.REJECTED
@@ -48,12 +51,15 @@ def certify_state(
     if isinstance(row_map, Radial) and is_member:
         row_map = row_map.moved_onto(halfspace.plane)
     certification = Certification.of(source, config, halfspace, row_map, error.empirical)
+    if state.candidates and error.empirical > _MUCH_ERROR:
+        own, first = certification.planes[0], state.candidates[0].plane
+        angle = own.angle_to(first)
+        if angle > 2 * error.empirical:
+            between = turn(own, first, _TOWARDS * angle)
+            certification = replace(certification, planes=(between,), across=own.normal)
     if not is_member:
         chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
-        first, share = state.candidates[0].plane, error.empirical
-        if share > _MUCH_ERROR and chosen.angle_to(first) > 2 * share:
-            certification = replace(certification, planes=(turn(chosen, first, share),))
-        if chosen.angle_to(last) > _NOTICEABLE * share:
+        if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
             certification = certification.looking_from(last)
     return best_certificate(run, source, config, certification, tau=budget.BOUND * config.tau)[0]
 

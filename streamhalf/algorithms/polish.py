@@ -15,6 +15,7 @@ import numpy as np
 
 from streamhalf.algorithms.localization_state import Candidate, LocalizationState
 from streamhalf.algorithms.pool import least_squares
+from streamhalf.algorithms.proper_learner import resolution
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.kernels.frame import Frame
@@ -91,7 +92,9 @@ class Polish:
         overlap = float(w @ plane.normal)
         if overlap <= 0:
             return None
-        moved = frame.from_frame(Plane(w, 0.0 if self.centred else -offset))
+        # a plane through the origin stays there for chance
+        by_chance = plane.threshold == 0 and abs(offset) < resolution(weight)
+        moved = frame.from_frame(Plane(w, 0.0 if self.centred or by_chance else -offset))
         step = float(np.linalg.norm(moved.normal - plane.normal))
         aside = math.hypot(step, moved.threshold - plane.threshold)
         return Candidate(moved, delta, aside, overlap, 0, round(weight), frame.rate)

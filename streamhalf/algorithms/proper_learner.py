@@ -24,6 +24,12 @@ _CHANCE = 4.0
 """Standard deviations within which a threshold may be chance."""
 
 
+def resolution(n_rows: float) -> float:
+    """Thresholds of so many rows that are smaller may be chance."""
+    # the standard deviation of a mean label, over the density at 0
+    return _CHANCE * math.sqrt(math.pi / 2 / max(1.0, n_rows))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ProperOutcome:
     """What Algorithm 1 found.
@@ -72,7 +78,6 @@ class ProperLearner:
             judgements=self.panel.judge(tested, n_seen=n_seen),
             plane=Plane(normal.unit().normal, threshold),
             strength=normal.length / (math.sqrt(2 / math.pi) * math.exp(-(threshold**2) / 2)),
-            # the standard deviation of a mean label, over the density at 0
-            resolution=_CHANCE * math.sqrt(math.pi / 2 / max(1, chow.n_rows)),
+            resolution=resolution(chow.n_rows),
             moments=self.panel.find(MomentTester).moments(moments),
         )

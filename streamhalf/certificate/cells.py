@@ -5,8 +5,9 @@ positive factor every halfspace is (omega, alpha, u), u a unit vector, and errs 
 
     cos(omega) (z cos(alpha) + q sin(alpha)) + sin(omega) u·s < 0,
 
-that is u·s < tau = cot(omega) g with g = -(z cos(alpha) + q sin(alpha)). For thresholds q = -y. A
-cell takes the smallest tau of each slab: fewer errors, never more.
+that is u·s < tau = cot(omega) g with g = -(z cos(alpha) + q sin(alpha)). q is -y where thresholds
+vary, or the margin along a second direction. A cell takes the smallest tau of each slab: fewer
+errors, never more.
 """
 
 from __future__ import annotations
@@ -73,14 +74,26 @@ class Cell:
         return max(math.log(self.omega_high / self.omega_low), along)
 
     def angles(self) -> tuple[float, float]:
-        """Smallest and largest angle between v and the normal of a halfspace of the cell."""
+        """Smallest and largest angle between v and the normal of a halfspace, where q is -y."""
+        return self._between(0.0)
+
+    def turns(self) -> tuple[float, float]:
+        """Smallest and largest angle between the axis of z and a halfspace, as vectors of (z, q, s).
+
+        Between v and its normal, where q is a margin.
+        """
+        return self._between(1.0)
+
+    def _between(self, share: float) -> tuple[float, float]:
+        """Angles from the axis of z, of vectors of z, s and this share of q."""
         alphas = {self.alpha_low, self.alpha_high}
         if self.alpha_low < 0 < self.alpha_high:
             alphas.add(0.0)
         found = []
         for alpha, omega in itertools.product(alphas, (self.omega_low, self.omega_high)):
-            along = math.cos(omega) * _point(alpha)[0]
-            found.append(RIGHT if omega == RIGHT else math.atan2(math.sin(omega), along))
+            along, aside = (math.cos(omega) * part for part in _point(alpha))
+            far = math.hypot(math.sin(omega), share * aside)
+            found.append(RIGHT if omega == RIGHT else math.atan2(far, along))
         return min(found), max(found)
 
     def offsets(self, threshold: float) -> tuple[float, float]:

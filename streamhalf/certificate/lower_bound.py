@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,6 +25,15 @@ from streamhalf.certificate.slab_forms import ladder, typical_unit
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.reductions.slab_moments import SMALLEST_ERROR, SlabStatistics
+
+OUTWARD = 1e-12
+"""Angles of a cell reach out by this share: they are rounded."""
+
+_SHARE_OF_BOXES = 4.0
+"""Effort for a second direction, where there is reason to look along one."""
+
+_CONSTANT = 4
+"""Largest degree beside a constant, whose two values higher ones gain nothing from."""
 
 EXACT = "counted"
 """Family of a bound that is an exact count, not a minorant's mean."""
@@ -66,12 +76,14 @@ class AngleBound:
 class LowerBound:
     """Cells that cover all halfspaces of the class, each with its bound: L is the smallest.
 
-    `threshold` is that of the plane about which slabs lie, `unit` the length that is 1 in cells.
+    `threshold` is that of the plane about which slabs lie, `unit` the length that is 1 in cells;
+    `turned` says that q is a margin there, or that a constant is among the features.
     """
 
     cells: tuple[CellBound, ...]
     threshold: float = 0.0
     unit: float = 1.0
+    turned: bool = False
 
     @property
     def worst(self) -> CellBound:
@@ -90,7 +102,28 @@ class LowerBound:
 
     def profile(self) -> tuple[AngleBound, ...]:
         """The bound by angle, whatever the threshold: a partition of [0, pi]."""
-        spans = [one.cell.angles() for one in self.cells]
+        return self._by([self.angles(one.cell) for one in self.cells])
+
+    def angles(self, cell: Cell) -> tuple[float, float]:
+        """Angles between v and the normals of halfspaces of a cell."""
+        return cell.turns() if self.turned else cell.angles()
+
+    def floor(self) -> Callable[[Cell], float]:
+        """What is known of cells of slabs about the same plane, from their angles to the axis."""
+        pieces = self._by([one.cell.turns() for one in self.cells])
+        starts = np.array([one.angle_low for one in pieces])
+        bounds = np.array([one.bound for one in pieces])
+
+        def known(cell: Cell) -> float:
+            low, high = cell.turns()
+            first = np.searchsorted(starts, low * (1 - OUTWARD), side="left") - 1
+            last = np.searchsorted(starts, high * (1 + OUTWARD), side="right")
+            return float(bounds[max(0, first) : last].min())
+
+        return known
+
+    def _by(self, spans: list[tuple[float, float]]) -> tuple[AngleBound, ...]:
+        """The bound by angle, for cells that span these."""
         low, high = np.array(spans).T
         bounds = np.array([one.bound for one in self.cells])
         found: list[AngleBound] = []
@@ -143,7 +176,10 @@ def _search_again(
         enough=claimed,
         effort=usual.effort / 4,
     )
-    return replace(found, cells=(*kept, *_search(statistics, weak, config)))
+    first = _check(statistics)
+    last, _ = _stages(statistics, found.unit)[-1]
+    cells = _search(last, weak, least_error(first), config, found.unit, found.floor())
+    return replace(found, cells=(*kept, *cells))
 
 
 def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None) -> LowerBound:
@@ -160,18 +196,51 @@ def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None)
         Effort; the bound is valid whatever it is.
     """
     first = _check(statistics)
-    limit = least_error(first)
+    limit, unit = least_error(first), typical_unit(first)
     begin, config = max(first.error, SMALLEST_ERROR) / 20, search or usual_search(statistics)
     if first.dim == 1 or first.n_rows == 0 or limit == 0:
         limit = min(limit, least_on_a_line(first)) if first.by_label else limit
         cells = (cells_around if first.by_label else cells_along)(begin, 2)
         return LowerBound(tuple(CellBound(cell, limit, EXACT) for cell in cells), first.threshold)
-    cells = (cells_around if first.by_label else cells_along)(begin, config.first_cells)
     if is_hopeless(first.n_rows, first.error, first.dim):
+        cells = _first_cells(first, begin)
         nothing = tuple(CellBound(cell, 0.0, TOO_FEW) for cell in cells)
         return LowerBound(nothing, first.threshold)
-    found = _search(statistics, dict.fromkeys(cells, -math.inf), config)
-    return LowerBound(found, first.threshold, typical_unit(first))
+    found: LowerBound | None = None
+    for stage, share in _stages(statistics, unit):
+        cells = dict.fromkeys(_first_cells(stage[0], begin), -math.inf)
+        floor = found.floor() if found else lambda _: -math.inf
+        some = replace(config, effort=share * config.effort)
+        bounds = _search(stage, cells, limit, some, unit, floor)
+        found = LowerBound(bounds, first.threshold, unit, stage[0].across is not None)
+    assert found
+    return found
+
+
+def _stages(
+    statistics: tuple[SlabStatistics, ...], unit: float
+) -> list[tuple[tuple[SlabStatistics, ...], float]]:
+    """Ways to tell halfspaces apart, each of which begins with what those before it found.
+
+    The angle to v alone; a second direction beside it; and thresholds. A threshold is one more
+    coordinate of s in the first two, and is sliced in the last: the former is cheaper, the latter
+    tells more where one label is rare.
+    """
+    slabs = tuple(item for item in statistics if item.across is None)
+    boxes = tuple(item for item in statistics if item.across is not None)
+    kinds = [kind for kind in (slabs, boxes) if kind]
+    if statistics[0].by_label:
+        wider = [tuple(item.with_constant(unit, _CONSTANT) for item in kind) for kind in kinds]
+        kinds = [*wider, slabs]
+    shares = [_SHARE_OF_BOXES if kind[0].across is not None else 1.0 for kind in kinds]
+    return list(zip(kinds, [0.5, *shares[1:]], strict=True))
+
+
+def _first_cells(statistics: SlabStatistics, first: float) -> tuple[Cell, ...]:
+    """A partition of all halfspaces that slabs of this kind tell apart."""
+    if statistics.by_label or statistics.across is not None:
+        return cells_around(first, 4)
+    return cells_along(first, 17)
 
 
 def is_hopeless(n_rows: int, error: float, dim: int) -> bool:
@@ -183,20 +252,24 @@ def is_hopeless(n_rows: int, error: float, dim: int) -> bool:
 
 
 def _search(
-    statistics: tuple[SlabStatistics, ...], cells: dict[Cell, float], config: SearchConfig
+    statistics: tuple[SlabStatistics, ...],
+    cells: dict[Cell, float],
+    limit: float,
+    config: SearchConfig,
+    unit: float,
+    floor: Callable[[Cell], float],
 ) -> tuple[CellBound, ...]:
     """Bounds on cells that cover these, none worse than what is known of them."""
-    limit, unit = least_error(statistics[0]), typical_unit(statistics[0])
     ladders = tuple(
         ladder(item, degree, unit)
         for item in statistics
         for degree in dict.fromkeys((item.degree, min(item.degree, 4), 2))
     )
     found = []
-    for item in Search(ladders, limit, config).run(cells):
+    for item in Search(ladders, limit, config, floor).run(cells):
         fit, form = item.fits[item.best], ladders[item.best].forms[0]
         family = f"degree {form.degree}, {fit.refits} refits"
-        found.append(CellBound(item.cell, max(0.0, min(limit, fit.value)), family))
+        found.append(CellBound(item.cell, max(0.0, min(limit, item.bound)), family))
     return tuple(found)
 
 
@@ -207,7 +280,7 @@ def least_error(statistics: SlabStatistics) -> float:
     among them, and both constant guesses.
     """
     least = min(statistics.n_errors, statistics.n_opposite_errors, *statistics.central_errors)
-    if statistics.by_label:
+    if statistics.by_label and statistics.across is None:
         half = len(statistics.counts) // 2
         # edges lie alike on both sides of 0, so slabs of either label are the same places on v
         positive, negative = statistics.counts[:half], statistics.counts[half:][::-1]
@@ -259,8 +332,6 @@ def usual_search(statistics: tuple[SlabStatistics, ...], effort: float = 1.0) ->
     In operations, so that the same search is made anywhere, however long it takes. With a second
     coordinate cells are many, and begin wide.
     """
-    size = max(count_monomials(s.dim - 1, s.degree // 2) for s in statistics)
+    size = max(count_monomials(s.rest, s.degree // 2) for s in statistics)
     operations = effort * (FIRST_OPERATIONS + MATRICES * float(size) ** 3)
-    if statistics[0].by_label:
-        return SearchConfig(first_cells=4, effort=operations)
-    return SearchConfig(effort=operations / 2)
+    return SearchConfig(effort=operations)

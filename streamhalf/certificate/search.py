@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,8 +33,6 @@ class SearchConfig:
 
     Parameters
     ----------
-    first_cells
-        Ends of the first cells up to a right angle, for every angle.
     effort
         The search ends when so many operations were spent, about.
     refits
@@ -52,7 +50,6 @@ class SearchConfig:
         The search ends when L is this large.
     """
 
-    first_cells: int = 17
     effort: float = math.inf
     refits: int = 5
     eigen_steps: int = 2
@@ -66,11 +63,13 @@ class SearchConfig:
 class Piece:
     """A cell with the best bound found so far, for each of the forms.
 
-    `refitted` are the forms whose refits are spent, `spent` the operations that this took.
+    `floor` is a bound that was known before, `refitted` are the forms whose refits are spent,
+    `spent` the operations that this took.
     """
 
     cell: Cell
     fits: tuple[Fit, ...]
+    floor: float
     refitted: tuple[int, ...] = ()
     spent: float = 0.0
 
@@ -81,8 +80,8 @@ class Piece:
 
     @property
     def bound(self) -> float:
-        """The largest bound of any form."""
-        return self.fits[self.best].value
+        """The largest bound of any form, or what is known without them."""
+        return max(self.fits[self.best].value, self.floor)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +91,7 @@ class Search:
     ladders: tuple[Ladder, ...]
     limit: float
     config: SearchConfig
+    floor: Callable[[Cell], float] = lambda cell: -math.inf
 
     def run(self, cells: Mapping[Cell, float]) -> list[Piece]:
         """Return cells that cover these, with bounds that are known, cut where they were worst."""
@@ -143,7 +143,7 @@ class Search:
             if item.cell.is_narrow(self.config.narrowest):
                 left = [i for i in range(len(self.ladders)) if i not in item.refitted]
                 refits.setdefault(item.best if item.best in left else left[0], []).append(item)
-            elif fresh and fit.earned - fit.value > gain:
+            elif fresh and fit.earned - item.bound > gain:
                 refits.setdefault(item.best, []).append(item)
             else:
                 cells += halves
@@ -174,7 +174,7 @@ class Search:
                     fits[i][kind] = replace(fit, value=max(fit.value, fits[i][kind].value))
                     spent[i] += form.operations
         return [
-            Piece(cell, tuple(own), spent=cost)
+            Piece(cell, tuple(own), self.floor(cell), spent=cost)
             for cell, own, cost in zip(cells, fits, spent, strict=True)
         ]
 
@@ -235,5 +235,5 @@ class Search:
                     spent[i] *= 2
             for item, fit, cost in zip(own, improved, spent, strict=True):
                 fits = (*item.fits[:chosen], fit, *item.fits[chosen + 1 :])
-                found.append(Piece(item.cell, fits, (*item.refitted, chosen), cost))
+                found.append(Piece(item.cell, fits, item.floor, (*item.refitted, chosen), cost))
         return found

@@ -100,8 +100,9 @@ class Fit:
 class SlabForms:
     """Non-empty slabs: mass, ends of z and q, Hermite moments times mass, in a common unit.
 
-    q is the second coordinate that rows are sliced by, 0 if there is none. `slack` (n_slabs,
-    degree + 1) is what rounding can add to the mean of (u·s)^m times mass, whatever u is.
+    q is the second coordinate that rows are sliced by, 0 if there is none; slabs of one strip lie
+    side by side along z. `slack` (n_slabs, degree + 1) is what rounding can add to the mean of
+    (u·s)^m times mass, whatever u is.
     """
 
     degree: int
@@ -111,6 +112,7 @@ class SlabForms:
     z_high: Array
     q_low: Array
     q_high: Array
+    strips: NDArray[np.int64]
     moments: Array
     slack: Array
     table: Sphere
@@ -129,13 +131,13 @@ class SlabForms:
         return dataclasses.replace(fit, moments=self.laws(fit.law[None])[0])
 
     def coarser(self) -> SlabForms:
-        """The same with neighbouring slabs joined in pairs, within one side of 0 and one label.
+        """The same with neighbouring slabs joined in pairs, within one side of 0 and one strip.
 
         All that a slab holds adds up, what rounding can amount to included.
         """
         middle = (self.z_low + self.z_high) / 2
         same = (middle[1:] > middle[:-1]) & (np.sign(middle[1:]) == np.sign(middle[:-1]))
-        same &= (self.q_low[1:] == self.q_low[:-1]) & (self.q_high[1:] == self.q_high[:-1])
+        same &= self.strips[1:] == self.strips[:-1]
         # empty slabs are left out: those on either side of a gap are no neighbours
         reach = np.log(np.maximum(np.abs(self.z_low), np.abs(self.z_high)) + NEXT_TO_NOTHING)
         same &= np.abs(np.diff(reach)) <= 2 * max(self.fineness, FINEST)
@@ -144,7 +146,6 @@ class SlabForms:
             starts.append(at)
             at += 2 if at < len(same) and same[at] else 1
         counts = np.add.reduceat(self.counts, starts)
-        q = self.q_low[starts]
         z_low = np.minimum.reduceat(self.z_low, starts)
         z_high = np.maximum.reduceat(self.z_high, starts)
         return dataclasses.replace(
@@ -153,8 +154,9 @@ class SlabForms:
             counts=counts,
             z_low=z_low,
             z_high=z_high,
-            q_low=q,
-            q_high=q if self.q_low is self.q_high else self.q_high[starts],
+            q_low=(q := np.minimum.reduceat(self.q_low, starts)),
+            q_high=q if self.q_low is self.q_high else np.maximum.reduceat(self.q_high, starts),
+            strips=self.strips[starts],
             moments=np.add.reduceat(self.moments, starts, axis=0),
             slack=np.add.reduceat(self.slack, starts, axis=0),
             fineness=_fineness(z_low, z_high),
@@ -326,7 +328,7 @@ def slab_forms(statistics: SlabStatistics, degree: int, unit: float | None = Non
     Lengths are in a `unit`, by default that of the typical slab; labels are not lengths, so forms
     of one search have one unit.
     """
-    dim = statistics.dim - 1
+    dim = statistics.rest
     unit = typical_unit(statistics) if unit is None else unit
     held = np.flatnonzero(statistics.counts)
     if not SMALLEST_SCALE < unit < 1 / SMALLEST_SCALE:
@@ -339,19 +341,25 @@ def slab_forms(statistics: SlabStatistics, degree: int, unit: float | None = Non
         tame = (raw.max(axis=1) < LARGEST_MOMENT) & (raw.min(axis=1) > -LARGEST_MOMENT)
     reach = np.maximum(np.abs(statistics.low[held]), np.abs(statistics.high[held]))
     reach += abs(statistics.threshold)
+    if statistics.across is not None:
+        reach += np.abs(statistics.across[:, held]).max(axis=0)
     tame &= reach < LARGEST_MARGIN * unit
     held, raw, reach = held[tame], raw[tame], reach[tame]
     counts, labels = statistics.counts[held], statistics.labels[held].astype(np.float64)
     sizes = _sizes(raw, dim, degree)
     moved = _moved(sizes[:, -1] * statistics.n_rows, reach / unit, degree, statistics.dim)
+    q_low = q_high = -labels
+    if statistics.across is not None:
+        q_low, q_high = statistics.across[:, held] / unit + np.outer([-1, 1], moved)
     return SlabForms(
         degree,
         counts / statistics.n_rows,
         counts,
         z_low := statistics.low[held] / unit - moved,
         z_high := statistics.high[held] / unit + moved,
-        q := -labels,
-        q,
+        q_low,
+        q_high,
+        statistics.strips[held],
         _hermite(raw, dim, degree),
         _slack(sizes, counts, moved),
         sphere(dim, degree),
@@ -367,7 +375,7 @@ def _fineness(low: Array, high: Array) -> float:
 
 def typical_unit(statistics: SlabStatistics) -> float:
     """Median over rows of their slab's root mean square: outliers must not set the unit."""
-    dim = statistics.dim - 1
+    dim = statistics.rest
     held = statistics.counts > 0
     raw = statistics.sums[held, : count_monomials(dim, 2)] / max(1, statistics.n_rows)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -385,11 +393,12 @@ def _moved(largest: Array, reach: Array, degree: int, dim: int) -> Array:
 
     s is Q^T x, with Q off an orthonormal basis by at most (4 d + 24) u, u = 2^-53 (a Householder
     reflection), and dot products of d terms each off by at most d u |x|: together no more than
-    (d^1.5 + 4 d + 24) u |x| <= (d + 8)^1.5 UNIT |x|. z is one such dot product less the threshold
-    t. |x| is at most |z| + |t|, the `reach`, + |s|, and |s| at most the `degree`-th root of the
+    (d^1.5 + 4 d + 24) u |x| <= (d + 8)^1.5 UNIT |x|; beside a second direction Q is the product of
+    two such, and twice that is enough. z is one such dot product less the threshold t, q another.
+    |x| is at most |z| + |t| + |q|, the `reach`, + |s|, and |s| at most the `degree`-th root of the
     slab's sum of |s|^degree.
     """
-    return np.asarray((dim + 8) ** 1.5 * UNIT * (reach + largest ** (1 / degree)))
+    return np.asarray(2 * (dim + 8) ** 1.5 * UNIT * (reach + largest ** (1 / degree)))
 
 
 def _slack(sizes: Array, counts: NDArray[np.int64], moved: Array) -> Array:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamhalf.certificate.lower_bound import SAME, LowerBound, find_again
 from streamhalf.config import RunConfig
@@ -38,11 +40,21 @@ from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.mapped import Mapped
 from streamhalf.reductions.row_digest import RowDigest
 from streamhalf.reductions.sampled import Sampled
-from streamhalf.reductions.slab_moments import SlabMoments, SlabStatistics, certificate_edges
+from streamhalf.reductions.slab_moments import (
+    SlabMoments,
+    SlabStatistics,
+    across_edges,
+    certificate_edges,
+)
 from streamhalf.reductions.windowed import Windowed
 
 _RATIOS = (1.04, 1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
 """Quotients of neighbouring slab edges, finest first."""
+
+_BOXES = ((1.1, 16), (1.15, 12), (1.25, 10), (1.4, 8))
+"""The same, and edges on either side of 0 along a second direction, for slabs that are boxes."""
+
+_BOX_DEGREE = 4
 
 _TIGHT, _CENTRAL = 0.9, 0.01
 """A bound that is this share of the error of a plane this near to the centre is the bound for
@@ -60,27 +72,30 @@ _GLANCE = 4
 _SMALL = 16
 """A sixteenth of the memory is a small part of it."""
 
-_CHEAP_MONOMIALS = 56
+_CHEAP_MONOMIALS = 220
 
-_ENOUGH_ROWS = 1 << 22
-_ROWS_PER_SQUARE = 300
-"""Ten times the rows at which sampling noise in the moments begins to cost: 30 d² / error."""
+_ENOUGH_ROWS = {4: (1 << 22, 300), 6: (1 << 20, 100)}
+"""By degree: rows, and rows for each d² / error. Sampling noise in the moments begins to cost at
+30 d² / error; of more rows than these bounds gain less than the pass costs."""
 
 
-def certificate_share(rows: int | str, *, n_rows: int, dim: int, error: float) -> float:
+def certificate_share(
+    rows: int | str, *, n_rows: int, dim: int, error: float, degree: int = 4
+) -> float:
     """Share of the rows behind slab moments, for a `certificate_rows` of the configuration."""
     if rows == "all":
         return 1.0
     if rows == "auto":
-        rows = max(_ENOUGH_ROWS, math.ceil(_ROWS_PER_SQUARE * dim**2 / max(error, 1e-6)))
+        least, per_square = _ENOUGH_ROWS[6 if degree > 4 else 4]
+        rows = max(least, math.ceil(per_square * dim**2 / max(error, 1e-6)))
     return min(1.0, int(rows) / max(1, n_rows))
 
 
 def certificate_degree(degree: int | str, dim: int) -> int:
     """Degree of the slab moments, for a `certificate_degree` of the configuration.
 
-    Degree 6 wherever the pass has no more monomials of half the degree to multiply with each other
-    than degree 4 has for ten features.
+    Degree 6 up to ten features: with more the pass has too many monomials of half the degree to
+    multiply with each other.
     """
     if degree != "auto":
         return int(degree)
@@ -105,6 +120,8 @@ class Certification:
         Of one worker; slabs get coarser, or degree 4 is given up, until partials fit.
     planes
         Of unit normals, about which slabs lie; the best bound of all is kept.
+    across
+        A second direction that rows are sliced by, beside the first plane, if there is memory.
     share, seed, window_rows
         Rows behind the moments and the errors: a random share of all, one by one, so that a
         binomial bound speaks for all rows in whatever order they are; in windows, to repeat an
@@ -125,6 +142,7 @@ class Certification:
     degree: int
     memory_limit: int
     planes: tuple[Plane, ...]
+    across: NDArray[np.float64] | None = None
     share: float = 1.0
     seed: int = 0
     window_rows: int = 1
@@ -141,15 +159,20 @@ class Certification:
         plane = row_map.push(halfspace.plane).unit()
         if row_map.record.class_of(halfspace) is row_map.record.through:
             plane = Plane(plane.normal)  # through the centre but for rounding
+        degree = certificate_degree(config.certificate_degree or "auto", source.dim)
         return cls(
             halfspace=halfspace,
             row_map=row_map,
             error=error,
-            degree=certificate_degree(config.certificate_degree or "auto", source.dim),
+            degree=degree,
             memory_limit=config.memory_limit,
             planes=(plane,),
             share=certificate_share(
-                config.certificate_rows, n_rows=source.n_rows, dim=source.dim, error=error
+                config.certificate_rows,
+                n_rows=source.n_rows,
+                dim=source.dim,
+                error=error,
+                degree=degree,
             ),
             seed=config.seed,
             effort=config.certificate_effort,
@@ -173,14 +196,27 @@ class Certification:
         return both if all(both.slabs(one) for one in both.planes) else self
 
     def slabs(self, plane: Plane) -> tuple[SlabMoments, ...]:
-        """The full degree on the finest slabs that fit, and degree 2 where it can be finer."""
+        """The full degree on the finest slabs that fit, degree 2 where it can be finer, and boxes."""
         wanted = (self.degree, 2) if self.degree > 2 else (2,)
         found: list[SlabMoments] = []
         for degree in wanted:
-            slabs = self._finest(plane, degree, len(found))
+            choices = [self._slabs(plane, ratio, degree) for ratio in _RATIOS]
+            slabs = self._finest(choices, len(found))
             # the moments of degree 2 are among those of a higher degree on the same slabs
             if slabs is not None and all(slabs.n_slabs > other.n_slabs for other in found):
                 found.append(slabs)
+        if found and self.across is not None and plane is self.planes[0]:
+            degree = min(self.degree, _BOX_DEGREE)
+            choices = [
+                replace(
+                    self._slabs(plane, ratio, degree),
+                    across=(self.across, across_edges(count)),
+                    by_label=self.classes[0] is Through.ANY,
+                )
+                for ratio, count in _BOXES
+            ]
+            boxes = self._finest(choices, len(self.n_slabs) - 1 if self.n_slabs else len(found))
+            found += [boxes] if boxes is not None else []
         return tuple(found)
 
     def needs(self, total_rows: int = 0) -> Bundle:
@@ -232,7 +268,8 @@ class Certification:
         opt, bound = opts[0], found[opts[0].through]
         comparable = through.within(opt.through)
         other = Advice(AdviceCode.OTHER_CLASS, through=opt.through)
-        (low, high), worst = bound.thresholds(), bound.worst.cell.angles()
+        (low, high), worst = bound.thresholds(), bound.angles(bound.worst.cell)
+        across = self.across if any(item.across is not None for item in used) else None
         named = opt.through is Through.ANY
         return CertificateRecord(
             n_rows=n_rows,
@@ -252,6 +289,7 @@ class Certification:
             ),
             advice=_advice(bound, n_rows, error, plane.dim, degree) if comparable else other,
             direction=tuple(plane.normal.tolist()),
+            across=() if across is None else tuple(across.tolist()),
             share=self.share,
             seed=self.seed,
             window_rows=self.window_rows,
@@ -311,27 +349,29 @@ class Certification:
 
     def _bound(self, statistics: tuple[SlabStatistics, ...], through: Through) -> LowerBound:
         """L of one class."""
-        if through is not Through.ANY:
+        if through is Through.ANY:
+            statistics = tuple(item for item in statistics if item.by_label)
+        else:
             statistics = tuple(item.central() for item in statistics)
         # a class that the halfspace is not compared within gets a glance
         effort = self.effort if through is self.classes[0] else self.effort / _GLANCE
         return find_again(*statistics, claimed=self._claimed(through) or 0.0, effort=effort)
 
-    def _finest(self, plane: Plane, degree: int, place: int) -> SlabMoments | None:
-        """The slabs asked for, or the finest whose partials fit half of the memory, if any do."""
+    def _slabs(self, plane: Plane, ratio: float, degree: int) -> SlabMoments:
         by_label = self.through is Through.ANY
         about = plane if by_label else Plane(plane.normal)
-        choices = [
-            SlabMoments(about, certificate_edges(self.error, ratio=ratio), degree, by_label)
-            for ratio in _RATIOS
-        ]
+        return SlabMoments(about, certificate_edges(self.error, ratio=ratio), degree, by_label)
+
+    def _finest(self, choices: Sequence[SlabMoments], place: int) -> SlabMoments | None:
+        """The slabs asked for, or the finest whose partials fit half of the memory, if any do."""
         asked = self.n_slabs[place : place + 1] or self.n_slabs[-1:]
-        copies = PARTIALS_AT_ONCE * len(self.planes)
+        dim, copies = self.planes[0].dim, PARTIALS_AT_ONCE * len(self.planes)
+        copies *= 1 if self.across is None else 2
         again = (slabs for slabs in choices if slabs.n_slabs in asked)
         fitting = (
             slabs
             for slabs in choices
-            if copies * slabs.partial_nbytes(plane.dim) <= self.memory_limit // 2
+            if copies * slabs.partial_nbytes(dim) <= self.memory_limit // 2
         )
         return next(itertools.chain(again, fitting), None)
 

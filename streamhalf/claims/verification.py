@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamhalf.claims.certification import MOST_EFFORT, Certification
 from streamhalf.claims.conflict_sets import ConflictSets
@@ -109,6 +110,7 @@ class Verification:
             degree=record.degree,
             memory_limit=self.config.memory_limit,
             planes=(_plane(record, own),),
+            across=_across(record, own),
             share=record.share,
             seed=record.seed,
             window_rows=max(1, record.window_rows),
@@ -249,6 +251,17 @@ def _number(value: float | None) -> float:
 
 def _equal(name: str, claimed: object, found: object) -> Claim:
     return Claim(name, str(claimed), str(found), claimed == found)
+
+
+def _across(record: CertificateRecord, plane: Plane) -> NDArray[np.float64] | None:
+    """The certificate's second direction, if it has one."""
+    if not record.across:
+        return None
+    vector = np.array(record.across)
+    along = vector @ _plane(record, plane).normal
+    if vector.shape != plane.normal.shape or not along**2 < 0.999999 * (vector @ vector) < np.inf:
+        raise DataError("certificate.across: no second direction; nothing to verify")
+    return vector
 
 
 def _plane(record: CertificateRecord, default: Plane) -> Plane:

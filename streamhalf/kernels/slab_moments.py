@@ -33,6 +33,15 @@ def complement_basis(v: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.ascontiguousarray(reflection[:, 1:])
 
 
+def split_basis(
+    basis: NDArray[np.float64], direction: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The unit vector along the direction's part within a basis, and a basis of what is left."""
+    along = basis.T @ direction
+    along = along / np.linalg.norm(along)
+    return basis @ along, np.ascontiguousarray(basis @ complement_basis(along))
+
+
 def sum_slab_monomials(
     X: NDArray[np.floating[Any]],
     signs: NDArray[np.int8],

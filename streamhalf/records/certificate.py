@@ -73,7 +73,8 @@ class CertificateRecord(Record, frozen=True):
     class that the halfspace is not of). `bounds` are those of every class that was looked at, `opt`
     among them (empty in documents from before there were several). They were computed from slabs
     about the plane with the unit normal `direction` and `threshold` (of rows in `position`, None:
-    in the run's; empty: that of the halfspace): `slab_error` and `n_slabs` say which. The angles,
+    in the run's; empty: that of the halfspace): `slab_error` and `n_slabs` say which; the last are
+    boxes along a second direction `across` as well, unless that is empty. The angles,
     from that direction, and the thresholds say where `opt` is weakest (None: beyond all rows, or of
     a class without thresholds); the profile is of `opt` too, whatever the threshold.
     `effort` is how hard bounds were searched for, in units of the usual effort.
@@ -98,6 +99,7 @@ class CertificateRecord(Record, frozen=True):
     profile: tuple[AngleRecord, ...]
     advice: Advice
     direction: tuple[float, ...] = ()
+    across: tuple[float, ...] = ()
     share: float = 1.0
     seed: int = 0
     window_rows: int = 1024

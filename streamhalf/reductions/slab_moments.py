@@ -7,13 +7,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from streamhalf.data.block import Block
 from streamhalf.errors import UsageError
 from streamhalf.kernels.margins import wide_margins
-from streamhalf.kernels.monomials import count_monomials
+from streamhalf.kernels.monomials import count_monomials, degree_offset
 from streamhalf.kernels.plane import Plane, are_wrong
-from streamhalf.kernels.slab_moments import complement_basis, slab_extremes, sum_slab_monomials
+from streamhalf.kernels.slab_moments import (
+    complement_basis,
+    slab_extremes,
+    split_basis,
+    sum_slab_monomials,
+)
 from streamhalf.kernels.slabs import SlabOrder, assign_slabs
 
 LARGEST_EDGE = 3.0
@@ -21,6 +27,9 @@ LARGEST_EDGE = 3.0
 
 SMALLEST_ERROR = 2e-3
 """Below this error the slabs nearest to the boundary get no finer."""
+
+TAILS = (0.95, 0.98, 0.995)
+"""Shares of the rows that have smaller margins along a second direction, for the last edges."""
 
 
 def certificate_edges(error: float, *, ratio: float = 1.06) -> NDArray[np.float64]:
@@ -40,11 +49,22 @@ def certificate_edges(error: float, *, ratio: float = 1.06) -> NDArray[np.float6
     return np.concatenate([-positive[::-1], [0.0], positive])
 
 
+def across_edges(count: int) -> NDArray[np.float64]:
+    """So many edges on either side of 0, and 0 itself, for margins along a second direction.
+
+    Equal shares of N(0, 1), with finer ones in the tails.
+    """
+    shares = np.concatenate([np.linspace(0, 0.9, count - 2)[1:], TAILS])
+    positive = ndtri((1 + shares) / 2)
+    return np.concatenate([-positive[::-1], [0.0], positive])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SlabMomentsPartial:
-    """Sums over some rows: counts int64, sums float64 (n_slabs, n_monomials), extremes of z.
+    """Sums over some rows: counts int64, sums float64 (n_slabs, n_monomials).
 
-    `errors` int64 (4,) are those of the halfspace, of its opposite, and of both without threshold.
+    `low` and `high` (coordinates, n_slabs) are extremes of what is sliced: z, and r if there is a
+    second direction. `errors` int64 (4,) are those of the halfspace, of its opposite, and of both without threshold.
     """
 
     counts: NDArray[np.int64]
@@ -58,9 +78,11 @@ class SlabMomentsPartial:
 class SlabStatistics:
     """What the certificate needs to know of all rows.
 
-    z = y (v·x - t) is the signed margin and s the part of y x orthogonal to v, in the coordinates
-    of `complement_basis`. `low` and `high` are the smallest and largest z met in the slab, and
-    `labels` the label of its rows, 0 where both are in it. `n_errors` counts the errors of
+    z = y (v·x - t) is the signed margin, r = y u·x that along a second direction u orthogonal to v,
+    if there is one, and s the part of y x orthogonal to both, in the coordinates of
+    `complement_basis`. `low` and `high` are the smallest and largest z met in the slab, `across`
+    (2, n_slabs) those of r, and `labels` the label of its rows, 0 where both are in it. Every
+    `n_side` slabs lie side by side along z. `n_errors` counts the errors of
     sgn(v·x - t), `n_opposite_errors` those of sgn(t - v·x), with sgn(0) = +1 in both;
     `central_errors` counts those of both for t = 0.
     """
@@ -76,6 +98,18 @@ class SlabStatistics:
     n_errors: int
     n_opposite_errors: int
     central_errors: tuple[int, int]
+    n_side: int
+    across: NDArray[np.float64] | None = None
+
+    @property
+    def rest(self) -> int:
+        """Coordinates of s."""
+        return self.dim - (1 if self.across is None else 2)
+
+    @property
+    def strips(self) -> NDArray[np.int64]:
+        """Number of the strip along z that each slab is of."""
+        return np.arange(len(self.counts)) // self.n_side
 
     @property
     def n_rows(self) -> int:
@@ -109,6 +143,28 @@ class SlabStatistics:
         )
         return found if self.threshold else found.joined(len(self.counts) // 2)
 
+    def with_constant(self, size: float, most: int) -> SlabStatistics:
+        """The same up to a degree, with a feature that is `size` in every row; labels are joined.
+
+        Slabs of one label each know the moments of such a feature, y times its size.
+        """
+        sign, degree = size * self.labels.astype(np.float64)[:, None], min(self.degree, most)
+        parts = []
+        for m in range(degree + 1):
+            for power in range(m + 1):  # the new variable is the last
+                others = slice(
+                    degree_offset(self.rest, m - power), count_monomials(self.rest, m - power)
+                )
+                parts.append(self.sums[:, others] * sign**power)
+        wider = replace(
+            self,
+            dim=self.dim + 1,
+            degree=degree,
+            labels=np.zeros_like(self.labels),
+            sums=np.concatenate(parts, axis=1),
+        )
+        return wider.joined(len(self.counts) // 2)
+
     def joined(self, distance: int) -> SlabStatistics:
         """Every slab below `distance` as one with the slab so far behind it."""
         half = slice(0, distance), slice(distance, 2 * distance)
@@ -119,6 +175,14 @@ class SlabStatistics:
             sums=self.sums[half[0]] + self.sums[half[1]],
             low=np.minimum(self.low[half[0]], self.low[half[1]]),
             high=np.maximum(self.high[half[0]], self.high[half[1]]),
+            across=None
+            if self.across is None
+            else np.stack(
+                [
+                    np.minimum(self.across[0, half[0]], self.across[0, half[1]]),
+                    np.maximum(self.across[1, half[0]], self.across[1, half[1]]),
+                ]
+            ),
         )
 
 
@@ -141,12 +205,16 @@ class SlabMoments:
     by_label
         Whether rows of either label have slabs of their own, first those with y = 1: halfspaces
         with other thresholds need them.
+    across
+        A second direction, of which the part orthogonal to v is taken, and rising edges of the
+        margin along it: slabs are boxes then.
     """
 
     plane: Plane
     edges: NDArray[np.float64]
     degree: int = 4
     by_label: bool = True
+    across: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
     def __post_init__(self) -> None:
         if 0.0 not in self.edges or (np.diff(self.edges) <= 0).any():
@@ -166,18 +234,29 @@ class SlabMoments:
         return f"slab-moments-{self.degree}"
 
     @property
+    def n_side(self) -> int:
+        """Slabs along z, both tails included."""
+        return len(self.edges) + 1
+
+    @property
     def n_slabs(self) -> int:
-        """How many slabs the edges make, both tails included, for both labels if that matters."""
-        return (len(self.edges) + 1) * (2 if self.by_label else 1)
+        """How many slabs the edges make, for both labels if that matters."""
+        strips = 1 if self.across is None else len(self.across[1]) + 1
+        return self.n_side * strips * (2 if self.by_label else 1)
+
+    @property
+    def _n_sliced(self) -> int:
+        return 1 if self.across is None else 2
 
     def empty(self, dim: int) -> SlabMomentsPartial:
         """Return the partial of no rows."""
-        n_monomials = count_monomials(dim - 1, self.degree)
+        n_monomials = count_monomials(dim - self._n_sliced, self.degree)
+        shape = (self._n_sliced, self.n_slabs)
         return SlabMomentsPartial(
             np.zeros(self.n_slabs, dtype=np.int64),
             np.zeros((self.n_slabs, n_monomials)),
-            np.full(self.n_slabs, np.inf),
-            np.full(self.n_slabs, -np.inf),
+            np.full(shape, np.inf),
+            np.full(shape, -np.inf),
             np.zeros(4, dtype=np.int64),
         )
 
@@ -187,15 +266,22 @@ class SlabMoments:
         along = wide_margins(block.X, v)
         margin = along - self.plane.threshold
         z = margin * block.y
-        slab = assign_slabs(z, self.edges)
+        slab, sliced, basis = assign_slabs(z, self.edges), [z], complement_basis(v)
+        if self.across is not None:
+            direction, edges = self.across
+            second, basis = split_basis(basis, direction)
+            sliced.append(wide_margins(block.X, second) * block.y)
+            slab += np.int32(self.n_side) * assign_slabs(sliced[1], edges)
         if self.by_label:
-            slab += np.int32(len(self.edges) + 1) * (block.y < 0)
+            slab += np.int32(self.n_slabs // 2) * (block.y < 0)
         order = SlabOrder.of(slab, self.n_slabs)
         wrong = [are_wrong(one, block.y) for one in (margin, -margin, along, -along)]
+        low, high = zip(*(slab_extremes(one, order) for one in sliced), strict=True)
         return SlabMomentsPartial(
             order.counts,
-            sum_slab_monomials(block.X, block.y, complement_basis(v), order, self.degree),
-            *slab_extremes(z, order),
+            sum_slab_monomials(block.X, block.y, basis, order, self.degree),
+            np.stack(low),
+            np.stack(high),
             np.array([np.count_nonzero(one) for one in wrong], dtype=np.int64),
         )
 
@@ -213,18 +299,21 @@ class SlabMoments:
         """Return the sums with what names the slabs."""
         signs = [1, -1] if self.by_label else [0]
         own, opposite, *central = partial.errors.tolist()
+        low, high = partial.low, partial.high
         return SlabStatistics(
             dim=self.plane.dim,
             degree=self.degree,
             threshold=self.plane.threshold,
-            labels=np.repeat(np.array(signs, dtype=np.int8), len(self.edges) + 1),
+            labels=np.repeat(np.array(signs, dtype=np.int8), self.n_slabs // len(signs)),
             counts=partial.counts,
             sums=partial.sums,
-            low=partial.low,
-            high=partial.high,
+            low=low[0],
+            high=high[0],
             n_errors=own,
             n_opposite_errors=opposite,
             central_errors=(central[0], central[1]),
+            n_side=self.n_side,
+            across=None if self.across is None else np.stack([low[1], high[1]]),
         )
 
     def rows_used(self, partial: SlabMomentsPartial) -> int:
@@ -233,4 +322,5 @@ class SlabMoments:
 
     def partial_nbytes(self, dim: int) -> int:
         """Size of one partial in bytes."""
-        return 8 * self.n_slabs * (3 + count_monomials(dim - 1, self.degree)) + 32
+        sliced = self._n_sliced
+        return 8 * self.n_slabs * (1 + 2 * sliced + count_monomials(dim - sliced, self.degree)) + 32

@@ -20,6 +20,9 @@ _FINEST, _GROWTH, _REACH = 2e-5, 1.02, 1e3
 """Thresholds lie so close together about the given one, and further away at a fiftieth of the
 distance, up to where no rows are left."""
 
+_CHANCE = 2
+"""Standard deviations of the errors, of rows between two thresholds, that chance explains."""
+
 
 @cache
 def scanned_offsets() -> NDArray[np.float64]:
@@ -42,7 +45,7 @@ class ThresholdScan(Summed):
     """Counts of both labels between thresholds about those of `planes`, normals of length 1.
 
     The result are the planes with the best threshold each: exact counts, up to the rounding of
-    v·x; the given one is kept where none is better.
+    v·x; the given one is kept where none is better by more than chance explains.
     """
 
     planes: tuple[Plane, ...]
@@ -85,9 +88,12 @@ class ThresholdScan(Summed):
 
 
 def _best_offset(counts: NDArray[np.int64]) -> float:
-    """The difference with the fewest errors: of those, the smallest."""
+    """The difference with the fewest errors: of those, the smallest; 0 if chance explains it."""
     offsets = scanned_offsets()
     negative, positive = np.cumsum(counts, axis=1)[:, :-1]
     errors = positive + counts[0].sum() - negative
     best = np.flatnonzero(errors == errors.min())
-    return float(offsets[best[np.argmin(np.abs(offsets[best]))]])
+    chosen, given = best[np.argmin(np.abs(offsets[best]))], len(offsets) // 2
+    between = abs((negative + positive)[chosen] - (negative + positive)[given])
+    by_chance = errors[given] - errors[chosen] <= _CHANCE * np.sqrt(between)
+    return 0.0 if by_chance else float(offsets[chosen])

@@ -32,7 +32,7 @@ from tests.certificate.brute_force import (
 
 QUICK = SearchConfig(refits=2, effort=3e8)
 LONGER = SearchConfig(effort=3e9)
-QUICK_ANY = SearchConfig(first_cells=2, refits=2, effort=2e8)
+QUICK_ANY = SearchConfig(refits=2, effort=2e8)
 
 
 @given(

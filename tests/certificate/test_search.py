@@ -15,7 +15,7 @@ from streamhalf.certificate.slab_forms import ladder, typical_unit
 from streamhalf.kernels.slab_moments import complement_basis
 from tests.certificate.brute_force import Problem, predict
 
-CONFIG = SearchConfig(first_cells=6, refits=3, effort=1e8)
+CONFIG = SearchConfig(refits=3, effort=1e8)
 
 
 def plane_problem(seed=0, *, n=3_000):
