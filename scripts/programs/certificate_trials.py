@@ -24,11 +24,13 @@ from streamhalf.reductions import WedgeSums
 from tests.certificate.brute_force import (
     Problem,
     any_problem,
+    boxed_problem,
     friendly_any_problem,
     friendly_problem,
     largest_disagreement,
     random_problem,
     smallest_error,
+    smallest_error_found,
     smallest_error_in_space,
     smallest_error_of_any,
     tiny_problem,
@@ -96,6 +98,29 @@ def try_origin(trial: int) -> dict[str, int]:
     }
 
 
+def try_boxes(trial: int) -> dict[str, int]:
+    """One trial with a second direction and three features, over thresholds and without."""
+    rng = np.random.default_rng(trial)
+    problem, across = boxed_problem(rng), rng.standard_normal(3)
+    degree, ratio = int(rng.choice([2, 4, 6])), float(rng.choice([1.2, 1.5]))
+    slabs = problem.statistics(degree=degree, ratio=ratio, by_label=True)
+    boxes = problem.statistics(degree=min(4, degree), ratio=ratio, by_label=True, across=across)
+    effort = SearchConfig(refits=2, effort=float(rng.choice([1e8, 4e8])))
+    value = lower_bound(slabs, boxes, search=effort).value
+    through = lower_bound(slabs.central(), boxes.central(), search=effort).value
+    best = smallest_error_found(problem, rng)
+    central = smallest_error_found(problem, rng, central=True)
+    if value > best + ROUNDING or through > central + ROUNDING:
+        print(f"trial {trial}: L = {value} of {best}, {through} of {central}", flush=True)
+    return {
+        "lower bound too high": int(value > best + ROUNDING),
+        "lower bound of those through the origin too high": int(through > central + ROUNDING),
+        "L above 0": int(value > 0),
+        "L above half of the best": int(2 * value > best > 0),
+        "through the origin above half of the best": int(2 * through > central > 0),
+    }
+
+
 def try_sets(trial: int) -> dict[str, int]:
     """One trial of the count of sets, over all thresholds and through the origin."""
     rng = np.random.default_rng(trial)
@@ -127,11 +152,10 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=10_000)
     parser.add_argument("--first", type=int, default=0, help="number of the first trial")
     parser.add_argument("--through", choices=["any", "origin"], default="origin")
-    parser.add_argument("--method", choices=["moments", "sets"], default="moments")
+    parser.add_argument("--method", choices=["moments", "boxes", "sets"], default="moments")
     options = parser.parse_args()
     attempt = try_any if options.through == "any" else try_origin
-    if options.method == "sets":
-        attempt = try_sets
+    attempt = {"sets": try_sets, "boxes": try_boxes}.get(options.method, attempt)
     counts: Counter[str] = Counter()
     begun = time.monotonic()
     for trial in range(options.first, options.first + options.trials):

@@ -152,15 +152,20 @@ def _certification(source: Source, config: RunConfig) -> Certification:
     """The certificate pass about some plane: what it costs is the same about any."""
     require_room(source.dim, config.memory_limit)
     normal = np.eye(source.dim)[0]
+    degree = certificate_degree(config.certificate_degree or "auto", source.dim)
     return Certification(
         halfspace=Halfspace(tuple(normal.tolist())),
         row_map=Identity(),
         error=_LIKELY_ERROR,
-        degree=certificate_degree(config.certificate_degree or "auto", source.dim),
+        degree=degree,
         memory_limit=config.memory_limit,
         planes=(Plane(normal),),
         share=certificate_share(
-            config.certificate_rows, n_rows=source.n_rows, dim=source.dim, error=_LIKELY_ERROR
+            config.certificate_rows,
+            n_rows=source.n_rows,
+            dim=source.dim,
+            error=_LIKELY_ERROR,
+            degree=degree,
         ),
     )
 

@@ -78,9 +78,9 @@ class Cell:
         return self._between(0.0)
 
     def turns(self) -> tuple[float, float]:
-        """Smallest and largest angle between the axis of z and a halfspace, as vectors of (z, q, s).
+        """Smallest and largest angle between the axis of z and a halfspace, a vector of (z, q, s).
 
-        Between v and its normal, where q is a margin.
+        That between v and its normal, where q is a margin.
         """
         return self._between(1.0)
 

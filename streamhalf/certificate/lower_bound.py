@@ -29,8 +29,9 @@ from streamhalf.reductions.slab_moments import SMALLEST_ERROR, SlabStatistics
 OUTWARD = 1e-12
 """Angles of a cell reach out by this share: they are rounded."""
 
-_SHARE_OF_BOXES = 4.0
-"""Effort for a second direction, where there is reason to look along one."""
+_AT_FIRST, _FOR_BOXES = 0.25, 4.0
+"""Effort for a stage that others follow, and for a second direction, where there is reason to look
+along one; the last stage takes 1."""
 
 _CONSTANT = 4
 """Largest degree beside a constant, whose two values higher ones gain nothing from."""
@@ -43,7 +44,7 @@ TOO_FEW = "too few rows"
 
 _MANY_FEATURES = 8
 
-FIRST_OPERATIONS, MATRICES = 1e10, 40
+FIRST_OPERATIONS, MATRICES = 1.2e10, 40
 """Operations that a search may take: some for any features, and so many bounds of large ones."""
 
 PATIENCE = 8
@@ -208,12 +209,12 @@ def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None)
         return LowerBound(nothing, first.threshold)
     found: LowerBound | None = None
     for stage, share in _stages(statistics, unit):
-        cells = dict.fromkeys(_first_cells(stage[0], begin), -math.inf)
-        floor = found.floor() if found else lambda _: -math.inf
+        begins = dict.fromkeys(_first_cells(stage[0], begin), -math.inf)
         some = replace(config, effort=share * config.effort)
-        bounds = _search(stage, cells, limit, some, unit, floor)
+        floor = found.floor() if found else _nothing_known
+        bounds = _search(stage, begins, limit, some, unit, floor)
         found = LowerBound(bounds, first.threshold, unit, stage[0].across is not None)
-    assert found
+    assert found is not None  # there is a first stage
     return found
 
 
@@ -232,8 +233,12 @@ def _stages(
     if statistics[0].by_label:
         wider = [tuple(item.with_constant(unit, _CONSTANT) for item in kind) for kind in kinds]
         kinds = [*wider, slabs]
-    shares = [_SHARE_OF_BOXES if kind[0].across is not None else 1.0 for kind in kinds]
-    return list(zip(kinds, [0.5, *shares[1:]], strict=True))
+    shares = [_FOR_BOXES if kind[0].across is not None else _AT_FIRST for kind in kinds]
+    return list(zip(kinds, [*shares[:-1], max(1.0, shares[-1])], strict=True))
+
+
+def _nothing_known(_: Cell) -> float:
+    return -math.inf
 
 
 def _first_cells(statistics: SlabStatistics, first: float) -> tuple[Cell, ...]:

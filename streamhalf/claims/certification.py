@@ -67,7 +67,7 @@ MOST_EFFORT = 100.0
 """A document may ask for so much when its bounds are searched for again."""
 
 _GLANCE = 4
-"""Share of the effort that goes to the class that the halfspace is not of."""
+"""A glance takes a fourth of the effort."""
 
 _SMALL = 16
 """A sixteenth of the memory is a small part of it."""
@@ -196,7 +196,7 @@ class Certification:
         return both if all(both.slabs(one) for one in both.planes) else self
 
     def slabs(self, plane: Plane) -> tuple[SlabMoments, ...]:
-        """The full degree on the finest slabs that fit, degree 2 where it can be finer, and boxes."""
+        """The full degree on the finest slabs that fit, degree 2 if finer, and boxes."""
         wanted = (self.degree, 2) if self.degree > 2 else (2,)
         found: list[SlabMoments] = []
         for degree in wanted:
@@ -205,7 +205,8 @@ class Certification:
             # the moments of degree 2 are among those of a higher degree on the same slabs
             if slabs is not None and all(slabs.n_slabs > other.n_slabs for other in found):
                 found.append(slabs)
-        if found and self.across is not None and plane is self.planes[0]:
+        # of two features a second direction leaves none
+        if found and self.across is not None and plane is self.planes[0] and plane.dim > 2:
             degree = min(self.degree, _BOX_DEGREE)
             choices = [
                 replace(
@@ -318,16 +319,26 @@ class Certification:
         """The plane with the largest bound for the first class, its statistics and all bounds."""
         found = []
         first, *others = self.classes
-        for plane in self.planes:
-            slabs = self.slabs(plane)
+        for one in self.planes:
+            slabs = self.slabs(one)
             used, statistics = statistics[: len(slabs)], statistics[len(slabs) :]
-            found.append((slabs[0].plane, used, self._bound(used, first)))
-        plane, used, bound = max(found, key=lambda item: item[2].value)
+            found.append((slabs[0].plane, used))
+        plane, used = found[0]
+        effort = self.effort
+        if len(found) > 1:  # a glance from each, and what that leaves goes to the better one
+            plane, used = max(
+                found, key=lambda item: self._bound(item[1], first, effort / _GLANCE / 2).value
+            )
+            effort *= 2 * (1 - 1 / _GLANCE / 2)
+        bound = self._bound(used, first, effort)
         # what is nearly the error leaves nothing to be gained for fewer halfspaces
         is_central = abs(plane.threshold) < _CENTRAL
         tight = first is Through.ANY and is_central and bound.value >= _TIGHT * used[0].error
         bounds = {first: bound} | {
-            one: bound if tight or self._covers(first, bound, one) else self._bound(used, one)
+            # a class that the halfspace is not compared within gets a glance
+            one: bound
+            if tight or self._covers(first, bound, one)
+            else self._bound(used, one, self.effort / _GLANCE)
             for one in others
         }
         if Through.ANY in bounds:
@@ -347,14 +358,14 @@ class Certification:
         claims = (one.lower_empirical for one in self.claimed if one.through is through)
         return next(claims, None)
 
-    def _bound(self, statistics: tuple[SlabStatistics, ...], through: Through) -> LowerBound:
+    def _bound(
+        self, statistics: tuple[SlabStatistics, ...], through: Through, effort: float
+    ) -> LowerBound:
         """L of one class."""
         if through is Through.ANY:
             statistics = tuple(item for item in statistics if item.by_label)
         else:
             statistics = tuple(item.central() for item in statistics)
-        # a class that the halfspace is not compared within gets a glance
-        effort = self.effort if through is self.classes[0] else self.effort / _GLANCE
         return find_again(*statistics, claimed=self._claimed(through) or 0.0, effort=effort)
 
     def _slabs(self, plane: Plane, ratio: float, degree: int) -> SlabMoments:

@@ -211,7 +211,7 @@ def leaves(value: Any) -> Iterator[NDArray[Any]]:
     elif isinstance(value, tuple | list):
         for item in value:
             yield from leaves(item)
-    else:
+    elif value is not None:
         yield np.asarray(value)
 
 

@@ -63,8 +63,9 @@ def across_edges(count: int) -> NDArray[np.float64]:
 class SlabMomentsPartial:
     """Sums over some rows: counts int64, sums float64 (n_slabs, n_monomials).
 
-    `low` and `high` (coordinates, n_slabs) are extremes of what is sliced: z, and r if there is a
-    second direction. `errors` int64 (4,) are those of the halfspace, of its opposite, and of both without threshold.
+    `low` and `high` (coordinates, n_slabs) are extremes of what is sliced: z, and q if there is a
+    second direction. `errors` int64 (4,) are those of the halfspace, of its opposite, and of both
+    without threshold.
     """
 
     counts: NDArray[np.int64]
@@ -78,10 +79,10 @@ class SlabMomentsPartial:
 class SlabStatistics:
     """What the certificate needs to know of all rows.
 
-    z = y (v·x - t) is the signed margin, r = y u·x that along a second direction u orthogonal to v,
+    z = y (v·x - t) is the signed margin, q = y u·x that along a second direction u orthogonal to v,
     if there is one, and s the part of y x orthogonal to both, in the coordinates of
     `complement_basis`. `low` and `high` are the smallest and largest z met in the slab, `across`
-    (2, n_slabs) those of r, and `labels` the label of its rows, 0 where both are in it. Every
+    (2, n_slabs) those of q, and `labels` the label of its rows, 0 where both are in it. Every
     `n_side` slabs lie side by side along z. `n_errors` counts the errors of
     sgn(v·x - t), `n_opposite_errors` those of sgn(t - v·x), with sgn(0) = +1 in both;
     `central_errors` counts those of both for t = 0.

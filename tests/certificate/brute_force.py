@@ -12,7 +12,12 @@ from scipy.optimize import linprog
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.slab_moments import SlabMoments, SlabStatistics, certificate_edges
+from streamhalf.reductions.slab_moments import (
+    SlabMoments,
+    SlabStatistics,
+    across_edges,
+    certificate_edges,
+)
 
 Array = NDArray[np.float64]
 
@@ -27,12 +32,24 @@ class Problem:
     threshold: float = 0.0
 
     def statistics(
-        self, *, degree: int, ratio: float, pieces: int = 1, by_label: bool = False
+        self,
+        *,
+        degree: int,
+        ratio: float,
+        pieces: int = 1,
+        by_label: bool = False,
+        across: Array | None = None,
     ) -> SlabStatistics:
-        """Reduce the rows in so many pieces."""
+        """Reduce the rows in so many pieces, in boxes if there is a second direction."""
         plane = Plane(self.v, self.threshold)
         error = plane.errors(self.X, self.y) / len(self.y)
-        reduction = SlabMoments(plane, certificate_edges(error, ratio=ratio), degree, by_label)
+        reduction = SlabMoments(
+            plane,
+            certificate_edges(error, ratio=ratio),
+            degree,
+            by_label,
+            across=None if across is None else (across, across_edges(6)),
+        )
         partial = reduction.empty(self.X.shape[1])
         for rows in np.array_split(np.arange(len(self.y)), pieces):
             block = Block(self.X[rows], self.y[rows], rows.astype(np.int64))
@@ -141,6 +158,51 @@ def _gains(steps: Array, gain: Array) -> float:
     around = total[np.searchsorted(angle, np.maximum(end - 2 * math.pi, 0.0))]
     inside = upto - total[np.searchsorted(angle, begin)] + around
     return float(inside.max())  # below 0 where points of the other label lie all around
+
+
+def boxed_problem(rng: np.random.Generator, *, largest: int = 600) -> Problem:
+    """Three features, wild or near to normal, with a threshold, and noise that somebody chose."""
+    n = int(rng.choice([20, 60, largest, largest]))
+    X = random_rows(rng, n, 3) if rng.random() < 0.3 else rng.standard_normal((n, 3))
+    w = rng.standard_normal(3)
+    w /= np.linalg.norm(w)
+    margin = X @ w
+    t = float(np.quantile(margin, rng.choice([0.3, 0.5]))) if rng.random() < 0.5 else 0.0
+    y = np.where(margin >= t, 1, -1).astype(np.int8)
+    u = np.cross(w, rng.standard_normal(3))
+    rate = float(rng.choice([0.03, 0.1, 0.2]))
+    score = {0: rng.random(n), 1: y * (X @ u), 2: -np.abs(margin - t)}[int(rng.integers(3))]
+    y[score > np.quantile(score, 1 - rate)] *= -1
+    v = w + rng.choice([0.0, 0.05, 0.3]) * rng.standard_normal(3)
+    return Problem(X, y, v / np.linalg.norm(v), t)
+
+
+def smallest_error_found(
+    problem: Problem, rng: np.random.Generator, *, central: bool = False
+) -> float:
+    """Least error of halfspaces that were looked at: none is below the best, most are next to it.
+
+    Those about the given one, of a threshold or none, and those through rows, a little to either
+    side, again and again about the best so far.
+    """
+    rows = np.column_stack([problem.X.astype(np.float64), np.full(len(problem.y), not central)])
+    start = np.append(problem.v, 0.0 if central else -problem.threshold)
+    found = start[:, None] + 0.3 * rng.standard_normal((4, 300)) * rng.random(300)
+    met = rows[rng.integers(0, len(rows), (200, 2 if central else 3))]
+    through = np.array([np.linalg.svd(one)[2][-1] for one in met[:, :, : 3 if central else 4]])
+    if central:
+        through = np.column_stack([through, np.zeros(len(through))])
+    least, best = 1.0, start
+    for width in (0.0, 0.03, 0.01, 3e-3):
+        tried = np.column_stack([start, found, through.T, -through.T])
+        tried = tried + 1e-7 * rng.standard_normal(tried.shape)
+        if width:
+            tried = best[:, None] + width * rng.standard_normal((4, 300))
+        errors = (predict(rows, tried) != problem.y[:, None]).mean(axis=0)
+        if errors.min() < least:
+            least, best = float(errors.min()), tried[:, np.argmin(errors)]
+            best = best / np.linalg.norm(best)
+    return least
 
 
 def smallest_error_in_space(problem: Problem) -> float:

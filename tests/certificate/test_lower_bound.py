@@ -22,11 +22,13 @@ from streamhalf.errors import UsageError
 from tests.certificate.brute_force import (
     Problem,
     any_problem,
+    boxed_problem,
     friendly_any_problem,
     friendly_problem,
     predict,
     random_problem,
     smallest_error,
+    smallest_error_found,
     smallest_error_of_any,
 )
 
@@ -63,6 +65,42 @@ def test_lower_bound__over_thresholds_never_exceeds_the_best_halfspace(seed, deg
     assert lower_bound(statistics, search=QUICK_ANY).value <= smallest_error_of_any(problem) + 1e-12
     central = lower_bound(statistics.central(), search=QUICK).value
     assert central <= smallest_error(problem, rng) + 1e-12
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    degree=st.sampled_from([2, 4, 6]),
+    ratio=st.sampled_from([1.3, 2.0]),
+)
+@settings(max_examples=25, deadline=None)
+def test_lower_bound__along_two_directions_never_exceeds_the_best_halfspace(seed, degree, ratio):
+    rng = np.random.default_rng(seed)
+    problem = boxed_problem(rng, largest=300)
+    across = rng.standard_normal(3)
+    slabs = problem.statistics(degree=degree, ratio=ratio, by_label=True)
+    boxes = problem.statistics(degree=min(4, degree), ratio=ratio, by_label=True, across=across)
+    value = lower_bound(slabs, boxes, search=QUICK_ANY).value
+    assert value <= smallest_error_found(problem, rng) + 1e-12
+    central = lower_bound(slabs.central(), boxes.central(), search=QUICK).value
+    assert central <= smallest_error_found(problem, rng, central=True) + 1e-12
+
+
+@pytest.mark.parametrize("by_label", [False, True])
+def test_lower_bound__gains_by_a_second_direction_where_noise_was_chosen_along_it(by_label):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((50_000, 4))
+    y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
+    y[y * X[:, 1] > 1.645] *= -1
+    problem = Problem(X, y, np.eye(4)[0])
+    slabs = problem.statistics(degree=4, ratio=1.1, by_label=by_label)
+    boxes = problem.statistics(degree=4, ratio=1.1, by_label=by_label, across=np.eye(4)[1])
+    alone, both = (lower_bound(*some, search=LONGER) for some in ((slabs,), (slabs, boxes)))
+    assert alone.value < both.value / 1.15 <= slabs.error
+    # the last stage knows what those before it found, angle by angle
+    assert both.profile()[-1].angle_high == math.pi
+    assert min(one.bound for one in both.profile()) == both.value
+    known = both.floor()
+    assert all(known(one.cell) <= one.bound for one in both.cells)
 
 
 @pytest.mark.parametrize("factor", [1e-14, 1e-6, 1e7])

@@ -325,12 +325,13 @@ def test_advice__says_what_would_tighten_the_bound(
 
 
 def test_certificate_degree__auto_is_6_for_few_features() -> None:
-    assert [certificate_degree("auto", dim) for dim in (1, 2, 6, 7, 10, 50)] == [6, 6, 6, 4, 4, 4]
+    assert [certificate_degree("auto", dim) for dim in (1, 2, 7, 10, 11, 50)] == [6, 6, 6, 6, 4, 4]
     assert certificate_degree(8, 50) == 8
 
 
 def test_certificate_share__auto_is_all_rows_until_there_are_enough() -> None:
     assert certificate_share("auto", n_rows=2**22, dim=10, error=0.05) == 1
     assert certificate_share("auto", n_rows=2**23, dim=10, error=0.05) == 0.5
+    assert certificate_share("auto", n_rows=2**23, dim=10, error=0.05, degree=6) == 0.125
     assert certificate_share("all", n_rows=10**12, dim=10, error=0.05) == 1
     assert certificate_share(10**6, n_rows=10**8, dim=10, error=0.05) == 0.01

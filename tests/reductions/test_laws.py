@@ -94,7 +94,12 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
     Sampled: lambda dim: Sampled(LabelCounts(), 0.2, 0.7, seed=1, stream=2),
     SegmentScatter: lambda dim: SegmentScatter(total_rows=MAX_ROWS, n_segments=7),
     SlabCovariance: lambda dim: SlabCovariance(planes(dim), BORDERS),
-    SlabMoments: lambda dim: SlabMoments(planes(dim)[0], BORDERS, degree=4),
+    SlabMoments: lambda dim: SlabMoments(
+        planes(dim)[0],
+        BORDERS,
+        degree=4,
+        across=(np.linspace(1, 2, dim), BORDERS) if dim > 2 else None,
+    ),
     Suspects: lambda dim: Suspects(turns(dim), MAX_ROWS, limit=5),
     Thinned: lambda dim: Thinned((Moments(2), LabelCounts(), Chow(3)), (0.7, 0.3, 0.7), 1, 2),
     ThresholdScan: lambda dim: ThresholdScan(planes(dim)),

@@ -9,8 +9,8 @@ from streamhalf.data.block import Block
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import monomial_ranks
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.slab_moments import complement_basis
-from streamhalf.reductions.slab_moments import SlabMoments, certificate_edges
+from streamhalf.kernels.slab_moments import complement_basis, split_basis
+from streamhalf.reductions.slab_moments import SlabMoments, across_edges, certificate_edges
 
 
 def reduce_rows(X, y, v, *, threshold=0.0, degree=4, error=0.1, by_label=False):
@@ -27,6 +27,66 @@ def test_complement_basis__is_orthonormal_and_orthogonal_to_v(dim):
         unit = v / np.linalg.norm(v)
         full = np.column_stack([unit, complement_basis(unit)])
         np.testing.assert_allclose(full.T @ full, np.eye(dim), atol=1e-14)
+
+
+@pytest.mark.parametrize("dim", [3, 6, 40])
+def test_split_basis__is_orthonormal_and_takes_the_direction_apart(dim):
+    rng = np.random.default_rng(dim)
+    v, direction = rng.standard_normal((2, dim))
+    v /= np.linalg.norm(v)
+    second, rest = split_basis(complement_basis(v), direction)
+    full = np.column_stack([v, second, rest])
+    np.testing.assert_allclose(full.T @ full, np.eye(dim), atol=1e-14)
+    np.testing.assert_allclose(rest.T @ direction, 0, atol=1e-13)
+
+
+def test_boxes__hold_rows_between_their_extremes_in_strips():
+    rng = np.random.default_rng(4)
+    X, y = rng.standard_normal((3_000, 4)), np.where(rng.random(3_000) < 0.5, 1, -1)
+    across, edges = np.array([1.0, 2.0, 0.0, 0.0]), across_edges(6)
+    plane = Plane(np.eye(4)[0])
+    reduction = SlabMoments(plane, certificate_edges(0.1), 4, True, across=(across, edges))
+    found = reduction.finalize(reduction.map(Block(X, y.astype(np.int8), np.arange(3_000))))
+    assert found.rest == 2
+    assert len(found.counts) == reduction.n_slabs == 2 * (len(edges) + 1) * found.n_side
+    assert found.counts.sum() == 3_000
+    q = X[:, 1] * y  # the part of the direction that is orthogonal to v
+    assert np.nanmax(np.where(found.counts > 0, found.across[1], np.nan)) == q.max()
+    held = found.counts > 0
+    strip = found.strips[held] % (len(edges) + 1)
+    ends = np.concatenate([[-np.inf], edges, [np.inf]])
+    assert (found.across[0, held] >= ends[strip]).all()
+    assert (found.across[1, held] < ends[strip + 1]).all()
+    central = found.central()
+    assert len(central.counts) == len(found.counts) // 2
+    assert central.sums[:, 0].sum() == 3_000
+    squares = (X[:, 2] ** 2 + X[:, 3] ** 2).sum()  # whatever the basis of what is left
+    ranks = monomial_ranks(np.array([[0, 0], [1, 1]]), 2)
+    assert central.sums[:, ranks].sum() == pytest.approx(squares)
+
+
+def test_with_constant__has_the_moments_of_a_further_feature():
+    rng = np.random.default_rng(5)
+    X, y = rng.standard_normal((800, 3)), np.where(rng.random(800) < 0.3, 1, -1)
+    found = reduce_rows(X, y, [1.0, 0.0, 0.0], by_label=True)
+    wider = found.with_constant(0.7, 4)
+    s = np.column_stack([(X * y[:, None]) @ complement_basis(np.eye(3)[0]), 0.7 * y])
+    assert (wider.rest, wider.degree, len(wider.counts)) == (3, 4, len(found.counts) // 2)
+    assert not wider.by_label
+    for variables in [
+        (),
+        (2,),
+        (0, 2),
+        (2, 2),
+        (0, 1, 2),
+        (1, 2, 2, 2),
+        (0, 0, 1, 2),
+        (2, 2, 2, 2),
+    ]:
+        rank = monomial_ranks(np.array([variables], dtype=np.int64).reshape(1, -1), 3)[0]
+        expected = np.prod(s[:, list(variables)], axis=1).sum()
+        assert wider.sums[:, rank].sum() == pytest.approx(expected, rel=1e-12, abs=1e-11)
+    assert found.with_constant(0.7, 2).degree == 2
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

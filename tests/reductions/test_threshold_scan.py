@@ -48,6 +48,17 @@ def test_scan__keeps_the_given_threshold_where_none_is_better() -> None:
     assert found.threshold == 0.4
 
 
+def test_scan__keeps_a_threshold_that_chance_alone_speaks_against() -> None:
+    X, y = draw(0.0, flipped=0.45)
+    plane = Plane(np.eye(3)[1])
+    errors = [
+        Plane(plane.normal, t).errors(X, y)
+        for t in scanned_offsets()[np.abs(scanned_offsets()) < 0.1]
+    ]
+    assert min(errors) < plane.errors(X, y)
+    assert scan(X, y, plane)[0].threshold == 0
+
+
 @pytest.mark.parametrize("label", [1, -1])
 def test_scan__one_class_ends_beyond_all_rows(label: int) -> None:
     X, y = draw(0.0)
