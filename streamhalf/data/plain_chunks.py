@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -141,7 +140,7 @@ class Chunk:
 class ChunkFile(Chunk):
     """A chunk that is a file."""
 
-    path: Path
+    path: str
 
     def prefetch(self, ranges: NDArray[np.int64]) -> None:
         """Ask for rows, in steps: the kernel takes up only so much of one request."""
