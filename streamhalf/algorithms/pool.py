@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +112,8 @@ def _place(
     """The planes through the point, or each at its best threshold."""
     if point is None:
         scan = ThresholdScan(tuple(planes))
-        return scan.finalize(scan.map(laid))
+        # as neighbours, for margins are taken window by window of the rows' numbers
+        return scan.finalize(scan.map(replace(laid, rows=np.arange(laid.n_rows))))
     at = whitening.matrix @ (point - whitening.mean)
     return tuple(plane.moved_to(at) for plane in planes)
 
