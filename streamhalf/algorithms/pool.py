@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,7 @@ def learn_pool(
     if abs(int(block.y.sum(dtype=np.int64))) == block.n_rows:
         return (Member(Recipe.REGRESSION, _constant_guess(X, block.y)),)
     whitening = Isotropic.from_rows(X, strict=False)
-    laid = whitening.apply(block)
+    laid = whitening.apply(block.renumbered())
     logistic = Logistic.start(whitening.mean, X.std(axis=0)).settle(block)
     regression = whitening.push(logistic.plane).unit()
     found = [(Recipe.REGRESSION, regression)]
@@ -112,8 +112,7 @@ def _place(
     """The planes through the point, or each at its best threshold."""
     if point is None:
         scan = ThresholdScan(tuple(planes))
-        # as neighbours, for margins are taken window by window of the rows' numbers
-        return scan.finalize(scan.map(replace(laid, rows=np.arange(laid.n_rows))))
+        return scan.finalize(scan.map(laid))
     at = whitening.matrix @ (point - whitening.mean)
     return tuple(plane.moved_to(at) for plane in planes)
 
