@@ -14,7 +14,7 @@ from streamhalf import api, report
 from streamhalf.late import late_names
 
 HEAVY = {"dask", "distributed", "jinja2", "pandas", "scipy", "sklearn", "xarray", "zarr"}
-HELP = """
+COMMAND = """
 import contextlib, io
 from streamhalf.cli import main
 with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
@@ -23,8 +23,8 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 
 
 def loaded_by(program: str) -> set[str]:
-    """The packages that a fresh interpreter has loaded after a program."""
-    code = f"{program}\nimport sys\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    """The modules that a fresh interpreter has loaded after a program."""
+    code = f"{program}\nimport sys\nprint(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     )
@@ -37,7 +37,16 @@ def test_import__is_light() -> None:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["synth", "--help"]])
 def test_help__needs_no_engine(arguments: list[str]) -> None:
-    assert not loaded_by(HELP.format(arguments=arguments)) & (HEAVY | {"yaml"})
+    assert not loaded_by(COMMAND.format(arguments=arguments)) & (HEAVY | {"yaml"})
+
+
+def test_fit__of_a_store_needs_no_other_arrays(tmp_path: Path) -> None:
+    store = str(tmp_path / "data.zarr")
+    spec = {"marginal": "gaussian", "noise": "random", "rate": 0.05, "seed": 1}
+    streamhalf.synth(store, rows=20_000, dim=3, **spec)
+    loaded = loaded_by(COMMAND.format(arguments=["fit", store, "--quiet", "--seed", "1"]))
+    assert {"dask.threaded", "streamhalf.algorithms.driver", "streamhalf.report.words"} <= loaded
+    assert not loaded & {"dask.array", "distributed", "pandas", "xarray", "rich._emoji_codes"}
 
 
 def test_records__come_without_engine() -> None:

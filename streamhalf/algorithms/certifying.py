@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from streamhalf.algorithms.answer import halfspace_of, held_out_error
@@ -61,7 +62,15 @@ def certify_state(
         chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
         if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
             certification = certification.looking_from(last)
-    return best_certificate(run, source, config, certification, tau=budget.BOUND * config.tau)[0]
+    found, _ = best_certificate(
+        run,
+        source,
+        config,
+        certification,
+        tau=budget.BOUND * config.tau,
+        may_be_heavy=state.outcome is not Outcome.PASSED,
+    )
+    return found
 
 
 def best_certificate(
@@ -72,22 +81,25 @@ def best_certificate(
     *,
     tau: float,
     beside: Reduction[Any, Any] | None = None,
+    may_be_heavy: bool = True,
 ) -> tuple[CertificateRecord, Any]:
     """The certificate of slab moments, or the count of sets of rows in conflict, if it tells more.
 
     All that may be looked at have an equal part of tau. Who names a degree asks for moments alone.
+    Of rows that tests found Gaussian (not `may_be_heavy`) the radial position can tell no more.
     """
+    moments = partial(_from_moments, run, source, config, certification, may_be_heavy=may_be_heavy)
     if config.certificate_degree != "auto":
-        return _from_moments(run, source, config, certification, tau=tau / 2, beside=beside)
+        return moments(tau=tau / 2, beside=beside)
     each = tau / 3
     sets = ConflictSets.of_all(source, config, certification)
     if sets is not None:
         found, counted = sets.run(run, source, tau=each, beside=beside)
         if leaves_little(found, source.dim):
             return found, counted
-        other, _ = _from_moments(run, source, config, certification, tau=each)
+        other, _ = moments(tau=each)
         return (found if tells_more(found, other) else other), counted
-    found, counted = _from_moments(run, source, config, certification, tau=each, beside=beside)
+    found, counted = moments(tau=each, beside=beside)
     sets = ConflictSets.of_some(source, config, certification, found)
     if sets is None:
         return found, counted
@@ -102,6 +114,7 @@ def _from_moments(
     certification: Certification,
     *,
     tau: float,
+    may_be_heavy: bool,
     beside: Reduction[Any, Any] | None = None,
 ) -> tuple[CertificateRecord, Any]:
     """The certificate; where it says nothing, that of the radial position about the halfspace.
@@ -112,7 +125,7 @@ def _from_moments(
     found, counted = certification.run(run, source, tau=tau, beside=beside)
     settled = found.opt.lower_empirical > 0 or found.error == 0
     hopeless = is_hopeless(found.n_rows, found.error, source.dim)
-    if settled or hopeless or isinstance(certification.row_map, Radial):
+    if settled or hopeless or not may_be_heavy or isinstance(certification.row_map, Radial):
         return found, counted
     if config.position != "auto" or config.through != Through.ANY:
         return found, counted

@@ -40,7 +40,7 @@ from streamhalf.data.positions import Identity, RowMap
 from streamhalf.kernels.frame import Frame
 from streamhalf.planning.deal import Deal
 from streamhalf.planning.plan import plan_about
-from streamhalf.planning.run_plan import SCANNED_ROWS, RunPlan
+from streamhalf.planning.run_plan import POLISHING_ROWS, SCANNED_ROWS, RunPlan
 from streamhalf.records import (
     Judgement,
     Outcome,
@@ -180,7 +180,7 @@ class Localization:
     def _polish(self, state: LocalizationState) -> Step:
         """All rows for learning next to the last candidate, as far as one pass may read."""
         deal = self._deal(state)
-        wanted = min(SCANNED_ROWS, deal.learning_rows)
+        wanted = min(POLISHING_ROWS, deal.learning_rows)
         polish = Polish.of(state, self.config, wanted, centred=not self.any_threshold)
 
         def conclude(result: Any) -> LocalizationState:

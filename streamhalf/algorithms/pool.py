@@ -77,7 +77,7 @@ def learn_pool(
     if abs(int(block.y.sum(dtype=np.int64))) == block.n_rows:
         return (Member(Recipe.REGRESSION, _constant_guess(X, block.y)),)
     whitening = Isotropic.from_rows(X, strict=False)
-    laid = whitening.apply(block)
+    laid = whitening.apply(block.renumbered())
     logistic = Logistic.start(whitening.mean, X.std(axis=0)).settle(block)
     regression = whitening.push(logistic.plane).unit()
     found = [(Recipe.REGRESSION, regression)]

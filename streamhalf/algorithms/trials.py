@@ -58,7 +58,7 @@ def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> Pos
         if tester is None or block.n_rows == 0:
             return PositionTrial(kind, Outcome.NOT_JUDGED)
         most = max(1000, _WORK // count_monomials(dim, config.degree // 2) ** 2)
-        some = some_rows(block, most, config)
+        some = some_rows(block, most, config).renumbered()
         needs = tester.needs()
         result = needs.finalize(needs.map(row_map.apply(some)))
     except DataError as error:  # there is none, or products overflow in it

@@ -113,6 +113,9 @@ def check_outputs(given: Given) -> None:
 class ResultConsole(Console):
     """Standard output; where its reader has gone (`| head`), the verdict's exit code stays."""
 
+    def __init__(self) -> None:
+        super().__init__(emoji=False)  # a feature may be called ":x:"
+
     def on_broken_pipe(self) -> None:
         """Say nothing more."""
         silence_output()
@@ -172,7 +175,7 @@ def _observe(given: Given) -> Iterator[Observer]:
     """Progress and log on standard error, unless quiet; events as JSON lines, if asked for."""
     with ExitStack() as stack:
         observers: list[Observer] = []
-        console = Console(stderr=True, quiet=bool(given.get("quiet")))
+        console = Console(stderr=True, quiet=bool(given.get("quiet")), emoji=False)
         stack.enter_context(_logging_to(console))
         if not console.quiet:
             observers.append(stack.enter_context(views.watch(console)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import dask.array as da
 import numpy as np
 from dask.base import compute
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from streamhalf.data.block import Reader, RowRanges
 from streamhalf.data.clients import compute_on, holding_client
 
 if TYPE_CHECKING:
+    import dask.array as da
     from distributed import Client
 
 

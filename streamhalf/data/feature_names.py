@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import xarray as xr
 import zarr
 
+from streamhalf.data.kinds import is_data_array
 from streamhalf.errors import DataError
 from streamhalf.names import printable
 from streamhalf.retry import retrying
@@ -23,7 +23,7 @@ ATTRIBUTE = "feature_names"
 
 def names_of_array(X: Any, field: str) -> tuple[str, ...]:
     """Of the columns of a data frame or of an xarray array (rows, features); empty without any."""
-    if isinstance(X, xr.DataArray):
+    if is_data_array(X):
         if X.ndim != 2:
             return ()
         if ATTRIBUTE in X.attrs:

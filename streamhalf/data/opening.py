@@ -5,11 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import dask.array as da
 import numpy as np
-import xarray as xr
 import zarr
 
 from streamhalf.data.arrays import ArrayReader, DaskReader
@@ -25,6 +23,7 @@ from streamhalf.data.frames import (
     split_frame,
 )
 from streamhalf.data.groups import open_group, open_member
+from streamhalf.data.kinds import is_dask_array, is_data_array, is_dataset
 from streamhalf.data.source import (
     BLOCK_NBYTES,
     Source,
@@ -37,6 +36,9 @@ from streamhalf.data.stored import ZarrReader, stored_rows
 from streamhalf.data.zarr_private import at_absolute_path
 from streamhalf.errors import DataError, UsageError
 from streamhalf.names import one_line, public_name
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 DataLike: TypeAlias = (
     "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | list[Any] | Source | Any"
@@ -80,7 +82,7 @@ def open_source(
         return _from_group(
             brought_near(at_absolute_path(data)), str(data.store_path), features, labels
         )
-    if isinstance(data, xr.Dataset):
+    if is_dataset(data):
         return _from_dataset(data, features, labels)
     if is_frame(data):
         X, y = split_frame(data, labels)
@@ -125,7 +127,7 @@ def open_features(
             brought_near(at_absolute_path(data)), str(data.store_path), features, None, labels
         )
     name, X = "arrays", data
-    if isinstance(data, xr.Dataset):
+    if is_dataset(data):
         name, X = "Dataset", _variable(data, features)
     elif is_frame(data):
         name, X = "DataFrame", dense_columns(data)
@@ -138,7 +140,7 @@ def holds_labels_named(
     """Whether data bring labels of this name along; a pair does, whatever they are called."""
     if isinstance(data, str | os.PathLike):
         data = open_group(data, storage_options=storage_options)
-    if isinstance(data, zarr.Group | xr.Dataset):
+    if isinstance(data, zarr.Group) or is_dataset(data):
         return labels in data
     if (columns := frame_columns(data)) is not None:
         return labels in columns
@@ -205,10 +207,10 @@ def _from_arrays(
 ) -> Source:
     labelled = y is not None
     X = _unwrapped(features, X)
-    if isinstance(X, da.Array) and X.ndim == 2 and np.isnan(X.shape[0]):
+    if is_dask_array(X) and X.ndim == 2 and np.isnan(X.shape[0]):
         raise DataError(f"{features}: chunks of unknown size; call compute_chunk_sizes() first")
     y = _unwrapped(labels, y) if labelled else np.ones(len(X), dtype=np.int8)
-    lazy = isinstance(X, da.Array) or isinstance(y, da.Array)
+    lazy = is_dask_array(X) or is_dask_array(y)
     X, y = _as_array(features, X, lazy), _as_array(labels, y, lazy)
     reader = DaskReader.align(X, y) if lazy else ArrayReader(X, y)
     X, y = reader.features, reader.labels
@@ -229,18 +231,21 @@ def _from_arrays(
 
 def _unwrapped(name: str, array: Any) -> Any:
     """What is inside a DataArray or a frame; sparse rows are refused."""
-    inner = _lazy(array).data if isinstance(array, xr.DataArray) else frame_rows(name, array)
+    inner = _lazy(array).data if is_data_array(array) else frame_rows(name, array)
     refuse_sparse(name, inner)
     return inner
 
 
 def _as_array(name: str, array: Any, lazy: bool) -> Any:
-    if isinstance(array, da.Array):
+    if is_dask_array(array):
         return array
     try:
         plain = np.asarray(array)
     except ValueError as error:
         raise DataError(f"{name}: not an array: {one_line(error)}") from error
+    if not lazy:
+        return plain
+    import dask.array as da
+
     # Dask cannot size objects; they are refused by their dtype later on
-    chunks = -1 if plain.dtype.hasobject else "auto"
-    return da.from_array(plain, chunks=chunks) if lazy else plain
+    return da.from_array(plain, chunks=-1 if plain.dtype.hasobject else "auto")

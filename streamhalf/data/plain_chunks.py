@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,10 +54,12 @@ def read_plain(
     for start, file, wanted in _chunks(array, rows):
         target = result[done : done + wanted.n_rows]
         done += len(target)
-        if parts and len(target) < min(file.n_rows, array.shape[0] - start):
+        every = len(target) == min(file.n_rows, array.shape[0] - start)
+        if parts and not every:
             found = file.read(target, wanted.bounds - start, check=False)
-        elif len(target) == file.n_rows:
-            found = file.read(target, file.whole, check=file.has_checksum)
+        elif len(target) == file.n_rows or (every and isinstance(file, ChunkFile)):
+            rows_of_it = np.array([[0, len(target)]])
+            found = file.read(target, rows_of_it, check=file.has_checksum)
         else:  # the last chunk too is stored in full size
             whole = np.empty(array.chunks, dtype=array.dtype)
             found = file.read(whole, file.whole, check=file.has_checksum)
@@ -141,7 +142,7 @@ class Chunk:
 class ChunkFile(Chunk):
     """A chunk that is a file."""
 
-    path: Path
+    path: str
 
     def prefetch(self, ranges: NDArray[np.int64]) -> None:
         """Ask for rows, in steps: the kernel takes up only so much of one request."""
@@ -155,7 +156,10 @@ class ChunkFile(Chunk):
             pass  # whoever reads it will say what is wrong
 
     def read(self, target: NDArray[Any], ranges: NDArray[np.int64], *, check: bool) -> bool:
-        """Read ranges of the chunk's rows into the target, one after the other."""
+        """Read ranges of the chunk's rows into the target, one after the other.
+
+        To `check` them they are its first rows; what comes after them is read beside the target.
+        """
         numbers = target.reshape(-1).view(np.uint8)
         view: memoryview = numbers.data
         try:
@@ -173,11 +177,11 @@ class ChunkFile(Chunk):
                         done += got
                 if not check:
                     return True
-                stored = handle.read(_CHECKSUM_NBYTES) or b""
+                rest = handle.read() or b""
         except OSError:
             return False
         numbers.setflags(write=False)  # what the checksum's library asks for
-        return _fits(numbers, stored)
+        return done + len(rest) == self.nbytes and _fits(numbers, rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,11 +268,14 @@ class FarChunk(Chunk):
             return False
         if self.has_checksum and not depot.is_checked(self.key):
             raw = np.frombuffer(content, dtype=np.uint8)
-            if not _fits(raw[:-_CHECKSUM_NBYTES], raw[-_CHECKSUM_NBYTES:].tobytes()):
+            if not _fits(raw[:-_CHECKSUM_NBYTES], raw[-_CHECKSUM_NBYTES:]):
                 return False
             depot.note_checked(self.key)
         return True
 
 
-def _fits(numbers: NDArray[np.uint8], stored: bytes) -> bool:
-    return bool(google_crc32c.value(numbers) == int.from_bytes(stored, "little"))
+def _fits(numbers: NDArray[np.uint8], rest: Any) -> bool:
+    """Whether bytes, and what is stored after them, fit the checksum that ends it."""
+    after = np.frombuffer(rest, dtype=np.uint8)
+    found = google_crc32c.extend(google_crc32c.value(numbers), after[:-_CHECKSUM_NBYTES])
+    return bool(found == int.from_bytes(after[-_CHECKSUM_NBYTES:].tobytes(), "little"))

@@ -6,8 +6,8 @@ tests/data/test_zarr_private.py holds what is relied upon, and says what changed
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
-from pathlib import Path
 from typing import Any, cast
 
 import zarr
@@ -63,9 +63,10 @@ def chunk_key(array: zarr.Array[Any], index: tuple[int, ...]) -> str:
     return str(array.metadata.encode_chunk_key(index))
 
 
-def chunk_file(array: zarr.Array[Any], index: tuple[int, ...]) -> Path:
-    """The file of a chunk in a store on this machine."""
-    return Path(cast(LocalStore, array.store).root) / array.path / chunk_key(array, index)
+def chunk_file(array: zarr.Array[Any], index: tuple[int, ...]) -> str:
+    """The file of a chunk in a store on this machine; a pass asks for many."""
+    root = cast(LocalStore, array.store).root
+    return os.path.join(root, array.path, chunk_key(array, index))
 
 
 def unseen_path(array: zarr.Array[Any]) -> str | None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import dask.array as da
 import numpy as np
 from dask import core
 from dask.base import persist
@@ -23,6 +22,7 @@ from streamhalf.records import LazyRows
 from streamhalf.records.codes import RowsKept
 
 if TYPE_CHECKING:
+    import dask.array as da
     from distributed import Client
 
 _SHARE = 2
@@ -93,11 +93,13 @@ def in_memory(array: da.Array) -> bool:
 
 def _spill(arrays: tuple[da.Array, da.Array], folder: str) -> tuple[Reader, str]:
     """Write rows to files, chunk by chunk, and read them from there."""
+    from dask.array import store
+
     try:
         own = tempfile.mkdtemp(prefix="streamhalf-rows-", dir=folder)
         targets = [_file(Path(own, f"{i}.npy"), one) for i, one in enumerate(arrays)]
         try:
-            da.store(list(arrays), targets, lock=False, scheduler="threads")
+            store(list(arrays), targets, lock=False, scheduler="threads")
         except BaseException:
             shutil.rmtree(own, ignore_errors=True)
             raise

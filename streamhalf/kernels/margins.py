@@ -12,6 +12,10 @@ from numpy.typing import NDArray
 GRID_ROWS = 8192
 _SUB_BATCH, _ROUGH_BATCH = 16_384, 8192
 
+_TURNED = 16
+"""Rows of fewer features are turned into columns first; of more, to turn them costs more than the
+product, and what comes out is turned instead."""
+
 _WIDE, _FEW = 64, 32
 """With so many features, v·x of up to so many vectors row by row costs less than to place rows."""
 
@@ -52,14 +56,39 @@ def rough_margins(
     slack = 2 * (dim + 5) * (float(kind.eps) * reach + float(kind.tiny))
     slack[reach > float(kind.max) / 8] = np.inf  # a part of the sum may overflow, and not the sum
     rounded = vectors.astype(X.dtype) if shifts is not None else V.astype(X.dtype)
-    turned = np.empty((rounded.shape[1], min(_ROUGH_BATCH, len(X))), dtype=X.dtype)
+    multiply = _turned_first if dim < _TURNED else _turned_last
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start, product in zip(
+            range(0, len(X), _ROUGH_BATCH), multiply(X, rounded), strict=True
+        ):
+            yield slice(start, start + product.shape[1]), product, slack
+
+
+def _turned_first(
+    X: NDArray[np.floating[Any]], vectors: NDArray[np.floating[Any]]
+) -> Iterator[NDArray[np.floating[Any]]]:
+    """Products of pieces of the rows, and of -1 beyond them, with vectors: (c, m) each."""
+    dim = X.shape[1]
+    turned = np.empty((vectors.shape[1], min(_ROUGH_BATCH, len(X))), dtype=X.dtype)
     turned[dim:] = -1
     for start in range(0, len(X), _ROUGH_BATCH):
-        window = slice(start, min(start + _ROUGH_BATCH, len(X)))
-        piece = turned[:, : window.stop - start]
-        piece[:dim] = X[window].T
-        with np.errstate(over="ignore", invalid="ignore"):
-            yield window, rounded @ piece, slack
+        rows = X[start : start + _ROUGH_BATCH]
+        piece = turned[:, : len(rows)]
+        piece[:dim] = rows.T
+        yield vectors @ piece
+
+
+def _turned_last(
+    X: NDArray[np.floating[Any]], vectors: NDArray[np.floating[Any]]
+) -> Iterator[NDArray[np.floating[Any]]]:
+    """The same products."""
+    dim = X.shape[1]
+    columns = np.ascontiguousarray(vectors[:, :dim].T)
+    for start in range(0, len(X), _ROUGH_BATCH):
+        product = X[start : start + _ROUGH_BATCH] @ columns
+        for shift in vectors.T[dim:]:
+            product -= shift
+        yield np.ascontiguousarray(product.T)
 
 
 def grid_margins(

@@ -111,9 +111,12 @@ def wrong_rows(
     for window, rough, slack in found:
         wrong = are_wrong(rough, y[window])
         with np.errstate(over="ignore", invalid="ignore"):
-            far = np.abs(rough, out=rough) > slack[:, None].astype(X.dtype)
-        for i in np.flatnonzero(~far.all(axis=1)).tolist():
-            near = np.flatnonzero(~far[i])
+            np.abs(rough, out=rough)
+            room = slack.astype(X.dtype)
+            # what is not a number is not above anything, and is looked at again
+            close = ~(rough.min(axis=1, initial=np.inf) > room)
+        for i in np.flatnonzero(close).tolist():
+            near = np.flatnonzero(~(rough[i] > room[i]))
             margins = planes[i].margins(np.take(X, window.start + near, axis=0))
             wrong[i, near] = are_wrong(margins, y[window][near])
         yield window, wrong

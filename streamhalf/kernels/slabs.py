@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array
 from scipy.special import ndtr
 
 from streamhalf.kernels.monomials import SUB_BATCH_NBYTES, sub_batch_rows
@@ -177,6 +176,8 @@ def sum_slab_products(
     n_products = dim * (dim + 1) // 2
     if n_rows * n_products * _ENTRY_NS >= min(n_slabs, n_rows) * _PRODUCT_NS:
         return np.array([_multiply_slabs(X, slab, n_slabs) for slab in slabs])
+    from scipy.sparse import csc_array  # takes a moment to import, and few runs come here
+
     i, j = np.triu_indices(dim)
     sums = np.zeros((len(slabs), n_slabs, n_products))
     step = sub_batch_rows(n_products, sums.itemsize)

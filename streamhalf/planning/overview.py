@@ -14,7 +14,7 @@ from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.planning.plan import plan_about, plan_for_eps, plan_for_rows, rows_about, suffices
 from streamhalf.planning.promises import expected_promises
-from streamhalf.planning.run_plan import SCANNED_ROWS, RunPlan, partial_limit
+from streamhalf.planning.run_plan import POLISHING_ROWS, SCANNED_ROWS, RunPlan, partial_limit
 from streamhalf.planning.strict import refuse_strict
 from streamhalf.records import PassBudget, PlanRecord, Split, Stage, Through
 from streamhalf.testers import TESTERS
@@ -103,8 +103,10 @@ def _passes(
     plan: RunPlan, whole: RunPlan, config: RunConfig, row_nbytes: int
 ) -> tuple[PassBudget, ...]:
     """What every pass uses and reads."""
-    scanned = min(SCANNED_ROWS, math.ceil(whole.n_rows * (1 - whole.held_out)))
-    beside = (Stage.POLISH, Stage.THRESHOLDS) if config.through == Through.ANY else (Stage.POLISH,)
+    learning = math.ceil(whole.n_rows * (1 - whole.held_out))
+    beside = {Stage.POLISH: POLISHING_ROWS}
+    if config.through == Through.ANY:
+        beside[Stage.THRESHOLDS] = SCANNED_ROWS
     return (
         _budget(whole, "initial", plan.initial_rows, row_nbytes),
         *(
@@ -117,7 +119,7 @@ def _passes(
             )
             for delta in plan.deltas
         ),
-        *(_budget(whole, stage, scanned, row_nbytes) for stage in beside),
+        *(_budget(whole, one, min(most, learning), row_nbytes) for one, most in beside.items()),
         # it reads all rows, and keeps those that are held out
         PassBudget("final", plan.final_rows, whole.n_rows * row_nbytes),
     )

@@ -19,8 +19,11 @@ PAPER_FIRST_DELTA = 0.01
 _FAR_DELTA, _FAR = 0.25, 0.5
 """From this threshold on the first scale is finer: of the rows that 1/2 accepts, few lie beyond."""
 
-SCANNED_ROWS = 1 << 21
-"""Rows that choose thresholds: so many place one to within some ten millionths of the rows."""
+SCANNED_ROWS = 1 << 20
+"""Rows that choose thresholds: so many place one to within a millionth of the rows."""
+
+POLISHING_ROWS = 1 << 21
+"""Rows that polish learns from, at most."""
 
 _MOST_COUNTED = 1 << 24
 """Rows that errors and slabs are counted on: these tell an error to within two hundredths of a per

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,6 @@ class Reduction(Protocol[P, R_co]):
         ...
 
 
-@runtime_checkable
 class Drawing(Protocol):
     """A reduction that draws a number for every row, or holds one that does."""
 
@@ -63,9 +62,14 @@ class Drawing(Protocol):
         ...
 
 
+def is_drawing(reduction: object) -> TypeGuard[Drawing]:
+    """Whether a reduction draws; asked for every block, of which a protocol would make much."""
+    return hasattr(reduction, "map_drawn")
+
+
 def map_drawn(reduction: Reduction[Any, Any], block: Block, uniforms: NDArray[np.float64]) -> Any:
     """The partial of rows that have been drawn a uniform number each, which is still unused."""
-    if isinstance(reduction, Drawing):
+    if is_drawing(reduction):
         return reduction.map_drawn(block, uniforms)
     return reduction.map(block)
 

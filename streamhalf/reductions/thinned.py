@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streamhalf.data.block import Block
 from streamhalf.kernels.frame import find_accepted
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.reductions.base import Bundle, Drawing, Reduction, map_drawn
+from streamhalf.reductions.base import Bundle, Reduction, is_drawing, map_drawn
 from streamhalf.reductions.localized import Localized
 from streamhalf.reductions.sampled import Sampled
 
@@ -81,7 +81,7 @@ def _map_together(
         if isinstance(one, Localized):
             local[i] = one, top
         else:
-            drawn = uniforms / top if isinstance(one, Drawing) else uniforms
+            drawn = uniforms / top if is_drawing(one) else uniforms
             found[i] = map_drawn(one, block, drawn)
     tops = [top for _, top in local.values()]
     accepted = find_accepted([one.frame for one, _ in local.values()], block.X, uniforms, tops)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.config import RunConfig
+from streamhalf.kernels.eigen import extreme_eigenpair
 from streamhalf.kernels.hermite import gaussian_monomial_mean
 from streamhalf.kernels.monomials import (
     count_monomials,
@@ -190,7 +191,8 @@ class MomentTester:
         )
 
     def _judge_second_moment(self, result: MomentsResult) -> Judgement:
-        value, vector = _extreme_eigenpair(result.second_moment())
+        matrix = result.second_moment()
+        value, vector = extreme_eigenpair(matrix - np.eye(len(matrix)))
         subject = SecondMoment(_unit(vector[1:]))
         return self._judgement(
             "second moment",
@@ -204,7 +206,8 @@ class MomentTester:
     def _judge_quadratics(self, result: MomentsResult) -> Judgement:
         """A word that rejects counts; one that cannot tell stands in nobody's way."""
         limit = self.quadratics_tolerance
-        value, vector = _extreme_eigenpair(result.hermite_gram())
+        gram = result.hermite_gram()
+        value, vector = extreme_eigenpair(gram - np.eye(len(gram)))
         direction = _quadratic_direction(vector, result.dim)
         if self.directions is not None:
             direction = self.directions.T @ direction
@@ -276,13 +279,6 @@ def _moment_evidence(result: MomentsResult, limit: float, *, sketched: bool) -> 
             deviation=finite(hermite[rank]),
             limit=limit,
         )
-
-
-def _extreme_eigenpair(matrix: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-    """Eigenvalue of matrix - I of largest size, and its vector."""
-    values, vectors = np.linalg.eigh(matrix - np.eye(len(matrix)))
-    i = int(np.argmax(np.abs(values)))
-    return float(values[i]), vectors[:, i]
 
 
 def _quadratic_direction(vector: NDArray[np.float64], dim: int) -> NDArray[np.float64]:

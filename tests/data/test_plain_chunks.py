@@ -78,9 +78,9 @@ def test_read_plain__without_the_checksum_library_checked_chunks_are_zarrs(
     assert read_plain(make(tmp_path / "b"), some(0, 9)) is not None
 
 
-def damage_bit(file: Path) -> None:
+def damage_bit(file: Path, byte: int = 5) -> None:
     content = bytearray(file.read_bytes())
-    content[5] ^= 1
+    content[byte] ^= 1
     file.write_bytes(bytes(content))
 
 
@@ -101,6 +101,15 @@ def test_read_plain__damage_is_left_to_zarr(tmp_path: Path, damage: Any, rows: R
     damage(tmp_path / "array" / "c" / "1" / "0")
     assert read_plain(array, rows) is None
     assert read_plain(array, some(200, 300)) is not None
+
+
+@pytest.mark.parametrize("byte", [5, -5])
+def test_read_plain__what_follows_the_last_row_is_checked_too(tmp_path: Path, byte: int) -> None:
+    array, last = make(tmp_path / "array", compressors=(Crc32cCodec(),)), ROWS // STEP
+    rows = some(last * STEP, ROWS)
+    np.testing.assert_array_equal(read_plain(array, rows), array[last * STEP :])
+    damage_bit(tmp_path / "array" / "c" / str(last) / "0", byte)
+    assert read_plain(array, rows) is None
 
 
 def test_read_plain__a_part_costs_a_part_and_leaves_the_checksum(tmp_path: Path) -> None:

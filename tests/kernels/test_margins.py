@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamhalf.kernels.margins import grid_margins, margins, wide_margins
+from streamhalf.kernels.margins import grid_margins, margins, rough_margins, wide_margins
 
 
 def unit(dim: int, seed: int = 0) -> np.ndarray:
@@ -55,3 +56,21 @@ def test_wide_margins__bits_do_not_depend_on_the_chunk(start: int, length: int) 
     X = np.random.default_rng(0).standard_normal((40_000, 7)).astype(np.float32)
     piece = wide_margins(X[start : start + length], unit(7))
     np.testing.assert_array_equal(piece, wide_margins(X, unit(7))[start : start + length])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dim", [1, 15, 16, 40])
+@pytest.mark.parametrize("shifted", [False, True])
+def test_rough_margins__are_within_their_slack(dtype: type, dim: int, shifted: bool) -> None:
+    rng = np.random.default_rng(dim)
+    X = rng.standard_normal((20_000, dim)).astype(dtype)
+    V, shifts = rng.standard_normal((5, dim)), rng.standard_normal(5) if shifted else None
+    exact = V @ X.T.astype(np.float64) - (0 if shifts is None else shifts[:, None])
+    seen = 0
+    for window, found, slack in rough_margins(X, V, shifts):
+        assert (window.start, found.dtype) == (seen, X.dtype)
+        seen = window.stop
+        assert (np.abs(found - exact[:, window]).max(axis=1) <= slack).all()
+        assert (slack < 1e-2).all()
+    assert seen == len(X)
+    assert list(rough_margins(X[:0], V, shifts)) == []

@@ -12,7 +12,7 @@ from streamhalf import RunConfig, UsageError
 from streamhalf.config import LARGEST_EPS
 from streamhalf.planning.overview import make_plan
 from streamhalf.planning.plan import plan_for_eps, plan_for_rows
-from streamhalf.planning.run_plan import SCANNED_ROWS
+from streamhalf.planning.run_plan import POLISHING_ROWS, SCANNED_ROWS
 from streamhalf.records import replace
 from streamhalf.testers.moments import WIDE_DIM
 
@@ -43,7 +43,7 @@ def test_make_plan__windows_are_read_with_the_rows_that_are_held_out_in_them() -
     record = make_plan(dim=4, n_rows=10**7, row_nbytes=17, config=DEFAULT)
     *learning, polish, scan, final = record.passes
     assert final.nbytes == 17 * 10**7
-    assert polish.rows == scan.rows == SCANNED_ROWS
+    assert (polish.rows, scan.rows) == (POLISHING_ROWS, SCANNED_ROWS)
     for one in (*learning, polish, scan):
         assert one.nbytes == pytest.approx(2 * 17 * one.rows, rel=1e-3)
     assert sum(one.nbytes for one in learning) <= final.nbytes
