@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import itertools
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from scripts.realdata import command
-from scripts.realdata.command import BEGIN, END, SCHEMA, main
+from scripts.realdata.command import BEGIN, END, ROOT, SCHEMA, main
 from scripts.realdata.sets import SETS
 from scripts.realdata.trials import FLIPPED, Split, flip
 
@@ -55,3 +57,25 @@ def test_command__writes_a_table_and_a_page(
     assert "stale" not in text
     assert "| cancer | 569 |" in text
     assert "| cancer | 569 |" in capsys.readouterr().out
+
+
+def test_readme__shows_the_figures_of_the_page() -> None:
+    page = _table(ROOT / "docs" / "real-data.md", "data | rows |")
+    readme = _table(ROOT / "README.md", "data | rows × features |")
+    assert [row[0] for row in page] == list(SETS)
+    assert readme == [
+        [
+            row[0],
+            f"{int(row[1]):,} × {row[2]}",
+            row[4],
+            *(f"{Decimal(figure):.3f}" for figure in row[10:14]),
+        ]
+        for row in page
+    ]
+
+
+def _table(path: Path, head: str) -> list[list[str]]:
+    """The rows of the table whose head begins like this, cell by cell."""
+    rest = path.read_text(encoding="utf-8").partition(f"| {head}")[2]
+    lines = itertools.takewhile(lambda line: line.startswith("|"), rest.splitlines()[2:])
+    return [line.strip("| ").split(" | ") for line in lines]

@@ -27,22 +27,25 @@ _STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
 
 
 def draw_picture(tables: list[Table], path: Path) -> None:
-    """Errors above, soundness and completeness below; tables that are absent stay empty."""
+    """Errors above, soundness and completeness below; lines without a table are left out."""
     by_name = {table.name: table for table in tables}
+    lines = (
+        (1.0, {"robustness": _draw_robustness}),
+        (1.0, {"thresholds": _draw_thresholds}),
+        (1.25, {"soundness": _draw_soundness, "completeness": _draw_completeness}),
+    )
+    kept = [line for line in lines if by_name.keys() & line[1]] or lines[-1:]
+    heights = [height for height, _ in kept]
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(11, 14.5), layout="constrained")
-        grid = figure.add_gridspec(3, 2, height_ratios=(1, 1, 1.25), width_ratios=(2, 1))
-        panels = (
-            ("robustness", figure.add_subplot(grid[0, :]), _draw_robustness),
-            ("thresholds", figure.add_subplot(grid[1, :]), _draw_thresholds),
-            ("soundness", figure.add_subplot(grid[2, 0]), _draw_soundness),
-            ("completeness", figure.add_subplot(grid[2, 1]), _draw_completeness),
-        )
-        for name, axes, draw in panels:
-            if name in by_name:
-                draw(axes, by_name[name])
-            else:
-                axes.set_axis_off()
+        figure = Figure(figsize=(11, 4.5 * sum(heights)), layout="constrained")
+        grid = figure.add_gridspec(len(kept), 2, height_ratios=heights, width_ratios=(2, 1))
+        for i, (_, panels) in enumerate(kept):
+            for place, (name, draw) in enumerate(panels.items()):
+                axes = figure.add_subplot(grid[i, place] if len(panels) > 1 else grid[i, :])
+                if name in by_name:
+                    draw(axes, by_name[name])
+                else:
+                    axes.set_axis_off()
         figure.savefig(path, dpi=110)
 
 

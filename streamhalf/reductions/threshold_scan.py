@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -19,9 +20,6 @@ _SUB_BATCH = 16_384
 _FINEST, _GROWTH, _REACH = 2e-5, 1.02, 1e3
 """Thresholds lie so close together about the given one, and further away at a fiftieth of the
 distance, up to where no rows are left."""
-
-_CHANCE = 2
-"""Standard deviations of the errors, of rows between two thresholds, that chance explains."""
 
 
 @cache
@@ -45,7 +43,8 @@ class ThresholdScan(Summed):
     """Counts of both labels between thresholds about those of `planes`, normals of length 1.
 
     The result are the planes with the best threshold each: exact counts, up to the rounding of
-    v·x; the given one is kept where none is better by more than chance explains.
+    v·x. The given one is kept where chance may have put the best ahead: a gain within one standard
+    error, of the rows between the two, or within two where the given one is 0, of a smaller class.
     """
 
     planes: tuple[Plane, ...]
@@ -82,18 +81,18 @@ class ThresholdScan(Summed):
     def finalize(self, partial: ThresholdScanPartial) -> tuple[Plane, ...]:
         """The planes with their best thresholds."""
         return tuple(
-            Plane(plane.normal, plane.threshold + _best_offset(counts))
+            Plane(plane.normal, plane.threshold + _best_offset(counts, 1 if plane.threshold else 2))
             for plane, counts in zip(self.planes, partial.counts, strict=True)
         )
 
 
-def _best_offset(counts: NDArray[np.int64]) -> float:
-    """The difference with the fewest errors: of those, the smallest; 0 if chance explains it."""
+def _best_offset(counts: NDArray[np.int64], deviations: int) -> float:
+    """The difference with the fewest errors, of those the smallest; 0 if it gains hardly more."""
     offsets = scanned_offsets()
     negative, positive = np.cumsum(counts, axis=1)[:, :-1]
     errors = positive + counts[0].sum() - negative
-    best = np.flatnonzero(errors == errors.min())
-    chosen, given = best[np.argmin(np.abs(offsets[best]))], len(offsets) // 2
-    between = abs((negative + positive)[chosen] - (negative + positive)[given])
-    by_chance = errors[given] - errors[chosen] <= _CHANCE * np.sqrt(between)
-    return 0.0 if by_chance else float(offsets[chosen])
+    least = np.flatnonzero(errors == errors.min())
+    best, given = least[np.argmin(np.abs(offsets[least]))], len(offsets) // 2
+    between = counts[:, min(best, given) + 1 : max(best, given) + 1].sum()
+    gain = errors[given] - errors[best]
+    return 0.0 if gain <= deviations * math.sqrt(between) else float(offsets[best])

@@ -435,3 +435,10 @@ def test_read_each__an_error_ahead_is_raised_in_its_turn() -> None:
     assert [next(blocks).rows[0], next(blocks).rows[0]] == [0, 250]
     with pytest.raises(DataError, match="row 600"):
         next(blocks)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_open_source__takes_values_whose_squares_overflow(dtype: str) -> None:
+    large = X.astype(dtype)
+    large[7] = np.finfo(dtype).max
+    assert_same_rows(open_source((large, Y)), large)

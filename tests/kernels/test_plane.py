@@ -121,7 +121,7 @@ def test_angle__is_accurate_where_the_cosine_is_1() -> None:
 def test_find_wrong__is_what_margins_say(dtype: str, scale: float, threshold: float) -> None:
     """Rows on the plane, and next to it by less than rounding, among them."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((3_000, 5)).astype(dtype)
+    X = rng.standard_normal((40_000, 5)).astype(dtype)  # more than one piece
     normal = np.array([0.3, -0.4, 0.5, 0.1, -0.2])
     X[:500, 0] = (threshold - X[:500, 1:] @ normal[1:]) / normal[0]
     y = rng.choice(np.array([-1, 1], dtype=np.int8), len(X))
