@@ -16,7 +16,6 @@ from scipy.stats import binom
 
 import streamhalf
 from streamhalf import DataError, UsageError
-from streamhalf.claims.certification import certificate_degree, certificate_share
 from streamhalf.cli import main
 from streamhalf.documents import read_weights, write_json
 from streamhalf.kernels.binomial import binomial_upper
@@ -352,21 +351,6 @@ def test_certify__some_rows_speak_for_themselves_and_all_are_in_the_digest(store
     # rows that the bound does not speak of: it still holds, and the data are found out
     assert failed(some, (changed, y)) >= {"digest of all rows"}
     assert "no halfspace below L" not in failed(some, (changed, y))
-
-
-def test_certificate_degree__auto_is_6_for_few_features() -> None:
-    assert [certificate_degree("auto", dim) for dim in (1, 2, 6, 7, 10, 50)] == [6, 6, 6, 4, 4, 4]
-    assert certificate_degree(8, 50) == 8
-
-
-def test_certificate_share__auto_is_all_rows_until_there_are_enough() -> None:
-    def share(rows: int | str, n_rows: int, error: float = 0.05, dim: int = 10) -> float:
-        return certificate_share(rows, n_rows=n_rows, dim=dim, error=error)
-
-    assert share("auto", 2**22) == share("all", 10**12) == share(10**9, 10**8) == 1
-    assert share("auto", 2**23) == 0.5
-    assert share("auto", 10**9, error=0.001, dim=20) == pytest.approx(0.12)
-    assert share(10**6, 10**8) == 0.01
 
 
 def test_verify__a_changed_row_is_found_out(store: str) -> None:
