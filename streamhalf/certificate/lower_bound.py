@@ -29,9 +29,9 @@ from streamhalf.reductions.slab_moments import SMALLEST_ERROR, SlabStatistics
 OUTWARD = 1e-12
 """Angles of a cell reach out by this share: they are rounded."""
 
-_AT_FIRST, _FOR_BOXES = 0.25, 4.0
+_AT_FIRST, _FOR_BOXES, _NARROW = 0.25, 4.0, 9
 """Effort for a stage that others follow, and for a second direction, where there is reason to look
-along one; the last stage takes 1."""
+along one, if so few others are left; the last stage takes 1."""
 
 _CONSTANT = 4
 """Largest degree beside a constant, whose two values higher ones gain nothing from."""
@@ -233,8 +233,14 @@ def _stages(
     if statistics[0].by_label:
         wider = [tuple(item.with_constant(unit, _CONSTANT) for item in kind) for kind in kinds]
         kinds = [*wider, slabs]
-    shares = [_FOR_BOXES if kind[0].across is not None else _AT_FIRST for kind in kinds]
-    return list(zip(kinds, [*shares[:-1], max(1.0, shares[-1])], strict=True))
+    return [(kind, _share(kind[0], last=kind is kinds[-1])) for kind in kinds]
+
+
+def _share(statistics: SlabStatistics, *, last: bool) -> float:
+    """Effort for a stage."""
+    if statistics.across is not None:
+        return _FOR_BOXES if statistics.rest <= _NARROW else 1.0
+    return 1.0 if last else _AT_FIRST
 
 
 def _nothing_known(_: Cell) -> float:
