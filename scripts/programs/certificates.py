@@ -14,6 +14,7 @@ import tempfile
 import time
 from typing import Any
 
+import numpy as np
 import zarr
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
@@ -22,28 +23,50 @@ import streamhalf
 
 CELLS = (
     ("random", 0.01, 1.02),
-    ("random", 0.05, 1.05),
-    ("random", 0.10, 1.30),
+    ("random", 0.05, 1.02),
+    ("random", 0.10, 1.10),
     ("far", 0.05, 1.02),
-    ("chow", 0.01, 1.3),
-    ("chow", 0.05, 6.0),
-    ("near", 0.05, 4.5),
+    ("chow", 0.01, 1.03),
+    ("chow", 0.05, 1.45),
+    ("chow", 0.10, 2.2),
+    ("near", 0.05, 2.8),
+    ("two directions", 0.05, 1.5),
+    ("one-sided band", 0.05, 4.0),
 )
 """Noise, rate, and the ratio to stay below."""
 
 
+def flip(store: str, noise: str, rate: float) -> None:
+    """Flip labels of a store without noise along directions that are orthogonal to its plane."""
+    group = zarr.open_group(store, mode="r+")
+    X, y = group["X"][:], group["y"][:]
+    w = np.array(group.attrs["streamhalf"]["planted_vector"], dtype=np.float32)
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(np.column_stack([w, rng.standard_normal((len(w), 2))]))[0]
+    first, second = (X @ basis.astype(np.float32)).T[1:]
+    if noise == "two directions":
+        score = np.maximum(y * first, y * second)
+    else:
+        score = np.where(first > 0, -np.abs(X @ w), -np.inf)
+    y[score > np.quantile(score, 1 - rate)] *= -1
+    group["y"][:] = y
+
+
 def make_store(folder: str, rows: int, dim: int, noise: str, rate: float) -> str:
     path = os.path.join(folder, "data.zarr")
+    known = " " not in noise and "-" not in noise
     streamhalf.synth(
         path,
         rows=rows,
         dim=dim,
         marginal="gaussian",
-        noise=noise,
-        rate=rate,
+        noise=noise if known else "none",
+        rate=rate if known else 0.0,
         seed=1,
         overwrite=os.path.exists(path),
     )
+    if not known:
+        flip(path, noise, rate)
     return path
 
 
