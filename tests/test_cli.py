@@ -187,6 +187,7 @@ def test_test__writes_the_result_as_json(
         "seed",
         "seed_drawn",
         "position",
+        "positions",
         "testers",
         "passes",
         "data",
@@ -194,7 +195,8 @@ def test_test__writes_the_result_as_json(
         "run",
         "notices",
     ]
-    assert set(document["data"]) == {"rows", "dim", "fingerprint", "source", "features"}
+    known = {"rows", "dim", "fingerprint", "source", "features", "classes"}
+    assert set(document["data"]) == known
     assert set(document["passes"][0]) == {
         "name",
         "rows_read",

@@ -90,7 +90,9 @@ def test_interval_details__says_what_the_bound_depends_on(results: Results) -> N
     said = interval_details(certificate, 0.01)
     assert "at least (L), whatever the features" in said
     assert "L depends on the direction it is computed from" in said
-    assert "no halfspace through the origin is wrong on less than" in fit_sentence(results.accepted)
+    assert "every halfspace through the origin is wrong on at least" in fit_sentence(
+        results.accepted
+    )
     assert "proved to be within a factor" in fit_sentence(results.accepted)
     assert "L depends on" not in fit_sentence(results.accepted)
     none = replace(certificate.opt, lower_empirical=0.0, lower=0.0)
@@ -388,7 +390,9 @@ def guessed(result: FitResult, *notices: Notice, **changes: Any) -> FitResult:
 def test_guess__stands_beside_the_error(results: Results) -> None:
     result = guessed(results.accepted, certificate=None)
     said = fit_sentence(result)
-    assert said.startswith("The halfspace is wrong on 5.000% of rows it never saw, at most 5.500%")
+    assert said.startswith(
+        "The halfspace is wrong on 5.000% of rows it did not learn from, at most 5.500%"
+    )
     assert "always guessing -1 is wrong on 6.667% of them" in said
     page = Page(render_report(result))
     assert "always guessing -1 is wrong on 6.667% of them" in page.text
