@@ -587,7 +587,7 @@ def test_plan__reused_rows_need_no_spare(capsys: Captured) -> None:
         ("fit x --rows ruse", 'Did you mean "reuse"?'),
         ("synth x --rows 9 --dim 2 --noise cho", 'Did you mean "chow"?'),
         ("synth x --rows 9.5 --dim 2", "--rows: '9.5' is not a whole number; write 1000000 or"),
-        ("synth x --rows 9", 'Command "synth" parameter --dim requires an argument.'),
+        ("synth x --rows 9", "dim: not given; synth needs --dim: features"),
         ("fit x --tau small", "tau: 'small' is not a number; use one from 1e-12 to 0.5"),
         ("fit x --eps small", "eps: 'small' is not a number; use one from 1e-06 to 0.25, or auto"),
         ("fit x --degree 4.5", "degree: '4.5' is not a whole number; use one from 2 to 8"),

@@ -126,7 +126,7 @@ class RowSchema:
 
     def _check_features(self, rows: NDArray[np.int64], X: NDArray[np.floating[Any]]) -> None:
         # NaN is within no bounds
-        if not X.size or (X.min() >= -LARGEST and X.max() <= LARGEST):
+        if not X.size or (float(X.min()) >= -LARGEST and float(X.max()) <= LARGEST):
             return
         finite = np.isfinite(X)
         if finite.all():

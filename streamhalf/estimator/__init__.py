@@ -43,7 +43,7 @@ try:
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
     raise ImportError(
-        "HalfspaceTesterLearner needs scikit-learn; pip install streamhalf[sklearn]"
+        "HalfspaceTesterLearner needs scikit-learn; pip install scikit-learn"
     ) from error
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamhalf.kernels.slabs import masses_about
 from streamhalf.records import CertifyResult, DiagnosticsRecord, FitResult, Judgement
@@ -184,6 +185,8 @@ def weight_figure(result: FitResult | CertifyResult) -> Figure | None:
     normal, spreads = halfspace.normal, feature_spreads(result)
     scales = (1.0,) * len(normal) if spreads is None else spreads
     heights = tuple(weight * scale for weight, scale in zip(normal, scales, strict=True))
+    if not all(map(drawable, heights)):
+        return None
     size = max(map(abs, heights)) or 1.0
     what = "weight" if spreads is None else "weight × spread of the feature"
     names = data.features or tuple(map(numbered, range(len(normal))))
@@ -213,15 +216,23 @@ def feature_spreads(result: FitResult | CertifyResult) -> tuple[float, ...] | No
 
     In radial position they are known up to a common factor.
     """
-    if matrix := result.position.matrix:
-        inverse = np.linalg.pinv(np.array(matrix))  # its rows are those of a root of the covariance
-        found = np.linalg.norm(inverse, axis=1)
-    elif isinstance(result, FitResult) and (measured := result.measurements) is not None:
-        moments = [row[:2] for row in measured.feature_moments]
-        if len(moments) != result.data.dim or any(len(row) < 2 for row in moments):
-            return None
-        means, seconds = np.array(moments).T
-        found = np.sqrt(np.maximum(0.0, 1 + math.sqrt(2) * seconds - means**2))
-    else:
+    with np.errstate(all="ignore"):  # documents may hold any number
+        found = _spreads(result)
+    if found is None or not np.isfinite(found).all() or not found.any():
         return None
-    return tuple(found.tolist()) if np.isfinite(found).all() and found.any() else None
+    return tuple(found.tolist())
+
+
+def _spreads(result: FitResult | CertifyResult) -> NDArray[np.float64] | None:
+    if matrix := result.position.matrix:
+        try:
+            root = np.linalg.pinv(np.array(matrix))  # root·rootᵀ is the covariance
+        except np.linalg.LinAlgError:
+            return None
+        return np.asarray(np.linalg.norm(root, axis=1))
+    measured = result.measurements if isinstance(result, FitResult) else None
+    moments = () if measured is None else [row[:2] for row in measured.feature_moments]
+    if len(moments) != result.data.dim or any(len(row) < 2 for row in moments):
+        return None
+    means, seconds = np.array(moments).T
+    return np.asarray(np.sqrt(np.maximum(0.0, 1 + math.sqrt(2) * seconds - means**2)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator
 
 from rich.console import Console, JustifyMethod
@@ -40,12 +41,19 @@ _STYLES = {
 _STYLED = ("outcome", "outcomes", "holds")
 """Columns that hold them."""
 
+_DIGEST, _SHOWN = re.compile(r"\b[0-9a-f]{32,}\b"), 12
+
 _CLAIM: Cells = {
     "claim": lambda one: one.name,
     "holds": lambda one: "yes" if one.holds else "NO",
-    "claimed": lambda one: one.claimed,
-    "recomputed": lambda one: one.recomputed,
+    "claimed": lambda one: _shortened(one.claimed),
+    "recomputed": lambda one: _shortened(one.recomputed),
 }
+
+
+def _shortened(value: str) -> str:
+    """A digest by its beginning, which tells it from any other; the record has it in full."""
+    return _DIGEST.sub(lambda found: f"{found[0][:_SHOWN]}…", value)
 
 
 def show_test(console: Console, result: records.MomentTestResult) -> None:

@@ -99,7 +99,7 @@ def test_interval_details__says_what_the_bound_depends_on(results: Results) -> N
     advised = replace(
         certificate, opt=none, ratio=None, advice=Advice(AdviceCode.MORE_ROWS, rows=9)
     )
-    assert "if some halfspace errs on no row, 0 is the answer" in interval_details(advised, 0.01)
+    assert "Either one of them errs on no row, or more is needed" in interval_details(advised, 0.01)
     perfect = replace(advised, n_errors=0, error=0.0)
     assert "9 rows" not in interval_details(perfect, 0.01)
     assert "L = 0 is the answer" in interval_details(perfect, 0.01)
