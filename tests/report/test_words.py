@@ -90,7 +90,9 @@ def test_interval_details__says_what_the_bound_depends_on(results: Results) -> N
     said = interval_details(certificate, 0.01)
     assert "at least (L), whatever the features" in said
     assert "L depends on the direction it is computed from" in said
-    assert "every halfspace through the origin on at least" in fit_sentence(results.accepted)
+    assert "every halfspace through the origin is wrong on at least" in fit_sentence(
+        results.accepted
+    )
     assert "proved to be within a factor" in fit_sentence(results.accepted)
     assert "L depends on" not in fit_sentence(results.accepted)
     none = replace(certificate.opt, lower_empirical=0.0, lower=0.0)
