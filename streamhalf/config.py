@@ -210,7 +210,12 @@ class RunConfig:
     )
     split_every: int = _where(8, int, (2, 256), help="partial results combined by one task")
     features: str = _names("X", str, help="name of the array of the features")
-    labels: str = _names("y", str, help="name of the array of the labels")
+    labels: str = _names(
+        "y",
+        str,
+        flag=("--labels", "--label"),
+        help="name of the array of the labels, or of their column in a table",
+    )
 
     def __post_init__(self) -> None:
         cache: Any = self.cache

@@ -235,7 +235,10 @@ def _read_json(
     except OSError as error:
         raise DataError(f"{name}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{name}: not JSON: {' '.join(str(error).split())}") from error
+        raise DataError(
+            f"{name}: not JSON: {' '.join(str(error).split())}; give the file that fit or certify "
+            "wrote with --json"
+        ) from error
 
 
 def _refuse(word: str) -> float:

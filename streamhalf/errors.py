@@ -28,12 +28,14 @@ class DataError(StreamhalfError):
 class PositionError(DataError):
     """The rows have no such position: some features stand still, or tell what others tell.
 
-    `features` are those to look at, numbered from 0.
+    `features` are those to look at, numbered from 0; `constant` says that they stand still.
     """
 
-    def __init__(self, message: str, features: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, message: str, features: tuple[int, ...] = (), *, constant: bool = False
+    ) -> None:
         super().__init__(message)
-        self.features = features
+        self.features, self.constant = features, constant
 
 
 class NotAcceptedError(UsageError):

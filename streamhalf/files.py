@@ -24,6 +24,11 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     target = target.resolve()  # a link stays a link
     try:
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except FileNotFoundError as error:
+        raise StreamhalfError(
+            f"{target}: cannot be written: there is no folder {target.parent}; name a file in an "
+            "existing folder"
+        ) from error
     except OSError as error:
         raise StreamhalfError(f"{target}: cannot be written: {error.strerror}") from error
     try:

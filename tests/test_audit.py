@@ -16,12 +16,13 @@ from distributed import Client
 from sklearn.linear_model import LogisticRegression
 
 import streamhalf
-from streamhalf import DataError, FitResult, Halfspace, UsageError
+from streamhalf import DataError, FitResult, Halfspace, UsageError, api
 from streamhalf.claims import audit as claims
 from streamhalf.cli import main
 from streamhalf.documents import write_json
 from streamhalf.estimator import HalfspaceTesterLearner
 from streamhalf.records import from_json, to_json
+from streamhalf.report.audit import audit_details
 from tests.conftest import StoreWriter, make_rows
 
 X, Y = make_rows(3_000, 3, seed=6)
@@ -407,4 +408,53 @@ def test_audit__of_labels_that_are_words_names_them(tmp_path: Path) -> None:
     frame = found.to_frame()
     assert list(frame["given_label"]) == list(words[frame["row"]])
     assert (frame["given_label"] != frame["predicted_label"]).all()
-    assert {one.given_label for one in found.result.suspects} <= {-1, 1}
+    assert {one.given_label for one in found.result.suspects} == {"buys", "leaves"}
+    assert pd.read_csv(file)["given_label"].tolist() == frame["given_label"].tolist()
+    assert "times buys" in audit_details(found.result)
+
+
+def test_audit__a_constant_feature_leaves_the_ranking_to_the_others() -> None:
+    """The run has no position but that of the stored rows, whose units must not rank."""
+    rng = np.random.default_rng(11)
+    X = rng.standard_normal((3000, 4)) * [1.0, 4e4, 1.0, 0.0] + [0.0, 0.0, 0.0, 0.1]
+    y = np.where(X @ [1.0, 2.5e-5, 1.0, 0.0] >= 0, 1, -1)
+    flipped = rng.choice(len(X), 150, replace=False)
+    y[flipped] *= -1
+    result = streamhalf.fit((X, y), seed=1)
+    assert result.position.kind == "stored"
+    found = streamhalf.audit((X, y), model=result)
+    assert found.result.position == "standardised"
+    assert np.isin(found.to_frame()["row"][:100], flipped).mean() > 0.95
+
+
+@pytest.mark.parametrize("ending", [".zarr", ".parquet"])
+def test_out__words_for_labels_are_kept(tmp_path: Path, ending: str) -> None:
+    X, y = make_rows(500, 3)
+    words = np.where(y > 0, "buys", "leaves")
+    file = tmp_path / f"suspects{ending}"
+    found = streamhalf.audit((X, words), model=np.array([1.0, 0.0, 0.0]), out=file)
+    if ending == ".parquet":
+        assert pd.read_parquet(file)["given_label"].tolist() == list(
+            found.to_frame()["given_label"]
+        )
+        return
+    group = zarr.open_group(file, mode="r")
+    assert group.attrs["streamhalf"]["classes"] == ["buys", "leaves"]
+    assert set(np.asarray(group["given_label"])) == {-1, 1}
+
+
+def test_audit__refuses_features_in_another_order() -> None:
+    X, y = make_rows(500, 3)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    result = streamhalf.fit((frame, y), certificate_degree=0)
+    with pytest.raises(UsageError, match="fitted on the features a, b, c; the data have c, b, a"):
+        streamhalf.audit((frame[["c", "b", "a"]], y), model=result)
+
+
+def test_report__takes_what_audit_returned(tmp_path: Path) -> None:
+    X, y = make_rows(500, 3)
+    result = streamhalf.fit((X, y), certificate_degree=0)
+    found = streamhalf.audit((X, y), model=result)
+    for name, told in (("fit", result), ("audit", found)):
+        api.report(told, tmp_path / f"{name}.html", audit=found if told is result else None)
+        assert "Labels that look tampered with" in (tmp_path / f"{name}.html").read_text()

@@ -187,6 +187,7 @@ def test_test__writes_the_result_as_json(
         "seed",
         "seed_drawn",
         "position",
+        "positions",
         "testers",
         "passes",
         "data",
@@ -194,7 +195,8 @@ def test_test__writes_the_result_as_json(
         "run",
         "notices",
     ]
-    assert set(document["data"]) == {"rows", "dim", "fingerprint", "source", "features"}
+    known = {"rows", "dim", "fingerprint", "source", "features", "classes"}
+    assert set(document["data"]) == known
     assert set(document["passes"][0]) == {
         "name",
         "rows_read",
@@ -585,7 +587,7 @@ def test_plan__reused_rows_need_no_spare(capsys: Captured) -> None:
         ("fit x --rows ruse", 'Did you mean "reuse"?'),
         ("synth x --rows 9 --dim 2 --noise cho", 'Did you mean "chow"?'),
         ("synth x --rows 9.5 --dim 2", "--rows: '9.5' is not a whole number; write 1000000 or"),
-        ("synth x --rows 9", 'Command "synth" parameter --dim requires an argument.'),
+        ("synth x --rows 9", "dim: not given; synth needs --dim: features"),
         ("fit x --tau small", "tau: 'small' is not a number; use one from 1e-12 to 0.5"),
         ("fit x --eps small", "eps: 'small' is not a number; use one from 1e-06 to 0.25, or auto"),
         ("fit x --degree 4.5", "degree: '4.5' is not a whole number; use one from 2 to 8"),

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from streamhalf.cli.commands import COMMANDS
+
 ROOT = Path(__file__).parents[1]
 OWN_RUNS = ("./scripts/",)
 """Blocks that set up the checkout itself; the scripts have tests of their own."""
@@ -85,3 +87,9 @@ def test_pages__name_only_files_that_exist() -> None:
     for page in pages:
         for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_commands__page_has_them_all_in_the_clone() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text("utf-8")
+    for command in COMMANDS:
+        assert f"| `streamhalf {command.__name__}` | {command.__doc__.strip()} |" in page

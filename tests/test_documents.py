@@ -242,7 +242,7 @@ def test_first__verifies_against_its_data(name: str) -> None:
         (("error", "empirical"), {"document is as written", "error on them"}),
         (
             ("certificate", "n_errors"),
-            {"document is as written", "errors on these rows", "what is said twice agrees"},
+            {"document is as written", "errors on these rows", "numbers given in two places"},
         ),
     ],
 )

@@ -392,5 +392,5 @@ except ImportError as error:
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert "pip install streamhalf[sklearn]" in done.stdout
+    assert "pip install scikit-learn" in done.stdout
     assert streamhalf.HalfspaceTesterLearner is HalfspaceTesterLearner

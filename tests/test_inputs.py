@@ -182,7 +182,7 @@ REFUSED: dict[str, tuple[Build, str]] = {
     ),
     "frame with words": (
         lambda folder, client: FRAME.assign(city="Ulm", y=Y),
-        "column 'city' has dtype .*encode it, convert it or drop it",
+        "column 'city' has dtype .*encode it .*convert it or drop it",
     ),
     "no labels in a pair": (lambda folder, client: (X, None), "y: None in the pair; give an array"),
     "frame with categories in a pair": (

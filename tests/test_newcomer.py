@@ -8,15 +8,19 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import zarr
 from sklearn.tree import DecisionTreeClassifier
 
 import streamhalf
 from streamhalf import UsageError
+from streamhalf.api import report
 from streamhalf.cli import main
 from streamhalf.documents import write_json
 from streamhalf.records import Verdict
+from streamhalf.report.tables import position_table
+from streamhalf.report.words import fit_advice, fit_sentence, moment_sentence, plan_sentence
 from tests.conftest import StoreWriter, make_rows
 from tests.test_predict import make_model
 
@@ -151,3 +155,89 @@ def test_synth__names_what_is_not_given(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="marginal: not given; synth needs rows, dim, marginal"):
         streamhalf.synth(tmp_path / "rows.zarr", rows=10, dim=2, noise="none")
     assert not any(tmp_path.iterdir())
+
+
+def test_command__says_which_argument_is_missing_and_suggests_only_what_is_alike(
+    capsys: Captured,
+) -> None:
+    for arguments, said in (
+        (["audit", "rows.zarr"], "model: not given; audit needs --model: what fit or certify"),
+        (["fit"], "STORE: not given; fit needs STORE: path or URL of a Zarr store, a CSV"),
+        (["fit", "rows.zarr", "--json"], "--json requires an argument"),
+        (["fit", "rows.zarr", "--lable", "x"], "Did you mean --label?"),
+    ):
+        assert main(arguments) == 2
+        assert said in capsys.readouterr().err
+    assert main(["fit", "rows.zarr", "--bogus", "3"]) == 2
+    assert "Did you mean" not in capsys.readouterr().err
+
+
+def test_features__that_are_too_large_are_named() -> None:
+    X, y = make_rows(200, 3)
+    wide = X.astype(np.float64)
+    wide[7, 1] = -1e200
+    with pytest.raises(
+        streamhalf.DataError, match=r"row 7 .* holds -1e\+200 in feature 2.*1e\+150"
+    ):
+        streamhalf.fit((wide, y))
+
+
+def test_report__names_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(streamhalf.StreamhalfError, match="name a file in an existing folder"):
+        report(make_model(), tmp_path / "none" / "x.html")
+
+
+def test_model__that_is_no_result_file_is_told_what_is_needed(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    assert main(["audit", "rows.zarr", "--model", str(tmp_path / "x.csv")]) == 3
+    assert "give the file that fit or certify wrote with --json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_advice__names_features_that_leave_no_position(constant: bool) -> None:
+    """It is the cause that somebody can remove, whatever else is off."""
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(rng.lognormal(10, 0.5, (3000, 3)), columns=["pay", "rent", "same"])
+    frame["same"] = 0.1 if constant else 2 * frame["pay"] + frame["rent"]
+    y = np.where(frame["pay"] > frame["rent"], "yes", "no")
+    said = "same is constant" if constant else "pay, rent and same tell the same"
+    fitted = streamhalf.fit((frame, y), certificate_degree=0)
+    tested = streamhalf.test((frame, y))
+    for text in (fit_sentence(fitted), moment_sentence(tested), *fit_advice(fitted)):
+        assert said in text
+        assert "--position auto" not in text
+    listed = [row[-1] for row in position_table(fitted).rows]
+    assert any("same" in cell and "remove" in cell for cell in listed[1:])
+
+
+def test_repr__has_both_ends_of_the_certificate() -> None:
+    X, y = make_rows(3000, 2)
+    result = streamhalf.fit((X, y), seed=1)
+    found = result.certificate
+    assert found is not None
+    assert result.error is not None
+    said = repr(result)
+    assert f"held-out error {result.error.empirical:.4g} (at most {result.error.upper:.4g})" in said
+    both = f"on 3,000 rows error {found.error:.4g} and no halfspace (through: any) below"
+    assert f"{both} {found.opt.lower_empirical:.4g}" in said
+    certified = streamhalf.certify((X, y), weights=[1.0, 0.0])
+    assert "on 3,000 rows error" in repr(certified)
+
+
+def test_plan__with_too_few_rows_is_that_of_as_many_as_it_takes(capsys: Captured) -> None:
+    record = streamhalf.plan(rows=500, dim=4)
+    enough = streamhalf.plan(rows=record.rows_needed, dim=4)
+    assert record.passes == enough.passes
+    assert main(["plan", "--rows", "500", "--dim", "4"]) == 11
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"below is a run of {record.rows_needed:,} rows" in said
+
+
+def test_plan__of_too_few_rows_at_hand_is_what_a_run_makes_of_them() -> None:
+    X, y = make_rows(500, 4)
+    record = streamhalf.plan((X, y))
+    assert [one.name for one in record.passes] == ["sample", "final", "certificate"]
+    assert max(one.rows for one in record.passes) == 500
+    assert "below is what a run makes of these" in plan_sentence(record)

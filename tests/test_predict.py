@@ -5,7 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import zarr
 from distributed import Client
@@ -320,3 +322,54 @@ def test_command__names_a_model_or_store_that_is_not_there(
     assert run_predict(tmp_path / "none.zarr", model, tmp_path / "out") == 3
     assert "no such store" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_result__predicts_in_memory_with_the_labels_of_the_data() -> None:
+    names = ("a", "b", "c")
+    model = make_model(data=DataRecord(N_ROWS, DIM, "abc", "", names, ("no", "yes")))
+    wanted = np.where(expected() > 0, "yes", "no")
+    frame = pd.DataFrame(X, columns=names).assign(other="text")
+    assert model.predict(frame[["c", "other", "b", "a"]]).tolist() == wanted.tolist()
+    assert model.predict(X).tolist() == wanted.tolist()
+    lazy = model.predict(da.from_array(X, chunks=(500, DIM)))
+    assert lazy.compute().tolist() == wanted.tolist()
+    assert make_model().predict(X[:9].tolist()).tolist() == expected(X[:9]).tolist()
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (X[:, :2], "fitted on 3 features"),
+        (X[0], "give \\(rows, features\\)"),
+        (pd.DataFrame(X[:, :2], columns=["a", "b"]), "c not found among a, b"),
+        (np.where(np.arange(DIM) == 1, np.nan, X[:5]), "row 0 .* holds NaN"),
+    ],
+)
+def test_result__names_rows_that_it_cannot_predict(rows: Any, words: str) -> None:
+    model = make_model(data=DataRecord(N_ROWS, DIM, "abc", "", ("a", "b", "c")))
+    with pytest.raises(DataError, match=words):
+        model.predict(rows)
+
+
+def test_predict__refuses_features_in_another_order(
+    write_store: StoreWriter, tmp_path: Path
+) -> None:
+    store = write_store(X, Y, chunk_rows=500)
+    zarr.open_group(str(store), mode="r+").attrs["feature_names"] = ["c", "b", "a"]
+    model = make_model(data=DataRecord(N_ROWS, DIM, "abc", "", ("a", "b", "c")))
+    with pytest.raises(UsageError, match="features a, b, c; the data have c, b, a"):
+        streamhalf.predict(store, model=model, out=tmp_path / "p.zarr")
+
+
+def test_command__predicts_a_table_and_names_the_labels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, model, out = (str(tmp_path / name) for name in ("rows.csv", "model.json", "p.zarr"))
+    pd.DataFrame(X, columns=["a", "b", "c"]).assign(bought="yes").to_csv(file, index=False)
+    data = DataRecord(N_ROWS, DIM, "abc", "", ("a", "b", "c"), ("no", "yes"))
+    write_json(model, make_model(data=data))
+    assert main(["predict", file, "--model", model, "--out", out, "--quiet"]) == 0
+    assert "(yes; -1 is no)" in capsys.readouterr().out
+    group = zarr.open_group(out, mode="r")
+    assert np.asarray(group["prediction"]).tolist() == expected().tolist()
+    assert group.attrs["streamhalf"]["classes"] == ["no", "yes"]  # type: ignore[call-overload,index]

@@ -203,6 +203,7 @@ def _one_class(run: Run, source: Source, state: LocalizationState) -> tuple[Noti
 
 def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
     """Judge the moments of all rows, in the first position that a sample does not rule out."""
+    trials: tuple[PositionTrial, ...] = ()
     if config.position == "auto":
         plan = plan_for_rows(source.n_rows, source.dim, config)
         trials = look_at_positions(draw_sample(run, source, plan, config), plan, config)
@@ -221,6 +222,7 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
         tau=config.tau,
         seed=config.seed,
         position=row_map.record,
+        positions=trials,
         testers=judgements,
         passes=tuple(run.passes),
         data=source.record,

@@ -118,6 +118,7 @@ def _start(X: NDArray[np.float64], centre: str) -> Tyler:
         raise PositionError(
             f"radial position: feature {first + 1} is constant ({X[0, first]:.6g}); remove it",
             still,
+            constant=True,
         )
     scales = np.array([np.median(size[size > 0]) if size.any() else 1.0 for size in sizes.T])
     return Tyler(middle, np.diag(1 / scales))

@@ -61,7 +61,15 @@ def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> Pos
         some = some_rows(block, most, config).renumbered()
         needs = tester.needs()
         result = needs.finalize(needs.map(row_map.apply(some)))
-    except DataError as error:  # there is none, or products overflow in it
+    except PositionError as error:
+        return PositionTrial(
+            kind,
+            Outcome.REJECTED,
+            problem=str(error),
+            features=error.features,
+            constant=error.constant,
+        )
+    except DataError as error:  # products overflow in it
         return PositionTrial(kind, Outcome.REJECTED, problem=str(error))
     worst = worst_of(tester.judge(result, n_seen=some.n_rows))
     return PositionTrial(kind, Outcome.PASSED if worst is None else worst.outcome, worst)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -10,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamhalf.api.predicting import usable_halfspace
 from streamhalf.api.running import execute, open_data, takes_data
 from streamhalf.api.weights import as_halfspace
 from streamhalf.claims.audit import Audit
@@ -19,11 +18,11 @@ from streamhalf.config import TOP, RunConfig
 from streamhalf.data.opening import DataLike
 from streamhalf.data.suspects import SuspectTable, Writer, check_suspects, open_suspects
 from streamhalf.engine.run import Run
-from streamhalf.errors import DataError, UsageError
+from streamhalf.errors import UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.names import public_name
 from streamhalf.places import place_of, refuse_harm
-from streamhalf.records import AuditResult, FitResult, is_as_written, replace
+from streamhalf.records import AuditResult, FitResult, replace
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,21 +47,13 @@ class Audited:
             )
         return self.suspects.to_frame()
 
-    def with_classes(self, classes: NDArray[Any]) -> Audited:
-        """The same suspects, their labels as these two classes."""
-        if self.suspects is None:
-            return self
-        return Audited(self.result, dataclasses.replace(self.suspects, classes=classes))
-
     def __repr__(self) -> str:
         return repr(self.result)
 
     def _repr_html_(self) -> str:
         from streamhalf.report.card import audit_html  # for notebooks alone
 
-        if self.suspects is None or self.suspects.classes.dtype.kind in "biu":
-            return audit_html(self.result)
-        return audit_html(self.result, dict(zip((-1, 1), self.suspects.classes, strict=True)))
+        return audit_html(self.result)
 
 
 @takes_data
@@ -104,8 +95,8 @@ def audit(
         if (place := place_of(data)) is not None:
             refuse_harm(place, {"out": out}, replaces=True)
     source, config = open_data(data, parameters, storage_options)
-    halfspace = as_halfspace(model, source.dim, field="model")
-    fitted = _unchanged(model) if isinstance(model, FitResult) else None
+    halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")
+    fitted = model if isinstance(model, FitResult) and usable_halfspace(model) else None
 
     def work(run: Run, _: RunConfig) -> Audited:
         marks = {
@@ -115,17 +106,19 @@ def audit(
         }
         opened: AbstractContextManager[Writer | None] = nullcontext()
         if out is not None:
-            opened = open_suspects(out, marks, storage_options=storage_options, overwrite=overwrite)
+            opened = open_suspects(
+                out,
+                marks,
+                classes=np.asarray(source.schema.label_values),
+                storage_options=storage_options,
+                overwrite=overwrite,
+            )
         with opened as writer:
             return _list(Audit(run, source, halfspace, fitted), top, writer)
 
     found = execute("audit", source, config, work, client, observer)
     place = "" if out is None else public_name(os.fspath(out))
-    listed = Audited(replace(found.result, out=place), found.suspects)
-    classes = np.asarray(source.schema.coding.values)
-    if found.suspects is None or np.array_equal(found.suspects.classes, classes):
-        return listed
-    return listed.with_classes(classes)  # files and records have room for small integers alone
+    return Audited(replace(found.result, out=place), found.suspects)
 
 
 def _list(found: Audit, top: int | None, writer: Writer | None) -> Audited:
@@ -140,12 +133,3 @@ def _list(found: Audit, top: int | None, writer: Writer | None) -> Audited:
     tables: list[SuspectTable] = []
     result = found.streamed(tables.append)
     return Audited(result, SuspectTable.joined(tables))
-
-
-def _unchanged(model: FitResult) -> FitResult:
-    if model.digest and not is_as_written(model):
-        raise DataError(
-            "model: the result was changed after fit returned it (its digest does not fit); fit "
-            "again, or give the halfspace itself: model=result.halfspace"
-        )
-    return model

@@ -116,6 +116,7 @@ def plan_of(source: Source, config: RunConfig, positive: float | None = None) ->
         row_nbytes=source.row_nbytes,
         config=config,
         positive=positive,
+        at_hand=True,
     )
     deal = deal_for(source, plan_for_rows(source.n_rows, source.dim, config), config)
     size, windows = sample_windows(source, config)

@@ -114,7 +114,10 @@ def open_data(
     names = {"features": config.features, "labels": config.labels}
     optional = not needs_labels and not {"label", "labels"} & parameters.keys()
     if optional and not holds_labels_named(data, config.labels, storage_options=storage_options):
-        return open_features(data, **names, storage_options=storage_options), config
+        bare = open_features(
+            data, features=config.features, labels=config.labels, storage_options=storage_options
+        )
+        return bare, config
     return open_source(data, **names, storage_options=storage_options), config
 
 

@@ -203,7 +203,7 @@ def certify(
         As of `test`.
     """
     source, config = open_data(data, parameters, storage_options)
-    halfspace = as_halfspace(weights, source.dim)
+    halfspace = as_halfspace(weights, source.dim, columns=source.schema.columns)
 
     def work(run: Run, config: RunConfig) -> CertifyResult:
         return driver.certify(run, source, config, halfspace)

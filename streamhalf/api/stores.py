@@ -7,8 +7,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from streamhalf.api.auditing import Audited
+from streamhalf.api.predicting import usable_halfspace
 from streamhalf.api.running import mirrored, open_place, who
 from streamhalf.api.trust import warn_unverified
+from streamhalf.api.weights import check_columns
 from streamhalf.data.block import RowRange
 from streamhalf.data.opening import open_features
 from streamhalf.data.predictions import create_predictions, finish_predictions, write_predictions
@@ -18,7 +21,7 @@ from streamhalf.engine import Counted, Engine, Job, run_job
 from streamhalf.engine.job import require_workers
 from streamhalf.engine.opening import check_sight
 from streamhalf.engine.plan import TASK_COPIES
-from streamhalf.errors import DataError, UsageError
+from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted, ignore
 from streamhalf.folders import write_text_to
 from streamhalf.places import absolute, refuse_harm
@@ -27,11 +30,9 @@ from streamhalf.records import (
     CertifyResult,
     FitResult,
     Halfspace,
-    is_as_written,
 )
 from streamhalf.report.audit import render_audit
 from streamhalf.report.html import render_report
-from streamhalf.report.words import remedy
 from streamhalf.settings import check_names
 from streamhalf.synthetic.kinds import DEFAULT_CHUNK_ROWS
 from streamhalf.synthetic.spec import SyntheticSpec, plant
@@ -114,11 +115,13 @@ def predict(
     Parameters
     ----------
     store
-        Path or URL of a Zarr store; only its features are read.
+        Path or URL of a Zarr store, only its features are read; or of a CSV or Parquet file, of
+        which the columns that the model was fitted on are taken.
     model
         What `fit` returned, or a halfspace.
     out
-        Path or URL of the new store; array "prediction" holds -1 and +1.
+        Path or URL of the new store; array "prediction" holds -1 and +1, and the attributes name
+        what they stand for.
     force
         It has no effect any more: a run that was not accepted or certified predicts too, with an
         `UnverifiedWarning`.
@@ -133,12 +136,19 @@ def predict(
     observer
         Called with every event.
     """
-    halfspace = model if isinstance(model, Halfspace) else _usable(model)
+    halfspace = model if isinstance(model, Halfspace) else usable_halfspace(model)
+    known = model.data if isinstance(model, FitResult) else None
     if isinstance(model, FitResult):
         warn_unverified(model, stacklevel=2)
     refuse_harm(store, {"out": out}, replaces=True)
     target = Target(absolute(out), storage_options)
-    source = open_features(store, features=features, storage_options=storage_options)
+    source = open_features(
+        store,
+        features=features,
+        columns=() if known is None else known.features,
+        storage_options=storage_options,
+    )
+    check_columns(model, source.schema.columns, field="model")
     with open_place(scheduler, n_workers, client) as (engine, notices):
         check_sight(engine, sight_of(source.reader))
         create_predictions(target, source, halfspace, overwrite=overwrite)
@@ -146,21 +156,8 @@ def predict(
         started = RunStarted("predict", source.name, source.n_rows, source.dim, notices, who=who())
         write = partial(write_predictions, target, source, halfspace)
         n_positive = _write_all(engine, started, source.blocks, source.row_nbytes, write, observer)
-    finish_predictions(target, source, n_positive)
+    finish_predictions(target, source, n_positive, () if known is None else known.classes)
     return n_positive
-
-
-def _usable(model: FitResult) -> Halfspace:
-    if model.digest and not is_as_written(model):
-        raise DataError(
-            "model: the result was changed after fit returned it (its digest does not fit); fit "
-            "again, or give the halfspace itself: model=result.halfspace"
-        )
-    if model.halfspace is None:
-        raise UsageError(
-            f"model: the run was {model.verdict} and has no halfspace; {remedy(model)}"
-        )
-    return model.halfspace
 
 
 def _write_all(
@@ -190,10 +187,10 @@ def _write_all(
 
 
 def report(
-    result: FitResult | CertifyResult | AuditResult,
+    result: FitResult | CertifyResult | AuditResult | Audited,
     path: str | os.PathLike[str],
     *,
-    audit: AuditResult | None = None,
+    audit: AuditResult | Audited | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a result as one self-contained HTML page.
@@ -201,14 +198,16 @@ def report(
     Parameters
     ----------
     result
-        What `fit` or `certify` returned or `read_result` read, or the record of an audit.
+        What `fit`, `certify` or `audit` returned, or `read_result` or `read_audit` read.
     path
         The file to write, a path or URL; it appears whole or not at all.
     audit
-        The record of an audit of the same data, for a section of its own.
+        An audit of the same data, for a section of its own.
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     """
+    result = result.result if isinstance(result, Audited) else result
+    audit = audit.result if isinstance(audit, Audited) else audit
     if os.path.exists(result.data.source):
         refuse_harm(result.data.source, {"path": path})
     if audit is not None and audit.data.fingerprint != result.data.fingerprint:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.errors import UsageError
-from streamhalf.names import one_line, plural
+from streamhalf.names import one_line, plural, printable
 from streamhalf.records import CertifyResult, FitResult, Halfspace
 
 _STEP = 2.0**20
@@ -17,13 +17,40 @@ _STEP = 2.0**20
 
 _SCALES = (1e-3, 1.0, 1e3)
 _TOLERANCE = 1e-6
+_MOST_NAMED = 12
 
 
-def as_halfspace(weights: Any, dim: int, *, field: str = "weights") -> Halfspace:
+def check_columns(model: Any, columns: tuple[str, ...], *, field: str) -> None:
+    """Refuse a model of features of other names, or of the same in another order.
+
+    Where either comes without names, there is nothing to compare.
+    """
+    if isinstance(model, FitResult | CertifyResult):
+        fitted = model.data.features
+    else:
+        fitted = tuple(map(str, getattr(model, "feature_names_in_", ())))
+    if not fitted or not columns or fitted == columns or len(fitted) != len(columns):
+        return
+    raise UsageError(
+        f"{field}: fitted on the features {_listed(fitted)}; the data have {_listed(columns)}; "
+        "give the same features in the same order, or the weights without names"
+    )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return printable(", ".join(names[:_MOST_NAMED])) + more
+
+
+def as_halfspace(
+    weights: Any, dim: int, *, columns: tuple[str, ...] = (), field: str = "weights"
+) -> Halfspace:
     """A halfspace from a vector, a fitted linear model or pipeline, or a result.
 
-    Results are those of `fit` and `certify`; errors call it by the name of its `field`.
+    Results are those of `fit` and `certify`, refused where their features have other names than
+    `columns`; errors call it by the name of its `field`.
     """
+    check_columns(weights, columns, field=field)
     if isinstance(weights, FitResult) and weights.halfspace is None:
         raise UsageError(
             f"{field}: the run was {weights.verdict} and has no halfspace; give another model"
@@ -39,7 +66,10 @@ def as_halfspace(weights: Any, dim: int, *, field: str = "weights") -> Halfspace
         normal, offset = _linear(field, weights)
     normal = np.atleast_1d(normal)
     if normal.shape != (dim,):
-        raise UsageError(f"{field}: shape {normal.shape}; the data have {plural(dim, 'feature')}")
+        raise UsageError(
+            f"{field}: shape {normal.shape}; the data have {plural(dim, 'feature')}; give data "
+            "with the features that it was fitted on"
+        )
     if not (np.isfinite(normal).all() and np.isfinite(offset) and np.any(normal)):
         raise UsageError(f"{field}: must be finite and not all 0")
     return Halfspace(tuple(normal.tolist()), offset)

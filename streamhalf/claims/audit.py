@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.data.positions.isotropic import find_varying
 from streamhalf.data.source import Source
 from streamhalf.data.suspects import SuspectTable
 from streamhalf.engine.run import Run
@@ -38,7 +39,10 @@ from streamhalf.reductions.suspects import ROW_NBYTES, SuspectList, Suspects, Su
 from streamhalf.testers.wedge import WedgeTester
 
 STANDARDISED = "standardised"
-"""The position of a model that comes without one: every feature about its mean, by its spread."""
+"""Every feature about its mean, by its spread: where no position of a fit says what is far.
+
+So it is for models without a run, and for runs that were left with the rows as they are stored and
+no proof: in raw units the feature with the largest numbers would rank alone."""
 
 MOST_RECORDED = 100
 """Suspects in the record; the others are in the table."""
@@ -122,11 +126,12 @@ class Audit:
     def _turns(self) -> Turns:
         """Angles in the position of the fit; without one, of standardised features."""
         plane, dim = self.halfspace.plane, self.source.dim
-        if self.fitted is None:
+        if self.fitted is None or self._position == STANDARDISED:
             some = pilot(self.source.n_rows, _PILOT_ROWS, seed=0)
             found = self.run.reduce("pilot", self.source, FeatureMoments(), blocks=some)
             spread = found.deviation
-            scale = np.divide(1.0, spread, out=np.ones(dim), where=spread > 0)
+            varies = find_varying(found.mean, spread)
+            scale = np.divide(1.0, spread, out=np.zeros(dim), where=varies)
             return Turns.of(plane, found.mean, scale)
         record = self.fitted.position
         if not record.matrix:
@@ -139,11 +144,17 @@ class Audit:
         compete = _has_threshold(self.fitted, self.halfspace, record)
         return replace(turns, tangent=math.tan(angle), shift=shift if compete else 0.0)
 
+    @property
+    def _position(self) -> str:
+        """Where angles are measured."""
+        fitted = self.fitted
+        if fitted is None or (not fitted.position.matrix and tested_around(fitted) is None):
+            return STANDARDISED
+        return fitted.position.kind
+
     def _table(self, listed: SuspectList) -> SuspectTable:
         kept = slice(listed.count)
-        values = np.asarray(self.source.schema.coding.values)
-        stored = values.dtype.kind in "biu" and np.array_equal(values.astype(np.int8), values)
-        classes = values.astype(np.int8) if stored else np.array([-1, 1], dtype=np.int8)
+        classes = np.asarray(self.source.schema.label_values)
         return SuspectTable(
             listed.rows[kept],
             listed.labels[kept],
@@ -164,7 +175,7 @@ class Audit:
         negative, positive = suspects.wrong_by_label.tolist()
         return AuditResult(
             halfspace=self.halfspace,
-            position=STANDARDISED if self.fitted is None else self.fitted.position.kind,
+            position=self._position,
             angle=None if turns.tangent is None else math.atan(turns.tangent),
             threshold_shift=turns.shift,
             n_wrong=suspects.n_wrong,

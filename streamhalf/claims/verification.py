@@ -45,7 +45,7 @@ _BOUND_TOLERANCE = 5e-3
 that differs by less than this share of it."""
 
 
-SAID_TWICE = "what is said twice agrees"
+SAID_TWICE = "numbers given in two places"
 """The claim that headline and certificate, promise and list of promises are the same."""
 
 
@@ -193,7 +193,7 @@ class Verification:
         if isinstance(document, FitResult) and document.promises:
             pairs = [(one.constant, one.eps) for one in document.promises]
             same = same and (document.constant, document.eps) in pairs
-        return Claim(SAID_TWICE, "agrees", "agrees" if same else "differs", same)
+        return Claim(SAID_TWICE, "the same", "the same" if same else "different", same)
 
     def _measured(self, found: HalfspaceErrorsResult, *, same_rows: bool) -> list[Claim]:
         error = self.document.error

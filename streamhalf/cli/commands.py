@@ -6,9 +6,17 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
-from cyclopts import App, ArgumentCollection, CycloptsError, Parameter, UnknownOptionError
+from cyclopts import (
+    App,
+    ArgumentCollection,
+    CycloptsError,
+    MissingArgumentError,
+    Parameter,
+    UnknownOptionError,
+)
 
 from streamhalf.cli import audit, data, runs
 from streamhalf.cli.options import (
@@ -23,6 +31,9 @@ from streamhalf.names import printable
 
 EXIT_CODES = """exit codes: 0 accepted, certified or passed, 10 rejected, 11 inconclusive, 12 a
 claim does not hold, 2 wrong usage, 3 bad data, 130 interrupted, 1 anything else"""
+
+_ALIKE = 0.75
+"""How alike an option must be to what was typed, to be suggested (difflib's ratio)."""
 
 COMMANDS = (
     *(data.synth, data.inspect, data.predict),
@@ -100,19 +111,30 @@ def _parse(arguments: Sequence[str]) -> Any:
     try:
         return build_app().parse_args(arguments)[:2]
     except CycloptsError as error:
-        _prefer_beginnings(error)
+        _prefer_likely(error)
+        missed = error.argument if isinstance(error, MissingArgumentError) else None
+        if missed is not None and not set(missed.names) & set(arguments):
+            command, said = " ".join(error.command_chain or ()), missed.parameter.help
+            field = missed.name.removeprefix("--")
+            raise UsageError(
+                f"{field}: not given; {command} needs {missed.name}: {said}"
+            ) from error
         wrong = printable(" ".join(str(error).split()))
         help_of = " ".join(["streamhalf", *(error.command_chain or ())])
         raise UsageError(f"{wrong} ({help_of} --help says more)") from error
 
 
-def _prefer_beginnings(error: CycloptsError) -> None:
-    """Of an unknown option, have those suggested that it begins with: --eps for --epsilon."""
+def _prefer_likely(error: CycloptsError) -> None:
+    """Of an unknown option, have those suggested that it begins with (--eps for --epsilon).
+
+    Else those that are spelled much alike, or none.
+    """
     if isinstance(error, UnknownOptionError):
         given = error.token.keyword or error.token.value
         flags = error.argument_collection
         begun = [one for one in flags if any(given.startswith(name) for name in one.names)]
-        error.argument_collection = ArgumentCollection(begun or flags)
+        alike = [one for one in flags if get_close_matches(given, one.names, 1, _ALIKE)]
+        error.argument_collection = ArgumentCollection(begun or alike)
 
 
 def _how_to_resume(given: Mapping[str, Any]) -> str:

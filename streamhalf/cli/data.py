@@ -88,7 +88,7 @@ def predict(
     *,
     model: Annotated[File, Parameter(help="what fit --json wrote")],
     out: Annotated[Place, Parameter(metavar="PRED", help="path or URL of the new store")],
-    force: Annotated[Switch, Parameter(help="has no effect any more: any run predicts")] = False,
+    force: Annotated[Switch, Parameter(help="ignored (of version 0.1)")] = False,
     overwrite: Annotated[Switch, Parameter(help="replace an existing store")] = False,
     **given: Any,
 ) -> int:
@@ -99,7 +99,9 @@ def predict(
         n_positive = api.predict(
             store, model=fitted, out=out, force=force, overwrite=overwrite, **call
         )
-    said = f"{plural(n_positive, 'row')} {'is' if n_positive == 1 else 'are'} +1"
+    low, high = fitted.data.label_names
+    meant = f" ({high}; -1 is {low})" if fitted.data.classes else ""
+    said = f"{plural(n_positive, 'row')} {'is' if n_positive == 1 else 'are'} +1{meant}"
     print(f"wrote predictions to {public_name(str(out))}: {said}")
     if (words := doubt(fitted)) and not given.get("quiet"):
         print(f"streamhalf: warning: {words}", file=sys.stderr)

@@ -20,7 +20,7 @@ def _read_whole(kind: type, tokens: Any) -> int:
 
 # values are text, as URLs are; it is for Path that shells complete files
 Place = str | Path
-Store = Annotated[Place, Parameter(help="path or URL of a Zarr store")]
+Store = Annotated[Place, Parameter(help="path or URL of a Zarr store, a CSV or a Parquet file")]
 File = Annotated[Place, Parameter(metavar="FILE")]
 Switch = Annotated[bool, Parameter(show_default=False)]
 Whole = Annotated[int, Parameter(metavar="N", converter=_read_whole)]

@@ -96,7 +96,7 @@ def fit(
         with calling(given) as call:
             found = api.dry_run(store, checkpoint=checkpoint, resume=resume, **call)
         views.show_dry_run(ResultConsole(), found)
-        return 0 if found.plan.conclusive else 11
+        return 0
     with calling(given) as call:
         result: FitResult = api.fit(store, checkpoint=checkpoint, resume=resume, **call)
     finish(given, result, views.show_fit)

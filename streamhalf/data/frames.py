@@ -22,16 +22,16 @@ def is_dask_frame(data: Any) -> bool:
     return hasattr(data, "to_dask_array") and hasattr(data, "divisions")
 
 
-def split_frame(frame: Any, label: str) -> tuple[Any, Any]:
-    """The columns but one as features, and that one as labels."""
+def split_frame(frame: Any, label: str, *, name: str = "DataFrame") -> tuple[Any, Any]:
+    """The columns but one as features, and that one as labels; errors call it by its name."""
     names = {str(name): name for name in frame.columns}
     if label not in names:
         raise DataError(
-            f"DataFrame: no column named {label!r}; {nearest_names(label, names)}; name the column "
-            "of the labels: label=..."
+            f"{name}: no column named {label!r}; {nearest_names(label, names)}; name the column "
+            "of the labels: label=... (--label COLUMN in a terminal)"
         )
-    features = dense_columns(frame.drop(columns=[names[label]]))
-    return frame_rows("DataFrame", features), frame_rows("DataFrame", frame[names[label]])
+    features = dense_columns(frame.drop(columns=[names[label]]), name=name)
+    return frame_rows(name, features), frame_rows(name, frame[names[label]])
 
 
 def frame_columns(data: Any) -> list[str] | None:
@@ -39,13 +39,26 @@ def frame_columns(data: Any) -> list[str] | None:
     return [str(name) for name in data.columns] if is_frame(data) else None
 
 
-def dense_columns(frame: Any) -> Any:
+def chosen_columns(frame: Any, names: tuple[str, ...]) -> Any:
+    """These columns in this order; the frame itself where it has none of them."""
+    own = {str(name): name for name in frame.columns}
+    if not own.keys() & set(names):
+        return frame
+    if missing := [name for name in names if name not in own]:
+        raise DataError(
+            f"columns: {', '.join(missing)} not found among {', '.join(own)}; give data with all "
+            "features that the model was fitted on"
+        )
+    return frame[[own[name] for name in names]]
+
+
+def dense_columns(frame: Any, *, name: str = "DataFrame") -> Any:
     """The frame, all of whose columns are dense numbers."""
-    for name, dtype in frame.dtypes.items():
+    for column, dtype in frame.dtypes.items():
         if getattr(dtype, "kind", "O") not in "biuf" or str(dtype).startswith("Sparse"):
             raise DataError(
-                f"DataFrame: column {name!r} has dtype {dtype}; features are dense numbers: encode "
-                "it, convert it or drop it"
+                f"{name}: column {column!r} has dtype {dtype}; features are dense numbers: encode "
+                f"it (pandas.get_dummies), convert it or drop it (frame.drop(columns={column!r}))"
             )
     return frame
 

@@ -14,6 +14,7 @@ from streamhalf.data.far import FarStore
 from streamhalf.data.origins import Origin, is_for_obstore
 from streamhalf.data.sight import endpoint_trouble, find_trouble
 from streamhalf.data.source import nearest_names
+from streamhalf.data.tables import SUFFIXES
 from streamhalf.errors import DataError, UsageError
 from streamhalf.names import one_line, printable, public_name, without_secrets
 from streamhalf.retry import retrying
@@ -74,6 +75,11 @@ def _opened(name: str, text: str, open_it: Callable[[], zarr.Group]) -> zarr.Gro
     try:
         return retrying(open_it)
     except (zarr.errors.GroupNotFoundError, FileNotFoundError) as error:
+        if "://" not in text:
+            raise DataError(
+                f"{name}: not a readable Zarr group: no zarr.json or .zgroup is in this folder; "
+                "give a Zarr store, a .csv or a .parquet file"
+            ) from error
         if not text.startswith("s3"):
             raise DataError(f"{name}: not a readable Zarr group: {one_line(error)}") from error
         raise DataError(
@@ -102,7 +108,10 @@ def open_member(group: zarr.Group, name: str, key: str) -> zarr.Array[Any]:
             others = dict(group.members())
     except Exception as error:
         raise DataError(f"{name}: cannot open its array {key!r}: {one_line(error)}") from error
-    raise DataError(f"{name}: no array named {key!r}; {printable(nearest_names(key, others))}")
+    raise DataError(
+        f"{name}: no array named {key!r}; {printable(nearest_names(key, others))}; name those of "
+        "the features and labels (features, labels; --features, --labels)"
+    )
 
 
 def _refuse(origin: Origin, trouble: Callable[[str, str, dict[str, Any]], str | None]) -> None:
@@ -125,6 +134,11 @@ def _kind_of_file(path: str) -> str:
         start = ""
     if '"schema": "streamhalf-' in start:
         return "this is a result file, not data; give the store that it was made from"
-    if path.endswith((".zip", ".csv", ".npy", ".npz", ".parquet", ".h5")):
-        return "this is a file and no Zarr store; convert it, or give arrays in Python"
+    if path.endswith(SUFFIXES):
+        return "this is a table, which is read and not inspected; only a Zarr store has a layout"
+    if path.endswith((".zip", ".npy", ".npz", ".h5", ".xlsx", ".feather")):
+        return (
+            "this is a file and no Zarr store; write it as .csv or .parquet, or give arrays in "
+            "Python: streamhalf.fit((X, y))"
+        )
     return "this is a file and no Zarr store"

@@ -19,6 +19,7 @@ from streamhalf.data.feature_names import names_of_array
 from streamhalf.data.opening import open_source
 from streamhalf.data.source import Source
 from streamhalf.errors import DataError, TargetError, UsageError
+from streamhalf.kernels.plane import Plane
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +82,9 @@ def open_labelled(
             classes = _settle(labels, target.data, classes)
             X = X.assign({labels: (target.dims, encode_labels(target.data, classes=classes))})
         source = open_named(X)
+        source = source.named(
+            source.schema.columns, tuple(() if classes is None else classes.tolist())
+        )
     elif holds_labels(X):
         source = open_named(X, storage_options=storage_options)
     else:
@@ -89,7 +93,8 @@ def open_labelled(
         if X.dtype.kind in "biu":
             X = X.astype(np.float64)
         classes = _settle(labels, y, classes)
-        source = open_named((X, encode_labels(y, classes=classes))).named(columns)
+        coded = open_named((X, encode_labels(y, classes=classes)))
+        source = coded.named(columns, tuple(classes.tolist()))
     stored = np.array(source.schema.coding.values)
     return Labelled(source, stored if classes is None else classes)
 
@@ -127,6 +132,19 @@ def map_rows(function: Callable[[NDArray[Any]], NDArray[Any]], X: Any, *, dtype:
             function, whole, drop_axis=1, dtype=dtype, meta=np.empty(0, dtype=dtype)
         )
     return function(X)
+
+
+def predict_rows(X: NDArray[Any], *, plane: Plane, classes: NDArray[Any]) -> NDArray[Any]:
+    """The class of every row."""
+    rows = np.asarray(X)
+    if not np.isfinite(rows).all():
+        first = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+        raise DataError(
+            f"X: row {first} (counting from 0) holds NaN or infinite values; remove or impute "
+            "such rows"
+        )
+    chosen: NDArray[Any] = classes[(plane.signs(rows) > 0).astype(np.intp)]
+    return chosen
 
 
 def _encode_block(y: NDArray[Any], *, classes: NDArray[Any]) -> NDArray[np.int8]:

@@ -15,6 +15,7 @@ from streamhalf.data.block import RowRange
 from streamhalf.data.far import brought_near
 from streamhalf.data.feature_names import names_in_group, names_of_array
 from streamhalf.data.frames import (
+    chosen_columns,
     dense_columns,
     frame_columns,
     frame_rows,
@@ -33,6 +34,7 @@ from streamhalf.data.source import (
     nearest_names,
 )
 from streamhalf.data.stored import ZarrReader, stored_rows
+from streamhalf.data.tables import is_table, read_table
 from streamhalf.data.zarr_private import at_absolute_path
 from streamhalf.errors import DataError, UsageError
 from streamhalf.names import one_line, public_name
@@ -65,9 +67,9 @@ def open_source(
     Parameters
     ----------
     data
-        Path or URL of a Zarr v2 or v3 group, a Zarr group, an xarray Dataset, a data frame with
-        one column of labels, or a pair (features, labels) of NumPy or Dask arrays, frames, or
-        DataArrays.
+        Path or URL of a Zarr v2 or v3 group, or of a CSV or Parquet file, which is read into
+        memory; a Zarr group, an xarray Dataset, a data frame with one column of labels, or a pair
+        (features, labels) of NumPy or Dask arrays, frames, or DataArrays.
     features, labels
         Names of the two arrays in a store or Dataset; `labels` of the column in a data frame.
     storage_options
@@ -75,6 +77,9 @@ def open_source(
     """
     if isinstance(data, Source):
         return data
+    name = "DataFrame"
+    if is_table(data):
+        name, data = public_name(str(data)), read_table(data, storage_options=storage_options)
     if isinstance(data, str | os.PathLike):
         group = open_group(data, storage_options=storage_options)
         return _from_group(group, public_name(str(data)), features, labels)
@@ -85,9 +90,9 @@ def open_source(
     if is_dataset(data):
         return _from_dataset(data, features, labels)
     if is_frame(data):
-        X, y = split_frame(data, labels)
+        X, y = split_frame(data, labels, name=name)
         columns = tuple(one for one in names_of_array(data, features) if one != labels)
-        return _from_arrays("DataFrame", X, y, features, labels, columns)
+        return _from_arrays(name, X, y, features, labels, columns)
     if isinstance(data, tuple | list) and len(data) == 2:
         for name, one in zip((features, labels), data, strict=True):
             if one is None:
@@ -108,6 +113,7 @@ def open_features(
     *,
     features: str = "X",
     labels: str = "y",
+    columns: tuple[str, ...] = (),
     storage_options: Mapping[str, Any] | None = None,
 ) -> Source:
     """Open features alone: of a store, a Dataset, a data frame or an array; no labels are read.
@@ -118,7 +124,12 @@ def open_features(
         As of `open_source`; or features (rows, features) without labels.
     labels
         What labels would be called.
+    columns
+        Names of the features that are wanted: of a frame that has them all, these in this order.
     """
+    name, X = "arrays", data
+    if is_table(data):
+        name, data = public_name(str(data)), read_table(data, storage_options=storage_options)
     if isinstance(data, str | os.PathLike):
         group = open_group(data, storage_options=storage_options)
         return _from_group(group, public_name(os.fspath(data)), features, None, labels)
@@ -126,11 +137,11 @@ def open_features(
         return _from_group(
             brought_near(at_absolute_path(data)), str(data.store_path), features, None, labels
         )
-    name, X = "arrays", data
     if is_dataset(data):
         name, X = "Dataset", _variable(data, features)
     elif is_frame(data):
-        name, X = "DataFrame", dense_columns(data)
+        name = "DataFrame" if name == "arrays" else name
+        X = dense_columns(chosen_columns(data, columns), name=name)
     return _from_arrays(name, X, None, features, labels, names_of_array(X, features))
 
 
@@ -138,6 +149,8 @@ def holds_labels_named(
     data: DataLike, labels: str, *, storage_options: Mapping[str, Any] | None = None
 ) -> bool:
     """Whether data bring labels of this name along; a pair does, whatever they are called."""
+    if is_table(data):
+        data = read_table(data, storage_options=storage_options)
     if isinstance(data, str | os.PathLike):
         data = open_group(data, storage_options=storage_options)
     if isinstance(data, zarr.Group) or is_dataset(data):

@@ -36,7 +36,10 @@ def write_predictions(target: Target, source: Source, halfspace: Halfspace, rows
     return int(np.count_nonzero(predicted > 0))
 
 
-def finish_predictions(target: Target, source: Source, n_positive: int) -> None:
-    """Mark the store as complete."""
+def finish_predictions(
+    target: Target, source: Source, n_positive: int, classes: tuple[int | float | str, ...] = ()
+) -> None:
+    """Mark the store as complete; `classes` are what -1 and +1 stand for, if something else."""
     marks = {"fingerprint": source.fingerprint, "n_positive": n_positive}
+    marks |= {"classes": list(classes)} if classes else {}
     target.finish((ARRAY,), marks)

@@ -29,6 +29,9 @@ class LabelCoding:
         return f"{self.low}/{'+1' if self == SIGNS else self.high}"
 
 
+LARGEST = 1e150
+"""Features beyond this are refused: their squares overflow."""
+
 SIGNS, BITS = LabelCoding(-1, 1), LabelCoding(0, 1)
 
 
@@ -81,7 +84,8 @@ def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 class RowSchema:
     """Names, dimension, coding and stored chunk sizes, for checks and for words in errors.
 
-    `columns` are the names of the single features, if they have any.
+    `columns` are the names of the single features, if they have any; `classes` what the labels of
+    the coding stand for, where somebody coded them before.
     """
 
     features: str
@@ -91,6 +95,12 @@ class RowSchema:
     features_chunk_rows: int
     labels_chunk_rows: int
     columns: tuple[str, ...] = ()
+    classes: tuple[Any, ...] = ()
+
+    @property
+    def label_values(self) -> tuple[int | float | str, ...]:
+        """What -1 and +1 stand for, as numbers or words."""
+        return tuple(map(_plain, self.classes or self.coding.values))
 
     def block(self, ranges: RowRanges, X: NDArray[Any], y: NDArray[Any]) -> Block:
         """Check raw rows and map labels to ±1."""
@@ -121,17 +131,32 @@ class RowSchema:
             # the cheapest that no NaN and no infinity gets past; large values may fail it too
             if math.isfinite(flat @ flat):
                 return
+        # NaN is within no bounds
+        if float(X.min()) >= -LARGEST and float(X.max()) <= LARGEST:
+            return
         finite = np.isfinite(X)
         if finite.all():
-            return
+            self._refuse_large(rows, X)
         bad = np.flatnonzero(~finite.all(axis=1))
         column = int(np.flatnonzero(~finite[bad[0]])[0])
-        name = f" {self.columns[column]!r}" if self.columns else ""
-        what = f"NaN or infinite values (first: {X[bad[0], column]} in feature {column + 1}{name})"
+        name = self._feature(column)
+        what = f"NaN or infinite values (first: {X[bad[0], column]} in feature {name})"
         chunk = rows[bad[0]] // self.features_chunk_rows
         raise DataError(
-            f"{self.features}: {_found(rows, bad, chunk)} {what}; remove or impute these rows"
+            f"{self.features}: {_found(rows, bad, chunk)} {what}; remove or impute these rows "
+            "(of a data frame: frame.dropna())"
         )
+
+    def _refuse_large(self, rows: NDArray[np.int64], X: NDArray[np.floating[Any]]) -> None:
+        row, column = np.unravel_index(int(np.argmax(np.abs(X))), X.shape)
+        raise DataError(
+            f"{self.features}: row {rows[row]} (counting from 0) holds {X[row, column]:.3g} in "
+            f"feature {self._feature(int(column))}; the limit is {LARGEST:g}, whose square is "
+            "still a number: scale the feature, or remove what is no measurement"
+        )
+
+    def _feature(self, column: int) -> str:
+        return repr(self.columns[column]) if self.columns else f"{column + 1}, counting from 1"
 
     def _map_labels(self, rows: NDArray[np.int64], y: NDArray[Any]) -> NDArray[np.int8]:
         low, high = self.coding.values
@@ -139,13 +164,27 @@ class RowSchema:
         if np.count_nonzero(positive) + np.count_nonzero(y == low) != len(y):
             bad = np.flatnonzero(~(positive | (y == low)))
             chunk = rows[bad[0]] // self.labels_chunk_rows
+            where, first = f"{self.labels}: {_found(rows, bad, chunk)}", y[bad[0]]
+            if first != first or first is None or first in ("", b""):
+                raise DataError(
+                    f"{where} no label ({first}); remove rows without one (of a data frame: "
+                    "frame.dropna())"
+                )
             raise DataError(
-                f"{self.labels}: {_found(rows, bad, chunk)} other values than {low} and {high} "
-                f"(first: {y[bad[0]]}); recode the labels to two classes"
+                f"{where} other values than {low} and {high} (first: {first}); recode the labels "
+                "to two classes"
             )
         labels: NDArray[np.int8] = positive.view(np.int8) * np.int8(2)
         labels -= np.int8(1)
         return labels
+
+
+def _plain(value: Any) -> int | float | str:
+    """A label as a record may hold it."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    whole = isinstance(value, float) and value.is_integer()
+    return int(value) if whole else value if isinstance(value, int | float) else str(value)
 
 
 def _found(rows: NDArray[np.int64], bad: NDArray[np.int64], chunk: int) -> str:

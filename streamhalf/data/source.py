@@ -145,9 +145,9 @@ class Source:
         blocks = RowRange(0, self.n_rows).split(block_rows)
         return replace(self, blocks=blocks).checked_at_once()
 
-    def named(self, columns: tuple[str, ...]) -> Source:
-        """The same rows, their features under these names."""
-        return replace(self, schema=replace(self.schema, columns=columns))
+    def named(self, columns: tuple[str, ...], classes: tuple[Any, ...] = ()) -> Source:
+        """The same rows, their features under these names, and -1 and +1 for these classes."""
+        return replace(self, schema=replace(self.schema, columns=columns, classes=classes))
 
     def checked_at_once(self) -> Source:
         """The same rows, every chunk held against its checksum whenever a part of it is read."""
@@ -158,7 +158,15 @@ class Source:
     @property
     def record(self) -> DataRecord:
         """Which data this is, for results."""
-        return DataRecord(self.n_rows, self.dim, self.fingerprint, self.name, self.schema.columns)
+        values = self.schema.label_values
+        return DataRecord(
+            self.n_rows,
+            self.dim,
+            self.fingerprint,
+            self.name,
+            self.schema.columns,
+            () if values == SIGNS.values else values,
+        )
 
 
 def check_arrays(features: str, X: Any, labels: str, y: Any) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -35,7 +36,10 @@ _DTYPES = {
     "margin": "float64",
     "proved": "bool",
 }
-"""Columns, those that cleanlab has under its names."""
+"""Columns, those that cleanlab has under its names; labels are what they are in the data, except in
+Zarr, which has small integers alone: there -1 and +1 stand for other `classes`, named in a mark."""
+
+_LABELS = ("given_label", "predicted_label")
 
 SUFFIXES = (".zarr", ".parquet", ".csv")
 
@@ -143,6 +147,7 @@ def open_suspects(
     out: str | os.PathLike[str],
     marks: Mapping[str, Any],
     *,
+    classes: NDArray[Any],
     storage_options: Mapping[str, Any] | None = None,
     overwrite: bool = False,
 ) -> Iterator[Writer]:
@@ -154,6 +159,8 @@ def open_suspects(
         Path that ends in .zarr, .parquet or .csv, or URL that ends in .zarr.
     marks
         What else a Zarr store is to say of itself.
+    classes
+        What the labels -1 and +1 stand for.
     storage_options
         For URLs.
     overwrite
@@ -161,6 +168,7 @@ def open_suspects(
     """
     suffix, text = check_suspects(out, overwrite=overwrite), os.fspath(out)
     if suffix == ".zarr":
+        marks = {**marks, "classes": classes.tolist()}
         target = Target(text, storage_options)
         replaces = target.replaces(overwrite)
         if target.is_remote:
@@ -173,8 +181,8 @@ def open_suspects(
             yield _ZarrWriter.create(store, marks, overwrite=False)
             store.mark({"complete": True, **marks})
             return
-        kind = _CsvWriter if suffix == ".csv" else _ParquetWriter
-        with contextlib.closing(kind(temporary)) as writer:
+        opened = _CsvWriter(temporary) if suffix == ".csv" else _ParquetWriter(temporary, classes)
+        with contextlib.closing(opened) as writer:
             yield writer
 
 
@@ -224,7 +232,9 @@ class _ZarrWriter:
         return cls(arrays)
 
     def append(self, table: SuspectTable) -> None:
-        for name, values in table.columns().items():
+        small = table.classes.dtype.kind in "biu" and np.abs(table.classes).max() < 128
+        coded = table if small else replace(table, classes=np.array([-1, 1]))
+        for name, values in coded.columns().items():
             self.arrays[name].append(values.astype(_DTYPES[name]))
 
 
@@ -233,11 +243,13 @@ class _CsvWriter:
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "w", encoding="utf-8", newline="\n")  # noqa: SIM115
-        self._file.write(",".join(_DTYPES) + "\n")
+        self._lines = csv.writer(self._file, lineterminator="\n")
+        self._lines.writerow(_DTYPES)
 
     def append(self, table: SuspectTable) -> None:
-        rows = zip(*(column.tolist() for column in table.columns().values()), strict=True)
-        self._file.writelines(",".join(map(str, row)) + "\n" for row in rows)
+        self._lines.writerows(
+            zip(*(column.tolist() for column in table.columns().values()), strict=True)
+        )
 
     def close(self) -> None:
         self._file.close()
@@ -246,10 +258,12 @@ class _CsvWriter:
 class _ParquetWriter:
     """A group of rows for each table."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, classes: NDArray[Any]) -> None:
         self._arrow, parquet = _parquet()
         kinds = {"int64": "int64", "int8": "int8", "bool": "bool_", "float64": "float64"}
-        fields = [(name, getattr(self._arrow, kinds[kind])()) for name, kind in _DTYPES.items()]
+        of_columns = {name: getattr(self._arrow, kinds[kind])() for name, kind in _DTYPES.items()}
+        of_labels = self._arrow.array(classes.tolist()).type
+        fields = [(one, of_labels if one in _LABELS else kind) for one, kind in of_columns.items()]
         self._schema = self._arrow.schema(fields)
         self._file = parquet.ParquetWriter(path, self._schema)
 

@@ -20,9 +20,9 @@ from streamhalf.data.labelled import (
     is_wrapped_array,
     map_rows,
     open_labelled,
+    predict_rows,
 )
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
-from streamhalf.estimator.predicting import predict_rows
 from streamhalf.estimator.settings import DEFAULTS, fit_settings, signature
 from streamhalf.events import Observer, ignore
 from streamhalf.records import (
@@ -43,7 +43,7 @@ try:
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
     raise ImportError(
-        "HalfspaceTesterLearner needs scikit-learn; pip install streamhalf[sklearn]"
+        "HalfspaceTesterLearner needs scikit-learn; pip install scikit-learn"
     ) from error
 
 if TYPE_CHECKING:
@@ -198,8 +198,6 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     ) -> Audited:
         """List the rows whose class the halfspace gets wrong, the most suspicious first.
 
-        Labels in the table are classes; in a file, -1 and +1 stand for them unless X is a store.
-
         Parameters
         ----------
         X, y
@@ -214,7 +212,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             X, y = validate_data(self, X, y, dtype=_FLOATS, reset=False)
             found = self._open_arrays(X, y, classes=self.classes_)
         self._check_dim(found.source.dim)
-        audited = api.audit(
+        return api.audit(
             found.source,
             model=self.result_,
             out=out,
@@ -225,7 +223,6 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             observer=observer,
             **self._parameters(),
         )
-        return audited.with_classes(self.classes_)
 
     @property
     def diagnostics_(self) -> xr.Dataset:

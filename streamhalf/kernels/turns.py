@@ -27,7 +27,7 @@ class Turns:
     plane
         Of the stored rows.
     centre, matrix
-        The position: (d,), and (d, d) or, where it scales features, (d,).
+        The position: (d,), and (d, d) or, where it scales features, (d,); 0 for constant ones.
     length, threshold
         Of the plane's normal in the position, and its threshold there at length 1.
     tangent, shift
@@ -47,11 +47,13 @@ class Turns:
     def of(cls, plane: Plane, centre: NDArray[np.float64], matrix: NDArray[np.float64]) -> Turns:
         """For a plane of the stored rows; nothing is proved."""
         if matrix.ndim == 1:
-            normal = plane.normal / matrix
+            # where nothing moves nothing turns: such a weight is a part of the threshold
+            still = np.zeros_like(plane.normal)
+            normal = np.divide(plane.normal, matrix, out=still, where=matrix > 0)
         else:
             # not every position can be undone, but a plane that came out of it can be put back
             normal = np.asarray(np.linalg.lstsq(matrix.T, plane.normal, rcond=None)[0], np.float64)
-        length = float(np.linalg.norm(normal))
+        length = float(np.linalg.norm(normal)) or 1.0
         threshold = plane.threshold - float(plane.normal @ centre)
         return cls(plane, centre, matrix, length, threshold / length)
 

@@ -29,11 +29,13 @@ def make_plan(
     row_nbytes: int,
     config: RunConfig,
     positive: float | None = None,
+    at_hand: bool = False,
 ) -> PlanRecord:
     """Plan for a number of rows, or for an eps.
 
     `positive` is the share of the rows with label +1, from which the threshold of Gaussian rows
-    follows; None for no threshold.
+    follows; None for no threshold. Where rows are too few, the passes are those of as many as it
+    takes, or, with rows `at_hand`, those that a run makes of them all the same.
     """
     for name, value in (("dim", dim), ("rows", n_rows)):
         if value is not None and value < 1:
@@ -56,10 +58,12 @@ def make_plan(
         conclusive = conclusive and suffices(plan, threshold, config)
         needed = rows_about(plan, threshold, config)
     shown = plan
-    if threshold and not conclusive and needed > n_rows:  # what so many rows would be dealt
-        shown = plan_about(plan_for_rows(needed, dim, config), threshold, config, TESTERS)
-    whole = replace(shown, n_rows=max(n_rows, needed))
-    passes = _passes(shown, whole, config, row_nbytes)
+    if not at_hand and not conclusive and needed > n_rows:  # what so many rows would be dealt
+        shown = plan_for_rows(needed, dim, config)
+        shown = plan_about(shown, threshold, config, TESTERS) if threshold else shown
+    passes = _passes(shown, shown, config, row_nbytes)
+    if at_hand and not plan.can_learn:  # updates would have too few rows
+        passes = passes[-1:]
     return PlanRecord(
         rows=n_rows,
         dim=dim,

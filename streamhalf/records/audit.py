@@ -21,8 +21,8 @@ class Suspect(Record, frozen=True):
     """
 
     row: int
-    given_label: int
-    predicted_label: int
+    given_label: int | float | str
+    predicted_label: int | float | str
     label_score: float
     margin: float
     proved: bool

@@ -122,13 +122,23 @@ class Halfspace(Record, frozen=True):
 
 
 class DataRecord(Record, frozen=True):
-    """Which data a result speaks of; `features` are the names of theirs, if they have any."""
+    """Which data a result speaks of; `features` are the names of theirs, if they have any.
+
+    `classes` are the labels that stand for -1 and +1, in this order, unless they are just these.
+    """
 
     rows: int
     dim: int
     fingerprint: str
     source: str = ""
     features: tuple[str, ...] = ()
+    classes: tuple[int | float | str, ...] = ()
+
+    @property
+    def label_names(self) -> tuple[str, str]:
+        """What to call the labels -1 and +1."""
+        low, high = self.classes or ("-1", "+1")
+        return str(low), str(high)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -247,7 +257,8 @@ class PositionRecord(Record, frozen=True):
 class PositionTrial(Record, frozen=True):
     """What was said of a position: by a sample, and then by the tests of a run in it.
 
-    `problem` is why there is no such position; `evidence` what speaks most against it.
+    `problem` is why there is no such position, `features` (numbered from 0) those to blame, which
+    are `constant` or tell what others tell; `evidence` is what speaks most against it.
     """
 
     kind: Position
@@ -255,3 +266,5 @@ class PositionTrial(Record, frozen=True):
     evidence: Judgement | None = None
     problem: str = ""
     tried: bool = False
+    features: tuple[int, ...] = ()
+    constant: bool = False

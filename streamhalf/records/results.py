@@ -81,6 +81,7 @@ class MomentTestResult(Document, frozen=True, kw_only=True):
     seed: int
     seed_drawn: bool = False
     position: PositionRecord
+    positions: tuple[PositionTrial, ...] = ()
     testers: tuple[Judgement, ...]
     passes: tuple[PassRecord, ...]
     data: DataRecord
@@ -133,10 +134,23 @@ class FitResult(Reported, frozen=True, kw_only=True):
 
         return to_dataset(self)
 
+    def predict(self, X: Any) -> Any:
+        """Give the label of every row: an array in the container of X, lazy where X is.
+
+        Parameters
+        ----------
+        X
+            Features (rows, features): a data frame, of which the columns that the fit knew by
+            name are taken, or a NumPy, Dask or xarray array.
+        """
+        return import_module("streamhalf.api.predicting").predict_in_memory(self, X)
+
     def __repr__(self) -> str:
-        said = [f"error {self.error.empirical:.4g}"] if self.error else []
-        opt = self.opt
-        said += [f"opt (through: {opt.through}) at least {opt.lower_empirical:.4g}"] if opt else []
+        said = []
+        if (error := self.error) is not None:
+            said.append(f"held-out error {error.empirical:.4g} (at most {error.upper:.4g})")
+        if (found := self.certificate) is not None:
+            said.append(_interval(found))
         said += [f"{self.rows_needed:,} rows needed"] if self.rows_needed is not None else []
         return (
             f"<FitResult {self.verdict}: {', '.join([*said, f'eps {self.eps:.4g}'])}, {self.data}>"
@@ -163,10 +177,14 @@ class CertifyResult(Reported, frozen=True, kw_only=True):
     digest: str = ""
 
     def __repr__(self) -> str:
-        return (
-            f"<CertifyResult: error {self.error.empirical:.4g}, opt (through: {self.opt.through}) "
-            f"at least {self.opt.lower_empirical:.4g}, {self.data}>"
-        )
+        return f"<CertifyResult: {_interval(self.certificate)}, {self.data}>"
+
+
+def _interval(found: CertificateRecord) -> str:
+    """U and L, of the same rows."""
+    opt = found.opt
+    known = f"no halfspace (through: {opt.through}) below {opt.lower_empirical:.4g}"
+    return f"on {found.n_rows:,} rows error {found.error:.4g} and {known}"
 
 
 AS_WRITTEN = "document is as written"

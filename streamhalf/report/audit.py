@@ -19,12 +19,15 @@ from streamhalf.report.terminal import show_panel, show_table
 
 _BARS = "▁▂▃▄▅▆▇█"
 _SPARKS = 64
-"""Stretches that fit on a line beside their name."""
+"""Stretches that fit on a line."""
+
+_MOST_STEPS, _LEAST_ROWS = 256, 50
+"""Stretches in a figure, and rows that each has at least: the share of a few is chance."""
 
 _SUSPECT: Cells = {
     "row": lambda one: str(one.row),
-    "given": lambda one: f"{one.given_label:+d}" if one.given_label else "0",
-    "predicted": lambda one: f"{one.predicted_label:+d}" if one.predicted_label else "0",
+    "given": lambda one: str(one.given_label),
+    "predicted": lambda one: str(one.predicted_label),
     "margin": lambda one: f"{one.margin:.4f}",
     "label score": lambda one: f"{one.label_score:.4f}",
     "proved": lambda one: "yes" if one.proved else "no",
@@ -61,9 +64,8 @@ def show_audit(console: Console, result: AuditResult) -> None:
         return
     show_table(console, suspect_table(result, 10))
     merged = _merged(result.stretches, _SPARKS)
-    shares = [_share(one) for one in merged]
-    console.print(Text(sparkline(shares)))
-    console.print(stretch_sentence(result, min(shares), max(shares)), highlight=False)
+    console.print(Text(sparkline([_share(one) for one in merged])))
+    console.print(_say_of(merged), highlight=False)
     show_table(console, feature_table(result, 5))
 
 
@@ -87,10 +89,10 @@ def feature_table(result: AuditResult, most: int) -> Table:
 
 def stretch_figure(result: AuditResult) -> Figure:
     """The share of wrong rows along the data set."""
-    edges = (0.0, *(float(one.stop) for one in result.stretches))
-    shares = tuple(100 * _share(one) for one in result.stretches)
-    low, high = min(shares), max(shares)
-    said = stretch_sentence(result, low / 100, high / 100)
+    merged = _merged(result.stretches, _MOST_STEPS)
+    edges = (0.0, *(float(one.stop) for one in merged))
+    shares = tuple(100 * _share(one) for one in merged)
+    high, said = max(shares), _say_of(merged)
     picture = Plot(
         "Wrong rows by stretch of rows",
         said,
@@ -104,7 +106,7 @@ def stretch_figure(result: AuditResult) -> Figure:
         "proved": lambda one: count(one.n_proved),
         "share": lambda one: percent(_share(one)),
     }
-    table = Table.of("Wrong rows by stretch", cells, result.stretches, words=("rows",))
+    table = Table.of("Wrong rows by stretch", cells, merged, words=("rows",))
     return Figure((picture,), said, (table,))
 
 
@@ -130,9 +132,16 @@ def _html(name: str) -> Callable[..., str]:
     )
 
 
+def _say_of(stretches: list[Stretch]) -> str:
+    """The range of their shares, and what they are."""
+    shares, first = [_share(one) for one in stretches], stretches[0]
+    return stretch_sentence(len(stretches), first.stop - first.start, min(shares), max(shares))
+
+
 def _merged(stretches: tuple[Stretch, ...], most: int) -> list[Stretch]:
-    """Neighbours together, so that there are `most` at most."""
-    size = -(-len(stretches) // most)
+    """Neighbours together, so that there are `most` at most, with rows enough to have a share."""
+    rows = stretches[-1].stop - stretches[0].start
+    size = -(-len(stretches) // max(1, min(most, rows // _LEAST_ROWS)))
     return list(_batches(stretches, size))
 
 

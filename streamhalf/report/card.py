@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streamhalf.names import plural
 from streamhalf.records import AuditResult, CertifyResult, FitResult, Halfspace, MomentTestResult
@@ -68,14 +67,13 @@ def result_html(result: Result) -> str:
     )
 
 
-def audit_html(result: AuditResult, names: Mapping[int, Any] | None = None) -> str:
-    """How many labels look wrong, and the first of them; `names` are what -1 and +1 stand for."""
-    called = {-1: "-1", 1: "+1"} | dict(names or {})
+def audit_html(result: AuditResult) -> str:
+    """How many labels look wrong, and the first of them."""
     suspects = [
         (
             str(one.row),
-            called.get(one.given_label, one.given_label),
-            called.get(one.predicted_label, one.predicted_label),
+            str(one.given_label),
+            str(one.predicted_label),
             f"{one.margin:.4f}",
             "yes" if one.proved else "no",
         )

@@ -160,13 +160,13 @@ def stop_words(stop: records.Stop) -> str:
     """Why the search ended."""
     at = "" if stop.delta is None else f" at delta {number(stop.delta)}"
     return {
-        records.StopReason.REACHED_EPS: "it reached the finest scale that it was to",
+        records.StopReason.REACHED_EPS: "it reached the finest scale that was asked for",
         records.StopReason.NOISE_DOMINATES: "noise dominates",
         records.StopReason.NO_PROGRESS: "there was no further progress",
         records.StopReason.MOST_UPDATES: "it made the largest number of updates",
         records.StopReason.ROWS_USED_UP: "rows for updates are used up",
         records.StopReason.TESTER_REJECTED: "a tester rejected",
-        records.StopReason.TOO_FEW_ROWS: "there are too few rows",
+        records.StopReason.TOO_FEW_ROWS: "there are too few rows for localised updates",
     }[stop.reason] + at
 
 

@@ -6,10 +6,13 @@ import itertools
 import math
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from streamhalf.kernels.slabs import masses_about
-from streamhalf.records import DataRecord, DiagnosticsRecord, Halfspace, Judgement
+from streamhalf.records import CertifyResult, DiagnosticsRecord, FitResult, Judgement
 from streamhalf.report import words
-from streamhalf.report.codes import count, number
+from streamhalf.report.codes import ABSENT, count, number
 from streamhalf.report.features import feature_name, numbered
 from streamhalf.report.figures import Bars, Cut, Figure, Plot, Role, Rule, Steps
 from streamhalf.report.panels import HeatMap
@@ -174,21 +177,62 @@ def _grid(
     return Table(caption, ("feature", *labels), rows, words=("feature",))
 
 
-def weight_figure(halfspace: Halfspace, data: DataRecord) -> Figure | None:
-    """The weights of the halfspace as bars."""
-    normal = halfspace.normal
-    if not normal or not all(map(drawable, normal)):
+def weight_figure(result: FitResult | CertifyResult) -> Figure | None:
+    """The weights of the halfspace as bars, by what they come to: times the features' spreads."""
+    halfspace, data = result.halfspace, result.data
+    if halfspace is None or not halfspace.normal or not all(map(drawable, halfspace.normal)):
         return None
-    size = max(map(abs, normal)) or 1.0
-    names = (*(data.features or map(numbered, range(len(normal)))), "offset")
+    normal, spreads = halfspace.normal, feature_spreads(result)
+    scales = (1.0,) * len(normal) if spreads is None else spreads
+    heights = tuple(weight * scale for weight, scale in zip(normal, scales, strict=True))
+    if not all(map(drawable, heights)):
+        return None
+    size = max(map(abs, heights)) or 1.0
+    what = "weight" if spreads is None else "weight × spread of the feature"
+    names = data.features or tuple(map(numbered, range(len(normal))))
     picture = Plot(
         "Weights of the halfspace",
-        f"{len(normal)} weights, the largest in size {number(size)}.",
-        Axis("feature", 0.4, len(normal) + 0.6, whole=True),
-        Axis("weight", -1.1 * size, 1.1 * size),
-        (Bars(normal, names[:-1]),),
+        f"{len(normal)} bars, {what}; the largest in size is {number(size)}.",
+        Axis("feature", 0.4, len(normal) + 0.6, whole=True, names=names),
+        Axis(what, -1.1 * size, 1.1 * size),
+        (Bars(heights),),
     )
-    rows = tuple(zip(names, map(number, (*normal, halfspace.offset)), strict=True))
-    table = Table("Weights", ("feature", "weight"), rows, words=("feature",))
-    caption = f"+1 where weights·x + offset is 0 or more; the offset is {number(halfspace.offset)}."
+    columns = [(*names, "offset"), tuple(map(number, (*normal, halfspace.offset)))]
+    labels = ["feature", "weight"]
+    if spreads is not None:
+        columns += [(*map(number, spreads), ABSENT), (*map(number, heights), ABSENT)]
+        labels += ["spread", "weight × spread"]
+    table = Table("Weights", tuple(labels), tuple(zip(*columns, strict=True)), words=("feature",))
+    low, high = data.label_names
+    caption = (
+        f"{high} where weights·x + offset is 0 or more, else {low}; the offset is "
+        f"{number(halfspace.offset)}. Bars above 0 speak for {high}."
+    )
     return Figure((picture,), caption, (table,))
+
+
+def feature_spreads(result: FitResult | CertifyResult) -> tuple[float, ...] | None:
+    """Standard deviations of the stored features, as the position or the moments know them.
+
+    In radial position they are known up to a common factor.
+    """
+    with np.errstate(all="ignore"):  # documents may hold any number
+        found = _spreads(result)
+    if found is None or not np.isfinite(found).all() or not found.any():
+        return None
+    return tuple(found.tolist())
+
+
+def _spreads(result: FitResult | CertifyResult) -> NDArray[np.float64] | None:
+    if matrix := result.position.matrix:
+        try:
+            root = np.linalg.pinv(np.array(matrix))  # root·rootᵀ is the covariance
+        except np.linalg.LinAlgError:
+            return None
+        return np.asarray(np.linalg.norm(root, axis=1))
+    measured = result.measurements if isinstance(result, FitResult) else None
+    moments = () if measured is None else [row[:2] for row in measured.feature_moments]
+    if len(moments) != result.data.dim or any(len(row) < 2 for row in moments):
+        return None
+    means, seconds = np.array(moments).T
+    return np.asarray(np.sqrt(np.maximum(0.0, 1 + math.sqrt(2) * seconds - means**2)))

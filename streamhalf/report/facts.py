@@ -42,7 +42,7 @@ def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
     shares = {"the upper bound": result.error, "L of the source": result.opt}
     for name, bound in shares.items():
         if bound is not None and bound.tau is not None:
-            yield f"of it for {name}", codes.number(bound.tau)
+            yield f"share of tau for {name}", codes.number(bound.tau)
     yield "streamhalf", versions.streamhalf
     yield "Python", versions.python
     yield "NumPy, Dask, Zarr", f"{versions.numpy}, {versions.dask}, {versions.zarr}"
@@ -59,7 +59,7 @@ def _fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
     yield "eps, accuracy judged", codes.number(result.eps)
     if passed_tests(result) and result.constant is not None:
         yield "constant C in C opt + eps", codes.constant(result.constant)
-    yield "how passes that learn shared their rows", result.split
+    yield "rows of the passes that learn", result.split
     yield "position of the rows", result.position.kind
     if result.error is not None:
         yield "halfspaces learned among", class_words(result.error.through)

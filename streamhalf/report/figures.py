@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from streamhalf.report.svg import LETTER, Axis, Canvas, Place, drawable, short, ticks
+from streamhalf.report.svg import Axis, Canvas, Place, drawable, short, ticks
 from streamhalf.report.tables import Table
 
 _DIGIT = 8.0
@@ -172,10 +172,9 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """One bar from zero for each of a few numbered things, with their names if there is room."""
+    """One bar from zero for each of a few numbered things."""
 
     heights: tuple[float, ...]
-    names: tuple[str, ...] = ()
 
     def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
         """The bars, then the line that they stand on."""
@@ -184,12 +183,4 @@ class Bars:
             if drawable(value):
                 low, high = sorted((zero, y(value)))
                 canvas.rect(x(i + 1.0) - wide / 2, low, wide, high - low, "fill main")
-                self._name(canvas, i, x(i + 1.0), y, value)
         canvas.line(x(-math.inf), zero, x(math.inf), zero, "axis")
-
-    def _name(self, canvas: Canvas, i: int, middle: float, y: Place, value: float) -> None:
-        """On the other side of the line, where the bar is not."""
-        room = canvas.width / max(1, len(self.heights))
-        if i < len(self.names) and LETTER * max(map(len, self.names)) < 0.9 * room:
-            below = y(0.0) + (15 if value >= 0 else -6)
-            canvas.text(middle, below, self.names[i], "tick", "middle")

@@ -44,7 +44,7 @@ def report_figures(result: FitResult | CertifyResult) -> Figures:
         if certificate.n_errors > 0:  # nothing lies below no error at all
             found["profile"] = pictures.profile_figure(certificate)
     if result.halfspace:
-        found["halfspace"] = distribution.weight_figure(result.halfspace, result.data)
+        found["halfspace"] = distribution.weight_figure(result)
     return found
 
 

@@ -9,6 +9,12 @@ from xml.etree.ElementTree import SubElement
 from streamhalf.report.figures import Picture
 from streamhalf.report.svg import LETTER, Axis, Canvas, drawable
 
+_VANISHES = 1000.0
+"""How many times a limit a bar may be before both are drawn on a logarithmic scale."""
+
+_BOLD = 8.0
+"""Average width of a letter in bold."""
+
 _SHADES = 20
 """Steps of a colour scale."""
 
@@ -109,13 +115,13 @@ class Interval(Picture):
             canvas.text((low + high) / 2, base - 9, inner, "inside", "middle")
         short = f"L = {self.low:.3f}%"
         words = f"no halfspace below {short}" if self.low > 0 else "no bound above 0"
-        words = words if max(low, high - low - 8) > LETTER * len(words) else short
-        fits_right = high - low - 8 > LETTER * len(words) or low < LETTER * len(words)
+        words = words if max(low, high - low - 8) > _BOLD * len(words) else short
+        fits_right = high - low - 8 > _BOLD * len(words) or low < _BOLD * len(words)
         canvas.line(low, base - 34, low, base, "end")
         canvas.text(low, base - 40, words, "value", "start" if fits_right else "end")
         canvas.line(high, base - 56, high, base, "end")
         words = f"this one: U = {self.high:.3f}%"
-        side = "end" if high > LETTER * len(words) else "start"
+        side = "end" if high > _BOLD * len(words) else "start"
         canvas.text(high, base - 62, words, "value", side)
         canvas.axis(axis, (left, right), base, max(4, canvas.width // 90))
         return base + 46
@@ -133,12 +139,27 @@ class Comparison(Picture):
     limit_words: str
     chance: float = math.nan
 
+    @property
+    def is_log(self) -> bool:
+        """Whether the limit would vanish beside the largest bar on a linear scale."""
+        return max(self._drawn) > _VANISHES * self.limit > 0
+
+    @property
+    def _drawn(self) -> list[float]:
+        values = (*(value for _, _, value in self.bars), self.chance, self.limit)
+        return [value for value in values if drawable(value)]
+
+    def _axis(self) -> Axis:
+        most = max(self._drawn)
+        if not self.is_log:
+            return Axis("", 0.0, 1.12 * most)
+        least = min(value for value in self._drawn if value > 0)
+        return Axis("", least / 2, most * (most / least) ** 0.05, log=True)
+
     def paint(self, canvas: Canvas) -> float:
         """Words above each bar; the lines below the words, which may reach as far."""
-        values = (*(value for _, _, value in self.bars), self.chance)
-        drawn = [value for value in values if drawable(value)]
         left, right, tall = 2.0, canvas.width - 2.0, 46.0
-        at = Axis("", 0.0, 1.12 * max([self.limit, *drawn])).along(left, right)
+        at = self._axis().along(left, right)
         limit = at(self.limit)
         canvas.text(limit, 14, self.limit_words, "tick", "start" if limit < right / 2 else "end")
         for i, (name, remark, value) in enumerate(self.bars):

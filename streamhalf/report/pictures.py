@@ -207,8 +207,13 @@ def _scale_plot(candidates: tuple[CandidateRecord, ...]) -> Plot | None:
 
 
 def candidate_table(candidates: tuple[CandidateRecord, ...]) -> Table:
-    """All that is known of the candidates."""
-    known = Table.of("Candidates", _CANDIDATE, candidates)
+    """All that is known of the candidates; what is known of none is left out."""
+    cells = {
+        label: cell
+        for label, cell in _CANDIDATE.items()
+        if any(cell(one) != ABSENT for one in candidates)
+    }
+    known = Table.of("Candidates", cells, candidates)
     rows = tuple((str(i), *row) for i, row in enumerate(known.rows))
     return Table(known.caption, ("candidate", *known.labels), rows, words=("found by",))
 
@@ -236,6 +241,8 @@ def evidence_figure(judgement: Judgement) -> Figure | None:
         chance if dotted else math.nan,
     )
     caption = words.evidence_caption(judgement, dotted)
+    if picture.is_log:
+        caption += " The scale is logarithmic."
     return Figure((picture,), caption, (evidence_table(judgement),))
 
 

@@ -16,6 +16,8 @@ from streamhalf.records import (
     Moment,
     MomentTestResult,
     Outcome,
+    Position,
+    PositionTrial,
     Role,
 )
 from streamhalf.report.features import numbered, quoted
@@ -51,6 +53,7 @@ class Remedy(enum.StrEnum):
     AS_TESTER_SAYS = "as the tester says"
     LOOK_AT_SMALL_MARGINS = "look at small margins"
     REMOVE = "remove"
+    REMOVE_ONE = "remove one of them"
     WHITEN = "another position"
     TRANSFORM = "transform"
     TRANSFORM_WHITENED = "transform, whatever mean and covariance"
@@ -141,9 +144,12 @@ def is_told_by_one(judgement: Judgement) -> bool:
 def advise(result: FitResult | MomentTestResult) -> Advice | None:
     """What to do about the leading rejection of a result; None where there is none."""
     leading = leading_rejection(result.testers)
+    tester = "" if leading is None else leading.tester
+    if (flawed := _flawed_position(result)) is not None:
+        remedy = Remedy.REMOVE if flawed.constant else Remedy.REMOVE_ONE
+        return Advice(remedy, tester, _names(result.data.features, flawed.features))
     if leading is None:
         return None
-    tester = leading.tester
     of_moments = tester in MomentTester.words
     if is_localized(leading) and (of_moments or tester == AcceptanceTester.name):
         return Advice(Remedy.LOOK_AT_SMALL_MARGINS, tester)
@@ -161,10 +167,17 @@ def advise(result: FitResult | MomentTestResult) -> Advice | None:
     strange = _names(own, (j for j, shape in shapes.items() if shape is Shape.STRANGE))
     first = strange or _names(own, dict.fromkeys(_leading_moment(telling)))
     # another position cures means and covariances, and nothing else; perhaps it was tried
-    tried = result.position.whitened or bool(getattr(result, "positions", ()))
+    tried = result.position.whitened or bool(result.positions)
     if tried or (not strange and _highest_degree(telling) > 2):
         return Advice(Remedy.TRANSFORM_WHITENED, tester, first)
     return Advice(Remedy.TRANSFORM if strange else Remedy.WHITEN, tester, first)
+
+
+def _flawed_position(result: FitResult | MomentTestResult) -> PositionTrial | None:
+    """The isotropic position where features that stand still, or repeat others, leave none."""
+    return next(
+        (one for one in result.positions if one.kind is Position.ISOTROPIC and one.features), None
+    )
 
 
 def _names(names: Sequence[str], features: Iterable[int]) -> tuple[str, ...]:

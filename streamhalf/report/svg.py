@@ -57,9 +57,13 @@ class Canvas:
     def axis(self, axis: Axis, ends: tuple[float, float], base: float, most: int) -> None:
         """A horizontal axis with its ticks, `most` of them or fewer, and its label below."""
         x = axis.along(*ends)
-        for value in ticks(axis, most):
+        shown = {value: axis.tick(value) for value in ticks(axis, most)}
+        room = (ends[1] - ends[0]) / max(1, len(axis.names))
+        if axis.names and LETTER * (1 + max(map(len, axis.names))) < room:
+            shown = {i + 1.0: name for i, name in enumerate(axis.names)}
+        for value, words in shown.items():
             self.line(x(value), base, x(value), base + 5, "axis")
-            self.text(x(value), base + 19, axis.tick(value), "tick", "middle")
+            self.text(x(value), base + 19, words, "tick", "middle")
         self.line(ends[0], base, ends[1], base, "axis")
         self.text(sum(ends) / 2, base + 38, axis.label, "label", "middle")
 
@@ -85,6 +89,8 @@ class Axis:
     log: bool = False
     unit: str = ""
     whole: bool = False
+    names: tuple[str, ...] = ()
+    """Of things numbered from 1; they take the place of the numbers where there is room."""
 
     def along(self, start: float, end: float) -> Place:
         """Where values lie if the axis goes from start to end; it is never left."""

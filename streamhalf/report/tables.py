@@ -199,11 +199,21 @@ def position_table(result: FitResult) -> Table:
             f"{one.kind}, taken" if one.kind == result.position.kind else str(one.kind),
             _trial_outcome(one),
             "held-out rows" if one.tried else "a sample",
-            one.problem or _strongest(result, one),
+            _problem(result, one) or _strongest(result, one),
         )
         for one in result.positions
     )
     return Table("Positions", labels, rows, words=labels[2:], names=labels[:2])
+
+
+def _problem(result: FitResult, trial: PositionTrial) -> str:
+    """Why there is no such position, features by their names."""
+    if not trial.features:
+        return trial.problem
+    names = codes.named([result.data.feature_names[j] for j in trial.features])
+    if trial.constant:
+        return f"constant: {names}; remove {'it' if len(trial.features) == 1 else 'them'}"
+    return f"{names} tell the same, or hardly vary; remove one of them"
 
 
 def _trial_outcome(trial: PositionTrial) -> str:
@@ -260,11 +270,17 @@ def label_table(result: FitResult | CertifyResult) -> Table:
         return Table("By label", labels, (), words=labels[:1])
     rows, errors = (found.positive, found.negative), (found.positive_errors, found.negative_errors)
     rates = tuple(e / n if n else math.nan for e, n in zip(errors, rows, strict=True))
+    low, high = result.data.label_names
     lines = (
-        *zip(("+1", "-1"), rows, errors, rates, strict=True),
+        *zip((high, low), rows, errors, rates, strict=True),
         ("both", sum(rows), sum(errors), sum(errors) / max(1, sum(rows))),
         ("balanced (mean of the two)", None, None, sum(rates) / 2),
-        (f"always guessing {found.guess:+d}", sum(rows), min(rows), found.guess_error),
+        (
+            f"always guessing {high if found.guess > 0 else low}",
+            sum(rows),
+            min(rows),
+            found.guess_error,
+        ),
     )
     cells = tuple(
         (name, codes.count(n), codes.count(wrong), codes.percent(share))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterator
 
 from rich.console import Console, JustifyMethod
@@ -40,12 +41,19 @@ _STYLES = {
 _STYLED = ("outcome", "outcomes", "holds")
 """Columns that hold them."""
 
+_DIGEST, _SHOWN = re.compile(r"\b[0-9a-f]{32,}\b"), 12
+
 _CLAIM: Cells = {
     "claim": lambda one: one.name,
     "holds": lambda one: "yes" if one.holds else "NO",
-    "claimed": lambda one: one.claimed,
-    "recomputed": lambda one: one.recomputed,
+    "claimed": lambda one: _shortened(one.claimed),
+    "recomputed": lambda one: _shortened(one.recomputed),
 }
+
+
+def _shortened(value: str) -> str:
+    """A digest by its beginning, which tells it from any other; the record has it in full."""
+    return _DIGEST.sub(lambda found: f"{found[0][:_SHOWN]}…", value)
 
 
 def show_test(console: Console, result: records.MomentTestResult) -> None:
@@ -124,8 +132,10 @@ def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, str, str, str, s
     # rows that others have learned from, or that are held out, are used once more
     again = (_SAMPLE, records.Stage.POLISH, records.Stage.THRESHOLDS, _CERTIFICATE)
     rows = sum(one.rows for one in record.passes if one.name not in again)
-    planned = record.rows if record.conclusive else record.rows_needed
-    if rows < planned:  # not where passes share their rows
+    at_hand = any(one.n_tasks is not None for one in record.passes)
+    planned = record.rows if record.conclusive or at_hand else record.rows_needed
+    updates = any(one.delta is not None for one in record.passes)
+    if rows < planned and updates:  # not where passes share their rows
         yield _SPARE, count(planned - rows), "", "", ""
     tasks = sum(one.n_tasks or 0 for one in record.passes)
     yield "all", count(planned), nbytes(record.nbytes), count(tasks), ""
@@ -181,6 +191,7 @@ def _store_facts(report: StoreReport) -> Iterator[tuple[str, str]]:
             f"{array.dtype} {array.shape}, {layout}, {array.nbytes / 2**20:,.1f} MiB in "
             f"{array.n_objects:,} objects, missing: {whole}, codecs: {' > '.join(array.codecs)}",
         )
+    yield "values", "a few rows were looked at; every run checks all of them for NaN and labels"
     yield "fingerprint", report.fingerprint
     if planted := report.planted:
         shown = {key: one for key, one in planted.items() if not isinstance(one, list | dict)}

@@ -81,7 +81,7 @@ def test_names__that_do_not_fit_are_refused(write_store: StoreWriter, wrong: Any
 def test_names__are_in_errors_about_values() -> None:
     bad = X.copy()
     bad[7, 2] = np.inf
-    with pytest.raises(DataError, match="in feature 3 'mean radius'"):
+    with pytest.raises(DataError, match="in feature 'mean radius'"):
         open_source((pd.DataFrame(bad, columns=list(NAMES)), Y))
 
 

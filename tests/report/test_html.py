@@ -120,7 +120,7 @@ def test_accepted__says_what_it_found(results: Results, pages: dict[str, Page]) 
     assert result.error
     assert result.certificate
     # one number with its bound, and no other that is nearly the same
-    assert f"{100 * result.error.empirical:.3f}% of rows it never saw" in headline(page)
+    assert f"{100 * result.error.empirical:.3f}% of rows it did not learn from" in headline(page)
     assert f"at most {100 * result.error.upper:.3f}%" in headline(page)
     assert f"{100 * result.certificate.error:.3f}%" not in headline(page)
     assert f"Measured on {result.error.n_rows:,} rows drawn at random from all" in page.text

@@ -71,7 +71,7 @@ def certified(result: FitResult, *, through: Through = Through.ANY) -> FitResult
 def test_certified__says_what_is_proved_and_that_the_tests_do_not_vouch(results: Results) -> None:
     result = certified(results.rejected)
     for said in (
-        "no halfspace with any threshold is wrong on less than",
+        "every halfspace with any threshold is wrong on at least",
         "of all 120,000 rows. ",
         "proved to be within a factor 1.26 of the best of those",
     ):
@@ -127,7 +127,7 @@ def test_rejected__says_first_what_holds(results: Results) -> None:
     text = fit_sentence(result)
     places = [
         text.index(f"at most {100 * result.error.upper:.3f}% (confidence 99%)"),
-        text.index("no halfspace with any threshold is wrong on less than"),
+        text.index("every halfspace with any threshold is wrong on at least"),
         text.index("More is not promised: they are not standard Gaussian (120,000 rows"),
         text.index("chance alone stays below"),
     ]

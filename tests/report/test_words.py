@@ -90,14 +90,16 @@ def test_interval_details__says_what_the_bound_depends_on(results: Results) -> N
     said = interval_details(certificate, 0.01)
     assert "at least (L), whatever the features" in said
     assert "L depends on the direction it is computed from" in said
-    assert "no halfspace through the origin is wrong on less than" in fit_sentence(results.accepted)
+    assert "every halfspace through the origin is wrong on at least" in fit_sentence(
+        results.accepted
+    )
     assert "proved to be within a factor" in fit_sentence(results.accepted)
     assert "L depends on" not in fit_sentence(results.accepted)
     none = replace(certificate.opt, lower_empirical=0.0, lower=0.0)
     advised = replace(
         certificate, opt=none, ratio=None, advice=Advice(AdviceCode.MORE_ROWS, rows=9)
     )
-    assert "if some halfspace errs on no row, 0 is the answer" in interval_details(advised, 0.01)
+    assert "Either one of them errs on no row, or more is needed" in interval_details(advised, 0.01)
     perfect = replace(advised, n_errors=0, error=0.0)
     assert "9 rows" not in interval_details(perfect, 0.01)
     assert "L = 0 is the answer" in interval_details(perfect, 0.01)
@@ -217,7 +219,7 @@ def test_suggestions__whitening_is_for_means_and_covariances_alone() -> None:
         assert "--position auto" not in text
         assert "shape of the features differs" in text
     for text in advice(np.column_stack([X[:, :2], np.full(len(X), 7.0)])):
-        assert text.startswith("x₃ is constant: remove it")
+        assert text.startswith("Feature x₃ is constant: remove it")
 
 
 def test_rejection_sentence__tells_one_quantity_with_its_own_limit() -> None:
@@ -303,16 +305,20 @@ def test_promise__has_its_number_and_says_what_it_is(results: Results) -> None:
     said = (
         "These tests support: error at most 5.1 opt + 0.125, whichever labels were flipped; opt is "
         "the least error of a halfspace through the origin. 5.1 is the worst that a linear program "
-        "found over laws that pass tests like these, not a proof. About 9,000 rows would support 5 "
-        "at this eps."
+        "found over laws that pass tests like these, not a proof. In numbers: if opt were as large "
+        "as the error above, that would allow "
     )
     for show in (fit_sentence, render_report, result_html):
         assert said in show(result)
         assert "within a constant" not in show(result)
         assert "did not know the seed" not in show(result)
-        assert "(if whoever made the labels did not know the seed, which was given)" in show(
+        assert "About 9,000 rows would support 5 at this eps." in show(result)
+        assert "provided that whoever flipped them did not know the seed" in show(
             replace(result, seed_drawn=False)
         )
+        assert "which says nothing" not in show(result)
+        weak = replace(result, eps=0.45)
+        assert ", which says nothing." in show(weak)
         assert "would support 5" not in show(replace(result, constant=4.99))
     assert "Proved of the held-out rows looked at" in fit_sentence(result)
 
@@ -388,7 +394,9 @@ def guessed(result: FitResult, *notices: Notice, **changes: Any) -> FitResult:
 def test_guess__stands_beside_the_error(results: Results) -> None:
     result = guessed(results.accepted, certificate=None)
     said = fit_sentence(result)
-    assert said.startswith("The halfspace is wrong on 5.000% of rows it never saw, at most 5.500%")
+    assert said.startswith(
+        "The halfspace is wrong on 5.000% of rows it did not learn from, at most 5.500%"
+    )
     assert "always guessing -1 is wrong on 6.667% of them" in said
     page = Page(render_report(result))
     assert "always guessing -1 is wrong on 6.667% of them" in page.text
@@ -544,7 +552,7 @@ def test_early_warning__is_one_line_where_nothing_confirmed_it(results: Results)
 def test_held_out__says_how_the_bound_was_had(results: Results) -> None:
     result = results.accepted
     assert result.error is not None
-    said = "The bound is for all rows of this store and, if rows are independent, for new rows"
+    said = "The bound is for all rows of these data and, if rows are independent, for new rows"
     bare = replace(result, certificate=None, opt=None)
     for one in (result, bare):
         assert said in fit_sentence(one)

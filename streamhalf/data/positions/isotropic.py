@@ -23,6 +23,11 @@ _LEAST_RELATIVE_SPREAD = 1e-10
 summed one after the other, is right to 2**18 units in the last place."""
 
 
+def find_varying(mean: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which features are not constant, by their means and standard deviations."""
+    return np.asarray(spread > _LEAST_RELATIVE_SPREAD * np.abs(mean))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Isotropic:
     """Mean (d,) and W (d, d), both float64: W covariance W^T is the identity.
@@ -58,13 +63,14 @@ class Isotropic:
         or, unless `strict`, mapped to 0.
         """
         spread = np.sqrt(np.diag(covariance))
-        varies = spread > _LEAST_RELATIVE_SPREAD * np.abs(mean)
+        varies = find_varying(mean, spread)
         if strict and not varies.all():
             first = int(np.flatnonzero(~varies)[0])
             raise PositionError(
                 f"whitening: feature {name_features((first,), columns)} is constant (standard "
                 f"deviation {spread[first]:.2g} around {mean[first]:.6g}); remove it",
                 tuple(int(j) for j in np.flatnonzero(~varies)),
+                constant=True,
             )
         scale = np.where(varies, spread, np.inf)
         values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))

@@ -1,0 +1,43 @@
+"""Tables in files, CSV and Parquet, which pandas reads into memory as data frames."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+from streamhalf.errors import DataError, UsageError
+from streamhalf.names import one_line, public_name, without_secrets
+
+SUFFIXES = (".csv", ".parquet")
+
+
+def is_table(data: Any) -> TypeGuard[str | os.PathLike[str]]:
+    """Whether data are the name of such a file."""
+    return isinstance(data, str | os.PathLike) and os.fspath(data).lower().endswith(SUFFIXES)
+
+
+def read_table(
+    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> Any:
+    """The file as a data frame, or in one line why it cannot be read."""
+    text = os.fspath(path)
+    name = public_name(text)
+    if "://" not in text and not os.path.exists(text):
+        raise DataError(f"{name}: no such file; check the path")
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise UsageError(
+            f"{name}: reading a table takes pandas, which is not installed; pip install pandas"
+        ) from error
+    options = dict(storage_options) if storage_options and "://" in text else None
+    read = pd.read_csv if text.lower().endswith(".csv") else pd.read_parquet
+    try:
+        return read(text, storage_options=options)
+    except ImportError as error:
+        raise UsageError(f"{name}: {one_line(error)}") from error
+    except Exception as error:
+        raise DataError(
+            f"{name}: not a readable table: {without_secrets(one_line(error), text)}"
+        ) from error
