@@ -8,7 +8,7 @@ from typing import Any
 from scripts.benchmarking.fits import DIM
 from scripts.benchmarking.passes import THREADS
 from scripts.benchmarking.tables import Criterion, Table
-from streamhalf.claims.certification import certificate_share
+from streamhalf.claims.slab_choice import certificate_degree, certificate_share
 from streamhalf.config import RunConfig
 from streamhalf.engine.plan import MAX_TASKS
 from streamhalf.kernels.monomials import count_monomials
@@ -50,7 +50,10 @@ class Costs:
 
     def worker_seconds(self, plan: RunPlan) -> float:
         """Work of all workers together."""
-        share = certificate_share("auto", n_rows=plan.n_rows, dim=plan.dim, error=_ERROR)
+        degree = certificate_degree("auto", plan.dim)
+        share = certificate_share(
+            "auto", n_rows=plan.n_rows, dim=plan.dim, error=_ERROR, degree=degree
+        )
         updates = sum(plan.accepted_rows / delta for delta in plan.deltas)
         return 1e-9 * (
             plan.initial_rows * self.moments

@@ -19,9 +19,10 @@ from streamhalf.algorithms.position import estimate_position, position_for, posi
 from streamhalf.algorithms.sample import draw_sample, learn_members
 from streamhalf.algorithms.sketches import sketch_directions
 from streamhalf.algorithms.trials import in_position, look_at_positions, positions_to_try
-from streamhalf.claims.certification import Certification, require_room
+from streamhalf.claims.certification import Certification
 from streamhalf.claims.held_out import cluster_notice, measure_error
 from streamhalf.claims.notices import claim_notices
+from streamhalf.claims.slab_choice import require_room
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import Identity, RowMap
 from streamhalf.data.source import Source

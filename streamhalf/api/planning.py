@@ -13,12 +13,8 @@ import numpy as np
 
 from streamhalf.algorithms.sample import sample_windows
 from streamhalf.api.running import execute, make_config, open_checkpoint, open_data
-from streamhalf.claims.certification import (
-    Certification,
-    certificate_degree,
-    certificate_share,
-    require_room,
-)
+from streamhalf.claims.certification import Certification
+from streamhalf.claims.slab_choice import certificate_degree, certificate_share, require_room
 from streamhalf.config import RunConfig
 from streamhalf.data.block import RowRanges
 from streamhalf.data.opening import DataLike

@@ -16,12 +16,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.certificate.lower_bound import SAME, LowerBound, find_again
+from streamhalf.certificate.bounds import LowerBound
+from streamhalf.certificate.lower_bound import SAME, find_again
+from streamhalf.claims.slab_choice import (
+    BOX_DEGREE,
+    BOXES,
+    PARTIALS_AT_ONCE,
+    RATIOS,
+    certificate_degree,
+    certificate_share,
+    no_room_for_slabs,
+)
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import Identity, Radial, RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
-from streamhalf.errors import MemoryBudgetError
 from streamhalf.kernels.binomial import binomial_lower
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
@@ -48,20 +57,9 @@ from streamhalf.reductions.slab_moments import (
 )
 from streamhalf.reductions.windowed import Windowed
 
-_RATIOS = (1.04, 1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
-"""Quotients of neighbouring slab edges, finest first."""
-
-_BOXES = ((1.1, 16), (1.15, 12), (1.25, 10), (1.4, 8))
-"""The same, and edges on either side of 0 along a second direction, for slabs that are boxes."""
-
-_BOX_DEGREE = 4
-
 _TIGHT, _CENTRAL = 0.9, 0.01
 """A bound that is this share of the error of a plane this near to the centre is the bound for
 halfspaces through the centre too."""
-
-PARTIALS_AT_ONCE = 10
-"""Partials of the certificate pass that a worker holds at its height: two tasks of up to five."""
 
 MOST_EFFORT = 100.0
 """A document may ask for so much when its bounds are searched for again."""
@@ -71,35 +69,6 @@ _GLANCE = 4
 
 _SMALL = 16
 """A sixteenth of the memory is a small part of it."""
-
-_CHEAP_MONOMIALS = 220
-
-_ENOUGH_ROWS = {4: (1 << 22, 300), 6: (1 << 20, 100)}
-"""By degree: rows, and rows for each d² / error. Sampling noise in the moments begins to cost at
-30 d² / error; of more rows than these bounds gain less than the pass costs."""
-
-
-def certificate_share(
-    rows: int | str, *, n_rows: int, dim: int, error: float, degree: int = 4
-) -> float:
-    """Share of the rows behind slab moments, for a `certificate_rows` of the configuration."""
-    if rows == "all":
-        return 1.0
-    if rows == "auto":
-        least, per_square = _ENOUGH_ROWS[6 if degree > 4 else 4]
-        rows = max(least, math.ceil(per_square * dim**2 / max(error, 1e-6)))
-    return min(1.0, int(rows) / max(1, n_rows))
-
-
-def certificate_degree(degree: int | str, dim: int) -> int:
-    """Degree of the slab moments, for a `certificate_degree` of the configuration.
-
-    Degree 6 up to ten features: with more the pass has too many monomials of half the degree to
-    multiply with each other.
-    """
-    if degree != "auto":
-        return int(degree)
-    return 6 if count_monomials(dim - 1, 3) <= _CHEAP_MONOMIALS else 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,21 +169,21 @@ class Certification:
         wanted = (self.degree, 2) if self.degree > 2 else (2,)
         found: list[SlabMoments] = []
         for degree in wanted:
-            choices = [self._slabs(plane, ratio, degree) for ratio in _RATIOS]
+            choices = [self._slabs(plane, ratio, degree) for ratio in RATIOS]
             slabs = self._finest(choices, len(found))
             # the moments of degree 2 are among those of a higher degree on the same slabs
             if slabs is not None and all(slabs.n_slabs > other.n_slabs for other in found):
                 found.append(slabs)
         # of two features a second direction leaves none
         if found and self.across is not None and plane is self.planes[0] and plane.dim > 2:
-            degree = min(self.degree, _BOX_DEGREE)
+            degree = min(self.degree, BOX_DEGREE)
             choices = [
                 replace(
                     self._slabs(plane, ratio, degree),
                     across=(self.across, across_edges(count)),
                     by_label=self.classes[0] is Through.ANY,
                 )
-                for ratio, count in _BOXES
+                for ratio, count in BOXES
             ]
             boxes = self._finest(choices, len(self.n_slabs) - 1 if self.n_slabs else len(found))
             found += [boxes] if boxes is not None else []
@@ -394,28 +363,6 @@ def of_source(value: float, n_rows: int, tau: float) -> float:
     halfspace does: the smallest rate that gives so many errors with chance tau (exact binomial).
     """
     return min(value, binomial_lower(math.ceil(value * n_rows * (1 - 1e-12)), n_rows, tau))
-
-
-def require_room(dim: int, memory_limit: int) -> None:
-    """Refuse, before anything is read, a certificate whose coarsest slabs fit in no memory."""
-    if _least_nbytes(dim) > memory_limit:
-        raise no_room_for_slabs(dim, memory_limit)
-
-
-def no_room_for_slabs(dim: int, memory_limit: int) -> MemoryBudgetError:
-    """The error of a certificate that cannot be had."""
-    return MemoryBudgetError(
-        f"memory_limit: {memory_limit / 2**20:,.0f} MiB; the coarsest slabs of a certificate of "
-        f"{dim} features take {math.ceil(_least_nbytes(dim) / 2**20):,} MiB; raise memory_limit, "
-        "or do without a certificate (certificate_degree 0)"
-    )
-
-
-def _least_nbytes(dim: int) -> int:
-    """Memory for the coarsest slabs of degree 2, for any error."""
-    axis = np.eye(1, dim)[0]
-    slabs = SlabMoments(Plane(axis), certificate_edges(0.0, ratio=_RATIOS[-1]), 2)
-    return 2 * PARTIALS_AT_ONCE * slabs.partial_nbytes(dim)
 
 
 def _advice(bound: LowerBound, n_rows: int, error: float, dim: int, degree: int) -> Advice:

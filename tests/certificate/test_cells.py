@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from streamhalf.certificate.cells import RIGHT, Cell, cells_along, cells_around, smallest_thresholds
-from streamhalf.certificate.slab_forms import SlabForms, slab_forms
+from streamhalf.certificate.slab_forms import SlabForms
+from streamhalf.certificate.slab_sums import slab_forms
 from tests.certificate.brute_force import Problem
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from streamhalf.certificate.cells import Cell, cells_along
 from streamhalf.certificate.search import Search, SearchConfig
-from streamhalf.certificate.slab_forms import ladder, typical_unit
+from streamhalf.certificate.slab_forms import Ladder
+from streamhalf.certificate.slab_sums import slab_forms, typical_unit
 from streamhalf.kernels.slab_moments import complement_basis
 from tests.certificate.brute_force import Problem, predict
 
@@ -29,7 +30,7 @@ def plane_problem(seed=0, *, n=3_000):
 def search_of(problem, *degrees, config=CONFIG):
     statistics = problem.statistics(degree=max(degrees), ratio=1.3)
     unit = typical_unit(statistics)
-    ladders = tuple(ladder(statistics, degree, unit) for degree in degrees)
+    ladders = tuple(Ladder.of(slab_forms(statistics, degree, unit)) for degree in degrees)
     return Search(ladders, statistics.error, config), statistics.error
 
 
@@ -114,7 +115,7 @@ def test_improve__a_cell_that_is_worth_more_is_cut_before_it_is_refitted():
 
 def test_at__wide_cells_take_coarse_slabs_that_hold_the_same_rows():
     statistics = plane_problem().statistics(degree=4, ratio=1.06)
-    forms = ladder(statistics, 4, typical_unit(statistics))
+    forms = Ladder.of(slab_forms(statistics, 4, typical_unit(statistics)))
     assert forms.at(Cell(0.2, 0.201)) is forms.forms[0]
     assert forms.at(Cell(0.0, 0.2)) is forms.forms[-1]
     finest, coarsest = forms.forms[0], forms.forms[-1]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamhalf.certificate.cells import Cell, smallest_thresholds
-from streamhalf.certificate.slab_forms import slab_forms
+from streamhalf.certificate.slab_sums import slab_forms
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slab_moments import complement_basis

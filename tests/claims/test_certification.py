@@ -12,9 +12,9 @@ import pytest
 from scipy.stats import binom
 
 from streamhalf import MemoryBudgetError, RunConfig, open_source
-from streamhalf.claims.certification import (
+from streamhalf.claims.certification import Certification
+from streamhalf.claims.slab_choice import (
     PARTIALS_AT_ONCE,
-    Certification,
     certificate_degree,
     certificate_share,
     require_room,

@@ -1,0 +1,74 @@
+"""Which slabs the memory and the rows allow a certificate: ratio of edges, degree, rows."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from streamhalf.errors import MemoryBudgetError
+from streamhalf.kernels.monomials import count_monomials
+from streamhalf.kernels.plane import Plane
+from streamhalf.reductions.slab_moments import SlabMoments, certificate_edges
+
+RATIOS = (1.04, 1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
+"""Quotients of neighbouring slab edges, finest first."""
+
+BOXES = ((1.1, 16), (1.15, 12), (1.25, 10), (1.4, 8))
+"""The same, and edges on either side of 0 along a second direction, for slabs that are boxes."""
+
+BOX_DEGREE = 4
+
+PARTIALS_AT_ONCE = 10
+"""Partials of the certificate pass that a worker holds at its height: two tasks of up to five."""
+
+_CHEAP_MONOMIALS = 220
+
+_ENOUGH_ROWS = {4: (1 << 22, 300), 6: (1 << 20, 100)}
+"""By degree: rows, and rows for each d² / error. Sampling noise in the moments begins to cost at
+30 d² / error; of more rows than these bounds gain less than the pass costs."""
+
+
+def certificate_share(
+    rows: int | str, *, n_rows: int, dim: int, error: float, degree: int = 4
+) -> float:
+    """Share of the rows behind slab moments, for a `certificate_rows` of the configuration."""
+    if rows == "all":
+        return 1.0
+    if rows == "auto":
+        least, per_square = _ENOUGH_ROWS[6 if degree > 4 else 4]
+        rows = max(least, math.ceil(per_square * dim**2 / max(error, 1e-6)))
+    return min(1.0, int(rows) / max(1, n_rows))
+
+
+def certificate_degree(degree: int | str, dim: int) -> int:
+    """Degree of the slab moments, for a `certificate_degree` of the configuration.
+
+    Degree 6 up to ten features: with more the pass has too many monomials of half the degree to
+    multiply with each other.
+    """
+    if degree != "auto":
+        return int(degree)
+    return 6 if count_monomials(dim - 1, 3) <= _CHEAP_MONOMIALS else 4
+
+
+def require_room(dim: int, memory_limit: int) -> None:
+    """Refuse, before anything is read, a certificate whose coarsest slabs fit in no memory."""
+    if _least_nbytes(dim) > memory_limit:
+        raise no_room_for_slabs(dim, memory_limit)
+
+
+def no_room_for_slabs(dim: int, memory_limit: int) -> MemoryBudgetError:
+    """The error of a certificate that cannot be had."""
+    return MemoryBudgetError(
+        f"memory_limit: {memory_limit / 2**20:,.0f} MiB; the coarsest slabs of a certificate of "
+        f"{dim} features take {math.ceil(_least_nbytes(dim) / 2**20):,} MiB; raise memory_limit, "
+        "or do without a certificate (certificate_degree 0)"
+    )
+
+
+def _least_nbytes(dim: int) -> int:
+    """Memory for the coarsest slabs of degree 2, for any error."""
+    axis = np.eye(1, dim)[0]
+    slabs = SlabMoments(Plane(axis), certificate_edges(0.0, ratio=RATIOS[-1]), 2)
+    return 2 * PARTIALS_AT_ONCE * slabs.partial_nbytes(dim)
