@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.benchmarking import width
+from scripts.benchmarking import effort, width
 from scripts.benchmarking.command import PARTS, SCHEMA, main
 from scripts.benchmarking.stores import Folder
 from scripts.benchmarking.tables import Criterion, Table, to_markdown
@@ -16,7 +16,7 @@ from scripts.benchmarking.timing import Ratio, take_turns
 
 @pytest.mark.slow
 def test_benchmark__every_part_makes_its_table(tmp_path: Path) -> None:
-    slow = ("gram", "slab-matrices", "others", "growth", "workers", "width", "remote")
+    slow = ("gram", "slab-matrices", "others", "growth", "workers", "width", "effort", "remote")
     quick = [part for part in PARTS if part not in slow]
     small = ["--rows", "200000", "--rounds", "1", "--tasks", "100"]
     main([*small, "--only", *quick, "--out", str(tmp_path), "--stores", str(tmp_path / "stores")])
@@ -32,6 +32,16 @@ def test_benchmark__every_part_makes_its_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_effort__tells_the_ratio_and_what_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(effort, "DIMS", (3,))
+    monkeypatch.setattr(effort, "EFFORTS", (0.01, 0.1))
+    table = effort.measure(Folder(tmp_path), rows=40_000, rounds=1)
+    assert [row[1] for row in table.rows] == [0.01, 0.1]
+    assert all(row[2] > 1 for row in table.rows)
+
+
 def test_width__measures_fit_and_test_in_bare_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

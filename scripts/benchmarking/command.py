@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from scripts.benchmarking import fits, growth, kernels, model, passes, remote, width
+from scripts.benchmarking import effort, fits, growth, kernels, model, passes, remote, width
 from scripts.benchmarking.picture import draw_picture
 from scripts.benchmarking.stores import Folder
 from scripts.benchmarking.tables import Table, to_markdown
@@ -52,6 +52,7 @@ def _parts(
         "passes": lambda: passes.measure(folder, rows=rows, rounds=rounds),
         "fits": lambda: fits.measure(folder, sizes=sizes[1:], rounds=rounds),
         "width": lambda: width.measure(folder, rows=rows // 10, rounds=rounds),
+        "effort": lambda: effort.measure(folder, rows=rows // 10, rounds=rounds),
         "others": lambda: fits.compare(folder, rows=rows),
         "growth": lambda: growth.measure_rows(folder, sizes=sizes, rounds=rounds),
         "workers": lambda: growth.measure_workers(folder, rows=3 * sizes[-1], rounds=rounds),
@@ -69,6 +70,7 @@ PARTS = (
     "passes",
     "fits",
     "width",
+    "effort",
     "others",
     "growth",
     "workers",
