@@ -19,6 +19,8 @@ SLOW_IMPORT = """
 import os, signal, sys, threading
 import streamhalf.cli as cli
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
+
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
         if name == "streamhalf.cli.commands":
