@@ -27,7 +27,7 @@ _NOTICEABLE = 0.15
 disagree on a twentieth of the error."""
 
 
-_TOWARDS = 0.9
+_TOWARDS = 0.92
 """Part of the way to the first candidate: what hides best lies beyond the middle."""
 
 _MUCH_ERROR = 0.02

@@ -27,7 +27,7 @@ from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.reductions.slab_moments import SMALLEST_ERROR, SlabStatistics
 
-_AT_FIRST, _FOR_BOXES, _NARROW = 0.25, 4.0, 9
+_AT_FIRST, _FOR_BOXES, _NARROW = 0.25, 2.0, 9
 """Effort for a stage that others follow, and for a second direction, where there is reason to look
 along one, if so few others are left; the last stage takes 1."""
 
@@ -145,7 +145,7 @@ def _stages(
     boxes = tuple(item for item in statistics if item.across is not None)
     kinds = [kind for kind in (slabs, boxes) if kind]
     if statistics[0].by_label:
-        wider = [tuple(item.with_constant(unit, _CONSTANT) for item in kind) for kind in kinds]
+        wider = [tuple(item.upto(_CONSTANT).with_constant(unit) for item in kind) for kind in kinds]
         kinds = [*wider, slabs]
     return [(kind, _share(kind[0], last=kind is kinds[-1])) for kind in kinds]
 

@@ -65,7 +65,7 @@ MOST_EFFORT = 100.0
 """A document may ask for so much when its bounds are searched for again."""
 
 _GLANCE = 4
-"""A glance takes a fourth of the effort."""
+"""A glance takes a fourth of the effort, and moments of degree 4."""
 
 _SMALL = 16
 """A sixteenth of the memory is a small part of it."""
@@ -307,7 +307,7 @@ class Certification:
             # a class that the halfspace is not compared within gets a glance
             one: bound
             if tight or self._covers(first, bound, one)
-            else self._bound(used, one, self.effort / _GLANCE)
+            else self._bound(tuple(item.upto(_GLANCE) for item in used), one, self.effort / _GLANCE)
             for one in others
         }
         if Through.ANY in bounds:

@@ -24,7 +24,7 @@ PARTIALS_AT_ONCE = 10
 
 _CHEAP_MONOMIALS = 220
 
-_ENOUGH_ROWS = {4: (1 << 22, 300), 6: (1 << 20, 100)}
+_ENOUGH_ROWS = {4: (1 << 22, 300), 6: (1 << 19, 100)}
 """By degree: rows, and rows for each d² / error. Sampling noise in the moments begins to cost at
 30 d² / error; of more rows than these bounds gain less than the pass costs."""
 

@@ -144,14 +144,20 @@ class SlabStatistics:
         )
         return found if self.threshold else found.joined(len(self.counts) // 2)
 
-    def with_constant(self, size: float, most: int) -> SlabStatistics:
-        """The same up to a degree, with a feature that is `size` in every row; labels are joined.
+    def upto(self, degree: int) -> SlabStatistics:
+        """The same without moments of a higher degree."""
+        if degree >= self.degree:
+            return self
+        return replace(self, degree=degree, sums=self.sums[:, : count_monomials(self.rest, degree)])
+
+    def with_constant(self, size: float) -> SlabStatistics:
+        """The same with a further feature that is `size` in every row; labels are joined.
 
         Slabs of one label each know the moments of such a feature, y times its size.
         """
-        sign, degree = size * self.labels.astype(np.float64)[:, None], min(self.degree, most)
+        sign = size * self.labels.astype(np.float64)[:, None]
         parts = []
-        for m in range(degree + 1):
+        for m in range(self.degree + 1):
             for power in range(m + 1):  # the new variable is the last
                 others = slice(
                     degree_offset(self.rest, m - power), count_monomials(self.rest, m - power)
@@ -160,7 +166,6 @@ class SlabStatistics:
         wider = replace(
             self,
             dim=self.dim + 1,
-            degree=degree,
             labels=np.zeros_like(self.labels),
             sums=np.concatenate(parts, axis=1),
         )

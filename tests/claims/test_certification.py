@@ -332,6 +332,6 @@ def test_certificate_degree__auto_is_6_for_few_features() -> None:
 def test_certificate_share__auto_is_all_rows_until_there_are_enough() -> None:
     assert certificate_share("auto", n_rows=2**22, dim=10, error=0.05) == 1
     assert certificate_share("auto", n_rows=2**23, dim=10, error=0.05) == 0.5
-    assert certificate_share("auto", n_rows=2**23, dim=10, error=0.05, degree=6) == 0.125
+    assert certificate_share("auto", n_rows=2**23, dim=10, error=0.05, degree=6) == 0.0625
     assert certificate_share("all", n_rows=10**12, dim=10, error=0.05) == 1
     assert certificate_share(10**6, n_rows=10**8, dim=10, error=0.05) == 0.01
