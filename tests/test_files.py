@@ -77,7 +77,7 @@ def test_write_text__leaves_nothing_when_the_text_cannot_be_encoded(tmp_path: Pa
 
 def test_write_text__names_a_folder_that_is_not_there(tmp_path: Path) -> None:
     target = tmp_path / "nowhere" / "out.txt"
-    with pytest.raises(StreamhalfError, match=r"out\.txt: cannot be written: No such file"):
+    with pytest.raises(StreamhalfError, match=r"out\.txt: cannot be written: there is no folder"):
         write_text(target, "x")
 
 
