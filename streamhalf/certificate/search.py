@@ -53,7 +53,7 @@ class SearchConfig:
     effort: float = math.inf
     refits: int = 5
     eigen_steps: int = 2
-    tolerance: float = 4e-3
+    tolerance: float = 8e-3
     narrowest: float = 1.005
     behind: float = 0.1
     enough: float = math.inf
