@@ -16,7 +16,7 @@ from streamhalf.api.weights import as_halfspace
 from streamhalf.claims.audit import Audit
 from streamhalf.config import TOP, RunConfig
 from streamhalf.data.opening import DataLike
-from streamhalf.data.suspects import SuspectTable, Writer, check_suspects, open_suspects
+from streamhalf.data.suspects import SuspectTable, Writer, check_file, open_suspects
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, ignore
@@ -91,7 +91,7 @@ def audit(
     if top is not None and top < 1:
         raise UsageError(f"top: {top} given; list 1 row at least, or all (None, --all)")
     if out is not None:
-        check_suspects(out, overwrite=overwrite)
+        check_file(out, overwrite=overwrite)
         if (place := place_of(data)) is not None:
             refuse_harm(place, {"out": out}, replaces=True)
     source, config = open_data(data, parameters, storage_options)
