@@ -204,7 +204,7 @@ def test_position_table__tells_of_each_what_speaks_most_against_it(results: Resu
     assert position_table(result).rows == (
         ("stored", "rejected", "a sample", "size²: 3, a Gaussian has 1"),
         ("isotropic", "impossible", "a sample", "size is constant"),
-        ("radial, taken", "rejected", "held-out rows", "x₂²: 3, a Gaussian has 1"),
+        ("radial, taken", "rejected", "held-out rows", "size²: 3, a Gaussian has 1"),
     )
     said = "Position: radial; the features pass the tests in none of the three."
     assert position_sentence(result).startswith(said)
