@@ -12,7 +12,7 @@ import numpy as np
 
 from streamhalf.api.predicting import usable_halfspace
 from streamhalf.api.running import execute, open_data, takes_data
-from streamhalf.api.weights import as_halfspace
+from streamhalf.api.weights import as_halfspace, columns_of
 from streamhalf.claims.audit import Audit
 from streamhalf.config import TOP, RunConfig
 from streamhalf.data.opening import DataLike
@@ -94,7 +94,7 @@ def audit(
         check_file(out, overwrite=overwrite)
         if (place := place_of(data)) is not None:
             refuse_harm(place, {"out": out}, replaces=True)
-    source, config = open_data(data, parameters, storage_options)
+    source, config = open_data(data, parameters, storage_options, columns=columns_of(model))
     halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")
     fitted = model if isinstance(model, FitResult) and usable_halfspace(model) else None
 

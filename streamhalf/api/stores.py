@@ -222,7 +222,7 @@ def report(
     path
         The file to write, a path or URL; it appears whole or not at all.
     audit
-        An audit of the same data, for a section of its own.
+        An audit of the same data with the same halfspace, for a section of its own.
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     """
@@ -234,6 +234,11 @@ def report(
         raise UsageError(
             "audit: it is of other data than the result (their fingerprints differ); give the "
             "audit of the same store"
+        )
+    if audit is not None and audit.halfspace != result.halfspace:
+        raise UsageError(
+            "audit: it is of another halfspace than the result's; give the audit made with this "
+            "result (--model)"
         )
     page = render_audit(result) if isinstance(result, AuditResult) else render_report(result, audit)
     write_text_to(path, page, storage_options=storage_options)
