@@ -285,9 +285,7 @@ def test_telling_evidence__is_beyond_chance(results: Results) -> None:
     assert telling_evidence(replace(rejection, evidence=(), role=Role.EXTRA)) is None
 
 
-def test_found__counts_its_own_errors_beside_a_bound_above_the_held_out_one(
-    results: Results,
-) -> None:
+def test_found__has_the_error_on_the_rows_of_a_bound_above_it(results: Results) -> None:
     """The two are of different rows: alone, they read as if the halfspace beat every halfspace."""
     result = results.certified
     assert result.error is not None
