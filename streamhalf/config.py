@@ -55,7 +55,8 @@ class RunConfig:
         (SMALLEST_EPS, LARGEST_EPS),
         words=("auto",),
         help="accuracy that the tests are to judge, the eps in C opt + eps; a run that cannot is "
-        "inconclusive; auto for the finest that the rows can judge",
+        "not accepted (but certified if its certificate proves a factor, else inconclusive or "
+        "rejected); auto for the finest that the rows can judge",
     )
     tau: float = _statistics(
         0.01,

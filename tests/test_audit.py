@@ -443,12 +443,12 @@ def test_out__words_for_labels_are_kept(tmp_path: Path, ending: str) -> None:
     assert set(np.asarray(group["given_label"])) == {-1, 1}
 
 
-def test_audit__refuses_features_in_another_order() -> None:
+def test_audit__refuses_features_of_other_names() -> None:
     X, y = make_rows(500, 3)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     result = streamhalf.fit((frame, y), certificate_degree=0)
-    with pytest.raises(UsageError, match="fitted on the features a, b, c; the data have c, b, a"):
-        streamhalf.audit((frame[["c", "b", "a"]], y), model=result)
+    with pytest.raises(UsageError, match="fitted on the features a, b, c; the data have d, e, f"):
+        streamhalf.audit((pd.DataFrame(X, columns=["d", "e", "f"]), y), model=result)
 
 
 def test_report__takes_what_audit_returned(tmp_path: Path) -> None:
@@ -458,3 +458,7 @@ def test_report__takes_what_audit_returned(tmp_path: Path) -> None:
     for name, told in (("fit", result), ("audit", found)):
         api.report(told, tmp_path / f"{name}.html", audit=found if told is result else None)
         assert "Labels that look tampered with" in (tmp_path / f"{name}.html").read_text()
+    other = streamhalf.audit((X, y), model=[1.0, 0.0, 0.0])
+    with pytest.raises(UsageError, match="of another halfspace than the result's"):
+        api.report(result, tmp_path / "other.html", audit=other)
+    assert not (tmp_path / "other.html").exists()

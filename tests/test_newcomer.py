@@ -18,9 +18,15 @@ from streamhalf import UsageError
 from streamhalf.api import report
 from streamhalf.cli import main
 from streamhalf.documents import write_json
-from streamhalf.records import Verdict
+from streamhalf.records import DataRecord, NearlyOneClass, NoBetterThanGuess, Verdict
 from streamhalf.report.tables import position_table
-from streamhalf.report.words import fit_advice, fit_sentence, moment_sentence, plan_sentence
+from streamhalf.report.words import (
+    fit_advice,
+    fit_headline,
+    fit_sentence,
+    moment_sentence,
+    plan_sentence,
+)
 from tests.conftest import StoreWriter, make_rows
 from tests.test_predict import make_model
 
@@ -241,3 +247,25 @@ def test_plan__of_too_few_rows_at_hand_is_what_a_run_makes_of_them() -> None:
     assert [one.name for one in record.passes] == ["sample", "final", "certificate"]
     assert max(one.rows for one in record.passes) == 500
     assert "below is what a run makes of these" in plan_sentence(record)
+
+
+def test_headline__guesses_in_the_words_of_the_labels(tmp_path: Path) -> None:
+    guess, few = NoBetterThanGuess(-1, 0.3), NearlyOneClass(1, 0.002)
+    data = DataRecord(100, 3, "abc", classes=("stayed", "left"))
+    result = make_model(Verdict.INCONCLUSIVE, data=data, notices=(guess, few))
+    report(result, tmp_path / "r.html")
+    for said in (fit_headline(result), fit_sentence(result), (tmp_path / "r.html").read_text()):
+        assert "no better than always guessing stayed, which" in said
+        assert "have label left: always guessing stayed is" in said
+        assert "guessing -1" not in said
+
+
+def test_positions__judged_on_a_sample_keep_the_names_of_features() -> None:
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(rng.lognormal(1, 1, (3000, 3)), columns=["pay", "rent", "age"])
+    fitted = streamhalf.fit((frame, rng.choice([-1, 1], 3000)), seed=1, certificate_degree=0)
+    sampled = [row[-1] for row in position_table(fitted).rows if row[2] == "a sample"]
+    assert len(sampled) > 1
+    for said in sampled:
+        assert any(name in said for name in frame)
+        assert "x₁" not in said.replace("x₂", "x₁").replace("x₃", "x₁")

@@ -373,3 +373,29 @@ def test_command__predicts_a_table_and_names_the_labels(
     group = zarr.open_group(out, mode="r")
     assert np.asarray(group["prediction"]).tolist() == expected().tolist()
     assert group.attrs["streamhalf"]["classes"] == ["no", "yes"]  # type: ignore[call-overload,index]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_command__writes_a_table_of_labels(
+    store: Path, tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of many blocks, in the order of the rows; nothing else is left behind."""
+    model, folder = str(tmp_path / "model.json"), tmp_path / "out"
+    folder.mkdir()
+    write_json(model, make_model(data=DataRecord(N_ROWS, DIM, "abc", classes=("no", "yes"))))
+    out = folder / f"p{ending}"
+    command = ["predict", str(store), "--model", model, "--out", str(out), "--quiet"]
+    assert main(command) == 0
+    assert "rows are yes\n" in capsys.readouterr().out
+    assert list(folder.iterdir()) == [out]
+    table = pd.read_csv(out) if ending == ".csv" else pd.read_parquet(out)
+    assert list(table) == ["prediction"]
+    assert table["prediction"].tolist() == np.where(expected() > 0, "yes", "no").tolist()
+    assert main(command) == 2
+    assert "exists; choose another path or add --overwrite" in capsys.readouterr().err
+    assert main([*command, "--overwrite"]) == 0
+
+
+def test_predict__refuses_a_table_at_a_url(store: Path) -> None:
+    with pytest.raises(UsageError, match=r"is a URL; only \.zarr goes there"):
+        streamhalf.predict(store, model=make_model(), out="memory://p.csv")

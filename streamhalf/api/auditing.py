@@ -12,11 +12,11 @@ import numpy as np
 
 from streamhalf.api.predicting import usable_halfspace
 from streamhalf.api.running import execute, open_data, takes_data
-from streamhalf.api.weights import as_halfspace
+from streamhalf.api.weights import as_halfspace, columns_of
 from streamhalf.claims.audit import Audit
 from streamhalf.config import TOP, RunConfig
 from streamhalf.data.opening import DataLike
-from streamhalf.data.suspects import SuspectTable, Writer, check_suspects, open_suspects
+from streamhalf.data.suspects import SuspectTable, Writer, check_file, open_suspects
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, ignore
@@ -91,10 +91,10 @@ def audit(
     if top is not None and top < 1:
         raise UsageError(f"top: {top} given; list 1 row at least, or all (None, --all)")
     if out is not None:
-        check_suspects(out, overwrite=overwrite)
+        check_file(out, overwrite=overwrite)
         if (place := place_of(data)) is not None:
             refuse_harm(place, {"out": out}, replaces=True)
-    source, config = open_data(data, parameters, storage_options)
+    source, config = open_data(data, parameters, storage_options, columns=columns_of(model))
     halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")
     fitted = model if isinstance(model, FitResult) and usable_halfspace(model) else None
 

@@ -20,6 +20,7 @@ from streamhalf.data.block import RowRanges
 from streamhalf.data.opening import DataLike
 from streamhalf.data.positions import Identity
 from streamhalf.data.source import Source
+from streamhalf.data.tables import is_table
 from streamhalf.engine import PassPlan
 from streamhalf.engine.cluster import ClusterEngine
 from streamhalf.engine.run import Run
@@ -95,7 +96,7 @@ def plan(
         for name, value in given.items():
             if value is not None:
                 raise UsageError(f"{name}: {value} given beside data, which say it themselves")
-        source, config = open_data(data, parameters, storage_options, needs_labels=False)
+        source, config = open_data(data, parameters, storage_options, needs_labels=is_table(data))
         return plan_of(source, config, positive)
     if dim is None:
         raise UsageError("dim: not given; give the number of features, or a store")

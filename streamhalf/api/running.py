@@ -105,10 +105,12 @@ def open_data(
     storage_options: Mapping[str, Any] | None,
     *,
     needs_labels: bool = True,
+    columns: tuple[str, ...] = (),
 ) -> tuple[Source, RunConfig]:
     """The data under their configured names, and the parameters as a configuration.
 
     Where labels are not needed and nobody named them, data without any are features alone.
+    Of a frame that has all of these `columns`, they are the features.
     """
     config = make_config(parameters)
     names = {"features": config.features, "labels": config.labels}
@@ -118,7 +120,8 @@ def open_data(
             data, features=config.features, labels=config.labels, storage_options=storage_options
         )
         return bare, config
-    return open_source(data, **names, storage_options=storage_options), config
+    opened = open_source(data, **names, columns=columns, storage_options=storage_options)
+    return opened, config
 
 
 def execute(

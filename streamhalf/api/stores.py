@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamhalf.api.auditing import Audited
@@ -14,9 +15,16 @@ from streamhalf.api.trust import warn_unverified
 from streamhalf.api.weights import check_columns
 from streamhalf.data.block import RowRange
 from streamhalf.data.opening import open_features
-from streamhalf.data.predictions import create_predictions, finish_predictions, write_predictions
+from streamhalf.data.predictions import (
+    create_predictions,
+    finish_predictions,
+    write_prediction_table,
+    write_predictions,
+)
 from streamhalf.data.sight import sight_of
 from streamhalf.data.stores import Target
+from streamhalf.data.suspects import check_file, renamed
+from streamhalf.data.tables import is_table
 from streamhalf.engine import Counted, Engine, Job, run_job
 from streamhalf.engine.job import require_workers
 from streamhalf.engine.opening import check_sight
@@ -110,7 +118,7 @@ def predict(
     storage_options: Mapping[str, Any] | None = None,
     observer: Observer = ignore,
 ) -> int:
-    """Write the predictions of a fitted halfspace to a new store; returns how many are +1.
+    """Write the predictions of a fitted halfspace to a store or table; returns how many are +1.
 
     Parameters
     ----------
@@ -120,13 +128,14 @@ def predict(
     model
         What `fit` returned, or a halfspace.
     out
-        Path or URL of the new store; array "prediction" holds -1 and +1, and the attributes name
-        what they stand for.
+        Path that ends in .csv or .parquet: a file whose column "prediction" holds the labels of
+        the data, in the order of the rows. Any other path or URL: a new Zarr store; array
+        "prediction" holds -1 and +1, and the attributes name what they stand for.
     force
         It has no effect any more: a run that was not accepted or certified predicts too, with an
         `UnverifiedWarning`.
     overwrite
-        Replace a store that exists.
+        Replace a store or file that exists.
     features
         Name of the array of features.
     client, scheduler, n_workers
@@ -141,7 +150,7 @@ def predict(
     if isinstance(model, FitResult):
         warn_unverified(model, stacklevel=2)
     refuse_harm(store, {"out": out}, replaces=True)
-    target = Target(absolute(out), storage_options)
+    tabular = is_table(out) and bool(check_file(out, overwrite=overwrite))
     source = open_features(
         store,
         features=features,
@@ -149,14 +158,25 @@ def predict(
         storage_options=storage_options,
     )
     check_columns(model, source.schema.columns, field="model")
+    classes = () if known is None else known.classes
     with open_place(scheduler, n_workers, client) as (engine, notices):
         check_sight(engine, sight_of(source.reader))
-        create_predictions(target, source, halfspace, overwrite=overwrite)
-        check_sight(engine, target.sight())
         started = RunStarted("predict", source.name, source.n_rows, source.dim, notices, who=who())
-        write = partial(write_predictions, target, source, halfspace)
-        n_positive = _write_all(engine, started, source.blocks, source.row_nbytes, write, observer)
-    finish_predictions(target, source, n_positive, () if known is None else known.classes)
+
+        def write_store(target: Target) -> int:
+            create_predictions(target, source, halfspace, overwrite=overwrite)
+            check_sight(engine, target.sight())
+            write = partial(write_predictions, target, source, halfspace)
+            n = _write_all(engine, started, source.blocks, source.row_nbytes, write, observer)
+            finish_predictions(target, source, n, classes)
+            return n
+
+        if not tabular:
+            return write_store(Target(absolute(out), storage_options))
+        with renamed(Path(out).resolve()) as file:
+            target = Target(f"{file}.zarr")
+            n_positive = write_store(target)
+            write_prediction_table(target, file, classes)
     return n_positive
 
 
@@ -202,7 +222,7 @@ def report(
     path
         The file to write, a path or URL; it appears whole or not at all.
     audit
-        An audit of the same data, for a section of its own.
+        An audit of the same data with the same halfspace, for a section of its own.
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     """
@@ -214,6 +234,11 @@ def report(
         raise UsageError(
             "audit: it is of other data than the result (their fingerprints differ); give the "
             "audit of the same store"
+        )
+    if audit is not None and audit.halfspace != result.halfspace:
+        raise UsageError(
+            "audit: it is of another halfspace than the result's; give the audit made with this "
+            "result (--model)"
         )
     page = render_audit(result) if isinstance(result, AuditResult) else render_report(result, audit)
     write_text_to(path, page, storage_options=storage_options)

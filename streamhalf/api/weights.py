@@ -20,15 +20,19 @@ _TOLERANCE = 1e-6
 _MOST_NAMED = 12
 
 
+def columns_of(model: Any) -> tuple[str, ...]:
+    """Names of the features that a model was fitted on, if they have any."""
+    if isinstance(model, FitResult | CertifyResult):
+        return model.data.features
+    return tuple(map(str, getattr(model, "feature_names_in_", ())))
+
+
 def check_columns(model: Any, columns: tuple[str, ...], *, field: str) -> None:
     """Refuse a model of features of other names, or of the same in another order.
 
     Where either comes without names, there is nothing to compare.
     """
-    if isinstance(model, FitResult | CertifyResult):
-        fitted = model.data.features
-    else:
-        fitted = tuple(map(str, getattr(model, "feature_names_in_", ())))
+    fitted = columns_of(model)
     if not fitted or not columns or fitted == columns or len(fitted) != len(columns):
         return
     raise UsageError(

@@ -13,6 +13,7 @@ from streamhalf import report as views
 from streamhalf.api.trust import doubt
 from streamhalf.cli.flags import File, Place, Store, Switch, Whole, takes
 from streamhalf.cli.options import ResultConsole, calling, naming, read_config
+from streamhalf.data.tables import is_table
 from streamhalf.documents import read_model
 from streamhalf.errors import DataError, UnverifiedWarning
 from streamhalf.names import plural, public_name
@@ -80,16 +81,23 @@ def inspect(store: Store, /, **given: Any) -> int:
 
 @takes(
     *("features", "scheduler", "n_workers", "quiet", "log_json", "storage_option"),
-    example="predict data.zarr --model result.json --out predictions.zarr",
+    example="predict new.csv --model result.json --out predictions.csv",
 )
 def predict(
     store: Store,
     /,
     *,
     model: Annotated[File, Parameter(help="what fit --json wrote")],
-    out: Annotated[Place, Parameter(metavar="PRED", help="path or URL of the new store")],
+    out: Annotated[
+        Place,
+        Parameter(
+            metavar="PRED",
+            help="file for the predictions, .csv or .parquet; any other ending, or a URL: a new "
+            "Zarr store",
+        ),
+    ],
     force: Annotated[Switch, Parameter(help="ignored (of version 0.1)")] = False,
-    overwrite: Annotated[Switch, Parameter(help="replace an existing store")] = False,
+    overwrite: Annotated[Switch, Parameter(help="replace an existing file or store")] = False,
     **given: Any,
 ) -> int:
     """Write the predictions of a fitted halfspace, chunk by chunk."""
@@ -100,8 +108,9 @@ def predict(
             store, model=fitted, out=out, force=force, overwrite=overwrite, **call
         )
     low, high = fitted.data.label_names
-    meant = f" ({high}; -1 is {low})" if fitted.data.classes else ""
-    said = f"{plural(n_positive, 'row')} {'is' if n_positive == 1 else 'are'} +1{meant}"
+    meant = f"+1 ({high}; -1 is {low})" if fitted.data.classes else "+1"
+    said = f"{plural(n_positive, 'row')} {'is' if n_positive == 1 else 'are'} "
+    said += high if is_table(out) else meant
     print(f"wrote predictions to {public_name(str(out))}: {said}")
     if (words := doubt(fitted)) and not given.get("quiet"):
         print(f"streamhalf: warning: {words}", file=sys.stderr)

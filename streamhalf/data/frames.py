@@ -10,6 +10,7 @@ import numpy as np
 from streamhalf.data.clients import compute_on, holding_client
 from streamhalf.data.source import nearest_names
 from streamhalf.errors import DataError
+from streamhalf.names import plural
 
 
 def is_frame(data: Any) -> bool:
@@ -22,16 +23,21 @@ def is_dask_frame(data: Any) -> bool:
     return hasattr(data, "to_dask_array") and hasattr(data, "divisions")
 
 
-def split_frame(frame: Any, label: str, *, name: str = "DataFrame") -> tuple[Any, Any]:
-    """The columns but one as features, and that one as labels; errors call it by its name."""
+def split_frame(
+    frame: Any, label: str, *, name: str = "DataFrame", columns: tuple[str, ...] = ()
+) -> tuple[Any, Any]:
+    """The columns but one as a frame of features, and that one as labels.
+
+    Errors call it by its name; of features that have all of these `columns`, they are taken.
+    """
     names = {str(name): name for name in frame.columns}
     if label not in names:
         raise DataError(
             f"{name}: no column named {label!r}; {nearest_names(label, names)}; name the column "
             "of the labels: label=... (--label COLUMN in a terminal)"
         )
-    features = dense_columns(frame.drop(columns=[names[label]]), name=name)
-    return frame_rows(name, features), frame_rows(name, frame[names[label]])
+    features = chosen_columns(frame.drop(columns=[names[label]]), columns)
+    return dense_columns(features, name=name), frame_rows(name, frame[names[label]])
 
 
 def frame_columns(data: Any) -> list[str] | None:
@@ -56,11 +62,28 @@ def dense_columns(frame: Any, *, name: str = "DataFrame") -> Any:
     """The frame, all of whose columns are dense numbers."""
     for column, dtype in frame.dtypes.items():
         if getattr(dtype, "kind", "O") not in "biuf" or str(dtype).startswith("Sparse"):
+            _refuse_stray_text(frame, column, name)
             raise DataError(
                 f"{name}: column {column!r} has dtype {dtype}; features are dense numbers: encode "
                 f"it (pandas.get_dummies), convert it or drop it (frame.drop(columns={column!r}))"
             )
     return frame
+
+
+def _refuse_stray_text(frame: Any, column: Any, name: str) -> None:
+    """Name the first cell that is no number, where most of a column are."""
+    if not _is_pandas(frame) or not frame.columns.is_unique:
+        return
+    import pandas as pd
+
+    cells = frame[column].reset_index(drop=True)
+    stray = cells[cells.notna() & pd.to_numeric(cells, errors="coerce").isna()]
+    if 0 < len(stray) < len(cells) / 2:
+        raise DataError(
+            f"{name}: column {column!r} holds text among numbers: {stray.iloc[0]!r} in row "
+            f"{stray.index[0]} (counting from 0; {plural(len(stray), 'such cell')}); mend it or "
+            "remove these rows"
+        )
 
 
 def frame_rows(name: str, frame: Any) -> Any:

@@ -136,9 +136,7 @@ def _kind_of_file(path: str) -> str:
         return "this is a result file, not data; give the store that it was made from"
     if path.endswith(SUFFIXES):
         return "this is a table, which is read and not inspected; only a Zarr store has a layout"
-    if path.endswith((".zip", ".npy", ".npz", ".h5", ".xlsx", ".feather")):
-        return (
-            "this is a file and no Zarr store; write it as .csv or .parquet, or give arrays in "
-            "Python: streamhalf.fit((X, y))"
-        )
-    return "this is a file and no Zarr store"
+    return (
+        "this is a file and no Zarr store; write it as .csv (separated by commas) or .parquet, or "
+        "give arrays in Python: streamhalf.fit((X, y))"
+    )

@@ -60,6 +60,7 @@ def open_source(
     *,
     features: str = "X",
     labels: str = "y",
+    columns: tuple[str, ...] = (),
     storage_options: Mapping[str, Any] | None = None,
 ) -> Source:
     """Open labelled rows and validate them once.
@@ -72,6 +73,8 @@ def open_source(
         (features, labels) of NumPy or Dask arrays, frames, or DataArrays.
     features, labels
         Names of the two arrays in a store or Dataset; `labels` of the column in a data frame.
+    columns
+        Names of the features that are wanted: of a frame that has them all, these in this order.
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     """
@@ -90,17 +93,17 @@ def open_source(
     if is_dataset(data):
         return _from_dataset(data, features, labels)
     if is_frame(data):
-        X, y = split_frame(data, labels, name=name)
-        columns = tuple(one for one in names_of_array(data, features) if one != labels)
-        return _from_arrays(name, X, y, features, labels, columns)
+        X, y = split_frame(data, labels, name=name, columns=columns)
+        rows = frame_rows(name, X)
+        return _from_arrays(name, rows, y, features, labels, names_of_array(X, features))
     if isinstance(data, tuple | list) and len(data) == 2:
         for name, one in zip((features, labels), data, strict=True):
             if one is None:
                 raise DataError(f"{name}: None in the pair; give an array: (features, labels)")
-        if is_frame(data[0]):
-            dense_columns(data[0])
-        columns = names_of_array(data[0], features)
-        return _from_arrays("arrays", data[0], data[1], features, labels, columns)
+        X, y = data
+        if is_frame(X):
+            X = dense_columns(chosen_columns(X, columns))
+        return _from_arrays("arrays", X, y, features, labels, names_of_array(X, features))
     raise UsageError(
         f"data: {type(data).__name__} cannot be opened; expected a path or URL of a Zarr store, a "
         "Zarr group, an xarray Dataset, a data frame with a column of labels, or a pair (features, "

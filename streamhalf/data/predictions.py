@@ -1,13 +1,18 @@
-"""Predictions of a halfspace, written chunk by chunk."""
+"""Predictions of a halfspace, written chunk by chunk: to a store, and from there to a table."""
 
 from __future__ import annotations
+
+import csv
+from pathlib import Path
 
 import numpy as np
 
 from streamhalf.data.block import RowRange
 from streamhalf.data.source import Source
 from streamhalf.data.stores import Column, Target
+from streamhalf.data.suspects import parquet_modules
 from streamhalf.errors import DataError
+from streamhalf.folders import saying
 from streamhalf.names import plural
 from streamhalf.records import Halfspace
 
@@ -43,3 +48,28 @@ def finish_predictions(
     marks = {"fingerprint": source.fingerprint, "n_positive": n_positive}
     marks |= {"classes": list(classes)} if classes else {}
     target.finish((ARRAY,), marks)
+
+
+def write_prediction_table(
+    target: Target, path: Path, classes: tuple[int | float | str, ...] = ()
+) -> None:
+    """A finished store as a CSV or Parquet file with one column, the labels of the data."""
+    stored, names = target.array(ARRAY), np.array(classes or (-1, 1))
+    step = stored.chunks[0]
+    parts = (
+        names[(np.asarray(stored[start : start + step]) > 0).astype(np.intp)]
+        for start in range(0, stored.shape[0], step)
+    )
+    with saying(f"{path.name}: cannot be written"):
+        if path.suffix.lower() == ".csv":
+            with open(path, "w", encoding="utf-8", newline="\n") as file:
+                lines = csv.writer(file, lineterminator="\n")
+                lines.writerow((ARRAY,))
+                for part in parts:
+                    lines.writerows(zip(part.tolist(), strict=True))
+            return
+        arrow, parquet = parquet_modules()
+        schema = arrow.schema([(ARRAY, arrow.array(names.tolist()).type)])
+        with parquet.ParquetWriter(path, schema) as writer:
+            for part in parts:
+                writer.write_table(arrow.table({ARRAY: part}, schema=schema))

@@ -140,12 +140,16 @@ class RowSchema:
         bad = np.flatnonzero(~finite.all(axis=1))
         column = int(np.flatnonzero(~finite[bad[0]])[0])
         name = self._feature(column)
-        what = f"NaN or infinite values (first: {X[bad[0], column]} in feature {name})"
-        chunk = rows[bad[0]] // self.features_chunk_rows
-        raise DataError(
-            f"{self.features}: {_found(rows, bad, chunk)} {what}; remove or impute these rows "
-            "(of a data frame: frame.dropna())"
+        first = X[bad[0], column]
+        what = f"NaN or infinite values (first: {first} in feature {name})"
+        remedy = (
+            "impute them or remove these rows (of a data frame: frame.dropna())"
+            if np.isnan(first)
+            else "replace infinities or remove these rows (of a data frame: "
+            "frame.replace([numpy.inf, -numpy.inf], numpy.nan).dropna())"
         )
+        chunk = rows[bad[0]] // self.features_chunk_rows
+        raise DataError(f"{self.features}: {_found(rows, bad, chunk)} {what}; {remedy}")
 
     def _refuse_large(self, rows: NDArray[np.int64], X: NDArray[np.floating[Any]]) -> None:
         row, column = np.unravel_index(int(np.argmax(np.abs(X))), X.shape)

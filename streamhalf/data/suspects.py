@@ -119,8 +119,8 @@ class Writer(Protocol):
         ...
 
 
-def check_suspects(out: str | os.PathLike[str], *, overwrite: bool) -> str:
-    """The ending of a file for suspects; refuse one that cannot be written, before any work."""
+def check_file(out: str | os.PathLike[str], *, overwrite: bool) -> str:
+    """The ending of a file for rows; refuse one that cannot be written, before any work."""
     text = os.fspath(out)
     name, suffix = public_name(text), os.path.splitext(text.rstrip("/"))[1].lower()
     if suffix not in SUFFIXES:
@@ -130,7 +130,7 @@ def check_suspects(out: str | os.PathLike[str], *, overwrite: bool) -> str:
     if "://" in text and suffix != ".zarr":
         raise UsageError(f"out: {name} is a URL; only .zarr goes there, or name a local file")
     if suffix == ".parquet":
-        _parquet()
+        parquet_modules()
     if "://" not in text:
         folder = os.path.dirname(os.path.abspath(text))
         if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
@@ -166,7 +166,7 @@ def open_suspects(
     overwrite
         Replace what is there.
     """
-    suffix, text = check_suspects(out, overwrite=overwrite), os.fspath(out)
+    suffix, text = check_file(out, overwrite=overwrite), os.fspath(out)
     if suffix == ".zarr":
         marks = {**marks, "classes": classes.tolist()}
         target = Target(text, storage_options)
@@ -175,7 +175,7 @@ def open_suspects(
             yield _ZarrWriter.create(target, marks, overwrite=replaces)
             target.mark({"complete": True, **marks})
             return
-    with _renamed(Path(text).resolve()) as temporary:
+    with renamed(Path(text).resolve()) as temporary:
         if suffix == ".zarr":
             store = Target(str(temporary))
             yield _ZarrWriter.create(store, marks, overwrite=False)
@@ -187,7 +187,7 @@ def open_suspects(
 
 
 @contextlib.contextmanager
-def _renamed(target: Path) -> Iterator[Path]:
+def renamed(target: Path) -> Iterator[Path]:
     """A name beside the target, which takes the target's name at the end, or goes."""
     with saying(f"{target}: cannot be written"):
         folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
@@ -259,7 +259,7 @@ class _ParquetWriter:
     """A group of rows for each table."""
 
     def __init__(self, path: Path, classes: NDArray[Any]) -> None:
-        self._arrow, parquet = _parquet()
+        self._arrow, parquet = parquet_modules()
         kinds = {"int64": "int64", "int8": "int8", "bool": "bool_", "float64": "float64"}
         of_columns = {name: getattr(self._arrow, kinds[kind])() for name, kind in _DTYPES.items()}
         of_labels = self._arrow.array(classes.tolist()).type
@@ -274,7 +274,7 @@ class _ParquetWriter:
         self._file.close()
 
 
-def _parquet() -> tuple[Any, Any]:
+def parquet_modules() -> tuple[Any, Any]:
     """Both modules of pyarrow, or how to get them."""
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")

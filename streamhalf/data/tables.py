@@ -34,10 +34,32 @@ def read_table(
     options = dict(storage_options) if storage_options and "://" in text else None
     read = pd.read_csv if text.lower().endswith(".csv") else pd.read_parquet
     try:
-        return read(text, storage_options=options)
+        frame = read(text, storage_options=options)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{name}: not UTF-8 text; save it as UTF-8, or read it with pandas "
+            "(pandas.read_csv(..., encoding='latin-1')) and give the data frame"
+        ) from error
     except ImportError as error:
         raise UsageError(f"{name}: {one_line(error)}") from error
     except Exception as error:
         raise DataError(
             f"{name}: not a readable table: {without_secrets(one_line(error), text)}"
         ) from error
+    _check_table(frame, name)
+    return frame
+
+
+def _check_table(frame: Any, name: str) -> None:
+    """Refuse a table without rows, and one whose columns are not separated by commas."""
+    if len(frame.columns) == 1:
+        head = str(frame.columns[0])
+        for mark, called in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+            if mark in head:
+                raise DataError(
+                    f"{name}: one column, {head!r}, whose name has {called}; columns must be "
+                    f"separated by commas: save it so, or read it with pandas "
+                    f"(pandas.read_csv(..., sep={mark!r})) and give the data frame"
+                )
+    if len(frame) == 0:
+        raise DataError(f"{name}: no rows, only names of columns; give a file with rows")

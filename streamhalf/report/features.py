@@ -14,29 +14,36 @@ _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 _NAMES: ContextVar[tuple[str, ...]] = ContextVar("names of the features spoken of", default=())
+_LABELS: ContextVar[tuple[str, str]] = ContextVar("its labels", default=("-1", "+1"))
 _POSITION: ContextVar[records.PositionRecord | None] = ContextVar("its position", default=None)
 
 
 @contextmanager
 def speaking_of(subject: object) -> Iterator[None]:
-    """While a result is put into words, its features go by the names of their columns."""
+    """While a result is put into words, its features and labels go by their own names."""
     data, position = (getattr(subject, name, None) for name in ("data", "position"))
     if not isinstance(data, records.DataRecord) or not isinstance(position, records.PositionRecord):
         yield  # a part of a result: what is said of the whole goes on
         return
     token = _NAMES.set(_names_in(data.features, position))
-    before = _POSITION.set(position)
+    before, labels = _POSITION.set(position), _LABELS.set(data.label_names)
     try:
         yield
     finally:
         _NAMES.reset(token)
         _POSITION.reset(before)
+        _LABELS.reset(labels)
 
 
 def feature_name(j: int) -> str:
     """The feature's own name, where those of what is spoken of are known; else its number."""
     names = _NAMES.get()
     return quoted(names[j]) if j < len(names) and names[j] else numbered(j)
+
+
+def label_name(label: int) -> str:
+    """What -1 or +1 stands for in the data that are spoken of."""
+    return _LABELS.get()[label > 0]
 
 
 def numbered(j: int) -> str:
@@ -62,9 +69,10 @@ def product_name(variables: Sequence[int], name: Callable[[int], str] = feature_
 def _names_in(names: tuple[str, ...], position: records.PositionRecord) -> tuple[str, ...]:
     """Names of features in a position: of a mixture, that of the column which has most weight.
 
-    That is its own one, unless columns tell nearly the same; such a feature has no name.
+    That is its own one, unless columns tell nearly the same; such a feature has no name. Where the
+    mixture is not on record (a position that only a sample was looked at in), it is its own one.
     """
-    if not names or not position.whitened:
+    if not names or not position.whitened or not position.matrix:
         return names
     matrix = np.abs(np.array(position.matrix))
     if matrix.shape != (len(names), len(names)):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from streamhalf import records
 from streamhalf.names import plural
 from streamhalf.report.codes import nbytes, number, percent, quantity_name
+from streamhalf.report.features import label_name
 
 
 def notice_words(notice: records.Notice) -> str:
@@ -37,16 +38,17 @@ def _of_labels(notice: records.Notice) -> str | None:
     """Of labels that are alike, and guesses."""
     match notice:
         case records.OneClass(label):
-            return f"all labels are {label:+d}, so there is nothing to learn; check the labels"
+            said = f"all labels are {label_name(label)}"
+            return f"{said}, so there is nothing to learn; check the labels"
         case records.NearlyOneClass(label, share):
             return (
-                f"only {percent(share)} of the rows have label {label:+d}: always guessing "
-                f"{-label:+d} is wrong on no more than these"
+                f"only {percent(share)} of the rows have label {label_name(label)}: always "
+                f"guessing {label_name(-label)} is wrong on no more than these"
             )
         case records.NoBetterThanGuess(label, error):
             return (
-                f"the halfspace is no better than always guessing {label:+d}, which is wrong on "
-                f"{percent(error)}, as far as these rows tell"
+                f"the halfspace is no better than always guessing {label_name(label)}, which is "
+                f"wrong on {percent(error)}, as far as these rows tell"
             )
     return None
 
@@ -105,7 +107,7 @@ def _of_rows(notice: records.Notice) -> str | None:
         case records.RadiiDrawn(at_centre):
             ties = (
                 f"; {at_centre:.1%} of the rows lie at the centre itself, where every halfspace "
-                "through it says +1"
+                f"through it says {label_name(1)}"
             )
             return (
                 "rows were tested in radial position, with lengths and signs drawn anew: the tests "

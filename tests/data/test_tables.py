@@ -58,8 +58,14 @@ def test_commands__go_from_a_table_to_suspects(
         (FRAME.assign(city="Ulm"), "column 'city' has dtype .* drop it"),
         (FRAME.assign(age=FRAME["age"].where(FRAME.index != 7)), "row 7 .*'age'.*dropna"),
         (FRAME.assign(bought=FRAME["bought"].where(FRAME.index != 7)), "row 7 .* no label"),
+        (FRAME.assign(age=FRAME["age"].where(FRAME.index != 7, np.inf)), "row 7 .*replace infin"),
+        (
+            FRAME.assign(age=FRAME["age"].astype(object).where(FRAME.index != 7, "?")),
+            r"column 'age' holds text among numbers: '\?' in row 7 .*1 such cell",
+        ),
+        (FRAME[:0], "no rows, only names of columns"),
     ],
-    ids=["label", "text", "missing value", "missing label"],
+    ids=["label", "text", "missing value", "missing label", "infinite", "stray text", "no rows"],
 )
 def test_table__names_what_is_wrong_in_it(frame: pd.DataFrame, words: str, tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
@@ -82,3 +88,37 @@ def test_table__that_cannot_be_read_is_named(
         streamhalf.fit(path)
     with pytest.raises(DataError, match="only a Zarr store has a layout"):
         streamhalf.inspect(path)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("rows.csv", "age;bought\n1,5;yes\n", "'age;bought', whose name has semicolons.*commas"),
+        ("rows.csv", "größe,bought\n1,yes\n", "not UTF-8 text; save it as UTF-8"),
+        ("rows.tsv", "age\tbought\n1\tyes\n", r"write it as \.csv .*or \.parquet"),
+    ],
+)
+def test_table__of_another_kind_is_told_how_to_be_one(
+    file: str, content: str, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / file).write_bytes(content.encode("latin-1"))
+    with pytest.raises(DataError, match=words):
+        streamhalf.fit(tmp_path / file, label="bought")
+
+
+def test_plan__of_a_table_asks_for_the_column_of_labels(table: Path) -> None:
+    with pytest.raises(DataError, match="--label COLUMN"):
+        streamhalf.plan(table)
+    assert streamhalf.plan(table, label="bought").dim == 3
+
+
+def test_audit__takes_the_columns_of_the_model_by_name(table: Path) -> None:
+    """As predict does: columns beside them, and another order, make no difference."""
+    result = streamhalf.fit(table, label="bought", seed=1, certificate_degree=0)
+    more = FRAME.assign(city="Ulm")[["city", "score", "bought", "age", "visits"]]
+    for data in (more, (more.drop(columns="bought"), more["bought"])):
+        found = streamhalf.audit(data, model=result, label="bought")
+        assert found.result.data.features == ("age", "visits", "score")
+        assert found.result.data.fingerprint == result.data.fingerprint
+    with pytest.raises(DataError, match="columns: visits not found among"):
+        streamhalf.audit(more.drop(columns="visits"), model=result, label="bought")

@@ -66,11 +66,11 @@ def test_speaking_of__whitened_features_have_the_names_of_their_columns(kind: st
         assert found == ["age", "fare", third]
 
 
-def test_speaking_of__features_of_a_position_without_a_matrix_are_numbered() -> None:
+def test_speaking_of__features_of_a_position_without_a_matrix_go_by_their_columns() -> None:
     result = rejected()
     turned = replace(result, position=replace(result.position, kind="isotropic"))
     with speaking_of(turned):
-        assert evidence_name(Evidence(Moment((1,)), 1.0, 1.0, 0.0, 1.0)) == "x₂"
+        assert evidence_name(Evidence(Moment((1,)), 1.0, 1.0, 0.0, 1.0)) == "fare"
 
 
 def test_words__name_the_column() -> None:

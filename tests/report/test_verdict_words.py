@@ -24,7 +24,7 @@ from streamhalf.records import (
     replace,
 )
 from streamhalf.report.card import result_html
-from streamhalf.report.codes import factor, recipe_words
+from streamhalf.report.codes import factor, percent, recipe_words
 from streamhalf.report.facts import fact_table
 from streamhalf.report.features import class_words, speaking_of
 from streamhalf.report.html import render_report
@@ -204,7 +204,7 @@ def test_position_table__tells_of_each_what_speaks_most_against_it(results: Resu
     assert position_table(result).rows == (
         ("stored", "rejected", "a sample", "size²: 3, a Gaussian has 1"),
         ("isotropic", "impossible", "a sample", "size is constant"),
-        ("radial, taken", "rejected", "held-out rows", "x₂²: 3, a Gaussian has 1"),
+        ("radial, taken", "rejected", "held-out rows", "size²: 3, a Gaussian has 1"),
     )
     said = "Position: radial; the features pass the tests in none of the three."
     assert position_sentence(result).startswith(said)
@@ -283,3 +283,18 @@ def test_telling_evidence__is_beyond_chance(results: Results) -> None:
     assert telling_evidence(replace(rejection, evidence=(small, large))) == large
     assert telling_evidence(replace(rejection, evidence=(small,))) == small
     assert telling_evidence(replace(rejection, evidence=(), role=Role.EXTRA)) is None
+
+
+def test_found__has_the_error_on_the_rows_of_a_bound_above_it(results: Results) -> None:
+    """The two are of different rows: alone, they read as if the halfspace beat every halfspace."""
+    result = results.certified
+    assert result.error is not None
+    assert result.certificate is not None
+    lower, counted = result.certificate.opt.lower_empirical, percent(result.certificate.error)
+    rows = f"the {result.certificate.n_rows:,} rows of the certificate"
+    both = f", and on {counted} of {rows}; every halfspace"
+    lucky = replace(result, error=replace(result.error, empirical=0.9 * lower))
+    usual = replace(result, error=replace(result.error, empirical=1.1 * lower))
+    for say in (fit_headline, fit_sentence):
+        assert both in say(lucky)
+        assert both not in say(usual)
