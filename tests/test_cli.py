@@ -282,7 +282,8 @@ def test_help__examples_parse(
     for reader in readers:
         monkeypatch.setattr(f"streamhalf.cli.{reader}", lambda path, **options: None)
     assert main(example.split()) == 2
-    assert reached == {"plan": [], "report": ["result.html"]}.get(command, ["data.zarr"])
+    own = {"plan": [], "report": ["result.html"], "predict": ["new.csv"]}
+    assert reached == own.get(command, ["data.zarr"])
 
 
 PARSER_ERRORS = (
