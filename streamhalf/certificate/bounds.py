@@ -39,7 +39,7 @@ class LowerBound:
     """Cells that cover all halfspaces of the class, each with its bound: L is the smallest.
 
     `threshold` is that of the plane about which slabs lie, `unit` the length that is 1 in cells;
-    `turned` says that q is a margin there, or that a constant is among the features.
+    `turned` says that q is a margin there.
     """
 
     cells: tuple[CellBound, ...]

@@ -20,7 +20,7 @@ import numpy as np
 
 from streamhalf.certificate.bounds import CellBound, LowerBound
 from streamhalf.certificate.cells import Cell, cells_along, cells_around
-from streamhalf.certificate.search import Search, SearchConfig
+from streamhalf.certificate.search import Search, SearchConfig, nothing_known
 from streamhalf.certificate.slab_forms import Ladder
 from streamhalf.certificate.slab_sums import slab_forms, typical_unit
 from streamhalf.errors import UsageError
@@ -125,7 +125,7 @@ def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None)
     for stage, share in _stages(statistics, unit):
         begins = dict.fromkeys(_first_cells(stage[0], begin), -math.inf)
         some = replace(config, effort=share * config.effort)
-        floor = found.floor() if found else _nothing_known
+        floor = found.floor() if found else nothing_known
         bounds = _search(stage, begins, limit, some, unit, floor)
         found = LowerBound(bounds, first.threshold, unit, stage[0].across is not None)
     assert found is not None  # there is a first stage
@@ -155,10 +155,6 @@ def _share(statistics: SlabStatistics, *, last: bool) -> float:
     if statistics.across is not None:
         return _FOR_BOXES if statistics.rest <= _NARROW else 1.0
     return 1.0 if last else _AT_FIRST
-
-
-def _nothing_known(_: Cell) -> float:
-    return -math.inf
 
 
 def _first_cells(statistics: SlabStatistics, first: float) -> tuple[Cell, ...]:

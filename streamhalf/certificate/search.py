@@ -27,6 +27,11 @@ WORTHWHILE = 0.003
 """Refits that gain less than this share of the limit begin once more from another law."""
 
 
+def nothing_known(_: Cell) -> float:
+    """What is known of a cell before any search."""
+    return -math.inf
+
+
 @dataclass(frozen=True, slots=True)
 class SearchConfig:
     """How hard to search.
@@ -91,7 +96,7 @@ class Search:
     ladders: tuple[Ladder, ...]
     limit: float
     config: SearchConfig
-    floor: Callable[[Cell], float] = lambda cell: -math.inf
+    floor: Callable[[Cell], float] = nothing_known
 
     def run(self, cells: Mapping[Cell, float]) -> list[Piece]:
         """Return cells that cover these, with bounds that are known, cut where they were worst."""

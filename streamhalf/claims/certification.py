@@ -64,8 +64,8 @@ halfspaces through the centre too."""
 MOST_EFFORT = 100.0
 """A document may ask for so much when its bounds are searched for again."""
 
-_GLANCE = 4
-"""A glance takes a fourth of the effort, and moments of degree 4."""
+_GLANCE, _GLANCE_DEGREE = 4, 4
+"""A glance takes a fourth of the effort, and moments of this degree."""
 
 _SMALL = 16
 """A sixteenth of the memory is a small part of it."""
@@ -307,7 +307,9 @@ class Certification:
             # a class that the halfspace is not compared within gets a glance
             one: bound
             if tight or self._covers(first, bound, one)
-            else self._bound(tuple(item.upto(_GLANCE) for item in used), one, self.effort / _GLANCE)
+            else self._bound(
+                tuple(item.upto(_GLANCE_DEGREE) for item in used), one, self.effort / _GLANCE
+            )
             for one in others
         }
         if Through.ANY in bounds:
