@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -57,7 +56,7 @@ def certify_state(
         angle = own.angle_to(first)
         if angle > 2 * error.empirical:
             between = turn(own, first, _TOWARDS * angle)
-            certification = replace(certification, planes=(between,), across=own.normal)
+            certification = certification.across_too(between, own.normal)
     if not is_member:
         chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
         if chosen.angle_to(last) > _NOTICEABLE * error.empirical:

@@ -261,10 +261,8 @@ class Localization:
         small = outcome.step < _SMALL_STEP * state.delta or not state.plan.adaptive
         small = small or not self._can_repeat(state)
         finer = [delta for delta in state.plan.deltas if delta < state.delta]
-        if small and self._is_sharp(state, outcome):
+        if small and (not finer or self._is_sharp(state, outcome)):
             return stop(with_mean(state), StopReason.REACHED_EPS)
-        if small and not finer:
-            return stop(with_mean(state), StopReason.REACHED_EPS, stage=Stage.POLISH)
         delta = max(finer) if small else state.delta
         moved = replace(state, delta=delta, repeats=0 if small else state.repeats + 1)
         if moved.repeats >= _MOST_REPEATS:
@@ -273,7 +271,7 @@ class Localization:
             return stop(moved, StopReason.MOST_UPDATES)
         available = self._update_rows(moved) * _rate(moved, delta)
         if available < _LEAST_ROWS_PER_FEATURE * self.plan.dim + 500:
-            return stop(moved, StopReason.ROWS_USED_UP, stage=Stage.POLISH)
+            return stop(moved, StopReason.ROWS_USED_UP)
         return moved
 
     def _is_sharp(self, state: LocalizationState, outcome: UpdateOutcome) -> bool:

@@ -162,16 +162,13 @@ def turn(plane: Plane, towards: Plane, angle: float) -> Plane:
 
 
 def stop(
-    state: LocalizationState,
-    reason: StopReason,
-    delta: float | None = None,
-    *,
-    stage: Stage = Stage.THRESHOLDS,
+    state: LocalizationState, reason: StopReason, delta: float | None = None
 ) -> LocalizationState:
-    """No more updates, for this reason; a turned candidate stands before the last."""
+    """Polish instead of updates, for this reason; a turned candidate stands before the last."""
     *others, last = state.candidates
     aside = () if state.turned is None else (state.turned,)
-    return replace(state, stage=stage, stop=Stop(reason, delta), candidates=(*others, *aside, last))
+    candidates = (*others, *aside, last)
+    return replace(state, stage=Stage.POLISH, stop=Stop(reason, delta), candidates=candidates)
 
 
 def as_early(judgements: tuple[Judgement, ...], stage: Stage, name: str) -> tuple[Judgement, ...]:

@@ -28,9 +28,16 @@ _REACH = 3.0
 """Scales within which rows matter: exp(-3²/2) is a hundredth."""
 
 _LEAST_REACH = 1.5
+_WIDE, _COARSEST = 0.03, 0.5
+"""Finest and coarsest scale to begin with, if memory allows: noise that somebody chose makes steps
+small, and updates go on to finer scales than they stand at."""
+
 _LEAST, _LEAST_PER_FEATURE = 200, 25
 """Rows, as weights count them, that an update takes: a twentieth of the squared error of the frame
 is left to chance then, and held-out rows decide whether that was too much."""
+
+_FINEST = 1e-6
+"""Rows on the plane itself are next to it at any scale."""
 
 _REPEATS = 3
 """Updates at a scale: noise that somebody chose leaves a part of its turn in each."""
@@ -59,7 +66,8 @@ class Polish:
         """Distance of the plane within which rows are kept: so many as fit in memory."""
         density = math.exp(-(self.start.plane.threshold**2) / 2) * math.sqrt(2 / math.pi)
         room = self.size / (self.n_rows * density)
-        return self.start.delta * min(_REACH, max(_LEAST_REACH, room / self.start.delta))
+        scale = min(max(self.start.delta, _WIDE), _COARSEST)
+        return min(_REACH * scale, max(_LEAST_REACH * self.start.delta, room))
 
     def needs(self) -> NearRows:
         """The rows next to the plane."""
@@ -68,8 +76,8 @@ class Polish:
     def conclude(self, result: Any) -> tuple[Candidate, ...]:
         """The planes of the finest scales that the rows allow."""
         found: list[Candidate] = []
-        last, delta = self.start, min(self.start.delta, self.reach / _REACH)
-        while True:
+        last, delta = self.start, self.reach / _REACH
+        while delta > _FINEST:
             for _ in range(_REPEATS):
                 update = self._update(result.block, last.plane, delta)
                 if update is None:
@@ -77,6 +85,7 @@ class Polish:
                 last = replace(update, n_seen=self.n_rows)
             found.append(last)
             delta /= 2
+        return tuple(found[-POLISHED:])
 
     def _update(self, block: Block, plane: Plane, delta: float) -> Candidate | None:
         """Least squares in the frame, rows weighted by the chance with which it accepts them."""

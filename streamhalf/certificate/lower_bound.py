@@ -27,8 +27,8 @@ from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.reductions.slab_moments import SMALLEST_ERROR, SlabStatistics
 
-_AT_FIRST, _FOR_BOXES, _NARROW = 0.25, 2.0, 9
-"""Effort for a stage that others follow, and for a second direction, where there is reason to look
+_BEFORE_BOXES, _BEFORE_LABELS, _FOR_BOXES, _NARROW = 0.05, 0.25, 1.5, 9
+"""Effort for stages that others follow, and for a second direction, where there is reason to look
 along one, if so few others are left; the last stage takes 1."""
 
 _CONSTANT = 4
@@ -53,14 +53,18 @@ SAME, OUT_OF_REACH = 3e-4, 0.03
 
 
 def find_again(
-    *statistics: SlabStatistics, claimed: float, effort: float = 1.0, searches: int = 3
+    *statistics: SlabStatistics,
+    claimed: float,
+    effort: float = 1.0,
+    glance: bool = False,
+    searches: int = 3,
 ) -> LowerBound:
     """Search for a bound that was found from the same sums, rounded otherwise.
 
     The search takes other turns then, and may end in a dead end somewhere: where it falls short it
     is given more effort, and then begins anew from other cells. The best bound counts.
     """
-    usual = usual_search(statistics, effort)
+    usual = replace(usual_search(statistics, effort), glance=glance)
     found = lower_bound(*statistics, search=usual)
     if found.value < (1 - SAME) * claimed:  # more of it, until it is found
         usual = replace(usual, effort=PATIENCE * usual.effort, enough=claimed)
@@ -92,7 +96,7 @@ def _search_again(
         effort=usual.effort / 4,
     )
     first = _check(statistics)
-    last, _ = _stages(statistics, found.unit)[-1]
+    last, _ = _stages(statistics, found.unit, usual)[-1]
     cells = _search(last, weak, least_error(first), config, found.unit, found.floor())
     return replace(found, cells=(*kept, *cells))
 
@@ -122,7 +126,7 @@ def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None)
         nothing = tuple(CellBound(cell, 0.0, TOO_FEW) for cell in cells)
         return LowerBound(nothing, first.threshold)
     found: LowerBound | None = None
-    for stage, share in _stages(statistics, unit):
+    for stage, share in _stages(statistics, unit, config):
         begins = dict.fromkeys(_first_cells(stage[0], begin), -math.inf)
         some = replace(config, effort=share * config.effort)
         floor = found.floor() if found else nothing_known
@@ -133,7 +137,7 @@ def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None)
 
 
 def _stages(
-    statistics: tuple[SlabStatistics, ...], unit: float
+    statistics: tuple[SlabStatistics, ...], unit: float, config: SearchConfig
 ) -> list[tuple[tuple[SlabStatistics, ...], float]]:
     """Ways to tell halfspaces apart, each of which begins with what those before it found.
 
@@ -143,18 +147,18 @@ def _stages(
     """
     slabs = tuple(item for item in statistics if item.across is None)
     boxes = tuple(item for item in statistics if item.across is not None)
-    kinds = [kind for kind in (slabs, boxes) if kind]
-    if statistics[0].by_label:
-        wider = [tuple(item.upto(_CONSTANT).with_constant(unit) for item in kind) for kind in kinds]
-        kinds = [*wider, slabs]
-    return [(kind, _share(kind[0], last=kind is kinds[-1])) for kind in kinds]
-
-
-def _share(statistics: SlabStatistics, *, last: bool) -> float:
-    """Effort for a stage."""
-    if statistics.across is not None:
-        return _FOR_BOXES if statistics.rest <= _NARROW else 1.0
-    return 1.0 if last else _AT_FIRST
+    by_label = statistics[0].by_label
+    stages = [(slabs, _BEFORE_BOXES if boxes else _BEFORE_LABELS if by_label else 1.0)]
+    if boxes:
+        stages.append((boxes, _FOR_BOXES if boxes[0].rest <= _NARROW else 1.0))
+    if by_label:
+        stages = [
+            (tuple(item.upto(_CONSTANT).with_constant(unit) for item in kind), share)
+            for kind, share in stages
+        ]
+        stages.append((slabs, 1.0))
+    stages = [(kind, share) for kind, share in stages if kind]
+    return [(stages[0][0], 1.0)] if config.glance else stages
 
 
 def _first_cells(statistics: SlabStatistics, first: float) -> tuple[Cell, ...]:

@@ -53,6 +53,8 @@ class SearchConfig:
         not tried again on the halves of a narrow cell.
     enough
         The search ends when L is this large.
+    glance
+        Whether the first way to tell halfspaces apart is enough.
     """
 
     effort: float = math.inf
@@ -62,6 +64,7 @@ class SearchConfig:
     narrowest: float = 1.005
     behind: float = 0.1
     enough: float = math.inf
+    glance: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,7 +207,7 @@ class Search:
 
     def cut(self, item: Piece) -> tuple[tuple[Cell, Cell], float]:
         """The halves that are worth most, were s normal, and how much more than the whole."""
-        form = self.ladders[item.best].at(item.cell)
+        form = self.ladders[item.best].forms[-1]  # coarse slabs rank cuts as fine ones do
         ways = item.cell.halves()
         cells = [item.cell, *itertools.chain(*ways)]
         worth = ndtr(smallest_thresholds(cells, form)) @ form.mass

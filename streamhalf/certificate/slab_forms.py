@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 NEXT_TO_NOTHING = 1e-100
 """Added to every size, in the same units: more than products that underflow can amount to."""
 
-LINE_SEARCH = (0.0, 0.05, 0.12, 0.25, 0.45)
+LINE_SEARCH = (0.05, 0.12, 0.25, 0.45)
 """How far a refit may move the law of u towards the worst direction."""
 
 PRIOR_ROWS = (0.0, 0.0, 2.0, 0.0, 1.0, 0.0, 12.0, 0.0, 30.0)
@@ -227,9 +227,10 @@ class SlabForms:
         best, going = list(starts), np.arange(len(starts))
         law = np.stack([start.law for start in starts])
         here = np.stack([start.moments for start in starts])
-        earned = np.array([start.earned for start in starts])
         guides = [start.guide for start in starts]
-        minorants = self._shaped(self.propose(here, tau).certified(), len(starts))
+        proposal = self.propose(here, tau)
+        earned = self._earned(proposal, here)
+        minorants = self._shaped(proposal.certified(), len(starts))
         for turn in range(rounds):
             values, found = self.bounds(
                 minorants, [guides[i] for i in going], steps=steps, closely=True
@@ -246,13 +247,14 @@ class SlabForms:
                 break
             worst = np.stack([self.table.point(guides[i].worst) for i in going])
             there = self.laws(worst)
-            share, earned[going], minorants = self._step(here[going], there, tau[going])
-            law[going] += share[:, None] * (worst - law[going])
-            here[going] += share[:, None, None] * (there - here[going])
-            moved = share > 0
-            going, minorants = going[moved], minorants[moved]
+            share, worth, minorants = self._step(here[going], there, tau[going])
+            moved = worth < earned[going]
+            going, share, minorants = going[moved], share[moved], minorants[moved]
             if not len(going):
                 break
+            earned[going] = worth[moved]
+            law[going] += share[:, None] * (worst[moved] - law[going])
+            here[going] += share[:, None, None] * (there[moved] - here[going])
         return best
 
     def _step(self, here: Array, there: Array, tau: Array) -> tuple[Array, Array, Array]:

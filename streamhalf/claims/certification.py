@@ -64,8 +64,8 @@ halfspaces through the centre too."""
 MOST_EFFORT = 100.0
 """A document may ask for so much when its bounds are searched for again."""
 
-_GLANCE, _GLANCE_DEGREE = 4, 4
-"""A glance takes a fourth of the effort, and moments of this degree."""
+_GLANCE, _GLANCE_DEGREE = 8, 4
+"""A glance takes an eighth of the effort, and moments of this degree."""
 
 _SMALL = 16
 """A sixteenth of the memory is a small part of it."""
@@ -163,6 +163,14 @@ class Certification:
         """The same with slabs about a further plane, if that fits in memory."""
         both = replace(self, planes=(*self.planes, plane.unit()))
         return both if all(both.slabs(one) for one in both.planes) else self
+
+    def across_too(self, plane: Plane, across: NDArray[np.float64]) -> Certification:
+        """The same with boxes about a plane and along a second direction, which tell more.
+
+        Higher degrees than theirs gain nothing beside them.
+        """
+        degree = min(self.degree, BOX_DEGREE)
+        return replace(self, planes=(plane.unit(),), across=across, degree=degree)
 
     def slabs(self, plane: Plane) -> tuple[SlabMoments, ...]:
         """The full degree on the finest slabs that fit, degree 2 if finer, and boxes."""
@@ -296,9 +304,9 @@ class Certification:
         effort = self.effort
         if len(found) > 1:  # a glance from each, and what that leaves goes to the better one
             plane, used = max(
-                found, key=lambda item: self._bound(item[1], first, effort / _GLANCE / 2).value
+                found, key=lambda item: self._glance(item[1], first).value
             )
-            effort *= 2 * (1 - 1 / _GLANCE / 2)
+            effort *= 2 * (1 - 1 / _GLANCE)
         bound = self._bound(used, first, effort)
         # what is nearly the error leaves nothing to be gained for fewer halfspaces
         is_central = abs(plane.threshold) < _CENTRAL
@@ -307,9 +315,7 @@ class Certification:
             # a class that the halfspace is not compared within gets a glance
             one: bound
             if tight or self._covers(first, bound, one)
-            else self._bound(
-                tuple(item.upto(_GLANCE_DEGREE) for item in used), one, self.effort / _GLANCE
-            )
+            else self._glance(tuple(item.upto(_GLANCE_DEGREE) for item in used), one)
             for one in others
         }
         if Through.ANY in bounds:
@@ -329,15 +335,25 @@ class Certification:
         claims = (one.lower_empirical for one in self.claimed if one.through is through)
         return next(claims, None)
 
+    def _glance(self, statistics: tuple[SlabStatistics, ...], through: Through) -> LowerBound:
+        """L of one class, for little."""
+        return self._bound(statistics, through, self.effort / _GLANCE, glance=True)
+
     def _bound(
-        self, statistics: tuple[SlabStatistics, ...], through: Through, effort: float
+        self,
+        statistics: tuple[SlabStatistics, ...],
+        through: Through,
+        effort: float,
+        *,
+        glance: bool = False,
     ) -> LowerBound:
         """L of one class."""
         if through is Through.ANY:
             statistics = tuple(item for item in statistics if item.by_label)
         else:
             statistics = tuple(item.central() for item in statistics)
-        return find_again(*statistics, claimed=self._claimed(through) or 0.0, effort=effort)
+        claimed = self._claimed(through) or 0.0
+        return find_again(*statistics, claimed=claimed, effort=effort, glance=glance)
 
     def _slabs(self, plane: Plane, ratio: float, degree: int) -> SlabMoments:
         by_label = self.through is Through.ANY

@@ -137,7 +137,7 @@ def test_update__stops_where_noise_dominates(script: Script) -> None:
     state = after_initial(algorithm)
     script.overlap = 0.0
     stopped = advance(algorithm, state)
-    assert stopped.stage is Stage.THRESHOLDS
+    assert stopped.stage is Stage.POLISH
     assert stopped.stop == Stop(StopReason.NOISE_DOMINATES, 0.5)
     assert len(stopped.candidates) == 1  # the candidate before is already as good as it gets
     assert stopped.cursor > state.cursor  # its rows are spent all the same

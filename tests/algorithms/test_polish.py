@@ -93,3 +93,23 @@ def test_polish__labels_that_are_noise_end_it() -> None:
     found = [polished(make(), draw(seed, noise=0.5)) for seed in range(4)]
     assert all(len(one) < POLISHED or off(one[-1].plane) > 0.001 for one in found)
     assert any(len(one) < POLISHED for one in found)
+
+
+def test_polish__finds_back_from_a_scale_that_is_too_fine() -> None:
+    # ten times as far off as the scale: an update there sees rows of one side alone
+    off_by = Plane(np.array([1.0, 0.05, 0.0, 0.0, 0.0])).unit()
+    polish = Polish(Candidate(off_by, 0.005, 0.0, 0.9, 9, 9), N_ROWS, N_ROWS, 1, centred=True)
+    found = polished(polish, draw(threshold=0.0))
+    # by chance 0.002 at the last scale, as above
+    assert found[-1].plane.angle_to(Plane(np.eye(DIM)[0])) < 0.01
+
+
+def test_polish__ends_where_all_rows_lie_on_the_plane() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((2_000, DIM))
+    X[:, 0] = 0.0
+    y = np.where(rng.random(2_000) < 0.5, 1, -1).astype(np.int8)
+    polish = Polish(
+        Candidate(Plane(np.eye(DIM)[0]), DELTA, 0.0, 0.9, 9, 9), 2_000, 2_000, 1, centred=True
+    )
+    assert len(polished(polish, Block(X, y, np.arange(2_000)))) <= POLISHED
