@@ -303,9 +303,7 @@ class Certification:
         plane, used = found[0]
         effort = self.effort
         if len(found) > 1:  # a glance from each, and what that leaves goes to the better one
-            plane, used = max(
-                found, key=lambda item: self._glance(item[1], first).value
-            )
+            plane, used = max(found, key=lambda item: self._glance(item[1], first).value)
             effort *= 2 * (1 - 1 / _GLANCE)
         bound = self._bound(used, first, effort)
         # what is nearly the error leaves nothing to be gained for fewer halfspaces
