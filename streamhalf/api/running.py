@@ -23,6 +23,7 @@ from streamhalf.engine.choosing import Chosen, choose, dask_settings, refuse_els
 from streamhalf.engine.cluster import ClusterEngine
 from streamhalf.engine.lazy import plan_keeping
 from streamhalf.engine.opening import check_sight, within_workers
+from streamhalf.engine.plan import planned_memory
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import Answered, Observer, RunStarted
@@ -160,7 +161,10 @@ def execute(
     with open_run(config, chosen, observer, checkpoint, started, source) as run:
         if keeping is not None and keeping.notice.kept is not RowsKept.NOWHERE:
             run.keeping = keeping
-        result = work(run, dataclasses.replace(config, memory_limit=run.memory_limit))
+        room = planned_memory(
+            source, n_threads=run.engine.n_threads, memory_limit=run.memory_limit
+        )
+        result = work(run, dataclasses.replace(config, memory_limit=room))
         run.verdict, run.answer = getattr(result, "verdict", None), _answer(result)
     return replace(result, run=made) if isinstance(result, Document) else result
 

@@ -83,7 +83,7 @@ class PassPlan:
         parts, reads = self.source.unit_rows is None, self.source.reads(self.blocks)
         largest = max((rows if parts else block).n_rows for block, rows in reads)
         partial = self.reduction.partial_nbytes(self.source.dim)
-        return TASK_COPIES * largest * self.source.row_nbytes + (self.split_every + 2) * partial
+        return rows_nbytes(self.source, largest) + (self.split_every + 2) * partial
 
     def validate(self, *, n_threads: int, memory_limit: int) -> None:
         """Refuse a pass whose workers would need more than `memory_limit` bytes."""
@@ -189,6 +189,19 @@ def map_blocks(context: PassContext, item: Any) -> Counted:
 def combine_partials(context: PassContext, left: Any, right: Any) -> Any:
     """Combine two partials of the pass's reduction."""
     return context.reduction.combine(left, right)
+
+
+def rows_nbytes(source: Source, n_rows: int) -> int:
+    """Memory that the rows of one block take in a task."""
+    return TASK_COPIES * n_rows * source.row_nbytes
+
+
+def planned_memory(source: Source, *, n_threads: int, memory_limit: int) -> int:
+    """Memory of which partials may take half: all, but for what blocks take beyond their half."""
+    blocks = n_threads * rows_nbytes(source, max(block.n_rows for block in source.blocks))
+    left = 2 * (memory_limit - blocks)
+    # what is next to nothing is refused by the first pass, with a reason
+    return min(memory_limit, left) if left > memory_limit // 8 else memory_limit
 
 
 def plan_pass(

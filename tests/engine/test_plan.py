@@ -17,7 +17,7 @@ from streamhalf.data.source import Source, align_blocks
 from streamhalf.engine import Engine, plan_pass, run_pass
 from streamhalf.engine.cluster import ThreadsEngine
 from streamhalf.engine.local import SerialEngine
-from streamhalf.engine.plan import MAX_TASKS, PassContext, PassPlan, map_blocks
+from streamhalf.engine.plan import MAX_TASKS, PassContext, PassPlan, map_blocks, planned_memory
 from streamhalf.events import Event, ignore
 from streamhalf.reductions import LabelCounts, Moments
 from tests.conftest import make_rows
@@ -156,6 +156,15 @@ def test_validate__counts_the_rows_that_are_in_memory() -> None:
     assert plan.task_nbytes() - partial == 5 * 200 * source.row_nbytes
     reader.unit_rows = 500
     assert plan.task_nbytes() - partial == 5 * 2000 * source.row_nbytes
+
+
+def test_planned_memory__leaves_partials_what_large_blocks_do_not_take() -> None:
+    source, _ = counting_source()
+    blocks = 2 * 5 * 2000 * source.row_nbytes  # two tasks with five copies of all rows
+    assert planned_memory(source, n_threads=2, memory_limit=2 * blocks) == 2 * blocks
+    assert planned_memory(source, n_threads=2, memory_limit=3 * blocks // 2) == blocks
+    # too little for any pass: none is made smaller for it
+    assert planned_memory(source, n_threads=2, memory_limit=blocks) == blocks
 
 
 def test_job__splits_the_rows_over_its_items() -> None:
