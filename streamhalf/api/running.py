@@ -161,9 +161,7 @@ def execute(
     with open_run(config, chosen, observer, checkpoint, started, source) as run:
         if keeping is not None and keeping.notice.kept is not RowsKept.NOWHERE:
             run.keeping = keeping
-        room = planned_memory(
-            source, n_threads=run.engine.n_threads, memory_limit=run.memory_limit
-        )
+        room = planned_memory(source, n_threads=run.engine.n_threads, memory_limit=run.memory_limit)
         result = work(run, dataclasses.replace(config, memory_limit=room))
         run.verdict, run.answer = getattr(result, "verdict", None), _answer(result)
     return replace(result, run=made) if isinstance(result, Document) else result
