@@ -236,7 +236,7 @@ class Localization:
     def _context(self, state: LocalizationState) -> Context:
         context = state.plan.context(state.stage, self.config, max(1, self._wanted_rows(state)))
         anchors = [candidate.plane.normal for candidate in state.candidates[-2:]]
-        return with_sketch(context, anchors, number=state.n_updates)
+        return with_sketch(replace(context, early=True), anchors, number=state.n_updates)
 
     def _must_sample(self, state: LocalizationState, judged: tuple[Judgement, ...]) -> bool:
         """Whether windows are not alike, and the run may begin anew with rows drawn one by one."""

@@ -165,12 +165,13 @@ class Certification:
         return both if all(both.slabs(one) for one in both.planes) else self
 
     def across_too(self, plane: Plane, across: NDArray[np.float64]) -> Certification:
-        """The same with boxes about a plane and along a second direction, which tell more.
+        """The same with boxes about a plane and along a second direction, if they fit in memory.
 
-        Higher degrees than theirs gain nothing beside them.
+        They tell more, and higher degrees than theirs gain nothing beside them.
         """
         degree = min(self.degree, BOX_DEGREE)
-        return replace(self, planes=(plane.unit(),), across=across, degree=degree)
+        both = replace(self, planes=(plane.unit(),), across=across, degree=degree)
+        return both if any(one.across for one in both.slabs(both.planes[0])) else self
 
     def slabs(self, plane: Plane) -> tuple[SlabMoments, ...]:
         """The full degree on the finest slabs that fit, degree 2 if finer, and boxes."""

@@ -61,12 +61,19 @@ def wick_terms(
 
 
 def hermite_moments(moments: NDArray[np.float64], dim: int, degree: int) -> NDArray[np.float64]:
-    """Mean of every normalised Hermite polynomial of degree <= `degree` (entry 0 is 1)."""
+    """Mean of every normalised Hermite polynomial of degree <= `degree` (entry 0 is 1).
+
+    Of each column, where there are several.
+    """
     result = np.zeros_like(moments)
     for m in range(degree + 1):
-        start = degree_offset(dim, m)
+        start, stop = degree_offset(dim, m), count_monomials(dim, m)
         for positions, ranks, coefficients in wick_terms(dim, m):
-            result[start + positions] += coefficients * moments[ranks]
+            factors = coefficients.reshape(-1, *(1,) * (moments.ndim - 1))
+            if len(ranks) and ranks[0] == start:  # no pair: every polynomial has its own monomial
+                np.multiply(factors, moments[start:stop], out=result[start:stop])
+            else:
+                result[start + positions] += factors * moments[ranks]
     return result
 
 
@@ -89,21 +96,8 @@ def gaussian_monomial_mean(variables: tuple[int, ...]) -> float:
     return float(math.prod(math.prod(range(1, power, 2)) for power in powers))
 
 
-@cache
-def hermite_basis(dim: int, degree: int) -> NDArray[np.float64]:
-    """Matrix T with H = T m: normalised Hermite polynomials from monomials up to `degree`."""
-    p = count_monomials(dim, degree)
-    basis = np.zeros((p, p))
-    for m in range(degree + 1):
-        start = degree_offset(dim, m)
-        for positions, ranks, coefficients in wick_terms(dim, m):
-            np.add.at(basis, (start + positions, ranks), coefficients)
-    basis.setflags(write=False)
-    return basis
-
-
 def hermite_gram(gram: NDArray[np.float64], dim: int, degree: int) -> NDArray[np.float64]:
     """Mean of H(x) H(x)^T from the mean Gram matrix of the monomials; I under N(0, I)."""
-    basis = hermite_basis(dim, degree)
-    result: NDArray[np.float64] = basis @ gram @ basis.T
+    rows = hermite_moments(gram, dim, degree)
+    result = hermite_moments(np.ascontiguousarray(rows.T), dim, degree)
     return (result + result.T) / 2

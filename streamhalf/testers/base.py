@@ -45,6 +45,8 @@ class Context:
         Of an update: testers see the rows that it accepts, as it shows them.
     directions
         Of wide data: orthonormal rows (m, d) that the highest moments are tested on.
+    early
+        Whether rows that are held out will be asked the same: what is dear is left to them.
     candidates, first, most_candidates
         Of the final pass: the planes of this batch, the number of the first, and how many there
         may be in all.
@@ -70,6 +72,7 @@ class Context:
     tau: float
     frame: Frame | None = None
     directions: NDArray[np.float64] | None = None
+    early: bool = False
     candidates: tuple[Plane, ...] = ()
     first: int = 0
     most_candidates: int = 1
