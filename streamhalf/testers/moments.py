@@ -58,7 +58,7 @@ _QUESTIONS = {
 }
 _FAILURE = "Mean, scale, correlation or shape of the features differs from a standard Gaussian."
 _DEAR = 256
-"""From so many monomials on the eigenvalues of quadratics cost as much as the rows of an update."""
+"""With more monomials of half the degree an early look takes degree 2 alone."""
 
 _REMEDY = "Whitening cures means and covariances; transform the features, or use another method."
 
@@ -80,8 +80,6 @@ class MomentTester:
     directions
         For wide data: orthonormal rows (m, d). Degree 2 is tested in full, degree k on their span
         only, and the judgements say so.
-    has_quadratics
-        Whether they are judged.
     """
 
     dim: int
@@ -91,7 +89,6 @@ class MomentTester:
     tau: float
     quadratics_tolerance: float = 0.2
     directions: NDArray[np.float64] | None = None
-    has_quadratics: bool = True
 
     name: ClassVar[str] = "moments"
     share: ClassVar[float] = 0.75
@@ -105,13 +102,9 @@ class MomentTester:
         if context.stage is Stage.FINAL:
             return None
         tester = cls.configured(context.config, context.dim, tau=cls.share * context.tau)
-        width = context.dim if context.directions is None else len(context.directions)
-        dear = count_monomials(width, tester.degree // 2) > _DEAR
-        return replace(
-            tester,
-            directions=context.directions,
-            has_quadratics=not (context.early and dear),
-        )
+        if context.early and count_monomials(context.dim, tester.degree // 2) > _DEAR:
+            return replace(tester, degree=2)
+        return replace(tester, directions=context.directions)
 
     @classmethod
     def configured(cls, config: RunConfig, dim: int, *, tau: float) -> Self:
@@ -176,7 +169,7 @@ class MomentTester:
         """One judgement per statistic."""
         full, sketch = (result, result) if self.directions is None else result
         judgements = [self._judge_largest(full, sketch), self._judge_second_moment(full)]
-        if self.degree > 2 and self.has_quadratics:
+        if self.degree > 2:
             judgements.append(self._judge_quadratics(sketch))
         return tuple(judgements)
 
