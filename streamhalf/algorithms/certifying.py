@@ -17,6 +17,7 @@ from streamhalf.data.positions import Radial, RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import PositionError
+from streamhalf.kernels.plane import Plane
 from streamhalf.planning import budget
 from streamhalf.records import CertificateRecord, Outcome, Position, Through
 from streamhalf.reductions.base import Reduction
@@ -39,9 +40,7 @@ def certify_state(
     """The certificate of the chosen halfspace.
 
     Where noise next to the boundary makes an early candidate the best one, the last is nearer to
-    the halfspace behind the noise, and slabs along it give the better bound. Where noise pulled
-    the first candidate away, halfspaces on that side are what hides best, and boxes along both
-    directions, about a plane between the two, tell most about them.
+    the halfspace behind the noise, and slabs along it give the better bound.
     """
     halfspace, error = halfspace_of(state), held_out_error(state, row_map, config)
     ended = config.stop_early and state.outcome is Outcome.REJECTED
@@ -51,12 +50,8 @@ def certify_state(
     if isinstance(row_map, Radial) and is_member:
         row_map = row_map.moved_onto(halfspace.plane)
     certification = Certification.of(source, config, halfspace, row_map, error.empirical)
-    if state.candidates and error.empirical > _MUCH_ERROR:
-        own, first = certification.planes[0], state.candidates[0].plane
-        angle = own.angle_to(first)
-        if angle > 2 * error.empirical:
-            between = turn(own, first, _TOWARDS * angle)
-            certification = certification.across_too(between, own.normal)
+    if state.candidates:
+        certification = towards(certification, state.candidates[0].plane)
     if not is_member:
         chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
         if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
@@ -70,6 +65,19 @@ def certify_state(
         may_be_heavy=state.outcome is not Outcome.PASSED,
     )
     return found
+
+
+def towards(certification: Certification, first: Plane) -> Certification:
+    """The same with boxes, where the Chow vector, the normal of `first`, is far from its plane.
+
+    Noise that pulled it away leaves halfspaces on that side to hide best; boxes along both
+    directions, about a plane between the two, tell most about them.
+    """
+    own, error = certification.planes[0], certification.error
+    angle = own.angle_to(first)
+    if error <= _MUCH_ERROR or angle <= 2 * error:
+        return certification
+    return certification.across_too(turn(own, first, _TOWARDS * angle), own.normal)
 
 
 def best_certificate(

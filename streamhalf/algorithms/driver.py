@@ -11,7 +11,7 @@ from functools import partial
 
 from streamhalf import records
 from streamhalf.algorithms.answer import assemble, supports_promise
-from streamhalf.algorithms.certifying import best_certificate, certify_state
+from streamhalf.algorithms.certifying import best_certificate, certify_state, towards
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState
@@ -29,6 +29,7 @@ from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import PositionError
 from streamhalf.events import SlabsMeasured, TesterJudged
+from streamhalf.kernels.plane import Plane
 from streamhalf.planning import budget
 from streamhalf.planning.deal import deal_for, pilot
 from streamhalf.planning.plan import plan_for_rows
@@ -48,6 +49,8 @@ from streamhalf.records import (
     Versions,
     worst_of,
 )
+from streamhalf.reductions.base import Bundle
+from streamhalf.reductions.chow import Chow
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.label_counts import LabelCounts
 from streamhalf.reductions.mapped import Mapped, lay_out
@@ -239,10 +242,13 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     row_map = _or_as_stored(config, partial(position_for, run, source, asked, halfspace))
     errors = HalfspaceErrors(halfspace.plane, total_rows=source.n_rows)
     some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
-    found = run.reduce("pilot", source, errors, blocks=some)
+    needs = Bundle((errors, Mapped(Chow(), row_map)))
+    found, chow = run.reduce("pilot", source, needs, blocks=some)
     certification = Certification.of(
         source, config, halfspace, row_map, found.n_errors / found.n_rows
     )
+    if chow.vector.any():
+        certification = towards(certification, Plane(chow.vector).unit())
     tau = budget.CERTIFIED * config.tau
     certificate, counted = best_certificate(
         run, source, config, certification, tau=tau, beside=errors

@@ -22,7 +22,7 @@ _FAR_DELTA, _FAR = 0.25, 0.5
 SCANNED_ROWS = 1 << 20
 """Rows that choose thresholds: so many place one to within a millionth of the rows."""
 
-POLISHING_ROWS = 1 << 21
+POLISHING_ROWS = 1 << 20
 """Rows that polish learns from, at most."""
 
 _MOST_COUNTED = 1 << 24
