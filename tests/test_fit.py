@@ -28,6 +28,7 @@ from streamhalf.records import (
     LabelsAreBits,
     Moment,
     NoBetterThanGuess,
+    NoRoom,
     Recipe,
     Record,
     Role,
@@ -36,6 +37,7 @@ from streamhalf.records import (
     replace,
     to_json,
 )
+from streamhalf.report.notices import notice_words
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from tests.conftest import StoreWriter
 
@@ -499,6 +501,22 @@ def test_fit__refuses_too_little_memory_before_it_learns() -> None:
     with pytest.raises(MemoryBudgetError, match="pass 'initial' needs about"):
         fit(draw(), rows="reuse", memory_limit=1 << 20, observer=events.append)
     assert {one.name for one in events if isinstance(one, PassStarted)} <= {"sample"}
+
+
+def test_fit__does_without_a_certificate_that_no_memory_holds() -> None:
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((400, 300), dtype=np.float32)
+    y = np.where(X[:, 0] > 0, 1, -1)
+    # the coarsest slabs of 300 features take 269 MiB, other passes a tenth of that
+    limit = 200 << 20
+    result = streamhalf.fit((X, y), memory_limit=limit)
+    assert result.halfspace is not None
+    assert result.certificate is None
+    (notice,) = [one for one in result.notices if isinstance(one, NoRoom)]
+    assert limit >= notice.room < notice.nbytes
+    assert "no certificate: of so many features it takes" in notice_words(notice)
+    with pytest.raises(MemoryBudgetError, match="coarsest slabs"):
+        fit((X, y), memory_limit=limit, certificate_degree=2)
 
 
 def test_fit__refuses_the_strict_mode() -> None:

@@ -20,8 +20,9 @@ SCHEMA = "streamhalf-benchmark-1"
 _FILE = "benchmark.json"
 _PREFACE = """# Benchmarks
 
-Made by `./scripts/benchmark --large`, table by table with `--only`; figures are medians over the rounds of one run, in
-brackets the smallest and the largest. What they mean, and the formulas behind them: [cost.md](cost.md).
+Made by `./scripts/benchmark --large`, table by table with `--only`; figures are medians over the
+rounds of one run, in brackets the smallest and the largest. What they mean, and the formulas behind
+them: [cost.md](cost.md).
 
 """
 

@@ -20,9 +20,9 @@ class Folder:
 
     path: Path
 
-    def store(self, rows: int, dim: int, *, chunk_rows: int = 1 << 18) -> str:
+    def store(self, rows: int, dim: int, *, chunk_rows: int | None = None) -> str:
         """A store of N(0, I) rows with 5% chow noise."""
-        path = self.path / f"chow-{rows}-{dim}-{chunk_rows}.zarr"
+        path = self.path / f"chow-{rows}-{dim}-{chunk_rows or 'usual'}.zarr"
         if not path.exists():
             spec = {"rows": rows, "dim": dim, "marginal": "gaussian", "noise": "chow", "rate": 0.05}
             streamhalf.synth(os.fspath(path), **spec, chunk_rows=chunk_rows)

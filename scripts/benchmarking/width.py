@@ -16,16 +16,13 @@ _MOST = {16: 100.0, 32: 150.0, 64: 300.0, 128: 40.0}
 _MOST_NUMBERS = 1 << 27
 """Features of all rows: above 128 features rows get fewer."""
 
-_CHUNK_NUMBERS = 1 << 24
-"""Features of all rows of a chunk, 64 MiB."""
-
 
 def measure(folder: Folder, *, rows: int, rounds: int) -> Table:
     """Fits and tests with default settings, two threads."""
     lines, criteria = [], []
     for dim in DIMS:
         n_rows = min(rows, _MOST_NUMBERS // dim)
-        store = folder.store(n_rows, dim, chunk_rows=min(1 << 18, _CHUNK_NUMBERS // dim))
+        store = folder.store(n_rows, dim)
         found: list[streamhalf.FitResult] = []
 
         def fit(store: str = store, found: list[Any] = found) -> None:

@@ -22,7 +22,7 @@ from streamhalf.algorithms.trials import in_position, look_at_positions, positio
 from streamhalf.claims.certification import Certification
 from streamhalf.claims.held_out import cluster_notice, measure_error
 from streamhalf.claims.notices import claim_notices
-from streamhalf.claims.slab_choice import require_room
+from streamhalf.claims.slab_choice import least_nbytes, require_room, within_room
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import Identity, RowMap
 from streamhalf.data.source import Source
@@ -40,6 +40,7 @@ from streamhalf.records import (
     Halfspace,
     LabelErrors,
     MomentTestResult,
+    NoRoom,
     Notice,
     OneClass,
     Outcome,
@@ -85,8 +86,8 @@ def fit(
     if config.mode == "strict":
         raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)
     plan = plan_for_rows(source.n_rows, source.dim, config, testers)
-    if config.certificate_degree != 0:
-        require_room(source.dim, config.memory_limit)
+    asked, config = config, within_room(config, source.dim)
+    no_room = NoRoom(least_nbytes(source.dim), config.memory_limit)
     sample = draw_sample(run, source, plan, config)
     trials: tuple[PositionTrial, ...] = ()
     kinds: tuple[Position, ...] = (Position.STORED,)  # unless a row map is given
@@ -129,7 +130,11 @@ def fit(
         members=members,
         trials=trials,
         certificate=certify_state(run, source, config, laid, state),
-        notices=(*_one_class(run, source, state), *position_notices(laid.record)),
+        notices=(
+            *_one_class(run, source, state),
+            *position_notices(laid.record),
+            *(() if config == asked else (no_room,)),
+        ),
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from streamhalf.algorithms.sample import sample_windows
 from streamhalf.api.running import execute, make_config, open_checkpoint, open_data
 from streamhalf.claims.certification import Certification
-from streamhalf.claims.slab_choice import certificate_degree, certificate_share, require_room
+from streamhalf.claims.slab_choice import certificate_degree, certificate_share, within_room
 from streamhalf.config import RunConfig
 from streamhalf.data.block import RowRanges
 from streamhalf.data.opening import DataLike
@@ -126,7 +126,7 @@ def plan_of(source: Source, config: RunConfig, positive: float | None = None) ->
         passes.append(replace(one, n_tasks=whole if all_of_them else _n_tasks(source, blocks)))
         cursor += one.rows
     memory = record.memory_nbytes
-    if config.certificate_degree != 0:
+    if within_room(config, source.dim).certificate_degree != 0:
         certificate = _certification(source, config)
         used = math.ceil(certificate.share * source.n_rows)
         nbytes = source.n_rows * source.row_nbytes
@@ -148,7 +148,6 @@ def _n_tasks(source: Source, blocks: RowRanges) -> int:
 
 def _certification(source: Source, config: RunConfig) -> Certification:
     """The certificate pass about some plane: what it costs is the same about any."""
-    require_room(source.dim, config.memory_limit)
     normal = np.eye(source.dim)[0]
     degree = certificate_degree(config.certificate_degree or "auto", source.dim)
     return Certification(
@@ -198,7 +197,7 @@ def dry_run(
         tried: dict[str, Reduction[Any, Any]] = {}
         if source.dim <= WIDE_DIM:
             tried[_MOMENTS] = Moments(config.degree)
-        if config.certificate_degree != 0:
+        if within_room(config, source.dim).certificate_degree != 0:
             whole = dataclasses.replace(_certification(source, config), share=1.0)
             tried[CERTIFICATE] = whole.needs(source.n_rows)
         workers = Survey(source, tried).of(run.engine)

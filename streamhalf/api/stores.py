@@ -42,7 +42,6 @@ from streamhalf.records import (
 from streamhalf.report.audit import render_audit
 from streamhalf.report.html import render_report
 from streamhalf.settings import check_names
-from streamhalf.synthetic.kinds import DEFAULT_CHUNK_ROWS
 from streamhalf.synthetic.spec import SyntheticSpec, plant
 from streamhalf.synthetic.store import create_store, finish_store, write_rows
 
@@ -58,7 +57,7 @@ _DRAWN_NBYTES = 8
 def synth(
     store: str | os.PathLike[str],
     *,
-    chunk_rows: int = DEFAULT_CHUNK_ROWS,
+    chunk_rows: int | None = None,
     overwrite: bool = False,
     client: Client | None = None,
     scheduler: str | None = None,
@@ -74,7 +73,7 @@ def synth(
     store
         Path or URL of the new Zarr store.
     chunk_rows
-        Rows in a stored chunk.
+        Rows in a stored chunk; by default 262,144, or as many as hold 16,777,216 numbers.
     overwrite
         Replace a store that exists.
     client, scheduler, n_workers, storage_options, observer

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
+from streamhalf.config import RunConfig
 from streamhalf.errors import MemoryBudgetError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
@@ -52,9 +54,19 @@ def certificate_degree(degree: int | str, dim: int) -> int:
     return 6 if count_monomials(dim - 1, 3) <= _CHEAP_MONOMIALS else 4
 
 
+def within_room(config: RunConfig, dim: int) -> RunConfig:
+    """The same, without a certificate where there is no room for one and no degree was named."""
+    if config.certificate_degree == 0:
+        return config
+    if config.certificate_degree == "auto" and least_nbytes(dim) > config.memory_limit:
+        return replace(config, certificate_degree=0)
+    require_room(dim, config.memory_limit)
+    return config
+
+
 def require_room(dim: int, memory_limit: int) -> None:
     """Refuse, before anything is read, a certificate whose coarsest slabs fit in no memory."""
-    if _least_nbytes(dim) > memory_limit:
+    if least_nbytes(dim) > memory_limit:
         raise no_room_for_slabs(dim, memory_limit)
 
 
@@ -62,12 +74,12 @@ def no_room_for_slabs(dim: int, memory_limit: int) -> MemoryBudgetError:
     """The error of a certificate that cannot be had."""
     return MemoryBudgetError(
         f"memory_limit: {memory_limit / 2**20:,.0f} MiB; the coarsest slabs of a certificate of "
-        f"{dim} features take {math.ceil(_least_nbytes(dim) / 2**20):,} MiB; raise memory_limit, "
+        f"{dim} features take {math.ceil(least_nbytes(dim) / 2**20):,} MiB; raise memory_limit, "
         "or do without a certificate (certificate_degree 0)"
     )
 
 
-def _least_nbytes(dim: int) -> int:
+def least_nbytes(dim: int) -> int:
     """Memory for the coarsest slabs of degree 2, for any error."""
     axis = np.eye(1, dim)[0]
     slabs = SlabMoments(Plane(axis), certificate_edges(0.0, ratio=RATIOS[-1]), 2)

@@ -17,7 +17,7 @@ from streamhalf.data.tables import is_table
 from streamhalf.documents import read_model
 from streamhalf.errors import DataError, UnverifiedWarning
 from streamhalf.names import plural, public_name
-from streamhalf.synthetic.kinds import DEFAULT_CHUNK_ROWS, DIRECTIONS, DTYPES, Marginal, Noise
+from streamhalf.synthetic.kinds import DIRECTIONS, DTYPES, Marginal, Noise
 
 
 @takes(
@@ -42,7 +42,9 @@ def synth(
         float, Parameter(metavar="SHARE", help="share of +1 before the noise; sets the threshold")
     ] = 0.5,
     dtype: Annotated[str, Parameter(choices=DTYPES, help="of the features")] = "float32",
-    chunk_rows: Annotated[Whole, Parameter(help="rows in a stored chunk")] = DEFAULT_CHUNK_ROWS,
+    chunk_rows: Annotated[
+        Whole | None, Parameter(help="rows in a stored chunk (at most 262144, and 64 MiB)")
+    ] = None,
     seed: Annotated[Whole, Parameter(help="names the data set")] = 0,
     overwrite: Annotated[Switch, Parameter(help="replace an existing store")] = False,
     **given: Any,

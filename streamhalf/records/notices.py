@@ -81,6 +81,13 @@ class EpsNotReached(Record, frozen=True, tag="eps-not-reached"):
     noise: bool
 
 
+class NoRoom(Record, frozen=True, tag="no-room"):
+    """A certificate takes so many bytes at least, of which there is `room` for fewer."""
+
+    nbytes: int
+    room: int
+
+
 class RepeatedRows(Record, frozen=True, tag="repeated-rows"):
     """A share of the rows is met more than once; a row is met so many times on average."""
 
@@ -164,6 +171,7 @@ Notice: TypeAlias = (
     | OneClass
     | NearlyOneClass
     | NoBetterThanGuess
+    | NoRoom
     | RatioNotReached
     | EpsNotReached
     | RepeatedRows

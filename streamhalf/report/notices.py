@@ -59,6 +59,11 @@ def _of_errors(notice: records.Notice) -> str | None:
         case records.RatioNotReached(demanded, ratio):
             reached = "no bound above 0" if ratio is None else f"ratio {number(ratio)}"
             return f"max_ratio {demanded:g} was demanded, the certificate has {reached}"
+        case records.NoRoom(needed, room):
+            return (
+                f"no certificate: of so many features it takes {nbytes(needed)} at least, "
+                f"memory_limit leaves {nbytes(room)}; raise it for one"
+            )
         case records.ErrorsDisagree(held_out, upper, all_rows):
             return (
                 f"the errors disagree: held-out rows say {percent(held_out)}, {percent(upper)} at "

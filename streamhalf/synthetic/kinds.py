@@ -6,7 +6,6 @@ import enum
 
 DIRECTIONS = ("axis", "diagonal", "generic")
 DTYPES = ("float32", "float64")
-DEFAULT_CHUNK_ROWS = 2**18
 
 
 class Marginal(enum.StrEnum):

@@ -8,18 +8,22 @@ from streamhalf.data.block import RowRange
 from streamhalf.data.stores import Column, Target
 from streamhalf.errors import UsageError
 from streamhalf.records import to_json
-from streamhalf.synthetic.kinds import DEFAULT_CHUNK_ROWS
 from streamhalf.synthetic.spec import Planted, SyntheticSpec, generate, require_integer
+
+_CHUNK_ROWS, _CHUNK_NUMBERS = 2**18, 2**24
+"""Rows of a chunk, and features of all of them, at most."""
 
 
 def create_store(
     target: Target,
     spec: SyntheticSpec,
     *,
-    chunk_rows: int = DEFAULT_CHUNK_ROWS,
+    chunk_rows: int | None = None,
     overwrite: bool = False,
 ) -> tuple[RowRange, ...]:
     """Make an empty, unfinished store; return its chunks, which `write_rows` is to fill."""
+    if chunk_rows is None:
+        chunk_rows = max(1, min(_CHUNK_ROWS, _CHUNK_NUMBERS // spec.dim))
     require_integer("chunk_rows", chunk_rows, 1)
     step = min(chunk_rows, spec.rows)
     columns = (

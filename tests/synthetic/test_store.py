@@ -169,3 +169,9 @@ def test_store__a_flipped_byte_is_seen(tmp_path: Path, name: str, chunk: str) ->
     assert len(array[:10_000]) == 10_000
     with pytest.raises(ValueError, match="checksum"):
         array[10_000:20_000]
+
+
+def test_create_store__chunks_of_many_features_hold_fewer_rows(tmp_path: Path) -> None:
+    spec = make_spec(rows=100_000, dim=1_000)
+    chunks = create_store(Target(str(tmp_path / "wide.zarr")), spec)
+    assert chunks[0].n_rows == 2**24 // 1_000
