@@ -37,7 +37,7 @@ from streamhalf.records import (
     replace,
     to_json,
 )
-from streamhalf.report.notices import notice_words
+from streamhalf.report.words import fit_sentence
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from tests.conftest import StoreWriter
 
@@ -514,7 +514,7 @@ def test_fit__does_without_a_certificate_that_no_memory_holds() -> None:
     assert result.certificate is None
     (notice,) = [one for one in result.notices if isinstance(one, NoRoom)]
     assert limit >= notice.room < notice.nbytes
-    assert "no certificate: of so many features it takes" in notice_words(notice)
+    assert "No certificate: of so many features it takes" in fit_sentence(result)
     with pytest.raises(MemoryBudgetError, match="coarsest slabs"):
         fit((X, y), memory_limit=limit, certificate_degree=2)
 

@@ -171,6 +171,7 @@ def other_notices(notices: Sequence[records.Notice]) -> tuple[str, ...]:
     """Notices that no sentence about the verdict says."""
     said = (
         records.ReuseSuffices
+        | records.NoRoom
         | records.OneClass
         | records.NearlyOneClass
         | records.NoBetterThanGuess
