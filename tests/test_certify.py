@@ -65,6 +65,16 @@ def planted(store: str) -> np.ndarray:
     return np.array(zarr.open_group(store, mode="r").attrs["streamhalf"]["planted_vector"])
 
 
+def test_certify__looks_along_the_chow_vector_too(store: str, fitted: streamhalf.FitResult) -> None:
+    found = streamhalf.certify(store, weights=fitted, seed=1).certificate
+    assert len(found.across) == DIM
+    assert found.degree == 4
+    # who names a degree gets it beside
+    named = streamhalf.certify(store, weights=fitted, seed=1, certificate_degree=6).certificate
+    assert len(named.across) == DIM
+    assert named.degree == 6
+
+
 def test_fit__ends_with_a_certificate(fitted: streamhalf.FitResult) -> None:
     assert fitted.verdict is streamhalf.Verdict.ACCEPTED
     certificate = fitted.certificate

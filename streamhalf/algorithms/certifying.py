@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -51,7 +52,7 @@ def certify_state(
         row_map = row_map.moved_onto(halfspace.plane)
     certification = Certification.of(source, config, halfspace, row_map, error.empirical)
     if state.candidates:
-        certification = towards(certification, state.candidates[0].plane)
+        certification = towards(certification, state.candidates[0].plane, config)
     if not is_member:
         chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
         if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
@@ -67,17 +68,20 @@ def certify_state(
     return found
 
 
-def towards(certification: Certification, first: Plane) -> Certification:
+def towards(certification: Certification, first: Plane, config: RunConfig) -> Certification:
     """The same with boxes, where the Chow vector, the normal of `first`, is far from its plane.
 
     Noise that pulled it away leaves halfspaces on that side to hide best; boxes along both
-    directions, about a plane between the two, tell most about them.
+    directions, about a plane between the two, tell most about them. Higher degrees than theirs gain
+    nothing beside them, and are left to who names one.
     """
     own, error = certification.planes[0], certification.error
     angle = own.angle_to(first)
     if error <= _MUCH_ERROR or angle <= 2 * error:
         return certification
-    return certification.across_too(turn(own, first, _TOWARDS * angle), own.normal)
+    boxes = certification.across_too(turn(own, first, _TOWARDS * angle), own.normal)
+    named = config.certificate_degree != "auto"
+    return boxes if named or boxes is certification else replace(boxes, degree=boxes.box_degree)
 
 
 def best_certificate(

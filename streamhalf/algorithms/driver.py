@@ -253,7 +253,7 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
         source, config, halfspace, row_map, found.n_errors / found.n_rows
     )
     if chow.vector.any():
-        certification = towards(certification, Plane(chow.vector).unit())
+        certification = towards(certification, Plane(chow.vector).unit(), config)
     tau = budget.CERTIFIED * config.tau
     certificate, counted = best_certificate(
         run, source, config, certification, tau=tau, beside=errors

@@ -159,18 +159,19 @@ class Certification:
         both = (position.through, Through.ANY)
         return both if own is position.through else both[::-1]
 
+    @property
+    def box_degree(self) -> int:
+        """Degree of the moments of boxes."""
+        return min(self.degree, BOX_DEGREE)
+
     def looking_from(self, plane: Plane) -> Certification:
         """The same with slabs about a further plane, if that fits in memory."""
         both = replace(self, planes=(*self.planes, plane.unit()))
         return both if all(both.slabs(one) for one in both.planes) else self
 
     def across_too(self, plane: Plane, across: NDArray[np.float64]) -> Certification:
-        """The same with boxes about a plane and along a second direction, if they fit in memory.
-
-        They tell more, and higher degrees than theirs gain nothing beside them.
-        """
-        degree = min(self.degree, BOX_DEGREE)
-        both = replace(self, planes=(plane.unit(),), across=across, degree=degree)
+        """The same with boxes about a plane and along a second direction, if they fit in memory."""
+        both = replace(self, planes=(plane.unit(),), across=across)
         return both if any(one.across for one in both.slabs(both.planes[0])) else self
 
     def slabs(self, plane: Plane) -> tuple[SlabMoments, ...]:
@@ -185,10 +186,9 @@ class Certification:
                 found.append(slabs)
         # of two features a second direction leaves none
         if found and self.across is not None and plane is self.planes[0] and plane.dim > 2:
-            degree = min(self.degree, BOX_DEGREE)
             choices = [
                 replace(
-                    self._slabs(plane, ratio, degree),
+                    self._slabs(plane, ratio, self.box_degree),
                     across=(self.across, across_edges(count)),
                     by_label=self.classes[0] is Through.ANY,
                 )
