@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -79,9 +78,9 @@ def towards(certification: Certification, first: Plane, config: RunConfig) -> Ce
     angle = own.angle_to(first)
     if error <= _MUCH_ERROR or angle <= 2 * error:
         return certification
-    boxes = certification.across_too(turn(own, first, _TOWARDS * angle), own.normal)
     named = config.certificate_degree != "auto"
-    return boxes if named or boxes is certification else replace(boxes, degree=boxes.box_degree)
+    degree = certification.degree if named else certification.box_degree
+    return certification.across_too(turn(own, first, _TOWARDS * angle), own.normal, degree)
 
 
 def best_certificate(

@@ -87,7 +87,6 @@ def fit(
         raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)
     plan = plan_for_rows(source.n_rows, source.dim, config, testers)
     asked, config = config, within_room(config, source.dim)
-    no_room = NoRoom(least_nbytes(source.dim), config.memory_limit)
     sample = draw_sample(run, source, plan, config)
     trials: tuple[PositionTrial, ...] = ()
     kinds: tuple[Position, ...] = (Position.STORED,)  # unless a row map is given
@@ -133,7 +132,7 @@ def fit(
         notices=(
             *_one_class(run, source, state),
             *position_notices(laid.record),
-            *(() if config == asked else (no_room,)),
+            *(() if config == asked else (NoRoom(least_nbytes(source.dim), config.memory_limit),)),
         ),
     )
 

@@ -169,9 +169,12 @@ class Certification:
         both = replace(self, planes=(*self.planes, plane.unit()))
         return both if all(both.slabs(one) for one in both.planes) else self
 
-    def across_too(self, plane: Plane, across: NDArray[np.float64]) -> Certification:
-        """The same with boxes about a plane and along a second direction, if they fit in memory."""
-        both = replace(self, planes=(plane.unit(),), across=across)
+    def across_too(self, plane: Plane, across: NDArray[np.float64], degree: int) -> Certification:
+        """The same with boxes about a plane and along a second direction, if they fit in memory.
+
+        Beside slabs whose moments have this degree.
+        """
+        both = replace(self, planes=(plane.unit(),), across=across, degree=degree)
         return both if any(one.across for one in both.slabs(both.planes[0])) else self
 
     def slabs(self, plane: Plane) -> tuple[SlabMoments, ...]:

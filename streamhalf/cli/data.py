@@ -43,7 +43,7 @@ def synth(
     ] = 0.5,
     dtype: Annotated[str, Parameter(choices=DTYPES, help="of the features")] = "float32",
     chunk_rows: Annotated[
-        Whole | None, Parameter(help="rows in a stored chunk (at most 262144, and 64 MiB)")
+        Whole | None, Parameter(help="rows in a stored chunk (262144, or 16777216 numbers)")
     ] = None,
     seed: Annotated[Whole, Parameter(help="names the data set")] = 0,
     overwrite: Annotated[Switch, Parameter(help="replace an existing store")] = False,
