@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.waiting import wait_until
 
 PROGRAMS = ("ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "ceph", "monmaptool")
@@ -86,12 +84,19 @@ class S3Server:
         return [word for k, v in self.options.items() for word in ("--storage-option", f"{k}={v}")]
 
 
+def what_is_missing() -> str:
+    """The programs that are not installed and how to install them, or nothing."""
+    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    return f"{', '.join(missing)} not found; install: {INSTALL}" if missing else ""
+
+
 def require_programs() -> None:
     """Fail in continuous integration, skip elsewhere, if the server is not installed."""
-    missing = [name for name in PROGRAMS if shutil.which(name) is None]
-    if not missing:
+    import pytest  # here: scripts start the server without it
+
+    reason = what_is_missing()
+    if not reason:
         return
-    reason = f"{', '.join(missing)} not found; install: {INSTALL}"
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import statistics
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +14,8 @@ from scripts.benchmarking.slow_line import SlowLine, open_line
 from scripts.benchmarking.stores import Folder
 from scripts.benchmarking.tables import Criterion, Table
 from streamhalf.engine import far
-from streamhalf.records import to_json
+from tests.comparing import comparable
+from tests.s3_server import start_server  # a real one, from the packages of Ceph
 
 DIM = 8
 _BUCKET = "rows"
@@ -26,8 +26,6 @@ _WINDOWS: dict[str, Any] = {"scheduler": "threads", "n_workers": 2, "seed": 0, "
 
 def measure(folder: Folder, *, rows: int, rounds: int) -> Table:
     """Fits with all that was fetched kept in memory, and with nothing kept."""
-    from tests.s3_server import start_server  # a real one, from the packages of Ceph
-
     store = folder.store(rows, DIM)
     files = [file for file in Path(store).rglob("*") if file.is_file()]
     n_chunks = sum("c" in file.relative_to(store).parts for file in files)
@@ -44,11 +42,14 @@ def measure(folder: Folder, *, rows: int, rounds: int) -> Table:
                 asked = found["GET"] / (n_chunks * moved)
                 cells = (moved, found["GET"], found["HEAD"], asked)
                 same = "yes" if found["same"] else "NO"
+                other = float(not found["same"])
                 words = "in memory" if kept else "nothing"
                 lines.append((name, words, *cells, found["final"], found["all"], same))
-                criteria.append(Criterion(f"{name}, {words} kept: moved", moved, 2.1))
-                criteria.append(Criterion(f"{name}, {words} kept: requests", asked, 1.1))
+                if kept:
+                    criteria.append(Criterion(f"{name}: store moved", moved, 2.1))
+                    criteria.append(Criterion(f"{name}: requests a chunk and read", asked, 1.1))
                 criteria.append(Criterion(f"{name}, {words} kept: HEAD", found["HEAD"], 0))
+                criteria.append(Criterion(f"{name}, {words} kept: results that differ", other, 0))
                 criteria.append(
                     Criterion(f"{name}, {words} kept: final pass", found["final"], _MOST[name])
                 )
@@ -69,7 +70,9 @@ def measure(folder: Folder, *, rows: int, rounds: int) -> Table:
         ),
         lines,
         criteria,
-        "Server and line run on the same cores as the fit.",
+        "Server and line run on the same cores as the fit. All that was fetched is kept while it "
+        "fits in half of the memory that tasks leave; with nothing kept every pass fetches anew, "
+        "and windows of rows less than 1 MiB apart come in one request.",
     )
 
 
@@ -88,19 +91,12 @@ def _take_turns(store: str, options: dict[str, Any], line: SlowLine, rounds: int
         "nbytes": line.nbytes,
         "final": statistics.median(final),
         "all": statistics.median(everything),
-        "same": _bits(local) == _bits(away),
+        "same": comparable(local) == comparable(away),
     }
 
 
 def _seconds(result: streamhalf.FitResult, name: str = "") -> float:
     return sum(one.seconds for one in result.passes if one.name.startswith(name))
-
-
-def _bits(result: streamhalf.FitResult) -> str:
-    """All that a result says of the data."""
-    document = to_json(result)
-    left_out = ("passes", "data", "digest")
-    return json.dumps({k: v for k, v in document.items() if k not in left_out}, sort_keys=True)
 
 
 @contextlib.contextmanager
