@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
-from scripts.benchmarking import effort, width
+from scripts.benchmarking import effort, growth, remote, width
 from scripts.benchmarking.command import PARTS, SCHEMA, main
 from scripts.benchmarking.stores import Folder
 from scripts.benchmarking.tables import Criterion, Table, to_markdown
 from scripts.benchmarking.timing import Ratio, take_turns
+from tests.s3_server import require_programs
 
 
 @pytest.mark.slow
@@ -49,6 +51,23 @@ def test_width__measures_fit_and_test_in_bare_reads(
     table = width.measure(Folder(tmp_path), rows=4_000, rounds=1)
     assert [row[:2] for row in table.rows] == [(3, 4_000), (70, 4_000)]
     assert [one.name for one in table.criteria] == ["test against the fit's passes, d = 70"]
+
+
+def test_workers__know_the_machines_own_limit() -> None:
+    assert growth.time_slabs(threading.Barrier(1), turns=1) > 0
+
+
+@pytest.mark.slow
+def test_remote__moves_each_chunk_once_and_finds_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_programs()
+    monkeypatch.setattr(remote, "LINES", {"S3": {}})
+    table = remote.measure(Folder(tmp_path), rows=40_000, rounds=1)
+    assert [row[1] for row in table.rows] == ["in memory", "nothing"]
+    assert {row[-1] for row in table.rows} == {"yes"}
+    moved = [one.value for one in table.criteria if one.name.endswith("store moved")]
+    assert max(moved) < 1.5  # requests carry headers too
 
 
 def test_take_turns__the_first_round_does_not_count() -> None:

@@ -105,19 +105,20 @@ def count_slabs(n_processes: int) -> float:
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, ProcessPoolExecutor(n_processes, context) as pool:
         together = manager.Barrier(n_processes)
-        return max(pool.map(_count_slabs, [together] * n_processes))
+        return max(pool.map(time_slabs, [together] * n_processes))
 
 
-def _count_slabs(together: Any) -> float:
+def time_slabs(together: Any, turns: int = 200) -> float:
+    """Seconds to count slabs so many times, begun when all others begin."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1 << 18, DIM), dtype=np.float32)
     block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X)))
     planes = tuple(Plane(normal).unit() for normal in rng.standard_normal((9, DIM)))
-    slabs = CandidateSlabs(planes, 0.0035, 1000, len(X))
+    slabs = CandidateSlabs(planes, 0.0035, 1000)
     slabs.map(block)
     together.wait()
     started = time.perf_counter()
-    for _ in range(200):
+    for _ in range(turns):
         slabs.map(block)
     return time.perf_counter() - started
 

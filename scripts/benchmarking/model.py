@@ -35,6 +35,8 @@ class Costs:
     @classmethod
     def of(cls, tables: dict[str, Any]) -> Costs:
         """Read off the measured tables."""
+        if missing := [name for name in ("passes", "fits", "tasks") if name not in tables]:
+            raise SystemExit(f"measure first: --only {' '.join(missing)}")
         rate = {row[1].split(",")[0]: row[3] for row in tables["passes"]["rows"] if row[0] == DIM}
         ns = {name: 1e3 * THREADS / value for name, value in rate.items()}
         largest = tables["fits"]["rows"][-1]

@@ -19,7 +19,7 @@ from tests.s3_server import start_server  # a real one, from the packages of Cep
 
 DIM = 8
 _BUCKET = "rows"
-_LINES = {"S3": {}, "S3, 40 ms, 60 MB/s a connection": {"delay": 0.04, "rate": 60e6}}
+LINES = {"S3": {}, "S3, 40 ms, 60 MB/s a connection": {"delay": 0.04, "rate": 60e6}}
 _MOST = {"S3": 1.5, "S3, 40 ms, 60 MB/s a connection": 2.5}
 _WINDOWS: dict[str, Any] = {"scheduler": "threads", "n_workers": 2, "seed": 0, "rows": "windows"}
 
@@ -33,7 +33,7 @@ def measure(folder: Folder, *, rows: int, rounds: int) -> Table:
     lines, criteria = [], []
     with tempfile.TemporaryDirectory() as scratch, start_server(Path(scratch)) as server:
         _upload(store, server.options)
-        for name, line_options in _LINES.items():
+        for name, line_options in LINES.items():
             for kept in (True, False):
                 with open_line(server.port, **line_options) as line, _keeping(kept):
                     address = {"endpoint_url": f"http://127.0.0.1:{line.port}"}
