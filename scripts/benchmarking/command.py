@@ -62,7 +62,7 @@ def _parts(
         "effort": lambda: effort.measure(folder, rows=rows // 10, rounds=rounds),
         "others": lambda: fits.compare(folder, rows=rows),
         "growth": lambda: growth.measure_rows(folder, sizes=sizes, rounds=rounds),
-        "workers": lambda: growth.measure_workers(folder, rows=3 * sizes[-1], rounds=rounds),
+        "workers": lambda: growth.measure_workers(folder, rows=sizes[-1], rounds=rounds),
         "chunks": lambda: growth.measure_chunks(folder, rows=rows, rounds=rounds),
         "remote": lambda: remote.measure(folder, rows=rows, rounds=rounds),
         "tasks": lambda: growth.measure_tasks(counts=[options.tasks // k for k in (100, 10, 1)]),
