@@ -16,7 +16,8 @@ from streamhalf.api.weights import as_halfspace, columns_of
 from streamhalf.claims.audit import Audit
 from streamhalf.config import TOP, RunConfig
 from streamhalf.data.opening import DataLike
-from streamhalf.data.suspects import SuspectTable, Writer, check_file, open_suspects
+from streamhalf.data.row_files import check_file
+from streamhalf.data.suspects import SuspectTable, Writer, open_suspects
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, ignore

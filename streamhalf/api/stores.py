@@ -21,9 +21,9 @@ from streamhalf.data.predictions import (
     write_prediction_table,
     write_predictions,
 )
+from streamhalf.data.row_files import check_file, renamed
 from streamhalf.data.sight import sight_of
 from streamhalf.data.stores import Target
-from streamhalf.data.suspects import check_file, renamed
 from streamhalf.data.tables import is_table
 from streamhalf.engine import Counted, Engine, Job, run_job
 from streamhalf.engine.job import require_workers

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
 
 from streamhalf.data.block import RowRange
+from streamhalf.data.row_files import open_rows
 from streamhalf.data.source import Source
 from streamhalf.data.stores import Column, Target
-from streamhalf.data.suspects import parquet_modules
 from streamhalf.errors import DataError
 from streamhalf.folders import saying
 from streamhalf.names import plural
@@ -56,20 +55,7 @@ def write_prediction_table(
     """A finished store as a CSV or Parquet file with one column, the labels of the data."""
     stored, names = target.array(ARRAY), np.array(classes or (-1, 1))
     step = stored.chunks[0]
-    parts = (
-        names[(np.asarray(stored[start : start + step]) > 0).astype(np.intp)]
-        for start in range(0, stored.shape[0], step)
-    )
-    with saying(f"{path.name}: cannot be written"):
-        if path.suffix.lower() == ".csv":
-            with open(path, "w", encoding="utf-8", newline="\n") as file:
-                lines = csv.writer(file, lineterminator="\n")
-                lines.writerow((ARRAY,))
-                for part in parts:
-                    lines.writerows(zip(part.tolist(), strict=True))
-            return
-        arrow, parquet = parquet_modules()
-        schema = arrow.schema([(ARRAY, arrow.array(names.tolist()).type)])
-        with parquet.ParquetWriter(path, schema) as writer:
-            for part in parts:
-                writer.write_table(arrow.table({ARRAY: part}, schema=schema))
+    with saying(f"{path.name}: cannot be written"), open_rows(path, {ARRAY: names}) as file:
+        for start in range(0, stored.shape[0], step):
+            signs = np.asarray(stored[start : start + step])
+            file.append({ARRAY: names[(signs > 0).astype(np.intp)]})

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,10 +14,9 @@ import zarr
 from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec
 
+from streamhalf.data.row_files import RowFile, check_file, open_rows, renamed
 from streamhalf.data.stores import MARKS, Target
-from streamhalf.errors import UsageError
 from streamhalf.folders import saying
-from streamhalf.names import public_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,8 +35,6 @@ _DTYPES = {
 Zarr, which has small integers alone: there -1 and +1 stand for other `classes`, named in a mark."""
 
 _LABELS = ("given_label", "predicted_label")
-
-SUFFIXES = (".zarr", ".parquet", ".csv")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,29 +112,6 @@ class Writer(Protocol):
         ...
 
 
-def check_file(out: str | os.PathLike[str], *, overwrite: bool) -> str:
-    """The ending of a file for rows; refuse one that cannot be written, before any work."""
-    text = os.fspath(out)
-    name, suffix = public_name(text), os.path.splitext(text.rstrip("/"))[1].lower()
-    if suffix not in SUFFIXES:
-        raise UsageError(
-            f"out: {name} ends in {suffix!r}; expected {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
-        )
-    if "://" in text and suffix != ".zarr":
-        raise UsageError(f"out: {name} is a URL; only .zarr goes there, or name a local file")
-    if suffix == ".parquet":
-        parquet_modules()
-    if "://" not in text:
-        folder = os.path.dirname(os.path.abspath(text))
-        if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-            raise UsageError(f"out: {name} cannot be written; name a place in a writable folder")
-        if suffix != ".zarr" and os.path.isdir(text):
-            raise UsageError(f"out: {name} is a folder; name a file")
-        if suffix != ".zarr" and os.path.exists(text) and not overwrite:
-            raise UsageError(f"out: {name} exists; choose another path or add --overwrite")
-    return suffix
-
-
 @contextlib.contextmanager
 def open_suspects(
     out: str | os.PathLike[str],
@@ -181,24 +151,9 @@ def open_suspects(
             yield _ZarrWriter.create(store, marks, overwrite=False)
             store.mark({"complete": True, **marks})
             return
-        opened = _CsvWriter(temporary) if suffix == ".csv" else _ParquetWriter(temporary, classes)
-        with contextlib.closing(opened) as writer:
-            yield writer
-
-
-@contextlib.contextmanager
-def renamed(target: Path) -> Iterator[Path]:
-    """A name beside the target, which takes the target's name at the end, or goes."""
-    with saying(f"{target}: cannot be written"):
-        folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    try:
-        yield folder / target.name
-        with saying(f"{target}: cannot be written"):
-            if target.is_dir():  # a rename replaces files, not stores
-                target.rename(folder / "before")
-            (folder / target.name).rename(target)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        kinds = {name: np.empty(0, dtype) for name, dtype in _DTYPES.items()}
+        with open_rows(temporary, kinds | dict.fromkeys(_LABELS, classes)) as file:
+            yield _FileWriter(file)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -238,48 +193,11 @@ class _ZarrWriter:
             self.arrays[name].append(values.astype(_DTYPES[name]))
 
 
-class _CsvWriter:
-    """A line of names, and one for each suspect."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _FileWriter:
+    """A line or row for each suspect."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = open(path, "w", encoding="utf-8", newline="\n")  # noqa: SIM115
-        self._lines = csv.writer(self._file, lineterminator="\n")
-        self._lines.writerow(_DTYPES)
+    file: RowFile
 
     def append(self, table: SuspectTable) -> None:
-        self._lines.writerows(
-            zip(*(column.tolist() for column in table.columns().values()), strict=True)
-        )
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class _ParquetWriter:
-    """A group of rows for each table."""
-
-    def __init__(self, path: Path, classes: NDArray[Any]) -> None:
-        self._arrow, parquet = parquet_modules()
-        kinds = {"int64": "int64", "int8": "int8", "bool": "bool_", "float64": "float64"}
-        of_columns = {name: getattr(self._arrow, kinds[kind])() for name, kind in _DTYPES.items()}
-        of_labels = self._arrow.array(classes.tolist()).type
-        fields = [(one, of_labels if one in _LABELS else kind) for one, kind in of_columns.items()]
-        self._schema = self._arrow.schema(fields)
-        self._file = parquet.ParquetWriter(path, self._schema)
-
-    def append(self, table: SuspectTable) -> None:
-        self._file.write_table(self._arrow.table(table.columns(), schema=self._schema))
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def parquet_modules() -> tuple[Any, Any]:
-    """Both modules of pyarrow, or how to get them."""
-    try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise UsageError(
-            "out: Parquet needs pyarrow, which is not installed; pip install pyarrow, or choose "
-            ".zarr or .csv"
-        ) from error
+        self.file.append(table.columns())
