@@ -166,7 +166,7 @@ def test_test__needs_no_labels(stores: Path, tmp_path: Path, capsys: Captured) -
     shutil.copytree(stores / "gaussian", store)
     shutil.rmtree(store / "y")
     assert main(["test", str(store)]) == 0
-    assert "notice: no labels (y): features alone were looked at" in capsys.readouterr().err
+    assert "notice: no labels named y: features alone were looked at" in capsys.readouterr().err
     assert main(["test", str(store), "--labels", "y"]) == 3
     assert "no array named 'y'" in capsys.readouterr().err
     assert main(["fit", str(store)]) == 3

@@ -12,6 +12,8 @@ from streamhalf.data.source import nearest_names
 from streamhalf.errors import DataError
 from streamhalf.names import plural
 
+NAMING_LABELS = "label=... (--label COLUMN in a terminal)"
+
 
 def is_frame(data: Any) -> bool:
     """Whether data are a pandas or a Dask DataFrame."""
@@ -34,7 +36,7 @@ def split_frame(
     if label not in names:
         raise DataError(
             f"{name}: no column named {label!r}; {nearest_names(label, names)}; name the column "
-            "of the labels: label=... (--label COLUMN in a terminal)"
+            f"of the labels: {NAMING_LABELS}"
         )
     features = chosen_columns(frame.drop(columns=[names[label]]), columns)
     return dense_columns(features, name=name), frame_rows(name, frame[names[label]])
@@ -58,14 +60,15 @@ def chosen_columns(frame: Any, names: tuple[str, ...]) -> Any:
     return frame[[own[name] for name in names]]
 
 
-def dense_columns(frame: Any, *, name: str = "DataFrame") -> Any:
-    """The frame, all of whose columns are dense numbers."""
+def dense_columns(frame: Any, *, name: str = "DataFrame", remedy: str = "") -> Any:
+    """The frame, all of whose columns are dense numbers; `remedy` ends the sentence about another."""
     for column, dtype in frame.dtypes.items():
         if getattr(dtype, "kind", "O") not in "biuf" or str(dtype).startswith("Sparse"):
             _refuse_stray_text(frame, column, name)
             raise DataError(
                 f"{name}: column {column!r} has dtype {dtype}; features are dense numbers: encode "
                 f"it (pandas.get_dummies), convert it or drop it (frame.drop(columns={column!r}))"
+                f"{remedy}"
             )
     return frame
 

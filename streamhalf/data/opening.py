@@ -15,6 +15,7 @@ from streamhalf.data.block import RowRange
 from streamhalf.data.far import brought_near
 from streamhalf.data.feature_names import names_in_group, names_of_array
 from streamhalf.data.frames import (
+    NAMING_LABELS,
     chosen_columns,
     dense_columns,
     frame_columns,
@@ -144,7 +145,8 @@ def open_features(
         name, X = "Dataset", _variable(data, features)
     elif is_frame(data):
         name = "DataFrame" if name == "arrays" else name
-        X = dense_columns(chosen_columns(data, columns), name=name)
+        remedy = f"; or name it if it holds the labels: {NAMING_LABELS}"
+        X = dense_columns(chosen_columns(data, columns), name=name, remedy=remedy)
     return _from_arrays(name, X, None, features, labels, names_of_array(X, features))
 
 

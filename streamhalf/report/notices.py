@@ -22,7 +22,10 @@ def _of_data(notice: records.Notice) -> str | None:
     """Of what was read, and how."""
     match notice:
         case records.LabelsAbsent(array):
-            return f"no labels ({array}): features alone were looked at"
+            return (
+                f"no labels named {array}: features alone were looked at; if they have another "
+                "name: label=... (--label NAME)"
+            )
         case records.LabelsAreBits(array):
             return f"{array}: labels are 0/1; 0 is read as -1"
         case records.LabelsRead(array, low, high):
