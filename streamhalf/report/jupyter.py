@@ -111,7 +111,7 @@ class Monitor:
                 self._local = f"here-{self._board.version}"
                 self._screen.begin(self._end_with_cell)
             if self._screen.cancelled:
-                self._settle("cancelled")
+                self._settle(RunClosed("cancelled", interrupted=True))
                 raise RunCancelledError("the run was cancelled")
             self._thread = threading.get_ident()
             self._board.happen(self._local, time.time(), event)
@@ -120,9 +120,9 @@ class Monitor:
             if isinstance(event, RunEnded) or time.monotonic() >= self._due:
                 self._draw()
 
-    def _settle(self, error: str) -> None:
+    def _settle(self, closed: RunClosed) -> None:
         """The run here is over without a verdict."""
-        self._board.happen(self._local, time.time(), RunClosed(error))
+        self._board.happen(self._local, time.time(), closed)
         self._screen.end()
         self._draw()
 
@@ -130,7 +130,7 @@ class Monitor:
         """After a cell: a run that it waited for and that has not ended was broken off."""
         with self._lock:
             if self._local in self._board.under_way() and self._thread == threading.get_ident():
-                self._settle("broken off")
+                self._settle(RunClosed("broken off"))
 
     def _hear(self, event: tuple[float, Any]) -> None:
         """A message from the scheduler, in the client's own thread."""
