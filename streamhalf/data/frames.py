@@ -61,7 +61,7 @@ def chosen_columns(frame: Any, names: tuple[str, ...]) -> Any:
 
 
 def dense_columns(frame: Any, *, name: str = "DataFrame", remedy: str = "") -> Any:
-    """The frame, all of whose columns are dense numbers; `remedy` ends the sentence about another."""
+    """The frame, if its columns are dense numbers; an error about another ends with `remedy`."""
     for column, dtype in frame.dtypes.items():
         if getattr(dtype, "kind", "O") not in "biuf" or str(dtype).startswith("Sparse"):
             _refuse_stray_text(frame, column, name)

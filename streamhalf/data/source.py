@@ -111,16 +111,33 @@ class Source:
         blocks = (self.blocks[i] for i in np.unique(homes))
         return list(zip(blocks, pieces.grouped(homes), strict=True))
 
+    def gathered(self, ranges: RowRanges) -> list[RowRanges]:
+        """The same rows, few of neighbouring blocks together, no more than a block of them.
+
+        Work takes its time by the piece as well as by the row. Where chunks are decoded whole, the
+        rows of one block are enough to hold.
+        """
+        gathered: list[list[RowRanges]] = []
+        held, most = 0, self.blocks[0].n_rows if self.unit_rows is None else 0
+        for _, rows in self.reads(ranges):
+            if gathered and held + rows.n_rows <= most:
+                gathered[-1].append(rows)
+            else:
+                gathered.append([rows])
+                held = 0
+            held += rows.n_rows
+        return [RowRanges(np.concatenate([one.bounds for one in some])) for some in gathered]
+
     def read_each(self, ranges: RowRanges, following: RowRanges | None = None) -> Iterator[Block]:
-        """Read rows, those of a block as one, and the next while one is worked on.
+        """Read rows, a block of them at once, and the next while one is worked on.
 
         After the last block the first of the `following` rows is asked for, where it can be.
 
         Where the kernel can be asked for the next, no thread is needed for it: next to one that
         computes, a thread that reads costs both a tenth of their time.
         """
-        groups = [rows for _, rows in self.reads(ranges)]
-        later = [] if following is None else [self.reads(following)[0][1]]
+        groups = self.gathered(ranges)
+        later = [] if following is None else self.gathered(following)[:1]
         if len(groups) + len(later) < 2 or self.reader.prefetch(groups[0]):
             for group, coming in itertools.zip_longest(groups, [*groups[1:], *later]):
                 if coming is not None:

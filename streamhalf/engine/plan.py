@@ -40,7 +40,9 @@ MAX_TASKS = 4096
 """More tasks than this only burden the scheduler: blocks are dealt to tasks in runs."""
 
 _TASK_NBYTES = 4 * BLOCK_NBYTES
-_LEAST_TASKS = 64
+_LEAST_TASKS, _LEAST_NBYTES = 64, 1 << 20
+"""So many tasks a pass has if there are as many blocks and each task has so much, or a block."""
+
 TASK_COPIES = 5  # stored bytes, decoded rows, a transformed copy, scratch, and the rows to come
 
 
@@ -79,9 +81,11 @@ class PassPlan:
 
     def task_nbytes(self) -> int:
         """Projected memory of one task at its height."""
-        # a block is in memory as a whole where chunks are decoded whole
-        parts, reads = self.source.unit_rows is None, self.source.reads(self.blocks)
-        largest = max((rows if parts else block).n_rows for block, rows in reads)
+        if self.source.unit_rows is None:
+            reads = (rows for task in self.tasks() for rows in self.source.gathered(task))
+            largest = max(rows.n_rows for rows in reads)
+        else:  # a block is in memory as a whole where chunks are decoded whole
+            largest = max(block.n_rows for block, _ in self.source.reads(self.blocks))
         partial = self.reduction.partial_nbytes(self.source.dim)
         return rows_nbytes(self.source, largest) + (self.split_every + 2) * partial
 
@@ -101,8 +105,10 @@ class PassPlan:
         reads = [rows for _, rows in self.source.reads(self.blocks)]
         if isinstance(self.source.reader, DaskReader):
             return tuple(reads)
-        read_nbytes = self.n_rows * self.source.row_nbytes // max(1, len(reads))
-        wanted = min(_TASK_NBYTES // max(1, read_nbytes), len(reads) // _LEAST_TASKS)
+        nbytes = self.n_rows * self.source.row_nbytes
+        few = min(self.source.blocks[0].n_rows, max(1, _LEAST_NBYTES // self.source.row_nbytes))
+        least = max(1, min(_LEAST_TASKS, self.n_rows // few))
+        wanted = min(_TASK_NBYTES * len(reads) // max(1, nbytes), len(reads) // least)
         run = max(1, wanted, math.ceil(len(reads) / MAX_TASKS))
         starts = range(0, len(reads), run)
         return tuple(

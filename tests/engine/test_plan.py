@@ -119,6 +119,15 @@ def test_tasks__are_bounded_however_many_blocks(n_blocks: int) -> None:
     assert len(tasks) == math.ceil(n_blocks / run) <= MAX_TASKS
 
 
+def test_tasks__of_few_rows_are_few_and_read_them_at_once() -> None:
+    plan = plan_blocks(RowRange(0, 200_000).split(1000), row_nbytes=MIB // 500)
+    windows = RowRanges.of(RowRange(i, i + 10) for i in range(0, 200_000, 1000))
+    few = replace(plan, blocks=windows)
+    assert [task.n_rows for task in few.tasks()] == [500] * 4
+    assert [len(few.source.gathered(task)) for task in few.tasks()] == [1] * 4
+    assert len(plan.tasks()) > 40
+
+
 def test_tasks__are_a_function_of_the_blocks_alone() -> None:
     blocks = tuple(RowRange(i, i + 10) for i in range(0, 2000, 10))
     plan = plan_blocks(blocks)
