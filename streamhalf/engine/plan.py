@@ -40,7 +40,7 @@ MAX_TASKS = 4096
 """More tasks than this only burden the scheduler: blocks are dealt to tasks in runs."""
 
 _TASK_NBYTES = 4 * BLOCK_NBYTES
-_LEAST_TASKS, _LEAST_NBYTES = 64, 1 << 20
+_LEAST_TASKS, _LEAST_NBYTES = 64, 4 << 20
 """So many tasks a pass has if there are as many blocks and each task has so much, or a block."""
 
 TASK_COPIES = 5  # stored bytes, decoded rows, a transformed copy, scratch, and the rows to come

@@ -120,7 +120,7 @@ def test_tasks__are_bounded_however_many_blocks(n_blocks: int) -> None:
 
 
 def test_tasks__of_few_rows_are_few_and_read_them_at_once() -> None:
-    plan = plan_blocks(RowRange(0, 200_000).split(1000), row_nbytes=MIB // 500)
+    plan = plan_blocks(RowRange(0, 200_000).split(1000), row_nbytes=4 * MIB // 500)
     windows = RowRanges.of(RowRange(i, i + 10) for i in range(0, 200_000, 1000))
     few = replace(plan, blocks=windows)
     assert [task.n_rows for task in few.tasks()] == [500] * 4
