@@ -81,9 +81,9 @@ class PassPlan:
 
     def task_nbytes(self) -> int:
         """Projected memory of one task at its height."""
-        if self.source.unit_rows is None:
-            reads = (rows for task in self.tasks() for rows in self.source.gathered(task))
-            largest = max(rows.n_rows for rows in reads)
+        if self.source.unit_rows is None:  # no more than a block of rows is read at once
+            most = max(task.n_rows for task in self.tasks())
+            largest = min(most, self.source.blocks[0].n_rows)
         else:  # a block is in memory as a whole where chunks are decoded whole
             largest = max(block.n_rows for block, _ in self.source.reads(self.blocks))
         partial = self.reduction.partial_nbytes(self.source.dim)
