@@ -102,13 +102,16 @@ class PassPlan:
 
     def tasks(self) -> tuple[RowRanges, ...]:
         """Deal blocks to tasks in runs of neighbours, a function of the blocks alone."""
-        reads = [rows for _, rows in self.source.reads(self.blocks)]
+        blocks, reads = zip(*self.source.reads(self.blocks), strict=True)
         if isinstance(self.source.reader, DaskReader):
-            return tuple(reads)
-        nbytes = self.n_rows * self.source.row_nbytes
+            return reads
+        # where chunks are decoded whole that is the work, however few rows are wanted
+        whole = self.source.unit_rows is not None
+        n_rows = sum(block.n_rows for block in blocks) if whole else self.n_rows
+        nbytes = n_rows * self.source.row_nbytes
         few = min(self.source.blocks[0].n_rows, max(1, _LEAST_NBYTES // self.source.row_nbytes))
-        least = max(1, min(_LEAST_TASKS, self.n_rows // few))
-        wanted = min(_TASK_NBYTES * len(reads) // max(1, nbytes), len(reads) // least)
+        least = max(1, min(_LEAST_TASKS, n_rows // few))
+        wanted = min(_TASK_NBYTES * len(reads) // nbytes, len(reads) // least)
         run = max(1, wanted, math.ceil(len(reads) / MAX_TASKS))
         starts = range(0, len(reads), run)
         return tuple(

@@ -126,6 +126,9 @@ def test_tasks__of_few_rows_are_few_and_read_them_at_once() -> None:
     assert [task.n_rows for task in few.tasks()] == [500] * 4
     assert [len(few.source.gathered(task)) for task in few.tasks()] == [1] * 4
     assert len(plan.tasks()) > 40
+    few.source.reader.unit_rows = 1000  # of chunks that are decoded whole there is no less work
+    assert few.tasks() != plan.tasks()
+    assert len(few.tasks()) == len(plan.tasks())
 
 
 def test_tasks__are_a_function_of_the_blocks_alone() -> None:
