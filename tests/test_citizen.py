@@ -168,7 +168,9 @@ def test_memory__of_workers_goes_before_memory_limit(
         given = {"scheduler": small.address, "memory_limit": 300 * MIB}
         assert streamhalf.dry_run("rows.zarr", **given).memory_limit == 300 * MIB
         spec: dict[str, Any] = {"rows": 1 << 23, "dim": 4, "marginal": "gaussian"}
-        with pytest.raises(streamhalf.MemoryBudgetError, match=r"'synth' needs about .* on worker"):
+        with pytest.raises(
+            streamhalf.MemoryBudgetError, match=r"'synth' needs about .* and worker"
+        ):
             streamhalf.synth(
                 "large.zarr", chunk_rows=1 << 23, noise="none", scheduler=small.address, **spec
             )

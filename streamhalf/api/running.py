@@ -43,6 +43,11 @@ if TYPE_CHECKING:
 SEED_DRAWN = "seed drawn"
 """In what a checkpoint holds of a run: whether the system drew its seed."""
 
+_PLANNED_TASKS = 2
+"""Tasks at once that sizes are planned for, whatever the machine: they are part of the answer."""
+
+_LEAST_MEMORY = 1 << 20  # of the setting memory_limit
+
 _READS = {"verify": 1}
 """How often a command reads all rows, where that is not several times."""
 
@@ -161,8 +166,8 @@ def execute(
     with open_run(config, chosen, observer, checkpoint, started, source) as run:
         if keeping is not None and keeping.notice.kept is not RowsKept.NOWHERE:
             run.keeping = keeping
-        room = planned_memory(source, n_threads=run.engine.n_threads, memory_limit=run.memory_limit)
-        result = work(run, dataclasses.replace(config, memory_limit=room))
+        room = planned_memory(source, n_threads=_PLANNED_TASKS, memory_limit=run.memory_limit)
+        result = work(run, dataclasses.replace(config, memory_limit=max(_LEAST_MEMORY, room)))
         run.verdict, run.answer = getattr(result, "verdict", None), _answer(result)
     return replace(result, run=made) if isinstance(result, Document) else result
 

@@ -95,7 +95,8 @@ def far_reads(
     if (store := far_store(source)) is None:
         return None
     limit = min([memory_limit, *(worker.nbytes for worker in engine.worker_limits())])
-    nbytes = int(max(0, limit - engine.n_threads * task_nbytes) * KEPT_SHARE)
+    at_once = max(1, min(engine.n_threads, limit // task_nbytes))
+    nbytes = int(max(0, limit - at_once * task_nbytes) * KEPT_SHARE)
     n_processes = engine.n_processes
     alone = n_processes == 1
     fits = source.n_rows * source.row_nbytes <= nbytes

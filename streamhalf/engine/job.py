@@ -83,12 +83,11 @@ class WorkerLimit:
 def require_workers(name: str, task_nbytes: int, workers: tuple[WorkerLimit, ...]) -> None:
     """Refuse work whose tasks take so much that a worker would pause on it, or die of it."""
     for worker in workers:
-        if (need := worker.n_threads * task_nbytes) > worker.nbytes:
+        if task_nbytes > worker.nbytes:
             raise MemoryBudgetError(
-                f"pass {name!r} needs about {mib(need)} on worker {worker.address} "
-                f"({worker.n_threads} tasks at once), which takes no more tasks from "
-                f"{mib(worker.nbytes)} on; raise its --memory-limit, give it fewer threads, "
-                "or store smaller chunks"
+                f"pass {name!r} needs about {mib(task_nbytes)} for one task, and worker "
+                f"{worker.address} pauses at {mib(worker.nbytes)}; raise its --memory-limit, or "
+                "store smaller chunks"
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -25,11 +26,13 @@ from streamhalf.engine.job import (
     require_workers,
     run_job,
 )
-from streamhalf.engine.process import settle_worker
+from streamhalf.engine.process import settle_worker, task_slot
 from streamhalf.errors import MemoryBudgetError
 from streamhalf.events import Observer, PassEnded
 from streamhalf.records import PassRecord
 from streamhalf.reductions.base import Reduction
+
+logger = logging.getLogger("streamhalf")
 
 R = TypeVar("R")
 
@@ -89,16 +92,16 @@ class PassPlan:
         partial = self.reduction.partial_nbytes(self.source.dim)
         return rows_nbytes(self.source, largest) + (self.split_every + 2) * partial
 
-    def validate(self, *, n_threads: int, memory_limit: int) -> None:
-        """Refuse a pass whose workers would need more than `memory_limit` bytes."""
-        need = n_threads * self.task_nbytes()
+    def at_once(self, *, n_threads: int, memory_limit: int) -> int:
+        """Tasks that run at once in one process; refused where not even one fits in the limit."""
+        need = self.task_nbytes()
         if need > memory_limit:
             raise MemoryBudgetError(
-                f"pass {self.name!r} needs about {mib(need)} per worker ({n_threads} tasks at "
-                f"once, partials of {mib(self.reduction.partial_nbytes(self.source.dim))}), the "
-                f"limit memory_limit is {mib(memory_limit)}; raise it, use fewer threads per "
-                "worker, store smaller chunks, or lower the degree"
+                f"pass {self.name!r} needs about {mib(need)} for one task (partials of "
+                f"{mib(self.reduction.partial_nbytes(self.source.dim))}), the limit memory_limit "
+                f"is {mib(memory_limit)}; raise it, store smaller chunks, or lower the degree"
             )
+        return min(n_threads, memory_limit // need)
 
     def tasks(self) -> tuple[RowRanges, ...]:
         """Deal blocks to tasks in runs of neighbours, a function of the blocks alone."""
@@ -174,11 +177,18 @@ class PassContext:
     reduction: Reduction[Any, Any]
     tell: Tell | None = None
     far: FarReads | None = None
+    at_once: int | None = None
+    """Tasks that may run at once in one process; None for as many as it has threads."""
 
 
 def map_blocks(context: PassContext, item: Any) -> Counted:
     """Read and reduce the blocks of one task, one after the other."""
     settle_worker()
+    with task_slot(context.at_once):
+        return _map_blocks(context, item)
+
+
+def _map_blocks(context: PassContext, item: Any) -> Counted:
     reduction, far = context.reduction, context.far
     if far is not None:
         item = far.enter(item)
@@ -230,11 +240,20 @@ def run_pass(
     cache: str | None = None,
 ) -> tuple[Any, PassRecord]:
     """Validate, run, count the rows, save and finalize; returns the result and the record."""
+    limit = memory_limit
     if workers := engine.worker_limits():
         require_workers(plan.name, plan.task_nbytes(), workers)
-    plan.validate(n_threads=engine.n_threads, memory_limit=memory_limit)
+        limit = min(limit, *(worker.nbytes for worker in workers))
+    slots = plan.at_once(n_threads=engine.n_threads, memory_limit=limit)
+    if slots < engine.n_threads:
+        logger.info(
+            "pass %s: %d tasks at once in a process of %d threads, for its memory (%s)",
+            *(plan.name, slots, engine.n_threads, mib(limit)),
+        )
     started = time.perf_counter()
     job = plan.job_for(engine, memory_limit=memory_limit, cache=cache)
+    if slots < engine.n_threads:
+        job = replace(job, context=replace(job.context, at_once=slots))
     counted = run_job(engine, job, observer)
     moved = counted.moved + (job.context.far.moved() if job.context.far else NOTHING)
     result = plan.reduction.finalize(counted.partial)

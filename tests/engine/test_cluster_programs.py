@@ -191,8 +191,8 @@ def test_worker__short_of_memory_is_a_clear_error(
     with open_cluster(tmp_path, n_workers=0) as small:
         small.add_worker("--memory-limit", "450MiB", nanny=True)
         known = (
-            r"'(moments|sample)' needs about .* MiB on worker tcp://\S+ \(1 tasks at once\)"
-            r".*360 MiB on;"
+            r"'(moments|sample)' needs about .* MiB for one task, and worker tcp://\S+ pauses at"
+            r" 360 MiB;"
         )
         with pytest.raises(MemoryBudgetError, match=known):
             streamhalf.test(path, scheduler=small.address, degree=2, memory_limit=4 << 30)

@@ -60,7 +60,7 @@ def test_run_pass__refuses_before_any_read(engine: Engine) -> None:
     source, reader = counting_source()
     events: list[Event] = []
     plan = plan_pass("moments", source, Moments(8))
-    need = engine.n_threads * plan.task_nbytes()
+    need = plan.task_nbytes()
     with pytest.raises(MemoryBudgetError):
         run_pass(engine, plan, memory_limit=need - 1, observer=events.append)
     assert reader.reads == []
@@ -72,12 +72,19 @@ def test_run_pass__refuses_before_any_read(engine: Engine) -> None:
 def test_validate__names_pass_need_limit_and_remedy() -> None:
     plan = plan_blocks((RowRange(0, 2000),), row_nbytes=1000 * MIB // 2000)
     with pytest.raises(MemoryBudgetError) as caught:
-        plan.validate(n_threads=3, memory_limit=512 * MIB)
+        plan.at_once(n_threads=3, memory_limit=512 * MIB)
     message = str(caught.value)
-    assert "pass 'moments' needs about 15,000 MiB per worker (3 tasks at once" in message
+    assert "pass 'moments' needs about 5,000 MiB for one task" in message
     assert "the limit memory_limit is 512 MiB" in message
-    assert "raise it, use fewer threads per worker, store smaller chunks" in message
+    assert "raise it, store smaller chunks" in message
     assert isinstance(caught.value, UsageError)
+
+
+def test_at_once__is_what_the_memory_has_room_for() -> None:
+    plan = plan_blocks((RowRange(0, 2000),), row_nbytes=10 * MIB // 2000)
+    need = plan.task_nbytes()
+    found = [plan.at_once(n_threads=96, memory_limit=k * need + 1) for k in (1, 5, 96, 500)]
+    assert found == [1, 5, 96, 96]
 
 
 def test_validate__grows_with_partials_and_split_every() -> None:
