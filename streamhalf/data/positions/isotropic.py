@@ -85,6 +85,7 @@ class Isotropic:
                 features,
             )
         inverse_root = (vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T
+        inverse_root[~varies] = 0.0  # exactly: eigenvectors of different LAPACKs round differently
         return cls(mean, inverse_root / scale)
 
     @classmethod
