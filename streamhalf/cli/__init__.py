@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 TYPE_CHECKING = False  # without typing: the less there is before main, the less Ctrl-C can break
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    _settle_output()
     try:
         from streamhalf.cli.commands import run  # takes a moment, and Ctrl-C may come in it
 
@@ -18,3 +20,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("streamhalf: interrupted", file=sys.stderr)
         return 130
+
+
+def _settle_output() -> None:
+    """Let no character and no closed stream end a command: '?' where the encoding has no letter."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")

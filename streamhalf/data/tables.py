@@ -32,9 +32,11 @@ def read_table(
             f"{name}: reading a table takes pandas, which is not installed; pip install pandas"
         ) from error
     options = dict(storage_options) if storage_options and "://" in text else None
-    read = pd.read_csv if text.lower().endswith(".csv") else pd.read_parquet
     try:
-        frame = read(text, storage_options=options)
+        if text.lower().endswith(".csv"):  # digits become the nearest float in every pandas
+            frame = pd.read_csv(text, storage_options=options, float_precision="round_trip")
+        else:
+            frame = pd.read_parquet(text, storage_options=options)
     except UnicodeDecodeError as error:
         raise DataError(
             f"{name}: not UTF-8 text; save it as UTF-8, or read it with pandas "

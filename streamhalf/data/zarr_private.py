@@ -30,7 +30,7 @@ except ImportError:
 def refill(array: zarr.Array[Any], fill_value: Any, *, compiled: bool = False) -> zarr.Array[Any]:
     """The same stored array, read with another fill value, and by compiled codecs if it can be."""
     metadata = dataclasses.replace(array.metadata, fill_value=array.dtype.type(fill_value))
-    refilled = zarr.AsyncArray(metadata=metadata, store_path=array.store_path, config=array.config)
+    refilled = zarr.AsyncArray(metadata=metadata, store_path=array.store_path)
     if compiled and isinstance(array.store, LocalStore) and zarrs is not None:
         pipeline = zarrs.ZarrsCodecPipeline.from_array_metadata_and_store(metadata, array.store)
         object.__setattr__(refilled, "codec_pipeline", pipeline)

@@ -62,11 +62,13 @@ def _slab_table(edges: bytes, dtype: str) -> tuple[NDArray[np.int32], int] | Non
     return (slabs[0], steps) if steps <= _MOST_STEPS else None
 
 
-def _cells(values: NDArray[np.floating[Any]]) -> NDArray[np.unsignedinteger[Any]]:
+def _cells(values: NDArray[np.floating[Any]]) -> NDArray[np.signedinteger[Any]]:
     words = np.dtype(f"u{values.itemsize}")
     shift = np.finfo(values.dtype).nmant - _CELL_BITS
-    cells: NDArray[np.unsignedinteger[Any]] = values.view(words) >> words.type(shift)
-    return cells
+    cells = values.view(words) >> words.type(shift)
+    # signed: NumPy before 2.3 refuses uint64 as an index
+    signed: NDArray[np.signedinteger[Any]] = cells.view(f"i{values.itemsize}")
+    return signed
 
 
 def number_slabs(

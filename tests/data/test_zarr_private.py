@@ -47,7 +47,7 @@ def flip_byte(file: str) -> None:
 
 
 def test_refill__another_fill_value_for_what_is_not_stored(tmp_path: Path) -> None:
-    with relying("AsyncArray(metadata=, store_path=, config=) reads a stored array anew"):
+    with relying("AsyncArray(metadata=, store_path=) reads a stored array anew"):
         array = make(tmp_path / "array", fill_value=7)
         Path(chunk_file(array, (1, 0))).unlink()
         refilled = refill(array, -5)
