@@ -41,7 +41,7 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(6_000, 3))
 y = np.where(X[:, 0] >= 0.2, 1, -1)
 result = streamhalf.fit((X, y), seed=1, scheduler="threads")
-print(json.dumps([str(result.verdict), list(result.halfspace.weights), result.error.upper]))
+print(json.dumps([str(result.verdict), list(result.halfspace.normal), result.error.upper]))
 """
 
 
