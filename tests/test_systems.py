@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 ELSEWHERE = """
 import builtins, os, pathlib, sys
 for name in ("fork", "forkpty", "sched_getaffinity", "process_cpu_count", "getuid", "geteuid",
-             "sysconf", "getloadavg"):
+             "getloadavg"):
     if hasattr(os, name):
         delattr(os, name)
 for name in ("fcntl", "resource", "pwd", "grp", "termios"):
@@ -86,7 +86,10 @@ def test_commands__work_in_any_locale_folder_and_home_without_a_terminal(
     ):
         done = subprocess.run(
             [sys.executable, "-m", "streamhalf", *arguments],
-            **{"cwd": folder, "env": plain, "stdin": subprocess.DEVNULL, "capture_output": True},
+            cwd=folder,
+            env=plain,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
             timeout=300,
         )
         said = done.stderr.decode(encoding, errors="replace")

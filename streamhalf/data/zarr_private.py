@@ -99,7 +99,8 @@ def plain_checksum(array: zarr.Array[Any]) -> bool | None:
     first, *others = metadata.codecs
     if not isinstance(first, BytesCodec):
         return None
-    if array.dtype.itemsize > 1 and (first.endian is None or first.endian.value != sys.byteorder):
+    endian = getattr(first.endian, "value", first.endian)  # an enumeration before Zarr 3.2
+    if array.dtype.itemsize > 1 and endian != sys.byteorder:
         return None
     if not others:
         return False
