@@ -173,7 +173,7 @@ def test_tree__is_the_same_on_a_cluster(client: Client, n_items: int, split_ever
     seen: list[int] = []
     result = ClusterEngine(client).run(job, seen.append)
     assert result.partial == SerialEngine().run(job, lambda rows: None).partial
-    assert sorted(seen) == sorted(job.rows)
+    assert sorted(filter(None, seen)) == sorted(job.rows)  # 0: a sign of life while waiting
 
 
 def test_progress__adds_up_to_all_rows(engine: Engine, source: Source) -> None:
