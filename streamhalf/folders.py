@@ -12,19 +12,20 @@ from typing import Any
 
 from streamhalf.errors import DataError, StreamhalfError, UsageError
 from streamhalf.files import write_bytes, write_text
-from streamhalf.names import one_line, public_name
+from streamhalf.names import denial, one_line, public_name
 from streamhalf.retry import retrying
 
 
 @contextmanager
-def saying(what: str) -> Iterator[None]:
+def saying(what: str, address: Address | None = None) -> Iterator[None]:
     """Say what failed, and where; storage has errors of many kinds."""
     try:
         yield
     except StreamhalfError:
         raise
     except Exception as error:
-        raise StreamhalfError(f"{what}: {one_line(error)}") from error
+        denied = address and denial(error, address.url, address.storage_options)
+        raise StreamhalfError(f"{what}: {denied or one_line(error)}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Folder(Address):
     def read(self, file: str, most_nbytes: int) -> bytes | None:
         """The content of a file, or None if it does not exist; refuses one that is too large."""
         read = self._read_remote if self.is_remote else self._read_local
-        with saying(f"{self.name}/{file}: cannot be read"):
+        with saying(f"{self.name}/{file}: cannot be read", self):
             try:
                 content = read(file, most_nbytes)
             except FileNotFoundError:
@@ -87,7 +88,7 @@ class Folder(Address):
                 ) from error
             write_bytes(Path(self.url, file), content)
             return
-        with saying(f"{self.name}/{file}: cannot be written"):
+        with saying(f"{self.name}/{file}: cannot be written", self):
             # an object appears when its upload is complete, never half
             retrying(lambda: self._remote().pipe_file(self._path(file), content))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
+from typing import Any
 
 
 def public_name(url: str) -> str:
@@ -25,7 +28,41 @@ def one_line(error: BaseException) -> str:
     told = str(error).partition("\n\nDebug source:")[0]  # obstore's own affairs follow
     text = re.sub(r"://[^/\s]*@", "://", " ".join(told.split()))
     text = printable(re.sub(r"(://[^\s?]*)\?[^\s'\")]*", r"\1", text))
+    text = "" if text == "None" else text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def denial(error: BaseException, url: str, options: Mapping[str, Any] | None) -> str | None:
+    """That storage denies access, and with which credentials; None for other errors."""
+    denied = isinstance(error, PermissionError) or type(error).__name__ in _DENIALS
+    if not denied or "://" not in url:
+        return None
+    given = dict(options or {})
+    endpoint = given.get("endpoint_url") or (given.get("client_kwargs") or {}).get("endpoint_url")
+    server = f" by {public_name(str(endpoint))}" if endpoint else ""
+    if given.get("anon"):
+        return f"access is denied{server} without credentials (anon); give some, or check the path"
+    return (
+        f"access is denied{server} with {_credentials(url, given)}; check them and the path, and "
+        "what they may do in this bucket"
+    )
+
+
+def _credentials(url: str, given: dict[str, Any]) -> str:
+    """Words for where the credentials for a URL come from, in the order in which they are taken."""
+    if "key" in given or "secret" in given:
+        return "key and secret of the storage options"
+    if not url.lower().startswith("s3"):
+        return "the storage options" if given else "the credentials of this machine"
+    if "profile" in given:
+        return f"the AWS profile {given['profile']!r}"
+    if os.environ.get("AWS_ACCESS_KEY_ID"):
+        return "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment"
+    profile = os.environ.get("AWS_PROFILE")
+    return f"the AWS profile {profile!r}" if profile else "the credentials of the AWS files or role"
+
+
+_DENIALS = ("PermissionDeniedError", "UnauthenticatedError")  # of obstore
 
 
 def without_secrets(text: str, url: str) -> str:

@@ -156,7 +156,7 @@ def test_memory__of_workers_goes_before_memory_limit(
 ) -> None:
     with open_cluster(tmp_path, n_workers=0) as small:
         small.add_worker("--memory-limit", "600MiB")
-        with caplog.at_level(logging.WARNING, "streamhalf"):
+        with caplog.at_level(logging.INFO, "streamhalf"):
             found = streamhalf.dry_run("rows.zarr", scheduler=small.address)
         assert found.memory_limit == found.workers[0].memory_nbytes == 480 * MIB
         assert any(

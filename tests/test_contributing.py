@@ -13,6 +13,7 @@ import pytest
 
 from streamhalf import Outcome, Verdict
 from streamhalf.report.words import fit_sentence
+from tests.s3_server import INSTALL
 
 PAGE = Path(__file__).parents[1] / "docs" / "contributing.md"
 
@@ -39,3 +40,10 @@ def test_contributing__the_walk_names_what_exists() -> None:
     calls = re.findall(r"`(streamhalf(?:\.\w+)+)`", walk)
     assert len(calls) > 10
     assert all(callable(pkgutil.resolve_name(call)) for call in calls)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_contributing__names_all_packages_of_the_s3_server(page: str) -> None:
+    text = (PAGE.parents[1] / page).read_text("utf-8")
+    packages = INSTALL.split("--no-install-recommends ")[1].split()
+    assert [name for name in packages if name not in text] == []

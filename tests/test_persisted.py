@@ -13,7 +13,6 @@ from distributed import Client
 
 import streamhalf
 from streamhalf.estimator import HalfspaceTesterLearner
-from streamhalf.reductions.label_counts import LabelCounts
 from tests.conftest import make_rows
 
 X, Y = make_rows(2000, 2, dtype="float64")
@@ -73,7 +72,7 @@ def test_persisted__gives_what_lazy_rows_give(
 def test_persisted__in_lazy_estimator_and_accessor(where: tuple[Client, Where]) -> None:
     client, named = where
     features, labels = arrays(client)
-    counts = streamhalf.lazy((features, labels), LabelCounts()).compute(scheduler=client)
+    counts = streamhalf.lazy((features, labels), "labels").compute(scheduler=client)
     assert counts.positive == np.count_nonzero(Y > 0)
     model = UNTESTED.fit(features, labels, **named)
     expected = UNTESTED.fit(X, Y).coef_

@@ -28,4 +28,6 @@ def test_python_page__blocks_run(
     assert names["model"].verdict_ is Verdict.ACCEPTED
     assert names["few"].verdict_ is Verdict.INCONCLUSIVE
     assert names["result"].verdict is Verdict.ACCEPTED
+    assert names["tested"].verdict is Verdict.PASSED
+    assert names["far"] < 0.05
     assert "the run was inconclusive" in capsys.readouterr().out

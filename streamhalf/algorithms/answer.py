@@ -256,9 +256,9 @@ def _measurements(plan: RunPlan, state: LocalizationState) -> DiagnosticsRecord 
     final, moments = state.final, state.moments
     # of a member nothing but errors is measured: the last candidate shows what rows are like
     chosen = min(state.chosen, len(state.candidates) - 1)
-    pairs = moments.pair_moments().tolist() if plan.dim <= WIDE_DIM else []
+    pairs = moments.pair_moment.tolist() if plan.dim <= WIDE_DIM else []
     return DiagnosticsRecord(
-        feature_moments=tuple(tuple(row) for row in moments.feature_moments().tolist()),
+        feature_moments=tuple(tuple(row) for row in moments.feature_moment.tolist()),
         pair_moments=tuple(tuple(row) for row in pairs),
         slab_width=plan.slab_eps,
         slab_counts=tuple(final.slab_counts[chosen].tolist()) if final else (),

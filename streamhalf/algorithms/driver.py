@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from streamhalf import records
 from streamhalf.algorithms.answer import assemble, supports_promise
@@ -36,6 +37,7 @@ from streamhalf.planning.plan import plan_for_rows
 from streamhalf.planning.strict import refuse_strict
 from streamhalf.records import (
     CertifyResult,
+    DataRecord,
     FitResult,
     Halfspace,
     LabelErrors,
@@ -217,25 +219,43 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
         trials = look_at_positions(draw_sample(run, source, plan, config), plan, config)
         config = in_position(config, positions_to_try(trials)[0])
     row_map = estimate_position(run, source, config)
-    tester = MomentTester.configured(config, source.dim, tau=config.tau)
-    if source.dim > WIDE_DIM:
-        directions = sketch_directions(source.dim, [], seed=config.seed, number=_SKETCH)
-        tester = replace(tester, directions=directions)
+    tester = moment_tester(source.dim, config)
     result = run.reduce("moments", source, Mapped(tester.needs(), row_map))
-    judgements = tester.judge(result, n_seen=source.n_rows)
-    for judgement in judgements:
+    tested = moment_test_result(tester, result, config, source.record)
+    for judgement in tested.testers:
         run.observer(TesterJudged(judgement))
+    return records.replace(
+        tested,
+        position=row_map.record,
+        positions=trials,
+        passes=tuple(run.passes),
+        notices=(*source.notices, *position_notices(row_map.record)),
+    )
+
+
+def moment_tester(dim: int, config: RunConfig) -> MomentTester:
+    """The tester of the moment test; of wide data, on a sketch."""
+    tester = MomentTester.configured(config, dim, tau=config.tau)
+    if dim <= WIDE_DIM:
+        return tester
+    directions = sketch_directions(dim, [], seed=config.seed, number=_SKETCH)
+    return replace(tester, directions=directions)
+
+
+def moment_test_result(
+    tester: MomentTester, result: Any, config: RunConfig, data: DataRecord
+) -> MomentTestResult:
+    """What the tester says of all rows, as they are stored."""
+    judgements = tester.judge(result, n_seen=data.rows)
     return MomentTestResult(
         verdict=decide(judgements, promise=Verdict.PASSED),
         tau=config.tau,
         seed=config.seed,
-        position=row_map.record,
-        positions=trials,
+        position=Identity().record,
         testers=judgements,
-        passes=tuple(run.passes),
-        data=source.record,
+        passes=(),
+        data=data,
         versions=Versions.current(),
-        notices=(*source.notices, *position_notices(row_map.record)),
     )
 
 

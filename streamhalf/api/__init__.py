@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from streamhalf.api.auditing import Audited, audit
     from streamhalf.api.planning import dry_run, plan
     from streamhalf.api.running import make_config, open_run
-    from streamhalf.api.runs import certify, fit, lazy, test, verify
+    from streamhalf.api.runs import certify, fit, test, verify
+    from streamhalf.api.statistics import lazy
     from streamhalf.api.stores import diagnostics, predict, report, synth
     from streamhalf.api.trust import warn_no_effect, warn_unverified
     from streamhalf.data.inspection import inspect
@@ -20,7 +21,8 @@ else:
             "streamhalf.api.auditing": ("Audited", "audit"),
             "streamhalf.api.planning": ("dry_run", "plan"),
             "streamhalf.api.running": ("make_config", "open_run"),
-            "streamhalf.api.runs": ("certify", "fit", "lazy", "test", "verify"),
+            "streamhalf.api.runs": ("certify", "fit", "test", "verify"),
+            "streamhalf.api.statistics": ("lazy",),
             "streamhalf.api.stores": ("diagnostics", "predict", "report", "synth"),
             "streamhalf.api.trust": ("warn_no_effect", "warn_unverified"),
             "streamhalf.data.inspection": ("inspect",),

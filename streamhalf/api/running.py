@@ -119,7 +119,7 @@ def open_data(
     Of a frame that has all of these `columns`, they are the features.
     """
     config = make_config(parameters)
-    names = {"features": config.features, "labels": config.labels}
+    names: dict[str, Any] = {"features": config.features, "labels": config.labels}
     optional = not needs_labels and not {"label", "labels"} & parameters.keys()
     if optional and not holds_labels_named(data, config.labels, storage_options=storage_options):
         bare = open_features(

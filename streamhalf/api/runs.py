@@ -1,4 +1,4 @@
-"""`test`, `fit`, `certify`, `verify` and `lazy`: what judges, learns and proves."""
+"""`test`, `fit`, `certify` and `verify`: what judges, learns and proves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from streamhalf.api.weights import as_halfspace
 from streamhalf.claims.verification import Verification, check_document
 from streamhalf.config import RunConfig
 from streamhalf.data.opening import DataLike
-from streamhalf.engine import lazy_pass, plan_pass
 from streamhalf.engine.run import Run
 from streamhalf.events import Observer, ignore
 from streamhalf.places import place_of, refuse_harm
@@ -37,10 +36,8 @@ from streamhalf.records import (
     replace,
     seal,
 )
-from streamhalf.reductions.base import Reduction
 
 if TYPE_CHECKING:
-    from dask.delayed import Delayed
     from distributed import Client
 
 
@@ -245,15 +242,3 @@ def verify(
         return Verification(document, config).run(run, source)
 
     return execute("verify", source, config, work, client, observer)
-
-
-def lazy(
-    data: DataLike,
-    reduction: Reduction[Any, Any],
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> Delayed:
-    """A reduction over all rows as a Dask Delayed: compute several together, visualise, persist."""
-    source, config = open_data(data, parameters, storage_options)
-    return lazy_pass(plan_pass(reduction.name, source, reduction, split_every=config.split_every))

@@ -57,11 +57,18 @@ class DaskReader(Reader):
 
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
         """Compute the rows now: here, or where persisted chunks are."""
-        first, window = rows.span.start, slice(rows.span.start, rows.span.stop)
-        lazy = self.features[window], self.labels[window]
-        here = self.client is None
-        X, y = compute(*lazy, scheduler="synchronous") if here else compute_on(self.client, *lazy)
-        return rows.take_from(np.asarray(X), first), rows.take_from(np.asarray(y), first)
+        X, y = self._compute(rows, self.features, self.labels)
+        return X, y
+
+    def read_labels(self, rows: RowRanges) -> NDArray[Any]:
+        """Compute the labels now, and no features."""
+        return self._compute(rows, self.labels)[0]
+
+    def _compute(self, rows: RowRanges, *arrays: da.Array) -> list[NDArray[Any]]:
+        first, here = rows.span.start, self.client is None
+        lazy = [one[first : rows.span.stop] for one in arrays]
+        found = compute(*lazy, scheduler="synchronous") if here else compute_on(self.client, *lazy)
+        return [rows.take_from(np.asarray(one), first) for one in found]
 
     @property
     def unit_rows(self) -> int:

@@ -152,6 +152,10 @@ class Reader(Protocol):
         """Raw features (n, d) and labels (n,); what is missing comes as an invalid value."""
         ...
 
+    def read_labels(self, rows: RowRanges) -> NDArray[Any]:
+        """Raw labels (n,) alone."""
+        return self.read(rows)[1]
+
     def find_missing(self, rows: RowRanges) -> str | None:
         """Say what of the rows is not stored, or None."""
         return None

@@ -16,7 +16,7 @@ from streamhalf.data.sight import endpoint_trouble, find_trouble
 from streamhalf.data.source import nearest_names
 from streamhalf.data.tables import SUFFIXES
 from streamhalf.errors import DataError, UsageError
-from streamhalf.names import one_line, printable, public_name, without_secrets
+from streamhalf.names import denial, one_line, printable, public_name, without_secrets
 from streamhalf.retry import retrying
 
 _START = 4096
@@ -58,7 +58,7 @@ def _open_url(name: str, origin: Origin) -> zarr.Group:
                 raise failed from None
             raise
 
-    return _opened(name, origin.url, open_by_fsspec)
+    return _opened(name, origin.url, open_by_fsspec, origin.options)
 
 
 def open_far(origin: Origin) -> zarr.Group:
@@ -70,7 +70,12 @@ def open_far(origin: Origin) -> zarr.Group:
         return zarr.open_group(store, mode="r", zarr_format=2)
 
 
-def _opened(name: str, text: str, open_it: Callable[[], zarr.Group]) -> zarr.Group:
+def _opened(
+    name: str,
+    text: str,
+    open_it: Callable[[], zarr.Group],
+    options: Mapping[str, Any] | None = None,
+) -> zarr.Group:
     """A group, or in one line why it cannot be read."""
     try:
         return retrying(open_it)
@@ -90,6 +95,8 @@ def _opened(name: str, text: str, open_it: Callable[[], zarr.Group]) -> zarr.Gro
             f"{name}: {without_secrets(one_line(error), text)}; install streamhalf[object-storage]"
         ) from error
     except Exception as error:
+        if denied := denial(error, text, options):
+            raise DataError(f"{name}: {denied}") from error
         raise DataError(
             f"{name}: not a readable Zarr group: {without_secrets(one_line(error), text)}"
         ) from error

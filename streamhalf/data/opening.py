@@ -63,6 +63,7 @@ def open_source(
     labels: str = "y",
     columns: tuple[str, ...] = (),
     storage_options: Mapping[str, Any] | None = None,
+    probe: bool = True,
 ) -> Source:
     """Open labelled rows and validate them once.
 
@@ -78,6 +79,8 @@ def open_source(
         Names of the features that are wanted: of a frame that has them all, these in this order.
     storage_options
         For URLs: what fsspec takes for this kind of storage.
+    probe
+        False to compute no features of Dask arrays yet: such a source has no fingerprint.
     """
     if isinstance(data, Source):
         return data
@@ -92,7 +95,7 @@ def open_source(
             brought_near(at_absolute_path(data)), str(data.store_path), features, labels
         )
     if is_dataset(data):
-        return _from_dataset(data, features, labels)
+        return _from_dataset(data, features, labels, probe=probe)
     if is_frame(data):
         X, y = split_frame(data, labels, name=name, columns=columns)
         rows = frame_rows(name, X)
@@ -104,7 +107,8 @@ def open_source(
         X, y = data
         if is_frame(X):
             X = dense_columns(chosen_columns(X, columns))
-        return _from_arrays("arrays", X, y, features, labels, names_of_array(X, features))
+        named = names_of_array(X, features)
+        return _from_arrays("arrays", X, y, features, labels, named, probe=probe)
     raise UsageError(
         f"data: {type(data).__name__} cannot be opened; expected a path or URL of a Zarr store, a "
         "Zarr group, an xarray Dataset, a data frame with a column of labels, or a pair (features, "
@@ -119,12 +123,13 @@ def open_features(
     labels: str = "y",
     columns: tuple[str, ...] = (),
     storage_options: Mapping[str, Any] | None = None,
+    probe: bool = True,
 ) -> Source:
     """Open features alone: of a store, a Dataset, a data frame or an array; no labels are read.
 
     Parameters
     ----------
-    data, features, storage_options
+    data, features, storage_options, probe
         As of `open_source`; or features (rows, features) without labels.
     labels
         What labels would be called.
@@ -147,7 +152,7 @@ def open_features(
         name = "DataFrame" if name == "arrays" else name
         remedy = f"; or name it if it holds the labels: {NAMING_LABELS}"
         X = dense_columns(chosen_columns(data, columns), name=name, remedy=remedy)
-    return _from_arrays(name, X, None, features, labels, names_of_array(X, features))
+    return _from_arrays(name, X, None, features, labels, names_of_array(X, features), probe=probe)
 
 
 def holds_labels_named(
@@ -196,12 +201,13 @@ def _from_group(
     )
 
 
-def _from_dataset(dataset: xr.Dataset, features: str, labels: str) -> Source:
+def _from_dataset(dataset: xr.Dataset, features: str, labels: str, *, probe: bool) -> Source:
     X, y = _variable(dataset, features), _variable(dataset, labels)
     if y.ndim == 1 and X.ndim == 2 and y.dims[0] in X.dims:
         X = X.transpose(y.dims[0], ...)
     columns = names_of_array(X, features)
-    return _from_arrays("Dataset", _lazy(X).data, _lazy(y).data, features, labels, columns)
+    rows = _lazy(X).data, _lazy(y).data
+    return _from_arrays("Dataset", *rows, features, labels, columns, probe=probe)
 
 
 def _variable(dataset: xr.Dataset, key: str) -> xr.DataArray:
@@ -221,7 +227,14 @@ def _lazy(variable: xr.DataArray) -> xr.DataArray:
 
 
 def _from_arrays(
-    name: str, X: Any, y: Any, features: str, labels: str, columns: tuple[str, ...] = ()
+    name: str,
+    X: Any,
+    y: Any,
+    features: str,
+    labels: str,
+    columns: tuple[str, ...] = (),
+    *,
+    probe: bool = True,
 ) -> Source:
     labelled = y is not None
     X = _unwrapped(features, X)
@@ -243,7 +256,14 @@ def _from_arrays(
     both = (chunk_rows, chunk_rows)
     names = (features, labels)
     return build_source(
-        name, reader, blocks, names=names, chunk_rows=both, columns=columns, labelled=labelled
+        name,
+        reader,
+        blocks,
+        names=names,
+        chunk_rows=both,
+        columns=columns,
+        labelled=labelled,
+        probe=probe or not lazy,
     )
 
 

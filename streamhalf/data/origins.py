@@ -16,6 +16,8 @@ from typing import Any
 from zarr.abc.store import Store
 from zarr.storage import FsspecStore, ObjectStore
 
+from streamhalf.errors import UsageError
+
 _CLIENT: Any = {"connect_timeout": "5s", "read_timeout": "30s", "timeout": "3600s"}
 """A line that is silent for half a minute is dead; how long an answer takes depends on its size."""
 
@@ -98,7 +100,7 @@ def _s3(path: str, options: dict[str, Any]) -> Any:
     endpoint = (
         options.pop("endpoint_url", None)
         or client.pop("endpoint_url", None)
-        or next(filter(None, map(os.environ.get, ENDPOINT_VARIABLES)), None)
+        or configured_endpoint(profile)
     )
     region = client.pop("region_name", None)
     config: Any = {} if endpoint is None else {"endpoint_url": endpoint}
@@ -126,8 +128,61 @@ def _s3(path: str, options: dict[str, Any]) -> Any:
     )
 
 
-ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "FSSPEC_S3_ENDPOINT_URL")
+def configured_endpoint(profile: str | None) -> str | None:
+    """The S3 server that environment variables name, or the profile of the AWS files.
+
+    Files that name no server are left to themselves: botocore takes a second to import.
+    """
+    if named := next(filter(None, map(os.environ.get, _ENDPOINT_VARIABLES)), None):
+        return named
+    if not any(map(_names_endpoint, _AWS_FILES.items())):
+        return None
+    if importlib.util.find_spec("botocore") is None:
+        return None
+    session = _aws_session(profile)
+    own = session.get_scoped_config()
+    services = session.full_config.get("services", {}).get(own.get("services"), {})
+    of_s3 = services.get("s3", {}) if isinstance(services, dict) else {}
+    found = (of_s3 if isinstance(of_s3, dict) else {}).get("endpoint_url")
+    ignored = session.get_config_variable("ignore_configured_endpoint_urls")
+    return None if ignored else found or own.get("endpoint_url")
+
+
+def _names_endpoint(file: tuple[str, str]) -> bool:
+    variable, usual = file
+    try:
+        with open(os.path.expanduser(os.environ.get(variable) or usual), encoding="utf-8") as text:
+            return "endpoint_url" in text.read()
+    except (OSError, ValueError):
+        return False
+
+
+def _aws_session(profile: str | None) -> Any:
+    """A botocore session; refused where its profile is in none of the AWS files."""
+    from botocore.exceptions import ProfileNotFound
+    from botocore.session import Session
+
+    session = Session(profile=profile)
+    try:
+        session.get_scoped_config()
+    except ProfileNotFound as error:
+        known = ", ".join(session.available_profiles) or "none"
+        named = profile or os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE")
+        raise UsageError(
+            f"profile: {named!r} is in none of the AWS files (found: {known}); name another "
+            "(storage option profile, AWS_PROFILE), or add it with `aws configure`"
+        ) from error
+    return session
+
+
+_ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "FSSPEC_S3_ENDPOINT_URL")
 """Environment variables that name the server."""
+
+_AWS_FILES = {
+    "AWS_CONFIG_FILE": "~/.aws/config",
+    "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials",
+}
+"""Where botocore looks, by the variable that says otherwise."""
 
 
 class AwsFiles:
@@ -158,9 +213,7 @@ def _aws_files(profile: str | None) -> tuple[AwsFiles | None, str | None]:
         if profile is not None:
             raise NotForObstoreError("a profile takes botocore")
         return None, None
-    from botocore.session import Session
-
-    session = Session(profile=profile)
+    session = _aws_session(profile)
     credentials = session.get_credentials()
     if credentials is None:
         raise NotForObstoreError("no credentials")

@@ -17,9 +17,9 @@ from zarr.storage import FsspecStore, LocalStore
 
 from streamhalf.data.block import Reader
 from streamhalf.data.far import FarStore
-from streamhalf.data.origins import ENDPOINT_VARIABLES, Origin
+from streamhalf.data.origins import Origin, configured_endpoint
 from streamhalf.data.stored import ZarrReader
-from streamhalf.names import one_line, public_name
+from streamhalf.names import denial, one_line, public_name
 
 _CONNECT_SECONDS = (0.0, 0.5, 1.0)
 """Pauses before attempts to connect: a server that is just being started is met."""
@@ -78,7 +78,8 @@ class Sight:
                 return f"finds no Zarr store at {self.name}; check the path and the endpoint"
             if isinstance(error, TimeoutError):
                 return f"gets no answer about {self.name} in {_ANSWER_SECONDS:g} s"
-            return f"cannot read {self.name}: {one_line(error)}"
+            denied = place and denial(error, f"{place[0]}://", place[2])
+            return f"cannot read {self.name}: {denied or one_line(error)}"
         return None
 
     def _look(self) -> None:
@@ -132,8 +133,9 @@ def _endpoint(protocol: str, path: str, options: dict[str, Any]) -> str | None:
         found: Any = path if "://" in path else f"{protocol}://{path}"
     else:
         nested = options.get("client_kwargs") or {}
-        named = next(filter(None, map(os.environ.get, ENDPOINT_VARIABLES)), None)
-        found = options.get("endpoint_url") or nested.get("endpoint_url") or named
+        found = options.get("endpoint_url") or nested.get("endpoint_url")
+        if not found and protocol in ("s3", "s3a"):
+            found = configured_endpoint(options.get("profile"))
     parts = urlsplit(found) if isinstance(found, str) else None
     if parts is None or not parts.hostname:
         return None

@@ -220,11 +220,13 @@ def build_source(
     chunk_rows: tuple[int, int],
     columns: tuple[str, ...] = (),
     labelled: bool = True,
+    probe: bool = True,
 ) -> Source:
     """Look at a few rows of checked arrays, settle the label coding, and fingerprint.
 
     Names and rows in a chunk are those of the features and of the labels; `columns` are the names
-    of single features. Rows that are not `labelled` have labels that nobody looks at.
+    of single features. Rows that are not `labelled` have labels that nobody looks at. Without
+    `probe` no features are looked at, and there is no fingerprint.
     """
     X, y = reader.features, reader.labels
     coding = _settle_coding(names[1], reader, blocks) if labelled else SIGNS
@@ -239,7 +241,7 @@ def build_source(
         fingerprint="",
         notices=(*_of_features(names[0], X.dtype), *of_labels),
     )
-    return replace(source, fingerprint=_fingerprint(source, X.dtype))
+    return replace(source, fingerprint=_fingerprint(source, X.dtype)) if probe else source
 
 
 def align_blocks(n_rows: int, chunk_rows: int, row_nbytes: int) -> tuple[RowRange, ...]:
@@ -298,7 +300,7 @@ def _of_labels(name: str, coding: LabelCoding) -> tuple[Notice, ...]:
 
 
 def _labels(reader: Reader, rows: RowRange) -> NDArray[Any]:
-    return reader.read(RowRanges.of((rows,)))[1]
+    return reader.read_labels(RowRanges.of((rows,)))
 
 
 def _fingerprint(source: Source, dtype: np.dtype[Any]) -> str:

@@ -17,7 +17,7 @@ from streamhalf.data.block import RowRange
 from streamhalf.data.sight import Sight
 from streamhalf.errors import DataError, UsageError
 from streamhalf.folders import Address, saying
-from streamhalf.names import one_line
+from streamhalf.names import denial, one_line
 from streamhalf.retry import retrying
 
 MARKS = "streamhalf"
@@ -60,7 +60,7 @@ class Target(Address):
                 f"{self.name}: no store can be made here ({error.strerror}); choose a path in a "
                 "folder that you may write to"
             ) from error
-        with saying(f"{self.name}: cannot make the store"):
+        with saying(f"{self.name}: cannot make the store", self):
             group = zarr.create_group(
                 self.url,
                 zarr_format=3,
@@ -86,7 +86,7 @@ class Target(Address):
 
     def array(self, name: str) -> zarr.Array[Any]:
         """One of its arrays, to write to."""
-        with saying(f"{self.name}: cannot open its array {name}"):
+        with saying(f"{self.name}: cannot open its array {name}", self):
             return retrying(
                 lambda: zarr.open_array(
                     self.url, path=name, mode="r+", storage_options=self.options
@@ -96,21 +96,23 @@ class Target(Address):
     def write(self, name: str, rows: RowRange, values: NDArray[Any]) -> None:
         """Write a range of rows of one array; whole chunks, so that writing again is harmless."""
         array = self.array(name)
-        with saying(f"{self.name}: cannot write rows {rows.start} to {rows.stop - 1} of {name}"):
+        with saying(
+            f"{self.name}: cannot write rows {rows.start} to {rows.stop - 1} of {name}", self
+        ):
             retrying(lambda: array.__setitem__(slice(rows.start, rows.stop), values))
 
     def finish(self, names: tuple[str, ...], marks: Mapping[str, Any]) -> None:
         """Mark a store whose chunks all exist as complete, and record what it is."""
         for name in names:
             array = self.array(name)
-            with saying(f"{self.name}: cannot list the chunks of {name}"):
+            with saying(f"{self.name}: cannot list the chunks of {name}", self):
                 n_written: int = retrying(partial(getattr, array, "nchunks_initialized"))
             if n_written != array.nchunks:
                 raise DataError(
                     f"{self.name}: {n_written} of {array.nchunks} chunks of {name} were written; "
                     "write the rest before finishing the store"
                 )
-        with saying(f"{self.name}: cannot mark the store as complete"):
+        with saying(f"{self.name}: cannot mark the store as complete", self):
             retrying(lambda: self.mark({"complete": True, **marks}))
 
     def mark(self, marks: Mapping[str, Any]) -> None:
@@ -140,6 +142,8 @@ class Target(Address):
         except ImportError as error:
             raise UsageError(f"{self.name}: {error}; install streamhalf[object-storage]") from error
         except Exception as error:
+            if denied := denial(error, self.url, self.storage_options):
+                raise UsageError(f"{self.name}: {denied}") from error
             raise UsageError(
                 f"{self.name}: cannot tell what is here ({one_line(error)}); choose another path"
             ) from error

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from streamhalf.errors import DataError, UsageError
-from streamhalf.names import one_line, public_name, without_secrets
+from streamhalf.names import denial, one_line, public_name, without_secrets
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -45,6 +45,8 @@ def read_table(
     except ImportError as error:
         raise UsageError(f"{name}: {one_line(error)}") from error
     except Exception as error:
+        if denied := denial(error, text, storage_options):
+            raise DataError(f"{name}: {denied}") from error
         raise DataError(
             f"{name}: not a readable table: {without_secrets(one_line(error), text)}"
         ) from error

@@ -1,5 +1,6 @@
 """Planning and running passes: serially, on threads, on a cluster."""
 
+from streamhalf.engine.dask_graph import LazyResult, lazy_call
 from streamhalf.engine.job import Counted, Engine, Job, run_job
 from streamhalf.engine.opening import open_engine
 from streamhalf.engine.plan import PassPlan, lazy_pass, plan_pass, run_pass
@@ -8,7 +9,9 @@ __all__ = [
     "Counted",
     "Engine",
     "Job",
+    "LazyResult",
     "PassPlan",
+    "lazy_call",
     "lazy_pass",
     "open_engine",
     "plan_pass",

@@ -7,15 +7,39 @@ relied upon is held by tests/engine/test_dask_graph.py, which says what changed 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from dask._task_spec import DataNode, List, Task, TaskRef
-from dask.delayed import Delayed
+from dask.delayed import Delayed, delayed
 from dask.highlevelgraph import HighLevelGraph
 from dask.typing import Key
 
 from streamhalf.engine.job import Job, merge
+
+
+class LazyResult(Delayed):
+    """A Delayed that Dask optimises together with arrays.
+
+    Computed with arrays of the same rows it shares their chunks. What is optimised apart, as plain
+    Delayed objects are, `dask.compute` also returns out of order when kinds alternate.
+    """
+
+    __slots__ = ()
+
+    @property
+    def __dask_optimize__(self) -> Any:
+        """That of arrays."""
+        from dask.array import Array
+
+        return Array.__dask_optimize__
+
+
+def lazy_call(function: Callable[[Any], Any], result: Delayed) -> LazyResult:
+    """What a function makes of a lazy result."""
+    found = delayed(function, pure=False)(result)
+    return LazyResult(found.key, found.__dask_graph__(), layer=found.__dask_layers__()[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,9 +54,16 @@ class Graph:
         """The tasks as one layer, which Dask takes as it is: a bare dict it would digest first."""
         return HighLevelGraph.from_collections(str(self.root), self.tasks)
 
-    def delayed(self) -> Delayed:
-        """The root as a lazy object that can be computed with others."""
-        return Delayed(self.root, self.layers(), layer=str(self.root))
+    def delayed(self, *rows: Any) -> Delayed:
+        """The root as a lazy object that can be computed with others.
+
+        The arrays `rows` that its tasks read stay layers of their own: what else is computed of
+        them at the same time shares their chunks.
+        """
+        theirs = {key for one in rows for key in one.__dask_graph__()}
+        own = {key: task for key, task in self.tasks.items() if key not in theirs}
+        layers = HighLevelGraph.from_collections(str(self.root), own, dependencies=rows)
+        return Delayed(self.root, layers, layer=str(self.root))
 
 
 def build_graph(job: Job) -> Graph:

@@ -155,7 +155,7 @@ def within_workers(engine: Engine, memory_limit: int) -> int:
     room = engine.n_threads * least.nbytes // least.n_threads
     if room >= memory_limit:
         return memory_limit
-    logger.warning(
+    logger.info(
         "worker %s takes no more tasks from %s on (%d threads), less than memory_limit (%s): the "
         "run is planned for that",
         *(least.address, mib(least.nbytes), least.n_threads, mib(memory_limit)),

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from dask.delayed import Delayed, delayed
 
 from streamhalf.data.arrays import DaskReader
 from streamhalf.data.block import Block, RowRanges
 from streamhalf.data.depot import NOTHING
 from streamhalf.data.source import BLOCK_NBYTES, Source
-from streamhalf.engine.dask_graph import build_graph
+from streamhalf.engine.dask_graph import LazyResult, build_graph, lazy_call
 from streamhalf.engine.far import FarReads, FarRows, far_reads
 from streamhalf.engine.job import (
     Counted,
@@ -272,8 +271,9 @@ def run_pass(
     return result, record
 
 
-def lazy_pass(plan: PassPlan) -> Delayed:
+def lazy_pass(plan: PassPlan) -> LazyResult:
     """The pass's result as a Dask Delayed: compute several together, visualise, persist."""
-    root = build_graph(plan.job(lazy=True)).delayed()
-    result: Delayed = delayed(plan.reduction.finalize, pure=False)(root.partial)
-    return result
+    reader = plan.source.reader
+    rows = (reader.features, reader.labels) if isinstance(reader, DaskReader) else ()
+    root = build_graph(plan.job(lazy=True)).delayed(*rows)
+    return lazy_call(plan.reduction.finalize, root.partial)

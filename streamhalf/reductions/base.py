@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeGuard, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ from streamhalf.data.block import Block
 P = TypeVar("P")
 R_co = TypeVar("R_co", covariant=True)
 
+Dims: TypeAlias = Mapping[str, tuple[str, ...]]
+"""Names of the dimensions of a result's arrays and numbers, by attribute (`streamhalf.lazy`)."""
+
 
 class Reduction(Protocol[P, R_co]):
     """A statistic that is summed over chunks.
@@ -21,7 +25,7 @@ class Reduction(Protocol[P, R_co]):
     A reduction is a frozen dataclass whose fields are its parameters. `streamhalf.testing` states
     what all of them obey: `empty` is neutral, `combine` is associative up to rounding and never
     mutates, any chunking equals one chunk, a partial pickles and its size does not depend on the
-    number of rows.
+    number of rows. One that never looks at labels says so: `reads_labels = False`.
     """
 
     @property
@@ -72,6 +76,11 @@ def map_drawn(reduction: Reduction[Any, Any], block: Block, uniforms: NDArray[np
     if is_drawing(reduction):
         return reduction.map_drawn(block, uniforms)
     return reduction.map(block)
+
+
+def reads_labels(reduction: Reduction[Any, Any]) -> bool:
+    """Whether a reduction needs labels; one that does not say is taken to."""
+    return getattr(reduction, "reads_labels", True)
 
 
 class Summed:
@@ -142,6 +151,11 @@ class Bundle:
         """The most that any member used."""
         pairs = zip(self.members, partial, strict=True)
         return max((member.rows_used(part) for member, part in pairs), default=0)
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether a member does."""
+        return any(reads_labels(member) for member in self.members)
 
     def partial_nbytes(self, dim: int) -> int:
         """Sum of the members' sizes."""

@@ -34,6 +34,7 @@ class CandidateSlabs(Summed):
     half_count: int
 
     name = "candidate-slabs"
+    reads_labels = False
 
     @property
     def n_slabs(self) -> int:

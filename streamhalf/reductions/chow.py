@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.reductions.base import Summed
+from streamhalf.reductions.base import Dims, Summed
 
 _SUB_BATCH = 4096
 
@@ -36,6 +36,12 @@ class ChowResult:
     vector: NDArray[np.float64]
     group_means: NDArray[np.float64]
     mean_label: float
+
+    dims: ClassVar[Dims] = {
+        "vector": ("feature",),
+        "group_means": ("group", "feature"),
+        "mean_label": (),
+    }
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.reductions.base import Summed
+from streamhalf.reductions.base import Dims, Summed
 
 _SUB_BATCH_NBYTES = 4 << 20
 
@@ -21,6 +22,11 @@ class CovariancePartial:
     mean: NDArray[np.float64]
     scatter: NDArray[np.float64]
 
+    dims: ClassVar[Dims] = {
+        "mean": ("feature",),
+        "covariance": ("feature", "other_feature"),
+    }
+
     @property
     def covariance(self) -> NDArray[np.float64]:
         """Mean of (x - mean)(x - mean)^T."""
@@ -32,6 +38,7 @@ class Covariance(Summed):
     """Mean and covariance by pairwise updates (Chan, Golub and LeVeque)."""
 
     name = "covariance"
+    reads_labels = False
 
     def empty(self, dim: int) -> CovariancePartial:
         """No rows."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.reductions.base import Summed
+from streamhalf.reductions.base import Dims, Summed
 
 _SUB_BATCH_NBYTES = 1 << 20
 
@@ -21,6 +21,11 @@ class FeatureMomentsPartial:
     n_rows: int
     mean: NDArray[np.float64]
     scatter: NDArray[np.float64]
+
+    dims: ClassVar[Dims] = {
+        "mean": ("feature",),
+        "deviation": ("feature",),
+    }
 
     @property
     def deviation(self) -> NDArray[np.float64]:
@@ -35,6 +40,7 @@ class FeatureMoments(Summed):
     every: int = 1
 
     name = "feature-moments"
+    reads_labels = False
 
     def empty(self, dim: int) -> FeatureMomentsPartial:
         """No rows."""

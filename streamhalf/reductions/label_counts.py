@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from streamhalf.data.block import Block
-from streamhalf.reductions.base import Summed
+from streamhalf.reductions.base import Dims, Summed
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,8 @@ class LabelCountsResult:
 
     positive: int
     negative: int
+
+    dims: ClassVar[Dims] = {"positive": (), "negative": ()}
 
     @property
     def n_rows(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from streamhalf.errors import DataError
 from streamhalf.kernels.hermite import hermite_gram, hermite_moments
 from streamhalf.kernels.monomial_sums import spread_gram, sum_monomials
 from streamhalf.kernels.monomials import count_monomials, monomial_ranks, monomial_tuples
-from streamhalf.reductions.base import Summed
+from streamhalf.reductions.base import Dims, Summed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +33,12 @@ class MomentsResult:
     degree: int
     monomials: NDArray[np.float64]
 
+    dims: ClassVar[Dims] = {
+        "monomials": ("monomial",),
+        "feature_moment": ("feature", "degree"),
+        "pair_moment": ("feature", "other_feature"),
+    }
+
     def hermite(self) -> NDArray[np.float64]:
         """Mean of every normalised Hermite polynomial of degree <= k; under N(0, I) 1, 0, 0, ..."""
         return hermite_moments(self.monomials, self.dim, self.degree)
@@ -42,7 +48,8 @@ class MomentsResult:
         half = self.degree // 2
         return hermite_gram(spread_gram(self.monomials, self.dim, half), self.dim, half)
 
-    def feature_moments(self) -> NDArray[np.float64]:
+    @property
+    def feature_moment(self) -> NDArray[np.float64]:
         """Means of he_1, ..., he_k of each feature (d, k)."""
         hermite = self.hermite()
         powers = [
@@ -51,7 +58,8 @@ class MomentsResult:
         ]
         return np.column_stack([hermite[ranks] for ranks in powers])
 
-    def pair_moments(self) -> NDArray[np.float64]:
+    @property
+    def pair_moment(self) -> NDArray[np.float64]:
         """Normalised Hermite moments of degree 2 (d, d): he_2 on the diagonal, x_i x_j off it."""
         hermite = self.hermite()
         pairs = monomial_tuples(self.dim, 2)
@@ -79,6 +87,8 @@ class Moments(Summed):
 
     degree: int = 4
     directions: NDArray[np.float64] | None = None
+
+    reads_labels = False
 
     @property
     def name(self) -> str:

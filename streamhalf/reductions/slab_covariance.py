@@ -59,6 +59,7 @@ class SlabCovariance(Summed):
     edges: NDArray[np.float64]
 
     name = "slab-covariance"
+    reads_labels = False
 
     @property
     def n_slabs(self) -> int:

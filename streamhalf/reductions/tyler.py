@@ -61,6 +61,7 @@ class Tyler(Summed):
     matrix: NDArray[np.float64]
 
     name = "tyler"
+    reads_labels = False
 
     def empty(self, dim: int) -> TylerSums:
         """No rows."""

@@ -82,6 +82,7 @@ class WedgeSums(Summed):
     kappa: float = 0.0
 
     name = "wedge-sums"
+    reads_labels = False
 
     def empty(self, dim: int) -> WedgeSumsPartial:
         """No rows."""

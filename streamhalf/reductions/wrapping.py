@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.base import Reduction, reads_labels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,6 +29,11 @@ class Wrapping:
     def rows_used(self, partial: Any) -> int:
         """Rows that the inner reduction used."""
         return self.inner.rows_used(partial)
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether the inner reduction does."""
+        return reads_labels(self.inner)
 
     def partial_nbytes(self, dim: int) -> int:
         """The inner size."""

@@ -244,11 +244,12 @@ def test_engines__check_dask_backed_rows(engine: Engine) -> None:
 
 
 def test_lazy__results_compute_together_and_equal_the_run(source: Source) -> None:
-    delayed = [
-        streamhalf.lazy(source, BUNDLE),
-        streamhalf.lazy(lazy_pair(), BUNDLE),
-        streamhalf.lazy(source, BUNDLE, split_every=2),
+    plans = [
+        plan_pass("a", source, BUNDLE),
+        plan_pass("b", open_source(lazy_pair()), BUNDLE),
+        plan_pass("c", source, BUNDLE, split_every=2),
     ]
+    delayed = [lazy_pass(plan) for plan in plans]
     first, second, third = dask.compute(*delayed, scheduler="threads", num_workers=2)
     assert_identical(first, reduce(SerialEngine(), source))
     assert_identical(second, first)

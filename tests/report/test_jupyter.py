@@ -314,3 +314,19 @@ def test_monitor__messages_of_one_moment_are_all_taken() -> None:
     assert run.passes[0].done
     assert run.verdict is Verdict.ACCEPTED
     assert watch._board.version == len(STORY)
+
+
+def test_kernel__runs_on_small_workers_without_a_red_box() -> None:
+    """What a notebook shows of standard error is red, in every cell anew."""
+    run = "result = streamhalf.{}((X, y), eps=0.2, certificate_degree=0)"
+    _, *cells = execute(
+        "import numpy as np, streamhalf\nfrom distributed import Client\n"
+        "X = np.random.default_rng(0).standard_normal((3000, 2))\n"
+        "y = np.where(X[:, 0] > 0, 1, -1)\n"
+        "client = Client(n_workers=1, threads_per_worker=1, processes=False, memory_limit='1GiB',"
+        " dashboard_address=':0')",
+        run.format("fit"),
+        run.format("test"),
+        "client.close()",
+    )
+    assert [one for cell in cells[:2] for one in cell if one.output_type != "display_data"] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import msgpack
 import numpy as np
@@ -252,6 +253,19 @@ def test_slab_densities__of_a_gaussian_lie_on_the_line() -> None:
     for left, right, observed, expected in slab_densities(SlabsMeasured(0.25, counts)):
         assert right - left == pytest.approx(0.25)
         assert observed == pytest.approx(expected, abs=0.02)  # 8 standard deviations at least
+
+
+@pytest.mark.parametrize("n_slabs", [2, 58, 64, 72, 80])
+def test_slab_picture__bars_stand_where_the_line_does(n_slabs: int) -> None:
+    html = run_html(seen([*STORY[:2], SlabsMeasured(8 / n_slabs, (0, *range(1, n_slabs + 1), 0))]))
+    (path,) = re.findall(r'<path d="([^"]*)"', html)
+    (line,) = re.findall(r'points="([^"]*)"', html)
+    ends = [float(end) for end in re.findall(r"H([\d.]+)", path)]
+    middles = [float(point.split(",")[0]) for point in line.split()]
+    starts = [0.0, *ends[:-1]]
+    assert ends[-1] == 420
+    for start, middle, end in zip(starts, middles, ends, strict=True):
+        assert middle == pytest.approx((start + end) / 2, abs=0.11)
 
 
 def test_slab_densities__are_about_the_threshold() -> None:
