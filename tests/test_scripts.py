@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 NEEDS_NOTHING = (
-    *("quickstart", "test", "gates", "docs", "release"),
+    *("quickstart", "test", "versions", "gates", "docs", "release"),
     *("cluster_job", "slurm_job", "check_image"),
 )
 """Scripts that tell their use without an environment."""

@@ -33,8 +33,12 @@ def read_table(
         ) from error
     options = dict(storage_options) if storage_options and "://" in text else None
     try:
-        if text.lower().endswith(".csv"):  # digits become the nearest float in every pandas
-            frame = pd.read_csv(text, storage_options=options, float_precision="round_trip")
+        if text.lower().endswith(".csv"):
+            # digits become the nearest float, which pandas does unasked from 3.1 on
+            exact: dict[str, Any] = (
+                {} if _version(pd) >= (3, 1) else {"float_precision": "round_trip"}
+            )
+            frame = pd.read_csv(text, storage_options=options, **exact)
         else:
             frame = pd.read_parquet(text, storage_options=options)
     except UnicodeDecodeError as error:
@@ -52,6 +56,10 @@ def read_table(
         ) from error
     _check_table(frame, name)
     return frame
+
+
+def _version(package: Any) -> tuple[int, ...]:
+    return tuple(int(part) for part in package.__version__.split(".")[:2])
 
 
 def _check_table(frame: Any, name: str) -> None:
