@@ -17,9 +17,10 @@ from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState
 from streamhalf.algorithms.position import estimate_position, position_for, position_notices
+from streamhalf.algorithms.regression import lacks_rows, regress
 from streamhalf.algorithms.sample import draw_sample, learn_members
 from streamhalf.algorithms.sketches import sketch_directions
-from streamhalf.algorithms.trials import in_position, look_at_positions, positions_to_try
+from streamhalf.algorithms.trials import in_position, is_open, look_at_positions, positions_to_try
 from streamhalf.claims.certification import Certification
 from streamhalf.claims.held_out import cluster_notice, measure_error
 from streamhalf.claims.notices import claim_notices
@@ -97,8 +98,15 @@ def fit(
         kinds = positions_to_try(trials)
     elif row_map is None:
         kinds = (Position(config.position),)
-    hopeful = any(one.outcome is not Outcome.REJECTED for one in trials)
-    members = learn_members(sample, plan, config, spare=hopeful and not plan.needed_rows)
+    hopeful = any(is_open(one) for one in trials)
+    lacking = lacks_rows(source, plan, config)
+    members = learn_members(
+        sample,
+        plan,
+        config,
+        spare=hopeful and not plan.needed_rows,
+        regressions=regress(run, source, sample, plan, config) if lacking else (),
+    )
     deal = deal_for(source, plan, config)
     kinds = kinds[:1] if config.stop_early else kinds
     attempts: list[tuple[LocalizationState, RowMap]] = []

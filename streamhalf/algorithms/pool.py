@@ -57,9 +57,15 @@ class Member:
 
 
 def learn_pool(
-    block: Block, *, seed: int, point: NDArray[np.float64] | None = None
+    block: Block,
+    *,
+    seed: int,
+    point: NDArray[np.float64] | None = None,
+    regressions: tuple[Plane, ...] = (),
 ) -> tuple[Member, ...]:
     """One member for every recipe that works, the regression first.
+
+    No more rows than features are enough for a regression, and for nothing else.
 
     Parameters
     ----------
@@ -69,18 +75,29 @@ def learn_pool(
         Of what is drawn.
     point
         Where all members must go through; None if they may have any threshold.
+    regressions
+        Of more rows than these, if there are any: members in place of the regression of these.
     """
     if block.n_rows == 0:  # nothing is known, and any halfspace will do
         first = Plane(np.eye(block.dim)[0])
         return (Member(Recipe.REGRESSION, first if point is None else first.moved_to(point)),)
     X = block.X.astype(np.float64)
-    if abs(int(block.y.sum(dtype=np.int64))) == block.n_rows:
+    alike = abs(int(block.y.sum(dtype=np.int64))) == block.n_rows
+    if alike and not regressions:
         return (Member(Recipe.REGRESSION, _constant_guess(X, block.y)),)
+    if not regressions:
+        found_here = Logistic.start(X.mean(axis=0), X.std(axis=0)).settle(block).plane
+        regressions = (_at_best_threshold(found_here, Block(X, block.y, np.arange(len(X)))),)
+    members = tuple(
+        Member(Recipe.REGRESSION, plane if point is None else plane.moved_to(point))
+        for plane in regressions
+    )
+    if alike or block.n_rows <= block.dim:
+        return members
     whitening = Isotropic.from_rows(X, strict=False)
     laid = whitening.apply(block.renumbered())
-    logistic = Logistic.start(whitening.mean, X.std(axis=0)).settle(block)
-    regression = whitening.push(logistic.plane).unit()
-    found = [(Recipe.REGRESSION, regression)]
+    regression = whitening.push(regressions[0]).unit()
+    found: list[tuple[Recipe, Plane]] = []
     for radial in (False, True) if block.dim <= _MOST_RADIAL else (False,):
         found += _paths(laid, regression, radial=radial, seed=seed)
     recipes = [recipe for recipe, _ in found]
@@ -95,7 +112,16 @@ def learn_pool(
     pulled = {recipe: whitening.pull_back(planes[i]) for recipe, i in best.items()}
     if point is not None:  # exactly, whatever rounding did
         pulled = {recipe: plane.moved_to(point) for recipe, plane in pulled.items()}
-    return tuple(Member(recipe, plane) for recipe, plane in pulled.items())
+    return (*members, *(Member(recipe, plane) for recipe, plane in pulled.items()))
+
+
+def _at_best_threshold(plane: Plane, block: Block) -> Plane:
+    """A plane among neighbouring rows, moved to where it errs least."""
+    if not (spread := float(plane.margins(block.X).std())) > 0:
+        return plane
+    # thresholds are tried in units of the spread of margins
+    scan = ThresholdScan((Plane(plane.normal / spread, plane.threshold / spread),))
+    return scan.finalize(scan.map(block))[0]
 
 
 def _constant_guess(X: NDArray[np.float64], y: NDArray[np.int8]) -> Plane:

@@ -43,7 +43,8 @@ def estimate_position(
     mean, moments = estimate.mean, estimate.covariance
     if config.through == Through.ORIGIN:  # second moments about it, which stays where it is
         mean, moments = np.zeros_like(mean), moments + np.outer(mean, mean)
-    return Isotropic.from_moments(mean, moments, strict=strict, columns=source.schema.columns)
+    columns, n_rows = source.schema.columns, estimate.n_rows
+    return Isotropic.from_moments(mean, moments, n_rows=n_rows, strict=strict, columns=columns)
 
 
 def position_for(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> RowMap:

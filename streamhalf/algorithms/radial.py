@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.positions import Radial
-from streamhalf.data.positions.involved import involved, name_features
+from streamhalf.data.positions.involved import involved, name_features, require_more_rows
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import PositionError
@@ -68,7 +68,7 @@ def estimate_radial(
     """
     size = _sample_size(config, source.dim)
     wanted = max(_PASS_ROWS, _PASS_PER_FEATURE * source.dim, source.n_rows // _PASS_SHARE)
-    some, more = (blocks or _windows(source, rows, config.seed) for rows in (4 * size, wanted))
+    some, more = (blocks or windows_over(source, rows, config.seed) for rows in (4 * size, wanted))
 
     def reduce(name: str, reduction: Reduction[Any, Any], blocks: RowRanges) -> Any:
         fresh = Sampled(reduction, held_out, 1.0, config.seed, Stream.SHARES)
@@ -92,6 +92,7 @@ def settle(X: NDArray[np.float64], *, centre: str) -> tuple[Tyler, TylerSums]:
     """The fixed point on rows in memory, and what its last step found."""
     block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X), dtype=np.int64))
     tyler = _start(X, centre)
+    require_more_rows("radial position", *X.shape)
     for _ in range(_MOST_STEPS):
         sums = tyler.map(block)
         _require_spread(sums.spread, tyler)
@@ -166,7 +167,7 @@ def _sample_size(config: RunConfig, dim: int) -> int:
     return max(2 * dim, min(wanted, partial_limit(config) // (16 * (dim + 1))))
 
 
-def _windows(source: Source, wanted: int, seed: int) -> RowRanges:
+def windows_over(source: Source, wanted: int, seed: int) -> RowRanges:
     """Windows from all over the rows, one drawn from each of many equal stretches."""
     if 2 * wanted >= source.n_rows:  # to leave out less than half saves nothing worth a word
         return RowRanges.of((RowRange(0, source.n_rows),))

@@ -11,6 +11,7 @@ from streamhalf.config import RunConfig
 from streamhalf.data.block import Block, RowRanges
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
+from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.planning.deal import pilot
@@ -50,16 +51,22 @@ def some_rows(block: Block, n_rows: int, config: RunConfig) -> Block:
 
 
 def learn_members(
-    block: Block, plan: RunPlan, config: RunConfig, *, spare: bool
+    block: Block,
+    plan: RunPlan,
+    config: RunConfig,
+    *,
+    spare: bool,
+    regressions: tuple[Plane, ...] = (),
 ) -> tuple[Member, ...]:
     """The pool; where few rows are held out, the one member that does best where it did not learn.
 
     `spare` where the path of the theorem is likely to win: then a part of the rows will do.
+    `regressions` learnt from more rows than the sample has: no choice is made without them.
     """
     block = some_rows(block, _ENOUGH_ROWS, config) if spare else block
     point = _point(block, config)
-    members = learn_pool(block, seed=config.seed, point=point)
-    if plan.final_rows >= FEW_TO_CHOOSE:
+    members = learn_pool(block, seed=config.seed, point=point, regressions=regressions)
+    if plan.final_rows >= FEW_TO_CHOOSE or regressions or len(members) == 1:
         return members
     return (cross_fit(block, members, seed=config.seed, point=point),)
 

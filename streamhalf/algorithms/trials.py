@@ -27,6 +27,8 @@ _WORK = 2 * 10**10
 
 _SHAPE_ROWS = 1 << 16
 
+_FEW = "a sample of {0.n_rows:,} rows cannot tell how {0.dim:,} features are correlated"
+
 _SKETCH = 1 << 21
 """Number of the sketch."""
 
@@ -39,11 +41,15 @@ def look_at_positions(block: Block, plan: RunPlan, config: RunConfig) -> tuple[P
 
 def positions_to_try(trials: tuple[PositionTrial, ...]) -> tuple[Position, ...]:
     """Those that the sample does not rule out; where it rules out all, one that exists."""
-    open_ones = tuple(one.kind for one in trials if one.outcome is not Outcome.REJECTED)
-    if open_ones:
+    if open_ones := tuple(one.kind for one in trials if is_open(one)):
         return open_ones
     isotropic = next(one for one in trials if one.kind is Position.ISOTROPIC)
     return (Position.STORED if isotropic.problem else Position.ISOTROPIC,)
+
+
+def is_open(trial: PositionTrial) -> bool:
+    """Whether the sample tells enough of a position to try it, and does not rule it out."""
+    return trial.outcome is not Outcome.REJECTED and not trial.problem
 
 
 def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> PositionTrial:
@@ -62,10 +68,11 @@ def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> Pos
         needs = tester.needs()
         result = needs.finalize(needs.map(row_map.apply(some)))
     except PositionError as error:
+        few = block.n_rows <= block.dim and not error.features
         return PositionTrial(
             kind,
-            Outcome.REJECTED,
-            problem=str(error),
+            Outcome.NOT_JUDGED if few else Outcome.REJECTED,
+            problem=_FEW.format(block) if few else str(error),
             features=error.features,
             constant=error.constant,
         )

@@ -36,6 +36,11 @@ frame, a quarter of the step that halves the scale."""
 _MORE_WINDOWS = 1.0
 """An update that takes windows has so many times the rows that learning needs, if there are any."""
 
+_MOST_MEASURING, _MEASURING = 0.25, 3.4
+"""Share of few rows that measures, at most, and the features beyond which it is less. With clean
+labels the error is about p = d / (2 learning rows): this share, h, makes the upper end of its
+interval, p / (1 - h) + 2.6 sqrt(p / (h rows)), the least."""
+
 _LARGEST_FIRST_SHARE, _FIRST_ROWS = 64, 1 << 18
 """A 64th of the rows, 2^18 at most, costs a first pass nothing and says more about their order."""
 
@@ -121,12 +126,12 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = T
 def _plan_for_few(
     plan: RunPlan, n_rows: int, config: RunConfig, make: Callable[[float], RunPlan]
 ) -> RunPlan:
-    """A quarter of the rows is to measure what the others learn, whatever tests can tell of them.
+    """A part of the rows is to measure what the others learn, whatever tests can tell of them.
 
     Updates go as far as the rows for learning allow; where these are too few for the first scale,
     the plan's `learning_rows` exceed them.
     """
-    final = max(1, n_rows // 4)
+    final = max(1, int(n_rows * min(_MOST_MEASURING, (_MEASURING / plan.dim) ** (1 / 3))))
     learning = n_rows - final
     eps = smallest(lambda eps: make(eps).learning_rows <= learning, plan.eps, LARGEST_EPS)
     few = replace(make(eps), eps=plan.eps, needed_rows=plan.required_rows)

@@ -8,7 +8,7 @@ from streamhalf.reductions.feature_moments import FeatureMoments
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.label_counts import LabelCounts
 from streamhalf.reductions.localized import Localized
-from streamhalf.reductions.logistic import Logistic
+from streamhalf.reductions.logistic import Logistic, LogisticLine
 from streamhalf.reductions.mapped import Mapped
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.near_rows import NearRows
@@ -37,6 +37,7 @@ REDUCTIONS: tuple[type, ...] = (
     LabelCounts,
     Localized,
     Logistic,
+    LogisticLine,
     Mapped,
     Moments,
     NearRows,

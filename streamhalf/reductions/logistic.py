@@ -1,4 +1,4 @@
-"""Gradient and Hessian of logistic regression at given weights: one Newton step."""
+"""Sums of logistic regression: with a Hessian for a Newton step, and without along a line."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from streamhalf.data.block import Block
+from streamhalf.kernels.margins import margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.base import Summed
 
@@ -20,6 +21,13 @@ PENALTY, INTERCEPT_PENALTY = 1.0, 1e-3
 intercept, which would run away where all labels are the same."""
 
 _SETTLED, _MOST_STEPS, _MOST_HALVINGS = 1e-6, 50, 30
+
+_FEATURE, _MOST_FEATURE = 2.0**12, 2.0**23
+_RESIDUAL, _LOSS, _MOST_LOSS = 2.0**16, 2.0**20, 2.0**38
+"""Parts of a standard deviation, of a residual and of a loss that whole numbers count, and the
+largest such numbers: sums of 2^13 products are exact in float64, those of 2^24 in int64."""
+
+_EXACT_ROWS = 1 << 13
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,10 +75,10 @@ class Logistic(Summed):
             X = (block.X[window].astype(np.float64) - self.centre) / self.scale
             Z = np.column_stack([X, np.ones(len(X))])
             y = block.y[window].astype(np.float64)
-            margins = y * (Z @ self.weights)
-            against = expit(-margins)
+            agreement = y * (Z @ self.weights)
+            against = expit(-agreement)
             curved = Z * (against * (1 - against))[:, None]
-            loss = float(np.logaddexp(0.0, -margins).sum())
+            loss = float(np.logaddexp(0.0, -agreement).sum())
             piece = LogisticSums(len(Z), loss, -(y * against) @ Z, curved.T @ Z)
             sums = self.combine(sums, piece)
         return sums
@@ -81,7 +89,7 @@ class Logistic(Summed):
 
     @property
     def _penalties(self) -> NDArray[np.float64]:
-        return np.append(np.full(len(self.weights) - 1, PENALTY), INTERCEPT_PENALTY)
+        return penalties(len(self.weights) - 1)
 
     def step(self, sums: LogisticSums) -> Logistic:
         """The weights that minimise the quadratic model."""
@@ -108,5 +116,89 @@ class Logistic(Summed):
     @property
     def plane(self) -> Plane:
         """The boundary among the rows as they came."""
-        normal = self.weights[:-1] / self.scale
-        return Plane(normal, float(normal @ self.centre) - float(self.weights[-1]))
+        return plane_of(self.weights, self.centre, self.scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogisticLinePartial:
+    """Rows, losses (k,) and gradients (k, d + 1) in whole numbers, int64."""
+
+    n_rows: int
+    losses: NDArray[np.int64]
+    gradients: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogisticLineResult:
+    """Rows, losses (k,) and gradients (k, d + 1), float64."""
+
+    n_rows: int
+    losses: NDArray[np.float64]
+    gradients: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogisticLine(Summed):
+    """Losses and gradients at `weights` + t `move`, (d + 1,) each, for every t of `steps`.
+
+    Features are (x - centre) / scale, rounded as residuals and losses are, so that sums are exact:
+    the same bits whatever the chunking.
+    """
+
+    centre: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    move: NDArray[np.float64]
+    steps: tuple[float, ...]
+
+    name = "logistic-line"
+
+    def empty(self, dim: int) -> LogisticLinePartial:
+        """No rows."""
+        size = len(self.steps)
+        return LogisticLinePartial(0, np.zeros(size, np.int64), np.zeros((size, dim + 1), np.int64))
+
+    def map(self, block: Block) -> LogisticLinePartial:
+        """Sum one block, in pieces for the cache."""
+        sums = self.empty(block.dim)
+        size = min(_EXACT_ROWS, max(256, _SUB_BATCH_NBYTES // (8 * block.dim)))
+        for start in range(0, block.n_rows, size):
+            window = slice(start, start + size)
+            Z = block.X[window].astype(np.float64)
+            Z -= self.centre
+            Z *= _FEATURE / self.scale
+            np.rint(Z.clip(-_MOST_FEATURE, _MOST_FEATURE, out=Z), out=Z)
+            y = block.y[window].astype(np.float64)
+            here, ahead = (
+                y * (margins(Z, one[:-1] / _FEATURE) + one[-1]) for one in (self.weights, self.move)
+            )
+            agreement = here + np.outer(self.steps, ahead)
+            residuals = -y * np.rint(_RESIDUAL * expit(-agreement))
+            losses = np.minimum(np.rint(_LOSS * np.logaddexp(0.0, -agreement)), _MOST_LOSS)
+            slopes = np.column_stack([residuals @ Z, _FEATURE * residuals.sum(axis=1)])
+            sums = self.combine(
+                sums,
+                LogisticLinePartial(
+                    len(Z), losses.astype(np.int64).sum(axis=1), slopes.astype(np.int64)
+                ),
+            )
+        return sums
+
+    def finalize(self, partial: LogisticLinePartial) -> LogisticLineResult:
+        """The sums in their own units."""
+        return LogisticLineResult(
+            partial.n_rows, partial.losses / _LOSS, partial.gradients / (_RESIDUAL * _FEATURE)
+        )
+
+
+def penalties(dim: int) -> NDArray[np.float64]:
+    """For each weight, what half its square is multiplied with."""
+    return np.append(np.full(dim, PENALTY), INTERCEPT_PENALTY)
+
+
+def plane_of(
+    weights: NDArray[np.float64], centre: NDArray[np.float64], scale: NDArray[np.float64]
+) -> Plane:
+    """The boundary among the rows as they came, of weights of (x - centre) / scale."""
+    normal = weights[:-1] / scale
+    return Plane(normal, float(normal @ centre) - float(weights[-1]))

@@ -217,7 +217,7 @@ def _problem(result: FitResult, trial: PositionTrial) -> str:
 
 
 def _trial_outcome(trial: PositionTrial) -> str:
-    if trial.problem:
+    if trial.problem and trial.outcome is Outcome.REJECTED:
         return "impossible"
     return str(trial.outcome if trial.evidence else Outcome.NOT_JUDGED)
 

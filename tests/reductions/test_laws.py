@@ -28,6 +28,7 @@ from streamhalf.reductions import (
     LabelCounts,
     Localized,
     Logistic,
+    LogisticLine,
     Mapped,
     Moments,
     NearRows,
@@ -84,6 +85,13 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
     ),
     Logistic: lambda dim: Logistic(
         np.linspace(-1, 1, dim), np.linspace(0.5, 2.0, dim), np.linspace(-0.5, 1.0, dim + 1)
+    ),
+    LogisticLine: lambda dim: LogisticLine(
+        np.linspace(-1, 1, dim),
+        np.linspace(0.5, 2.0, dim),
+        np.linspace(-0.5, 1.0, dim + 1),
+        np.linspace(1.0, -1.0, dim + 1),
+        (0.0, 0.5, 2.0),
     ),
     Mapped: lambda dim: Mapped(Covariance(), isotropic(dim)),
     Moments: lambda dim: Moments(4),

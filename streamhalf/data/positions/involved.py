@@ -1,9 +1,11 @@
-"""Which features have a part in a direction, and words for them."""
+"""Which features have a part in a direction, words for them, and whether rows can tell."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+
+from streamhalf.errors import PositionError
 
 _NOTICEABLE = 0.05
 """Share of the largest weight in a direction from which a feature has a part in it."""
@@ -22,3 +24,12 @@ def name_features(features: tuple[int, ...], columns: tuple[str, ...] = ()) -> s
     more = f" and {len(features) - _MOST_NAMED} more" if len(features) > _MOST_NAMED else ""
     named = (f"{j + 1} {columns[j]!r}" if columns else str(j + 1) for j in features[:_MOST_NAMED])
     return ", ".join(named) + more
+
+
+def require_more_rows(position: str, n_rows: int, dim: int) -> None:
+    """Refuse no more rows than features: any features look linearly dependent on so few."""
+    if n_rows <= dim:
+        raise PositionError(
+            f"{position}: {n_rows:,} rows cannot tell how {dim:,} features are correlated; gather "
+            f"more rows than features, or take the position 'stored'"
+        )

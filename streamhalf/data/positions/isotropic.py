@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.data.positions.involved import involved, name_features
+from streamhalf.data.positions.involved import involved, name_features, require_more_rows
 from streamhalf.errors import DataError, PositionError
 from streamhalf.kernels.margins import grid_margins
 from streamhalf.kernels.plane import Plane
@@ -46,7 +46,7 @@ class Isotropic:
         """The map for the mean and the covariance of rows in memory."""
         dim = X.shape[1]
         covariance = np.cov(X, rowvar=False, bias=True).reshape(dim, dim)
-        return cls.from_moments(X.mean(axis=0), covariance, strict=strict)
+        return cls.from_moments(X.mean(axis=0), covariance, n_rows=len(X), strict=strict)
 
     @classmethod
     def from_moments(
@@ -54,13 +54,14 @@ class Isotropic:
         mean: NDArray[np.float64],
         covariance: NDArray[np.float64],
         *,
+        n_rows: int,
         strict: bool = True,
         columns: tuple[str, ...] = (),
     ) -> Isotropic:
-        """The map for estimated mean and covariance.
+        """The map for the mean and the covariance of `n_rows` rows.
 
-        Constant and linearly dependent features are refused by name (`columns`, if they have any)
-        or, unless `strict`, mapped to 0.
+        Constant and linearly dependent features are refused by name (`columns`, if they have any),
+        as are no more rows than features; unless `strict`, they are mapped to 0.
         """
         spread = np.sqrt(np.diag(covariance))
         varies = find_varying(mean, spread)
@@ -72,6 +73,8 @@ class Isotropic:
                 tuple(int(j) for j in np.flatnonzero(~varies)),
                 constant=True,
             )
+        if strict:
+            require_more_rows("whitening", n_rows, len(mean))
         scale = np.where(varies, spread, np.inf)
         values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
         least = _LEAST_RELATIVE_VARIANCE * max(float(values[-1]), np.finfo(np.float64).tiny)
