@@ -17,7 +17,7 @@ from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState
 from streamhalf.algorithms.position import estimate_position, position_for, position_notices
-from streamhalf.algorithms.regression import lacks_rows, regress
+from streamhalf.algorithms.regression import regress
 from streamhalf.algorithms.sample import draw_sample, learn_members
 from streamhalf.algorithms.sketches import sketch_directions
 from streamhalf.algorithms.trials import in_position, is_open, look_at_positions, positions_to_try
@@ -35,6 +35,7 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.planning import budget
 from streamhalf.planning.deal import deal_for, pilot
 from streamhalf.planning.plan import plan_for_rows
+from streamhalf.planning.run_plan import lacks_rows
 from streamhalf.planning.strict import refuse_strict
 from streamhalf.records import (
     CertifyResult,
@@ -99,7 +100,7 @@ def fit(
     elif row_map is None:
         kinds = (Position(config.position),)
     hopeful = any(is_open(one) for one in trials)
-    lacking = lacks_rows(source, plan, config)
+    lacking = lacks_rows(plan, config)
     members = learn_members(
         sample,
         plan,

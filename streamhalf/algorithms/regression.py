@@ -22,18 +22,11 @@ from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.planning.run_plan import RunPlan, sample_room
+from streamhalf.planning.run_plan import REGRESSED_PER_FEATURE, REGRESSION_PASSES, RunPlan
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.feature_moments import FeatureMoments, FeatureMomentsPartial
 from streamhalf.reductions.logistic import LogisticLine, penalties, plane_of
 from streamhalf.reductions.sampled import Sampled
-
-MOST_PASSES = 22
-"""Scales, the gradient at 0, and steps: of 20,000 Gaussian rows of 2,000 features 16 are enough."""
-
-_ENOUGH_PER_FEATURE, _MOST_PER_FEATURE = 256, 1024
-"""Rows for each feature with which a sample will do, and beyond which more are not read. The error
-is about d / (2 rows) above that of all rows with clean labels, and twice that with 5% noise."""
 
 _LINE = (0.25, 0.5, 1.0, 2.0, 4.0)
 _SETTLED = 3e-6
@@ -44,15 +37,9 @@ _EARLY = (2, 4, 8)
 """Steps whose weights are candidates too: where labels are noisy, the last ones fit noise."""
 
 
-def lacks_rows(source: Source, plan: RunPlan, config: RunConfig) -> bool:
-    """Whether a sample in memory has too few rows for a regression, and there are more."""
-    learning = (1 - plan.held_out) * source.n_rows
-    return sample_room(config, source.dim) < min(learning, _ENOUGH_PER_FEATURE * source.dim)
-
-
 def regression_rows(source: Source, config: RunConfig) -> RowRanges:
     """What the passes of a regression read: all rows, or windows from all over them."""
-    return windows_over(source, _MOST_PER_FEATURE * source.dim, config.seed)
+    return windows_over(source, REGRESSED_PER_FEATURE * source.dim, config.seed)
 
 
 def regress(
@@ -77,14 +64,12 @@ def regress(
     line = LogisticLine(centre, scale, weights, weights, (0.0,))
     sums = reduce("regression-1", line)
     loss, slope, shorter = float(sums.losses[0]), sums.gradients[0], 1.0
-    for number in range(1, MOST_PASSES - 1):
+    for number in range(1, REGRESSION_PASSES - 1):
         move = _descent(slope, pairs, hessian)
         if -slope @ move / 2 < _SETTLED * max(1, moments.n_rows):
             break
         steps = tuple(shorter * one for one in _LINE)
-        sums = reduce(
-            f"regression-{number + 1}", LogisticLine(centre, scale, weights, move, steps)
-        )
+        sums = reduce(f"regression-{number + 1}", LogisticLine(centre, scale, weights, move, steps))
         points = weights + np.outer(steps, move)
         losses = sums.losses + points**2 @ penalty / 2
         best = int(np.argmin(losses))

@@ -68,7 +68,7 @@ def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> Pos
         needs = tester.needs()
         result = needs.finalize(needs.map(row_map.apply(some)))
     except PositionError as error:
-        few = block.n_rows <= block.dim and not error.features
+        few = 0 < block.n_rows <= block.dim and not error.features
         return PositionTrial(
             kind,
             Outcome.NOT_JUDGED if few else Outcome.REJECTED,

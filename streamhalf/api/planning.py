@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamhalf.algorithms.regression import regression_rows
 from streamhalf.algorithms.sample import sample_windows
 from streamhalf.api.running import execute, make_config, open_checkpoint, open_data
 from streamhalf.claims.certification import Certification
@@ -32,6 +33,7 @@ from streamhalf.places import place_of, refuse_harm
 from streamhalf.planning.deal import deal_for
 from streamhalf.planning.overview import make_plan
 from streamhalf.planning.plan import plan_for_rows
+from streamhalf.planning.run_plan import REGRESSION_PASSES, lacks_rows
 from streamhalf.records import (
     DryRunResult,
     Halfspace,
@@ -49,7 +51,7 @@ from streamhalf.testers.moments import WIDE_DIM
 if TYPE_CHECKING:
     from distributed import Client
 
-SAMPLE, CERTIFICATE = "sample", "certificate"
+SAMPLE, REGRESSION, CERTIFICATE = "sample", "regression", "certificate"
 _MOMENTS = "moments"
 _LIKELY_ERROR = 0.05
 _TASK_SECONDS = 0.002
@@ -115,10 +117,17 @@ def plan_of(source: Source, config: RunConfig, positive: float | None = None) ->
         positive=positive,
         at_hand=True,
     )
-    deal = deal_for(source, plan_for_rows(source.n_rows, source.dim, config), config)
+    plan = plan_for_rows(source.n_rows, source.dim, config)
+    deal = deal_for(source, plan, config)
     size, windows = sample_windows(source, config)
     read = windows.n_rows * source.row_nbytes
     passes = [PassBudget(SAMPLE, size, read, n_tasks=_n_tasks(source, windows))]
+    if lacks_rows(plan, config):
+        blocks = regression_rows(source, config)
+        read = REGRESSION_PASSES * blocks.n_rows * source.row_nbytes
+        n_tasks = REGRESSION_PASSES * _n_tasks(source, blocks)
+        used = round((1 - plan.held_out) * blocks.n_rows)
+        passes.append(PassBudget(REGRESSION, used, read, n_tasks=n_tasks))
     whole, cursor = _n_tasks(source, RowRanges.of(source.blocks)), 0
     for one in record.passes:
         blocks = deal.take(cursor, one.rows).blocks
@@ -234,7 +243,7 @@ def expected_seconds(found: DryRunResult, row_nbytes: int, *, scheduled: bool) -
     for one in found.plan.passes:
         if one.name == CERTIFICATE:
             own = work[CERTIFICATE]
-        elif one.name in (SAMPLE, Stage.THRESHOLDS):
+        elif one.name in (SAMPLE, REGRESSION, Stage.THRESHOLDS):
             own = 0.0
         else:  # an update sums up the rows that it accepts, the final pass those of every step
             own = work[_MOMENTS] * (one.delta or 1.0)

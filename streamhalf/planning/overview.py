@@ -14,7 +14,15 @@ from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.planning.plan import plan_about, plan_for_eps, plan_for_rows, rows_about, suffices
 from streamhalf.planning.promises import expected_promises
-from streamhalf.planning.run_plan import POLISHING_ROWS, SCANNED_ROWS, RunPlan, partial_limit
+from streamhalf.planning.run_plan import (
+    POLISHING_ROWS,
+    REGRESSED_PER_FEATURE,
+    REGRESSION_PASSES,
+    SCANNED_ROWS,
+    RunPlan,
+    lacks_rows,
+    partial_limit,
+)
 from streamhalf.planning.strict import refuse_strict
 from streamhalf.records import PassBudget, PlanRecord, Split, Stage, Through
 from streamhalf.testers import TESTERS
@@ -88,7 +96,9 @@ def planned_rows(n_rows: int, dim: int, config: RunConfig) -> int:
     plan = plan_for_rows(n_rows, dim, config)
     passes = _passes(plan, replace(plan, n_rows=n_rows), config, 1)
     certificate = 0 if config.certificate_degree == 0 else n_rows
-    return sum(one.nbytes for one in passes) + certificate
+    regressed = min(n_rows, REGRESSED_PER_FEATURE * dim) if lacks_rows(plan, config) else 0
+    read = sum(one.nbytes for one in passes) + certificate
+    return read + REGRESSION_PASSES * regressed
 
 
 def _threshold(positive: float, config: RunConfig) -> float:

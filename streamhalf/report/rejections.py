@@ -61,11 +61,15 @@ class Remedy(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A remedy for what a tester saw, and the features that it is about or that need a look."""
+    """A remedy for what a tester saw, and the features that it is about or that need a look.
+
+    `sampled` where no more than a sample speaks of them.
+    """
 
     remedy: Remedy
     tester: str
     features: tuple[str, ...] = ()
+    sampled: bool = False
 
 
 class Shape(enum.Enum):
@@ -147,7 +151,7 @@ def advise(result: FitResult | MomentTestResult) -> Advice | None:
     tester = "" if leading is None else leading.tester
     if (flawed := _flawed_position(result)) is not None:
         remedy = Remedy.REMOVE if flawed.constant else Remedy.REMOVE_ONE
-        return Advice(remedy, tester, _names(result.data.features, flawed.features))
+        return Advice(remedy, tester, _names(result.data.features, flawed.features), sampled=True)
     if leading is None:
         return None
     of_moments = tester in MomentTester.words

@@ -25,7 +25,8 @@ from streamhalf.report.rejections import leading_rejection
 from streamhalf.report.tables import Cells, Table
 
 _SPARE = "spare: for updates that repeat"
-_SAMPLE, _CERTIFICATE = "sample", "certificate"
+_BESIDE = ("sample", "regression", "certificate")
+"""Passes that test nothing and take no rows from others."""
 
 _STYLES = {
     r"(?i)(\d+ )?(passed|accepted)": "green",
@@ -127,10 +128,10 @@ def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, str, str, str, s
     """What the passes use, read and would support; rows add up unless passes share them."""
     supported = {one.delta: promise(one) for one in record.promises}
     for one in record.passes:
-        tested = "" if one.name in (_SAMPLE, _CERTIFICATE) else supported.get(one.delta or 1.0, "")
+        tested = "" if one.name in _BESIDE else supported.get(one.delta or 1.0, "")
         yield one.name, count(one.rows), nbytes(one.nbytes), count(one.n_tasks), tested
     # rows that others have learned from, or that are held out, are used once more
-    again = (_SAMPLE, records.Stage.POLISH, records.Stage.THRESHOLDS, _CERTIFICATE)
+    again = (*_BESIDE, records.Stage.POLISH, records.Stage.THRESHOLDS)
     rows = sum(one.rows for one in record.passes if one.name not in again)
     at_hand = any(one.n_tasks is not None for one in record.passes)
     planned = record.rows if record.conclusive or at_hand else record.rows_needed

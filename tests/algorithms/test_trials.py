@@ -92,6 +92,17 @@ def test_look__no_rows_leave_the_stored_position() -> None:
     assert positions_to_try(trials) == (Position.STORED,)
 
 
+def test_look__no_more_rows_than_features_name_none() -> None:
+    for n_rows in (DIM - 1, DIM):
+        trials = look(draw("gaussian", n_rows))
+        assert [one.features for one in trials] == [(), (), ()]
+        for one in trials[1:]:
+            assert one.outcome is SILENT
+            said = f"a sample of {n_rows} rows cannot tell how {DIM} features are correlated"
+            assert one.problem == said
+        assert positions_to_try(trials) == (Position.STORED,)
+
+
 def test_look__about_a_centre() -> None:
     rows = draw("gaussian") + 2.0
     assert look(rows)[2].outcome is PASSED
