@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from streamhalf.algorithms.radial import settle
+from streamhalf.algorithms.regression import regress_in_memory
 from streamhalf.data.block import Block
 from streamhalf.data.positions import Isotropic, Radial
 from streamhalf.errors import PositionError
@@ -32,6 +33,12 @@ _FIRST, _FINEST, _MOST_STEPS, _SMALL_STEP = 0.5, 0.01, 14, 0.35
 _RIDGE = 1e-6
 _MOST_RADIAL = 128
 """The shape of more features takes longer to find than it is worth in a pool."""
+
+_MOST_NEWTON = 128
+"""The Hessian of more features takes longer than the steps that it saves."""
+
+_LEAST_PER_FEATURE = 4
+"""Rows for each feature below which nothing but a regression, with its penalty, is learnt."""
 
 _MOST_LOCAL = 1.5
 
@@ -65,7 +72,7 @@ def learn_pool(
 ) -> tuple[Member, ...]:
     """One member for every recipe that works, the regression first.
 
-    No more rows than features are enough for a regression, and for nothing else.
+    Fewer than four rows for each feature are enough for a regression, and for nothing else.
 
     Parameters
     ----------
@@ -86,13 +93,13 @@ def learn_pool(
     if alike and not regressions:
         return (Member(Recipe.REGRESSION, _constant_guess(X, block.y)),)
     if not regressions:
-        found_here = Logistic.start(X.mean(axis=0), X.std(axis=0)).settle(block).plane
-        regressions = (_at_best_threshold(found_here, Block(X, block.y, np.arange(len(X)))),)
+        wide = Block(X, block.y, np.arange(len(X)))
+        regressions = (_at_best_threshold(_regression(wide), wide),)
     members = tuple(
         Member(Recipe.REGRESSION, plane if point is None else plane.moved_to(point))
         for plane in regressions
     )
-    if alike or block.n_rows <= block.dim:
+    if alike or block.n_rows < _LEAST_PER_FEATURE * block.dim:
         return members
     whitening = Isotropic.from_rows(X, strict=False)
     laid = whitening.apply(block.renumbered())
@@ -113,6 +120,13 @@ def learn_pool(
     if point is not None:  # exactly, whatever rounding did
         pulled = {recipe: plane.moved_to(point) for recipe, plane in pulled.items()}
     return (*members, *(Member(recipe, plane) for recipe, plane in pulled.items()))
+
+
+def _regression(block: Block) -> Plane:
+    """The boundary of the logistic regression of rows in memory."""
+    if block.dim > _MOST_NEWTON:
+        return regress_in_memory(block)
+    return Logistic.start(block.X.mean(axis=0), block.X.std(axis=0)).settle(block).plane
 
 
 def _at_best_threshold(plane: Plane, block: Block) -> Plane:

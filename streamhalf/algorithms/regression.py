@@ -7,7 +7,7 @@ takes from it: few steps are left then.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,8 @@ _SETTLED = 3e-6
 """Loss of a row that the next step would take off, about, with which steps end."""
 
 _PAIRS = 10
-_EARLY = (2, 4, 8)
-"""Steps whose weights are candidates too: where labels are noisy, the last ones fit noise."""
+_EARLY = (3, 5, 9)
+"""Passes whose weights are candidates too: where labels are noisy, the last ones fit noise."""
 
 
 def regression_rows(source: Source, config: RunConfig) -> RowRanges:
@@ -55,33 +55,42 @@ def regress(
         learning = Sampled(reduction, plan.held_out, 1.0, config.seed, Stream.SHARES)
         return run.reduce(name, source, learning, blocks=blocks)
 
+    return _descend(reduce, sample)
+
+
+def regress_in_memory(block: Block) -> Plane:
+    """The boundary of a logistic regression of these rows: many features take no Hessian."""
+    return _descend(lambda _, reduction: reduction.finalize(reduction.map(block)), block)[0]
+
+
+def _descend(reduce: Callable[[str, Reduction[Any, Any]], Any], sample: Block) -> tuple[Plane, ...]:
+    """Steps over rows of which `reduce` takes sums, and some of which are known."""
     moments: FeatureMomentsPartial = reduce("scales", FeatureMoments())
     centre, scale = _standardize(moments)
-    penalty = penalties(source.dim)
+    penalty = penalties(sample.dim)
     hessian = cho_factor(_first_hessian((sample.X - centre) / scale, moments.n_rows))
-    weights, found = np.zeros(source.dim + 1), []
+    weights, early = np.zeros(sample.dim + 1), []
     pairs: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
-    line = LogisticLine(centre, scale, weights, weights, (0.0,))
-    sums = reduce("regression-1", line)
+    sums = reduce("regression-1", LogisticLine(centre, scale, weights, weights, (0.0,)))
     loss, slope, shorter = float(sums.losses[0]), sums.gradients[0], 1.0
-    for number in range(1, REGRESSION_PASSES - 1):
-        move = _descent(slope, pairs, hessian)
+    for number in range(2, REGRESSION_PASSES):
+        move = _direction(slope, pairs, hessian)
         if -slope @ move / 2 < _SETTLED * max(1, moments.n_rows):
             break
         steps = tuple(shorter * one for one in _LINE)
-        sums = reduce(f"regression-{number + 1}", LogisticLine(centre, scale, weights, move, steps))
+        sums = reduce(f"regression-{number}", LogisticLine(centre, scale, weights, move, steps))
         points = weights + np.outer(steps, move)
         losses = sums.losses + points**2 @ penalty / 2
         best = int(np.argmin(losses))
         if not losses[best] < loss:  # far from a parabola: all points lie beyond the valley
             shorter *= _LINE[0] ** 3
             continue
-        slopes = sums.gradients[best] + penalty * points[best]
-        pairs = [*pairs, (points[best] - weights, slopes - slope)][-_PAIRS:]
-        weights, loss, slope, shorter = points[best], float(losses[best]), slopes, 1.0
+        ahead = sums.gradients[best] + penalty * points[best]
+        pairs = [*pairs, (points[best] - weights, ahead - slope)][-_PAIRS:]
+        weights, loss, slope, shorter = points[best], float(losses[best]), ahead, 1.0
         if number in _EARLY:
-            found.append(weights)
-    return tuple(plane_of(one, centre, scale) for one in (weights, *found))
+            early.append(weights)
+    return tuple(plane_of(one, centre, scale) for one in (weights, *early))
 
 
 def _standardize(
@@ -111,7 +120,7 @@ def _first_hessian(Z: NDArray[np.float64], n_rows: int) -> NDArray[np.float64]:
     return np.asarray(n_rows / 4 * moments + np.diag(penalties(dim)))
 
 
-def _descent(
+def _direction(
     slope: NDArray[np.float64],
     pairs: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
     hessian: tuple[NDArray[np.float64], bool],

@@ -27,7 +27,10 @@ _WORK = 2 * 10**10
 
 _SHAPE_ROWS = 1 << 16
 
-_FEW = "a sample of {0.n_rows:,} rows cannot tell how {0.dim:,} features are correlated"
+_LEAST_PER_FEATURE = 4
+"""Rows for each feature below which a sample says nothing of the radial position."""
+
+_FEW = "a sample of {0.n_rows:,} rows is too small to tell how {0.dim:,} features are correlated"
 
 _SKETCH = 1 << 21
 """Number of the sketch."""
@@ -68,7 +71,7 @@ def _look(kind: Position, block: Block, plan: RunPlan, config: RunConfig) -> Pos
         needs = tester.needs()
         result = needs.finalize(needs.map(row_map.apply(some)))
     except PositionError as error:
-        few = 0 < block.n_rows <= block.dim and not error.features
+        few = 0 < block.n_rows < _LEAST_PER_FEATURE * block.dim and not error.features
         return PositionTrial(
             kind,
             Outcome.NOT_JUDGED if few else Outcome.REJECTED,
@@ -89,6 +92,8 @@ def _estimate(kind: Position, block: Block, config: RunConfig) -> RowMap:
         raise PositionError(f"{kind} position: no rows to estimate it from; gather some")
     if kind is Position.ISOTROPIC:
         return Isotropic.from_rows(block.X.astype(np.float64))
+    if block.n_rows < _LEAST_PER_FEATURE * block.dim:  # steps towards it are many then
+        raise PositionError(_FEW.format(block))
     some = some_rows(block, _SHAPE_ROWS, config)
     tyler, _ = settle(some.X.astype(np.float64), centre=config.centre)
     return Radial(tyler.centre, tyler.matrix, config.seed)
