@@ -13,6 +13,7 @@ from scripts.evaluation import (
     polish,
     threshold_completeness,
     thresholds,
+    wide,
 )
 from scripts.evaluation.command import SCHEMA, main
 from scripts.evaluation.drawing import Problem, draw, learn, least_error
@@ -203,6 +204,20 @@ def test_position_tables__are_written(tmp_path: Path, monkeypatch: pytest.Monkey
     (polished,) = tables["polish"]["rows"]
     assert polished["limit"] == pytest.approx(polished["logistic regression"] + polish.BEHIND)
     assert polished["holds"] == (polished["streamhalf"] <= polished["limit"])
+
+
+def test_wide_table__is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(wide.GAUSSIAN, "short", ((400, 20),))
+    monkeypatch.setitem(wide.SPLITS, "short", 1)
+    monkeypatch.setattr(wide, "FRESH", 2_000)
+    code = main(["--only", "wide", "--out", str(tmp_path)])
+    document = json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))
+    assert code == int(not document["met"])
+    rows = document["tables"]["wide"]["rows"]
+    assert [row["d"] for row in rows] == [20, 20, 30, 64]
+    for row in rows:
+        assert row["rows for learning"] == pytest.approx(0.75 * row["rows"], rel=0.1)
+        assert row["holds"] == (row["streamhalf"] <= row[wide.SAME] + wide.SLACK)
 
 
 @pytest.mark.slow

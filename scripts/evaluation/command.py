@@ -19,6 +19,7 @@ from scripts.evaluation import (
     soundness,
     threshold_completeness,
     thresholds,
+    wide,
 )
 from scripts.evaluation.picture import draw_picture
 from scripts.evaluation.tables import Table
@@ -33,6 +34,7 @@ PARTS = {
     "elliptical": elliptical,
     "completeness-auto": auto_completeness,
     "polish": polish,
+    "wide": wide,
 }
 
 

@@ -40,8 +40,8 @@ REGRESSION_PASSES = 22
 
 _ENOUGH_PER_FEATURE, REGRESSED_PER_FEATURE = 256, 1024
 """Rows for each feature with which a sample will do for a regression, and beyond which more are not
-read: on d / (2 rows) of fresh rows it errs for chance with clean labels, on twice that with noise
-of 5%."""
+read: with d features its error exceeds that of endless rows by about d / (2 rows) where labels are
+clean, and by twice that where 5% are noise."""
 
 _MORE_REUSED = 8
 """Where rows are reused an update takes so many times the rows that it needs, if there are any."""

@@ -72,9 +72,7 @@ def test_engines__give_identical_bits_whitened(engine: Engine, source: Source) -
     def run(chosen: Engine) -> Any:
         state = Run(chosen, MEMORY, 4, ignore)
         estimate = state.reduce("whitening", source, Covariance())
-        white = Isotropic.from_moments(
-            estimate.mean, estimate.covariance, n_rows=estimate.n_rows
-        )
+        white = Isotropic.from_moments(estimate.mean, estimate.covariance, n_rows=estimate.n_rows)
         return state.reduce("moments", source, Mapped(BUNDLE, white))
 
     assert_identical(run(engine), run(SerialEngine()))
