@@ -212,8 +212,9 @@ def _problem(result: FitResult, trial: PositionTrial) -> str:
         return trial.problem
     names = codes.named([result.data.feature_names[j] for j in trial.features])
     if trial.constant:
-        return f"constant: {names}; remove {'it' if len(trial.features) == 1 else 'them'}"
-    return f"{names} tell the same, or hardly vary; remove one of them"
+        them = "it" if len(trial.features) == 1 else "them"
+        return f"constant there: {names}; remove {them} if that holds of all rows"
+    return f"{names} tell the same there, or hardly vary; remove one of them"
 
 
 def _trial_outcome(trial: PositionTrial) -> str:
