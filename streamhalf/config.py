@@ -156,6 +156,14 @@ class RunConfig:
         help="how hard to search for the certificate's lower bound, in units of the usual number "
         "of operations, which take about as long as the passes; more gives a tighter bound",
     )
+    certificate_memory: int = _certificate(
+        512 << 20,
+        int,
+        (1 << 20, 1 << 50),
+        is_size=True,
+        help="bytes that the slabs of the certificate may take in one task; more gives finer slabs "
+        "and a larger L where features are many",
+    )
     max_ratio: float = _certificate(
         2.0,
         float,
@@ -194,13 +202,16 @@ class RunConfig:
         may_change=True,
         help="threads or processes on this machine; without it, one per core",
     )
-    memory_limit: int = _where(
-        2 << 30,
+    memory_limit: int | str = _where(
+        "auto",
         int,
         (1 << 20, 1 << 50),
+        words=("auto",),
         is_size=True,
         may_change=True,
-        help="bytes that one worker process may use",
+        help="bytes that the tasks of one process may take at most, beside 200 MiB of Python and "
+        "its libraries; auto for what the machine, its control group or the Dask worker has. With "
+        "less, fewer tasks run at once; no answer depends on it",
     )
     cache: str | None = _where(
         None,
@@ -223,8 +234,11 @@ class RunConfig:
         if isinstance(cache, os.PathLike):
             object.__setattr__(self, "cache", os.fspath(cache))
         for name, declared in SETTINGS.items():
-            declared.check(name, getattr(self, name))
-            object.__setattr__(self, name, plain(getattr(self, name)))
+            given = getattr(self, name)
+            if declared.is_size and isinstance(given, str):  # as a flag or a file says it
+                given = declared.read(name, given)
+            declared.check(name, given)
+            object.__setattr__(self, name, plain(given))
         if self.whiten and self.position == Position.RADIAL:
             raise UsageError(
                 "whiten: stands for position isotropic, but position is radial; give one of them"

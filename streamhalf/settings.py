@@ -60,18 +60,17 @@ class Setting:
             return "true or false"
         if self.kind is str:
             return ", ".join(self.words) or "text"
-        if self.is_size:
-            return " to ".join(show_size(int(limit)) for limit in self.within) + ", as in 2GiB"
-        return " to ".join(f"{limit:g}" for limit in self.within) + "".join(
-            f", or {word}" for word in self.words
-        )
+        ends = (show_size(int(one)) if self.is_size else f"{one:g}" for one in self.within)
+        example = ", as in 2GiB" if self.is_size else ""
+        return " to ".join(ends) + example + "".join(f", or {word}" for word in self.words)
 
     @property
     def shown_default(self) -> str | None:
         """The default as a user writes it; None where there is none."""
         if self.default is None or self.kind is bool:
             return None if self.default is None else str(self.default).lower()
-        return show_size(self.default) if self.is_size else str(self.default)
+        is_number = self.is_size and self.default not in self.words
+        return show_size(self.default) if is_number else str(self.default)
 
     def read(self, name: str, text: str) -> Any:
         """The value that a text stands for; where it stands for none, itself, for `check`."""

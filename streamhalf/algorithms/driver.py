@@ -143,9 +143,13 @@ def fit(
         notices=(
             *_one_class(run, source, state),
             *position_notices(laid.record),
-            *(() if config == asked else (NoRoom(least_nbytes(source.dim), config.memory_limit),)),
+            *(() if config == asked else (_no_room(source, config),)),
         ),
     )
+
+
+def _no_room(source: Source, config: RunConfig) -> NoRoom:
+    return NoRoom(least_nbytes(source.dim), config.certificate_memory)
 
 
 def _or_as_stored(config: RunConfig, estimate: Callable[[], RowMap]) -> RowMap:
@@ -270,7 +274,7 @@ def moment_test_result(
 
 def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> CertifyResult:
     """The certified interval of a classifier that somebody brings."""
-    require_room(source.dim, config.memory_limit)
+    require_room(source.dim, config.certificate_memory)
     asked = in_position(config, Position.ISOTROPIC) if config.position == "auto" else config
     row_map = _or_as_stored(config, partial(position_for, run, source, asked, halfspace))
     errors = HalfspaceErrors(halfspace.plane, total_rows=source.n_rows)

@@ -19,12 +19,13 @@ from streamhalf.algorithms.sketches import with_sketch
 from streamhalf.algorithms.wedge_bound import WedgeBound, join_outcomes
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import Identity, RowMap
+from streamhalf.engine.memory import partial_limit
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.planning.deal import Share
 from streamhalf.planning.plan import Testers
-from streamhalf.planning.run_plan import RunPlan, partial_limit
+from streamhalf.planning.run_plan import RunPlan
 from streamhalf.records import Stage, Through
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.candidate_slabs import CandidateSlabs
@@ -101,7 +102,7 @@ class FinalPass:
 
     def _batch(self, state: LocalizationState) -> tuple[Context, tuple[StepTest, ...]]:
         """As many candidates, then as many steps as their matrices fit in memory."""
-        limit, dim = partial_limit(self.config), self.plan.dim
+        limit, dim = partial_limit(self.config.split_every), self.plan.dim
         planes = tuple(candidate.plane for candidate in state.candidates)
         first = sum(len(batch.betas) for batch in state.batches)
         context = self.plan.context(Stage.FINAL, self.config, self.plan.final_rows)

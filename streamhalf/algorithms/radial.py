@@ -16,11 +16,11 @@ from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.positions import Radial
 from streamhalf.data.positions.involved import involved, name_features, require_more_rows
 from streamhalf.data.source import Source
+from streamhalf.engine.memory import partial_limit
 from streamhalf.engine.run import Run
 from streamhalf.errors import PositionError
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of
-from streamhalf.planning.run_plan import partial_limit
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_sample import RowSample
 from streamhalf.reductions.sampled import Sampled
@@ -164,7 +164,7 @@ def _in_features(vector: NDArray[np.float64], tyler: Tyler) -> NDArray[np.float6
 def _sample_size(config: RunConfig, dim: int) -> int:
     """Rows in memory: as many as are worth it, and fit."""
     wanted = max(_SAMPLE_ROWS, _SAMPLE_PER_FEATURE * dim)
-    return max(2 * dim, min(wanted, partial_limit(config) // (16 * (dim + 1))))
+    return max(2 * dim, min(wanted, partial_limit(config.split_every) // (16 * (dim + 1))))
 
 
 def windows_over(source: Source, wanted: int, seed: int) -> RowRanges:

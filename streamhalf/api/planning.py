@@ -24,6 +24,7 @@ from streamhalf.data.source import Source
 from streamhalf.data.tables import is_table
 from streamhalf.engine import PassPlan
 from streamhalf.engine.cluster import ClusterEngine
+from streamhalf.engine.memory import room_of
 from streamhalf.engine.run import Run
 from streamhalf.engine.survey import Survey
 from streamhalf.errors import UsageError
@@ -164,7 +165,7 @@ def _certification(source: Source, config: RunConfig) -> Certification:
         row_map=Identity(),
         error=_LIKELY_ERROR,
         degree=degree,
-        memory_limit=config.memory_limit,
+        memory=config.certificate_memory,
         planes=(Plane(normal),),
         share=certificate_share(
             config.certificate_rows,
@@ -219,7 +220,7 @@ def dry_run(
             plan=record,
             n_tasks=sum(one.n_tasks or 0 for one in record.passes),
             seconds=0.0,
-            memory_limit=config.memory_limit,
+            memory_limit=room_of(run.engine, config.memory_limit),
             notices=source.notices,
         )
         seconds = expected_seconds(found, source.row_nbytes, scheduled=cluster is not None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import getpass
 import logging
@@ -11,6 +10,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from streamhalf.config import SETTINGS, RunConfig, environment_settings
@@ -22,8 +22,8 @@ from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.choosing import Chosen, choose, dask_settings, refuse_elsewhere
 from streamhalf.engine.cluster import ClusterEngine
 from streamhalf.engine.lazy import plan_keeping
-from streamhalf.engine.opening import check_sight, within_workers
-from streamhalf.engine.plan import planned_memory
+from streamhalf.engine.memory import fewer_at_once, largest_block
+from streamhalf.engine.opening import check_sight
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import Answered, Observer, RunStarted
@@ -42,11 +42,6 @@ if TYPE_CHECKING:
 
 SEED_DRAWN = "seed drawn"
 """In what a checkpoint holds of a run: whether the system drew its seed."""
-
-_PLANNED_TASKS = 2
-"""Tasks at once that sizes are planned for, whatever the machine: they are part of the answer."""
-
-_LEAST_MEMORY = 1 << 20  # of the setting memory_limit
 
 _READS = {"verify": 1}
 """How often a command reads all rows, where that is not several times."""
@@ -93,16 +88,25 @@ def _settle(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {**dask_settings(), **environment_settings(), **parameters}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Where something is written from, with how much memory, and what is to be said of it."""
+
+    engine: Engine
+    memory_limit: int | str
+    notices: tuple[Notice, ...]
+
+
 @contextmanager
 def open_place(
     scheduler: str | None, n_workers: int | None, client: Client | None
-) -> Iterator[tuple[Engine, tuple[Notice, ...]]]:
-    """An engine for what needs no other settings, and what is to be said of it."""
+) -> Iterator[Place]:
+    """An engine for what needs no other settings."""
     given = {"scheduler": scheduler, "n_workers": n_workers}
     config = make_config({name: value for name, value in given.items() if value is not None})
     chosen = choose(config.scheduler, client)
     with open_engine(chosen.target, config.n_workers) as engine:
-        yield engine, chosen.notices()
+        yield Place(engine, config.memory_limit, chosen.notices())
 
 
 def open_data(
@@ -140,10 +144,12 @@ def execute(
     checkpoint: Checkpoint | None = None,
     *notices: Notice,
     rows_planned: int = 0,
+    held: int = 0,
 ) -> R:
     """Do the work of a command in a run of its own; the observer hears how it begins and ends.
 
-    The work is given the configuration with the memory that there is.
+    It is refused before the first pass where a task of any pass would not fit in memory: the
+    largest block of rows, and partials of `held` bytes.
     """
     chosen = choose(config.scheduler, client, source)
     keeping = plan_keeping(source, chosen.target, config, passes=_READS.get(command, 2))
@@ -159,15 +165,11 @@ def execute(
         who=who(),
         rows_planned=rows_planned,
     )
-    observer(started)
     made = RunRecord.now(chosen.name, config.recorded())
-    for notice in said:
-        logger.info(notice_words(notice))
-    with open_run(config, chosen, observer, checkpoint, started, source) as run:
+    with open_run(config, chosen, observer, checkpoint, started, source, held=held) as run:
         if keeping is not None and keeping.notice.kept is not RowsKept.NOWHERE:
             run.keeping = keeping
-        room = planned_memory(source, n_threads=_PLANNED_TASKS, memory_limit=run.memory_limit)
-        result = work(run, dataclasses.replace(config, memory_limit=max(_LEAST_MEMORY, room)))
+        result = work(run, config)
         run.verdict, run.answer = getattr(result, "verdict", None), _answer(result)
     return replace(result, run=made) if isinstance(result, Document) else result
 
@@ -216,19 +218,27 @@ def open_run(
     checkpoint: Checkpoint | None = None,
     started: RunStarted | None = None,
     source: Source | None = None,
+    *,
+    held: int = 0,
 ) -> Iterator[Run]:
     """A run where it was chosen to be, or by default would be, closed at the end.
 
-    On a cluster, the run's observer reaches the dashboard too; `started` is what it shows first.
+    The observer hears `started`, with a notice where memory keeps threads idle. On a cluster, it
+    reaches the dashboard too.
     """
     chosen = chosen or choose(config.scheduler, None, source)
     check_cache_folder(config.cache)
     with open_engine(chosen.target, config.n_workers) as engine:
         refuse_elsewhere(engine, source)
         check_sight(engine, None if source is None else sight_of(source.reader))
-        limit = within_workers(engine, config.memory_limit)
-        if checkpoint is not None:
-            checkpoint.plan_for(limit)
+        limit = config.memory_limit
+        if started is not None and source is not None:
+            need = largest_block(source) + held
+            fewer = fewer_at_once(engine, started.command, need, limit)
+            started = replace(started, notices=(*started.notices, *fewer))
+            observer(started)
+            for notice in started.notices:
+                logger.info(notice_words(notice))
         with mirrored(engine, observer, started) as (watched, slabs):
             run = Run(engine, limit, config.split_every, watched, checkpoint, slabs.listen)
             run.cache = None if config.cache is None else absolute(config.cache)
@@ -287,5 +297,4 @@ def open_checkpoint(
         SEED_DRAWN: seed_drawn,
     } | config.identity()
     kept = (SEED_DRAWN, "seed") if seed_drawn else (SEED_DRAWN,)
-    folder, limit = Folder(os.fspath(url), storage_options), config.memory_limit
-    return Checkpoint(folder, identity, memory_limit=limit, resume=resume, kept=kept)
+    return Checkpoint(Folder(os.fspath(url), storage_options), identity, resume=resume, kept=kept)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamhalf.api.auditing import Audited
 from streamhalf.api.predicting import usable_halfspace
-from streamhalf.api.running import mirrored, open_place, who
+from streamhalf.api.running import Place, mirrored, open_place, who
 from streamhalf.api.trust import warn_unverified
 from streamhalf.api.weights import check_columns
 from streamhalf.data.block import RowRange
@@ -25,10 +26,9 @@ from streamhalf.data.row_files import check_file, renamed
 from streamhalf.data.sight import sight_of
 from streamhalf.data.stores import Target
 from streamhalf.data.tables import is_table
-from streamhalf.engine import Counted, Engine, Job, run_job
-from streamhalf.engine.job import require_workers
+from streamhalf.engine import Counted, Job, run_job
+from streamhalf.engine.memory import fewer_at_once, room_of, rows_nbytes, task_memory
 from streamhalf.engine.opening import check_sight
-from streamhalf.engine.plan import TASK_COPIES
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted, ignore
 from streamhalf.folders import write_text_to
@@ -38,6 +38,7 @@ from streamhalf.records import (
     CertifyResult,
     FitResult,
     Halfspace,
+    replace,
 )
 from streamhalf.report.audit import render_audit
 from streamhalf.report.html import render_report
@@ -88,17 +89,15 @@ def synth(
             raise UsageError(f"{name}: not given; synth needs rows, dim, marginal and noise")
     request = SyntheticSpec(**spec)
     target = Target(absolute(store), storage_options)
-    with open_place(scheduler, n_workers, client) as (engine, notices):
+    with open_place(scheduler, n_workers, client) as place:
         planted = plant(request)
         chunks = create_store(target, request, chunk_rows=chunk_rows, overwrite=overwrite)
-        check_sight(engine, target.sight())
+        check_sight(place.engine, target.sight())
         started = RunStarted(
-            "synth", target.name, request.rows, request.dim, notices, seed=request.seed, who=who()
+            "synth", target.name, request.rows, request.dim, seed=request.seed, who=who()
         )
         write = partial(write_rows, target, request, planted)
-        n_flipped = _write_all(
-            engine, started, chunks, request.dim * _DRAWN_NBYTES, write, observer
-        )
+        n_flipped = _write_all(place, started, chunks, request.dim * _DRAWN_NBYTES, write, observer)
     finish_store(target, request, planted, n_flipped)
     return n_flipped / request.rows
 
@@ -158,15 +157,15 @@ def predict(
     )
     check_columns(model, source.schema.columns, field="model")
     classes = () if known is None else known.classes
-    with open_place(scheduler, n_workers, client) as (engine, notices):
-        check_sight(engine, sight_of(source.reader))
-        started = RunStarted("predict", source.name, source.n_rows, source.dim, notices, who=who())
+    with open_place(scheduler, n_workers, client) as place:
+        check_sight(place.engine, sight_of(source.reader))
+        started = RunStarted("predict", source.name, source.n_rows, source.dim, who=who())
 
         def write_store(target: Target) -> int:
             create_predictions(target, source, halfspace, overwrite=overwrite)
-            check_sight(engine, target.sight())
+            check_sight(place.engine, target.sight())
             write = partial(write_predictions, target, source, halfspace)
-            n = _write_all(engine, started, source.blocks, source.row_nbytes, write, observer)
+            n = _write_all(place, started, source.blocks, source.row_nbytes, write, observer)
             finish_predictions(target, source, n, classes)
             return n
 
@@ -179,8 +178,21 @@ def predict(
     return n_positive
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Writing:
+    """What a task that writes rows needs; it takes so many bytes of the room in its process."""
+
+    write: Callable[[RowRange], int]
+    task_nbytes: int
+    room: int
+
+    def __call__(self, rows: RowRange) -> Counted:
+        with task_memory(self.task_nbytes, self.room):
+            return Counted(rows.n_rows, self.write(rows))
+
+
 def _write_all(
-    engine: Engine,
+    place: Place,
     started: RunStarted,
     ranges: tuple[RowRange, ...],
     row_nbytes: int,
@@ -188,17 +200,19 @@ def _write_all(
     observer: Observer,
 ) -> int:
     """Write every range in parallel; returns the sum of what the writes count."""
+    engine, limit, name = place.engine, place.memory_limit, started.command
+    task_nbytes = rows_nbytes(row_nbytes, max(rows.n_rows for rows in ranges))
+    fewer = fewer_at_once(engine, name, task_nbytes, limit)
+    started = replace(started, notices=(*place.notices, *fewer))
     observer(started)
-    if workers := engine.worker_limits():
-        task_nbytes = TASK_COPIES * row_nbytes * max(rows.n_rows for rows in ranges)
-        require_workers(started.command, task_nbytes, workers)
     job = Job(
-        name=started.command,
-        context=write,
+        name=name,
+        context=_Writing(write, task_nbytes, room_of(engine, limit)),
         items=ranges,
         rows=tuple(rows.n_rows for rows in ranges),
-        leaf=lambda write, rows: Counted(rows.n_rows, write(rows)),
+        leaf=lambda writing, rows: writing(rows),
         combine=lambda _, left, right: left + right,
+        at_once=fewer[0].at_once if fewer else None,
     )
     with mirrored(engine, observer, started) as (watched, _):
         total: int = run_job(engine, job, watched).partial

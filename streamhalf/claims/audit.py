@@ -17,6 +17,7 @@ from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.positions.isotropic import find_varying
 from streamhalf.data.source import Source
 from streamhalf.data.suspects import SuspectTable
+from streamhalf.engine.memory import partial_limit
 from streamhalf.engine.run import Run
 from streamhalf.kernels.turns import Turns
 from streamhalf.planning.deal import pilot
@@ -49,6 +50,9 @@ MOST_RECORDED = 100
 
 _PILOT_ROWS = 65_536
 _MOMENT_ROWS = 1 << 18
+_SMALL = 4
+"""A partial takes one part in so many of what it may."""
+
 _MOST_AT_ONCE = 1 << 20
 """Suspects that are on their way to a file."""
 
@@ -112,8 +116,7 @@ class Audit:
 
     def _room(self) -> int:
         """Suspects that tasks may hold at once."""
-        at_once = 8 * self.run.engine.n_threads * (self.run.split_every + 2)
-        room = self.run.memory_limit // (at_once * ROW_NBYTES)
+        room = partial_limit(self.run.split_every) // (_SMALL * ROW_NBYTES)
         return max(MOST_RECORDED, min(_MOST_AT_ONCE, room))
 
     def _stop(self, start: int, step: int) -> int:

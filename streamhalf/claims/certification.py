@@ -30,6 +30,7 @@ from streamhalf.claims.slab_choice import (
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import Identity, Radial, RowMap
 from streamhalf.data.source import Source
+from streamhalf.engine.memory import TASK_NBYTES
 from streamhalf.engine.run import Run
 from streamhalf.kernels.binomial import binomial_lower
 from streamhalf.kernels.monomials import count_monomials
@@ -67,8 +68,8 @@ MOST_EFFORT = 100.0
 _GLANCE, _GLANCE_DEGREE = 8, 4
 """A glance takes an eighth of the effort, and moments of this degree."""
 
-_SMALL = 16
-"""A sixteenth of the memory is a small part of it."""
+_LARGE = TASK_NBYTES // 4
+"""Partials that take more of a task are combined in pairs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,8 +86,8 @@ class Certification:
         Of the halfspace, about: it sets the width of the slabs next to the boundary.
     degree
         Largest degree of the slab moments.
-    memory_limit
-        Of one worker; slabs get coarser, or degree 4 is given up, until partials fit.
+    memory
+        Of one task; slabs get coarser, or degree 4 is given up, until partials fit.
     planes
         Of unit normals, about which slabs lie; the best bound of all is kept.
     across
@@ -109,7 +110,7 @@ class Certification:
     row_map: RowMap
     error: float
     degree: int
-    memory_limit: int
+    memory: int
     planes: tuple[Plane, ...]
     across: NDArray[np.float64] | None = None
     share: float = 1.0
@@ -134,7 +135,7 @@ class Certification:
             row_map=row_map,
             error=error,
             degree=degree,
-            memory_limit=config.memory_limit,
+            memory=config.certificate_memory,
             planes=(plane,),
             share=certificate_share(
                 config.certificate_rows,
@@ -205,7 +206,7 @@ class Certification:
         """The digest of all rows, so many about; errors and slab moments of the chosen ones."""
         slabs = tuple(slabs for one in self.planes for slabs in self.slabs(one))
         if not slabs:
-            raise no_room_for_slabs(self.planes[0].dim, self.memory_limit)
+            raise no_room_for_slabs(self.planes[0].dim, self.memory)
         wide = not isinstance(self.row_map, Identity)  # slabs widen stored rows themselves
         mapped = Mapped(Bundle(slabs), self.row_map, wide)
         measured = Bundle((HalfspaceErrors(self.halfspace.plane), mapped))
@@ -226,7 +227,7 @@ class Certification:
             needs = Bundle((needs, beside))
         # large partials are combined in pairs, for a task holds two more than it combines
         held = (run.split_every + 2) * needs.partial_nbytes(source.dim)
-        fan_in = 2 if held > self.memory_limit // _SMALL else None
+        fan_in = 2 if held > _LARGE else None
         found = run.reduce(name, source, needs, split_every=fan_in)
         if beside is None:
             return self.conclude(found, tau=tau), None
@@ -363,16 +364,12 @@ class Certification:
         return SlabMoments(about, certificate_edges(self.error, ratio=ratio), degree, by_label)
 
     def _finest(self, choices: Sequence[SlabMoments], place: int) -> SlabMoments | None:
-        """The slabs asked for, or the finest whose partials fit half of the memory, if any do."""
+        """The slabs asked for, or the finest whose partials fit in the memory, if any do."""
         asked = self.n_slabs[place : place + 1] or self.n_slabs[-1:]
         dim, copies = self.planes[0].dim, PARTIALS_AT_ONCE * len(self.planes)
         copies *= 1 if self.across is None else 2
         again = (slabs for slabs in choices if slabs.n_slabs in asked)
-        fitting = (
-            slabs
-            for slabs in choices
-            if copies * slabs.partial_nbytes(dim) <= self.memory_limit // 2
-        )
+        fitting = (slabs for slabs in choices if copies * slabs.partial_nbytes(dim) <= self.memory)
         return next(itertools.chain(again, fitting), None)
 
 

@@ -16,9 +16,9 @@ from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.data.positions import RowMap
 from streamhalf.data.source import Source
+from streamhalf.engine.memory import partial_limit
 from streamhalf.engine.run import Run
 from streamhalf.kernels.binomial import binomial_lower
-from streamhalf.planning.run_plan import partial_limit
 from streamhalf.records import (
     Advice,
     AdviceCode,
@@ -247,8 +247,8 @@ def _is_wide(dim: int, size: int) -> bool:
 
 
 def _room(dim: int, config: RunConfig) -> int:
-    """Rows that the memory of a worker has room for."""
-    return max(1, partial_limit(config) // (16 * (dim + 2)))
+    """Rows that a task has room for."""
+    return max(1, partial_limit(config.split_every) // (16 * (dim + 2)))
 
 
 def _advice(n_sets: int, n_errors: int, n_rows: int, dim: int) -> Advice:

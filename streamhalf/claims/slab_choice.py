@@ -1,4 +1,4 @@
-"""Which slabs the memory and the rows allow a certificate: ratio of edges, degree, rows."""
+"""Which slabs `certificate_memory` and the rows allow: ratio of edges, degree, rows."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ BOXES = ((1.1, 16), (1.15, 12), (1.25, 10), (1.4, 8))
 
 BOX_DEGREE = 4
 
-PARTIALS_AT_ONCE = 10
-"""Partials of the certificate pass that a worker holds at its height: two tasks of up to five."""
+PARTIALS_AT_ONCE = 5
+"""Partials of the certificate pass that a task holds at its height, one to spare."""
 
 _CHEAP_MONOMIALS = 220
 
@@ -58,29 +58,29 @@ def within_room(config: RunConfig, dim: int) -> RunConfig:
     """The same, without a certificate where there is no room for one and no degree was named."""
     if config.certificate_degree == 0:
         return config
-    if config.certificate_degree == "auto" and least_nbytes(dim) > config.memory_limit:
+    if config.certificate_degree == "auto" and least_nbytes(dim) > config.certificate_memory:
         return replace(config, certificate_degree=0)
-    require_room(dim, config.memory_limit)
+    require_room(dim, config.certificate_memory)
     return config
 
 
-def require_room(dim: int, memory_limit: int) -> None:
-    """Refuse, before anything is read, a certificate whose coarsest slabs fit in no memory."""
-    if least_nbytes(dim) > memory_limit:
-        raise no_room_for_slabs(dim, memory_limit)
+def require_room(dim: int, memory: int) -> None:
+    """Refuse, before anything is read, a certificate whose coarsest slabs are too large."""
+    if least_nbytes(dim) > memory:
+        raise no_room_for_slabs(dim, memory)
 
 
-def no_room_for_slabs(dim: int, memory_limit: int) -> MemoryBudgetError:
+def no_room_for_slabs(dim: int, memory: int) -> MemoryBudgetError:
     """The error of a certificate that cannot be had."""
     return MemoryBudgetError(
-        f"memory_limit: {memory_limit / 2**20:,.0f} MiB; the coarsest slabs of a certificate of "
-        f"{dim} features take {math.ceil(least_nbytes(dim) / 2**20):,} MiB; raise memory_limit, "
-        "or do without a certificate (certificate_degree 0)"
+        f"certificate_memory: {memory / 2**20:,.0f} MiB; the coarsest slabs of a certificate of "
+        f"{dim} features take {math.ceil(least_nbytes(dim) / 2**20):,} MiB; raise "
+        "certificate_memory, or do without a certificate (certificate_degree 0)"
     )
 
 
 def least_nbytes(dim: int) -> int:
-    """Memory for the coarsest slabs of degree 2, for any error."""
+    """Memory of a task for the coarsest slabs of degree 2, for any error."""
     axis = np.eye(1, dim)[0]
     slabs = SlabMoments(Plane(axis), certificate_edges(0.0, ratio=RATIOS[-1]), 2)
-    return 2 * PARTIALS_AT_ONCE * slabs.partial_nbytes(dim)
+    return PARTIALS_AT_ONCE * slabs.partial_nbytes(dim)

@@ -108,7 +108,7 @@ class Verification:
             row_map=position,
             error=record.slab_error,
             degree=record.degree,
-            memory_limit=self.config.memory_limit,
+            memory=self.config.certificate_memory,
             planes=(_plane(record, own),),
             across=_across(record, own),
             share=record.share,

@@ -27,27 +27,25 @@ from streamhalf.records import PassRecord, Record, from_json, to_json
 from streamhalf.reductions.base import Reduction
 
 MANIFEST = "manifest.json"
-SCHEMA: Final = "streamhalf-checkpoint-2"
+SCHEMA: Final = "streamhalf-checkpoint-3"
 _LARGEST_MANIFEST = 16 << 20
 _OVERHEAD = 4096  # more than the headers of one array in an archive
 
 
 class SavedPass(Record, frozen=True):
-    """One pass in the manifest; digests of its file and of what it measured."""
+    """One pass in the manifest, with the digest of its file."""
 
     file: str
     digest: str
-    reduction: str
     n_rows: int
     record: PassRecord
 
 
 class Manifest(Record, frozen=True, kw_only=True):
-    """What the folder holds, and of which run; with more memory its later passes may differ."""
+    """What the folder holds, and of which run."""
 
-    schema: Literal["streamhalf-checkpoint-2"] = SCHEMA
+    schema: Literal["streamhalf-checkpoint-3"] = SCHEMA
     identity: str
-    memory_limit: int
     passes: tuple[SavedPass, ...]
 
 
@@ -60,8 +58,6 @@ class Checkpoint:
         Local or in object storage.
     identity
         What must agree for a run to go on: data, parameters, version; names and values.
-    memory_limit
-        Of one worker. Passes that were cut to another one are made again.
     resume
         Go on from what the folder holds; without it a folder that holds a run is refused.
     kept
@@ -78,13 +74,11 @@ class Checkpoint:
         folder: Folder,
         identity: Mapping[str, Any],
         *,
-        memory_limit: int,
         resume: bool,
         kept: tuple[str, ...] = (),
     ) -> None:
         self._folder = folder
         self.identity: Mapping[str, Any] = to_json(dict(identity))
-        self._memory_limit = self._limit_before = memory_limit
         self._passes: tuple[SavedPass, ...] = ()
         found = self._read_manifest()
         if found is None:
@@ -95,18 +89,12 @@ class Checkpoint:
                 "name another folder"
             )
         self.identity = _agree(folder.name, found.identity, self.identity, kept)
-        self._passes, self._limit_before = found.passes, found.memory_limit
+        self._passes = found.passes
 
     @property
     def name(self) -> str:
         """Where it is, without secrets."""
         return self._folder.name
-
-    def plan_for(self, memory_limit: int) -> None:
-        """Note what passes are planned for, where that is not what the run was asked for."""
-        if not self._passes:
-            self._limit_before = memory_limit
-        self._memory_limit = memory_limit
 
     @property
     def n_passes(self) -> int:
@@ -116,17 +104,10 @@ class Checkpoint:
     def load(
         self, ordinal: int, name: str, reduction: Reduction[Any, Any], dim: int
     ) -> tuple[Counted, PassRecord] | None:
-        """The saved partial of a pass; None if there is none, or one that another memory cut."""
+        """The saved partial of a pass, if there is one."""
         if ordinal >= len(self._passes):
             return None
-        saved = self._passes[ordinal]
-        same = (saved.record.name, saved.reduction) == (name, _digest_fields(reduction))
-        if same or self._memory_limit == self._limit_before:
-            return self._load(saved, name, reduction.empty(dim))
-        self._passes = self._passes[:ordinal]
-        return None
-
-    def _load(self, saved: SavedPass, name: str, template: Any) -> tuple[Counted, PassRecord]:
+        saved, template = self._passes[ordinal], reduction.empty(dim)
         expected = list(leaves(template))
         largest = sum(array.nbytes for array in expected) + _OVERHEAD * (1 + len(expected))
         content = self._folder.read(saved.file, largest)
@@ -141,18 +122,17 @@ class Checkpoint:
         partial = _rebuild(template, iter(_unpack(content, expected, where)))
         return Counted(saved.n_rows, partial), saved.record
 
-    def save(self, reduction: Reduction[Any, Any], counted: Counted, record: PassRecord) -> None:
+    def save(self, counted: Counted, record: PassRecord) -> None:
         """Write a pass, then the manifest that names it."""
         buffer = io.BytesIO()
         np.savez(buffer, *leaves(counted.partial))
         content = buffer.getvalue()
         file = _file_name(len(self._passes))
         self._folder.write(file, content)
-        digests = hashlib.sha256(content).hexdigest(), _digest_fields(reduction)
-        saved = SavedPass(file, *digests, counted.n_rows, record)
+        saved = SavedPass(file, hashlib.sha256(content).hexdigest(), counted.n_rows, record)
         passes = (*self._passes, saved)
         identity = json.dumps(self.identity, sort_keys=True)
-        manifest = Manifest(identity=identity, memory_limit=self._memory_limit, passes=passes)
+        manifest = Manifest(identity=identity, passes=passes)
         text = json.dumps(to_json(manifest), indent=1, allow_nan=False)
         self._folder.write(MANIFEST, text.encode())
         self._passes = passes
@@ -213,12 +193,6 @@ def leaves(value: Any) -> Iterator[NDArray[Any]]:
             yield from leaves(item)
     elif value is not None:
         yield np.asarray(value)
-
-
-def _digest_fields(reduction: Reduction[Any, Any]) -> str:
-    """Digest of all numbers that a reduction is made of: the edges of its slabs, for one."""
-    text = "".join(f"{leaf.shape}{leaf.tolist()!r}" for leaf in leaves(reduction))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _rebuild(template: Any, arrays: Iterator[NDArray[Any]]) -> Any:

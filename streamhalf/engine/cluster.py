@@ -19,7 +19,8 @@ from dask import threaded
 from dask.callbacks import Callback
 
 from streamhalf.engine.dask_graph import build_graph
-from streamhalf.engine.job import Counted, Engine, Job, OnProgress, WorkerLimit
+from streamhalf.engine.job import Counted, Engine, Job, OnProgress
+from streamhalf.engine.memory import WorkerLimit
 from streamhalf.errors import StreamhalfError
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class ThreadsEngine(Engine):
                 on_progress(rows[key])
 
         with Callback(posttask=posttask):
-            result: Counted = threaded.get(graph.tasks, graph.root, num_workers=self.n_threads)
+            n_threads = min(self.n_threads, job.at_once or self.n_threads)
+            result: Counted = threaded.get(graph.tasks, graph.root, num_workers=n_threads)
         return result
 
 

@@ -15,10 +15,6 @@ from streamhalf.data.source import Source
 from streamhalf.data.stored import ZarrReader
 from streamhalf.engine.job import Engine
 
-KEPT_SHARE = 0.5
-"""Of what tasks leave of a worker's memory; the rest is for what nobody projects, the interpreter
-itself for one."""
-
 _FOLLOWED = 2
 """On more processes than these nobody knows which task comes next in a process."""
 
@@ -86,23 +82,19 @@ def far_reads(
     source: Source,
     engine: Engine,
     *,
-    task_nbytes: int,
     n_tasks: int,
-    memory_limit: int,
+    kept: int,
     folder: str | None,
 ) -> FarReads | None:
-    """How a pass reads its store, if that is far away."""
+    """How a pass reads its store, if that is far away; each process keeps so many bytes."""
     if (store := far_store(source)) is None:
         return None
-    limit = min([memory_limit, *(worker.nbytes for worker in engine.worker_limits())])
-    at_once = max(1, min(engine.n_threads, limit // task_nbytes))
-    nbytes = int(max(0, limit - at_once * task_nbytes) * KEPT_SHARE)
     n_processes = engine.n_processes
     alone = n_processes == 1
-    fits = source.n_rows * source.row_nbytes <= nbytes
+    fits = source.n_rows * source.row_nbytes <= kept
     followed = alone or (n_processes <= _FOLLOWED and fits)
     lead = min(n_tasks, engine.n_threads * n_processes) if followed else 0
-    return FarReads(store.token, Terms(nbytes, folder, alone), lead, uuid.uuid4().hex)
+    return FarReads(store.token, Terms(kept, folder, alone), lead, uuid.uuid4().hex)
 
 
 def forget(engine: Engine, tokens: Iterable[str]) -> None:

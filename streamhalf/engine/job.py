@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from streamhalf.data.depot import NOTHING, Moved
-from streamhalf.errors import DataError, MemoryBudgetError
+from streamhalf.engine.memory import WorkerLimit
+from streamhalf.errors import DataError
 from streamhalf.events import Observer, PassProgress, PassStarted
 
 
@@ -50,6 +51,8 @@ class Job:
         Partials combined by one task.
     detail
         What else to say of it while it runs.
+    at_once
+        Tasks that memory has room for in one process; None for one on every thread.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Job:
     combine: Callable[[Any, Any, Any], Any]
     split_every: int = 8
     detail: str = ""
+    at_once: int | None = None
 
 
 def merge(context: Any, combine: Callable[[Any, Any, Any], Any], parts: list[Counted]) -> Counted:
@@ -69,31 +73,6 @@ def merge(context: Any, combine: Callable[[Any, Any, Any], Any], parts: list[Cou
         partial = combine(context, total.partial, part.partial)
         total = Counted(total.n_rows + part.n_rows, partial, total.moved + part.moved)
     return total
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerLimit:
-    """Tasks that a worker runs at once, and the bytes of memory from which it takes no more."""
-
-    address: str
-    n_threads: int
-    nbytes: int
-
-
-def require_workers(name: str, task_nbytes: int, workers: tuple[WorkerLimit, ...]) -> None:
-    """Refuse work whose tasks take so much that a worker would pause on it, or die of it."""
-    for worker in workers:
-        if task_nbytes > worker.nbytes:
-            raise MemoryBudgetError(
-                f"pass {name!r} needs about {mib(task_nbytes)} for one task, and worker "
-                f"{worker.address} pauses at {mib(worker.nbytes)}; raise its --memory-limit, or "
-                "store smaller chunks"
-            )
-
-
-def mib(nbytes: int) -> str:
-    """Bytes for people."""
-    return f"{nbytes / 2**20:,.0f} MiB"
 
 
 class Engine(Protocol):

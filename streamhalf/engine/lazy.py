@@ -17,6 +17,7 @@ from streamhalf.config import RunConfig
 from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import Reader
 from streamhalf.data.source import Source
+from streamhalf.engine.memory import own_room
 from streamhalf.errors import StreamhalfError
 from streamhalf.records import LazyRows
 from streamhalf.records.codes import RowsKept
@@ -76,7 +77,7 @@ def plan_keeping(
         return Keeping(reader, LazyRows(nbytes, kept), target)
     if target not in ("threads", "serial"):
         return None
-    if nbytes * _SHARE <= config.memory_limit:
+    if nbytes * _SHARE <= own_room(config.memory_limit):
         return Keeping(reader, LazyRows(nbytes, RowsKept.MEMORY))
     plain = all(one.dtype.kind in _PLAIN_KINDS for one in (reader.features, reader.labels))
     folder = config.cache if plain else None

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from streamhalf.data.sight import Sight
 from streamhalf.engine.cluster import RESUME, ClusterEngine, ThreadsEngine, available_cpus
-from streamhalf.engine.job import Engine, mib
+from streamhalf.engine.job import Engine
 from streamhalf.engine.local import SerialEngine
 from streamhalf.engine.process import eager_switching
 from streamhalf.errors import DataError, StreamhalfError, UsageError
@@ -141,26 +141,6 @@ def check_sight(engine: Engine, sight: Sight | None) -> None:
             found = f"cannot look at {sight.name}: {one_line(found)}"
         if found is not None:
             raise DataError(f"worker {worker} {found}")
-
-
-def within_workers(engine: Engine, memory_limit: int) -> int:
-    """What a run is planned for: `memory_limit`, or less where a worker has less for a task.
-
-    As a limit of a worker with as many threads as any has.
-    """
-    limits = engine.worker_limits()
-    if not limits:
-        return memory_limit
-    least = min(limits, key=lambda one: one.nbytes / one.n_threads)
-    room = engine.n_threads * least.nbytes // least.n_threads
-    if room >= memory_limit:
-        return memory_limit
-    logger.info(
-        "worker %s takes no more tasks from %s on (%d threads), less than memory_limit (%s): the "
-        "run is planned for that",
-        *(least.address, mib(least.nbytes), least.n_threads, mib(memory_limit)),
-    )
-    return room
 
 
 def check_workers(client: Client) -> None:

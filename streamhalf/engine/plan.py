@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -17,21 +16,12 @@ from streamhalf.data.depot import NOTHING
 from streamhalf.data.source import BLOCK_NBYTES, Source
 from streamhalf.engine.dask_graph import LazyResult, build_graph, lazy_call
 from streamhalf.engine.far import FarReads, FarRows, far_reads
-from streamhalf.engine.job import (
-    Counted,
-    Engine,
-    Job,
-    mib,
-    require_workers,
-    run_job,
-)
-from streamhalf.engine.process import settle_worker, task_slot
-from streamhalf.errors import MemoryBudgetError
+from streamhalf.engine.job import Counted, Engine, Job, run_job
+from streamhalf.engine.memory import at_once, cache_nbytes, room_of, rows_nbytes, task_memory
+from streamhalf.engine.process import settle_worker
 from streamhalf.events import Observer, PassEnded
 from streamhalf.records import PassRecord
 from streamhalf.reductions.base import Reduction
-
-logger = logging.getLogger("streamhalf")
 
 R = TypeVar("R")
 
@@ -44,8 +34,6 @@ MAX_TASKS = 4096
 _TASK_NBYTES = 4 * BLOCK_NBYTES
 _LEAST_TASKS, _LEAST_NBYTES = 64, 4 << 20
 """So many tasks a pass has if there are as many blocks and each task has so much, or a block."""
-
-TASK_COPIES = 5  # stored bytes, decoded rows, a transformed copy, scratch, and the rows to come
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,18 +77,7 @@ class PassPlan:
         else:  # a block is in memory as a whole where chunks are decoded whole
             largest = max(block.n_rows for block, _ in self.source.reads(self.blocks))
         partial = self.reduction.partial_nbytes(self.source.dim)
-        return rows_nbytes(self.source, largest) + (self.split_every + 2) * partial
-
-    def at_once(self, *, n_threads: int, memory_limit: int) -> int:
-        """Tasks that run at once in one process; refused where not even one fits in the limit."""
-        need = self.task_nbytes()
-        if need > memory_limit:
-            raise MemoryBudgetError(
-                f"pass {self.name!r} needs about {mib(need)} for one task (partials of "
-                f"{mib(self.reduction.partial_nbytes(self.source.dim))}), the limit memory_limit "
-                f"is {mib(memory_limit)}; raise it, store smaller chunks, or lower the degree"
-            )
-        return min(n_threads, memory_limit // need)
+        return rows_nbytes(self.source.row_nbytes, largest) + (self.split_every + 2) * partial
 
     def tasks(self) -> tuple[RowRanges, ...]:
         """Deal blocks to tasks in runs of neighbours, a function of the blocks alone."""
@@ -120,23 +97,23 @@ class PassPlan:
             RowRanges(np.concatenate([read.bounds for read in reads[i : i + run]])) for i in starts
         )
 
-    def job_for(self, engine: Engine, *, memory_limit: int = 0, cache: str | None = None) -> Job:
-        """The pass as a job for an engine; persisted chunks stay where they are if it can be.
+    def job_for(
+        self, engine: Engine, *, memory_limit: int | str = "auto", cache: str | None = None
+    ) -> Job:
+        """The pass as a job for an engine, with as many tasks at once as its memory has room for.
 
-        Of what is fetched from afar as much is kept as `memory_limit` leaves room for, and the rest
-        in the folder `cache`.
+        Persisted chunks stay where they are if it can be. Of what is fetched from afar as much is
+        kept as the tasks leave room for, and the rest in the folder `cache`.
         """
+        nbytes, room = self.task_nbytes(), room_of(engine, memory_limit)
+        count = at_once(engine, f"pass {self.name!r}", nbytes, memory_limit)
         reader = self.source.reader
         held = isinstance(reader, DaskReader) and reader.client is not None
         job = self.job(lazy=engine.remote if held else engine.lazy)
-        far = far_reads(
-            self.source,
-            engine,
-            task_nbytes=self.task_nbytes(),
-            n_tasks=len(job.items),
-            memory_limit=memory_limit,
-            folder=cache,
-        )
+        context = replace(job.context, task_nbytes=nbytes, room=room)
+        job = replace(job, context=context, at_once=count)
+        kept = cache_nbytes(room, count, nbytes)
+        far = far_reads(self.source, engine, n_tasks=len(job.items), kept=kept, folder=cache)
         if far is None:
             return job
         context = replace(job.context, read=FarRows(self.source), far=far)
@@ -176,14 +153,15 @@ class PassContext:
     reduction: Reduction[Any, Any]
     tell: Tell | None = None
     far: FarReads | None = None
-    at_once: int | None = None
-    """Tasks that may run at once in one process; None for as many as it has threads."""
+    task_nbytes: int = 0
+    room: int = 0
+    """What a task holds, and what the tasks of one process may hold together."""
 
 
 def map_blocks(context: PassContext, item: Any) -> Counted:
     """Read and reduce the blocks of one task, one after the other."""
     settle_worker()
-    with task_slot(context.at_once):
+    with task_memory(context.task_nbytes, context.room):
         return _map_blocks(context, item)
 
 
@@ -209,19 +187,6 @@ def combine_partials(context: PassContext, left: Any, right: Any) -> Any:
     return context.reduction.combine(left, right)
 
 
-def rows_nbytes(source: Source, n_rows: int) -> int:
-    """Memory that the rows of one block take in a task."""
-    return TASK_COPIES * n_rows * source.row_nbytes
-
-
-def planned_memory(source: Source, *, n_threads: int, memory_limit: int) -> int:
-    """Memory of which partials may take half: all, but for what blocks take beyond their half."""
-    blocks = n_threads * rows_nbytes(source, max(block.n_rows for block in source.blocks))
-    left = 2 * (memory_limit - blocks)
-    # what is next to nothing is refused by the first pass, with a reason
-    return min(memory_limit, left) if left > memory_limit // 8 else memory_limit
-
-
 def plan_pass(
     name: str, source: Source, reduction: Reduction[Any, R], *, split_every: int = 8
 ) -> PassPlan:
@@ -233,26 +198,14 @@ def run_pass(
     engine: Engine,
     plan: PassPlan,
     *,
-    memory_limit: int,
+    memory_limit: int | str,
     observer: Observer,
     save: Callable[[Counted, PassRecord], None] | None = None,
     cache: str | None = None,
 ) -> tuple[Any, PassRecord]:
     """Validate, run, count the rows, save and finalize; returns the result and the record."""
-    limit = memory_limit
-    if workers := engine.worker_limits():
-        require_workers(plan.name, plan.task_nbytes(), workers)
-        limit = min(limit, *(worker.nbytes for worker in workers))
-    slots = plan.at_once(n_threads=engine.n_threads, memory_limit=limit)
-    if slots < engine.n_threads:
-        logger.info(
-            "pass %s: %d tasks at once in a process of %d threads, for its memory (%s)",
-            *(plan.name, slots, engine.n_threads, mib(limit)),
-        )
     started = time.perf_counter()
     job = plan.job_for(engine, memory_limit=memory_limit, cache=cache)
-    if slots < engine.n_threads:
-        job = replace(job, context=replace(job.context, at_once=slots))
     counted = run_job(engine, job, observer)
     moved = counted.moved + (job.context.far.moved() if job.context.far else NOTHING)
     result = plan.reduction.finalize(counted.partial)

@@ -21,8 +21,6 @@ at a time, too short for another to wake up and take it, so that threads that re
 once in 5 ms, and they need it dozens of times for a chunk."""
 
 _switching = threading.Lock()
-_slots = threading.Condition()
-_running = [0]  # tasks of passes that run in this process
 _under_way: list[None] = []
 _before: list[float] = []
 
@@ -44,23 +42,6 @@ def settle_worker() -> bool:
 def _settle() -> None:
     sys.setswitchinterval(min(_SWITCH_SECONDS, sys.getswitchinterval()))
     _keep_buffers()
-
-
-@contextmanager
-def task_slot(at_once: int | None) -> Iterator[None]:
-    """Wait until fewer than `at_once` tasks of any pass run in this process, then be one of them.
-
-    Waits in the thread of the task: a worker's event loop goes on.
-    """
-    with _slots:
-        _slots.wait_for(lambda: at_once is None or _running[0] < at_once)
-        _running[0] += 1
-    try:
-        yield
-    finally:
-        with _slots:
-            _running[0] -= 1
-            _slots.notify_all()
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import logging
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from streamhalf.data.block import Reader, RowRange, RowRanges
@@ -33,7 +32,7 @@ class Run:
     """
 
     engine: Engine
-    memory_limit: int
+    memory_limit: int | str
     split_every: int
     observer: Observer
     checkpoint: Checkpoint | None = None
@@ -97,7 +96,7 @@ class Run:
             self._near(plan),
             memory_limit=self.memory_limit,
             observer=self.observer,
-            save=partial(kept.save, reduction) if kept else None,
+            save=kept.save if kept else None,
             cache=self.cache,
         )
         self.passes.append(record)
@@ -128,7 +127,8 @@ class Run:
             return plan
         if self.near is None:
             self.near, self.spilled = self.keeping.compute()
-            self.memory_limit -= self.keeping.nbytes
+            if isinstance(self.memory_limit, int):  # what is available has less of it already
+                self.memory_limit -= self.keeping.nbytes
         return replace(plan, source=replace(plan.source, reader=self.near))
 
     def _note_parts(self, plan: PassPlan) -> None:

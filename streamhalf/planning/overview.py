@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 from streamhalf.config import RunConfig
 from streamhalf.data.source import BLOCK_NBYTES
-from streamhalf.engine.plan import TASK_COPIES
+from streamhalf.engine.memory import partial_limit, rows_nbytes
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.planning.plan import plan_about, plan_for_eps, plan_for_rows, rows_about, suffices
@@ -21,7 +21,6 @@ from streamhalf.planning.run_plan import (
     SCANNED_ROWS,
     RunPlan,
     lacks_rows,
-    partial_limit,
 )
 from streamhalf.planning.strict import refuse_strict
 from streamhalf.records import PassBudget, PlanRecord, Split, Stage, Through
@@ -155,5 +154,5 @@ def _memory(plan: RunPlan, config: RunConfig, row_nbytes: int) -> int:
     slabs = 2 * finest_half_count(plan.slab_eps) + 2
     about_one = slabs * (1 + plan.dim * (plan.dim + 1) // 2)
     final = (plan.max_updates + 1) * (moments + 8 * about_one)
-    largest = max(moments, min(final, partial_limit(config)))
-    return TASK_COPIES * BLOCK_NBYTES + (config.split_every + 2) * largest
+    largest = max(moments, min(final, partial_limit(config.split_every)))
+    return rows_nbytes(1, BLOCK_NBYTES) + (config.split_every + 2) * largest

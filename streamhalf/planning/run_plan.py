@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from streamhalf.config import RunConfig
+from streamhalf.engine.memory import partial_limit
 from streamhalf.kernels.frame import acceptance_rate
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.planning import budget
@@ -202,15 +203,10 @@ def affordable_rows(dim: int, n_rows: int) -> int:
 
 def sample_room(config: RunConfig, dim: int) -> int:
     """Rows that a partial may hold, with their numbers, and that are worth it."""
-    return max(1, min(_MOST_SAMPLED, partial_limit(config) // (16 * (dim + 2))))
+    return max(1, min(_MOST_SAMPLED, partial_limit(config.split_every) // (16 * (dim + 2))))
 
 
 def lacks_rows(plan: RunPlan, config: RunConfig) -> bool:
     """Whether a sample in memory has too few rows for a regression, and there are more."""
     learning = plan.n_rows - plan.final_rows
     return sample_room(config, plan.dim) < min(learning, _ENOUGH_PER_FEATURE * plan.dim)
-
-
-def partial_limit(config: RunConfig) -> int:
-    """What one partial may take: half a worker's memory, two tasks with all they combine."""
-    return config.memory_limit // (4 * (config.split_every + 2))

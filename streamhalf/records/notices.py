@@ -82,8 +82,20 @@ class EpsNotReached(Record, frozen=True, tag="eps-not-reached"):
 
 
 class NoRoom(Record, frozen=True, tag="no-room"):
-    """A certificate takes so many bytes at least, of which there is `room` for fewer."""
+    """A certificate takes so many bytes at least, and certificate_memory (`room`) is less."""
 
+    nbytes: int
+    room: int
+
+
+class FewerAtOnce(Record, frozen=True, tag="fewer-at-once"):
+    """A task takes up to `nbytes` of the `room` in a process: so many run at once, not `threads`.
+
+    As few as that in the largest pass; others may run more.
+    """
+
+    at_once: int
+    threads: int
     nbytes: int
     room: int
 
@@ -172,6 +184,7 @@ Notice: TypeAlias = (
     | NearlyOneClass
     | NoBetterThanGuess
     | NoRoom
+    | FewerAtOnce
     | RatioNotReached
     | EpsNotReached
     | RepeatedRows

@@ -64,8 +64,8 @@ def _of_errors(notice: records.Notice) -> str | None:
             return f"max_ratio {demanded:g} was demanded, the certificate has {reached}"
         case records.NoRoom(needed, room):
             return (
-                f"no certificate: of so many features it takes {nbytes(needed)} at least, "
-                f"memory_limit leaves {nbytes(room)}; raise it for one"
+                f"no certificate: of so many features it takes {nbytes(needed)} at least, and "
+                f"certificate_memory is {nbytes(room)}; raise it for one"
             )
         case records.ErrorsDisagree(held_out, upper, all_rows):
             return (
@@ -130,6 +130,12 @@ def _of_run(notice: records.Notice) -> str | None:
     match notice:
         case records.RunsOn(place, why):
             return f"runs on {place}, {why}; scheduler='threads' keeps it on this machine"
+        case records.FewerAtOnce(at_once, threads, size, room):
+            return (
+                f"memory: {at_once} of {plural(threads, 'thread')} of a process work at once in "
+                f"the largest pass (a task takes up to {nbytes(size)}, there is room for "
+                f"{nbytes(room)}); the answer is the same"
+            )
         case records.LazyRows(size, kept, place):
             where = {
                 records.RowsKept.MEMORY: "computed once and kept in memory",

@@ -1,0 +1,224 @@
+"""The memory model: what a process may use, what a task holds, how many tasks run at once.
+
+Sizes that an answer depends on come from `TASK_NBYTES`, the same on every machine. How much memory
+there is decides only how many tasks run at once; a task that does not fit alone is an error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamhalf.data.source import Source
+from streamhalf.errors import MemoryBudgetError
+from streamhalf.records import FewerAtOnce
+
+if TYPE_CHECKING:
+    from streamhalf.engine.job import Engine
+
+TASK_NBYTES = 512 << 20
+"""What the partials of one task may take: sizes of samples, slabs and batches follow from it."""
+
+TASK_COPIES = 5
+"""Blocks of rows that a task holds: stored bytes, decoded rows, a transformed copy, scratch, and
+the rows to come."""
+
+PROCESS_NBYTES = 192 << 20
+"""A worker before its first task: the interpreter and its libraries (150 MiB), messages."""
+
+KEPT_SHARE = 0.5
+"""Of what tasks leave of a process's memory, for chunks that were fetched from afar; the rest is
+for what nobody projects."""
+
+_USED = 0.8
+"""Share of the available memory that tasks of this process take; Dask's workers pause there."""
+
+_UNKNOWN = 2 << 30
+"""Memory of a process where nothing says how much there is."""
+
+_UNLIMITED = 1 << 60  # what control groups of version 1 say where there is no limit
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLimit:
+    """Tasks that a worker runs at once, and the bytes of memory at which it pauses."""
+
+    address: str
+    n_threads: int
+    nbytes: int
+
+    @property
+    def room(self) -> int:
+        """Bytes for the tasks that it runs at once."""
+        return max(0, self.nbytes - PROCESS_NBYTES)
+
+
+def own_room(memory_limit: int | str) -> int:
+    """Bytes that tasks in this process may take together, `memory_limit` at most."""
+    room = own_memory()
+    return room if isinstance(memory_limit, str) else min(room, memory_limit)
+
+
+def room_of(engine: Engine, memory_limit: int | str) -> int:
+    """Bytes that tasks in one process of an engine may take together, `memory_limit` at most."""
+    if not engine.remote:
+        return own_room(memory_limit)
+    rooms = [worker.room for worker in engine.worker_limits()] or [_UNKNOWN]
+    return min(rooms if isinstance(memory_limit, str) else [*rooms, memory_limit])
+
+
+def own_memory() -> int:
+    """Bytes that this process may take beside what it has: of the machine, and of its limits.
+
+    Half of the machine's memory, or of a limit, at least: what others hold for now does not turn
+    a run away.
+    """
+    found = [one for one in (_of_machine(), _of_group(), _of_address_space()) if one is not None]
+    return int(_USED * min(found)) if found else _UNKNOWN
+
+
+def _of_machine() -> int | None:
+    with suppress(Exception):  # no psutil, or no /proc for it
+        memory: Any = importlib.import_module("psutil").virtual_memory()
+        return max(int(memory.available), int(memory.total) // 2)
+    with suppress(AttributeError, OSError, ValueError):  # not POSIX
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    return None
+
+
+def _of_group() -> int | None:
+    """What the control groups of this process leave, of version 2 or 1."""
+    found: list[int] = []
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines():
+            _, kinds, path = line.split(":", 2)
+            if kinds in ("", "memory"):
+                found += _limits(_GROUPS / kinds, path)
+    return min(found, default=None)
+
+
+def _limits(root: Path, path: str) -> Iterator[int]:
+    """What is left of the limits of a group and of those that it lies in."""
+    names = ("memory.max", "memory.current", "inactive_file")
+    if root.name == "memory":
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+    group = root / path.strip("/")
+    for folder in (group, *group.parents):
+        with suppress(OSError, ValueError):  # "max", or a path of another name space
+            limit = int((folder / names[0]).read_text("utf-8"))
+            used = int((folder / names[1]).read_text("utf-8"))
+            stat = (folder / "memory.stat").read_text("utf-8").splitlines()
+            cached = sum(int(line.split()[1]) for line in stat if line.split()[0] == names[2])
+            if limit < _UNLIMITED:
+                yield max(limit - used + cached, limit // 2)
+        if folder == root:
+            return
+
+
+def _of_address_space() -> int | None:
+    """Half of the address space, where it is limited: libraries and threads reserve some of it."""
+    with suppress(ImportError, AttributeError, OSError, ValueError):  # not POSIX
+        resource: Any = importlib.import_module("resource")
+        limit = int(resource.getrlimit(resource.RLIMIT_AS)[0])
+        return limit // 2 if 0 < limit != resource.RLIM_INFINITY else None
+    return None
+
+
+def rows_nbytes(row_nbytes: int, n_rows: int) -> int:
+    """Memory that the rows of one block take in a task."""
+    return TASK_COPIES * n_rows * row_nbytes
+
+
+def largest_block(source: Source) -> int:
+    """Memory that the rows of the largest block of a source take in a task."""
+    return rows_nbytes(source.row_nbytes, max(block.n_rows for block in source.blocks))
+
+
+def partial_limit(split_every: int) -> int:
+    """What one partial may take, so that a task has room for all that it combines."""
+    return TASK_NBYTES // (split_every + 2)
+
+
+def at_once(engine: Engine, name: str, task_nbytes: int, memory_limit: int | str) -> int:
+    """Tasks that run at once in one process; refused where a single one does not fit.
+
+    `name` is that of the pass, or of a command of which no task takes more.
+    """
+    room = room_of(engine, memory_limit)
+    if task_nbytes <= room:
+        return min(engine.n_threads, room // task_nbytes)
+    needs = f"{name} needs about {mib(task_nbytes)} for one task"
+    small = [one for one in engine.worker_limits() if one.room == room]
+    if small and not (isinstance(memory_limit, int) and memory_limit <= room):
+        raise MemoryBudgetError(
+            f"{needs}, and worker {small[0].address}, which pauses at {mib(small[0].nbytes)}, has "
+            f"{mib(room)} for tasks; raise its --memory-limit, or store smaller chunks"
+        )
+    asked = isinstance(memory_limit, int) and memory_limit <= room
+    limit = f"memory_limit is {mib(room)}" if asked else f"this process has {mib(room)}"
+    more = "raise it" if asked else "use a machine (or a container) with more memory"
+    raise MemoryBudgetError(f"{needs}, the limit {limit}; {more}, or store smaller chunks")
+
+
+def fewer_at_once(
+    engine: Engine, name: str, task_nbytes: int, memory_limit: int | str
+) -> tuple[FewerAtOnce, ...]:
+    """What is said where not all threads of a process can work at once."""
+    count, n_threads = at_once(engine, name, task_nbytes, memory_limit), engine.n_threads
+    if count >= n_threads:
+        return ()
+    return (FewerAtOnce(count, n_threads, task_nbytes, room_of(engine, memory_limit)),)
+
+
+def cache_nbytes(room: int, n_tasks: int, task_nbytes: int) -> int:
+    """Memory for fetched chunks beside so many tasks."""
+    return int(max(0, room - n_tasks * task_nbytes) * KEPT_SHARE)
+
+
+_turns = threading.Condition()
+_line: deque[object] = deque()
+_held = [0]  # bytes of the tasks that run in this process
+_inside = threading.local()
+
+
+@contextmanager
+def task_memory(nbytes: int, room: int) -> Iterator[None]:
+    """Wait, in order of arrival, until the tasks of this process leave `nbytes` of `room`.
+
+    A task that is alone never waits, nor does one inside another: somebody always works. It waits
+    in the thread of the task, so that a worker's event loop goes on. Without a `room` there is no
+    limit.
+    """
+    if not room or getattr(_inside, "task", False):
+        yield
+        return
+    own = object()
+    with _turns:
+        _line.append(own)
+        try:
+            _turns.wait_for(lambda: _line[0] is own and (_held[0] + nbytes <= room or not _held[0]))
+            _held[0] += nbytes
+        finally:
+            _line.remove(own)
+            _turns.notify_all()
+    _inside.task = True
+    try:
+        yield
+    finally:
+        _inside.task = False
+        with _turns:
+            _held[0] -= nbytes
+            _turns.notify_all()
+
+
+def mib(nbytes: int) -> str:
+    """Bytes for people."""
+    return f"{nbytes / 2**20:,.0f} MiB"
