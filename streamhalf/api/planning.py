@@ -15,7 +15,12 @@ from streamhalf.algorithms.regression import regression_rows
 from streamhalf.algorithms.sample import sample_windows
 from streamhalf.api.running import execute, make_config, open_checkpoint, open_data
 from streamhalf.claims.certification import Certification
-from streamhalf.claims.slab_choice import certificate_degree, certificate_share, within_room
+from streamhalf.claims.slab_choice import (
+    certificate_degree,
+    certificate_share,
+    held_by_certificate,
+    within_room,
+)
 from streamhalf.config import RunConfig
 from streamhalf.data.block import RowRanges
 from streamhalf.data.opening import DataLike
@@ -24,7 +29,7 @@ from streamhalf.data.source import Source
 from streamhalf.data.tables import is_table
 from streamhalf.engine import PassPlan
 from streamhalf.engine.cluster import ClusterEngine
-from streamhalf.engine.memory import room_of
+from streamhalf.engine.memory import largest_block, room_of
 from streamhalf.engine.run import Run
 from streamhalf.engine.survey import Survey
 from streamhalf.errors import UsageError
@@ -32,7 +37,7 @@ from streamhalf.events import Observer, ignore
 from streamhalf.kernels.plane import Plane
 from streamhalf.places import place_of, refuse_harm
 from streamhalf.planning.deal import deal_for
-from streamhalf.planning.overview import make_plan
+from streamhalf.planning.overview import held_by_learning, make_plan
 from streamhalf.planning.plan import plan_for_rows
 from streamhalf.planning.run_plan import REGRESSION_PASSES, lacks_rows
 from streamhalf.records import (
@@ -135,21 +140,23 @@ def plan_of(source: Source, config: RunConfig, positive: float | None = None) ->
         all_of_them = one.name in (Stage.FINAL, Stage.THRESHOLDS) or blocks.n_rows == source.n_rows
         passes.append(replace(one, n_tasks=whole if all_of_them else _n_tasks(source, blocks)))
         cursor += one.rows
-    memory = record.memory_nbytes
     if within_room(config, source.dim).certificate_degree != 0:
         certificate = _certification(source, config)
         used = math.ceil(certificate.share * source.n_rows)
         nbytes = source.n_rows * source.row_nbytes
         passes.append(PassBudget(CERTIFICATE, used, nbytes, n_tasks=whole))
-        needs = certificate.needs(source.n_rows)
-        about = PassPlan(CERTIFICATE, source, needs, RowRanges.of(source.blocks), 2)
-        memory = max(memory, about.task_nbytes())
     return replace(
         record,
         passes=tuple(passes),
         nbytes=sum(one.nbytes for one in passes),
-        memory_nbytes=memory,
+        memory_nbytes=largest_block(source) + held_by_fit(source, config),
     )
+
+
+def held_by_fit(source: Source, config: RunConfig) -> int:
+    """What the partials of any pass of a fit take in a task, at most."""
+    plan = plan_for_rows(source.n_rows, source.dim, config)
+    return max(held_by_learning(plan, config), held_by_certificate(config, source.dim))
 
 
 def _n_tasks(source: Source, blocks: RowRanges) -> int:
@@ -226,7 +233,8 @@ def dry_run(
         seconds = expected_seconds(found, source.row_nbytes, scheduled=cluster is not None)
         return replace(found, seconds=seconds)
 
-    return execute("dry run", source, config, work, client, observer)
+    held = held_by_fit(source, config)
+    return execute("dry run", source, config, work, client, observer, held=held)
 
 
 def expected_seconds(found: DryRunResult, row_nbytes: int, *, scheduled: bool) -> float:

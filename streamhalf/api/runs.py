@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from streamhalf.algorithms import driver
 from streamhalf.api.handles import RunHandle
+from streamhalf.api.planning import held_by_fit
 from streamhalf.api.running import (
     SEED_DRAWN,
     draws_seed,
@@ -20,13 +21,15 @@ from streamhalf.api.running import (
 )
 from streamhalf.api.trust import warn_no_effect
 from streamhalf.api.weights import as_halfspace
+from streamhalf.claims.slab_choice import held_by_certificate
 from streamhalf.claims.verification import Verification, check_document
 from streamhalf.config import RunConfig
 from streamhalf.data.opening import DataLike
 from streamhalf.engine.run import Run
 from streamhalf.events import Observer, ignore
 from streamhalf.places import place_of, refuse_harm
-from streamhalf.planning.overview import planned_rows
+from streamhalf.planning.overview import held_by_learning, planned_rows
+from streamhalf.planning.plan import plan_for_rows
 from streamhalf.records import (
     CertifyResult,
     FitResult,
@@ -71,7 +74,8 @@ def test(
     def work(run: Run, config: RunConfig) -> MomentTestResult:
         return driver.test(run, source, config)
 
-    result = execute("test", source, config, work, client, observer)
+    held = held_by_learning(plan_for_rows(source.n_rows, source.dim, config), config)
+    result = execute("test", source, config, work, client, observer, held=held)
     return replace(result, seed_drawn=draws_seed(parameters))
 
 
@@ -171,9 +175,17 @@ def _fit(
     def work(run: Run, config: RunConfig) -> FitResult:
         return driver.fit(run, source, config)
 
-    planned = planned_rows(source.n_rows, source.dim, config)
     result = execute(
-        "fit", source, config, work, client, observer, kept, *resumed, rows_planned=planned
+        "fit",
+        source,
+        config,
+        work,
+        client,
+        observer,
+        kept,
+        *resumed,
+        rows_planned=planned_rows(source.n_rows, source.dim, config),
+        held=held_by_fit(source, config),
     )
     return seal(replace(result, seed_drawn=seed_drawn))
 
@@ -205,7 +217,8 @@ def certify(
     def work(run: Run, config: RunConfig) -> CertifyResult:
         return driver.certify(run, source, config, halfspace)
 
-    result = execute("certify", source, config, work, client, observer)
+    held = held_by_certificate(config, source.dim)
+    result = execute("certify", source, config, work, client, observer, held=held)
     return seal(replace(result, seed_drawn=draws_seed(parameters)))
 
 

@@ -25,12 +25,12 @@ from streamhalf.claims.slab_choice import (
     RATIOS,
     certificate_degree,
     certificate_share,
+    fan_in,
     no_room_for_slabs,
 )
 from streamhalf.config import RunConfig
 from streamhalf.data.positions import Identity, Radial, RowMap
 from streamhalf.data.source import Source
-from streamhalf.engine.memory import TASK_NBYTES
 from streamhalf.engine.run import Run
 from streamhalf.kernels.binomial import binomial_lower
 from streamhalf.kernels.monomials import count_monomials
@@ -67,9 +67,6 @@ MOST_EFFORT = 100.0
 
 _GLANCE, _GLANCE_DEGREE = 8, 4
 """A glance takes an eighth of the effort, and moments of this degree."""
-
-_LARGE = TASK_NBYTES // 4
-"""Partials that take more of a task are combined in pairs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,10 +222,8 @@ class Certification:
         needs = self.needs(source.n_rows)
         if beside is not None:
             needs = Bundle((needs, beside))
-        # large partials are combined in pairs, for a task holds two more than it combines
-        held = (run.split_every + 2) * needs.partial_nbytes(source.dim)
-        fan_in = 2 if held > _LARGE else None
-        found = run.reduce(name, source, needs, split_every=fan_in)
+        split_every = fan_in(needs.partial_nbytes(source.dim), run.split_every)
+        found = run.reduce(name, source, needs, split_every=split_every)
         if beside is None:
             return self.conclude(found, tau=tau), None
         return self.conclude(found[0], tau=tau), found[1]

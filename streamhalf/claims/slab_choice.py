@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from streamhalf.config import RunConfig
+from streamhalf.engine.memory import TASK_NBYTES
 from streamhalf.errors import MemoryBudgetError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.slab_moments import SlabMoments, certificate_edges
+from streamhalf.reductions.slab_moments import SlabMoments, across_edges, certificate_edges
 
 RATIOS = (1.04, 1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
 """Quotients of neighbouring slab edges, finest first."""
@@ -23,6 +24,8 @@ BOX_DEGREE = 4
 
 PARTIALS_AT_ONCE = 5
 """Partials of the certificate pass that a task holds at its height, one to spare."""
+
+_LARGE = TASK_NBYTES // 4
 
 _CHEAP_MONOMIALS = 220
 
@@ -79,8 +82,40 @@ def no_room_for_slabs(dim: int, memory: int) -> MemoryBudgetError:
     )
 
 
+def fan_in(nbytes: int, split_every: int) -> int:
+    """How many partials of this size one task combines: large ones in pairs.
+
+    A task holds two more than it combines.
+    """
+    return 2 if (split_every + 2) * nbytes > _LARGE else split_every
+
+
+def held_by_certificate(config: RunConfig, dim: int) -> int:
+    """What the partials of the certificate pass take in a task, at most, whatever is found."""
+    if within_room(config, dim).certificate_degree == 0:
+        return 0
+    degree = certificate_degree(config.certificate_degree, dim)
+    most = config.certificate_memory // PARTIALS_AT_ONCE
+    sets = [
+        _slabs(dim, RATIOS[0], one).partial_nbytes(dim)
+        for one in {degree, 2}
+        if _slabs(dim, RATIOS[-1], one, error=0.5).partial_nbytes(dim) <= most
+    ]
+    total = sum(min(most, 2 * nbytes) for nbytes in sets)  # about two planes
+    if dim > 2:
+        ratio, count = BOXES[0]
+        across = (np.eye(2, dim)[1], across_edges(count))
+        boxes = replace(_slabs(dim, ratio, min(degree, BOX_DEGREE)), across=across)
+        sets.append(boxes.partial_nbytes(dim))
+        total = max(total, sum(min(most // 2, nbytes) for nbytes in sets))
+    return max(4 * total, min((config.split_every + 2) * total, _LARGE))
+
+
+def _slabs(dim: int, ratio: float, degree: int, *, error: float = 0.0) -> SlabMoments:
+    """Slabs about some plane; a smaller error takes more of them."""
+    return SlabMoments(Plane(np.eye(1, dim)[0]), certificate_edges(error, ratio=ratio), degree)
+
+
 def least_nbytes(dim: int) -> int:
     """Memory of a task for the coarsest slabs of degree 2, for any error."""
-    axis = np.eye(1, dim)[0]
-    slabs = SlabMoments(Plane(axis), certificate_edges(0.0, ratio=RATIOS[-1]), 2)
-    return PARTIALS_AT_ONCE * slabs.partial_nbytes(dim)
+    return PARTIALS_AT_ONCE * _slabs(dim, RATIOS[-1], 2).partial_nbytes(dim)

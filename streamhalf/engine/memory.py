@@ -44,7 +44,7 @@ _UNKNOWN = 2 << 30
 """Memory of a process where nothing says how much there is."""
 
 _UNLIMITED = 1 << 60  # what control groups of version 1 say where there is no limit
-_GROUPS = Path("/sys/fs/cgroup")
+_GROUPS, _OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _of_group() -> int | None:
     """What the control groups of this process leave, of version 2 or 1."""
     found: list[int] = []
     with suppress(OSError, ValueError):
-        for line in Path("/proc/self/cgroup").read_text("utf-8").splitlines():
+        for line in _OWN_GROUP.read_text("utf-8").splitlines():
             _, kinds, path = line.split(":", 2)
             if kinds in ("", "memory"):
                 found += _limits(_GROUPS / kinds, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib.metadata
 import json
@@ -134,7 +135,11 @@ def check_sight(engine: Engine, sight: Sight | None) -> None:
     """Refuse a store that a worker cannot see, before a task fails on it."""
     if sight is None or not isinstance(engine, ClusterEngine):
         return
-    for worker, found in sorted(engine.client.run(sight.trouble, on_error="return").items()):
+
+    async def look() -> str | None:  # the worker's event loop goes on
+        return await asyncio.to_thread(sight.trouble)
+
+    for worker, found in sorted(engine.client.run(look, on_error="return").items()):
         if isinstance(found, OSError):
             continue  # a worker that has just been lost, as any may be
         if isinstance(found, BaseException):

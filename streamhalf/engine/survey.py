@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -68,7 +69,7 @@ class Survey:
         return (time.perf_counter() - started) / rows[0].n_rows
 
     def _of_cluster(self, engine: ClusterEngine) -> tuple[WorkerRecord, ...]:
-        limits = {one.address: one.nbytes for one in engine.worker_limits()}
+        limits = {one.address: one.room for one in engine.worker_limits()}
         found = engine.client.scheduler_info(n_workers=-1)["workers"]
         threads = {address: int(worker["nthreads"]) for address, worker in sorted(found.items())}
         blocks: dict[str, RowRange | None] = dict.fromkeys(threads)
@@ -81,9 +82,10 @@ class Survey:
             own = self.source.blocks
             blocks = {one: own[i % len(own)] for i, one in enumerate(threads)}
 
-        def look(dask_worker: Any) -> WorkerRecord:
+        async def look(dask_worker: Any) -> WorkerRecord:  # the worker's event loop goes on
             one = dask_worker.address
-            return self.look(one, threads.get(one, 1), limits.get(one), blocks.get(one))
+            known = (threads.get(one, 1), limits.get(one), blocks.get(one))
+            return await asyncio.to_thread(self.look, one, *known)
 
         answers = engine.client.run(look, workers=list(threads), on_error="return")
         for worker, answer in sorted(answers.items()):

@@ -21,12 +21,16 @@ from streamhalf.planning.run_plan import (
     SCANNED_ROWS,
     RunPlan,
     lacks_rows,
+    sample_room,
 )
 from streamhalf.planning.strict import refuse_strict
 from streamhalf.records import PassBudget, PlanRecord, Split, Stage, Through
 from streamhalf.testers import TESTERS
 from streamhalf.testers.moments import WIDE_DIM
 from streamhalf.testers.slab_mass import finest_half_count
+
+_MATRICES = 12
+"""Of a single candidate in the final pass, however little room there is: slabs and wedges."""
 
 
 def make_plan(
@@ -80,7 +84,7 @@ def make_plan(
         rows_needed=needed,
         passes=passes,
         nbytes=sum(one.nbytes for one in passes),
-        memory_nbytes=_memory(plan, config, row_nbytes),
+        memory_nbytes=rows_nbytes(1, BLOCK_NBYTES) + held_by_learning(plan, config),
         sketched=dim > WIDE_DIM,
         # with a threshold no constant is known
         promises=() if threshold else expected_promises(plan, config),
@@ -148,11 +152,14 @@ def _budget(
     return PassBudget(name, rows, math.ceil(read) * row_nbytes, delta)
 
 
-def _memory(plan: RunPlan, config: RunConfig, row_nbytes: int) -> int:
-    """Projected memory of one task of the largest pass."""
-    moments = 8 * max(count_monomials(min(plan.dim, WIDE_DIM), config.degree), plan.dim**2)
-    slabs = 2 * finest_half_count(plan.slab_eps) + 2
-    about_one = slabs * (1 + plan.dim * (plan.dim + 1) // 2)
-    final = (plan.max_updates + 1) * (moments + 8 * about_one)
-    largest = max(moments, min(final, partial_limit(config.split_every)))
-    return rows_nbytes(1, BLOCK_NBYTES) + (config.split_every + 2) * largest
+def held_by_learning(plan: RunPlan, config: RunConfig) -> int:
+    """What the partials of any pass but that of the certificate take in a task, at most."""
+    dim, split_every = plan.dim, config.split_every
+    moments = 8 * max(count_monomials(min(dim, WIDE_DIM), config.degree), dim**2)
+    largest = max(moments, sample_room(config, dim) * (8 * (dim + 2) + 1))
+    if plan.can_learn:  # there are candidates, with matrices for slabs and wedges
+        matrix, slabs = 4 * dim * (dim + 3), 2 * finest_half_count(plan.slab_eps) + 2
+        final = (plan.max_updates + 1) * (moments + (slabs + _MATRICES) * matrix)
+        batch = min(final, partial_limit(split_every))
+        largest = max(largest, batch, _MATRICES * matrix)
+    return (split_every + 2) * largest

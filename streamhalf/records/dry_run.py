@@ -10,7 +10,7 @@ from streamhalf.records.results import PlanRecord
 class WorkerRecord(Record, frozen=True):
     """A process that would work on tasks, and how it read one block of rows.
 
-    `memory_nbytes` is where it takes no more tasks (None: unlimited, or not known). `work` are the
+    `memory_nbytes` is what its tasks may take (None: unlimited, or not known). `work` are the
     seconds that a row takes in each kind of statistic, `versions` what is installed there.
     """
 
@@ -27,6 +27,7 @@ class WorkerRecord(Record, frozen=True):
 class DryRunResult(Record, frozen=True, kw_only=True):
     """What `fit --dry-run` says; nothing was written and no task is left.
 
+    `memory_limit` is what the tasks of one process may take together, of the smallest one.
     `place` is where the run would be. `seconds` is about what its passes would take there, none of
     the search for the certificate's bound among it.
     """

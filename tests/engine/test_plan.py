@@ -17,7 +17,7 @@ from streamhalf.data.source import Source, align_blocks
 from streamhalf.engine import Engine, plan_pass, run_pass
 from streamhalf.engine.cluster import ThreadsEngine
 from streamhalf.engine.local import SerialEngine
-from streamhalf.engine.plan import MAX_TASKS, PassContext, PassPlan, map_blocks, planned_memory
+from streamhalf.engine.plan import MAX_TASKS, PassContext, PassPlan, map_blocks
 from streamhalf.events import Event, ignore
 from streamhalf.reductions import LabelCounts, Moments
 from tests.conftest import make_rows
@@ -69,22 +69,22 @@ def test_run_pass__refuses_before_any_read(engine: Engine) -> None:
     assert sorted(reader.reads) == list(source.blocks)
 
 
-def test_validate__names_pass_need_limit_and_remedy() -> None:
+def test_job_for__names_pass_need_limit_and_remedy() -> None:
     plan = plan_blocks((RowRange(0, 2000),), row_nbytes=1000 * MIB // 2000)
     with pytest.raises(MemoryBudgetError) as caught:
-        plan.at_once(n_threads=3, memory_limit=512 * MIB)
+        plan.job_for(ThreadsEngine(3), memory_limit=512 * MIB)
     message = str(caught.value)
     assert "pass 'moments' needs about 5,000 MiB for one task" in message
-    assert "the limit memory_limit is 512 MiB" in message
-    assert "raise it, store smaller chunks" in message
+    assert "the limit memory_limit is 512 MiB; raise it, or store smaller chunks" in message
     assert isinstance(caught.value, UsageError)
 
 
-def test_at_once__is_what_the_memory_has_room_for() -> None:
+def test_job_for__has_as_many_tasks_at_once_as_there_is_room_for() -> None:
     plan = plan_blocks((RowRange(0, 2000),), row_nbytes=10 * MIB // 2000)
-    need = plan.task_nbytes()
-    found = [plan.at_once(n_threads=96, memory_limit=k * need + 1) for k in (1, 5, 96, 500)]
-    assert found == [1, 5, 96, 96]
+    need, engine = plan.task_nbytes(), ThreadsEngine(9)
+    found = [plan.job_for(engine, memory_limit=k * need + 1) for k in (1, 5, 9, 20)]
+    assert [job.at_once for job in found] == [1, 5, 9, 9]
+    assert {job.context.task_nbytes for job in found} == {need}
 
 
 def test_validate__grows_with_partials_and_split_every() -> None:
@@ -97,7 +97,7 @@ def test_validate__grows_with_partials_and_split_every() -> None:
 
 def test_api__refuses_a_pass_beyond_the_memory_limit() -> None:
     wide = np.zeros((300, 60), dtype=np.float32)
-    with pytest.raises(MemoryBudgetError, match="pass 'moments' needs about"):
+    with pytest.raises(MemoryBudgetError, match="test needs about .* memory_limit is 1 MiB"):
         streamhalf.test((wide, Y[:300]), memory_limit=1 << 20, scheduler="serial")
 
 
@@ -175,15 +175,6 @@ def test_validate__counts_the_rows_that_are_in_memory() -> None:
     assert plan.task_nbytes() - partial == 5 * 200 * source.row_nbytes
     reader.unit_rows = 500
     assert plan.task_nbytes() - partial == 5 * 2000 * source.row_nbytes
-
-
-def test_planned_memory__leaves_partials_what_large_blocks_do_not_take() -> None:
-    source, _ = counting_source()
-    blocks = 2 * 5 * 2000 * source.row_nbytes  # two tasks with five copies of all rows
-    assert planned_memory(source, n_threads=2, memory_limit=2 * blocks) == 2 * blocks
-    assert planned_memory(source, n_threads=2, memory_limit=3 * blocks // 2) == blocks
-    # too little for any pass: none is made smaller for it
-    assert planned_memory(source, n_threads=2, memory_limit=blocks) == blocks
 
 
 def test_job__splits_the_rows_over_its_items() -> None:
