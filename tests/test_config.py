@@ -16,9 +16,11 @@ RANGES: dict[str, tuple[Any, Any, tuple[Any, ...]]] = {
     "seed": (0, 2**63 - 1, (-1, 2**63)),
     "n_workers": (1, 4096, (0, -3, 4097)),
     "memory_limit": (1 << 20, 1 << 50, (0, 2**51)),
+    "certificate_memory": (1 << 20, 1 << 50, (0, 2**51)),
     "split_every": (2, 256, (1, 257)),
 }
-WHOLE = ("degree", "seed", "n_workers", "memory_limit", "split_every")
+SIZES = ("memory_limit", "certificate_memory")
+WHOLE = ("degree", "seed", "n_workers", "memory_limit", "certificate_memory", "split_every")
 
 
 @pytest.mark.parametrize("name", RANGES)
@@ -35,16 +37,32 @@ def test_config__names_field_value_and_limits(name: str, value: Any) -> None:
     low, high, _ = RANGES[name]
     with pytest.raises(UsageError) as caught:
         make_config({name: value})
-    limits = "1MiB to 1024TiB, as in 2GiB" if name == "memory_limit" else f"{low:g} to {high:g}"
-    limits += ", or auto" if name == "seed" else ""
+    limits = "1MiB to 1024TiB, as in 2GiB" if name in SIZES else f"{low:g} to {high:g}"
+    limits += ", or auto" if name in ("seed", "memory_limit") else ""
     assert str(caught.value) == f"{name}: {value!r} is out of range; use {limits}"
 
 
 @pytest.mark.parametrize("value", ["3", True, [2], 1j])
-@pytest.mark.parametrize("name", RANGES)
+@pytest.mark.parametrize("name", [name for name in RANGES if name not in SIZES])
 def test_config__refuses_what_is_no_number(name: str, value: Any) -> None:
     with pytest.raises(UsageError, match=rf"^{name}: .* is not a (whole )?number; use one from"):
         make_config({name: value})
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_config__takes_sizes_as_they_are_written(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text, size in (("2GiB", 2 << 30), ("512 MB", 512 << 20), (1 << 30, 1 << 30)):
+        assert getattr(RunConfig(**{name: text}), name) == size
+        monkeypatch.setenv(f"STREAMHALF_{name.upper()}", str(text))
+        assert getattr(make_config({}), name) == size
+    with pytest.raises(UsageError, match=f"{name}: 'lots' is not a size; write 2GiB or 500MiB"):
+        RunConfig(**{name: "lots"})
+    for value in (True, [2], 1j, None):
+        with pytest.raises(UsageError, match=f"{name}: .* is not a whole number; use one from"):
+            RunConfig(**{name: value})
+    assert RunConfig().memory_limit == RunConfig(memory_limit="auto").memory_limit == "auto"
 
 
 @pytest.mark.parametrize("name", WHOLE)

@@ -19,7 +19,7 @@ from scripts.benchmarking.slow_line import open_line
 from streamhalf import DataError, FitResult, StreamhalfError, retry
 from streamhalf.cli import main
 from streamhalf.data import depot, source
-from streamhalf.engine import far
+from streamhalf.engine import memory
 from streamhalf.events import PassProgress, PassStarted
 from streamhalf.retry import is_transient
 from tests.clusters import open_cluster
@@ -92,7 +92,7 @@ def proxy(s3: S3Server) -> Iterator[FaultProxy]:
 @pytest.fixture
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every pass fetches what it reads."""
-    monkeypatch.setattr(far, "KEPT_SHARE", 0.0)
+    monkeypatch.setattr(memory, "KEPT_SHARE", 0.0)
 
 
 def through(proxy: FaultProxy, reader: str = "fsspec") -> dict[str, Any]:
@@ -233,7 +233,7 @@ def test_fit__moves_a_store_that_fits_once_and_asks_nothing_else(
 def test_cache__takes_what_memory_has_no_room_for_and_is_emptied(
     s3: S3Server, undisturbed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(far, "KEPT_SHARE", 1e-5)
+    monkeypatch.setattr(memory, "KEPT_SHARE", 1e-9)
     result, requests, moved = counted(s3, cache=tmp_path / "cache")
     assert comparable(result) == undisturbed
     assert requests["GET"] <= 1.1 * CHUNKS

@@ -46,7 +46,7 @@ def reductions(n_rows: int, dim: int) -> dict[str, Reduction[Any, Any]]:
         row_map=Identity(),
         error=0.05,
         degree=4,
-        memory_limit=config.memory_limit,
+        memory=config.certificate_memory,
         planes=(planes[0],),
     )
     return {

@@ -13,7 +13,7 @@ import streamhalf
 from scripts.benchmarking.slow_line import SlowLine, open_line
 from scripts.benchmarking.stores import Folder
 from scripts.benchmarking.tables import Criterion, Table
-from streamhalf.engine import far
+from streamhalf.engine import memory
 from tests.comparing import comparable
 from tests.s3_server import start_server  # a real one, from the packages of Ceph
 
@@ -100,11 +100,11 @@ def _seconds(result: streamhalf.FitResult, name: str = "") -> float:
 
 @contextlib.contextmanager
 def _keeping(kept: bool) -> Iterator[None]:
-    before, far.KEPT_SHARE = far.KEPT_SHARE, far.KEPT_SHARE if kept else 0.0
+    before, memory.KEPT_SHARE = memory.KEPT_SHARE, memory.KEPT_SHARE if kept else 0.0
     try:
         yield
     finally:
-        far.KEPT_SHARE = before
+        memory.KEPT_SHARE = before
 
 
 def _upload(store: str, options: dict[str, Any]) -> None:

@@ -71,8 +71,9 @@ def room_of(engine: Engine, memory_limit: int | str) -> int:
     """Bytes that tasks in one process of an engine may take together, `memory_limit` at most."""
     if not engine.remote:
         return own_room(memory_limit)
-    rooms = [worker.room for worker in engine.worker_limits()] or [_UNKNOWN]
-    return min(rooms if isinstance(memory_limit, str) else [*rooms, memory_limit])
+    rooms = [worker.room for worker in engine.worker_limits()]
+    asked = [] if isinstance(memory_limit, str) else [memory_limit]
+    return min([*rooms, *asked], default=_UNKNOWN)
 
 
 def own_memory() -> int:
@@ -156,16 +157,19 @@ def at_once(engine: Engine, name: str, task_nbytes: int, memory_limit: int | str
     if task_nbytes <= room:
         return min(engine.n_threads, room // task_nbytes)
     needs = f"{name} needs about {mib(task_nbytes)} for one task"
-    small = [one for one in engine.worker_limits() if one.room == room]
-    if small and not (isinstance(memory_limit, int) and memory_limit <= room):
-        raise MemoryBudgetError(
-            f"{needs}, and worker {small[0].address}, which pauses at {mib(small[0].nbytes)}, has "
-            f"{mib(room)} for tasks; raise its --memory-limit, or store smaller chunks"
+    smallest = next((one for one in engine.worker_limits() if one.room == room), None)
+    if memory_limit == room:
+        why = f"the limit memory_limit is {mib(room)}; raise it"
+    elif smallest is not None:
+        why = (
+            f"and worker {smallest.address}, which pauses at {mib(smallest.nbytes)}, has "
+            f"{mib(room)} for tasks; raise its --memory-limit"
         )
-    asked = isinstance(memory_limit, int) and memory_limit <= room
-    limit = f"memory_limit is {mib(room)}" if asked else f"this process has {mib(room)}"
-    more = "raise it" if asked else "use a machine (or a container) with more memory"
-    raise MemoryBudgetError(f"{needs}, the limit {limit}; {more}, or store smaller chunks")
+    elif engine.remote:
+        why = f"and workers without a limit are taken to have {mib(room)}; give memory_limit"
+    else:
+        why = f"and this process has {mib(room)}; use a machine or container with more memory"
+    raise MemoryBudgetError(f"{needs}, {why}, or store smaller chunks")
 
 
 def fewer_at_once(

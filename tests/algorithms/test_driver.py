@@ -195,13 +195,13 @@ def test_fit__two_classes_that_no_halfspace_tells_apart_are_not_one() -> None:
 
 
 def test_fit__no_room_for_a_certificate_is_told_before_anything_is_read() -> None:
-    tight = {"memory_limit": 1 << 20, "certificate_degree": 2, "rows": "reuse"}
-    with serial_run(draw(420_000, dim=30), **tight) as (run, source, config, _):
+    tight = {"certificate_memory": 1 << 20, "certificate_degree": 2, "rows": "reuse"}
+    with serial_run(draw(42_000, dim=60), **tight) as (run, source, config, _):
         for command in (
             lambda: driver.fit(run, source, config),
-            lambda: driver.certify(run, source, config, Halfspace((1.0,) * 30)),
+            lambda: driver.certify(run, source, config, Halfspace((1.0,) * 60)),
         ):
-            with pytest.raises(MemoryBudgetError, match="memory_limit: 1 MiB; the coarsest slabs"):
+            with pytest.raises(MemoryBudgetError, match="memory: 1 MiB; the coarsest slabs"):
                 command()
         assert names_of(run) == []
 

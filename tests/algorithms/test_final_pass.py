@@ -14,12 +14,13 @@ from streamhalf.algorithms.localization_state import Candidate, LocalizationStat
 from streamhalf.algorithms.pool import Member
 from streamhalf.data.block import Block
 from streamhalf.data.positions import Isotropic
+from streamhalf.engine import memory
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.planning.deal import Deal
 from streamhalf.planning.plan import plan_for_rows
-from streamhalf.planning.run_plan import POLISHED, partial_limit
+from streamhalf.planning.run_plan import POLISHED
 from streamhalf.records import Judgement, Outcome, Recipe, Role, Stage, StopReason, overall_outcome
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.wedge import WedgeTester
@@ -107,24 +108,19 @@ def test_final__what_it_says_and_what_it_measured_are_kept(
     assert about == set(range(len(state.candidates)))
 
 
-def tight(config: RunConfig, limit: int) -> RunConfig:
-    """A configuration with less memory than it would take itself: so much for a partial."""
-    changed = replace(config)
-    object.__setattr__(changed, "memory_limit", 4 * (config.split_every + 2) * limit)
-    assert partial_limit(changed) == limit
-    return changed
-
-
 @pytest.mark.parametrize("per_batch", [1, 2])
 def test_final__batches_equal_one_batch(
-    centred: tuple[LocalizationState, list[Step]], per_batch: int
+    centred: tuple[LocalizationState, list[Step]],
+    per_batch: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     expected, requests = centred
     context = CENTRED.plan.context(Stage.FINAL, CENTRED.config)
     # room for the matrices of so many candidates
     matrices = len(expected.final.eigenvalues[0]) + len(WedgeTester.of(context).etas)
     limit = 4 * DIM * (DIM + 3) * matrices * per_batch
-    algorithm = replace(CENTRED, config=tight(CENTRED.config, limit))
+    monkeypatch.setattr(memory, "TASK_NBYTES", (CENTRED.config.split_every + 2) * limit)
+    algorithm = CENTRED
     early = tuple(one for one in expected.judgements if one.pass_name != "final")
     state = replace(
         expected,

@@ -12,6 +12,7 @@ from streamhalf import RunConfig
 from streamhalf.algorithms.choice import FEW_TO_CHOOSE
 from streamhalf.algorithms.sample import draw_sample, learn_members
 from streamhalf.data.block import Block
+from streamhalf.engine import memory
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.planning.plan import plan_for_rows
@@ -42,8 +43,11 @@ def test_draw_sample__is_all_rows_for_learning_where_they_fit() -> None:
     assert (record.name, record.rows_read, record.rows_accepted) == ("sample", 90_000, block.n_rows)
 
 
-def test_draw_sample__takes_as_many_as_there_is_room_for_from_everywhere() -> None:
-    block, held_out, (record,) = sampled(memory_limit=1 << 20)
+def test_draw_sample__takes_as_many_as_there_is_room_for_from_everywhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "TASK_NBYTES", 1 << 18)
+    block, held_out, (record,) = sampled()
     assert 100 < block.n_rows < 1_000
     assert record.rows_read < 5 * block.n_rows
     assert (uniforms_at(3, Stream.SHARES, block.rows) >= held_out).all()

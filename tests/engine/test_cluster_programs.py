@@ -191,8 +191,8 @@ def test_worker__short_of_memory_is_a_clear_error(
     with open_cluster(tmp_path, n_workers=0) as small:
         small.add_worker("--memory-limit", "450MiB", nanny=True)
         known = (
-            r"'(moments|sample)' needs about .* MiB for one task, and worker tcp://\S+ pauses at"
-            r" 360 MiB;"
+            r"test needs about .* MiB for one task, and worker tcp://\S+, which pauses at 360 MiB, "
+            r"has 168 MiB for tasks; raise its --memory-limit, or store smaller chunks"
         )
         with pytest.raises(MemoryBudgetError, match=known):
             streamhalf.test(path, scheduler=small.address, degree=2, memory_limit=4 << 30)

@@ -47,7 +47,9 @@ def pretend(
     monkeypatch: pytest.MonkeyPatch, *, total: int | None, available: int = 0, groups: str = ""
 ) -> None:
     """A machine of so much memory; None: nobody knows."""
-    found = SimpleNamespace(virtual_memory=lambda: SimpleNamespace(total=total, available=available))
+    found = SimpleNamespace(
+        virtual_memory=lambda: SimpleNamespace(total=total, available=available)
+    )
 
     def load(name: str) -> Any:
         if name == "psutil" and total is None:
@@ -147,7 +149,9 @@ def test_room__of_workers_is_that_of_the_smallest_and_memory_limit_caps_it() -> 
     assert room_of(engine, "auto") == GIB - PROCESS_NBYTES
     assert room_of(engine, 300 * MIB) == 300 * MIB
     assert room_of(engine, 64 * GIB) == GIB - PROCESS_NBYTES
-    assert room_of(WorkersEngine(), "auto") == 2 * GIB  # workers without a limit
+    # workers without a limit
+    assert room_of(WorkersEngine(), "auto") == 2 * GIB
+    assert room_of(WorkersEngine(), 4 * GIB) == 4 * GIB
 
 
 def test_at_once__refuses_a_task_that_does_not_fit_and_names_the_remedy(
@@ -162,7 +166,9 @@ def test_at_once__refuses_a_task_that_does_not_fit_and_names_the_remedy(
     with pytest.raises(MemoryBudgetError, match=known):
         at_once(engine, "fit", 900 * MIB, 300 * MIB)
     pretend(monkeypatch, total=GIB, available=GIB)
-    with pytest.raises(MemoryBudgetError, match="this process has 819 MiB; use a machine"):
+    with pytest.raises(
+        MemoryBudgetError, match="and this process has 819 MiB; use a machine or container"
+    ):
         at_once(ThreadsEngine(2), "fit", 900 * MIB, "auto")
 
 

@@ -97,7 +97,7 @@ def test_validate__grows_with_partials_and_split_every() -> None:
 
 def test_api__refuses_a_pass_beyond_the_memory_limit() -> None:
     wide = np.zeros((300, 60), dtype=np.float32)
-    with pytest.raises(MemoryBudgetError, match="test needs about .* memory_limit is 1 MiB"):
+    with pytest.raises(MemoryBudgetError, match=r"test needs about .* memory_limit is 1 MiB"):
         streamhalf.test((wide, Y[:300]), memory_limit=1 << 20, scheduler="serial")
 
 

@@ -155,7 +155,7 @@ def test_run__is_told_in_full(results: Results, pages: dict[str, Page]) -> None:
     assert facts["scheduler"] == "threads"
     assert facts["command"] == "called from Python"
     assert [name for name, _ in page.body("Settings")] == [*SETTINGS]
-    assert dict(page.body("Settings"))["memory_limit"] == "2GiB"
+    assert dict(page.body("Settings"))["certificate_memory"] == "512MiB"
     told = replace(results.accepted, run=replace(run, command="streamhalf fit <b>"))
     assert dict(Page(render_report(told)).body("Facts"))["command"] == "streamhalf fit <b>"
     old = Page(render_report(replace(results.accepted, run=None)))
