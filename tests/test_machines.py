@@ -1,47 +1,210 @@
-"""Machines with other numbers of cores than this one: a verdict every time, and the same one."""
+"""Machines and workers of other sizes than these: an answer every time, and the same one."""
 
-import threading
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
+from distributed import Client, LocalCluster
 
 import streamhalf
-from streamhalf.engine.process import task_slot
+from streamhalf.engine import memory
+from streamhalf.engine.plan import PassPlan
+from streamhalf.events import Event, PassStarted, RunStarted
+from streamhalf.records import FewerAtOnce
+from tests.conftest import StoreWriter
 
-RNG = np.random.default_rng(7)
-X = RNG.normal(size=(40_000, 20)).astype(np.float32)
-Y = np.where(X[:, 0] + 0.3 * X[:, 1] >= 0.1, 1, -1)
+MIB, GIB = 1 << 20, 1 << 30
 
+Pretend = Callable[[int, int], None]
 
-def said(**parameters: Any) -> tuple[Any, ...]:
-    found = streamhalf.fit((X, Y), seed=3, **parameters)
-    return found.verdict, found.halfspace, found.error, found.opt
-
-
-def test_fit__says_the_same_on_any_number_of_threads() -> None:
-    expected = said(scheduler="threads", n_workers=2)
-    for n_threads in (1, 8, 32, 96):
-        assert said(scheduler="threads", n_workers=n_threads) == expected
+QUICK: dict[str, Any] = {"certificate_effort": 0.01, "certificate_degree": 2}
 
 
-@pytest.mark.parametrize("at_once", [1, 3])
-def test_task_slot__lets_so_many_in_at_once(at_once: int) -> None:
-    inside, most, lock = [0], [0], threading.Lock()
-    full = threading.Barrier(at_once)
+@pytest.fixture
+def pretend(monkeypatch: pytest.MonkeyPatch) -> Pretend:
+    """Have Python believe in a machine of so many cores, and so many bytes of memory."""
+    before = psutil.virtual_memory()
 
-    def work() -> None:
-        with task_slot(at_once):
-            with lock:
-                inside[0] += 1
-                most[0] = max(most[0], inside[0])
-            full.wait(30)  # passes only where so many are inside together
-            with lock:
-                inside[0] -= 1
+    def be(cores: int, nbytes: int) -> None:
+        found = before._replace(total=nbytes, available=3 * nbytes // 4)
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: found)
+        monkeypatch.setattr(memory, "_OWN_GROUP", Path("no such file"))
+        monkeypatch.setattr(os, "cpu_count", lambda: cores)
+        monkeypatch.setattr(os, "process_cpu_count", lambda: cores, raising=False)
+        known = lambda pid: set(range(cores))  # noqa: E731
+        monkeypatch.setattr(os, "sched_getaffinity", known, raising=False)
 
-    threads = [threading.Thread(target=work) for _ in range(4 * at_once)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert most == [at_once]
+    return be
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[dict[str, Client]]:
+    """Clusters by their shapes: one worker of 16 threads, and two of 8."""
+    shapes = {"1 x 16": (1, 16, "2GiB"), "2 x 8": (2, 8, "1GiB")}
+    found: dict[str, Client] = {}
+    clusters = []
+    for name, (n_workers, n_threads, limit) in shapes.items():
+        cluster = LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=n_threads,
+            memory_limit=limit,
+            dashboard_address=":0",
+        )
+        clusters.append(cluster)
+        found[name] = Client(cluster, set_as_default=False)
+    yield found
+    for client, cluster in zip(found.values(), clusters, strict=True):
+        client.close()
+        cluster.close()
+
+
+def make_rows(n_rows: int, dim: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(dim)
+    X = rng.standard_normal((n_rows, dim), dtype=np.float32)
+    y = np.where(X[:, 0] + 0.3 * X[:, 1] >= 0.1, 1, -1).astype(np.int8)
+    y[rng.random(n_rows) < 0.05] *= -1
+    return X, y
+
+
+def fit(data: Any, **parameters: Any) -> tuple[Any, list[Event]]:
+    """What must not depend on the machine, and what a run told."""
+    events: list[Event] = []
+    found = streamhalf.fit(data, seed=3, observer=events.append, **(QUICK | parameters))
+    opt = None if found.certificate is None else found.certificate.opt
+    return (found.verdict, found.halfspace, found.error, found.opt, opt), events
+
+
+def fewer(events: list[Event]) -> list[FewerAtOnce]:
+    """What was said about threads that memory keeps idle."""
+    (started,) = [one for one in events if isinstance(one, RunStarted)]
+    return [one for one in started.notices if isinstance(one, FewerAtOnce)]
+
+
+MACHINES = ((1, 2 * GIB), (2, 8 * GIB), (8, 2 * GIB), (32, 4 * GIB), (96, 256 * GIB))
+
+
+@pytest.mark.parametrize(
+    ("dim", "n_rows", "chunk_rows", "machines", "shape"),
+    [
+        (10, 34_000, 1 << 14, MACHINES, "1 x 16"),
+        (20, 20_000, 1 << 16, MACHINES[::4], "2 x 8"),
+        (40, 20_000, 1 << 18, MACHINES[3:4], "1 x 16"),
+        (100, 5_000, 1 << 14, MACHINES[4:], "2 x 8"),
+    ],
+)
+def test_fit__says_the_same_on_every_machine(
+    pretend: Pretend,
+    workers: dict[str, Client],
+    write_store: StoreWriter,
+    dim: int,
+    n_rows: int,
+    chunk_rows: int,
+    machines: tuple[tuple[int, int], ...],
+    shape: str,
+) -> None:
+    store = write_store(*make_rows(n_rows, dim), chunk_rows=chunk_rows, compressors=None)
+    expected, _ = fit(store, scheduler="serial")
+    assert expected[0] is not None
+    for cores, nbytes in machines:
+        pretend(cores, nbytes)
+        found, events = fit(store)
+        assert found == expected
+        told = fewer(events)
+        assert len(told) <= 1  # one notice for all passes
+        assert all(one.at_once < one.threads == cores for one in told)
+        if (cores, nbytes) == (32, 4 * GIB):
+            assert told
+    assert fit(store, client=workers[shape])[0] == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dim", [10, 20, 40, 100])
+@pytest.mark.parametrize("chunk_rows", [1 << 14, 1 << 16, 1 << 18])
+def test_fit__says_the_same_on_every_machine_at_length(
+    pretend: Pretend,
+    workers: dict[str, Client],
+    write_store: StoreWriter,
+    dim: int,
+    chunk_rows: int,
+) -> None:
+    store = write_store(*make_rows(300_000, dim), chunk_rows=chunk_rows)
+    whole = {"certificate_degree": "auto", "certificate_effort": 0.1}
+    expected, _ = fit(store, scheduler="serial", **whole)
+    for cores in (1, 2, 8, 32, 96):
+        pretend(cores, 2 * GIB)
+        assert fit(store, **whole)[0] == expected
+    for client in workers.values():
+        assert fit(store, client=client, **whole)[0] == expected
+
+
+def test_notice__says_how_many_of_the_threads_work(pretend: Pretend) -> None:
+    pretend(96, 2 * GIB)
+    _, events = fit(make_rows(3_000, 20))
+    (told,) = fewer(events)
+    assert (told.threads, told.room) == (96, int(0.8 * 1.5 * GIB))
+    assert told.at_once == told.room // told.nbytes
+    pretend(96, 256 * GIB)
+    assert fewer(fit(make_rows(3_000, 20))[1]) == []
+
+
+@pytest.mark.parametrize("dim", [2, 8, 70])
+def test_plan__has_room_for_every_pass(dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is checked before the first pass is as much as any pass takes."""
+    taken: dict[str, int] = {}
+    original = PassPlan.task_nbytes
+
+    def note(plan: PassPlan) -> int:
+        taken[plan.name] = original(plan)
+        return taken[plan.name]
+
+    monkeypatch.setattr(PassPlan, "task_nbytes", note)
+    data = make_rows(40_000 if dim < 70 else 10_000, dim)
+    planned = streamhalf.plan(data, seed=3).memory_nbytes
+    for more in ({}, {"position": "isotropic", "certificate_degree": "auto"}):
+        fit(data, scheduler="serial", **more)
+    assert {"sample", "final", "certificate"} <= taken.keys()
+    assert max(taken.values()) <= planned
+    # so little that the smallest machines have it
+    assert planned <= 0.8 * GIB - memory.PROCESS_NBYTES
+
+
+def test_large_chunks__are_refused_before_anything_is_read(
+    write_store: StoreWriter, workers: dict[str, Client]
+) -> None:
+    store = write_store(*make_rows(1_100_000, 32), chunk_rows=1_100_000, compressors=None)
+    events: list[Event] = []
+    for command in (streamhalf.fit, streamhalf.dry_run):
+        given: dict[str, Any] = {"observer": events.append}
+        with pytest.raises(streamhalf.MemoryBudgetError, match="for one task, and worker tcp://"):
+            command(store, client=workers["2 x 8"], **given)
+        with pytest.raises(streamhalf.MemoryBudgetError, match="the limit memory_limit is 700 MiB"):
+            command(store, memory_limit="700 MiB", **given)
+    assert events == []
+
+
+def test_synth_and_predict__wait_for_memory_too(
+    pretend: Pretend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(8, 2 * GIB)
+    events: list[Event] = []
+    spec: dict[str, Any] = {"rows": 1 << 20, "dim": 8, "marginal": "gaussian", "noise": "none"}
+    monkeypatch.setenv("STREAMHALF_MEMORY_LIMIT", "100MiB")
+    streamhalf.synth(tmp_path / "x.zarr", chunk_rows=1 << 17, observer=events.append, **spec)
+    (told,) = fewer(events)
+    assert (told.at_once, told.threads, told.room) == (2, 8, 100 * MIB)
+    events.clear()
+    model = streamhalf.Halfspace((1.0,) * 8)
+    streamhalf.predict(
+        tmp_path / "x.zarr", model=model, out=tmp_path / "y.zarr", observer=events.append
+    )
+    (told,) = fewer(events)
+    assert told.at_once < told.threads == 8
+    monkeypatch.setenv("STREAMHALF_MEMORY_LIMIT", "10MiB")
+    with pytest.raises(streamhalf.MemoryBudgetError, match=r"predict needs about .* raise it"):
+        streamhalf.predict(tmp_path / "x.zarr", model=model, out=tmp_path / "z.zarr")
