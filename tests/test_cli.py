@@ -310,7 +310,7 @@ VALUE_ERRORS = {
     ("--workers", "0"): "n_workers: 0 is out of range; use 1 to 4096",
     ("--memory-limit", "lots"): "memory_limit: 'lots' is not a size; write 2GiB or 500MiB",
     ("--memory-limit", "1k"): "memory_limit: 1024 is out of range",
-    ("--memory-limit", "1MiB", "--position", "stored"): "pass 'moments' needs about",
+    ("--memory-limit", "1MiB", "--position", "stored"): "test needs about",
     ("--scheduler", "thread"): "scheduler: 'thread' is unknown; use serial, threads",
     ("--storage-option", "anon"): "storage-option: 'anon' has no value; write KEY=VALUE",
 }
