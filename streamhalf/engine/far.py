@@ -83,17 +83,21 @@ def far_reads(
     engine: Engine,
     *,
     n_tasks: int,
+    at_once: int,
     kept: int,
     folder: str | None,
 ) -> FarReads | None:
-    """How a pass reads its store, if that is far away; each process keeps so many bytes."""
+    """How a pass reads its store, if that is far away.
+
+    A process works on `at_once` tasks, and keeps so many bytes.
+    """
     if (store := far_store(source)) is None:
         return None
     n_processes = engine.n_processes
     alone = n_processes == 1
     fits = source.n_rows * source.row_nbytes <= kept
     followed = alone or (n_processes <= _FOLLOWED and fits)
-    lead = min(n_tasks, engine.n_threads * n_processes) if followed else 0
+    lead = min(n_tasks, at_once * n_processes) if followed else 0
     return FarReads(store.token, Terms(kept, folder, alone), lead, uuid.uuid4().hex)
 
 

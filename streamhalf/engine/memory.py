@@ -187,6 +187,7 @@ def cache_nbytes(room: int, n_tasks: int, task_nbytes: int) -> int:
     return int(max(0, room - n_tasks * task_nbytes) * KEPT_SHARE)
 
 
+_PATIENCE = 600.0  # seconds
 _turns = threading.Condition()
 _line: deque[object] = deque()
 _held = [0]  # bytes of the tasks that run in this process
@@ -197,9 +198,9 @@ _inside = threading.local()
 def task_memory(nbytes: int, room: int) -> Iterator[None]:
     """Wait, in order of arrival, until the tasks of this process leave `nbytes` of `room`.
 
-    A task that is alone never waits, nor does one inside another: somebody always works. It waits
-    in the thread of the task, so that a worker's event loop goes on. Without a `room` there is no
-    limit.
+    A task that is alone never waits, nor does one inside another, and none waits for ever: where
+    nothing moves for `_PATIENCE`, whoever works may wait for this task. It waits in the thread of
+    the task, so that a worker's event loop goes on. Without a `room` there is no limit.
     """
     if not room or getattr(_inside, "task", False):
         yield
@@ -208,7 +209,9 @@ def task_memory(nbytes: int, room: int) -> Iterator[None]:
     with _turns:
         _line.append(own)
         try:
-            _turns.wait_for(lambda: _line[0] is own and (_held[0] + nbytes <= room or not _held[0]))
+            while _line[0] is not own or 0 < _held[0] > room - nbytes:
+                if not _turns.wait(_PATIENCE) and _line[0] is own:
+                    break
             _held[0] += nbytes
         finally:
             _line.remove(own)

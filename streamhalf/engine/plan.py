@@ -113,7 +113,9 @@ class PassPlan:
         context = replace(job.context, task_nbytes=nbytes, room=room)
         job = replace(job, context=context, at_once=count)
         kept = cache_nbytes(room, count, nbytes)
-        far = far_reads(self.source, engine, n_tasks=len(job.items), kept=kept, folder=cache)
+        far = far_reads(
+            self.source, engine, n_tasks=len(job.items), at_once=count, kept=kept, folder=cache
+        )
         if far is None:
             return job
         context = replace(job.context, read=FarRows(self.source), far=far)

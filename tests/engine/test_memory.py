@@ -248,3 +248,13 @@ def test_task_memory__serves_in_the_order_of_arrival_and_survives_errors() -> No
         raise ValueError("of a task")
     assert memory._held == [0]
     assert not memory._line
+
+
+def test_task_memory__ends_a_wait_that_would_be_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that waits for tasks of its own, in other threads."""
+    monkeypatch.setattr(memory, "_PATIENCE", 0.1)
+    crowd = Crowd(10)
+    with task_memory(8, 10):
+        crowd.run(8, 8, 8)
+    assert len(crowd.order) == 3
+    assert memory._held == [0]
