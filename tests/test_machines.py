@@ -15,7 +15,7 @@ from distributed import Client, LocalCluster
 import streamhalf
 from streamhalf.engine import memory
 from streamhalf.engine.plan import PassPlan
-from streamhalf.events import Event, PassStarted, RunStarted
+from streamhalf.events import Event, RunStarted
 from streamhalf.records import FewerAtOnce
 from tests.conftest import StoreWriter
 
@@ -208,3 +208,8 @@ def test_synth_and_predict__wait_for_memory_too(
     monkeypatch.setenv("STREAMHALF_MEMORY_LIMIT", "10MiB")
     with pytest.raises(streamhalf.MemoryBudgetError, match=r"predict needs about .* raise it"):
         streamhalf.predict(tmp_path / "x.zarr", model=model, out=tmp_path / "z.zarr")
+    with pytest.raises(streamhalf.MemoryBudgetError, match=r"synth needs about .* raise it"):
+        streamhalf.synth(tmp_path / "x.zarr", overwrite=True, **spec)
+    # nothing was written, and nothing replaced
+    assert not (tmp_path / "z.zarr").exists()
+    assert streamhalf.open_source(tmp_path / "x.zarr").n_rows == 1 << 20

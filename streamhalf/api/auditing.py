@@ -13,7 +13,7 @@ import numpy as np
 from streamhalf.api.predicting import usable_halfspace
 from streamhalf.api.running import execute, open_data, takes_data
 from streamhalf.api.weights import as_halfspace, columns_of
-from streamhalf.claims.audit import Audit
+from streamhalf.claims.audit import Audit, held_by_audit
 from streamhalf.config import TOP, RunConfig
 from streamhalf.data.opening import DataLike
 from streamhalf.data.row_files import check_file
@@ -117,7 +117,8 @@ def audit(
         with opened as writer:
             return _list(Audit(run, source, halfspace, fitted), top, writer)
 
-    found = execute("audit", source, config, work, client, observer)
+    held = held_by_audit(top, source.n_rows, config.split_every)
+    found = execute("audit", source, config, work, client, observer, held=held)
     place = "" if out is None else public_name(os.fspath(out))
     return Audited(replace(found.result, out=place), found.suspects)
 

@@ -36,6 +36,7 @@ from streamhalf.places import absolute, refuse_harm
 from streamhalf.records import (
     AuditResult,
     CertifyResult,
+    FewerAtOnce,
     FitResult,
     Halfspace,
     replace,
@@ -44,7 +45,7 @@ from streamhalf.report.audit import render_audit
 from streamhalf.report.html import render_report
 from streamhalf.settings import check_names
 from streamhalf.synthetic.spec import SyntheticSpec, plant
-from streamhalf.synthetic.store import create_store, finish_store, write_rows
+from streamhalf.synthetic.store import chunks_of, create_store, finish_store, write_rows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -90,14 +91,16 @@ def synth(
     request = SyntheticSpec(**spec)
     target = Target(absolute(store), storage_options)
     with open_place(scheduler, n_workers, client) as place:
-        planted = plant(request)
-        chunks = create_store(target, request, chunk_rows=chunk_rows, overwrite=overwrite)
-        check_sight(place.engine, target.sight())
+        planted, chunks = plant(request), chunks_of(request, chunk_rows)
         started = RunStarted(
             "synth", target.name, request.rows, request.dim, seed=request.seed, who=who()
         )
         write = partial(write_rows, target, request, planted)
-        n_flipped = _write_all(place, started, chunks, request.dim * _DRAWN_NBYTES, write, observer)
+        row_nbytes = request.dim * _DRAWN_NBYTES
+        writing = _Writing.of(place, started.command, chunks, row_nbytes, write)
+        create_store(target, request, chunk_rows=chunk_rows, overwrite=overwrite)
+        check_sight(place.engine, target.sight())
+        n_flipped = _write_all(place, started, chunks, writing, observer)
     finish_store(target, request, planted, n_flipped)
     return n_flipped / request.rows
 
@@ -162,10 +165,11 @@ def predict(
         started = RunStarted("predict", source.name, source.n_rows, source.dim, who=who())
 
         def write_store(target: Target) -> int:
+            write = partial(write_predictions, target, source, halfspace)
+            writing = _Writing.of(place, started.command, source.blocks, source.row_nbytes, write)
             create_predictions(target, source, halfspace, overwrite=overwrite)
             check_sight(place.engine, target.sight())
-            write = partial(write_predictions, target, source, halfspace)
-            n = _write_all(place, started, source.blocks, source.row_nbytes, write, observer)
+            n = _write_all(place, started, source.blocks, writing, observer)
             finish_predictions(target, source, n, classes)
             return n
 
@@ -185,6 +189,22 @@ class _Writing:
     write: Callable[[RowRange], int]
     task_nbytes: int
     room: int
+    fewer: tuple[FewerAtOnce, ...]
+
+    @classmethod
+    def of(
+        cls,
+        place: Place,
+        command: str,
+        ranges: tuple[RowRange, ...],
+        row_nbytes: int,
+        write: Callable[[RowRange], int],
+    ) -> _Writing:
+        """For these ranges; refused, before anything is written, where a task does not fit."""
+        engine, limit = place.engine, place.memory_limit
+        nbytes = rows_nbytes(row_nbytes, max(rows.n_rows for rows in ranges))
+        fewer = fewer_at_once(engine, command, nbytes, limit)
+        return cls(write, nbytes, room_of(engine, limit), fewer)
 
     def __call__(self, rows: RowRange) -> Counted:
         with task_memory(self.task_nbytes, self.room):
@@ -195,27 +215,23 @@ def _write_all(
     place: Place,
     started: RunStarted,
     ranges: tuple[RowRange, ...],
-    row_nbytes: int,
-    write: Callable[[RowRange], int],
+    writing: _Writing,
     observer: Observer,
 ) -> int:
     """Write every range in parallel; returns the sum of what the writes count."""
-    engine, limit, name = place.engine, place.memory_limit, started.command
-    task_nbytes = rows_nbytes(row_nbytes, max(rows.n_rows for rows in ranges))
-    fewer = fewer_at_once(engine, name, task_nbytes, limit)
-    started = replace(started, notices=(*place.notices, *fewer))
+    started = replace(started, notices=(*place.notices, *writing.fewer))
     observer(started)
     job = Job(
-        name=name,
-        context=_Writing(write, task_nbytes, room_of(engine, limit)),
+        name=started.command,
+        context=writing,
         items=ranges,
         rows=tuple(rows.n_rows for rows in ranges),
         leaf=lambda writing, rows: writing(rows),
         combine=lambda _, left, right: left + right,
-        at_once=fewer[0].at_once if fewer else None,
+        at_once=writing.fewer[0].at_once if writing.fewer else None,
     )
-    with mirrored(engine, observer, started) as (watched, _):
-        total: int = run_job(engine, job, watched).partial
+    with mirrored(place.engine, observer, started) as (watched, _):
+        total: int = run_job(place.engine, job, watched).partial
     return total
 
 

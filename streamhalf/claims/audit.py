@@ -88,7 +88,7 @@ class Audit:
 
         A stretch of rows that holds more than there is room for is gone through again in halves.
         """
-        turns, room, start = self._turns(), self._room(), 0
+        turns, room, start = self._turns(), _room(self.run.split_every), 0
         total = Suspects(turns, self.source.n_rows, MOST_RECORDED)
         counted, seen = total.empty(self.source.dim), FeatureMoments().empty(self.source.dim)
         step = room
@@ -113,11 +113,6 @@ class Audit:
         moments = FeatureMoments(every=max(1, self.source.n_rows // _MOMENT_ROWS))
         found: Any = self.run.reduce("audit", self.source, Bundle((suspects, moments)), blocks=rows)
         return found[0], found[1]
-
-    def _room(self) -> int:
-        """Suspects that tasks may hold at once."""
-        room = partial_limit(self.run.split_every) // (_SMALL * ROW_NBYTES)
-        return max(MOST_RECORDED, min(_MOST_AT_ONCE, room))
 
     def _stop(self, start: int, step: int) -> int:
         """Where so many rows from `start` on end, at the end of a block if there is one."""
@@ -195,6 +190,18 @@ class Audit:
             versions=Versions.current(),
             notices=self.source.notices,
         )
+
+
+def held_by_audit(top: int | None, n_rows: int, split_every: int) -> int:
+    """What the partials of an audit of so many suspects take in a task."""
+    limit = _room(split_every) if top is None else min(top, n_rows)
+    return (split_every + 2) * ROW_NBYTES * limit
+
+
+def _room(split_every: int) -> int:
+    """Suspects that a partial may hold where all are listed."""
+    room = partial_limit(split_every) // (_SMALL * ROW_NBYTES)
+    return max(MOST_RECORDED, min(_MOST_AT_ONCE, room))
 
 
 def tested_around(result: FitResult) -> tuple[float, float] | None:

@@ -22,16 +22,22 @@ def create_store(
     overwrite: bool = False,
 ) -> tuple[RowRange, ...]:
     """Make an empty, unfinished store; return its chunks, which `write_rows` is to fill."""
-    if chunk_rows is None:
-        chunk_rows = max(1, min(_CHUNK_ROWS, _CHUNK_NUMBERS // spec.dim))
-    require_integer("chunk_rows", chunk_rows, 1)
-    step = min(chunk_rows, spec.rows)
+    chunks = chunks_of(spec, chunk_rows)
+    step = chunks[0].n_rows
     columns = (
         Column("X", (spec.rows, spec.dim), step, spec.dtype, math.nan, ("row", "feature")),
         Column("y", (spec.rows,), step, "int8", 0, ("row",)),
     )
     target.create(columns, {"synthetic": to_json(spec)}, overwrite=overwrite)
-    return RowRange(0, spec.rows).split(step)
+    return chunks
+
+
+def chunks_of(spec: SyntheticSpec, chunk_rows: int | None) -> tuple[RowRange, ...]:
+    """The chunks of a store; None for rows of 64 MiB at most in each."""
+    if chunk_rows is None:
+        chunk_rows = max(1, min(_CHUNK_ROWS, _CHUNK_NUMBERS // spec.dim))
+    require_integer("chunk_rows", chunk_rows, 1)
+    return RowRange(0, spec.rows).split(min(chunk_rows, spec.rows))
 
 
 def write_rows(target: Target, spec: SyntheticSpec, planted: Planted, row_range: RowRange) -> int:
