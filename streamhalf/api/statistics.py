@@ -18,6 +18,8 @@ from streamhalf.data.opening import DataLike, holds_labels_named, open_features,
 from streamhalf.data.source import Source, nearest_names
 from streamhalf.data.tables import is_table
 from streamhalf.engine import LazyResult, lazy_call, lazy_pass, plan_pass
+from streamhalf.engine.local import SerialEngine
+from streamhalf.engine.memory import at_once
 from streamhalf.errors import DataError, UsageError
 from streamhalf.records import DataRecord, MomentTestResult, Position, replace
 from streamhalf.reductions.base import Bundle, Reduction, reads_labels
@@ -178,9 +180,10 @@ def _open(
 
 
 def _result(source: Source, reduction: Reduction[Any, Any], config: RunConfig) -> LazyResult:
-    """What a reduction finds in all rows, refused where a task of it has no room in memory."""
+    """What a reduction finds in all rows, refused where a task of it takes more than was allowed."""
     plan = plan_pass(reduction.name, source, reduction, split_every=config.split_every)
-    plan.at_once(n_threads=1, memory_limit=config.memory_limit)
+    if isinstance(config.memory_limit, int):  # nobody knows where else it will run
+        at_once(SerialEngine(), f"pass {plan.name!r}", plan.task_nbytes(), config.memory_limit)
     return lazy_pass(plan)
 
 
