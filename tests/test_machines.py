@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from distributed import Client, LocalCluster
 import streamhalf
 from streamhalf.engine import memory
 from streamhalf.engine.plan import PassPlan
+from streamhalf.engine.survey import Survey
 from streamhalf.events import Event, RunStarted
 from streamhalf.records import FewerAtOnce
 from tests.conftest import StoreWriter
@@ -213,3 +215,26 @@ def test_synth_and_predict__wait_for_memory_too(
     # nothing was written, and nothing replaced
     assert not (tmp_path / "z.zarr").exists()
     assert streamhalf.open_source(tmp_path / "x.zarr").n_rows == 1 << 20
+
+
+def test_dry_run__leaves_the_event_loop_of_a_worker_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rows are read in a thread of their own: a worker that does not answer counts as lost."""
+    threads: list[str] = []
+    look = Survey.look
+
+    def note(survey: Survey, *arguments: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return look(survey, *arguments)
+
+    monkeypatch.setattr(Survey, "look", note)
+    with (
+        LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        found = streamhalf.dry_run(make_rows(300, 2), client=client)
+    assert found.workers[0].rows_read == 300
+    assert threads
+    assert not any("IO loop" in name or name == "MainThread" for name in threads)
+    assert found.process_nbytes > found.plan.memory_nbytes

@@ -14,7 +14,6 @@ import sys
 import tempfile
 
 import streamhalf
-from streamhalf.engine.memory import PROCESS_NBYTES
 
 
 def peak_mebibytes(*arguments: str) -> float:
@@ -57,7 +56,7 @@ def by_threads(options: argparse.Namespace, folder: str) -> None:
         given = {"memory_limit": options.memory_limit, "n_workers": threads, "seed": 0}
         found = streamhalf.dry_run(store, scheduler="threads", **given)
         at_once = min(threads, found.memory_limit // found.plan.memory_nbytes)
-        planned = (PROCESS_NBYTES + at_once * found.plan.memory_nbytes) / 2**20
+        planned = found.process_nbytes / 2**20
         where = ["--scheduler", "threads", "--workers", str(threads)]
         limit = ["--memory-limit", options.memory_limit]
         peak = peak_mebibytes("fit", store, "--seed", "0", "--quiet", *where, *limit)

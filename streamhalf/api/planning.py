@@ -29,7 +29,7 @@ from streamhalf.data.source import Source
 from streamhalf.data.tables import is_table
 from streamhalf.engine import PassPlan
 from streamhalf.engine.cluster import ClusterEngine
-from streamhalf.engine.memory import largest_block, room_of
+from streamhalf.engine.memory import largest_block, process_nbytes, room_of
 from streamhalf.engine.run import Run
 from streamhalf.engine.survey import Survey
 from streamhalf.errors import UsageError
@@ -228,6 +228,7 @@ def dry_run(
             n_tasks=sum(one.n_tasks or 0 for one in record.passes),
             seconds=0.0,
             memory_limit=room_of(run.engine, config.memory_limit),
+            process_nbytes=process_nbytes(run.engine, record.memory_nbytes, config.memory_limit),
             notices=source.notices,
         )
         seconds = expected_seconds(found, source.row_nbytes, scheduled=cluster is not None)

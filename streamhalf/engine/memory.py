@@ -182,6 +182,11 @@ def fewer_at_once(
     return (FewerAtOnce(count, n_threads, task_nbytes, room_of(engine, memory_limit)),)
 
 
+def process_nbytes(engine: Engine, task_nbytes: int, memory_limit: int | str) -> int:
+    """What one process takes at most, where no task takes more than so many bytes."""
+    return PROCESS_NBYTES + at_once(engine, "", task_nbytes, memory_limit) * task_nbytes
+
+
 def cache_nbytes(room: int, n_tasks: int, task_nbytes: int) -> int:
     """Memory for fetched chunks beside so many tasks."""
     return int(max(0, room - n_tasks * task_nbytes) * KEPT_SHARE)

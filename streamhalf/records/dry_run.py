@@ -27,7 +27,8 @@ class WorkerRecord(Record, frozen=True):
 class DryRunResult(Record, frozen=True, kw_only=True):
     """What `fit --dry-run` says; nothing was written and no task is left.
 
-    `memory_limit` is what the tasks of one process may take together, of the smallest one.
+    `memory_limit` is what the tasks of one process may take together, of the smallest one, and
+    `process_nbytes` what one would take at most: its tasks, the interpreter and its libraries.
     `place` is where the run would be. `seconds` is about what its passes would take there, none of
     the search for the certificate's bound among it.
     """
@@ -40,6 +41,7 @@ class DryRunResult(Record, frozen=True, kw_only=True):
     n_tasks: int
     seconds: float
     memory_limit: int
+    process_nbytes: int
     notices: tuple[Notice, ...] = ()
 
     @property

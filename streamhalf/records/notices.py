@@ -89,9 +89,9 @@ class NoRoom(Record, frozen=True, tag="no-room"):
 
 
 class FewerAtOnce(Record, frozen=True, tag="fewer-at-once"):
-    """A task takes up to `nbytes` of the `room` in a process: so many run at once, not `threads`.
+    """There is `room` for so many of the largest tasks in a process, of `nbytes` at most each.
 
-    As few as that in the largest pass; others may run more.
+    Fewer than it has `threads`: others wait.
     """
 
     at_once: int

@@ -132,9 +132,9 @@ def _of_run(notice: records.Notice) -> str | None:
             return f"runs on {place}, {why}; scheduler='threads' keeps it on this machine"
         case records.FewerAtOnce(at_once, threads, size, room):
             return (
-                f"memory: {at_once} of {plural(threads, 'thread')} of a process work at once in "
-                f"the largest pass (a task takes up to {nbytes(size)}, there is room for "
-                f"{nbytes(room)}); the answer is the same"
+                f"memory has room for {plural(at_once, 'task')} of the largest kind at once in a "
+                f"process of {plural(threads, 'thread')} (up to {nbytes(size)} each, "
+                f"{nbytes(room)} in all): others wait, and the answer is the same"
             )
         case records.LazyRows(size, kept, place):
             where = {

@@ -5,6 +5,7 @@ import pytest
 from streamhalf.records import (
     ErrorsCluster,
     Evidence,
+    FewerAtOnce,
     Judgement,
     Notice,
     Outcome,
@@ -52,6 +53,13 @@ def test_evidence_name__of_stretches_of_rows(subject: SegmentMean, name: str) ->
 )
 def test_notice_words__of_the_order_of_rows(notice: Notice, words: str) -> None:
     assert notice_words(notice) == words
+
+
+def test_notice_words__of_fewer_tasks_at_once() -> None:
+    assert notice_words(FewerAtOnce(3, 96, 500_000_000, 1_600_000_000)) == (
+        "memory has room for 3 tasks of the largest kind at once in a process of 96 threads (up to "
+        "500.0 MB each, 1.6 GB in all): others wait, and the answer is the same"
+    )
 
 
 def test_notice_words__of_rows_in_radial_position() -> None:
