@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -238,3 +239,19 @@ def test_dry_run__leaves_the_event_loop_of_a_worker_alone(
     assert threads
     assert not any("IO loop" in name or name == "MainThread" for name in threads)
     assert found.process_nbytes > found.plan.memory_nbytes
+
+
+def test_worker__that_joins_later_with_less_memory_has_fewer_tasks_at_once(
+    workers: dict[str, Client],
+) -> None:
+    """What a task waits for is the memory of the worker that it runs on."""
+    client = workers["2 x 8"]
+    nbytes = 400 * MIB
+
+    def take() -> int:
+        with memory.task_memory(nbytes, 100 * GIB):
+            time.sleep(0.05)
+            return memory._held[0]
+
+    futures = [client.submit(take, pure=False) for _ in range(8)]
+    assert {future.result() for future in futures} == {nbytes}

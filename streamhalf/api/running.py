@@ -234,7 +234,7 @@ def open_run(
         limit = config.memory_limit
         if started is not None and source is not None:
             need = largest_block(source) + held
-            fewer = fewer_at_once(engine, started.command, need, limit)
+            fewer = fewer_at_once(engine, started.command, need, limit, partials=held)
             started = replace(started, notices=(*started.notices, *fewer))
             observer(started)
             for notice in started.notices:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -148,10 +149,19 @@ def partial_limit(split_every: int) -> int:
     return TASK_NBYTES // (split_every + 2)
 
 
-def at_once(engine: Engine, name: str, task_nbytes: int, memory_limit: int | str) -> int:
+def at_once(
+    engine: Engine, name: str, task_nbytes: int, memory_limit: int | str, *, partials: int = 0
+) -> int:
     """Tasks that run at once in one process; refused where a single one does not fit.
 
-    `name` is that of the pass, or of a command of which no task takes more.
+    Parameters
+    ----------
+    engine, memory_limit
+        Where they run, and the setting.
+    name
+        Of the pass, or of a command of which no task takes more.
+    task_nbytes, partials
+        What a task takes, and how much of it is not for rows.
     """
     room = room_of(engine, memory_limit)
     if task_nbytes <= room:
@@ -169,14 +179,17 @@ def at_once(engine: Engine, name: str, task_nbytes: int, memory_limit: int | str
         why = f"and workers without a limit are taken to have {mib(room)}; give memory_limit"
     else:
         why = f"and this process has {mib(room)}; use a machine or container with more memory"
-    raise MemoryBudgetError(f"{needs}, {why}, or store smaller chunks")
+    large = 2 * partials > task_nbytes
+    less = "lower degree or certificate_memory" if large else "store smaller chunks"
+    raise MemoryBudgetError(f"{needs}, {why}, or {less}")
 
 
 def fewer_at_once(
-    engine: Engine, name: str, task_nbytes: int, memory_limit: int | str
+    engine: Engine, name: str, task_nbytes: int, memory_limit: int | str, *, partials: int = 0
 ) -> tuple[FewerAtOnce, ...]:
-    """What is said where not all threads of a process can work at once."""
-    count, n_threads = at_once(engine, name, task_nbytes, memory_limit), engine.n_threads
+    """What is said where not all threads of a process can work at once; refused as `at_once`."""
+    count = at_once(engine, name, task_nbytes, memory_limit, partials=partials)
+    n_threads = engine.n_threads
     if count >= n_threads:
         return ()
     return (FewerAtOnce(count, n_threads, task_nbytes, room_of(engine, memory_limit)),)
@@ -205,8 +218,10 @@ def task_memory(nbytes: int, room: int) -> Iterator[None]:
 
     A task that is alone never waits, nor does one inside another, and none waits for ever: where
     nothing moves for `_PATIENCE`, whoever works may wait for this task. It waits in the thread of
-    the task, so that a worker's event loop goes on. Without a `room` there is no limit.
+    the task, so that a worker's event loop goes on. Without a `room` there is no limit. A worker
+    that has less has joined later.
     """
+    room = min(room, _of_worker(room))
     if not room or getattr(_inside, "task", False):
         yield
         return
@@ -229,6 +244,17 @@ def task_memory(nbytes: int, room: int) -> Iterator[None]:
         with _turns:
             _held[0] -= nbytes
             _turns.notify_all()
+
+
+def _of_worker(room: int) -> int:
+    """What the Dask worker of this thread has for tasks; else `room`."""
+    distributed = sys.modules.get("distributed")  # a worker has it; it takes a second to import
+    with suppress(ValueError, AttributeError, TypeError):  # no worker's thread, or one of its own
+        manager = distributed.get_worker().memory_manager if distributed else None
+        if manager is not None and manager.memory_limit:
+            pause = manager.memory_pause_fraction or 1.0
+            return WorkerLimit("", 1, int(pause * manager.memory_limit)).room or 1
+    return room
 
 
 def mib(nbytes: int) -> str:

@@ -106,7 +106,8 @@ class PassPlan:
         kept as the tasks leave room for, and the rest in the folder `cache`.
         """
         nbytes, room = self.task_nbytes(), room_of(engine, memory_limit)
-        count = at_once(engine, f"pass {self.name!r}", nbytes, memory_limit)
+        held = (self.split_every + 2) * self.reduction.partial_nbytes(self.source.dim)
+        count = at_once(engine, f"pass {self.name!r}", nbytes, memory_limit, partials=held)
         reader = self.source.reader
         held = isinstance(reader, DaskReader) and reader.client is not None
         job = self.job(lazy=engine.remote if held else engine.lazy)
