@@ -12,6 +12,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import dask.config
@@ -64,8 +65,12 @@ class ThreadsEngine(Engine):
                 on_progress(rows[key])
 
         with Callback(posttask=posttask):
-            n_threads = min(self.n_threads, job.at_once or self.n_threads)
-            result: Counted = threaded.get(graph.tasks, graph.root, num_workers=n_threads)
+            # a pool of its own: Dask keeps one for every number of threads it is ever asked for
+            pool = ThreadPoolExecutor(min(self.n_threads, job.at_once or self.n_threads))
+            try:
+                result: Counted = threaded.get(graph.tasks, graph.root, pool=pool)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
         return result
 
 
