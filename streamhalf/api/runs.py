@@ -74,7 +74,8 @@ def test(
     def work(run: Run, config: RunConfig) -> MomentTestResult:
         return driver.test(run, source, config)
 
-    held = held_by_learning(plan_for_rows(source.n_rows, source.dim, config), config)
+    plan = plan_for_rows(source.n_rows, source.dim, config)
+    held = held_by_learning(plan, config, learns=False)
     result = execute("test", source, config, work, client, observer, held=held)
     return replace(result, seed_drawn=draws_seed(parameters))
 

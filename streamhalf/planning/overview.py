@@ -152,12 +152,15 @@ def _budget(
     return PassBudget(name, rows, math.ceil(read) * row_nbytes, delta)
 
 
-def held_by_learning(plan: RunPlan, config: RunConfig) -> int:
-    """What the partials of any pass but that of the certificate take in a task, at most."""
+def held_by_learning(plan: RunPlan, config: RunConfig, *, learns: bool = True) -> int:
+    """What the partials of any pass but that of the certificate take in a task, at most.
+
+    Without candidates where nothing is learnt.
+    """
     dim, split_every = plan.dim, config.split_every
     moments = 8 * max(count_monomials(min(dim, WIDE_DIM), config.degree), dim**2)
     largest = max(moments, sample_room(config, dim) * (8 * (dim + 2) + 1))
-    if plan.can_learn:  # there are candidates, with matrices for slabs and wedges
+    if learns and plan.can_learn:  # candidates have matrices for slabs and wedges
         matrix, slabs = 4 * dim * (dim + 3), 2 * finest_half_count(plan.slab_eps) + 2
         final = (plan.max_updates + 1) * (moments + (slabs + _MATRICES) * matrix)
         batch = min(final, partial_limit(split_every))
