@@ -49,7 +49,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> Pretend:
 @pytest.fixture(scope="module")
 def workers() -> Iterator[dict[str, Client]]:
     """Clusters by their shapes: one worker of 16 threads, and two of 8."""
-    shapes = {"1 x 16": (1, 16, "2GiB"), "2 x 8": (2, 8, "1GiB")}
+    shapes = {"1 x 16": (1, 16, "2GiB"), "2 x 8": (2, 8, "1700MiB")}
     found: dict[str, Client] = {}
     clusters = []
     for name, (n_workers, n_threads, limit) in shapes.items():
@@ -180,7 +180,7 @@ def test_plan__has_room_for_every_pass(dim: int, monkeypatch: pytest.MonkeyPatch
 def test_large_chunks__are_refused_before_anything_is_read(
     write_store: StoreWriter, workers: dict[str, Client]
 ) -> None:
-    store = write_store(*make_rows(1_100_000, 32), chunk_rows=1_100_000, compressors=None)
+    store = write_store(*make_rows(1_300_000, 32), chunk_rows=1_300_000, compressors=None)
     events: list[Event] = []
     for command in (streamhalf.fit, streamhalf.dry_run):
         given: dict[str, Any] = {"observer": events.append}
@@ -246,7 +246,7 @@ def test_worker__that_joins_later_with_less_memory_has_fewer_tasks_at_once(
 ) -> None:
     """What a task waits for is the memory of the worker that it runs on."""
     client = workers["2 x 8"]
-    nbytes = 400 * MIB
+    nbytes = 700 * MIB
 
     def take() -> int:
         with memory.task_memory(nbytes, 100 * GIB):

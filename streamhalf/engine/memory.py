@@ -179,9 +179,8 @@ def at_once(
         why = f"and workers without a limit are taken to have {mib(room)}; give memory_limit"
     else:
         why = f"and this process has {mib(room)}; use a machine or container with more memory"
-    large = 2 * partials > task_nbytes
-    less = "lower degree or certificate_memory" if large else "store smaller chunks"
-    raise MemoryBudgetError(f"{needs}, {why}, or {less}")
+    less = ", or lower degree or certificate_memory" if 2 * partials > task_nbytes else ""
+    raise MemoryBudgetError(f"{needs}, {why}, or store smaller chunks{less}")
 
 
 def fewer_at_once(
