@@ -499,7 +499,7 @@ def test_fit__reports_how_labels_were_read() -> None:
 def test_fit__refuses_too_little_memory_before_it_learns() -> None:
     events: list[Event] = []
     with pytest.raises(
-        MemoryBudgetError, match=r"^fit needs about .* limit is 1 MiB; raise it, .* lower degree"
+        MemoryBudgetError, match=r"^fit needs about .*_limit is 1 MiB; raise it, .* lower degree"
     ):
         fit(draw(), rows="reuse", memory_limit=1 << 20, observer=events.append)
     assert events == []
