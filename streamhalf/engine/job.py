@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from streamhalf.data.block import RowRange
 from streamhalf.data.depot import NOTHING, Moved
 from streamhalf.errors import DataError, MemoryBudgetError
 from streamhalf.events import Observer, PassProgress, PassStarted
@@ -22,6 +23,28 @@ class Counted:
     n_rows: int
     partial: Any
     moved: Moved = NOTHING
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """Rows in this process's memory, as part of an item: a cluster is sent them once in a run.
+
+    Parameters
+    ----------
+    owner, rows
+        What they are rows of, and which.
+    value
+        The rows.
+    """
+
+    owner: object
+    rows: RowRange
+    value: Any
+
+    @property
+    def name(self) -> tuple[int, RowRange]:
+        """Equal for the same rows of the same owner, as long as that lives."""
+        return id(self.owner), self.rows
 
 
 OnProgress: TypeAlias = Callable[[int], None]
@@ -37,9 +60,9 @@ class Job:
     name
         Readable prefix of the task names.
     context
-        What every task needs; sent to a worker once.
+        What every task needs.
     items
-        What one task each works on; may hold Dask Delayed objects.
+        What one task each works on; tuples may hold Dask Delayed objects and `Kept` rows.
     rows
         Rows of each item, for progress.
     leaf

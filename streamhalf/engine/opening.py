@@ -11,10 +11,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import dask.config
+from dask.utils import parse_timedelta
 from threadpoolctl import threadpool_limits
 
 from streamhalf.data.sight import Sight
-from streamhalf.engine.cluster import RESUME, ClusterEngine, ThreadsEngine, available_cpus
+from streamhalf.engine.cluster import (
+    RESUME,
+    ClusterEngine,
+    ClusterOptions,
+    ThreadsEngine,
+    available_cpus,
+    call_on_workers,
+)
+from streamhalf.engine.dask_graph import new_run_id
 from streamhalf.engine.job import Engine, mib
 from streamhalf.engine.local import SerialEngine
 from streamhalf.engine.process import eager_switching
@@ -26,12 +36,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("streamhalf")
 
-_CONNECT_SECONDS = 20
-_WORKER_SECONDS = 60
-
 
 @contextlib.contextmanager
-def open_engine(scheduler: str | Client, n_workers: int | None = None) -> Iterator[Engine]:
+def open_engine(
+    scheduler: str | Client,
+    n_workers: int | None = None,
+    options: ClusterOptions | None = None,
+) -> Iterator[Engine]:
     """Open an engine.
 
     Parameters
@@ -41,13 +52,20 @@ def open_engine(scheduler: str | Client, n_workers: int | None = None) -> Iterat
         the scheduler file of a running Dask scheduler, or a `distributed` client.
     n_workers
         Threads or processes for the local ones; None means one per core.
+    options
+        How the run behaves on a cluster.
     """
+    options = options or ClusterOptions()
     if n_workers is not None and n_workers < 1:
         raise UsageError(f"n_workers: {n_workers} is out of range; use at least 1")
     # tasks are the parallelism: threads times BLAS threads must not exceed the cores, and the
     # driver's small eigenproblems only lose by them; set once, not inside tasks
     try:
-        with threadpool_limits(limits=1), eager_switching(), _open(scheduler, n_workers) as engine:
+        with (
+            threadpool_limits(limits=1),
+            eager_switching(),
+            _open(scheduler, n_workers, options) as engine,
+        ):
             yield engine
     except OSError as error:
         if type(error).__name__ != "CommClosedError":  # Dask's, which takes a second to import
@@ -56,26 +74,44 @@ def open_engine(scheduler: str | Client, n_workers: int | None = None) -> Iterat
 
 
 @contextlib.contextmanager
-def _open(scheduler: str | Client, n_workers: int | None) -> Iterator[Engine]:
+def _open(
+    scheduler: str | Client, n_workers: int | None, options: ClusterOptions
+) -> Iterator[Engine]:
     if not isinstance(scheduler, str):
-        check_workers(scheduler)
-        yield ClusterEngine(scheduler)
+        with _on_cluster(scheduler, options) as engine:
+            yield engine
     elif scheduler == "serial":
         yield SerialEngine()
     elif scheduler == "threads":
         yield ThreadsEngine(n_workers)
     elif scheduler == "processes":
         with _hushed(), _local_cluster(n_workers or available_cpus()) as client:
-            yield ClusterEngine(client)
+            yield ClusterEngine(client, options)
     elif "://" in scheduler or os.path.isfile(scheduler):
-        with _hushed(), _connect(scheduler) as client:
-            check_workers(client)
-            yield ClusterEngine(client)
+        with (
+            _hushed(),
+            _connect(scheduler) as client,
+            _on_cluster(client, options) as engine,
+        ):
+            yield engine
     else:
         raise UsageError(
             f"scheduler: {scheduler!r} is unknown; use serial, threads, processes, an address such "
             "as tcp://host:8786, or an existing scheduler file"
         )
+
+
+@contextlib.contextmanager
+def _on_cluster(client: Client, options: ClusterOptions) -> Iterator[ClusterEngine]:
+    """An engine on a cluster that others use too, which is left as it was found."""
+    wait_for_workers(client, options.worker_timeout)
+    check_workers(client)
+    engine, ended = ClusterEngine(client, options), False
+    try:
+        yield engine
+        ended = True
+    finally:
+        engine.close(trim=ended)
 
 
 @contextlib.contextmanager
@@ -116,17 +152,19 @@ def _local_cluster(n_workers: int) -> Iterator[Client]:
 def _connect(scheduler: str) -> Client:
     from distributed import Client
 
+    seconds = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
     try:
         address = scheduler
         if "://" not in scheduler:  # a file; Dask itself starts a cluster here where it finds none
             address = json.loads(Path(scheduler).read_text(encoding="utf-8"))["address"]
             if not isinstance(address, str):
                 raise TypeError(f"address {address!r}")
-        return Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+        return Client(address, timeout=seconds, set_as_default=False)
     except (OSError, TimeoutError, ValueError, LookupError, TypeError) as error:
         raise StreamhalfError(
-            f"scheduler: cannot reach {scheduler} within {_CONNECT_SECONDS} s "
-            f"({type(error).__name__}); is `dask scheduler` running there?"
+            f"scheduler: cannot reach {scheduler} within {seconds:g} s "
+            f"({type(error).__name__}); is `dask scheduler` running there? (the wait is Dask's "
+            "distributed.comm.timeouts.connect)"
         ) from error
 
 
@@ -134,7 +172,7 @@ def check_sight(engine: Engine, sight: Sight | None) -> None:
     """Refuse a store that a worker cannot see, before a task fails on it."""
     if sight is None or not isinstance(engine, ClusterEngine):
         return
-    for worker, found in sorted(engine.client.run(sight.trouble, on_error="return").items()):
+    for worker, found in sorted(call_on_workers(engine.client, sight.trouble).items()):
         if isinstance(found, OSError):
             continue  # a worker that has just been lost, as any may be
         if isinstance(found, BaseException):
@@ -163,21 +201,29 @@ def within_workers(engine: Engine, memory_limit: int) -> int:
     return room
 
 
-def check_workers(client: Client) -> None:
-    """Refuse a cluster without workers, or with workers that would compute something else."""
+def wait_for_workers(client: Client, seconds: float) -> None:
+    """Wait until a cluster has a worker; a task that waits makes adaptive clusters start one."""
     found = client.scheduler_info(n_workers=0)
-    if not found["n_workers"]:
-        logger.warning("waiting for workers: none has joined %s yet", found["address"])
+    if found["n_workers"]:
+        return
+    logger.warning("waiting for workers: none has joined %s yet", found["address"])
+    asking = client.submit(os.getpid, key=(f"streamhalf-start-{new_run_id()}", 0))
     try:
-        client.wait_for_workers(1, timeout=_WORKER_SECONDS)
+        client.wait_for_workers(1, timeout=seconds)
     except TimeoutError as error:
         raise StreamhalfError(
-            f"scheduler: no worker joined in {_WORKER_SECONDS} s; start some with `dask worker` "
-            "and the scheduler's address"
+            f"scheduler: no worker joined in {seconds:g} s (worker_timeout); start some with `dask "
+            "worker` and the scheduler's address, or wait longer"
         ) from error
+    finally:
+        asking.release()
+
+
+def check_workers(client: Client) -> None:
+    """Refuse workers that would compute something else."""
     for package in ("streamhalf", "numpy"):
         wanted = importlib.metadata.version(package)
-        found = client.run(importlib.metadata.version, package, on_error="return")
+        found = call_on_workers(client, importlib.metadata.version, package)
         for worker, version in sorted(found.items()):
             if version != wanted and not isinstance(version, OSError):  # a worker just lost
                 has = f"version {version}" if isinstance(version, str) else "none"

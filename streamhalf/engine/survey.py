@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from streamhalf.data.arrays import DaskReader
+from streamhalf.data.arrays import ArrayReader, DaskReader, PieceReader
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.source import Source
 from streamhalf.engine.cluster import ClusterEngine
@@ -72,18 +72,23 @@ class Survey:
         found = engine.client.scheduler_info(n_workers=-1)["workers"]
         threads = {address: int(worker["nthreads"]) for address, worker in sorted(found.items())}
         blocks: dict[str, RowRange | None] = dict.fromkeys(threads)
-        if isinstance(self.source.reader, DaskReader):
-            # rows of lazy arrays come by a graph, and one that is persisted may not travel
+        survey = self
+        if isinstance(self.source.reader, DaskReader | ArrayReader):
+            # rows come by a graph: persisted ones may not travel, and those in memory need not
             first = RowRanges.of(self.source.blocks[:1])
             plan = PassPlan("dry-run", self.source, LabelCounts(), first)
             run_job(engine, plan.job_for(engine), ignore)
+            survey = replace(self, source=replace(self.source, reader=PieceReader()))
         else:
             own = self.source.blocks
             blocks = {one: own[i % len(own)] for i, one in enumerate(threads)}
 
-        def look(dask_worker: Any) -> WorkerRecord:
-            one = dask_worker.address
-            return self.look(one, threads.get(one, 1), limits.get(one), blocks.get(one))
+        async def look(dask_worker: Any) -> WorkerRecord:
+            import asyncio
+
+            one = dask_worker.address  # a block is read beside the worker's event loop
+            about = (one, threads.get(one, 1), limits.get(one), blocks.get(one))
+            return await asyncio.to_thread(survey.look, *about)
 
         answers = engine.client.run(look, workers=list(threads), on_error="return")
         for worker, answer in sorted(answers.items()):
