@@ -105,9 +105,7 @@ def test_handle__can_be_awaited_as_dasks_futures_can(store: Path) -> None:
 
 def test_handle__awaits_a_run_on_an_asynchronous_client(store: Path, client: Client) -> None:
     async def fit() -> Any:
-        async with Client(
-            client.scheduler.address, asynchronous=True, set_as_default=False
-        ) as own:
+        async with Client(client.scheduler.address, asynchronous=True, set_as_default=False) as own:
             return await streamhalf.fit(store, client=own, wait=False, **OPTIONS)
 
     expected = comparable(streamhalf.fit(store, scheduler="serial", **OPTIONS))

@@ -127,7 +127,7 @@ def test_rows__that_workers_hold_are_referred_to_by_key(client: Client) -> None:
     items = tuple((i, Kept(owner, one, i)) for i, one in enumerate(rows))
     with relying("scatter takes a dict, and tasks may refer to keys outside of their graph"):
         futures = client.scatter({("streamhalf-rows-1a", i): i for i in range(N_ITEMS)})
-        sent = {Kept(owner, one, i).name: key for one, (i, key) in zip(rows, enumerate(futures))}
+        sent = {one[1].name: key for one, key in zip(items, futures, strict=True)}
         graph = build_graph(replace(job, items=items), sent=sent)
         final = client.get(graph.layers(), graph.root, sync=False)
         assert final.result().partial == EXPECTED
