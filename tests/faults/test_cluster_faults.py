@@ -13,6 +13,7 @@ import dask
 import numpy as np
 import pytest
 import zarr
+from distributed import Client
 
 import streamhalf
 from streamhalf import FitResult, StreamhalfError
@@ -21,6 +22,7 @@ from streamhalf.engine import cluster as cluster_engine
 from streamhalf.events import PassProgress, PassStarted
 from tests.clusters import Cluster, kill, open_cluster
 from tests.comparing import comparable
+from tests.waiting import PATIENCE
 
 OPTIONS: dict[str, Any] = {"eps": 0.1, "certificate_degree": 0}
 N_CHUNKS = 147
@@ -131,6 +133,8 @@ def test_cluster__that_is_gone_is_an_error_and_another_resumes(
     monkeypatch.setattr(cluster_engine, "_LOOK_SECONDS", 0.2)
     folder = tmp_path / "checkpoint"
     with open_cluster(tmp_path, n_workers=1) as first:
+        with Client(first.address, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=PATIENCE)
         observer = During(update_2=lambda: kill_all(first))
         with pytest.raises(StreamhalfError, match=r"'update-2'.*no worker any more.*--resume"):
             fit(first, store, observer, checkpoint=folder, worker_timeout=1)
