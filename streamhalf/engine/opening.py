@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("streamhalf")
 
+_OWN_MALLOC = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 << 20,
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 128 << 20,
+}
+"""Of worker processes that end with the run: buffers of chunks are used again. Dask has malloc give
+them back at once, so that the kernel clears every page anew for each chunk."""
+
 
 @contextlib.contextmanager
 def open_engine(
@@ -143,6 +150,7 @@ def _local_cluster(n_workers: int) -> Iterator[Client]:
     from distributed import Client, LocalCluster
 
     with (
+        dask.config.set(_OWN_MALLOC),
         LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
