@@ -189,6 +189,7 @@ class ClusterEngine(Engine):
             for future in (*wanted, final):  # callbacks alone would keep their tasks wanted
                 future.release()
             raise
+        self._watch.begin()
         self._watch.look(job.name)
         for i in list(left):  # news of the last leaves may come after that of the root
             on_progress(left.pop(i))
@@ -225,15 +226,22 @@ class ClusterEngine(Engine):
         return {name: self._sent[name][1].key for name in kept}
 
     def _scatter(self, name: str, portion: dict[Any, Kept]) -> None:
+        failures, asking = 0, None
         while portion:
             values = {key: one.value for key, one in portion.items()}
             try:
                 futures = self.client.scatter(values, timeout=_LOOK_SECONDS)
             except TimeoutError:  # no worker takes data now
+                asking = asking or ask_for_worker(self.client)
                 self._watch.look(name)
-                continue
-            self._sent |= {one.name: (one, futures[key]) for key, one in portion.items()}
-            return
+            except OSError:  # a worker was lost meanwhile
+                failures += 1
+                if failures == _MOST_ATTEMPTS or self.client.status != "running":
+                    raise
+                time.sleep(_LOOK_SECONDS / 2)
+            else:
+                self._sent |= {one.name: (one, futures[key]) for key, one in portion.items()}
+                return
 
     def _forget_lost(self) -> int:
         """Forget rows that no worker holds any more; how many blocks these are."""
@@ -291,7 +299,7 @@ class _Watch:
 
     def begin(self) -> None:
         """A pass begins, or a task of it has ended."""
-        self._progress = self._looked = time.monotonic()
+        self._progress = self._active = self._looked = time.monotonic()
         self._said = False
 
     def glance(self, name: str) -> None:
@@ -330,18 +338,18 @@ class _Watch:
         self._check_progress(name, found)
 
     def _check_progress(self, name: str, found: Mapping[str, Any]) -> None:
-        silent = time.monotonic() - self._progress
-        setting, limit = "stall_timeout", self._options.stall_timeout
+        now = time.monotonic()
         executing = sum(_executing(worker) for worker in found.values())
-        if not found:
-            setting, limit = "worker_timeout", self._options.worker_timeout
-        elif executing:
-            limit *= _BUSY_FACTOR
-        if silent > limit:
+        if executing:
+            self._active = now
+        silent, idle = now - self._progress, now - self._active
+        setting = "stall_timeout" if found else "worker_timeout"
+        limit: float = getattr(self._options, setting)
+        if idle > limit or silent > _BUSY_FACTOR * limit:
             raise StreamhalfError(
                 f"pass {name!r}: no task has ended for {silent:.0f} s: "
                 f"{self._reason(found, executing)}; to wait longer, raise {setting} "
-                f"({getattr(self._options, setting):g} s); {RESUME}"
+                f"({limit:g} s); {RESUME}"
             )
         if silent > limit / 2 and not self._said:
             logger.warning(
@@ -375,6 +383,11 @@ def _executing(worker: Mapping[str, Any]) -> int:
     """Tasks that a worker executes, as it told last."""
     counts = worker.get("metrics", {}).get("task_counts", {})
     return int(counts.get("executing", 0)) if isinstance(counts, Mapping) else 0
+
+
+def ask_for_worker(client: Client) -> Future[Any]:
+    """A task that waits, for which adaptive clusters start a worker; keep it as long."""
+    return client.submit(os.getpid, key=(f"streamhalf-start-{new_run_id()}", 0))
 
 
 def call_on_workers(

@@ -21,10 +21,10 @@ from streamhalf.engine.cluster import (
     ClusterEngine,
     ClusterOptions,
     ThreadsEngine,
+    ask_for_worker,
     available_cpus,
     call_on_workers,
 )
-from streamhalf.engine.dask_graph import new_run_id
 from streamhalf.engine.job import Engine, mib
 from streamhalf.engine.local import SerialEngine
 from streamhalf.engine.process import eager_switching
@@ -215,7 +215,7 @@ def wait_for_workers(client: Client, seconds: float) -> None:
     if found["n_workers"]:
         return
     logger.warning("waiting for workers: none has joined %s yet", found["address"])
-    asking = client.submit(os.getpid, key=(f"streamhalf-start-{new_run_id()}", 0))
+    asking = ask_for_worker(client)
     try:
         client.wait_for_workers(1, timeout=seconds)
     except TimeoutError as error:

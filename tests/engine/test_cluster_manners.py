@@ -242,6 +242,19 @@ def test_stalled_pass__says_what_executes_and_ends(
     assert any("no task has ended for" in text for text in caplog.messages)
 
 
+def test_slow_task__is_no_stall(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One task that takes longer than `stall_timeout`, on a worker that says it executes it."""
+
+    def leaf(context: int, item: int) -> Counted:
+        time.sleep(item)
+        return Counted(1, item)
+
+    monkeypatch.setattr(cluster_engine, "_LOOK_SECONDS", 0.1)
+    job = Job("slow", 0, (4,), (1,), leaf, lambda context, left, right: left + right)
+    engine = ClusterEngine(client, ClusterOptions(stall_timeout=3))
+    assert engine.run(job, lambda rows: None).partial == 4
+
+
 class FakeClient:
     """Tells what it was given of workers."""
 
