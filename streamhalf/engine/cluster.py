@@ -42,6 +42,9 @@ _GLANCE_SECONDS = 10.0
 _BUSY_FACTOR = 10
 """Where workers do execute tasks, a pass may be without progress for so many times as long."""
 
+_EXECUTING = ("executing", "long-running", "cancelled", "resumed")
+"""States of tasks, as workers tell, that take a thread."""
+
 _SCATTER_NBYTES = 64 << 20
 """Rows in memory go to a cluster in portions of this size: most go through the scheduler."""
 
@@ -380,9 +383,9 @@ class _Watch:
 
 
 def _executing(worker: Mapping[str, Any]) -> int:
-    """Tasks that a worker executes, as it told last."""
+    """Tasks that a worker executes, as it told last: also such as were cancelled meanwhile."""
     counts = worker.get("metrics", {}).get("task_counts", {})
-    return int(counts.get("executing", 0)) if isinstance(counts, Mapping) else 0
+    return sum(int(counts.get(state, 0)) for state in _EXECUTING)
 
 
 def ask_for_worker(client: Client) -> Future[Any]:

@@ -222,24 +222,20 @@ def test_adaptive_cluster__at_zero_workers_starts(store: Path) -> None:
 
 
 def test_stalled_pass__says_what_executes_and_ends(
-    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def leaf(context: int, item: int) -> Counted:
         time.sleep(context * item)
         return Counted(1, item)
 
     monkeypatch.setattr(cluster_engine, "_LOOK_SECONDS", 0.1)
-    job = Job("slow", 20, (0, 1), (1, 1), leaf, lambda context, left, right: left + right)
+    job = Job("slow", 8, (0, 1), (1, 1), leaf, lambda context, left, right: left + right)
     engine = ClusterEngine(client, ClusterOptions(stall_timeout=0.2))
     message = r"'slow': no task has ended for \d+ s: .*raise stall_timeout \(0\.2 s\); passes that"
     started = time.monotonic()
-    with (
-        caplog.at_level(logging.WARNING, "streamhalf"),
-        pytest.raises(StreamhalfError, match=message),
-    ):
+    with pytest.raises(StreamhalfError, match=message):
         engine.run(job, lambda rows: None)
-    assert time.monotonic() - started < 15
-    assert any("no task has ended for" in text for text in caplog.messages)
+    assert time.monotonic() - started < 8
 
 
 def test_slow_task__is_no_stall(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,13 +282,22 @@ class FakeClient:
         (FakeClient(), "worker_timeout", "no worker any more .*raise worker_timeout"),
     ],
 )
-def test_watch__says_why_nothing_goes_on(client: Any, limit: str, words: str) -> None:
+def test_watch__says_why_nothing_goes_on(
+    client: Any, limit: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """Worker a holds what others wait for, and b is "running" for lack of work."""
     waits: dict[str, Any] = {"stall_timeout": 1e6, "worker_timeout": 1e6}
     watch = cluster_engine._Watch(client, ClusterOptions(**waits))
     watch.look("final")  # long before
-    watch = cluster_engine._Watch(client, ClusterOptions(**{**waits, limit: 0.1}))
-    time.sleep(0.15)
+    caplog.clear()
+    watch = cluster_engine._Watch(client, ClusterOptions(**{**waits, limit: 0.4}))
+    time.sleep(0.25)
+    with caplog.at_level(logging.WARNING, "streamhalf"):
+        watch.look("final")
+    assert caplog.messages[-1].startswith(
+        ("pass final: no task has ended for 0 s: ", "pass final: waiting for workers: ")
+    )
+    time.sleep(0.25)
     with pytest.raises(StreamhalfError, match=words):
         watch.look("final")
 
