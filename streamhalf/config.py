@@ -220,6 +220,29 @@ class RunConfig:
         help="folder for chunks that were fetched from object storage and do not fit into memory, "
         "so that no pass fetches them again; emptied at the end of the run",
     )
+    worker_timeout: float = _where(
+        300.0,
+        float,
+        (0.1, 1e7),
+        may_change=True,
+        help="seconds to wait for workers where a cluster has none: adaptive clusters and batch "
+        "queues start them for tasks that wait",
+    )
+    stall_timeout: float = _where(
+        300.0,
+        float,
+        (0.1, 1e7),
+        may_change=True,
+        help="seconds without the end of a task, and without a worker that executes one, after "
+        "which a pass on a cluster is given up; ten times as long while workers execute tasks",
+    )
+    dashboard_page: bool = _where(
+        True,
+        bool,
+        may_change=True,
+        help="add the page /streamhalf to the dashboard of a cluster's scheduler, which installs a "
+        "plugin there; false for a scheduler that is shared",
+    )
     split_every: int = _where(8, int, (2, 256), help="partial results combined by one task")
     features: str = _names("X", str, help="name of the array of the features")
     labels: str = _names(

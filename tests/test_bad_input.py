@@ -12,13 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pytest
 import zarr
 from numpy.typing import NDArray
 
 from streamhalf.cli import main
-from streamhalf.engine import opening
 from streamhalf.records import FitResult, from_json, seal, to_json
 from tests.conftest import make_rows, write_arrays
 
@@ -286,11 +286,11 @@ FLAGS: dict[tuple[str, ...], tuple[int, str]] = {
 
 @pytest.mark.parametrize("flags", FLAGS, ids=" ".join)
 def test_flags__out_of_range_are_named(
-    flags: tuple[str, ...], good: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    flags: tuple[str, ...], good: Path, capsys: Captured
 ) -> None:
-    monkeypatch.setattr(opening, "_CONNECT_SECONDS", 2)
     code, words = FLAGS[flags]
-    refused(["fit", str(good / "rows.zarr"), "--quiet", *flags], code, words, capsys)
+    with dask.config.set({"distributed.comm.timeouts.connect": "2s"}):
+        refused(["fit", str(good / "rows.zarr"), "--quiet", *flags], code, words, capsys)
 
 
 CONFIGS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ def many_tasks(small_blocks: None) -> None:
 
 
 def own_tasks(dask_scheduler: Any = None) -> list[str]:
-    return [str(key) for key in dask_scheduler.tasks if "-map-" in key or "-combine-" in key]
+    return [str(key) for key in dask_scheduler.tasks if "streamhalf-" in str(key)]
 
 
 def is_clean(client: Client) -> bool:
@@ -49,7 +50,7 @@ def test_handle__gives_the_result_and_says_how_far_it_is(store: Path) -> None:
 
     handle = streamhalf.fit(store, wait=False, observer=observer, scheduler="serial", **OPTIONS)
     assert seen.wait(PATIENCE)
-    assert not handle.done
+    assert not handle.done()
     assert handle.progress.name != ""
     assert 0 < handle.progress.rows_done < handle.progress.n_rows
     with pytest.raises(TimeoutError, match="not done after"):
@@ -76,8 +77,39 @@ def test_handle__that_is_cancelled_leaves_nothing_behind(
     handle.cancel()
     with pytest.raises(RunCancelledError):
         handle.result(PATIENCE)
-    assert handle.done
+    assert handle.done()
+    assert handle.cancelled()
+    assert isinstance(handle.exception(), RunCancelledError)
     wait_until(lambda: is_clean(client), "the end of the cancelled run's tasks")
+
+
+def test_handle__can_be_awaited_as_dasks_futures_can(store: Path) -> None:
+    ended: list[Any] = []
+
+    async def both() -> tuple[Any, Any]:
+        handle = streamhalf.fit(store, wait=False, scheduler="serial", **OPTIONS)
+        handle.add_done_callback(ended.append)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(handle, 1e-3)  # which leaves the run alone
+        result = await handle
+        assert handle.done()
+        assert not handle.cancelled()
+        assert handle.exception() is None
+        with pytest.raises(streamhalf.DataError, match="no such store"):
+            await streamhalf.fit(store / "none.zarr", wait=False)
+        return result, ended
+
+    result, (handle,) = asyncio.run(both())
+    assert result is handle.result(0)
+
+
+def test_handle__awaits_a_run_on_an_asynchronous_client(store: Path, client: Client) -> None:
+    async def fit() -> Any:
+        async with Client(client.scheduler.address, asynchronous=True, set_as_default=False) as own:
+            return await streamhalf.fit(store, client=own, wait=False, **OPTIONS)
+
+    expected = comparable(streamhalf.fit(store, scheduler="serial", **OPTIONS))
+    assert comparable(asyncio.run(fit())) == expected
 
 
 def test_handle__raises_what_ended_the_run(tmp_path: Path) -> None:

@@ -44,7 +44,8 @@ def test_eps__has_one_home_for_its_bounds() -> None:
 
 def test_identity__leaves_out_where_it_runs() -> None:
     left_out = set(RunConfig.names()) - set(RunConfig().identity())
-    assert left_out == {"scheduler", "n_workers", "memory_limit", "cache"}
+    waits = {"worker_timeout", "stall_timeout"}
+    assert left_out == {"scheduler", "n_workers", "memory_limit", "cache", "dashboard_page"} | waits
     assert RunConfig(seed=3).identity()["seed"] == 3
 
 

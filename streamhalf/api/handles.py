@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from streamhalf.errors import RunCancelledError
 from streamhalf.events import Event, Observer, PassEnded, PassProgress, PassStarted
@@ -25,7 +27,9 @@ class RunProgress:
 
 
 class RunHandle(Generic[R]):
-    """A run in a thread of its own.
+    """A run in a thread of its own: what is known of it, and its result, as Dask's futures tell.
+
+    `await` a handle in an event loop, or call `result` elsewhere.
 
     Parameters
     ----------
@@ -39,8 +43,8 @@ class RunHandle(Generic[R]):
         self._work, self._observer = work, observer
         self._progress = RunProgress()
         self._cancelled = threading.Event()
-        self._result: R | None = None
-        self._error: BaseException | None = None
+        self._future: concurrent.futures.Future[R] = concurrent.futures.Future()
+        self._future.set_running_or_notify_cancel()  # from now on only the run itself ends it
         context = contextvars.copy_context()  # a client may be current in this context alone
         self._thread = threading.Thread(
             target=context.run, args=(self._run,), name="streamhalf-run", daemon=True
@@ -52,10 +56,13 @@ class RunHandle(Generic[R]):
         """How far the run is."""
         return self._progress
 
-    @property
     def done(self) -> bool:
         """Whether it has ended, one way or another."""
-        return not self._thread.is_alive()
+        return self._future.done()
+
+    def cancelled(self) -> bool:
+        """Whether it was cancelled, and has ended by it."""
+        return self.done() and isinstance(self._future.exception(), RunCancelledError)
 
     def cancel(self) -> None:
         """End the run as soon as its next task is done, and leave no task of it on a cluster."""
@@ -69,22 +76,35 @@ class RunHandle(Generic[R]):
         timeout
             Seconds, after which TimeoutError is raised and the run goes on.
         """
-        self._thread.join(timeout)
-        if not self.done:
-            raise TimeoutError(f"the run is not done after {timeout:g} s")
-        if self._error is not None:
-            raise self._error
-        return self._result  # type: ignore[return-value]
+        try:
+            return self._future.result(timeout)
+        except TimeoutError as error:
+            if self.done():  # the run's own
+                raise
+            raise TimeoutError(f"the run is not done after {timeout:g} s") from error
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the end; what ended the run early, or None."""
+        return self._future.exception(timeout)
+
+    def add_done_callback(self, call: Callable[[RunHandle[R]], Any]) -> None:
+        """Call something with this handle when the run ends, in its thread, or now if it has."""
+        self._future.add_done_callback(lambda _: call(self))
+
+    def __await__(self) -> Generator[Any, None, R]:
+        return asyncio.wrap_future(self._future).__await__()
 
     def __repr__(self) -> str:
-        state = "done" if self.done else "under way"
+        state = "done" if self.done() else "under way"
         return f"<RunHandle {state}: {self._progress}>"
 
     def _run(self) -> None:
         try:
-            self._result = self._work(self._observe)
+            result = self._work(self._observe)
         except BaseException as error:
-            self._error = error
+            self._future.set_exception(error)
+        else:
+            self._future.set_result(result)
 
     def _observe(self, event: Event) -> None:
         if self._cancelled.is_set():

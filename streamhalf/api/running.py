@@ -20,7 +20,7 @@ from streamhalf.data.source import Source
 from streamhalf.engine import Engine, open_engine
 from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.choosing import Chosen, choose, dask_settings, refuse_elsewhere
-from streamhalf.engine.cluster import ClusterEngine
+from streamhalf.engine.cluster import ClusterEngine, ClusterOptions
 from streamhalf.engine.lazy import plan_keeping
 from streamhalf.engine.memory import fewer_at_once, largest_block
 from streamhalf.engine.opening import check_sight
@@ -105,7 +105,7 @@ def open_place(
     given = {"scheduler": scheduler, "n_workers": n_workers}
     config = make_config({name: value for name, value in given.items() if value is not None})
     chosen = choose(config.scheduler, client)
-    with open_engine(chosen.target, config.n_workers) as engine:
+    with open_engine(chosen.target, config.n_workers, ClusterOptions.of(config)) as engine:
         yield Place(engine, config.memory_limit, chosen.notices())
 
 
@@ -228,7 +228,7 @@ def open_run(
     """
     chosen = chosen or choose(config.scheduler, None, source)
     check_cache_folder(config.cache)
-    with open_engine(chosen.target, config.n_workers) as engine:
+    with open_engine(chosen.target, config.n_workers, ClusterOptions.of(config)) as engine:
         refuse_elsewhere(engine, source)
         check_sight(engine, None if source is None else sight_of(source.reader))
         limit = config.memory_limit
@@ -263,7 +263,8 @@ def mirrored(
         return
     from streamhalf.report.dashboard import mirrored  # imports distributed, which takes a second
 
-    with mirrored(engine.client, observer, started) as watched:
+    page = engine.options.dashboard_page
+    with mirrored(engine.client, observer, started, page=page) as watched:
         yield watched
 
 

@@ -132,7 +132,8 @@ def fit(
     unverified
         It has no effect any more: every run has a halfspace, whatever its verdict.
     wait
-        False for a handle with `result()`, `cancel()` and `progress` instead of the result.
+        False for a handle instead of the result: `await` it, or see its `done()`, `result()`,
+        `cancel()` and `progress`.
     client, storage_options, observer, **parameters
         As of `test`.
     """

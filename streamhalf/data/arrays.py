@@ -9,7 +9,7 @@ import numpy as np
 from dask.base import compute
 from numpy.typing import NDArray
 
-from streamhalf.data.block import Reader, RowRanges
+from streamhalf.data.block import Reader, RowRange, RowRanges
 from streamhalf.data.clients import compute_on, holding_client
 
 if TYPE_CHECKING:
@@ -27,6 +27,37 @@ class ArrayReader(Reader):
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
         """The rows, which nobody can write to: views where they are neighbours."""
         X, y = rows.take_from(self.features, 0), rows.take_from(self.labels, 0)
+        X.flags.writeable = y.flags.writeable = False
+        return X, y
+
+    def prefetch(self, rows: RowRanges) -> bool:
+        """They are here."""
+        return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PieceReader(Reader):
+    """Rows of some blocks of NumPy arrays, each a pair (features, labels)."""
+
+    blocks: tuple[RowRange, ...] = ()
+    pieces: tuple[tuple[NDArray[Any], NDArray[Any]], ...] = ()
+    features: Any = None
+    labels: Any = None
+
+    def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The rows, which nobody can write to."""
+        starts = np.array([block.start for block in self.blocks], dtype=np.int64)
+        rows = rows.cut(starts)
+        homes = np.searchsorted(starts, rows.bounds[:, 0], side="right") - 1
+        parts = [
+            [group.take_from(array, int(starts[home])) for array in self.pieces[home]]
+            for home, group in zip(np.unique(homes).tolist(), rows.grouped(homes), strict=True)
+        ]
+        X, y = (
+            parts[0]
+            if len(parts) == 1
+            else (np.concatenate(one) for one in zip(*parts, strict=True))
+        )
         X.flags.writeable = y.flags.writeable = False
         return X, y
 

@@ -60,7 +60,7 @@ def waitable(client: Client) -> Client:
     if client.asynchronous:
         raise UsageError(
             "client: it is asynchronous and this is its event loop, which must not be blocked; "
-            "write `await asyncio.to_thread(streamhalf.fit, ...)`, use fit(..., wait=False), or "
+            "write `await streamhalf.fit(..., wait=False)` or `await asyncio.to_thread(...)`, or "
             "give a synchronous client"
         )
     return client

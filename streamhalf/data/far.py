@@ -8,7 +8,7 @@ import weakref
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import zarr
 from zarr.abc.buffer import Buffer, BufferPrototype
@@ -23,7 +23,7 @@ from zarr.storage import FsspecStore, ObjectStore
 
 from streamhalf.data.depot import Content, Depot, Key, depot_of, release
 from streamhalf.data.origins import Origin
-from streamhalf.data.zarr_private import get_now
+from streamhalf.data.zarr_private import N, get_now
 
 _LOCAL = ("file", "local", "memory")
 
@@ -181,15 +181,16 @@ class FarStore(Store):
         self._check_writable()
 
 
-def brought_near(group: zarr.Group) -> zarr.Group:
-    """The same group, read through a depot where it is not on this machine."""
-    store = group.store
+def brought_near(node: N) -> N:
+    """The same group or array, read through a depot where it is not on this machine."""
+    store = node.store
     if isinstance(store, FarStore) or not isinstance(store, FsspecStore | ObjectStore):
-        return group
+        return node
     if _protocol(store) in _LOCAL:
-        return group
+        return node
     far = FarStore(GivenOrigin(store))
-    return zarr.open_group(far, path=group.path, mode="r", zarr_format=group.metadata.zarr_format)
+    opened = zarr.open(far, path=node.path, mode="r", zarr_format=node.metadata.zarr_format)
+    return cast(N, opened)
 
 
 def _protocol(store: FsspecStore | ObjectStore[Any]) -> str:

@@ -30,6 +30,9 @@ def names_of_array(X: Any, field: str) -> tuple[str, ...]:
             return checked_names(X.attrs[ATTRIBUTE], X.shape[1], field)
         coordinate = X.coords.get(X.dims[1])
         return () if coordinate is None else _words(coordinate.values.tolist())
+    if isinstance(X, zarr.Array):
+        named = X.ndim == 2 and ATTRIBUTE in X.attrs
+        return checked_names(X.attrs[ATTRIBUTE], X.shape[1], field) if named else ()
     columns = getattr(X, "columns", None)
     return () if columns is None or not hasattr(X, "dtypes") else _words(columns)
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import zarr
+from zarr.storage import LocalStore, MemoryStore
 
 from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import RowRange
-from streamhalf.data.far import brought_near
+from streamhalf.data.far import FarStore, brought_near
 from streamhalf.data.feature_names import names_in_group, names_of_array
 from streamhalf.data.frames import (
     NAMING_LABELS,
@@ -34,9 +35,9 @@ from streamhalf.data.source import (
     check_arrays,
     nearest_names,
 )
-from streamhalf.data.stored import ZarrReader, stored_rows
+from streamhalf.data.stored import ZarrReader, impossible_value, stored_rows
 from streamhalf.data.tables import is_table, read_table
-from streamhalf.data.zarr_private import at_absolute_path
+from streamhalf.data.zarr_private import at_absolute_path, refill
 from streamhalf.errors import DataError, UsageError
 from streamhalf.names import one_line, public_name
 
@@ -72,7 +73,7 @@ def open_source(
     data
         Path or URL of a Zarr v2 or v3 group, or of a CSV or Parquet file, which is read into
         memory; a Zarr group, an xarray Dataset, a data frame with one column of labels, or a pair
-        (features, labels) of NumPy or Dask arrays, frames, or DataArrays.
+        (features, labels) of Zarr, NumPy or Dask arrays, frames, or DataArrays.
     features, labels
         Names of the two arrays in a store or Dataset; `labels` of the column in a data frame.
     columns
@@ -180,6 +181,19 @@ def _from_group(
     marks = group.attrs.get("streamhalf")
     if isinstance(marks, dict) and marks.get("complete") is False:
         raise DataError(f"{name}: the store was never finished; write it again (--overwrite)")
+    columns = names_in_group(group, X, features)
+    return _from_stored(name, X, y, names, columns)
+
+
+def _from_stored(
+    name: str,
+    X: zarr.Array[Any],
+    y: zarr.Array[Any] | None,
+    names: tuple[str, str],
+    columns: tuple[str, ...],
+) -> Source:
+    """Arrays that were checked, read chunk by chunk."""
+    features = names[0]
     row_nbytes = X.shape[1] * X.dtype.itemsize
     if (n_blocks := X.nbytes / max(BLOCK_NBYTES, stored_rows(X) * row_nbytes)) > MOST_BLOCKS:
         raise DataError(
@@ -189,7 +203,6 @@ def _from_group(
     blocks = align_blocks(X.shape[0], stored_rows(X), row_nbytes)
     reader = ZarrReader(X, y, parts=y is not None)
     chunk_rows = (X.chunks[0], X.chunks[0] if y is None else y.chunks[0])
-    columns = names_in_group(group, X, features)
     return build_source(
         name,
         reader,
@@ -237,6 +250,18 @@ def _from_arrays(
     probe: bool = True,
 ) -> Source:
     labelled = y is not None
+    if _is_stored(X) and (not labelled or (_is_stored(y) and _together(X, y))):
+        check_arrays(features, X, labels, y)
+        near = brought_near(at_absolute_path(X))
+        if labelled and isinstance(near.store, FarStore):  # of both what is fetched is counted
+            y = zarr.open_array(
+                near.store, path=y.path, mode="r", zarr_format=y.metadata.zarr_format
+            )
+        elif labelled:
+            y = at_absolute_path(y)
+        return _from_stored(name, near, y, (features, labels), columns)
+    if _is_stored(X):
+        X = _lazily(X)
     X = _unwrapped(features, X)
     if is_dask_array(X) and X.ndim == 2 and np.isnan(X.shape[0]):
         raise DataError(f"{features}: chunks of unknown size; call compute_chunk_sizes() first")
@@ -265,6 +290,25 @@ def _from_arrays(
         labelled=labelled,
         probe=probe or not lazy,
     )
+
+
+def _is_stored(array: Any) -> bool:
+    """Whether this is a Zarr array outside of this process's memory."""
+    return isinstance(array, zarr.Array) and not isinstance(array.store, MemoryStore)
+
+
+def _together(X: zarr.Array[Any], y: zarr.Array[Any]) -> bool:
+    """Whether one reader may read both."""
+    stores = X.store, y.store
+    return stores[0] == stores[1] or all(isinstance(one, LocalStore) for one in stores)
+
+
+def _lazily(X: zarr.Array[Any]) -> Any:
+    """A stored array whose labels are elsewhere; what was never written comes as invalid rows."""
+    import dask.array as da
+
+    refilled = refill(at_absolute_path(X), impossible_value(X.dtype))
+    return da.from_array(refilled, chunks=(stored_rows(X), *X.shape[1:]))
 
 
 def _unwrapped(name: str, array: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import zarr
 from zarr.abc.store import ByteRequest, Store
@@ -27,6 +27,9 @@ except ImportError:
     zarrs = None
 
 
+N = TypeVar("N", zarr.Group, zarr.Array[Any])
+
+
 def refill(array: zarr.Array[Any], fill_value: Any, *, compiled: bool = False) -> zarr.Array[Any]:
     """The same stored array, read with another fill value, and by compiled codecs if it can be."""
     metadata = dataclasses.replace(array.metadata, fill_value=array.dtype.type(fill_value))
@@ -37,12 +40,12 @@ def refill(array: zarr.Array[Any], fill_value: Any, *, compiled: bool = False) -
     return zarr.Array(refilled)
 
 
-def at_absolute_path(group: zarr.Group) -> zarr.Group:
-    """The same group, named so that processes in other folders find it too."""
-    if not isinstance(group.store, LocalStore) or group.store.root.is_absolute():
-        return group
-    store = LocalStore(group.store.root.absolute(), read_only=True)
-    return zarr.open_group(store, path=group.path, mode="r")
+def at_absolute_path(node: N) -> N:
+    """The same group or array, named so that processes in other folders find it too."""
+    if not isinstance(node.store, LocalStore) or node.store.root.is_absolute():
+        return node
+    store = LocalStore(node.store.root.absolute(), read_only=True)
+    return cast(N, zarr.open(store, path=node.path, mode="r"))
 
 
 def are_whole_shards(array: zarr.Array[Any], rows: RowRange) -> bool:

@@ -9,19 +9,25 @@ import logging
 import os
 import queue
 import time
+import uuid
 import warnings
 import weakref
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import dask.config
 from dask import threaded
 from dask.callbacks import Callback
+from dask.sizeof import sizeof
 
-from streamhalf.engine.dask_graph import build_graph
-from streamhalf.engine.job import Counted, Engine, Job, OnProgress
-from streamhalf.engine.memory import WorkerLimit
+from streamhalf.config import SETTINGS, RunConfig
+from streamhalf.engine.dask_graph import Graph, Packed, build_graph, new_run_id
+from streamhalf.engine.job import Counted, Engine, Job, Kept, OnProgress
+from streamhalf.engine.memory import WorkerLimit, mib
+from streamhalf.engine.process import trim_memory
 from streamhalf.errors import StreamhalfError
 
 if TYPE_CHECKING:
@@ -35,8 +41,20 @@ _LOOK_SECONDS = 2.0
 _GLANCE_SECONDS = 10.0
 """With news, it is asked so often: a worker may be lost or paused while others work."""
 
-_STUCK_SECONDS = 300.0
-"""A cluster without a working worker is given up after this: a batch queue may take minutes."""
+_BUSY_FACTOR = 10
+"""Where workers do execute tasks, a pass may be without progress for so many times as long."""
+
+_EXECUTING = ("executing", "long-running", "cancelled", "resumed")
+"""States of tasks, as workers tell, that take a thread."""
+
+_SCATTER_NBYTES = 64 << 20
+"""Rows in memory go to a cluster in portions of this size: most go through the scheduler."""
+
+_EMBEDDED_NBYTES = 1 << 15
+"""A larger context is not carried by every task."""
+
+_MOST_ATTEMPTS = 5
+"""Of one pass, where workers were lost that held rows which nobody can compute again."""
 
 RESUME = "passes that were saved stay saved: run again with --resume (with --checkpoint)"
 """What to do when a run has ended early."""
@@ -74,14 +92,32 @@ class ThreadsEngine(Engine):
         return result
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """How a run behaves on a cluster; the settings of the same names."""
+
+    worker_timeout: float = SETTINGS["worker_timeout"].default
+    stall_timeout: float = SETTINGS["stall_timeout"].default
+    dashboard_page: bool = SETTINGS["dashboard_page"].default
+
+    @classmethod
+    def of(cls, config: RunConfig) -> ClusterOptions:
+        """Those of a configuration."""
+        return cls(**{one.name: getattr(config, one.name) for one in fields(cls)})
+
+
 class ClusterEngine(Engine):
     """A `distributed` cluster: this machine's processes or a `dask scheduler` anywhere."""
 
     lazy = remote = True
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, options: ClusterOptions | None = None) -> None:
         self.client = client
-        self._watch = _Watch(client)
+        self.options = options or ClusterOptions()
+        self._run_id = new_run_id()
+        self._names: Counter[str] = Counter()
+        self._watch = _Watch(client, self.options)
+        self._sent: dict[Any, tuple[Kept, Future[Any]]] = {}
 
     @property
     def address(self) -> str:
@@ -91,8 +127,7 @@ class ClusterEngine(Engine):
     @property
     def n_threads(self) -> int:
         """Largest number of threads of any worker."""
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        return max((int(worker["nthreads"]) for worker in workers), default=1)
+        return max(self._threads().values(), default=1)
 
     @property
     def n_processes(self) -> int:
@@ -103,7 +138,7 @@ class ClusterEngine(Engine):
         """Call something here and on every worker."""
         call(*arguments)
         with contextlib.suppress(Exception):  # a cluster that is gone has nothing to forget
-            self.client.run(call, *arguments, on_error="ignore")
+            call_on_workers(self.client, call, *arguments)
 
     def worker_limits(self) -> tuple[WorkerLimit, ...]:
         """What workers may use before they pause; one whose memory is not watched has no limit."""
@@ -115,55 +150,139 @@ class ClusterEngine(Engine):
             if worker.get("memory_limit")
         )
 
+    def close(self, *, trim: bool) -> None:
+        """Drop the rows that workers hold for this run; they give free memory back, if asked to."""
+        self._sent.clear()
+        if trim and self.client.status == "running":
+            with contextlib.suppress(Exception):
+                call_on_workers(self.client, trim_memory)
+
     def run(self, job: Job, on_progress: OnProgress) -> Counted:
-        """Run a job to its end; lost workers are replaced by others, a lost scheduler is not."""
-        graph = build_graph(job)
+        """Run a job to its end; what lost workers held is computed by others, or sent again."""
+        left = dict(enumerate(job.rows))
+        for attempt in range(1, _MOST_ATTEMPTS + 1):
+            try:
+                return self._attempt(job, left, on_progress)
+            except (asyncio.CancelledError, concurrent.futures.CancelledError) as error:
+                gone = self._forget_lost()
+                if not gone or attempt == _MOST_ATTEMPTS or self.client.status != "running":
+                    raise StreamhalfError(
+                        f"pass {job.name!r}: the connection to the scheduler was lost; {RESUME}"
+                    ) from error
+            logger.warning(
+                "pass %s: %d blocks of rows were lost and are sent again", job.name, gone
+            )
+        raise AssertionError
+
+    def _attempt(self, job: Job, left: dict[int, int], on_progress: OnProgress) -> Counted:
+        """Submit a job and follow it; `left` are the rows of tasks that were not told of yet."""
+        self._watch.begin()
+        sent = self._send(job)
+        graph = self._graph(job, sent)
         with warnings.catch_warnings():
-            # arrays in memory travel with the graph: the only way a lost worker can be replaced
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
             keys = [*graph.leaves, graph.root]
             *futures, final = self.client.get(graph.layers(), keys, sync=False)
-        rows = dict(zip(graph.leaves, job.rows, strict=True))
         done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
         for future in (*futures, final):
             future.add_done_callback(done.put)
         wanted = weakref.WeakSet(futures)
         del futures, future  # a partial may go as soon as it is combined
+
+        def tell(key: Any) -> None:
+            on_progress(left.pop(key[1], 0))
+
         try:
-            self._follow(job.name, done, final, rows, on_progress)
+            self._follow(job.name, done, final, tell)
             result = self._outcome(job.name, final)
         except BaseException:
             for future in (*wanted, final):  # callbacks alone would keep their tasks wanted
                 future.release()
             raise
+        self._watch.begin()
         self._watch.look(job.name)
-        for left in rows.values():  # news of the last leaves may come after that of the root
-            on_progress(left)
+        for i in list(left):  # news of the last leaves may come after that of the root
+            on_progress(left.pop(i))
         return result
+
+    def _graph(self, job: Job, sent: dict[Any, Any]) -> Graph:
+        """The tasks of a job, with a context that keeps no worker from taking them."""
+        self._names[job.name] += 1
+        again = self._names[job.name]
+        run = self._run_id if again == 1 else f"{self._run_id}-{again}"
+        packed = Packed.of(job.context)
+        if len(packed.content) <= _EMBEDDED_NBYTES:
+            return build_graph(replace(job, context=packed), run, sent=sent)
+        # Dask itself spreads tasks that are many more than threads, whatever they all depend on
+        threads, n_items = self._threads(), len(job.items)
+        few = n_items <= 2 * sum(threads.values())
+        return build_graph(job, run, n_contexts=min(n_items, len(threads)) if few else 1, sent=sent)
+
+    def _send(self, job: Job) -> dict[Any, Any]:
+        """Send rows in memory that workers do not hold yet; the keys of all, by name."""
+        parts = (part for item in job.items if isinstance(item, tuple) for part in item)
+        kept = {part.name: part for part in parts if isinstance(part, Kept)}
+        portion: dict[Any, Kept] = {}
+        nbytes = 0
+        for name, one in kept.items():
+            if name in self._sent:
+                continue
+            portion[(f"streamhalf-rows-{self._run_id}", uuid.uuid4().hex)] = one
+            nbytes += sizeof(one.value)
+            if nbytes >= _SCATTER_NBYTES:
+                self._scatter(job.name, portion)
+                portion, nbytes = {}, 0
+        self._scatter(job.name, portion)
+        return {name: self._sent[name][1].key for name in kept}
+
+    def _scatter(self, name: str, portion: dict[Any, Kept]) -> None:
+        failures, asking = 0, None
+        while portion:
+            values = {key: one.value for key, one in portion.items()}
+            try:
+                futures = self.client.scatter(values, timeout=_LOOK_SECONDS)
+            except TimeoutError:  # no worker takes data now
+                asking = asking or ask_for_worker(self.client)
+                self._watch.look(name)
+            except OSError:  # a worker was lost meanwhile
+                failures += 1
+                if failures == _MOST_ATTEMPTS or self.client.status != "running":
+                    raise
+                time.sleep(_LOOK_SECONDS / 2)
+            else:
+                self._sent |= {one.name: (one, futures[key]) for key, one in portion.items()}
+                return
+
+    def _forget_lost(self) -> int:
+        """Forget rows that no worker holds any more; how many blocks these are."""
+        lost = [name for name, (_, future) in self._sent.items() if future.status != "finished"]
+        for name in lost:
+            del self._sent[name]
+        return len(lost)
+
+    def _threads(self) -> dict[str, int]:
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].items()
+        return {address: int(worker["nthreads"]) for address, worker in workers}
 
     def _follow(
         self,
         name: str,
         done: queue.SimpleQueue[Future[Any]],
         final: Future[Any],
-        rows: dict[Any, int],
-        on_progress: OnProgress,
+        tell: Callable[[Any], None],
     ) -> None:
         """Tell of tasks as they end, until the last one has ended or one has failed."""
-        watch = self._watch
-        watch.idle_since = None
         while True:
             try:
                 finished = done.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
-                watch.look(name)
-                on_progress(0)  # whoever wants the run to end can say so
+                self._watch.look(name)
+                tell((name, -1))  # whoever wants the run to end can say so
                 continue
-            if finished.key == final.key or finished.status in ("error", "cancelled"):
+            if finished.key == final.key or finished.status in ("error", "cancelled", "lost"):
                 return
-            watch.idle_since = None
-            watch.glance(name)
-            on_progress(rows.pop(finished.key))
+            self._watch.glance(name)
+            tell(finished.key)
 
     def _outcome(self, name: str, final: Future[Any]) -> Counted:
         from distributed import KilledWorker
@@ -176,30 +295,36 @@ class ClusterEngine(Engine):
                 "one task; the usual cause is memory (see the workers' logs): raise their "
                 f"--memory-limit or store smaller chunks; {RESUME}"
             ) from error
-        except (asyncio.CancelledError, concurrent.futures.CancelledError) as error:
-            raise StreamhalfError(
-                f"pass {name!r}: the connection to the scheduler was lost; {RESUME}"
-            ) from error
         return result
 
 
 class _Watch:
-    """Looks at a cluster while it is silent: says what it waits for, and gives up in the end."""
+    """Looks at a cluster while a pass runs: says what it waits for, and gives up in the end."""
 
-    def __init__(self, client: Client) -> None:
-        self.idle_since: float | None = None
-        self._client = client
+    def __init__(self, client: Client, options: ClusterOptions) -> None:
+        self._client, self._options = client, options
         self._seen = frozenset(client.scheduler_info(n_workers=-1)["workers"])
         self._paused: frozenset[str] = frozenset()
-        self._looked = time.monotonic()
+        self.begin()
+
+    def begin(self) -> None:
+        """A pass begins, or a task of it has ended."""
+        self._progress = self._active = self._looked = time.monotonic()
+        self._said = False
 
     def glance(self, name: str) -> None:
-        """Look, if the last time is long ago."""
-        if time.monotonic() - self._looked > _GLANCE_SECONDS:
+        """Note that a task has ended; look, if the last time is long ago."""
+        looked = self._looked
+        self.begin()
+        self._looked = looked
+        if time.monotonic() - looked > _GLANCE_SECONDS:
             self.look(name)
 
     def look(self, name: str) -> None:
-        """Note since when no worker works on a pass; Dask itself would wait for ever."""
+        """Report workers that are lost or paused; end a pass without progress.
+
+        Dask itself would wait for ever.
+        """
         self._looked = time.monotonic()
         try:
             found = self._client.scheduler_info(n_workers=-1)["workers"]
@@ -207,6 +332,8 @@ class _Watch:
             return  # a lost scheduler cancels the futures, which is told elsewhere
         for lost in sorted(self._seen - found.keys()):
             logger.warning("pass %s: worker %s was lost; others do its work", name, lost)
+        if found and not self._seen:
+            self.begin()  # the wait for workers is over
         self._seen = frozenset(found)
         paused = {one for one, worker in found.items() if worker.get("status") == "paused"}
         for one in sorted(paused - self._paused):
@@ -214,23 +341,77 @@ class _Watch:
         for one in sorted((self._paused - paused) & found.keys()):
             logger.warning("pass %s: worker %s works again", name, one)
         self._paused = frozenset(paused)
-        if any(worker.get("status") == "running" for worker in found.values()):
-            self.idle_since = None
-            return
-        now = time.monotonic()
-        if self.idle_since is None:
-            self.idle_since = now
+        if not self._said and len(paused) == len(found):
             state = f"all {len(found)} workers are paused" if found else "there is no worker"
             logger.warning("pass %s: waiting for workers: %s", name, state)
-        if now - self.idle_since > _STUCK_SECONDS:
-            why = (
-                f"all {len(found)} workers are paused, short of memory (raise their --memory-limit)"
-                if found
-                else "the cluster has no worker any more (start some with `dask worker`)"
-            )
+            self._said = True
+        self._check_progress(name, found)
+
+    def _check_progress(self, name: str, found: Mapping[str, Any]) -> None:
+        now = time.monotonic()
+        executing = sum(_executing(worker) for worker in found.values())
+        if executing:
+            self._active = now
+        silent, idle = now - self._progress, now - self._active
+        setting = "stall_timeout" if found else "worker_timeout"
+        limit: float = getattr(self._options, setting)
+        if idle > limit or silent > _BUSY_FACTOR * limit:
             raise StreamhalfError(
-                f"pass {name!r}: nothing ran for {_STUCK_SECONDS:g} s: {why}; {RESUME}"
+                f"pass {name!r}: no task has ended for {silent:.0f} s: "
+                f"{self._reason(found, executing)}; to wait longer, raise {setting} "
+                f"({limit:g} s); {RESUME}"
             )
+        if silent > limit / 2 and not self._said:
+            logger.warning(
+                "pass %s: no task has ended for %.0f s: %s",
+                *(name, silent, self._reason(found, executing)),
+            )
+            self._said = True
+
+    def _reason(self, found: Mapping[str, Any], executing: int) -> str:
+        """Why nothing goes on."""
+        if not found:
+            return "the cluster has no worker any more (start some with `dask worker`)"
+        if self._paused:
+            one = min(self._paused)
+            used, limit = found[one]["metrics"]["memory"], found[one]["memory_limit"]
+            which = "all workers" if len(self._paused) == len(found) else f"worker {one}"
+            return (
+                f"{len(self._paused)} of {len(found)} workers are paused, short of memory ({one} "
+                f"uses {mib(used)} of {mib(limit)}); raise the --memory-limit of {which}, or add "
+                "workers"
+            )
+        if executing:
+            return (
+                f"{executing} tasks are executing on {len(found)} workers, of this run or of "
+                "others; see the dashboard for what they wait for"
+            )
+        return f"{len(found)} workers execute nothing; see the dashboard and the workers' logs"
+
+
+def _executing(worker: Mapping[str, Any]) -> int:
+    """Tasks that a worker executes, as it told last: also such as were cancelled meanwhile."""
+    counts = worker.get("metrics", {}).get("task_counts", {})
+    return sum(int(counts.get(state, 0)) for state in _EXECUTING)
+
+
+def ask_for_worker(client: Client) -> Future[Any]:
+    """A task that waits, for which adaptive clusters start a worker; keep it as long."""
+    return client.submit(os.getpid, key=(f"streamhalf-start-{new_run_id()}", 0))
+
+
+def call_on_workers(
+    client: Client, call: Callable[..., Any], *arguments: Any, **named: Any
+) -> dict[str, Any]:
+    """Call something on every worker, in a thread beside its event loop; errors are returned."""
+
+    async def beside() -> Any:  # sent by value: what a worker lacks is an error of the call
+        import asyncio
+
+        return await asyncio.to_thread(call, *arguments)
+
+    found: dict[str, Any] = client.run(beside, on_error="return", **named)
+    return found
 
 
 def available_cpus() -> int:

@@ -6,17 +6,23 @@ relied upon is held by tests/engine/test_dask_graph.py, which says what changed 
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import cloudpickle
 from dask._task_spec import DataNode, List, Task, TaskRef
 from dask.delayed import Delayed, delayed
 from dask.highlevelgraph import HighLevelGraph
 from dask.typing import Key
 
-from streamhalf.engine.job import Job, merge
+from streamhalf.engine.job import Counted, Job, Kept, merge
+
+_MOST_UNPACKED = 4
+_unpacked: dict[str, Any] = {}
+_unpacking = threading.Lock()
 
 
 class LazyResult(Delayed):
@@ -66,27 +72,82 @@ class Graph:
         return Delayed(self.root, layers, layer=str(self.root))
 
 
-def build_graph(job: Job) -> Graph:
-    """The tasks of a job; names start with the job's readable name."""
-    name = job.name.replace("-", "_")  # Dask ends the prefix it shows at a part such as "-1"
-    token = uuid.uuid4().hex  # a pass that runs again must not meet results of another run
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """A pickled context that every task carries; a process unpickles it once."""
+
+    token: str
+    content: bytes
+
+    @classmethod
+    def of(cls, context: Any) -> Packed:
+        """Pickle a context."""
+        return cls(uuid.uuid4().hex, cloudpickle.dumps(context))
+
+    def unpack(self) -> Any:
+        """The context; a process remembers the last few."""
+        with _unpacking:
+            if self.token not in _unpacked:
+                _unpacked[self.token] = cloudpickle.loads(self.content)
+            while len(_unpacked) > _MOST_UNPACKED:
+                del _unpacked[next(iter(_unpacked))]
+            return _unpacked[self.token]
+
+
+def new_run_id() -> str:
+    """A name for the tasks of one run."""
+    return uuid.uuid4().hex[:16]
+
+
+def build_graph(
+    job: Job,
+    run: str | None = None,
+    *,
+    n_contexts: int = 0,
+    sent: Mapping[Any, Key] | None = None,
+) -> Graph:
+    """The tasks of a job.
+
+    Keys are ("streamhalf-<pass>-<run>", i): Dask's dashboard shows the tasks of a pass together,
+    and those of two runs apart.
+
+    Parameters
+    ----------
+    run
+        Names the run; a pass that runs again must not meet results of another run.
+    n_contexts
+        0 where every task carries the context (or a `Packed` one), else tasks that hold it, each
+        for a run of neighbouring tasks: a worker that holds what tasks depend on attracts them all.
+    sent
+        Keys of what a cluster holds already, by `Kept.name`; without them tasks carry it.
+    """
+    run, n_items = run or new_run_id(), len(job.items)
     tasks = _lazy_rows(job.items)
-    context = DataNode(f"{name}-context-{token}", job.context)
-    leaves = [
-        Task(f"{name}-map-{token}-{i}", job.leaf, context.ref(), _argument(item))
-        for i, item in enumerate(job.items)
+    held = [
+        DataNode((f"streamhalf-context-{job.name}-{run}", i), job.context)
+        for i in range(n_contexts)
     ]
-    tasks |= {task.key: task for task in (context, *leaves)}
-    nodes, level = leaves, 0
+    contexts = [
+        held[i * n_contexts // n_items].ref() if held else job.context for i in range(n_items)
+    ]
+    leaves = [
+        Task(
+            (f"streamhalf-{job.name}-{run}", i), _run_leaf, job.leaf, context, _argument(item, sent)
+        )
+        for i, (context, item) in enumerate(zip(contexts, job.items, strict=True))
+    ]
+    tasks |= {task.key: task for task in (*held, *leaves)}
+    nodes, level, step = leaves, 0, job.split_every
     while len(nodes) > 1:
-        groups = [nodes[i : i + job.split_every] for i in range(0, len(nodes), job.split_every)]
+        groups = [nodes[i : i + step] for i in range(0, len(nodes), step)]
+        contexts = contexts[::step]
         nodes = [
             group[0]
             if len(group) == 1
             else Task(
-                f"{name}-combine-{token}-{level}-{i}",
-                merge,
-                context.ref(),
+                (f"streamhalf-combine-{job.name}-{run}", level, i),
+                _run_merge,
+                contexts[i],
                 job.combine,
                 List(*(node.ref() for node in group)),
             )
@@ -97,11 +158,29 @@ def build_graph(job: Job) -> Graph:
     return Graph(tasks, tuple(task.key for task in leaves), nodes[0].key)
 
 
-def _argument(item: Any) -> Any:
-    """An item as a task takes it: Dask Delayed objects in it become references to their tasks."""
-    if not isinstance(item, tuple) or not any(isinstance(part, Delayed) for part in item):
+def _run_leaf(leaf: Callable[[Any, Any], Counted], context: Any, item: Any) -> Counted:
+    return leaf(context.unpack() if isinstance(context, Packed) else context, item)
+
+
+def _run_merge(context: Any, combine: Callable[..., Any], parts: list[Counted]) -> Counted:
+    return merge(context.unpack() if isinstance(context, Packed) else context, combine, parts)
+
+
+def _argument(item: Any, sent: Mapping[Any, Key] | None) -> Any:
+    """An item as a task takes it: what others compute or hold becomes references to their keys."""
+    if not isinstance(item, tuple):
         return item
-    return List(*(TaskRef(part.key) if isinstance(part, Delayed) else part for part in item))
+    if not any(isinstance(part, Delayed | Kept) for part in item):
+        return item
+    return List(*(_part(part, sent) for part in item))
+
+
+def _part(part: Any, sent: Mapping[Any, Key] | None) -> Any:
+    if isinstance(part, Delayed):
+        return TaskRef(part.key)
+    if isinstance(part, Kept):
+        return part.value if sent is None else TaskRef(sent[part.name])
+    return part
 
 
 def _lazy_rows(items: tuple[Any, ...]) -> dict[Key, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from streamhalf.data.block import RowRange
 from streamhalf.data.depot import NOTHING, Moved
 from streamhalf.engine.memory import WorkerLimit
 from streamhalf.errors import DataError
@@ -25,6 +26,28 @@ class Counted:
     moved: Moved = NOTHING
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """Rows in this process's memory, as part of an item: a cluster is sent them once in a run.
+
+    Parameters
+    ----------
+    owner, rows
+        What they are rows of, and which.
+    value
+        The rows.
+    """
+
+    owner: object
+    rows: RowRange
+    value: Any
+
+    @property
+    def name(self) -> tuple[int, RowRange]:
+        """Equal for the same rows of the same owner, as long as that lives."""
+        return id(self.owner), self.rows
+
+
 OnProgress: TypeAlias = Callable[[int], None]
 """Called in the driving process with the rows of each task that is done."""
 
@@ -38,9 +61,9 @@ class Job:
     name
         Readable prefix of the task names.
     context
-        What every task needs; sent to a worker once.
+        What every task needs.
     items
-        What one task each works on; may hold Dask Delayed objects.
+        What one task each works on; tuples may hold Dask Delayed objects and `Kept` rows.
     rows
         Rows of each item, for progress.
     leaf

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import importlib.metadata
 import json
@@ -12,10 +11,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import dask.config
+from dask.utils import parse_timedelta
 from threadpoolctl import threadpool_limits
 
 from streamhalf.data.sight import Sight
-from streamhalf.engine.cluster import RESUME, ClusterEngine, ThreadsEngine, available_cpus
+from streamhalf.engine.cluster import (
+    RESUME,
+    ClusterEngine,
+    ClusterOptions,
+    ThreadsEngine,
+    ask_for_worker,
+    available_cpus,
+    call_on_workers,
+)
 from streamhalf.engine.job import Engine
 from streamhalf.engine.local import SerialEngine
 from streamhalf.engine.process import eager_switching
@@ -27,12 +36,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("streamhalf")
 
-_CONNECT_SECONDS = 20
-_WORKER_SECONDS = 60
+_OWN_MALLOC = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 << 20,
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 128 << 20,
+}
+"""Of worker processes that end with the run: buffers of chunks are used again. Dask has malloc give
+them back at once, so that the kernel clears every page anew for each chunk."""
 
 
 @contextlib.contextmanager
-def open_engine(scheduler: str | Client, n_workers: int | None = None) -> Iterator[Engine]:
+def open_engine(
+    scheduler: str | Client,
+    n_workers: int | None = None,
+    options: ClusterOptions | None = None,
+) -> Iterator[Engine]:
     """Open an engine.
 
     Parameters
@@ -42,13 +59,20 @@ def open_engine(scheduler: str | Client, n_workers: int | None = None) -> Iterat
         the scheduler file of a running Dask scheduler, or a `distributed` client.
     n_workers
         Threads or processes for the local ones; None means one per core.
+    options
+        How the run behaves on a cluster.
     """
+    options = options or ClusterOptions()
     if n_workers is not None and n_workers < 1:
         raise UsageError(f"n_workers: {n_workers} is out of range; use at least 1")
     # tasks are the parallelism: threads times BLAS threads must not exceed the cores, and the
     # driver's small eigenproblems only lose by them; set once, not inside tasks
     try:
-        with threadpool_limits(limits=1), eager_switching(), _open(scheduler, n_workers) as engine:
+        with (
+            threadpool_limits(limits=1),
+            eager_switching(),
+            _open(scheduler, n_workers, options) as engine,
+        ):
             yield engine
     except OSError as error:
         if type(error).__name__ != "CommClosedError":  # Dask's, which takes a second to import
@@ -57,26 +81,44 @@ def open_engine(scheduler: str | Client, n_workers: int | None = None) -> Iterat
 
 
 @contextlib.contextmanager
-def _open(scheduler: str | Client, n_workers: int | None) -> Iterator[Engine]:
+def _open(
+    scheduler: str | Client, n_workers: int | None, options: ClusterOptions
+) -> Iterator[Engine]:
     if not isinstance(scheduler, str):
-        check_workers(scheduler)
-        yield ClusterEngine(scheduler)
+        with _on_cluster(scheduler, options) as engine:
+            yield engine
     elif scheduler == "serial":
         yield SerialEngine()
     elif scheduler == "threads":
         yield ThreadsEngine(n_workers)
     elif scheduler == "processes":
         with _hushed(), _local_cluster(n_workers or available_cpus()) as client:
-            yield ClusterEngine(client)
+            yield ClusterEngine(client, options)
     elif "://" in scheduler or os.path.isfile(scheduler):
-        with _hushed(), _connect(scheduler) as client:
-            check_workers(client)
-            yield ClusterEngine(client)
+        with (
+            _hushed(),
+            _connect(scheduler) as client,
+            _on_cluster(client, options) as engine,
+        ):
+            yield engine
     else:
         raise UsageError(
             f"scheduler: {scheduler!r} is unknown; use serial, threads, processes, an address such "
             "as tcp://host:8786, or an existing scheduler file"
         )
+
+
+@contextlib.contextmanager
+def _on_cluster(client: Client, options: ClusterOptions) -> Iterator[ClusterEngine]:
+    """An engine on a cluster that others use too, which is left as it was found."""
+    wait_for_workers(client, options.worker_timeout)
+    check_workers(client)
+    engine, ended = ClusterEngine(client, options), False
+    try:
+        yield engine
+        ended = True
+    finally:
+        engine.close(trim=ended)
 
 
 @contextlib.contextmanager
@@ -108,6 +150,7 @@ def _local_cluster(n_workers: int) -> Iterator[Client]:
     from distributed import Client, LocalCluster
 
     with (
+        dask.config.set(_OWN_MALLOC),
         LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
@@ -117,17 +160,19 @@ def _local_cluster(n_workers: int) -> Iterator[Client]:
 def _connect(scheduler: str) -> Client:
     from distributed import Client
 
+    seconds = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
     try:
         address = scheduler
         if "://" not in scheduler:  # a file; Dask itself starts a cluster here where it finds none
             address = json.loads(Path(scheduler).read_text(encoding="utf-8"))["address"]
             if not isinstance(address, str):
                 raise TypeError(f"address {address!r}")
-        return Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+        return Client(address, timeout=seconds, set_as_default=False)
     except (OSError, TimeoutError, ValueError, LookupError, TypeError) as error:
         raise StreamhalfError(
-            f"scheduler: cannot reach {scheduler} within {_CONNECT_SECONDS} s "
-            f"({type(error).__name__}); is `dask scheduler` running there?"
+            f"scheduler: cannot reach {scheduler} within {seconds:g} s "
+            f"({type(error).__name__}); is `dask scheduler` running there? (the wait is Dask's "
+            "distributed.comm.timeouts.connect)"
         ) from error
 
 
@@ -135,11 +180,7 @@ def check_sight(engine: Engine, sight: Sight | None) -> None:
     """Refuse a store that a worker cannot see, before a task fails on it."""
     if sight is None or not isinstance(engine, ClusterEngine):
         return
-
-    async def look() -> str | None:  # the worker's event loop goes on
-        return await asyncio.to_thread(sight.trouble)
-
-    for worker, found in sorted(engine.client.run(look, on_error="return").items()):
+    for worker, found in sorted(call_on_workers(engine.client, sight.trouble).items()):
         if isinstance(found, OSError):
             continue  # a worker that has just been lost, as any may be
         if isinstance(found, BaseException):
@@ -148,21 +189,29 @@ def check_sight(engine: Engine, sight: Sight | None) -> None:
             raise DataError(f"worker {worker} {found}")
 
 
-def check_workers(client: Client) -> None:
-    """Refuse a cluster without workers, or with workers that would compute something else."""
+def wait_for_workers(client: Client, seconds: float) -> None:
+    """Wait until a cluster has a worker; a task that waits makes adaptive clusters start one."""
     found = client.scheduler_info(n_workers=0)
-    if not found["n_workers"]:
-        logger.warning("waiting for workers: none has joined %s yet", found["address"])
+    if found["n_workers"]:
+        return
+    logger.warning("waiting for workers: none has joined %s yet", found["address"])
+    asking = ask_for_worker(client)
     try:
-        client.wait_for_workers(1, timeout=_WORKER_SECONDS)
+        client.wait_for_workers(1, timeout=seconds)
     except TimeoutError as error:
         raise StreamhalfError(
-            f"scheduler: no worker joined in {_WORKER_SECONDS} s; start some with `dask worker` "
-            "and the scheduler's address"
+            f"scheduler: no worker joined in {seconds:g} s (worker_timeout); start some with `dask "
+            "worker` and the scheduler's address, or wait longer"
         ) from error
+    finally:
+        asking.release()
+
+
+def check_workers(client: Client) -> None:
+    """Refuse workers that would compute something else."""
     for package in ("streamhalf", "numpy"):
         wanted = importlib.metadata.version(package)
-        found = client.run(importlib.metadata.version, package, on_error="return")
+        found = call_on_workers(client, importlib.metadata.version, package)
         for worker, version in sorted(found.items()):
             if version != wanted and not isinstance(version, OSError):  # a worker just lost
                 has = f"version {version}" if isinstance(version, str) else "none"

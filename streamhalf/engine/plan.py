@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from streamhalf.data.arrays import DaskReader
+from streamhalf.data.arrays import ArrayReader, DaskReader, PieceReader
 from streamhalf.data.block import Block, RowRanges
 from streamhalf.data.depot import NOTHING
 from streamhalf.data.source import BLOCK_NBYTES, Source
 from streamhalf.engine.dask_graph import LazyResult, build_graph, lazy_call
 from streamhalf.engine.far import FarReads, FarRows, far_reads
-from streamhalf.engine.job import Counted, Engine, Job, run_job
+from streamhalf.engine.job import Counted, Engine, Job, Kept, run_job
 from streamhalf.engine.memory import at_once, cache_nbytes, room_of, rows_nbytes, task_memory
-from streamhalf.engine.process import settle_worker
+from streamhalf.engine.process import eager_switching
 from streamhalf.events import Observer, PassEnded
 from streamhalf.records import PassRecord
 from streamhalf.reductions.base import Reduction
@@ -110,7 +110,7 @@ class PassPlan:
         count = at_once(engine, f"pass {self.name!r}", nbytes, memory_limit, partials=held)
         reader = self.source.reader
         held = isinstance(reader, DaskReader) and reader.client is not None
-        job = self.job(lazy=engine.remote if held else engine.lazy)
+        job = self.job(lazy=engine.remote if held else engine.lazy, apart=engine.remote)
         context = replace(job.context, task_nbytes=nbytes, room=room)
         job = replace(job, context=context, at_once=count)
         kept = cache_nbytes(room, count, nbytes)
@@ -122,8 +122,11 @@ class PassPlan:
         context = replace(job.context, read=FarRows(self.source), far=far)
         return replace(job, context=context, items=far.items(job.items))
 
-    def job(self, *, lazy: bool) -> Job:
-        """The pass as a job; with `lazy`, Dask-backed rows enter the graph as they are."""
+    def job(self, *, lazy: bool, apart: bool = False) -> Job:
+        """The pass as a job; with `lazy`, Dask-backed rows enter the graph as they are.
+
+        With `apart`, every task has its own rows of arrays in memory, instead of all having all.
+        """
         tasks = self.tasks()
         items: tuple[Any, ...] = tasks
         read: Callable[[Any], Iterable[Block]] = self.source.read_each
@@ -133,6 +136,9 @@ class PassPlan:
             reads = self.source.reads(self.blocks)
             items = tuple((rows, block, *chunks[block]) for block, rows in reads)
             read = self.source.schema.read_arrays
+        elif apart and isinstance(self.source.reader, ArrayReader):
+            items = _apart(self.source, self.source.reader, tasks)
+            read = RowsApart(replace(self.source, reader=PieceReader()))
         return Job(
             name=self.name,
             context=PassContext(read, self.reduction, self.tell),
@@ -161,10 +167,34 @@ class PassContext:
     """What a task holds, and what the tasks of one process may hold together."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsApart:
+    """Reads rows of arrays in memory that come with their task: the same blocks as in one place."""
+
+    source: Source
+
+    def __call__(self, item: Sequence[Any]) -> Iterable[Block]:
+        """The blocks of one task."""
+        rows, blocks, *pieces = item
+        return replace(self.source, reader=PieceReader(blocks, tuple(pieces))).read_each(rows)
+
+
+def _apart(
+    source: Source, reader: ArrayReader, tasks: tuple[RowRanges, ...]
+) -> tuple[tuple[Any, ...], ...]:
+    """Items of tasks: rows, the blocks they lie in, and these blocks."""
+    starts = np.array([block.start for block in source.blocks], dtype=np.int64)
+    kept = [Kept(reader, block, reader.read(RowRanges.of((block,)))) for block in source.blocks]
+    items = []
+    for rows in tasks:
+        homes = np.unique(np.searchsorted(starts, rows.bounds[:, 0], side="right") - 1).tolist()
+        items.append((rows, tuple(kept[i].rows for i in homes), *(kept[i] for i in homes)))
+    return tuple(items)
+
+
 def map_blocks(context: PassContext, item: Any) -> Counted:
     """Read and reduce the blocks of one task, one after the other."""
-    settle_worker()
-    with task_memory(context.task_nbytes, context.room):
+    with task_memory(context.task_nbytes, context.room), eager_switching():
         return _map_blocks(context, item)
 
 
@@ -231,5 +261,5 @@ def lazy_pass(plan: PassPlan) -> LazyResult:
     """The pass's result as a Dask Delayed: compute several together, visualise, persist."""
     reader = plan.source.reader
     rows = (reader.features, reader.labels) if isinstance(reader, DaskReader) else ()
-    root = build_graph(plan.job(lazy=True)).delayed(*rows)
+    root = build_graph(plan.job(lazy=True, apart=True)).delayed(*rows)
     return lazy_call(plan.reduction.finalize, root.partial)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from streamhalf.data.arrays import DaskReader
+from streamhalf.data.arrays import ArrayReader, DaskReader, PieceReader
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.source import Source
 from streamhalf.engine.cluster import ClusterEngine
@@ -73,11 +73,13 @@ class Survey:
         found = engine.client.scheduler_info(n_workers=-1)["workers"]
         threads = {address: int(worker["nthreads"]) for address, worker in sorted(found.items())}
         blocks: dict[str, RowRange | None] = dict.fromkeys(threads)
-        if isinstance(self.source.reader, DaskReader):
-            # rows of lazy arrays come by a graph, and one that is persisted may not travel
+        survey = self
+        if isinstance(self.source.reader, DaskReader | ArrayReader):
+            # rows come by a graph: persisted ones may not travel, and those in memory need not
             first = RowRanges.of(self.source.blocks[:1])
             plan = PassPlan("dry-run", self.source, LabelCounts(), first)
             run_job(engine, plan.job_for(engine), ignore)
+            survey = replace(self, source=replace(self.source, reader=PieceReader()))
         else:
             own = self.source.blocks
             blocks = {one: own[i % len(own)] for i, one in enumerate(threads)}
@@ -85,7 +87,7 @@ class Survey:
         async def look(dask_worker: Any) -> WorkerRecord:  # the worker's event loop goes on
             one = dask_worker.address
             known = (threads.get(one, 1), limits.get(one), blocks.get(one))
-            return await asyncio.to_thread(self.look, one, *known)
+            return await asyncio.to_thread(survey.look, one, *known)
 
         answers = engine.client.run(look, workers=list(threads), on_error="return")
         for worker, answer in sorted(answers.items()):

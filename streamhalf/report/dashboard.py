@@ -219,7 +219,7 @@ class DashboardObserver:
 
 @contextmanager
 def mirrored(
-    client: Client, observer: Observer, started: RunStarted | None = None
+    client: Client, observer: Observer, started: RunStarted | None = None, *, page: bool = True
 ) -> Iterator[tuple[Observer, ClusterSlabs]]:
     """The observer joined with one for the dashboard, which gets its page if it can have one.
 
@@ -233,8 +233,11 @@ def mirrored(
         Gets every event, as before.
     started
         The run's beginning, which `observer` has heard of already.
+    page
+        Whether the scheduler gets the page, and with it a plugin, if it has none yet.
     """
-    install(client)
+    if page:
+        install(client)
     n_workers = len(client.scheduler_info(n_workers=-1)["workers"])
     between = max(SECONDS_BETWEEN_COUNTS, n_workers / _COUNTS_PER_SECOND)
     mirror = DashboardObserver(client)

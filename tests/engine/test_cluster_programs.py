@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dask
 import pytest
 from distributed import Client
 
 import streamhalf
 from streamhalf import MemoryBudgetError, StreamhalfError
 from streamhalf.cli import main
-from streamhalf.engine import opening
 from streamhalf.engine.cluster import ClusterEngine
 from tests.clusters import Cluster, open_cluster
 from tests.comparing import comparable
@@ -65,7 +65,7 @@ def test_scheduler__by_address_and_by_file_gives_the_same_bits(
         assert comparable(result) == undisturbed
     with Client(cluster.address, set_as_default=False) as client:
         seen = client.run_on_scheduler(task_prefixes)
-    assert {"initial-map", "update_1-map", "final-map"} <= set(seen)
+    assert {"streamhalf-initial", "streamhalf-update", "streamhalf-final"} <= set(seen)
 
 
 def test_scheduler__comes_from_dasks_variables_and_from_ours(
@@ -126,15 +126,13 @@ def test_workers__that_do_not_fit_are_named_before_any_work(
         streamhalf.fit(store, scheduler=cluster.address, **OPTIONS)
 
 
-def test_scheduler__without_workers_is_an_error(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(opening, "_WORKER_SECONDS", 1)
+def test_scheduler__without_workers_is_an_error(store: Path, tmp_path: Path) -> None:
+    message = r"no worker joined in 1 s \(worker_timeout\); .*`dask worker`"
     with (
         open_cluster(tmp_path, n_workers=0) as empty,
-        pytest.raises(StreamhalfError, match=r"no worker joined .*`dask worker`"),
+        pytest.raises(StreamhalfError, match=message),
     ):
-        streamhalf.fit(store, scheduler=empty.address, **OPTIONS)
+        streamhalf.fit(store, scheduler=empty.address, worker_timeout=1, **OPTIONS)
 
 
 def make_certificates(folder: Path) -> dict[str, str]:
@@ -157,7 +155,7 @@ def make_certificates(folder: Path) -> dict[str, str]:
 
 
 def test_tls__comes_from_the_settings_of_dask(
-    store: Path, undisturbed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, undisturbed: str, tmp_path: Path
 ) -> None:
     environment = make_certificates(tmp_path)
     result = tmp_path / "result.json"
@@ -175,8 +173,10 @@ def test_tls__comes_from_the_settings_of_dask(
         )
         assert done.returncode == 0, done.stderr
         assert comparable(result) == undisturbed
-        monkeypatch.setattr(opening, "_CONNECT_SECONDS", 1)  # in vain, however long it is
-        with pytest.raises(StreamhalfError, match="scheduler: cannot reach tls://"):
+        with (
+            dask.config.set({"distributed.comm.timeouts.connect": "1s"}),  # in vain in any case
+            pytest.raises(StreamhalfError, match="scheduler: cannot reach tls://"),
+        ):
             streamhalf.fit(store, scheduler=encrypted.address, **OPTIONS)  # without certificates
 
 
@@ -187,7 +187,6 @@ def test_worker__short_of_memory_is_a_clear_error(
     path = tmp_path / "wide.zarr"
     spec: dict[str, Any] = {"rows": 1 << 21, "dim": 56, "marginal": "gaussian", "noise": "none"}
     streamhalf.synth(path, chunk_rows=1 << 21, scheduler="serial", **spec)
-    monkeypatch.setattr("streamhalf.engine.cluster._STUCK_SECONDS", PATIENCE / 2)
     with open_cluster(tmp_path, n_workers=0) as small:
         small.add_worker("--memory-limit", "450MiB", nanny=True)
         known = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import dask
@@ -11,9 +12,12 @@ import pytest
 from dask import threaded
 from dask.base import key_split
 from dask.highlevelgraph import HighLevelGraph
+from distributed import Client
 
+from streamhalf.data.block import RowRange
 from streamhalf.engine import Counted, Job
-from streamhalf.engine.dask_graph import build_graph
+from streamhalf.engine.dask_graph import Packed, build_graph
+from streamhalf.engine.job import Kept
 from tests.canary import relying_on
 
 relying = functools.partial(relying_on, "dask", mend="streamhalf/engine/dask_graph.py")
@@ -38,12 +42,32 @@ def make_job(second: Callable[[int], Any] = int) -> Job:
 EXPECTED = tuple(number for i in range(N_ITEMS) for number in (10 * i, i))
 
 
-def test_build_graph__names_tasks_after_the_pass() -> None:
-    keys, again = (set(build_graph(make_job()).tasks) for _ in range(2))
-    for kind, n_tasks in (("context", 1), ("map", N_ITEMS), ("combine", 3)):
-        assert sum(key.startswith(f"first_pass-{kind}-") for key in keys) == n_tasks
-    assert len(keys) == 1 + N_ITEMS + 3
-    assert not keys & again  # a pass that runs again must not meet results of another run
+def test_build_graph__names_tasks_after_pass_and_run() -> None:
+    keys = set(build_graph(make_job(), "1a").tasks)
+    assert {key for key in keys if len(key) == 2} == {
+        ("streamhalf-first-pass-1a", i) for i in range(N_ITEMS)
+    }
+    assert sum(key[0] == "streamhalf-combine-first-pass-1a" for key in keys) == 3
+    assert len(keys) == N_ITEMS + 3
+    one, other = (set(build_graph(make_job()).tasks) for _ in range(2))
+    assert not one & other  # a pass that runs again must not meet results of another run
+
+
+@pytest.mark.parametrize("n_contexts", [0, 1, 2, 9])
+def test_build_graph__leaves_share_nothing_but_large_contexts(n_contexts: int) -> None:
+    graph = build_graph(make_job(), n_contexts=n_contexts)
+    needed = [tuple(graph.tasks[key].dependencies) for key in graph.leaves]
+    assert len({key for keys in needed for key in keys}) == n_contexts
+    assert all(len(keys) == min(1, n_contexts) for keys in needed)
+    assert threaded.get(graph.tasks, graph.root).partial == EXPECTED
+
+
+def test_packed__is_unpacked_once_in_a_process() -> None:
+    packed = Packed.of([1, 2])
+    assert packed.unpack() == [1, 2]
+    assert packed.unpack() is packed.unpack()
+    graph = build_graph(replace(make_job(), context=Packed.of(10)))
+    assert threaded.get(graph.tasks, graph.root).partial == EXPECTED
 
 
 @pytest.mark.parametrize("lazy", [False, True])
@@ -87,7 +111,25 @@ def test_delayed__tells_its_key_and_its_graph() -> None:
         assert threaded.get(tasks, one.key) == 5
 
 
-def test_key_split__shows_the_pass_and_the_kind_of_task() -> None:
-    graph = build_graph(make_job())
+def test_keys__are_grouped_by_pass_and_by_run() -> None:
+    graph = build_graph(make_job(), "1a2b")
     with relying("key_split ends a task's shown prefix at the first part that is no word"):
-        assert {key_split(key) for key in graph.leaves} == {"first_pass-map"}
+        assert {key_split(key) for key in graph.leaves} == {"streamhalf-first-pass"}
+    with relying("key_split_group of a tuple is its first element"):
+        from distributed.utils import key_split_group
+
+        assert {key_split_group(key) for key in graph.leaves} == {"streamhalf-first-pass-1a2b"}
+
+
+def test_rows__that_workers_hold_are_referred_to_by_key(client: Client) -> None:
+    owner, rows = object(), [RowRange(i, i + 1) for i in range(N_ITEMS)]
+    job = make_job()
+    items = tuple((i, Kept(owner, one, i)) for i, one in enumerate(rows))
+    with relying("scatter takes a dict, and tasks may refer to keys outside of their graph"):
+        futures = client.scatter({("streamhalf-rows-1a", i): i for i in range(N_ITEMS)})
+        sent = {one[1].name: key for one, key in zip(items, futures, strict=True)}
+        graph = build_graph(replace(job, items=items), sent=sent)
+        final = client.get(graph.layers(), graph.root, sync=False)
+        assert final.result().partial == EXPECTED
+    graph = build_graph(replace(job, items=items))  # without them, tasks carry the rows
+    assert threaded.get(graph.tasks, graph.root).partial == EXPECTED

@@ -22,7 +22,7 @@ from streamhalf import DataError, StreamhalfError, UsageError, Verdict, open_sou
 from streamhalf.data.block import RowRanges
 from streamhalf.data.positions import Isotropic
 from streamhalf.data.source import Source
-from streamhalf.engine import Counted, Engine, Job, lazy_pass, open_engine, opening, plan_pass
+from streamhalf.engine import Counted, Engine, Job, lazy_pass, open_engine, plan_pass
 from streamhalf.engine.cluster import ClusterEngine, ThreadsEngine, available_cpus
 from streamhalf.engine.local import SerialEngine
 from streamhalf.engine.plan import run_pass
@@ -332,11 +332,14 @@ def unreachable(kind: str, folder: Path, port: int) -> str:
     "kind", ["closed", "protocol", "garbage file", "other file", "list file", "null file"]
 )
 def test_open_engine__names_a_scheduler_out_of_reach(
-    kind: str, tmp_path: Path, closed_port: int, monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path, closed_port: int
 ) -> None:
-    monkeypatch.setattr(opening, "_CONNECT_SECONDS", 0.3)
     scheduler = unreachable(kind, tmp_path, closed_port)
     message = r"scheduler: cannot reach .* within 0\.3 s"
-    with pytest.raises(StreamhalfError, match=message) as caught, open_engine(scheduler):
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "0.3s"}),
+        pytest.raises(StreamhalfError, match=message) as caught,
+        open_engine(scheduler),
+    ):
         raise AssertionError
     assert scheduler in str(caught.value)

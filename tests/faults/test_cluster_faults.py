@@ -9,16 +9,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dask
+import numpy as np
 import pytest
+import zarr
+from distributed import Client
 
 import streamhalf
 from streamhalf import FitResult, StreamhalfError
 from streamhalf.data import source
 from streamhalf.engine import cluster as cluster_engine
-from streamhalf.engine import opening
 from streamhalf.events import PassProgress, PassStarted
 from tests.clusters import Cluster, kill, open_cluster
 from tests.comparing import comparable
+from tests.waiting import PATIENCE
 
 OPTIONS: dict[str, Any] = {"eps": 0.1, "certificate_degree": 0}
 N_CHUNKS = 147
@@ -105,6 +109,19 @@ def test_workers__killed_in_the_middle_of_passes_change_nothing(
     assert {text.split(":")[0] for text in lost} == {"pass initial", "pass update-2", "pass final"}
 
 
+def test_rows_in_memory__of_killed_workers_are_sent_again(
+    store: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    group = zarr.open_group(store, mode="r")
+    rows: Any = np.asarray(group["X"]), np.asarray(group["y"])
+    expected = comparable(streamhalf.fit(rows, scheduler="serial", **OPTIONS))
+    with open_cluster(tmp_path, n_workers=2) as cluster:
+        observer = During(initial=lambda: kill_one(cluster), final=cluster.add_worker)
+        found = fit(cluster, rows, observer)
+    assert comparable(found) == expected
+    assert any("blocks of rows were lost and are sent again" in one for one in caplog.messages)
+
+
 def test_cluster__that_is_gone_is_an_error_and_another_resumes(
     store: Path,
     undisturbed: str,
@@ -114,12 +131,13 @@ def test_cluster__that_is_gone_is_an_error_and_another_resumes(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(cluster_engine, "_LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(cluster_engine, "_STUCK_SECONDS", 1.0)
     folder = tmp_path / "checkpoint"
     with open_cluster(tmp_path, n_workers=1) as first:
+        with Client(first.address, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=PATIENCE)
         observer = During(update_2=lambda: kill_all(first))
         with pytest.raises(StreamhalfError, match=r"'update-2'.*no worker any more.*--resume"):
-            fit(first, store, observer, checkpoint=folder)
+            fit(first, store, observer, checkpoint=folder, worker_timeout=1)
         saved = sorted(file.name for file in folder.iterdir())
         assert saved[:3] == ["manifest.json", "pass-000.npz", "pass-001.npz"]
         assert "pass update-2: waiting for workers: there is no worker" in caplog.messages
@@ -127,10 +145,12 @@ def test_cluster__that_is_gone_is_an_error_and_another_resumes(
         first.add_worker()
         observer = During(final=lambda: kill(first.scheduler))
         lost = r"'final': the connection to the scheduler was"
-        with monkeypatch.context() as patch:
-            patch.setattr(opening, "_CONNECT_SECONDS", 5)  # so long a lost one is waited for
-            with pytest.raises(StreamhalfError, match=lost):
-                fit(first, store, observer, checkpoint=folder, resume=True)
+        with (
+            # so long a lost one is waited for
+            dask.config.set({"distributed.comm.timeouts.connect": "5s"}),
+            pytest.raises(StreamhalfError, match=lost),
+        ):
+            fit(first, store, observer, checkpoint=folder, resume=True)
         assert (observer.started[0], observer.started[-1]) == ("update-2", "final")
         assert "Traceback" not in capfd.readouterr().err
 
