@@ -219,7 +219,7 @@ def test_synth_and_predict__wait_for_memory_too(
 
 
 def test_dry_run__leaves_the_event_loop_of_a_worker_alone(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows are read in a thread of their own: a worker that does not answer counts as lost."""
     threads: list[str] = []
@@ -230,11 +230,12 @@ def test_dry_run__leaves_the_event_loop_of_a_worker_alone(
         return look(survey, *arguments)
 
     monkeypatch.setattr(Survey, "look", note)
+    streamhalf.synth(tmp_path / "x.zarr", rows=300, dim=2, marginal="gaussian", noise="none")
     with (
         LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
-        found = streamhalf.dry_run(make_rows(300, 2), client=client)
+        found = streamhalf.dry_run(tmp_path / "x.zarr", client=client)
     assert found.workers[0].rows_read == 300
     assert threads
     assert not any("IO loop" in name or name == "MainThread" for name in threads)
