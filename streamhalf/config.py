@@ -137,8 +137,8 @@ class RunConfig:
         words=("auto",),
         even=True,
         help="even degree of the slab moments behind the certificate; 0 for no certificate, auto "
-        "for what costs little: 6 up to 6 features, else 4, and sets of rows in conflict beside it "
-        "where those tell more",
+        "for what costs little: 6 up to 10 features, else 4, and sets of rows in conflict beside "
+        "it where those tell more",
     )
     certificate_rows: int | str = _certificate(
         "auto",

@@ -1,20 +1,28 @@
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from scripts.attacking import claims, runs
+from scripts.attacking.claims import Finding
 from scripts.attacking.command import BEGIN, END, SCHEMA, main, with_section
+from scripts.attacking.constants import tolerances_of
 from scripts.attacking.moments import hermite, list_coefficients
-from scripts.attacking.plane import Fineness
+from scripts.attacking.plane import Fineness, inside_slabs
 from scripts.attacking.program import Program
 from scripts.attacking.rows import LAST, knows_seed, law_of_program, sorted_by_label, worst_law
 from scripts.attacking.runs import ATTACKS
 from scripts.evaluation.search import error_of
 from scripts.evaluation.tables import Table
+from streamhalf.errors import DataError
 
 TOLERANCE = 0.2
 
@@ -52,6 +60,23 @@ def test_program__looser_tests_allow_worse_laws() -> None:
     program = Program(0.6, last=1 / 4, fineness=Fineness(inner=2, ratio=1.7, heights=8))
     loose, tight = (program.solve([one] * 3).constant for one in (0.3, 0.15))
     assert loose > 1.2 * tight > 3
+
+
+def test_program__slab_masses_that_may_be_off_allow_worse_laws() -> None:
+    """The law of (0.2, falling) at 1/8, of which 6.3 was printed whatever the slab masses were."""
+    program = Program(0.1, last=1 / 8, fineness=Fineness(inner=2, ratio=1.5, heights=10))
+    found = [
+        program.solve(tolerances_of("falling", 0.2, 1 / 8), masses_off=off)
+        for off in (0.11, 0.06, None)
+    ]
+    worst, middle, normal = (law.constant for law in found)
+    assert worst > 11.7
+    assert middle > 8.5
+    assert normal < 6.3 / 1.1
+    inside, masses = inside_slabs(program.grid)
+    off = [float(np.abs(inside @ law.masses - masses).sum()) for law in found]
+    assert off == pytest.approx([0.11, 0.06, 0.0], abs=1e-6)
+    assert all(law.masses.sum() == pytest.approx(1) for law in found)
 
 
 def test_program__a_chow_vector_off_v_allows_worse_laws() -> None:
@@ -110,6 +135,67 @@ def test_with_section__replaces_its_own_table_and_keeps_all_else() -> None:
     assert "one" not in page
     assert page.index("three") < page.index("two")
     assert page.count("## ") == 2
+
+
+def test_large_integers__refused_or_no_bound_above_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[np.ndarray] = []
+
+    def run(data: Any, *, lower: float | None, **_: Any) -> Any:
+        given.append(data[0])
+        if lower is None:
+            raise DataError("integers beyond 2^53")
+        return SimpleNamespace(verdict="inconclusive", opt=SimpleNamespace(lower_empirical=lower))
+
+    for kind, lower in itertools.product(claims.INTEGERS, (None, 0.0, 0.3)):
+        monkeypatch.setattr(claims, "fit", functools.partial(run, lower=lower))
+        found = claims.large_integers(np.random.default_rng(0), kind=kind)
+        assert found.is_bound_wrong is (lower == 0.3)
+        assert (found.verdict == claims.REFUSED) is (lower is None)
+        assert np.issubdtype(given[-1].dtype, np.integer)
+        assert int(given[-1][:, 0].min()) > 2**53
+        # float64 cannot tell them apart
+        assert len(np.unique(given[-1][:, 0].astype(np.float64))) < len(given[-1])
+
+
+def test_few_bad_segments__counts_a_bound_below_the_rate_of_the_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for upper, wrong in ((0.0074, True), (0.0076, False), (None, False)):
+        result = SimpleNamespace(error=SimpleNamespace(upper=upper))
+        monkeypatch.setattr(claims, "certify", lambda *_, result=result, **__: result)
+        found = claims.few_bad_segments(np.random.default_rng(0), count=64, size=50)
+        assert found.is_bound_wrong is wrong
+
+
+def test_heavy_tails__a_factor_that_anybody_can_beat_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def said(lower: float, error: float, through: str) -> Any:
+        opt = SimpleNamespace(lower_empirical=lower, through=through)
+        certificate = SimpleNamespace(error=error)
+        return SimpleNamespace(
+            verdict="certified", opt=opt, ratio=error / lower, certificate=certificate
+        )
+
+    for lower, error, through, wrong in (
+        (0.137, 0.238, "centre", True),
+        (0.137, 0.238, "any", True),
+        (0.004, 0.0079, "any", False),
+    ):
+        result = said(lower, error, through)
+        monkeypatch.setattr(claims, "fit", lambda *_, result=result, **__: result)
+        assert claims.heavy_tails(np.random.default_rng(0)).is_bound_wrong is wrong
+
+
+def test_findings__an_error_below_eps_does_not_bind() -> None:
+    table = runs._row("noise in the first half", [Finding("accepted", excess=0.0, ratio=1.2)] * 3)
+    columns = dict(zip(runs.COLUMNS, table, strict=True))
+    assert columns["error below eps"] == 3
+    assert columns["largest (error - eps) / opt"] == 0
+    assert columns["largest error / opt"] == 1.2
+    assert "did not bind in 3 of 3 accepted runs" in runs._binding(
+        [Finding("accepted", excess=0.0)] * 3
+    )
 
 
 @pytest.mark.slow

@@ -14,15 +14,21 @@ from distributed import Client
 
 import streamhalf
 from streamhalf import DataError, FitResult, Halfspace, UnverifiedWarning, UsageError, Verdict
+from streamhalf.api.trust import doubt
 from streamhalf.cli import main
 from streamhalf.documents import write_json
 from streamhalf.events import Event, PassStarted
 from streamhalf.records import (
+    Advice,
+    AdviceCode,
+    CertificateRecord,
     DataRecord,
+    OptRecord,
     PositionRecord,
     Split,
     Stop,
     StopReason,
+    Through,
     Versions,
     replace,
     seal,
@@ -129,6 +135,39 @@ def test_predict__warns_of_a_model_that_was_not_accepted(
     with pytest.warns(UnverifiedWarning, match=f"the run was {verdict}: .* nothing is promised"):
         streamhalf.predict(store, model=model, out=out)
     np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], expected())
+
+
+def certificate(n_errors: int) -> CertificateRecord:
+    opt = OptRecord(n_errors / 266, n_errors / 300, Through.ANY, 0.01)
+    return CertificateRecord(
+        n_rows=100,
+        n_errors=n_errors,
+        error=n_errors / 100,
+        opt=opt,
+        ratio=2.655 if n_errors else None,
+        angle_low=0.0,
+        angle_high=1.0,
+        degree=4,
+        slab_error=0.0,
+        n_slabs=(),
+        digest="",
+        profile=(),
+        advice=Advice(AdviceCode.NOTHING),
+    )
+
+
+@pytest.mark.parametrize(
+    ("n_errors", "said"),
+    [
+        (10, "it is proved to be within a factor 2.66 of the best halfspace with any threshold"),
+        (0, "on the rows of the certificate it makes no error"),
+    ],
+)
+def test_doubt__says_what_the_certificate_proves(n_errors: int, said: str) -> None:
+    found = certificate(n_errors)
+    words = doubt(make_model(Verdict.REJECTED, certificate=found, opt=found.opt, ratio=found.ratio))
+    assert said in words
+    assert "nothing is promised" not in words
 
 
 def test_predict__says_nothing_of_a_certified_model(store: Path, tmp_path: Path) -> None:

@@ -27,7 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with Progress(TextColumn("{task.description:>10}"), *columns) as progress:
         if options.constants:
             task = progress.add_task("constants", total=count)
-            tables = constants.run(options.form, lambda: progress.advance(task))
+            tables = constants.run(
+                options.form, lambda: progress.advance(task), write=options.write
+            )
         else:
             task = progress.add_task("attacks", total=runs.count_runs(options.form, names))
             tables = [runs.run(options.form, names, lambda: progress.advance(task))]
@@ -72,6 +74,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--constants", action="store_true", help="the tables of the linear program instead"
     )
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help="with --constants --form long: write the table that runs print from",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="the tables as JSON")
     parser.add_argument(
         "--out",
@@ -80,7 +87,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="FILE",
         help="page whose section about attacks is written",
     )
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.write and not (options.constants and options.form == "long"):
+        parser.error("--write: the table takes --constants --form long")
+    return options
 
 
 if __name__ == "__main__":

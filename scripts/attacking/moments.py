@@ -15,7 +15,12 @@ _WORST = 20
 
 
 def solve_within(
-    program: Program, tolerances: Sequence[float], *, plane: Array, limit: float
+    program: Program,
+    tolerances: Sequence[float],
+    *,
+    plane: Array,
+    limit: float,
+    masses_off: float | None = None,
 ) -> Law:
     """The worst law whose moments in the coordinates are within the limit too.
 
@@ -31,7 +36,7 @@ def solve_within(
         for k, step in enumerate(program.steps)
     }
     while True:
-        law = program.solve(tolerances)
+        law = program.solve(tolerances, masses_off=masses_off)
         rows: list[Array] = []
         for (m, moments), (k, mass) in itertools.product(tested, enumerate(masses)):
             found = moments @ (means[m, k] @ law.masses) / (mass @ law.masses)

@@ -15,10 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from streamhalf.testers.slab_covariance import COVARIANCE_LIMIT
+from streamhalf.testers.wedge import ANY_WEDGE_LIMIT
+
 Array = NDArray[np.float64]
 
-SECOND_MOMENT = 2.0
-WEDGE = 2.5
+SECOND_MOMENT = COVARIANCE_LIMIT
+WEDGE = ANY_WEDGE_LIMIT
+"""The looser of the two limits of the wedge tester."""
 _REACH = 9.0
 _NODES, _NODE_SHARES = np.polynomial.legendre.leggauss(8)
 EVEN = ((0, 0), (2, 0), (1, 1), (0, 2))
@@ -157,14 +161,20 @@ def grams(grid: Grid, step: Step) -> list[Array]:
 
 def slab_rows(grid: Grid) -> Array:
     """Second moment across v at most 2 in each slab: rows that must not be positive."""
-    slab = np.maximum(grid.cell - int(np.searchsorted(grid.edges, grid.eps * 0.999)) + 1, 0)
-    inside = np.arange(slab.max() + 1)[:, None] == slab
-    rows: Array = inside * (grid.average(grid.heights**2) - SECOND_MOMENT)
+    rows: Array = inside_slabs(grid)[0] * (grid.average(grid.heights**2) - SECOND_MOMENT)
     return rows
 
 
+def inside_slabs(grid: Grid) -> tuple[Array, Array]:
+    """Which points lie in which slab, and the normal mass of each: [0, eps), then cell by cell."""
+    first = int(np.searchsorted(grid.edges, grid.eps * 0.999))
+    slab = np.maximum(np.arange(len(grid.masses)) - first + 1, 0)
+    of_slab = np.arange(slab.max() + 1)[:, None] == slab
+    return of_slab[:, grid.cell].astype(np.float64), of_slab @ grid.masses
+
+
 def wedge_rows(grid: Grid) -> Array:
-    """beta(eta) <= 2.5 eta for eta = eps, 2 eps, ... < 1/2, for either sign of the mixed mean."""
+    """beta(eta) <= 3.5 eta for eta = eps, 2 eps, ... < 1/2, for either sign of the mixed mean."""
     rows = []
     eta = grid.eps
     while eta < 0.5:

@@ -131,22 +131,31 @@ def _recorded() -> Iterator[list[NDArray[np.int64]]]:
 
 
 @functools.cache
-def worst_law(dim: int, tolerance: float) -> Law:
+def worst_law(dim: int, tolerance: float, masses_off: float | None = None) -> Law:
     """The program's law against quadratics at this tolerance and moments in d coordinates.
 
     It leaves chance some room, and vectors near v see normal slabs too: no run is at v exactly.
+    Slab masses along v may be off by `masses_off` in sum.
     """
     fineness = Fineness(inner=2, ratio=1.5, heights=12, highest=3.5)
     program = Program(ANGLE, last=LAST, fineness=fineness)
     for angle, delta in itertools.product((-NEAR, NEAR), list_scales(LAST)):
         program.accept_at(Step(delta, angle))
     tolerances = [ROOM * tolerance] * len(program.steps)
-    return solve_within(program, tolerances, plane=flat_plane(dim), limit=ROOM * MOMENT_LIMIT)
+    return solve_within(
+        program,
+        tolerances,
+        plane=flat_plane(dim),
+        limit=ROOM * MOMENT_LIMIT,
+        masses_off=masses_off,
+    )
 
 
-def law_of_program(rng: Rng, n: int = ROWS, *, dim: int, tolerance: float) -> Trial:
+def law_of_program(
+    rng: Rng, n: int = ROWS, *, dim: int, tolerance: float, masses_off: float | None = None
+) -> Trial:
     """The program's law in a plane turned against the coordinates, normal features beside it."""
-    law = worst_law(dim, tolerance)
+    law = worst_law(dim, tolerance, masses_off)
     grid = law.grid
     i = rng.choice(len(law.masses), n, p=law.masses / law.masses.sum())
     low, high = (ndtr(grid.edges[grid.cell[i] + k]) for k in (0, 1))

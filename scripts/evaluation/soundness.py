@@ -92,6 +92,11 @@ class Finding:
         return above / self.opt if self.opt > 0 else float("inf")
 
     @property
+    def ratio(self) -> float | None:
+        """error / opt, opt the least error known; None without one."""
+        return self.error / self.opt if self.error is not None and self.opt else None
+
+    @property
     def is_wrong(self) -> bool:
         """Whether the run was accepted although its error is above what it printed, or 5 opt + eps.
 
@@ -144,6 +149,8 @@ def run(form: str, advance: Advance) -> Table:
     n_accepted = sum(one.verdict == "accepted" for one in findings)
     printed = [one.constant for one in findings if one.constant is not None] or [0.0]
     largest = max((one.excess for one in findings if one.excess is not None), default=0.0)
+    ratio = max((one.ratio for one in findings if one.ratio is not None), default=0.0)
+    below = sum(one.excess == 0 for one in findings)
     return Table(
         name="soundness",
         criterion=(
@@ -156,14 +163,15 @@ def run(form: str, advance: Advance) -> Table:
         met=not wrong and not refused,
         summary=(
             f"{len(wrong)} wrong among {n_accepted} accepted of {len(findings)} runs; largest "
-            f"(error - eps) / opt among accepted {largest:.2f}, constants printed "
-            f"{min(printed):.1f} to {max(printed):.1f}; {len(refused)} runs on Gaussian rows "
-            "refused"
+            f"(error - eps) / opt among accepted {largest:.2f}, largest error / opt {ratio:.2f}, "
+            f"constants printed {min(printed):.1f} to {max(printed):.1f}; the promise did not bind "
+            f"in {below} of {n_accepted} accepted runs, whose error is below eps; {len(refused)} "
+            "runs on Gaussian rows refused"
         ),
         columns=(
             *("law", "runs", "accepted", "inconclusive", "rejected"),
             *(f"by {name}" for name in TESTERS),
-            "largest (error - eps) / opt",
+            *("error below eps", "largest (error - eps) / opt", "largest error / opt"),
         ),
         rows=rows,
         details={
@@ -182,7 +190,9 @@ def _row(law: str, findings: list[Finding]) -> tuple[Cell, ...]:
         len(findings),
         *(verdicts[kind] for kind in ("accepted", "inconclusive", "rejected")),
         *(blamed[name] for name in TESTERS),
+        excesses.count(0.0),
         round(max(excesses), 3) if excesses else None,
+        max((one.ratio for one in findings if one.ratio is not None), default=None),
     )
 
 
@@ -214,8 +224,9 @@ def _examine(case: Case) -> Finding:
         return finding
     plane = result.halfspace.plane
     error = plane.errors(problem.X, problem.y) / len(problem.y)
-    if error <= result.eps:
-        return replace(finding, error=error)
+    if error <= result.eps:  # no search: the planted halfspace is what is known
+        planted = problem.plane.errors(problem.X, problem.y) / len(problem.y)
+        return replace(finding, error=error, opt=min(planted, error))
     opt = least_error(problem, result, [plane, problem.plane, *_logistic(problem)], rng)
     return replace(finding, error=error, opt=min(opt, error))
 

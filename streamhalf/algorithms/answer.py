@@ -63,7 +63,7 @@ def assemble(
     """Verdict, halfspace, error and candidates from the final state."""
     plan = state.plan
     error = held_out_error(state, row_map, config)
-    supported = promises(state.steps)
+    supported = promises(state.steps, state.judgements)
     asked = None if config.eps == "auto" else float(config.eps)
     promise = best_promise(supported, error=error.empirical if error else 0.0, asked=asked)
     ratio = None if certificate is None else certificate.ratio

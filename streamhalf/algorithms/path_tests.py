@@ -7,6 +7,7 @@ update). What these tests say decides; those that an update makes of its own row
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +19,11 @@ from streamhalf.planning.promises import supported
 from streamhalf.records import Judgement, Outcome, PromiseRecord, Role, Stage
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.localized import Localized
-from streamhalf.testers.constants import have_no_gap
+from streamhalf.testers.constants import SlabSlack, have_no_gap
 from streamhalf.testers.moment_nulls import excluded_deviation
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.panel import Panel
+from streamhalf.testers.slab_mass import SlabMassTester
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,12 +110,27 @@ def _excluded(judgements: tuple[Judgement, ...], tau: float) -> float | None:
     return None
 
 
-def promises(steps: Iterable[StepOutcome]) -> tuple[PromiseRecord, ...]:
+def slab_slack(judgements: Iterable[Judgement]) -> SlabSlack:
+    """What the slab tests of all candidates leave open: the largest statistic + null quantile."""
+    found = [
+        one
+        for one in judgements
+        if one.tester == SlabMassTester.name and one.role is Role.REQUIRED and one.scale is not None
+    ]
+    return SlabSlack(
+        max((one.scale or 0.0 for one in found), default=math.inf),
+        max((one.statistic + one.null_quantile for one in found), default=math.inf),
+    )
+
+
+def promises(
+    steps: Iterable[StepOutcome], judgements: Iterable[Judgement] = ()
+) -> tuple[PromiseRecord, ...]:
     """What the steps support, from the coarsest scale of an update to the finest that passed.
 
-    A promise at a scale rests on every step at that scale and above. It has no constant where
-    quadratics were not tested in every direction and at every scale; where they were, and leave
-    room for any constant, there is no promise.
+    A promise at a scale rests on every step at that scale and above, and its constant on the slab
+    tests among the judgements too. It has none where quadratics were not tested in every direction
+    and at every scale; where they were, and leave room for any constant, there is no promise.
     """
     excluded: dict[float, float] = {}
     ordered = sorted(steps, key=lambda step: -step.delta)
@@ -124,7 +141,7 @@ def promises(steps: Iterable[StepOutcome]) -> tuple[PromiseRecord, ...]:
         excluded[delta] = max(step.deviation or 0.0 for step in repeated)
     everywhere = all(step.deviation is not None for step in ordered)
     if everywhere and have_no_gap(step.delta for step in ordered):
-        return tuple(supported(excluded))
+        return tuple(supported(excluded, slab_slack(judgements)))
     return tuple(PromiseRecord(delta, delta / 2, None, None) for delta in excluded if delta < 1)
 
 
@@ -133,10 +150,14 @@ def best_promise(
 ) -> PromiseRecord | None:
     """The promise with the smallest constant · error + eps, of those as fine as was asked for.
 
-    Without constants, that is the finest.
+    One with a constant comes before all without; where none has one, that is the finest.
     """
     fine = [one for one in found if asked is None or one.eps <= asked * (1 + 1e-9)]
-    return min(fine, key=lambda one: (one.constant or 0.0) * error + one.eps, default=None)
+
+    def size(one: PromiseRecord) -> tuple[bool, float]:
+        return one.constant is None, (one.constant or 0.0) * error + one.eps
+
+    return min(fine, key=size, default=None)
 
 
 def as_refinement(steps: Iterable[StepOutcome]) -> tuple[Judgement, ...]:

@@ -20,6 +20,7 @@ from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.streams import Stream
 from streamhalf.planning.run_plan import POLISHED, sample_room
 from streamhalf.reductions.near_rows import NearRows
 from streamhalf.reductions.row_sample import RowSample
@@ -71,7 +72,8 @@ class Polish:
 
     def needs(self) -> NearRows:
         """The rows next to the plane."""
-        return NearRows(RowSample(self.size, self.seed), self.start.plane, self.reach)
+        sample = RowSample(self.size, self.seed, Stream.POLISH_SAMPLE)
+        return NearRows(sample, self.start.plane, self.reach)
 
     def conclude(self, result: Any) -> tuple[Candidate, ...]:
         """The planes of the finest scales that the rows allow."""

@@ -68,13 +68,16 @@ def estimate_radial(
     """
     size = _sample_size(config, source.dim)
     wanted = max(_PASS_ROWS, _PASS_PER_FEATURE * source.dim, source.n_rows // _PASS_SHARE)
-    some, more = (blocks or windows_over(source, rows, config.seed) for rows in (4 * size, wanted))
+    stream = Stream.POSITION_SHARE
+    some, more = (
+        blocks or windows_over(source, rows, config.seed, stream) for rows in (4 * size, wanted)
+    )
 
     def reduce(name: str, reduction: Reduction[Any, Any], blocks: RowRanges) -> Any:
         fresh = Sampled(reduction, held_out, 1.0, config.seed, Stream.SHARES)
         return run.reduce(name, source, fresh if held_out > 0 else reduction, blocks=blocks)
 
-    sample = reduce("radial", RowSample(size, config.seed), some)
+    sample = reduce("radial", RowSample(size, config.seed, Stream.POSITION_SAMPLE), some)
     tyler, sums = settle(sample.block.X, centre=config.centre)
     for number in range(_MOST_PASSES if sample.n_rows > sample.block.n_rows else 0):
         sums = reduce(f"radial-{number + 2}", tyler, more)
@@ -167,12 +170,12 @@ def _sample_size(config: RunConfig, dim: int) -> int:
     return max(2 * dim, min(wanted, partial_limit(config.split_every) // (16 * (dim + 1))))
 
 
-def windows_over(source: Source, wanted: int, seed: int) -> RowRanges:
+def windows_over(source: Source, wanted: int, seed: int, stream: Stream) -> RowRanges:
     """Windows from all over the rows, one drawn from each of many equal stretches."""
     if 2 * wanted >= source.n_rows:  # to leave out less than half saves nothing worth a word
         return RowRanges.of((RowRange(0, source.n_rows),))
     edges = np.linspace(0, source.n_rows, _WINDOWS + 1).astype(np.int64)
     size = wanted // _WINDOWS
-    drawn = generator_of(seed, Stream.POSITION_SHARE).random(_WINDOWS)
+    drawn = generator_of(seed, stream).random(_WINDOWS)
     starts = edges[:-1] + (drawn * (np.diff(edges) - size)).astype(np.int64)
     return RowRanges(np.stack([starts, starts + size], axis=1)).joined()

@@ -39,7 +39,8 @@ _EARLY = (3, 5, 9)
 
 def regression_rows(source: Source, config: RunConfig) -> RowRanges:
     """What the passes of a regression read: all rows, or windows from all over them."""
-    return windows_over(source, REGRESSED_PER_FEATURE * source.dim, config.seed)
+    wanted = REGRESSED_PER_FEATURE * source.dim
+    return windows_over(source, wanted, config.seed, Stream.REGRESSION_SHARE)
 
 
 def regress(

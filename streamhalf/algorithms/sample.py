@@ -30,7 +30,8 @@ _WIDER = 4
 def draw_sample(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> Block:
     """Single rows, drawn from windows all over the data, none of which is held out."""
     size, windows = sample_windows(source, config)
-    sample = Sampled(RowSample(size, config.seed), plan.held_out, 1.0, config.seed, Stream.SHARES)
+    drawn = RowSample(size, config.seed, Stream.POOL_SAMPLE)
+    sample = Sampled(drawn, plan.held_out, 1.0, config.seed, Stream.SHARES)
     found = run.reduce("sample", source, sample, blocks=windows)
     block: Block = found.block
     return block
@@ -46,7 +47,7 @@ def some_rows(block: Block, n_rows: int, config: RunConfig) -> Block:
     """So many rows of a sample, drawn at random, in rising order."""
     if n_rows >= block.n_rows:
         return block
-    uniforms = uniforms_at(config.seed, Stream.ROW_SAMPLE, block.rows)
+    uniforms = uniforms_at(config.seed, Stream.POOL_PART, block.rows)
     return block.take(np.sort(np.argpartition(uniforms, n_rows)[:n_rows]))
 
 

@@ -1,4 +1,4 @@
-"""A halfspace that no verdict stands behind is used all the same, and this is said."""
+"""Warnings for models that were neither accepted nor certified."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import warnings
 
 from streamhalf.errors import UnverifiedWarning
 from streamhalf.records import FitResult, Verdict
+from streamhalf.report.codes import factor
+from streamhalf.report.features import class_words
 
 _TRUSTED = (Verdict.ACCEPTED, Verdict.CERTIFIED)
 
@@ -16,10 +18,16 @@ def doubt(result: FitResult) -> str:
         return ""
     error = result.error
     known = f" (its error: at most {error.upper:.4g}, on held-out rows)" if error else ""
-    return (
-        f"the run was {result.verdict}: the halfspace is the best that was found{known}, and "
-        "nothing is promised about how much better another could be"
-    )
+    rest = "nothing is promised about how much better another could be"
+    if result.certificate is not None and result.certificate.n_errors == 0:
+        rest = "on the rows of the certificate it makes no error"
+    elif result.ratio is not None and result.opt is not None:
+        rest = (
+            f"on the rows of the certificate it is proved to be within a factor "
+            f"{factor(result.ratio)} of the best halfspace "
+            f"{class_words(result.opt.through, result.certificate)}"
+        )
+    return f"the run was {result.verdict}: the halfspace is the best that was found{known}; {rest}"
 
 
 def warn_unverified(result: FitResult, *, stacklevel: int) -> None:

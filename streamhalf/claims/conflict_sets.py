@@ -19,6 +19,7 @@ from streamhalf.data.source import Source
 from streamhalf.engine.memory import partial_limit
 from streamhalf.engine.run import Run
 from streamhalf.kernels.binomial import binomial_lower
+from streamhalf.kernels.streams import Stream
 from streamhalf.records import (
     Advice,
     AdviceCode,
@@ -146,7 +147,8 @@ class ConflictSets:
         beside: Reduction[Any, Any] | None = None,
     ) -> tuple[CertificateRecord, Any]:
         """One pass and the count; and what a reduction beside it found in the same read."""
-        sample = RowSample(max(1, min(self.size, source.n_rows)), self.seed)
+        size = max(1, min(self.size, source.n_rows))
+        sample = RowSample(size, self.seed, Stream.CONFLICTS)
         needs: tuple[Reduction[Any, Any], ...] = (RowDigest(source.n_rows), sample)
         found = run.reduce(name, source, Bundle((*needs, *filter(None, [beside]))))
         record = self.conclude(found[0], found[1].block, tau=tau)
@@ -165,7 +167,7 @@ class ConflictSets:
         opt = OptRecord(packing.n_sets / n_rows, lower, self.through, tau)
         advice = Advice(AdviceCode.OTHER_CLASS, through=opt.through)
         if comparable := through.within(opt.through):
-            advice = _advice(packing.n_sets, n_errors, n_rows, block.dim)
+            advice = _advice(packing.n_sets, n_errors, block, digest.n_rows)
         return CertificateRecord(
             n_rows=block.n_rows,
             n_errors=n_errors,
@@ -251,11 +253,11 @@ def _room(dim: int, config: RunConfig) -> int:
     return max(1, partial_limit(config.split_every) // (16 * (dim + 2)))
 
 
-def _advice(n_sets: int, n_errors: int, n_rows: int, dim: int) -> Advice:
-    """What would tighten the bound: many more rows, of which slab moments may tell."""
+def _advice(n_sets: int, n_errors: int, block: Block, total_rows: int) -> Advice:
+    """What would tighten the bound: many more rows than there are, for slab moments to tell."""
     if n_errors == 0 or n_sets >= _TIGHT * n_errors:
         return Advice(AdviceCode.TIGHT)
-    enough = math.ceil(_ROWS_PER_SQUARE * dim**2 * n_rows / n_errors)
-    if n_rows < enough:
+    enough = math.ceil(_ROWS_PER_SQUARE * block.dim**2 * block.n_rows / n_errors)
+    if total_rows < enough:
         return Advice(AdviceCode.MORE_ROWS, rows=enough)
     return Advice(AdviceCode.NOTHING)

@@ -1,4 +1,10 @@
-"""Every use of random numbers, by name: two uses never share a stream."""
+"""Every use of random numbers, by name: each has streams of its own, and no two uses share one.
+
+`SHARES` is one use in several places: one number for each row says whether it is held out and which
+learning pass takes it, and a part of a share is the rows with its smallest numbers. A run that
+tries several positions takes the same streams in each: bounds add up over positions (a union
+bound), for which they need not be independent.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +21,7 @@ class Stream(enum.IntEnum):
     """Acceptance in step 0, 1, ... where the final pass tests it again (one stream each)."""
 
     SHARES = 2**40
-    """Which rows go to which pass."""
+    """Which rows are held out, and which go to which learning pass: one number for each row."""
 
     SLAB_SAMPLE = 2**40 + 1
     """Rows behind the second moments of slabs."""
@@ -33,7 +39,7 @@ class Stream(enum.IntEnum):
     """In which order windows of rows are dealt to passes."""
 
     PILOT = 2**42 + 2
-    """Windows of rows for a first look."""
+    """Windows of rows for a first look, of which a command takes one."""
 
     SKETCHES = 2**43
     """Random directions of the moment sketch in pass 0, 1, ... of wide data (one stream each)."""
@@ -44,11 +50,26 @@ class Stream(enum.IntEnum):
     SIGNS = 2**44 + 1
     """Which rows change to the opposite point in radial position."""
 
-    ROW_SAMPLE = 2**44 + 2
-    """Rows that a position is first estimated from, in memory."""
+    CONFLICTS = 2**44 + 2
+    """Rows that sets in conflict are counted among: none that learning prefers."""
 
     POSITION_SHARE = 2**44 + 3
     """Windows of rows that a position is estimated from."""
+
+    POOL_SAMPLE = 2**44 + 4
+    """Rows that the pool is learnt from, in memory."""
+
+    POOL_PART = 2**44 + 7
+    """Part of them that is enough where the path is likely to win."""
+
+    POSITION_SAMPLE = 2**44 + 5
+    """Rows that a radial position is first estimated from, in memory."""
+
+    POLISH_SAMPLE = 2**44 + 6
+    """Rows next to a plane that polish learns from."""
+
+    REGRESSION_SHARE = 2**44 + 8
+    """Windows of rows that a regression of many features takes."""
 
     POOL = 2**45
     """Acceptance on the paths of the pool (one stream each)."""

@@ -10,9 +10,15 @@ from streamhalf.config import RunConfig
 from streamhalf.planning.plan import ample_rows, smallest
 from streamhalf.planning.run_plan import RunPlan
 from streamhalf.records import PromiseRecord, Stage
-from streamhalf.testers.constants import constant_by_scale, have_no_gap
+from streamhalf.testers.constants import (
+    LARGEST_DEVIATION,
+    SlabSlack,
+    constant_by_scale,
+    have_no_gap,
+)
 from streamhalf.testers.moment_nulls import excluded_deviation, expected_quadratics
 from streamhalf.testers.moments import WIDE_DIM, MomentTester
+from streamhalf.testers.slab_mass import SlabMassTester
 
 GOOD_CONSTANT = 5.0
 """The constant from which on a run says what a better one would take."""
@@ -31,20 +37,36 @@ def expected_promises(plan: RunPlan, config: RunConfig) -> tuple[PromiseRecord, 
     for delta in (1.0, *plan.deltas):
         n_rows = int(plan.rows_for_step(delta) * delta)
         excluded[delta] = excluded_deviation(expected_quadratics(n_rows, plan.dim), n_rows, tau)
-    return tuple(supported(excluded))
+    return tuple(supported(excluded, _expected_slack(plan, config)))
 
 
-def supported(excluded: Mapping[float, float]) -> Iterator[PromiseRecord]:
+def _expected_slack(plan: RunPlan, config: RunConfig) -> SlabSlack:
+    """What slab masses of Gaussian rows leave open, about."""
+    tester = SlabMassTester.of(plan.context(Stage.FINAL, config))
+    if tester is None:  # pragma: no cover - the final pass has one
+        return SlabSlack(plan.slab_eps, math.inf)
+    return SlabSlack(tester.eps, tester.expected_slack(plan.counted_rows))
+
+
+def supported(excluded: Mapping[float, float], slack: SlabSlack) -> Iterator[PromiseRecord]:
     """Promises at the scales of updates, given the deviation that is excluded at each, from 1 down.
 
-    Each rests on all scales above; where any constant is left, there is none.
+    Each rests on all scales above, and on slab masses. Where quadratics leave room for any
+    constant, there is no promise; below the finest scale of the tables it has no constant.
     """
     above: dict[float, float] = {}
     for delta, deviation in excluded.items():
         above[delta] = deviation
-        constant = constant_by_scale(above)
-        if delta < 1 and math.isfinite(constant):
-            yield PromiseRecord(delta, delta / 2, deviation, constant)
+        if delta < 1 and max(above.values()) <= LARGEST_DEVIATION:
+            masses_off = slack.at(delta / 2)
+            constant = constant_by_scale(above, masses_off=masses_off)
+            yield PromiseRecord(
+                delta,
+                delta / 2,
+                deviation,
+                constant if math.isfinite(constant) else None,
+                masses_off if math.isfinite(masses_off) else None,
+            )
 
 
 def rows_for_good_constant(plan: RunPlan, config: RunConfig, eps: float) -> int | None:

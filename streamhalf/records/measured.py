@@ -59,15 +59,19 @@ class CandidateRecord(Record, frozen=True):
 class PromiseRecord(Record, frozen=True):
     """What the tests of all steps down to a scale support: error at most constant opt + eps.
 
-    `deviation` is the deviation of quadratics from which on they exclude it at that scale, and
-    `constant` the worst that a program found among the laws that are left at that scale and those
-    above (None: quadratics were not tested in every direction and at every scale).
+    `deviation` is the deviation of quadratics from which on they exclude it at that scale,
+    `masses_off` what masses of slabs may be off by in sum, as far as the slab test could tell
+    (None: its slabs were wider than eps), and `constant` the worst that a program found among the
+    laws that these and the tests at the scales above leave: a lower bound on the worst case (None:
+    quadratics were not tested in every direction and at every scale, or the scale is finer than
+    those that the program looked at).
     """
 
     delta: float
     eps: float
     deviation: float | None
     constant: float | None
+    masses_off: float | None = None
 
 
 class PassBudget(Record, frozen=True):

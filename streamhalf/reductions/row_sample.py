@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 
 
@@ -38,10 +37,11 @@ class RowSampleResult:
 
 @dataclass(frozen=True, slots=True)
 class RowSample:
-    """The `size` rows with the smallest uniform numbers, or all if fewer."""
+    """The `size` rows with the smallest uniform numbers of the stream, or all if fewer."""
 
     size: int
     seed: int
+    stream: int
 
     name = "row-sample"
 
@@ -53,7 +53,7 @@ class RowSample:
 
     def map(self, block: Block) -> RowSamplePartial:
         """The rows with the smallest numbers of one block."""
-        uniforms = uniforms_at(self.seed, Stream.ROW_SAMPLE, block.rows)
+        uniforms = uniforms_at(self.seed, self.stream, block.rows)
         return self._hold(block.n_rows, uniforms, block.X, block.y, block.rows)
 
     def combine(self, left: RowSamplePartial, right: RowSamplePartial) -> RowSamplePartial:

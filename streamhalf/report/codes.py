@@ -49,12 +49,15 @@ def constant(value: float) -> str:
 
 
 def promise(one: records.PromiseRecord) -> str:
-    """What the error is at most, if the tests pass that it rests on."""
-    return f"{constant(one.constant or math.nan)} opt + {number(one.eps)}"
+    """What the error is at most, if the tests pass that it rests on; empty without a constant."""
+    if one.constant is None:
+        return ""
+    return f"{constant(one.constant)} opt + {number(one.eps)}"
 
 
 def main_promises(found: Sequence[records.PromiseRecord]) -> str:
-    """The finest with a constant up to 5, or the smallest constant, and the finest of all."""
+    """The finest with a constant up to 5, or the smallest constant, and the finest that has one."""
+    found = [one for one in found if one.constant is not None]
     good = [one for one in found if (one.constant or math.inf) <= GOOD]
     return " or ".join(dict.fromkeys(map(promise, (*(good[-1:] or found[:1]), *found[-1:]))))
 

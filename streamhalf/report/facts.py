@@ -58,7 +58,10 @@ def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
 def _fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
     yield "eps, accuracy judged", codes.number(result.eps)
     if passed_tests(result) and result.constant is not None:
-        yield "constant C in C opt + eps", codes.constant(result.constant)
+        yield (
+            "constant C in C opt + eps (a lower bound on the worst case)",
+            codes.constant(result.constant),
+        )
     yield "rows of the passes that learn", result.split
     yield "position of the rows", result.position.kind
     if result.error is not None:

@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 
 from streamhalf.names import plural
 from streamhalf.report import codes, judgements, notices, rejections
+from streamhalf.testers.constants import FINEST_SCALE
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -31,7 +32,11 @@ def _environment() -> Environment:
     environment.filters |= {**vars(codes), **vars(judgements), **vars(notices)}
     environment.filters |= vars(rejections)
     environment.filters |= {"plural": plural, "with_code": _with_code}
-    environment.globals |= {"COIN": codes.COIN, "GOOD": codes.GOOD}
+    environment.globals |= {
+        "COIN": codes.COIN,
+        "GOOD": codes.GOOD,
+        "FINEST_SCALE": FINEST_SCALE,
+    }
     return environment
 
 

@@ -115,6 +115,7 @@ _PROMISE: Cells = {
     "scale delta": lambda one: codes.number(one.delta),
     "eps": lambda one: codes.number(one.eps),
     "quadratics off by less than": lambda one: codes.number(one.deviation),
+    "slab masses off by less than": lambda one: codes.number(one.masses_off),
     "constant C": lambda one: ABSENT if one.constant is None else codes.constant(one.constant),
 }
 _PASS: Cells = {

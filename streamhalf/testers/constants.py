@@ -1,20 +1,23 @@
-"""The constant C of C opt + eps that a run's tests support: the worst law that a program found.
+"""The constant C of C opt + eps that a run's tests support: a lower bound on the worst case.
 
-No theorem: at degree 4 nobody has proved one. `scripts/attacks --constants` looks for the worst law
-by linear program, with cutting planes for the quadratics, among the laws in a plane on a grid whose
-first coordinate is exactly normal, on which a run comes to rest at v (the Chow vector of the
-accepted rows lies along v at every scale 1, 1/2, ..., delta), with slab second moments at most 2,
-wedge bounds at most 2.5 eta and quadratics within the deviation at every scale. A law's figure is
+No theorem: at degree 4 nobody has proved one. `./scripts/attacks --constants` looks for the worst
+law by linear program, with cutting planes for the quadratics, among the laws in a plane on a grid
+on which a run comes to rest at v (the Chow vector of the accepted rows lies along v at every scale
+1, 1/2, ..., delta), with acceptance within half of its Gaussian rate, slab second moments at most
+2, wedge bounds at most 3.5 eta, quadratics within the deviation at every scale, and masses of slabs
+along v ([0, eps), then wider ones) that are off by the slack in sum. A law's figure is
 (error of v - eps) / opt with eps = delta / 2; opt at least eps / 32 (below that the error is at
-most (1 + C/32) eps). The tables are the largest figures found over angles of 0.02 to 1.4 rad
-between v and the better halfspace and finest scales of 1/4 to 1/256, with the 5 to 8% that
-finer grids gained where they were tried, and 3% more. The quadratics decide: slabs and wedges
-hardly change the figures, and the plane may lie anywhere among any number of features.
+most (1 + C/32) eps). Laws outside of this family were not searched, so the true worst case may be
+larger. `constant_table` has the largest figures found, times what a finer grid gained at the scale
+1/4 (most where slack matters and quadratics are tight), and 15% more for still finer grids and
+other angles; it is made by `./scripts/attacks --constants --form long --write`.
 
-`FLAT` is for the same deviation at every scale. A law hides best a few scales above the finest one,
-so it helps to exclude more there: `FALLING` is by the deviation at the finest scale, less by
-sqrt(2) at each coarser one, down to a quarter; rows give that of themselves where every scale is
-tested on all rows that it accepts.
+A table is for one finest scale, and serves coarser ones down to the next table; its rows are
+deviations of the quadratics, its columns slacks as parts of the finest scale. What lies between
+rows or columns takes the next larger one. "flat" has the same deviation at every scale. A law hides
+best a few scales above the finest one, so it helps to exclude more there: "falling" is by the
+deviation at the finest scale, less by sqrt(2) at each coarser one, down to a quarter; rows give
+that of themselves where every scale is tested on all rows that it accepts.
 
 Where the Chow vector's component across v is 2% or 5% of the one along it (sampling) and not 0, a
 falling 0.2 gives 7% or 21% more; a path that drifts to v, by 0.1 to 0.5 of the scale in each step,
@@ -24,38 +27,19 @@ one direction: what is given out is a tenth above the tables.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-import numpy as np
+from streamhalf.testers.constant_table import DEVIATIONS, SLACKS, TABLES
 
-FLAT = (
-    (0.05, 4.6),
-    (0.1, 6.4),
-    (0.15, 8.9),
-    (0.2, 12.5),
-    (0.25, 17.8),
-    (0.3, 25.5),
-    (0.4, 55.0),
-    (0.5, 125.0),
-)
-"""(deviation of the quadratics at every scale, constant)."""
+LARGEST_DEVIATION = DEVIATIONS[-1]
+"""Of quadratics; beyond it no constant was found."""
 
-FALLING = (
-    (0.05, 3.8),
-    (0.1, 4.1),
-    (0.15, 4.7),
-    (0.2, 5.7),
-    (0.25, 7.1),
-    (0.3, 11.0),
-    (0.4, 24.0),
-    (0.5, 47.0),
-)
-"""(deviation of the quadratics at the finest scale, constant)."""
-
-LARGEST_DEVIATION = FLAT[-1][0]
-"""Beyond it no constant was found."""
+FINEST_SCALE = min(TABLES["flat"])
+"""Of the tables; below it no constant was looked for."""
 
 SAMPLING = 1.1
 """What sampling and a path that drifts may add."""
@@ -66,21 +50,36 @@ LARGEST_STEP = 2.3
 LEAST_SHARE = 0.25
 """Of the finest scale's deviation: what coarser ones need not go below."""
 
+_CLOSE = 1 + 1e-9
 
-def supported_constant(deviation: float) -> float:
+
+@dataclass(frozen=True, slots=True)
+class SlabSlack:
+    """What a slab test leaves open: slabs of `width`, whose masses may be off by `masses_off`."""
+
+    width: float
+    masses_off: float
+
+    def at(self, eps: float) -> float:
+        """What slabs of width eps may be off by in sum: anything, where the test had wider ones."""
+        return self.masses_off if self.width <= eps * _CLOSE else math.inf
+
+
+def supported_constant(deviation: float, *, last: float, masses_off: float) -> float:
     """The constant where quadratics deviate by at most this at every scale; inf off the table."""
-    return _interpolate(FLAT, deviation)
+    return _look_up("flat", deviation, last, masses_off)
 
 
-def constant_by_scale(deviations: Mapping[float, float]) -> float:
+def constant_by_scale(deviations: Mapping[float, float], *, masses_off: float) -> float:
     """The constant, given the largest deviation that was excluded at each scale delta.
 
     The better of both tables; every scale 1, 1/2, ... down to the finest must be there.
+    `masses_off` is what masses of slabs as wide as eps may be off by in sum (inf: not known).
     """
     last = min(deviations)
     falling = max(one / falling_share(delta, last) for delta, one in deviations.items())
-    flat = supported_constant(max(deviations.values()))
-    return min(flat, _interpolate(FALLING, falling))
+    flat = supported_constant(max(deviations.values()), last=last, masses_off=masses_off)
+    return min(flat, _look_up("falling", falling, last, masses_off))
 
 
 def have_no_gap(deltas: Iterable[float]) -> bool:
@@ -90,13 +89,15 @@ def have_no_gap(deltas: Iterable[float]) -> bool:
 
 
 def falling_share(delta: float, last: float) -> float:
-    """Deviation at delta as a part of that at the finest scale, as `FALLING` assumes it."""
+    """Deviation at delta as a part of that at the finest scale, as "falling" assumes it."""
     return max(math.sqrt(last / delta), LEAST_SHARE)
 
 
-def _interpolate(table: tuple[tuple[float, float], ...], deviation: float) -> float:
-    """Linear between the points, and a tenth above; rounded up to a hundredth."""
-    points, constants = zip(*table, strict=True)
-    if not deviation <= points[-1]:  # nan too
+def _look_up(kind: str, deviation: float, last: float, masses_off: float) -> float:
+    """The next larger deviation and slack at the next finer scale, and a tenth above."""
+    scale = max((one for one in TABLES[kind] if one <= last * _CLOSE), default=None)
+    if scale is None or not deviation <= LARGEST_DEVIATION * _CLOSE or math.isnan(masses_off):
         return math.inf
-    return math.ceil(100 * SAMPLING * float(np.interp(deviation, points, constants)) - 1e-6) / 100
+    row = bisect.bisect_left(DEVIATIONS, deviation / _CLOSE)
+    column = bisect.bisect_left(SLACKS, masses_off / scale / _CLOSE)
+    return math.ceil(100 * SAMPLING * TABLES[kind][scale][row][column] - 1e-6) / 100

@@ -111,6 +111,13 @@ class SlabMassTester:
         skewed = 0.0 if threshold == 0 else float((masses**1.5).sum()) * max(0.0, z**2 - 1) / 6
         return mean + 0.603 * (z + skewed) / math.sqrt(n)
 
+    def expected_slack(self, n_rows: int) -> float:
+        """Statistic + null quantile at the finest scale, about, of N(0, I) rows."""
+        n = max(1, n_rows)
+        masses = masses_about(self.eps, self.half_count(self.eps), 0.0)
+        mean = float(deviation_bound(n, masses).sum()) / n
+        return mean + self.quantile(n, self.eps)
+
     def rows_needed(self) -> int:
         """Rows that make the finest scale conclusive; all coarser ones follow."""
         return self._rows_at(self.eps, self.threshold)

@@ -13,7 +13,7 @@ from streamhalf.algorithms.path_tests import (
     promises,
 )
 from streamhalf.records import Judgement, Outcome, PromiseRecord, Role
-from streamhalf.testers.constants import constant_by_scale
+from streamhalf.testers.constants import FINEST_SCALE, constant_by_scale
 
 
 def judgement(outcome: Outcome = Outcome.PASSED, role: Role = Role.REQUIRED) -> Judgement:
@@ -37,7 +37,8 @@ def test_promises__a_constant_rests_on_every_scale_so_far() -> None:
     assert [one.deviation for one in found] == [0.02, 0.01, 0.03]
     for one in found:
         above = {delta: value for delta, value in deviations.items() if delta >= one.delta}
-        assert one.constant == constant_by_scale(above)
+        assert one.constant == constant_by_scale(above, masses_off=math.inf)
+        assert one.masses_off is None
 
 
 def test_promises__end_before_a_step_that_did_not_pass() -> None:
@@ -69,7 +70,7 @@ def test_promises__no_constant_without_a_test_in_every_direction() -> None:
 
 
 def test_promises__none_where_the_quadratics_leave_room_for_any_constant() -> None:
-    assert math.isinf(constant_by_scale({1.0: 0.01, 0.5: 1e6}))
+    assert math.isinf(constant_by_scale({1.0: 0.01, 0.5: 1e6}, masses_off=0.01))
     assert promises([step(1.0, 0.01), step(0.5, 1e6)]) == ()
 
 
@@ -93,6 +94,41 @@ def test_best_promise__without_constants_is_the_finest() -> None:
     unknown = PromiseRecord(0.1, 0.05, None, None)
     coarser = PromiseRecord(0.2, 0.1, None, None)
     assert best_promise([coarser, unknown], error=0.05, asked=None) is unknown
+
+
+def test_best_promise__one_with_a_constant_comes_before_all_without() -> None:
+    finer = PromiseRecord(0.01, 0.005, 0.1, None)
+    assert best_promise([COARSE, finer], error=0.05, asked=None) is COARSE
+    assert best_promise([COARSE, finer], error=0.05, asked=0.01) is finer
+
+
+def slab(scale: float, statistic: float, role: Role = Role.REQUIRED) -> Judgement:
+    return Judgement(
+        "slab mass", Outcome.PASSED, statistic, 0.1, 0.02, 1_000, role=role, scale=scale
+    )
+
+
+def test_promises__rest_on_what_slab_masses_may_be_off_by() -> None:
+    steps = [step(1.0), step(0.5), step(0.25), step(0.125)]
+    judgements = [slab(0.1, 0.01), slab(0.1, 0.03), slab(0.1, 0.5, Role.EXTRA), judgement()]
+    found = promises(steps, judgements)
+    # statistic and quantile of the worst candidate; nothing is known of slabs narrower than 0.1
+    assert [one.masses_off for one in found] == [pytest.approx(0.05), pytest.approx(0.05), None]
+    for one in found:
+        above = {delta: 0.1 for delta in (1.0, 0.5, 0.25, 0.125) if delta >= one.delta}
+        off = math.inf if one.masses_off is None else one.masses_off
+        assert one.constant == constant_by_scale(above, masses_off=off)
+    narrow = promises(steps, [slab(0.05, 0.01)])
+    assert [one.constant for one in narrow] <= [one.constant for one in found]
+    assert narrow[-1].constant < found[-1].constant
+
+
+def test_promises__below_the_tables_have_no_constant() -> None:
+    deltas = [2.0**-k for k in range(8)]
+    assert deltas[-1] < FINEST_SCALE
+    found = promises([step(delta) for delta in deltas], [slab(0.001, 0.001)])
+    assert [one.constant is None for one in found] == [delta < FINEST_SCALE for delta in deltas[1:]]
+    assert found[-1].deviation == 0.1
 
 
 def test_as_refinement__doubts_below_a_scale_that_passed_do_not_count() -> None:

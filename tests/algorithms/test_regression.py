@@ -114,7 +114,7 @@ def test_regress__finds_the_weights_of_scikit_learn(small_sample: None) -> None:
     scale, weights = theirs[0].scale_, theirs[1].coef_[0]
     ours = planes[0].normal * scale
     # the penalty is of standard deviations that are rounded to a few thousandths
-    np.testing.assert_allclose(ours, weights, atol=0.03 * np.abs(weights).max())
+    np.testing.assert_allclose(ours, weights, atol=0.04 * np.abs(weights).max())
     assert planes[0].errors(X, y) == pytest.approx(planes[-1].errors(X, y), rel=0.5)
 
 

@@ -8,7 +8,9 @@ import pytest
 from numpy.typing import NDArray
 
 import streamhalf
-from streamhalf.claims.conflict_sets import tells_more
+from streamhalf.claims.conflict_sets import ConflictSets, tells_more
+from streamhalf.data.block import Block
+from streamhalf.data.positions import Identity
 from streamhalf.kernels.binomial import binomial_lower
 from streamhalf.records import (
     CertificateRecord,
@@ -20,6 +22,7 @@ from streamhalf.records import (
     replace,
     to_json,
 )
+from streamhalf.reductions.row_digest import RowDigestResult
 
 Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
 
@@ -154,3 +157,16 @@ def test_words__say_that_sets_were_counted(result: CertifyResult) -> None:
     assert f"{result.certificate.n_sets} disjoint sets of rows" in text
     assert "direction it is computed from" not in text
     assert "inf" not in text.replace("information", "")
+
+
+@pytest.mark.parametrize(("total_rows", "code"), [(600, "more rows"), (10**7, "nothing known")])
+def test_advice__asks_for_no_rows_that_are_there(total_rows: int, code: str) -> None:
+    """The count may be of a sample; whoever has more rows than moments take need not be told."""
+    X, y = heavy_rows(rate=0.3)
+    block = Block(X, y.astype(np.int8), np.arange(len(y)))
+    halfspace = streamhalf.Halfspace((1.0, 2.0, 3.0, 4.0), -0.5)
+    sets = ConflictSets(halfspace, Identity(), Through.ANY, len(y), 1, 1e-3)
+    digest = RowDigestResult(total_rows, 0, 0.0, 1.0)
+    advice = sets.conclude(digest, block, tau=0.01).advice
+    assert advice.code == code
+    assert advice.rows is None or advice.rows > total_rows

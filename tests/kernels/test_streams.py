@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import re
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 
+import streamhalf
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 
@@ -42,12 +46,28 @@ def test_streams__numbers_stay_what_they_are() -> None:
         "SKETCHES": 2**43,
         "RADII": 2**44,
         "SIGNS": 2**44 + 1,
-        "ROW_SAMPLE": 2**44 + 2,
+        "CONFLICTS": 2**44 + 2,
         "POSITION_SHARE": 2**44 + 3,
+        "POOL_SAMPLE": 2**44 + 4,
+        "POSITION_SAMPLE": 2**44 + 5,
+        "POLISH_SAMPLE": 2**44 + 6,
+        "POOL_PART": 2**44 + 7,
+        "REGRESSION_SHARE": 2**44 + 8,
         "POOL": 2**45,
         "FOLDS": 2**45 + 2**20,
         "SYNTHETIC": 0x73796E7468 << 8,
     }
+
+
+def test_streams__every_name_has_one_use() -> None:
+    """One place in the code for each, but for the one number of a row that deals it to passes."""
+    root = Path(streamhalf.__file__).parent
+    text = "".join(path.read_text("utf-8") for path in sorted(root.rglob("*.py")))
+    uses = Counter(re.findall(r"\bStream\.([A-Z_]+)\b", text))
+    windows = uses.pop("CERTIFICATE")  # single rows, and windows of them in older documents
+    assert windows == 2
+    assert uses.pop("SHARES") > 1
+    assert uses == dict.fromkeys(Stream.__members__.keys() - {"CERTIFICATE", "SHARES"}, 1)
 
 
 def test_streams__draw_different_numbers() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,7 @@ from streamhalf.planning.promises import (
     expected_promises,
     rows_for_good_constant,
 )
-from streamhalf.testers.constants import constant_by_scale
+from streamhalf.testers.constants import FINEST_SCALE, constant_by_scale
 
 DEFAULT = RunConfig()
 
@@ -29,7 +30,8 @@ def test_expected_promises__name_scales_of_the_plan_and_their_constants(
     assert {one.delta for one in found} <= set(plan.deltas)
     assert all(one.eps == one.delta / 2 for one in found)
     assert min(one.eps for one in found) <= plan.eps
-    assert all(one.constant is not None and one.constant >= 1 for one in found)
+    assert all((one.constant is not None) == (one.delta >= FINEST_SCALE) for one in found)
+    assert all(one.constant is None or one.constant >= 1 for one in found)
     assert all(one.deviation is not None and one.deviation > 0 for one in found)
 
 
@@ -38,8 +40,10 @@ def test_expected_promises__a_constant_rests_on_all_scales_above() -> None:
     found = expected_promises(plan, DEFAULT)
     for i, one in enumerate(found):
         seen = {above.delta: above.deviation for above in found[: i + 1]}
+        off = math.inf if one.masses_off is None else one.masses_off
         # that of all rows is the smallest, and changes nothing
-        assert one.constant >= constant_by_scale(seen) - 1e-9
+        expected = constant_by_scale(seen, masses_off=off)
+        assert (one.constant or math.inf) >= expected - 1e-9
 
 
 def test_expected_promises__more_rows_support_better_constants() -> None:

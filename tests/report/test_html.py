@@ -262,9 +262,9 @@ def test_promises__numbers(results: Results, pages: dict[str, Page]) -> None:
     assert rows
     for row, one in zip(rows, result.promises, strict=True):
         assert one.constant is not None
-        near(row[:3], (one.delta, one.eps, one.deviation))
-        assert 0 <= value(row[3]) - one.constant < 0.1 + 1e-9  # rounded up
-        near([row[4]], [one.constant * result.error.empirical + one.eps])
+        near(row[:4], (one.delta, one.eps, one.deviation, one.masses_off))
+        assert 0 <= value(row[4]) - one.constant < 0.1 + 1e-9  # rounded up
+        near([row[5]], [one.constant * result.error.empirical + one.eps])
     assert "Which constant" not in render_report(results.rejected)
     assert "Which constant" not in render_report(replace(result, constant=None))
 

@@ -28,6 +28,7 @@ from streamhalf.records import (
     Outcome,
     Position,
     PositionRecord,
+    PromiseRecord,
     RatioNotReached,
     RepeatedRows,
     ReuseSuffices,
@@ -304,8 +305,9 @@ def test_promise__has_its_number_and_says_what_it_is(results: Results) -> None:
     )
     said = (
         "These tests support: error at most 5.1 opt + 0.125, whichever labels were flipped; opt is "
-        "the least error of a halfspace through the origin. 5.1 is the worst that a linear program "
-        "found over laws that pass tests like these, not a proof. In numbers: if opt were as large "
+        "the least error of a halfspace through the origin. 5.1 is a lower bound on the worst "
+        "case: the worst that a linear program found over a family of laws (in a plane, on a grid) "
+        "that pass tests like these, not a theorem. In numbers: if opt were as large "
         "as the error above, that would allow "
     )
     for show in (fit_sentence, render_report, result_html):
@@ -327,9 +329,11 @@ def test_promise__without_a_number_says_why(results: Results) -> None:
     result = replace(results.accepted, constant=None)
     sketched = tuple(replace(one, directions=24) for one in result.testers)
     old = replace(result, promises=())
+    finer = replace(result, promises=(PromiseRecord(0.01, 0.005, 0.1, None, 0.01),))
     for case, said in (
         (replace(result, testers=sketched), "at every scale (of 3 features, only a sketch"),
         (result, "not tested in every direction at every scale (that takes moments of degree 4"),
+        (finer, "the program that looks for C stops at a scale of 0.01562, eps = 0.007812."),
         (old, "This older document does not say which number C"),
     ):
         for show in (fit_sentence, render_report, result_html):
