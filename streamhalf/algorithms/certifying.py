@@ -1,25 +1,20 @@
-"""The certificate of a halfspace, in the position that tells most of it."""
+"""The certificate of a halfspace, for the class of halfspaces that was asked for."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from streamhalf.algorithms.answer import halfspace_of, held_out_error
 from streamhalf.algorithms.localization_state import LocalizationState, turn
-from streamhalf.algorithms.radial import estimate_radial
-from streamhalf.algorithms.trials import in_position
-from streamhalf.certificate.lower_bound import is_hopeless
 from streamhalf.claims.certification import Certification
 from streamhalf.claims.conflict_sets import ConflictSets, leaves_little, tells_more
 from streamhalf.config import RunConfig
-from streamhalf.data.positions import Radial, RowMap
+from streamhalf.data.positions import RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
-from streamhalf.errors import PositionError
 from streamhalf.kernels.plane import Plane
 from streamhalf.planning import budget
-from streamhalf.records import CertificateRecord, Outcome, Position, Through
+from streamhalf.records import CertificateRecord, Outcome
 from streamhalf.reductions.base import Reduction
 
 _NOTICEABLE = 0.15
@@ -47,8 +42,6 @@ def certify_state(
     if halfspace is None or error is None or ended or not config.certificate_degree:
         return None
     is_member = (state.chosen or 0) >= len(state.candidates)
-    if isinstance(row_map, Radial) and is_member:
-        row_map = row_map.moved_onto(halfspace.plane)
     certification = Certification.of(source, config, halfspace, row_map, error.empirical)
     if state.candidates:
         certification = towards(certification, state.candidates[0].plane, config)
@@ -57,12 +50,7 @@ def certify_state(
         if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
             certification = certification.looking_from(last)
     found, _ = best_certificate(
-        run,
-        source,
-        config,
-        certification,
-        tau=budget.BOUND * config.tau,
-        may_be_heavy=state.outcome is not Outcome.PASSED,
+        run, source, config, certification, tau=budget.BOUND * config.tau
     )
     return found
 
@@ -91,61 +79,25 @@ def best_certificate(
     *,
     tau: float,
     beside: Reduction[Any, Any] | None = None,
-    may_be_heavy: bool = True,
 ) -> tuple[CertificateRecord, Any]:
     """The certificate of slab moments, or the count of sets of rows in conflict, if it tells more.
 
-    All that may be looked at have an equal part of tau. Who names a degree asks for moments alone.
-    Of rows that tests found Gaussian (not `may_be_heavy`) the radial position can tell no more.
+    Both bound the class that was asked for. They have an equal part of tau. Who names a degree asks
+    for moments alone.
     """
-    moments = partial(_from_moments, run, source, config, certification, may_be_heavy=may_be_heavy)
     if config.certificate_degree != "auto":
-        return moments(tau=tau / 2, beside=beside)
-    each = tau / 3
+        return certification.run(run, source, tau=tau, beside=beside)
+    each = tau / 2
     sets = ConflictSets.of_all(source, config, certification)
     if sets is not None:
         found, counted = sets.run(run, source, tau=each, beside=beside)
         if leaves_little(found, source.dim):
             return found, counted
-        other, _ = moments(tau=each)
+        other, _ = certification.run(run, source, tau=each)
         return (found if tells_more(found, other) else other), counted
-    found, counted = moments(tau=each, beside=beside)
+    found, counted = certification.run(run, source, tau=each, beside=beside)
     sets = ConflictSets.of_some(source, config, certification, found)
     if sets is None:
         return found, counted
     other, _ = sets.run(run, source, tau=each)
     return (other if tells_more(other, found) else found), counted
-
-
-def _from_moments(
-    run: Run,
-    source: Source,
-    config: RunConfig,
-    certification: Certification,
-    *,
-    tau: float,
-    may_be_heavy: bool,
-    beside: Reduction[Any, Any] | None = None,
-) -> tuple[CertificateRecord, Any]:
-    """The certificate; where it says nothing, that of the radial position about the halfspace.
-
-    Light tails are what slab moments tell most of, and the radial position has no others. Its
-    centre is a point of the halfspace's own plane, so that both are of one class.
-    """
-    found, counted = certification.run(run, source, tau=tau, beside=beside)
-    settled = found.opt.lower_empirical > 0 or found.error == 0
-    hopeless = is_hopeless(found.n_rows, found.error, source.dim)
-    if settled or hopeless or not may_be_heavy or isinstance(certification.row_map, Radial):
-        return found, counted
-    if config.position != "auto" or config.through != Through.ANY:
-        return found, counted
-    try:
-        radial = estimate_radial(run, source, in_position(config, Position.RADIAL))
-    except PositionError:
-        return found, counted
-    halfspace = certification.halfspace
-    about = radial.moved_onto(halfspace.plane)
-    other = Certification.of(source, config, halfspace, about, certification.error)
-    again, _ = other.run(run, source, tau=tau, name="certificate-radial")
-    better = again.opt.lower_empirical > found.opt.lower_empirical
-    return (again if better else found), counted

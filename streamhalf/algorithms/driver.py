@@ -16,7 +16,7 @@ from streamhalf.algorithms.certifying import best_certificate, certify_state, to
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState
-from streamhalf.algorithms.position import estimate_position, position_for, position_notices
+from streamhalf.algorithms.position import estimate_position, position_notices
 from streamhalf.algorithms.regression import regress
 from streamhalf.algorithms.sample import draw_sample, learn_members
 from streamhalf.algorithms.sketches import sketch_directions
@@ -276,7 +276,7 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     """The certified interval of a classifier that somebody brings."""
     require_room(source.dim, config.certificate_memory)
     asked = in_position(config, Position.ISOTROPIC) if config.position == "auto" else config
-    row_map = _or_as_stored(config, partial(position_for, run, source, asked, halfspace))
+    row_map = _or_as_stored(config, partial(estimate_position, run, source, asked))
     errors = HalfspaceErrors(halfspace.plane, total_rows=source.n_rows)
     some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
     needs = Bundle((errors, Mapped(Chow(), row_map)))

@@ -10,7 +10,7 @@ from streamhalf.data.positions import Identity, Isotropic, Radial, RowMap
 from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import PositionError
-from streamhalf.records import Halfspace, Notice, Position, PositionRecord, RadiiDrawn, Through
+from streamhalf.records import Notice, Position, PositionRecord, RadiiDrawn, Through
 from streamhalf.reductions.covariance import Covariance
 
 _MANY_PER_FEATURE = 1 << 14
@@ -45,18 +45,6 @@ def estimate_position(
         mean, moments = np.zeros_like(mean), moments + np.outer(mean, mean)
     columns, n_rows = source.schema.columns, estimate.n_rows
     return Isotropic.from_moments(mean, moments, n_rows=n_rows, strict=strict, columns=columns)
-
-
-def position_for(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> RowMap:
-    """The row map that the configuration asks for, to hold a halfspace against others like it.
-
-    L of the radial position is for halfspaces through its centre. Where that is ours to choose, it
-    is the point of the halfspace's own plane next to the estimated one.
-    """
-    found = estimate_position(run, source, config)
-    if isinstance(found, Radial) and config.centre == "auto":
-        return found.moved_onto(halfspace.plane)
-    return found
 
 
 def position_notices(position: PositionRecord) -> tuple[Notice, ...]:

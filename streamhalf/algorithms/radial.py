@@ -21,6 +21,7 @@ from streamhalf.engine.run import Run
 from streamhalf.errors import PositionError
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of
+from streamhalf.records import Through
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_sample import RowSample
 from streamhalf.reductions.sampled import Sampled
@@ -66,7 +67,7 @@ def estimate_radial(
     held_out
         Share of the rows that are to test the position and must have no part in it.
     """
-    size = _sample_size(config, source.dim)
+    size, centre = _sample_size(config, source.dim), centre_of(config)
     wanted = max(_PASS_ROWS, _PASS_PER_FEATURE * source.dim, source.n_rows // _PASS_SHARE)
     stream = Stream.POSITION_SHARE
     some, more = (
@@ -78,17 +79,22 @@ def estimate_radial(
         return run.reduce(name, source, fresh if held_out > 0 else reduction, blocks=blocks)
 
     sample = reduce("radial", RowSample(size, config.seed, Stream.POSITION_SAMPLE), some)
-    tyler, sums = settle(sample.block.X, centre=config.centre)
+    tyler, sums = settle(sample.block.X, centre=centre)
     for number in range(_MOST_PASSES if sample.n_rows > sample.block.n_rows else 0):
         sums = reduce(f"radial-{number + 2}", tyler, more)
         _require_spread(sums.spread, tyler)
-        tyler = tyler.step(sums, centre=config.centre)
+        tyler = tyler.step(sums, centre=centre)
         # the mean of n even directions has about this length
-        leans = config.centre == "auto" and sums.lean**2 * sums.n_rows > 1
+        leans = centre == "auto" and sums.lean**2 * sums.n_rows > 1
         if sums.unevenness < _NEAR and not leans:
             break
     at_centre = sums.n_central / max(1, sums.n_rows)
     return Radial(tyler.centre, tyler.matrix, config.seed, at_centre)
+
+
+def centre_of(config: RunConfig) -> str:
+    """The centre that the configuration asks for: the origin where halfspaces go through it."""
+    return "origin" if config.through == Through.ORIGIN else config.centre
 
 
 def settle(X: NDArray[np.float64], *, centre: str) -> tuple[Tyler, TylerSums]:

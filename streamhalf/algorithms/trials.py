@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamhalf.algorithms.radial import settle
+from streamhalf.algorithms.radial import centre_of, settle
 from streamhalf.algorithms.sample import some_rows
 from streamhalf.algorithms.sketches import sketch_directions
 from streamhalf.config import RunConfig
@@ -95,7 +95,7 @@ def _estimate(kind: Position, block: Block, config: RunConfig) -> RowMap:
     if block.n_rows < _LEAST_PER_FEATURE * block.dim:  # steps towards it are many then
         raise PositionError(_FEW.format(block))
     some = some_rows(block, _SHAPE_ROWS, config)
-    tyler, _ = settle(some.X.astype(np.float64), centre=config.centre)
+    tyler, _ = settle(some.X.astype(np.float64), centre=centre_of(config))
     return Radial(tyler.centre, tyler.matrix, config.seed)
 
 

@@ -122,7 +122,14 @@ class Certification:
     def of(
         cls, source: Source, config: RunConfig, halfspace: Halfspace, row_map: RowMap, error: float
     ) -> Certification:
-        """The certificate pass that the configuration asks for, about the halfspace's plane."""
+        """The certificate pass that the configuration asks for, about the halfspace's plane.
+
+        In radial position only halfspaces through the centre keep their errors; of all halfspaces
+        an affine map speaks.
+        """
+        through = Through(config.through)
+        if isinstance(row_map, Radial) and through is Through.ANY:
+            row_map = row_map.affine()
         plane = row_map.push(halfspace.plane).unit()
         if row_map.record.class_of(halfspace) is row_map.record.through:
             plane = Plane(plane.normal)  # through the centre but for rounding
@@ -143,19 +150,14 @@ class Certification:
             ),
             seed=config.seed,
             effort=config.certificate_effort,
-            # of the radial position only halfspaces through the centre have errors
-            through=Through.CENTRE if isinstance(row_map, Radial) else Through(config.through),
+            through=through,
         )
 
     @property
     def classes(self) -> tuple[Through, ...]:
-        """The classes that are looked at: first that which the halfspace is compared within."""
-        position = self.row_map.record
-        if self.through is not Through.ANY:
-            return (position.through,)
-        own = position.class_of(self.halfspace)
-        both = (position.through, Through.ANY)
-        return both if own is position.through else both[::-1]
+        """The classes that are looked at: first that which was asked for."""
+        central = self.row_map.record.through
+        return (Through.ANY, central) if self.through is Through.ANY else (central,)
 
     @property
     def box_degree(self) -> int:

@@ -216,9 +216,10 @@ class ConflictSets:
 
 
 def tells_more(one: CertificateRecord, other: CertificateRecord) -> bool:
-    """Whether the first bound is the better one: of all rows if both are, else of their source."""
-    if one.comparable != other.comparable:
-        return one.comparable and one.opt.lower_empirical > 0
+    """Whether the first of two bounds for one class is the better one.
+
+    Of all rows if both are, else of their source.
+    """
     both = (one.opt, other.opt)
     on_rows = [bound.lower_empirical for bound in both]
     on_source = [bound.lower for bound in both]

@@ -91,17 +91,14 @@ def quoted(name: str) -> str:
 def class_words(
     through: records.Through, certificate: records.CertificateRecord | None = None
 ) -> str:
-    """Which halfspaces a number speaks of: as the run has them, or a certificate of it.
-
-    One whose radial position has a centre of its own is about a point of the boundary.
-    """
+    """Which halfspaces a number speaks of: as the run has them, or a certificate of it."""
     if through is not records.Through.CENTRE:
         return "with any threshold" if through is records.Through.ANY else "through the origin"
     known = _POSITION.get()
     own = getattr(certificate, "position", None) or known
     if own is None:
         return "through the centre"
-    if own.kind != records.Position.RADIAL:
-        return "through the mean of the features"
-    moved = known is not None and (own.kind, own.centre) != (known.kind, known.centre)
-    return "through the certificate's centre" if moved else "through the estimated centre"
+    # where all halfspaces are certified, those of a radial run are in an affine position
+    kinds = {own.kind} | ({known.kind} if known is not None else set())
+    is_mean = records.Position.RADIAL not in kinds
+    return "through the mean of the features" if is_mean else "through the estimated centre"

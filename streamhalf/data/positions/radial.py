@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.data.positions.isotropic import Isotropic
 from streamhalf.errors import DataError
 from streamhalf.kernels.margins import grid_margins, wide_margins
 from streamhalf.kernels.plane import Plane
@@ -66,12 +67,9 @@ class Radial:
             X[window], y[window] = piece, np.where(turns, -block.y[window], block.y[window])
         return Block(X, y, block.rows)
 
-    def moved_onto(self, plane: Plane) -> Radial:
-        """The same about the point of a plane that is nearest to the centre in this position."""
-        image = self.push(plane).normal
-        miss = float(plane.normal @ self.centre) - plane.threshold
-        step = np.linalg.solve(self.matrix, miss / float(image @ image) * image)
-        return replace(self, centre=self.centre - step)
+    def affine(self) -> Isotropic:
+        """The same with lengths and signs as they are: every halfspace keeps its errors."""
+        return Isotropic(self.centre, self.matrix)
 
     def pull_back(self, plane: Plane) -> Plane:
         """W^T w through the centre; other planes have no counterpart among stored rows."""
