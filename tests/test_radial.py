@@ -34,11 +34,11 @@ def test_fit__accepts_cauchy_rows_and_certifies_them(write_store: StoreWriter) -
     result = streamhalf.fit(path, position="radial", seed=1)
     assert result.verdict is Verdict.ACCEPTED
     assert result.position.kind == Position.RADIAL
-    assert result.opt.through is Through.CENTRE
+    assert result.opt.through is Through.ANY
     errors = np.where(X @ result.halfspace.normal + result.halfspace.offset >= 0, 1, -1) != y
     assert errors.mean() < 1.1 * RATE
-    assert result.certificate.error == errors.mean()
-    assert 0.5 * RATE < result.opt.lower_empirical <= errors.mean()
+    assert result.certificate.error == pytest.approx(errors.mean(), abs=0.1 * RATE)
+    assert 0.5 * RATE < result.opt.lower_empirical <= result.certificate.error
     assert RadiiDrawn(0.0) in result.notices
     assert streamhalf.verify(result, path, block_rows=5000).holds
     stored = streamhalf.test(path, position="isotropic", seed=1)
@@ -95,17 +95,18 @@ def test_certify__in_radial_position_bounds_what_tails_hide() -> None:
     X, y = draw(3.0)
     weights = np.linalg.solve(MIX.T, [0.5, -0.5, 0.5, 0.5])
     plane = streamhalf.Halfspace(tuple(weights.tolist()), -float(3.0 * weights.sum()))
-    whitened, radial = (
-        streamhalf.certify((X, y), weights=plane, position=position, seed=1, certificate_degree=4)
-        for position in ("isotropic", "radial")
-    )
+    given = {"weights": plane, "seed": 1, "certificate_degree": 4}
+    whitened = streamhalf.certify((X, y), position="isotropic", **given)
+    radial = streamhalf.certify((X, y), position="radial", through="centre", **given)
     assert whitened.opt.lower_empirical == 0
     assert radial.opt.lower_empirical > 0.8 * RATE
-    # the centre is moved onto the halfspace, so both numbers speak of one class
-    assert {radial.opt.through, radial.certificate.through} == {Through.CENTRE}
-    assert 1 <= radial.ratio < 1.25
+    # the plane misses the estimated centre, and no other is made for it: nothing to compare
+    assert (radial.opt.through, radial.certificate.through) == (Through.CENTRE, Through.ANY)
+    assert radial.ratio is None
+    # of all halfspaces no drawn lengths can speak
+    assert streamhalf.certify((X, y), position="radial", **given).opt.through is Through.ANY
     about_mean = streamhalf.certify(
-        (X, y), weights=plane, position="radial", centre="mean", seed=1, certificate_degree=2
+        (X, y), position="radial", centre="mean", through="centre", **given
     )
     assert about_mean.ratio is None
     np.testing.assert_allclose(about_mean.position.centre, X.mean(axis=0))
@@ -118,11 +119,18 @@ def test_certify__no_halfspace_through_many_rows_is_below_the_bound(seed: int) -
     X = rng.integers(-2, 3, (4000, 2)).astype(np.float64)
     y = np.where(X[:, 0] >= 0, 1, -1)
     y[rng.random(4000) < 0.05] *= -1
-    found = streamhalf.certify((X, y), weights=[1.0, 0.0], position="radial", centre="origin")
+    found = streamhalf.certify((X, y), weights=[1.0, 0.0], position="radial", through="origin")
     turns = [(np.cos(angle), np.sin(angle)) for angle in np.linspace(0, 2 * np.pi, 720)]
     exact = [(a, b) for a in range(-2, 3) for b in range(-2, 3) if (a, b) != (0, 0)]
     least = min(np.mean(np.where(X @ w >= 0, 1, -1) != y) for w in [*turns, *exact])
     assert 0.5 * least < found.opt.lower_empirical <= least == found.certificate.error
+
+
+def test_fit__through_the_origin_has_the_origin_for_its_centre() -> None:
+    X, y = draw(1.0)
+    result = streamhalf.fit((X, y), position="radial", through="origin", seed=1)
+    assert result.halfspace.offset == 0
+    assert {result.error.through, result.opt.through} == {Through.ORIGIN}
 
 
 def test_position__is_one_of_the_words() -> None:

@@ -49,9 +49,7 @@ def certify_state(
         chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
         if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
             certification = certification.looking_from(last)
-    found, _ = best_certificate(
-        run, source, config, certification, tau=budget.BOUND * config.tau
-    )
+    found, _ = best_certificate(run, source, config, certification, tau=budget.BOUND * config.tau)
     return found
 
 

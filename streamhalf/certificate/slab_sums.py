@@ -30,6 +30,9 @@ Hermite degree 8, at most 100 for the tables, the minorants' basis, weights and 
 SMALLEST_SCALE = 1e-25
 """Rows smaller than this, or larger than its inverse, have moments that float64 cannot hold."""
 
+MOST_ROUNDING = 1e-3
+"""Rows that their position may have moved by a larger share of their length say nothing."""
+
 LARGEST_MOMENT, LARGEST_MARGIN = 1e150, 1e30
 """Slabs with larger ones, in units of the typical slab, take no part."""
 
@@ -43,7 +46,7 @@ def slab_forms(statistics: SlabStatistics, degree: int, unit: float | None = Non
     dim = statistics.rest
     unit = typical_unit(statistics) if unit is None else unit
     held = np.flatnonzero(statistics.counts)
-    if not SMALLEST_SCALE < unit < 1 / SMALLEST_SCALE:
+    if not (SMALLEST_SCALE < unit < 1 / SMALLEST_SCALE and statistics.rounding < MOST_ROUNDING):
         held, unit = held[:0], 1.0
     raw = statistics.sums[held, : count_monomials(dim, degree)] / statistics.n_rows
     with np.errstate(over="ignore", invalid="ignore"):
@@ -59,7 +62,8 @@ def slab_forms(statistics: SlabStatistics, degree: int, unit: float | None = Non
     held, raw, reach = held[tame], raw[tame], reach[tame]
     counts, labels = statistics.counts[held], statistics.labels[held].astype(np.float64)
     sizes = _sizes(raw, dim, degree)
-    moved = _moved(sizes[:, -1] * statistics.n_rows, reach / unit, degree, statistics.dim)
+    longest = reach / unit + (sizes[:, -1] * statistics.n_rows) ** (1 / degree)
+    moved = _moved(longest, statistics.dim, statistics.rounding)
     q_low = q_high = -labels
     if statistics.across is not None:
         q_low, q_high = statistics.across[:, held] / unit + np.outer([-1, 1], moved)
@@ -94,17 +98,17 @@ def typical_unit(statistics: SlabStatistics) -> float:
     return float(chosen) or float(np.sqrt(squares.sum())) or 1.0
 
 
-def _moved(largest: Array, reach: Array, degree: int, dim: int) -> Array:
+def _moved(longest: Array, dim: int, rounding: float) -> Array:
     """How far rounding may move z and s of a row, for each slab.
 
     s is Q^T x, with Q off an orthonormal basis by at most (4 d + 24) u, u = 2^-53 (a Householder
     reflection), and dot products of d terms each off by at most d u |x|: together no more than
     (d^1.5 + 4 d + 24) u |x| <= (d + 8)^1.5 UNIT |x|; beside a second direction Q is the product of
     two such, and twice that is enough. z is one such dot product less the threshold t, q another.
-    |x| is at most |z| + |t| + |q|, the `reach`, + |s|, and |s| at most the `degree`-th root of the
-    slab's sum of |s|^degree.
+    |x| is at most |z| + |t| + |q|, the reach, + |s|, and |s| at most the root of the slab's sum of
+    |s|^degree: the `longest`. Rows that were put into a position are off by `rounding` |x| before.
     """
-    return np.asarray(2 * (dim + 8) ** 1.5 * UNIT * (reach + largest ** (1 / degree)))
+    return np.asarray((2 * (dim + 8) ** 1.5 * UNIT + rounding) * longest)
 
 
 def _slack(sizes: Array, counts: NDArray[np.int64], moved: Array) -> Array:

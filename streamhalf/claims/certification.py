@@ -207,7 +207,9 @@ class Certification:
         if not slabs:
             raise no_room_for_slabs(self.planes[0].dim, self.memory)
         wide = not isinstance(self.row_map, Identity)  # slabs widen stored rows themselves
-        mapped = Mapped(Bundle(slabs), self.row_map, wide)
+        rounding = self.row_map.rounding
+        allowing = Bundle(tuple(replace(one, rounding=rounding) for one in slabs))
+        mapped = Mapped(allowing, self.row_map, wide)
         measured = Bundle((HalfspaceErrors(self.halfspace.plane), mapped))
         return Bundle((RowDigest(total_rows), self._chosen(measured)))
 

@@ -85,7 +85,7 @@ class SlabStatistics:
     (2, n_slabs) those of q, and `labels` the label of its rows, 0 where both are in it. Every
     `n_side` slabs lie side by side along z. `n_errors` counts the errors of
     sgn(v·x - t), `n_opposite_errors` those of sgn(t - v·x), with sgn(0) = +1 in both;
-    `central_errors` counts those of both for t = 0.
+    `central_errors` counts those of both for t = 0. Rows may have been off by `rounding` |x|.
     """
 
     dim: int
@@ -101,6 +101,7 @@ class SlabStatistics:
     central_errors: tuple[int, int]
     n_side: int
     across: NDArray[np.float64] | None = None
+    rounding: float = 0.0
 
     @property
     def rest(self) -> int:
@@ -214,6 +215,9 @@ class SlabMoments:
     across
         A second direction, of which the part orthogonal to v is taken, and rising edges of the
         margin along it: slabs are boxes then.
+    rounding
+        How far rows may be from those that are spoken of, over their length: what put them into a
+        position has rounded them.
     """
 
     plane: Plane
@@ -221,6 +225,7 @@ class SlabMoments:
     degree: int = 4
     by_label: bool = True
     across: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    rounding: float = 0.0
 
     def __post_init__(self) -> None:
         if 0.0 not in self.edges or (np.diff(self.edges) <= 0).any():
@@ -320,6 +325,7 @@ class SlabMoments:
             central_errors=(central[0], central[1]),
             n_side=self.n_side,
             across=None if self.across is None else np.stack([low[1], high[1]]),
+            rounding=self.rounding,
         )
 
     def rows_used(self, partial: SlabMomentsPartial) -> int:

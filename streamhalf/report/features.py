@@ -98,7 +98,8 @@ def class_words(
     own = getattr(certificate, "position", None) or known
     if own is None:
         return "through the centre"
-    # where all halfspaces are certified, those of a radial run are in an affine position
-    kinds = {own.kind} | ({known.kind} if known is not None else set())
-    is_mean = records.Position.RADIAL not in kinds
-    return "through the mean of the features" if is_mean else "through the estimated centre"
+    # where all halfspaces are certified, a radial run's certificate is in an affine position
+    same = known is not None and known.centre == own.centre
+    kind = known.kind if known is not None and same else own.kind
+    radial = kind == records.Position.RADIAL
+    return "through the estimated centre" if radial else "through the mean of the features"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
@@ -38,6 +42,38 @@ class RowMap(Protocol):
         ...
 
     @property
+    def rounding(self) -> float:
+        """How far float64 rows of this position may be from exact ones, over their length.
+
+        Exact but for a positive factor, where the map draws lengths.
+        """
+        ...
+
+    @property
     def record(self) -> PositionRecord:
         """The map as plain numbers, from which `from_record` makes it again."""
         ...
+
+
+def rounding_of(matrix: NDArray[np.float64]) -> float:
+    """How far W (x - c) in float64 may be from the exact one, over its length; inf if unknown.
+
+    Sums of d products of rounded differences are off by at most (d + 1) u |W| |x - c| to first
+    order, u = 2^-53 (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1); two
+    more roundings leave room for a drawn length. With the columns of V those of W at length 1,
+    |W| |x - c| is at most |V| |V^-1| |W (x - c)| in norms of Frobenius. Of V^-1 an approximation Y
+    is known, and |V^-1| is at most |Y| / (1 - |I - Y V|).
+    """
+    dim, lengths = len(matrix), np.linalg.norm(matrix, axis=0)
+    if not (np.isfinite(lengths).all() and lengths.all()):
+        return math.inf
+    unit = matrix / lengths
+    try:
+        inverse = np.linalg.inv(unit)
+    except np.linalg.LinAlgError:
+        return math.inf
+    size = float(np.linalg.norm(inverse)) * math.sqrt(dim)
+    u = 2.0**-53
+    off = float(np.linalg.norm(np.eye(dim) - inverse @ unit)) + 2 * (dim + 2) * u * size
+    # twice, for products of errors and what these few lines round
+    return 2 * (dim + 3) * u * size / (1 - off) if off < 0.5 else math.inf

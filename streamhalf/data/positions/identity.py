@@ -34,6 +34,11 @@ class Identity:
         return plane
 
     @property
+    def rounding(self) -> float:
+        """Nothing is computed."""
+        return 0.0
+
+    @property
     def record(self) -> PositionRecord:
         """No numbers are needed."""
         return PositionRecord(self.kind)

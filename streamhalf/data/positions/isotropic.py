@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.data.positions.base import rounding_of
 from streamhalf.data.positions.involved import involved, name_features, require_more_rows
 from streamhalf.errors import DataError, PositionError
 from streamhalf.kernels.margins import grid_margins
@@ -115,6 +116,11 @@ class Isotropic:
         """W^-T w, with the threshold moved back; rows may lie in a subspace that W keeps."""
         normal = np.linalg.pinv(self.matrix).T @ plane.normal
         return Plane(normal, plane.threshold - float(plane.normal @ self.mean))
+
+    @property
+    def rounding(self) -> float:
+        """That of W (x - mean)."""
+        return rounding_of(self.matrix)
 
     @property
     def record(self) -> PositionRecord:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.data.positions.base import rounding_of
 from streamhalf.data.positions.isotropic import Isotropic
 from streamhalf.errors import DataError
 from streamhalf.kernels.margins import grid_margins, wide_margins
@@ -89,6 +90,11 @@ class Radial:
         except np.linalg.LinAlgError as error:
             raise DataError("position: the matrix has no inverse, so it is of no run") from error
         return Plane(normal)
+
+    @property
+    def rounding(self) -> float:
+        """That of W (x - c): any length above 0 will do."""
+        return rounding_of(self.matrix)
 
     @property
     def record(self) -> PositionRecord:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy import stats
 
 from streamhalf import DataError
 from streamhalf.data.block import Block
-from streamhalf.data.positions import Radial, row_map
+from streamhalf.data.positions import Isotropic, Radial, row_map
 from streamhalf.kernels.plane import Plane
 from streamhalf.records import (
     Halfspace,
@@ -137,16 +138,36 @@ def test_push__inverts_pull_back_and_takes_the_parallel_through_the_centre() -> 
         Radial(np.zeros(2), np.zeros((2, 2)), seed=1).push(Plane(np.ones(2)))
 
 
-@pytest.mark.parametrize("miss", [0.0, 1e-3, 50.0])
-def test_moved_onto__takes_the_centre_to_the_nearest_point_of_the_plane(miss: float) -> None:
-    normal = np.array([1.0, -2.0, 0.5, 3.0])
-    plane = Plane(normal, float(normal @ CENTRE) + miss)
-    moved = RADIAL.moved_onto(plane)
-    assert moved.record.class_of(Halfspace.of(plane)) is Through.CENTRE
-    step = RADIAL.matrix @ (moved.centre - CENTRE)
-    image = RADIAL.push(plane).unit().normal
-    np.testing.assert_allclose(step, (step @ image) * image, atol=1e-9)
-    np.testing.assert_array_equal(moved.matrix, RADIAL.matrix)
+def test_affine__turns_rows_alike_and_keeps_every_halfspace() -> None:
+    block = block_of(CAUCHY)
+    turned, drawn = RADIAL.affine().apply(block), RADIAL.apply(block)
+    np.testing.assert_array_equal(turned.y, block.y)
+    cosines = np.sum(turned.X * drawn.X, axis=1)
+    lengths = np.linalg.norm(turned.X, axis=1) * np.linalg.norm(drawn.X, axis=1)
+    np.testing.assert_allclose(cosines, lengths * block.y * drawn.y, rtol=1e-9)
+    plane = Plane(np.array([1.0, -2.0, 0.5, 3.0]), 0.7)
+    pulled = RADIAL.affine().pull_back(plane)
+    assert pulled.errors(block.X, block.y) == plane.errors(turned.X, turned.y)
+
+
+def test_rounding__is_more_than_rows_are_off_by_whatever_the_matrix() -> None:
+    """Directions of W (x - c) in fractions, where nearly collinear features make W large."""
+    rng = np.random.default_rng(5)
+    X = 1e3 + rng.standard_normal((200, 1)) + 1e-4 * rng.standard_normal((200, 3))
+    isotropic = Isotropic.from_rows(X)
+    radial = Radial(isotropic.mean, isotropic.matrix, seed=3)
+    matrix, centre = fractions(radial.matrix), fractions(radial.centre)
+    true = ((fractions(X) - centre) @ matrix.T).astype(np.float64)
+    true /= np.linalg.norm(true, axis=1)[:, None]
+    block = radial.apply(Block(X, np.ones(200, np.int8), np.arange(200)))
+    found = block.X * block.y[:, None]
+    miss = found - np.sum(found * true, axis=1)[:, None] * true
+    off = np.linalg.norm(miss, axis=1) / np.linalg.norm(found, axis=1)
+    assert 50 * 2.0**-52 < off.max() < radial.rounding < 1e-8
+
+
+def fractions(values: NDArray[np.float64]) -> NDArray[np.object_]:
+    return np.vectorize(Fraction, otypes=[object])(values)
 
 
 def test_record__makes_the_same_map_again() -> None:
