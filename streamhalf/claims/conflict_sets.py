@@ -10,6 +10,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from streamhalf.certificate.packing import PROGRAM_OPERATIONS, Packing, pack_rows
 from streamhalf.claims.certification import MOST_EFFORT, Certification
 from streamhalf.config import RunConfig
@@ -19,6 +22,7 @@ from streamhalf.data.source import Source
 from streamhalf.engine.memory import partial_limit
 from streamhalf.engine.run import Run
 from streamhalf.kernels.binomial import binomial_lower
+from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.records import (
     Advice,
@@ -55,13 +59,29 @@ _TIGHT, _ROWS_PER_SQUARE = 0.95, 30
 """Share of the error that leaves little to be gained; rows that slab moments take, over d² / error.
 """
 
-_TURNS = 3
-"""Searches for a number of sets that was found before, on another machine."""
+_SEARCHES, _PATIENCE = 6, 12
+"""Searches that may share the effort, and those for a number of sets that was found before, on
+another machine. Of one search the number moves by a tenth with the plane; the best of six is
+steadier, and a twentieth more."""
+
+_NEAREST, _LEAST_PER_FEATURE = (0.1, 0.3, 0.03), 20
+"""Shares of the rows, those nearest to the boundary, that further planes are fitted to in turn, and
+rows for each feature that a fit takes at least."""
+
+_RIDGE = 1e-6
+"""Of scaled features: collinear ones have a fit too."""
+
+_PER_WRONG, _THRICE = 16, 3
+"""Programs for each wrong row that a search takes, about. Of few wrong rows larger samples are
+affordable, so often at least, among which the number of sets moves less."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConflictSets:
     """The pass that holds rows in memory, and the count of disjoint sets among them.
+
+    The number of sets depends on the plane that they are sought about; so several planes near the
+    halfspace have their search, and the largest number counts.
 
     Parameters
     ----------
@@ -106,12 +126,14 @@ class ConflictSets:
         reach = known.error if known.repeated > 0 else min(known.error, 1 / (n_equations + 1))
         if known.opt.lower_empirical >= min(reach, _WEAK * known.error):
             return None
-        most = min(_room(source.dim, config), _MOST_REPEATED if repeats else _MOST_ROWS)
-        size = min(source.n_rows, most)
+        program = _program(source.dim)
+        each = _PER_WRONG * program * max(known.error, 1e-9)
+        cheap = round(_effort(_MOST_ROWS) / (_THRICE * each))
+        most = _MOST_REPEATED if repeats else max(_MOST_ROWS, min(_MOST_REPEATED, cheap))
+        size = min(source.n_rows, most, _room(source.dim, config))
         if not repeats:
             if _is_wide(source.dim, size):
                 return None
-            program = PROGRAM_OPERATIONS * n_equations**3
             affordable = _effort(size) / (program * max(reach, 1e-9))
             size = min(size, max(_LEAST_ROWS, math.ceil(affordable)))
         return cls._about(moments, config, size)
@@ -160,7 +182,8 @@ class ConflictSets:
         The best halfspace of the source errs on as many of these rows at least, which are drawn
         whatever it is: hence the binomial bound.
         """
-        packing, n_rows = self._pack(block), max(1, block.n_rows)
+        packings, n_rows = self._pack(block), max(1, block.n_rows)
+        packing = max(packings, key=lambda one: one.n_sets)
         n_errors = self.halfspace.plane.errors(block.X, block.y)
         through = self.row_map.record.class_of(self.halfspace)
         lower = binomial_lower(packing.n_sets, n_rows, tau)
@@ -192,27 +215,55 @@ class ConflictSets:
             position=self.row_map.record,
             method=Method.SETS,
             n_sets=packing.n_sets,
+            searches=tuple(one.n_sets for one in packings),
             effort=self.effort,
         )
 
-    def _pack(self, block: Block) -> Packing:
-        """The largest count of a few searches, the first of them if nothing was claimed."""
-        found = None
-        for turn in range(_TURNS):
-            again = pack_rows(
-                block.X.astype("float64"),
-                block.y,
-                self.halfspace.plane,
-                effort=round(self.effort * _effort(self.size)),
-                central=self.through is Through.ORIGIN,
-                turn=turn,
-            )
-            if found is None or again.n_sets > found.n_sets:
-                found = again
-            if found.n_sets >= self.claimed:
+    def _pack(self, block: Block) -> list[Packing]:
+        """Searches about several planes, while the effort lasts or until the claim is met.
+
+        Every count is a bound for the same rows, so the largest is one too.
+        """
+        X, central = block.X.astype(np.float64), self.through is Through.ORIGIN
+        plane, found = self.halfspace.plane, list[Packing]()
+        effort = self.effort * _effort(self.size)
+        shared = self.effort * _effort(min(self.size, _MOST_ROWS))
+        usual = _PER_WRONG * _program(block.dim) * plane.errors(X, block.y)
+        each = round(min(effort, max(shared / _SEARCHES, 2 * usual)))  # no dead end takes all of it
+        while len(found) < (_PATIENCE if self.claimed else _SEARCHES):
+            number = len(found)
+            packing = pack_rows(X, block.y, plane, effort=each, central=central, turn=number)
+            found.append(packing)
+            spent = sum(one.operations for one in found)
+            lasts = spent * (1 + 1 / len(found)) <= shared
+            if packing.n_sets >= self.claimed > 0 or not (lasts or self.claimed):
                 break
-        assert found is not None
+            start = plane if number % 2 else self.halfspace.plane
+            plane = _plane_near(X, block.y, start, _NEAREST[number % 3], central=central)
         return found
+
+
+def _plane_near(
+    X: NDArray[np.float64], y: NDArray[np.int8], plane: Plane, share: float, *, central: bool
+) -> Plane:
+    """Least squares of the rows nearest to a plane; the plane itself where there is no such fit."""
+    count = max(math.ceil(share * len(X)), _LEAST_PER_FEATURE * (X.shape[1] + 1))
+    nearest = np.argsort(np.abs(plane.margins(X)), kind="stable")[:count]
+    near = X[nearest]
+    centre = np.zeros(X.shape[1]) if central else near.mean(axis=0)
+    with np.errstate(all="ignore"):
+        spread = np.sqrt(np.mean((near - centre) ** 2, axis=0))
+        scaled = (near - centre) / np.where(spread > 0, spread, 1.0)
+        gram = scaled.T @ scaled / len(near) + _RIDGE * np.eye(X.shape[1])
+        mean = 0.0 if central else float(y[nearest].mean())
+        target = scaled.T @ (y[nearest] - mean) / len(near)
+        try:
+            normal = np.linalg.solve(gram, target) / np.where(spread > 0, spread, 1.0)
+        except np.linalg.LinAlgError:
+            return plane
+        threshold = float(normal @ centre) - mean
+    usable = np.isfinite(normal).all() and normal.any() and math.isfinite(threshold)
+    return Plane(normal, 0.0 if central else threshold) if usable else plane
 
 
 def tells_more(one: CertificateRecord, other: CertificateRecord) -> bool:
@@ -244,9 +295,14 @@ def _effort(size: int) -> int:
     return _EFFORT + _EFFORT_PER_ROW * size
 
 
+def _program(dim: int) -> int:
+    """Operations of one program."""
+    return PROGRAM_OPERATIONS * (dim + 1) ** 3
+
+
 def _is_wide(dim: int, size: int) -> bool:
     """Whether a few programs would take all the effort."""
-    return PROGRAM_OPERATIONS * (dim + 1) ** 3 > _effort(size) / 4
+    return _program(dim) > _effort(size) / 4
 
 
 def _room(dim: int, config: RunConfig) -> int:

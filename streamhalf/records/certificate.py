@@ -81,8 +81,9 @@ class CertificateRecord(Record, frozen=True):
 
     All this is of the `method` "moments". With "sets" the bound is `n_sets` over `n_rows`: so many
     disjoint sets of rows were found, on none of which any halfspace is right everywhere, by a
-    search about the halfspace; `share` is that of all rows. There are no
-    slabs, angles and thresholds then.
+    search about the halfspace; `share` is that of all rows. `searches` are the numbers of sets that
+    searches about several planes found, of which `n_sets` is the largest: how much it moves. There
+    are no slabs, angles and thresholds then.
     """
 
     n_rows: int
@@ -114,6 +115,7 @@ class CertificateRecord(Record, frozen=True):
     effort: float = 1.0
     method: Method = Method.MOMENTS
     n_sets: int = 0
+    searches: tuple[int, ...] = ()
 
     @property
     def comparable(self) -> bool:

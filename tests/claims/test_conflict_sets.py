@@ -79,6 +79,26 @@ def test_verify__gives_a_forged_effort_no_more_than_it_gives_others(result: Cert
     assert "digest of all rows" not in failed
 
 
+def test_certify__counts_about_the_same_sets_whatever_the_classifier() -> None:
+    """Of one search about the classifier's plane the number moves by a quarter."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_t(3, (2_000, 6))
+    y = np.where(X.sum(axis=1) + 0.8 * rng.standard_normal(2_000) > 0.3, 1, -1)
+    normals = [np.ones(6), *(np.ones(6) + 0.25 * rng.standard_normal((3, 6)))]
+    found = [
+        streamhalf.certify(
+            (X, y), weights=streamhalf.Halfspace(tuple(normal.tolist()), -0.3), seed=1
+        ).certificate
+        for normal in normals
+    ]
+    for one in found:
+        assert one.n_sets == max(one.searches)
+        assert len(one.searches) >= 4
+    first, best = ([count(one.searches) for one in found] for count in (lambda s: s[0], max))
+    assert max(first) > 1.15 * min(first)
+    assert max(best) < 1.06 * min(best)
+
+
 def test_certify__counts_the_same_sets_in_any_chunks(result: CertifyResult) -> None:
     X, y = heavy_rows()
     halfspace = streamhalf.Halfspace((1.0, 2.0, 3.0, 4.0), -0.5)
@@ -91,6 +111,7 @@ def test_certify__counts_the_same_sets_in_any_chunks(result: CertifyResult) -> N
 
 def test_certify__draws_single_rows_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamhalf.claims.conflict_sets._MOST_ROWS", 500)
+    monkeypatch.setattr("streamhalf.claims.conflict_sets._MOST_REPEATED", 500)
     monkeypatch.setattr("streamhalf.claims.conflict_sets._LEAST_ROWS", 500)
     data = heavy_rows(2_000, 8, rate=0.02)
     halfspace = streamhalf.Halfspace(tuple(range(1, 9)), -0.5)
@@ -155,6 +176,8 @@ def test_words__say_that_sets_were_counted(result: CertifyResult) -> None:
 
     text = words.certify_sentence(result)
     assert f"{result.certificate.n_sets} disjoint sets of rows" in text
+    least, most = min(result.certificate.searches), max(result.certificate.searches)
+    assert f"searches, about as many planes, found {least} to {most} such sets." in text
     assert "direction it is computed from" not in text
     assert "inf" not in text.replace("information", "")
 
