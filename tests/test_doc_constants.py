@@ -90,7 +90,7 @@ SAID = [
         f"1.2e10 and {lower_bound.MATRICES} times the cube",
     ),
     (ALGORITHM, f"two seconds for {conflict_sets._MOST_ROWS:,})"),
-    (ALGORITHM, f"({conflict_sets._MOST_REPEATED:,} where most rows repeat)"),
+    (ALGORITHM, f"({conflict_sets._MOST_REPEATED:,} where most rows repeat or few are wrong)"),
     (ALGORITHM, f"Up to {conflict_sets._MOST_ROWS:,} rows sets are counted first"),
     (GUIDE, f"Up to {power(plan.FEW_ROWS)} rows, passes that learn use the same rows again"),
     (GUIDE, f"Where C is above {promises.GOOD_CONSTANT:g}, the report says"),
