@@ -22,6 +22,7 @@ IN_ORDER = {
     "certificate_trials": (),
     "large_run": (),
     "memory": (),
+    "scaling": (),
     "soak": (),
     "attacks": ("measuring",),
     "certificates": ("measuring",),

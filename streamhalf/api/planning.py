@@ -134,7 +134,7 @@ def plan_of(source: Source, config: RunConfig, positive: float | None = None) ->
         n_tasks = REGRESSION_PASSES * _n_tasks(source, blocks)
         used = round((1 - plan.held_out) * blocks.n_rows)
         passes.append(PassBudget(REGRESSION, used, read, n_tasks=n_tasks))
-    whole, cursor = _n_tasks(source, RowRanges.of(source.blocks)), 0
+    whole, cursor = _n_tasks(source, source.blocks), 0
     for one in record.passes:
         blocks = deal.take(cursor, one.rows).blocks
         all_of_them = one.name in (Stage.FINAL, Stage.THRESHOLDS) or blocks.n_rows == source.n_rows

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from streamhalf.api.auditing import Audited
 from streamhalf.api.predicting import usable_halfspace
 from streamhalf.api.running import Place, mirrored, open_place, who
 from streamhalf.api.trust import warn_unverified
 from streamhalf.api.weights import check_columns
-from streamhalf.data.block import RowRange
+from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.opening import open_features
 from streamhalf.data.predictions import (
     create_predictions,
@@ -29,6 +32,7 @@ from streamhalf.data.tables import is_table
 from streamhalf.engine import Counted, Job, run_job
 from streamhalf.engine.memory import fewer_at_once, room_of, rows_nbytes, task_memory
 from streamhalf.engine.opening import check_sight
+from streamhalf.engine.plan import MAX_TASKS
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted, ignore
 from streamhalf.folders import write_text_to
@@ -196,36 +200,39 @@ class _Writing:
         cls,
         place: Place,
         command: str,
-        ranges: tuple[RowRange, ...],
+        ranges: Iterable[RowRange],
         row_nbytes: int,
         write: Callable[[RowRange], int],
     ) -> _Writing:
         """For these ranges; refused, before anything is written, where a task does not fit."""
         engine, limit = place.engine, place.memory_limit
-        nbytes = rows_nbytes(row_nbytes, max(rows.n_rows for rows in ranges))
+        nbytes = rows_nbytes(row_nbytes, int(RowRanges.of(ranges).sizes.max()))
         fewer = fewer_at_once(engine, command, nbytes, limit)
         return cls(write, nbytes, room_of(engine, limit), fewer)
 
-    def __call__(self, rows: RowRange) -> Counted:
+    def __call__(self, rows: RowRanges) -> Counted:
         with task_memory(self.task_nbytes, self.room):
-            return Counted(rows.n_rows, self.write(rows))
+            return Counted(rows.n_rows, sum(map(self.write, rows)))
 
 
 def _write_all(
     place: Place,
     started: RunStarted,
-    ranges: tuple[RowRange, ...],
+    ranges: Iterable[RowRange],
     writing: _Writing,
     observer: Observer,
 ) -> int:
     """Write every range in parallel; returns the sum of what the writes count."""
     started = replace(started, notices=(*place.notices, *writing.fewer))
     observer(started)
+    bounds = RowRanges.of(ranges).bounds
+    run = math.ceil(len(bounds) / MAX_TASKS)
+    items = tuple(map(RowRanges, np.split(bounds, range(run, len(bounds), run))))
     job = Job(
         name=started.command,
         context=writing,
-        items=ranges,
-        rows=tuple(rows.n_rows for rows in ranges),
+        items=items,
+        rows=tuple(rows.n_rows for rows in items),
         leaf=lambda writing, rows: writing(rows),
         combine=lambda _, left, right: left + right,
         at_once=writing.fewer[0].at_once if writing.fewer else None,

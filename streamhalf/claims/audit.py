@@ -79,7 +79,7 @@ class Audit:
     def ranked(self, top: int) -> tuple[AuditResult, SuspectTable]:
         """The `top` suspects, most suspicious first, from one pass."""
         turns, limit = self._turns(), min(top, self.source.n_rows)
-        suspects, moments = self._pass(turns, limit, RowRanges.of(self.source.blocks))
+        suspects, moments = self._pass(turns, limit, self.source.blocks)
         table = self._table(suspects.listed).ranked()
         return self._result(turns, suspects, moments, table, ranked=True), table
 
@@ -117,9 +117,9 @@ class Audit:
     def _stop(self, start: int, step: int) -> int:
         """Where so many rows from `start` on end, at the end of a block if there is one."""
         stop = min(start + step, self.source.n_rows)
-        ends = [block.stop for block in self.source.blocks]
+        ends = self.source.blocks.bounds[:, 1]
         within = int(np.searchsorted(ends, stop, side="right"))
-        return ends[within - 1] if within and ends[within - 1] > start else stop
+        return int(ends[within - 1]) if within and ends[within - 1] > start else stop
 
     def _turns(self) -> Turns:
         """Angles in the position of the fit; without one, of standardised features."""

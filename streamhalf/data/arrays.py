@@ -67,6 +67,13 @@ class PieceReader(Reader):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class KeptRows(ArrayReader):
+    """Rows of a store that are kept in memory; passes read them in the same pieces as there."""
+
+    unit_rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class DaskReader(Reader):
     """Rows of Dask arrays, both chunked by the same rows, features in one piece.
 

@@ -40,11 +40,33 @@ class RowRanges:
     @classmethod
     def of(cls, ranges: Iterable[RowRange]) -> RowRanges:
         """The ranges that hold rows."""
+        if isinstance(ranges, RowRanges):
+            return ranges
         pairs = [(rows.start, rows.stop) for rows in ranges if rows.n_rows > 0]
         return cls(np.array(pairs, dtype=np.int64).reshape(-1, 2))
 
+    @classmethod
+    def evenly(cls, n_rows: int, step: int) -> RowRanges:
+        """Rows 0, ..., n_rows - 1 in ranges of `step`, the last one shorter perhaps."""
+        starts = np.arange(0, n_rows, step, dtype=np.int64)
+        return cls(np.stack([starts, np.minimum(starts + step, n_rows)], axis=1))
+
     def __len__(self) -> int:
         return len(self.bounds)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Equal ranges are sent as two numbers: a source of 100,000 blocks goes to every worker."""
+        if len(self) > 1:
+            span, step = self.span, int(self.sizes[0])
+            if span.start == 0 and step * (len(self) - 1) < span.stop <= step * len(self):
+                even = RowRanges.evenly(span.stop, step)
+                if self == even:
+                    return RowRanges.evenly, (span.stop, step)
+        return RowRanges, (self.bounds,)
+
+    def __getitem__(self, index: int) -> RowRange:
+        start, stop = self.bounds[index].tolist()
+        return RowRange(start, stop)
 
     def __iter__(self) -> Iterator[RowRange]:
         return (RowRange(start, stop) for start, stop in self.bounds.tolist())
@@ -58,7 +80,12 @@ class RowRanges:
     @property
     def n_rows(self) -> int:
         """How many rows all ranges hold."""
-        return int((self.bounds[:, 1] - self.bounds[:, 0]).sum())
+        return int(self.sizes.sum())
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """How many rows each range holds."""
+        return self.bounds[:, 1] - self.bounds[:, 0]
 
     @property
     def span(self) -> RowRange:
@@ -69,7 +96,7 @@ class RowRanges:
         """The rows, one by one."""
         if len(self) == 1:
             return np.arange(*self.bounds[0], dtype=np.int64)
-        sizes = self.bounds[:, 1] - self.bounds[:, 0]
+        sizes = self.sizes
         before = np.cumsum(sizes) - sizes
         return np.repeat(self.bounds[:, 0] - before, sizes) + np.arange(self.n_rows, dtype=np.int64)
 

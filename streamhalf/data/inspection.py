@@ -15,7 +15,7 @@ from streamhalf.data.block import RowRanges
 from streamhalf.data.groups import open_group, open_member
 from streamhalf.data.opening import open_source
 from streamhalf.data.source import align_blocks
-from streamhalf.data.stored import MISSING, ZarrReader, stored_rows
+from streamhalf.data.stored import MISSING, ZarrReader, stored_rows, unit_of_blocks
 from streamhalf.errors import DataError, UsageError
 from streamhalf.names import public_name
 from streamhalf.records import Notice
@@ -101,7 +101,13 @@ def inspect(
         arrays=arrays,
         planted=marks if isinstance(marks, Mapping) else None,
         missing=_locate(X, y) if incomplete else (),
-        advice=tuple(_advise(X.shape[1] * X.dtype.itemsize + y.dtype.itemsize, *arrays)),
+        advice=tuple(
+            _advise(
+                X.shape[1] * X.dtype.itemsize + y.dtype.itemsize,
+                *arrays,
+                whole=unit_of_blocks(X) == stored_rows(X),
+            )
+        ),
         notices=notices,
     )
 
@@ -145,7 +151,7 @@ def _locate(X: zarr.Array[Any], y: zarr.Array[Any]) -> tuple[str, ...]:
     return (*list(texts)[:_MOST_NAMED], "and more; the counts above are of all")
 
 
-def _advise(row_nbytes: int, X: ArrayReport, y: ArrayReport) -> Iterator[str]:
+def _advise(row_nbytes: int, X: ArrayReport, y: ArrayReport, *, whole: bool) -> Iterator[str]:
     pieces = X.shards or X.chunks
     object_nbytes = pieces[0] * row_nbytes
     if object_nbytes < _SMALL_OBJECT and X.n_objects > 64:
@@ -153,7 +159,7 @@ def _advise(row_nbytes: int, X: ArrayReport, y: ArrayReport) -> Iterator[str]:
             f"{X.name}: objects of {object_nbytes / 2**20:.2f} MiB are small; chunks of about "
             f"{max(1, (16 << 20) // row_nbytes):,} rows read faster"
         )
-    if object_nbytes > _LARGE_OBJECT:
+    if object_nbytes > _LARGE_OBJECT and whole:
         yield (
             f"{X.name}: objects of {object_nbytes / 2**20:,.0f} MiB are read whole by one task; "
             "smaller chunks need less memory"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,7 +11,7 @@ import zarr
 from zarr.storage import LocalStore, MemoryStore
 
 from streamhalf.data.arrays import ArrayReader, DaskReader
-from streamhalf.data.block import RowRange
+from streamhalf.data.block import RowRanges
 from streamhalf.data.far import FarStore, brought_near
 from streamhalf.data.feature_names import names_in_group, names_of_array
 from streamhalf.data.frames import (
@@ -33,9 +32,16 @@ from streamhalf.data.source import (
     align_blocks,
     build_source,
     check_arrays,
+    gathered_chunks,
     nearest_names,
 )
-from streamhalf.data.stored import ZarrReader, impossible_value, stored_rows
+from streamhalf.data.stored import (
+    GRID_ROWS,
+    ZarrReader,
+    impossible_value,
+    stored_rows,
+    unit_of_blocks,
+)
 from streamhalf.data.tables import is_table, read_table
 from streamhalf.data.zarr_private import at_absolute_path, refill
 from streamhalf.errors import DataError, UsageError
@@ -52,9 +58,6 @@ DataLike: TypeAlias = (
 
 MOST_BLOCKS = 1 << 22
 """A list of more blocks than these is refused: 64 TiB of well-stored rows, or a damaged shape."""
-
-IN_MEMORY_CHUNK_ROWS = 1024
-"""Blocks of arrays in memory are cut at multiples of this many rows."""
 
 
 def open_source(
@@ -195,12 +198,13 @@ def _from_stored(
     """Arrays that were checked, read chunk by chunk."""
     features = names[0]
     row_nbytes = X.shape[1] * X.dtype.itemsize
-    if (n_blocks := X.nbytes / max(BLOCK_NBYTES, stored_rows(X) * row_nbytes)) > MOST_BLOCKS:
+    unit = unit_of_blocks(X)
+    if (n_blocks := X.nbytes / max(BLOCK_NBYTES, unit * row_nbytes)) > MOST_BLOCKS:
         raise DataError(
             f"{name}: {features} claims {X.shape[0]} rows in {n_blocks:.2g} blocks; the limit is "
             f"{MOST_BLOCKS}, store larger chunks"
         )
-    blocks = align_blocks(X.shape[0], stored_rows(X), row_nbytes)
+    blocks = align_blocks(X.shape[0], unit, row_nbytes)
     reader = ZarrReader(X, y, parts=y is not None)
     chunk_rows = (X.chunks[0], X.chunks[0] if y is None else y.chunks[0])
     return build_source(
@@ -268,15 +272,17 @@ def _from_arrays(
     y = _unwrapped(labels, y) if labelled else np.ones(len(X), dtype=np.int8)
     lazy = is_dask_array(X) or is_dask_array(y)
     X, y = _as_array(features, X, lazy), _as_array(labels, y, lazy)
+    if lazy and X.ndim == 2 and len(X):
+        X = X.rechunk({0: gathered_chunks(X.chunks[0], X.shape[1] * X.dtype.itemsize)})
     reader = DaskReader.align(X, y) if lazy else ArrayReader(X, y)
     X, y = reader.features, reader.labels
     check_arrays(features, X, labels, y)
     if lazy:
         chunk_rows = max(X.chunks[0])
-        stops = np.cumsum(X.chunks[0]).tolist()
-        blocks = tuple(RowRange(a, b) for a, b in itertools.pairwise([0, *stops]))
+        stops = np.cumsum(X.chunks[0])
+        blocks = RowRanges(np.stack([stops - X.chunks[0], stops], axis=1))
     else:
-        chunk_rows = IN_MEMORY_CHUNK_ROWS
+        chunk_rows = GRID_ROWS
         blocks = align_blocks(X.shape[0], chunk_rows, X.shape[1] * X.dtype.itemsize)
     both = (chunk_rows, chunk_rows)
     names = (features, labels)

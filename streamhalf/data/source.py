@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamhalf.data.arrays import KeptRows
 from streamhalf.data.block import Block, Reader, RowRange, RowRanges
 from streamhalf.data.schema import (
     BITS,
@@ -23,7 +24,7 @@ from streamhalf.data.schema import (
     find_coding,
     working_dtype,
 )
-from streamhalf.data.stored import ZarrReader, impossible_value
+from streamhalf.data.stored import ZarrReader, impossible_value, stored_rows
 from streamhalf.errors import DataError, UsageError
 from streamhalf.records import (
     DataRecord,
@@ -36,6 +37,13 @@ from streamhalf.records import (
 
 BLOCK_NBYTES = 16 << 20
 """Small stored chunks are read together until a block has about this size."""
+
+_LEAST_BLOCKS, LEAST_NBYTES = 64, 4 << 20
+"""Smaller blocks of at least so many bytes, so that there are so many of them."""
+
+_MANY_CHUNKS, _SMALL_NBYTES = 256, 1 << 20
+_MOST_CHUNKS = 4096
+_TINY_NBYTES, _KEPT_NBYTES = 64 << 10, 64 << 20
 
 _PROBES, _PROBE_ROWS = 4, 64
 
@@ -53,7 +61,7 @@ class Source:
     schema
         Checks them and turns them into blocks.
     blocks
-        Consecutive row ranges, aligned to whole stored chunks or shards.
+        Consecutive row ranges, aligned to what is read as a whole: stored chunks, or shards.
     row_nbytes
         Bytes of one row, label included, in memory.
     fingerprint
@@ -65,7 +73,7 @@ class Source:
     name: str
     reader: Reader
     schema: RowSchema
-    blocks: tuple[RowRange, ...]
+    blocks: RowRanges
     row_nbytes: int
     fingerprint: str
     notices: tuple[Notice, ...] = ()
@@ -103,12 +111,21 @@ class Source:
                 raise DataError(missing) from None
             raise
 
+    def pieces(self, ranges: RowRanges) -> tuple[RowRanges, NDArray[np.int64]]:
+        """The rows, cut at blocks, and the number of the block that each piece lies in."""
+        if not len(ranges):
+            return ranges, np.empty(0, dtype=np.int64)
+        starts = self.blocks.bounds[:, 0]
+        first = int(np.searchsorted(starts, ranges.span.start, side="right")) - 1
+        last = int(np.searchsorted(starts, ranges.span.stop))
+        near = starts[first:last]  # a task of a few rows does not look at all blocks
+        pieces = ranges.cut(near)
+        return pieces, first + np.searchsorted(near, pieces.bounds[:, 0], side="right") - 1
+
     def reads(self, ranges: RowRanges) -> list[tuple[RowRange, RowRanges]]:
         """What is read at once: blocks, and those of the rows that lie in each."""
-        starts = np.array([block.start for block in self.blocks], dtype=np.int64)
-        pieces = ranges.cut(starts)
-        homes = np.searchsorted(starts, pieces.bounds[:, 0], side="right") - 1
-        blocks = (self.blocks[i] for i in np.unique(homes))
+        pieces, homes = self.pieces(ranges)
+        blocks = RowRanges(self.blocks.bounds[np.unique(homes)])
         return list(zip(blocks, pieces.grouped(homes), strict=True))
 
     def gathered(self, ranges: RowRanges) -> list[RowRanges]:
@@ -159,15 +176,40 @@ class Source:
         """
         if block_rows < 1:
             raise UsageError(f"block_rows: {block_rows} given; use at least 1")
-        blocks = RowRange(0, self.n_rows).split(block_rows)
+        blocks = RowRanges.evenly(self.n_rows, block_rows)
         return replace(self, blocks=blocks).checked_at_once()
+
+    @property
+    def has_tiny_chunks(self) -> bool:
+        """Whether hundreds of tiny stored chunks make a small data set here, to be read once.
+
+        Objects that are far away are kept as they come.
+        """
+        nbytes, reader = self.n_rows * self.row_nbytes, self.reader
+        if not isinstance(reader, ZarrReader) or reader.far is not None or nbytes > _KEPT_NBYTES:
+            return False
+        n_chunks = self.n_rows / stored_rows(reader.features)
+        return n_chunks > max(_MANY_CHUNKS, nbytes / _TINY_NBYTES)
+
+    def kept(self) -> Source:
+        """The same rows, read and checked now and kept in memory; read in the same blocks."""
+        features = np.empty((self.n_rows, self.dim), working_dtype(self.reader.features.dtype))
+        labels = np.empty(self.n_rows, dtype=np.int8)
+        for rows in self.blocks:
+            block = self.read(rows)
+            features[rows.start : rows.stop], labels[rows.start : rows.stop] = block.X, block.y
+        reader = KeptRows(features, labels, self.unit_rows)
+        return replace(self, reader=reader, schema=replace(self.schema, coding=SIGNS))
 
     def named(self, columns: tuple[str, ...], classes: tuple[Any, ...] = ()) -> Source:
         """The same rows, their features under these names, and -1 and +1 for these classes."""
         return replace(self, schema=replace(self.schema, columns=columns, classes=classes))
 
     def checked_at_once(self) -> Source:
-        """The same rows, every chunk held against its checksum whenever a part of it is read."""
+        """The same rows, every chunk held against its checksum whenever a part of it is read.
+
+        One that is read in parts, because it is large, once in every process.
+        """
         if not isinstance(self.reader, ZarrReader):
             return self
         return replace(self, reader=replace(self.reader, parts=False))
@@ -214,7 +256,7 @@ def check_arrays(features: str, X: Any, labels: str, y: Any) -> None:
 def build_source(
     name: str,
     reader: Reader,
-    blocks: tuple[RowRange, ...],
+    blocks: RowRanges,
     *,
     names: tuple[str, str],
     chunk_rows: tuple[int, int],
@@ -244,10 +286,26 @@ def build_source(
     return replace(source, fingerprint=_fingerprint(source, X.dtype)) if probe else source
 
 
-def align_blocks(n_rows: int, chunk_rows: int, row_nbytes: int) -> tuple[RowRange, ...]:
-    """Cut rows into blocks of whole chunks of about `BLOCK_NBYTES` each."""
-    chunks = max(1, BLOCK_NBYTES // (chunk_rows * row_nbytes))
-    return RowRange(0, n_rows).split(chunk_rows * chunks)
+def block_nbytes(nbytes: int) -> int:
+    """About how large the blocks of so many bytes are: smaller ones of less, for many threads."""
+    return min(BLOCK_NBYTES, max(LEAST_NBYTES, nbytes // _LEAST_BLOCKS))
+
+
+def align_blocks(n_rows: int, chunk_rows: int, row_nbytes: int) -> RowRanges:
+    """Cut rows into blocks of whole chunks."""
+    chunks = max(1, block_nbytes(n_rows * row_nbytes) // (chunk_rows * row_nbytes))
+    return RowRanges.evenly(n_rows, chunk_rows * chunks)
+
+
+def gathered_chunks(chunks: tuple[int, ...], row_nbytes: int) -> tuple[int, ...]:
+    """Rows of a lazy array's chunks, hundreds of small ones gathered: each costs a task."""
+    rows = np.array([size for size in chunks if size], dtype=np.int64)
+    nbytes = int(rows.sum()) * row_nbytes
+    small = _SMALL_NBYTES if len(rows) <= _MOST_CHUNKS else BLOCK_NBYTES
+    if len(rows) <= _MANY_CHUNKS or nbytes >= len(rows) * small:
+        return tuple(rows.tolist())
+    groups = (np.cumsum(rows) - rows) * row_nbytes // block_nbytes(nbytes)
+    return tuple(np.add.reduceat(rows, np.flatnonzero(np.diff(groups, prepend=-1))).tolist())
 
 
 def nearest_names(wanted: str, found: Iterable[Hashable]) -> str:
@@ -265,7 +323,7 @@ def _probe_ranges(n_rows: int) -> list[RowRange]:
     return [RowRange(start, start + _PROBE_ROWS) for start in starts]
 
 
-def _settle_coding(name: str, reader: Reader, blocks: tuple[RowRange, ...]) -> LabelCoding:
+def _settle_coding(name: str, reader: Reader, blocks: RowRanges) -> LabelCoding:
     labels = reader.labels
     if labels is None:
         return SIGNS
@@ -284,7 +342,7 @@ def _settle_coding(name: str, reader: Reader, blocks: tuple[RowRange, ...]) -> L
     return SIGNS
 
 
-def _each(reader: Reader, blocks: tuple[RowRange, ...]) -> Iterator[NDArray[Any]]:
+def _each(reader: Reader, blocks: RowRanges) -> Iterator[NDArray[Any]]:
     return (_labels(reader, rows) for rows in blocks)
 
 

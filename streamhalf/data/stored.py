@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 from streamhalf.data.block import Reader, RowRange, RowRanges
 from streamhalf.data.clients import here
 from streamhalf.data.far import FarStore
-from streamhalf.data.plain_chunks import has_checksum, is_plain, prefetch_plain, read_plain
+from streamhalf.data.plain_chunks import (
+    LARGE_NBYTES,
+    has_checksum,
+    is_plain,
+    prefetch_plain,
+    read_decoded,
+    read_plain,
+    unsound_chunk,
+)
 from streamhalf.data.zarr_private import (
     are_whole_shards,
     chunk_key,
@@ -31,6 +39,9 @@ from streamhalf.data.zarr_private import (
 from streamhalf.errors import DataError
 from streamhalf.names import one_line
 from streamhalf.retry import retrying
+
+GRID_ROWS = 1024
+"""Blocks that need not be whole chunks are cut at multiples of this many rows."""
 
 MISSING = "is missing from the store"
 """What is said of a chunk that is not there."""
@@ -51,6 +62,17 @@ def impossible_value(dtype: np.dtype[Any]) -> Any:
 def stored_rows(array: zarr.Array[Any]) -> int:
     """Rows in the smallest piece that is stored as one object."""
     return int((array.shards or array.chunks)[0])
+
+
+def unit_of_blocks(array: zarr.Array[Any]) -> int:
+    """Rows that blocks are multiples of: of stored objects, or of what is read of large ones.
+
+    Of plain chunks that are any rows, of shards their inner chunks; others are decoded whole.
+    """
+    rows, row_nbytes = stored_rows(array), math.prod(array.shape[1:]) * array.dtype.itemsize
+    if rows * row_nbytes <= LARGE_NBYTES:
+        return rows
+    return min(rows, GRID_ROWS) if is_plain(array) else int(array.chunks[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,15 +137,30 @@ class ZarrReader(Reader):
         )
 
     @property
+    def splits_chunks(self) -> bool:
+        """Whether blocks are parts of plain chunks: no pass that reads blocks sees a checksum."""
+        array = self.features
+        return is_plain(array) and unit_of_blocks(array) < stored_rows(array)
+
+    def check(self, rows: RowRange) -> None:
+        """Hold the plain chunks of these rows against their checksums, piece by piece."""
+        for array in (self.features, self.labels):
+            number = None if array is None else unsound_chunk(array, rows)
+            if array is not None and number is not None:
+                index = (number, *(0 for _ in array.shape[1:]))
+                raise DataError(f"{array.path}: cannot read {_object(array, index)}: {_CHANGED}")
+
+    @property
     def _arrays(self) -> list[tuple[zarr.Array[Any], bool]]:
         """The arrays, and whether parts of their chunks are read.
 
-        Of labels only where a block of features holds whole chunks of them, which are checked then.
+        Of labels only where a block of features holds whole chunks of them, which are checked then,
+        or where all chunks are checked on their own.
         """
         arrays = [(self.features, self.parts)]
         if self.labels is not None:
             whole = stored_rows(self.features) % stored_rows(self.labels) == 0
-            arrays.append((self.labels, self.parts and whole))
+            arrays.append((self.labels, self.parts and (whole or self.splits_chunks)))
         return arrays
 
 
@@ -133,6 +170,8 @@ def _read(
     """Rows, and the fill value (one that no valid row can hold) where there are none stored."""
     try:
         plain = read_plain(array, rows, parts=parts)
+        if plain is None:
+            plain = read_decoded(array, rows)
     except Exception as error:
         raise DataError(_damage(array, rows.span, error)) from error
     if plain is not None:
@@ -204,20 +243,27 @@ def _damage(array: zarr.Array[Any], rows: RowRange, error: Exception) -> str:
         try:
             array[window]
         except Exception as cause:
-            last = min((index[0] + 1) * pieces[0], array.shape[0]) - 1
-            key = chunk_key(array, index)
-            where = f"rows {index[0] * pieces[0]} to {last} (object {array.path}/{key})"
-            error = cause
+            where, error = _object(array, index), cause
             break
     if is_checksum_error(error):  # its text is raw bytes
-        return (
-            f"{array.path}: cannot read {where}: its checksum does not fit its content, so the "
-            "object was changed or damaged after it was written; restore it"
-        )
+        return f"{array.path}: cannot read {where}: {_CHANGED}"
     return (
         f"{array.path}: cannot read {where}: {one_line(error)}; the object is damaged or out of "
         "reach"
     )
+
+
+_CHANGED = (
+    "its checksum does not fit its content, so the object was changed or damaged after it was "
+    "written; restore it"
+)
+
+
+def _object(array: zarr.Array[Any], index: tuple[int, ...]) -> str:
+    """Words for a stored object."""
+    step = stored_rows(array)
+    last = min((index[0] + 1) * step, array.shape[0]) - 1
+    return f"rows {index[0] * step} to {last} (object {array.path}/{chunk_key(array, index)})"
 
 
 def _missing_chunk(array: zarr.Array[Any], rows: RowRanges) -> str | None:

@@ -8,17 +8,21 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+import numcodecs
 import zarr
 from zarr.abc.store import ByteRequest, Store
-from zarr.codecs import BytesCodec, Crc32cCodec
+from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, ZstdCodec
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.metadata import ArrayV3Metadata
 from zarr.core.sync import sync
 from zarr.storage import LocalStore
 
 from streamhalf.data.block import RowRange
+
+_DECODERS: dict[type, str] = {ZstdCodec: "zstd", BloscCodec: "blosc", GzipCodec: "gzip"}
 
 zarrs: Any
 try:
@@ -66,10 +70,38 @@ def chunk_key(array: zarr.Array[Any], index: tuple[int, ...]) -> str:
     return str(array.metadata.encode_chunk_key(index))
 
 
-def chunk_file(array: zarr.Array[Any], index: tuple[int, ...]) -> str:
-    """The file of a chunk in a store on this machine; a pass asks for many."""
-    root = cast(LocalStore, array.store).root
-    return os.path.join(root, array.path, chunk_key(array, index))
+def chunk_names(array: zarr.Array[Any]) -> Callable[[int], str]:
+    """Gives the file of a chunk of rows by its number; what is the same for all is done once."""
+    root = os.path.join(cast(LocalStore, array.store).root, array.path, "")
+    encode, zeros = array.metadata.encode_chunk_key, (0,) * (array.ndim - 1)
+    return lambda number: f"{root}{encode((number, *zeros))}"
+
+
+def chunk_decoders(array: zarr.Array[Any]) -> tuple[Any, ...] | None:
+    """What turns a stored chunk of whole rows into the bytes of its numbers, step by step.
+
+    None where that is Zarr's business: shards, chunks with some of the columns, and other codecs.
+    """
+    metadata = array.metadata
+    if array.shards is not None or array.chunks[1:] != array.shape[1:]:
+        return None
+    if array.dtype.kind not in "fiub":
+        return None
+    if not isinstance(metadata, ArrayV3Metadata):
+        if metadata.order != "C" or metadata.filters:
+            return None
+        return () if metadata.compressor is None else (metadata.compressor,)
+    first, *others = metadata.codecs
+    names = [_DECODERS.get(type(codec)) for codec in others]
+    if not isinstance(first, BytesCodec) or None in names or not _is_native(array, first):
+        return None
+    return tuple(numcodecs.get_codec({"id": name}) for name in reversed(names))
+
+
+def _is_native(array: zarr.Array[Any], codec: BytesCodec) -> bool:
+    """Whether numbers are stored in this machine's order of bytes."""
+    endian = getattr(codec.endian, "value", codec.endian)  # an enumeration before Zarr 3.2
+    return array.dtype.itemsize == 1 or endian == sys.byteorder
 
 
 def unseen_path(array: zarr.Array[Any]) -> str | None:
@@ -102,8 +134,7 @@ def plain_checksum(array: zarr.Array[Any]) -> bool | None:
     first, *others = metadata.codecs
     if not isinstance(first, BytesCodec):
         return None
-    endian = getattr(first.endian, "value", first.endian)  # an enumeration before Zarr 3.2
-    if array.dtype.itemsize > 1 and endian != sys.byteorder:
+    if not _is_native(array, first):
         return None
     if not others:
         return False

@@ -141,7 +141,7 @@ def rows_nbytes(row_nbytes: int, n_rows: int) -> int:
 
 def largest_block(source: Source) -> int:
     """Memory that the rows of the largest block of a source take in a task."""
-    return rows_nbytes(source.row_nbytes, max(block.n_rows for block in source.blocks))
+    return rows_nbytes(source.row_nbytes, int(source.blocks.sizes.max()))
 
 
 def partial_limit(split_every: int) -> int:

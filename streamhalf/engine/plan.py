@@ -13,7 +13,7 @@ import numpy as np
 from streamhalf.data.arrays import ArrayReader, DaskReader, PieceReader
 from streamhalf.data.block import Block, RowRanges
 from streamhalf.data.depot import NOTHING
-from streamhalf.data.source import BLOCK_NBYTES, Source
+from streamhalf.data.source import BLOCK_NBYTES, LEAST_NBYTES, Source
 from streamhalf.engine.dask_graph import LazyResult, build_graph, lazy_call
 from streamhalf.engine.far import FarReads, FarRows, far_reads
 from streamhalf.engine.job import Counted, Engine, Job, Kept, run_job
@@ -32,8 +32,13 @@ MAX_TASKS = 4096
 """More tasks than this only burden the scheduler: blocks are dealt to tasks in runs."""
 
 _TASK_NBYTES = 4 * BLOCK_NBYTES
-_LEAST_TASKS, _LEAST_NBYTES = 64, 4 << 20
-"""So many tasks a pass has if there are as many blocks and each task has so much, or a block."""
+_LEAST_TASKS = 1600
+"""So many tasks a pass has, two for each thread of 200 workers of four, if there are as many blocks
+and each task has `LEAST_NBYTES`, or a block. What the machine has is not asked: the tree of
+partials is a part of the answer."""
+
+_FAN_NBYTES = 64 << 20
+"""Partials that one task combines take so much at most, where that is three of them or more."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,21 +86,20 @@ class PassPlan:
 
     def tasks(self) -> tuple[RowRanges, ...]:
         """Deal blocks to tasks in runs of neighbours, a function of the blocks alone."""
-        blocks, reads = zip(*self.source.reads(self.blocks), strict=True)
-        if isinstance(self.source.reader, DaskReader):
-            return reads
-        # where chunks are decoded whole that is the work, however few rows are wanted
-        whole = self.source.unit_rows is not None
-        n_rows = sum(block.n_rows for block in blocks) if whole else self.n_rows
-        nbytes = n_rows * self.source.row_nbytes
-        few = min(self.source.blocks[0].n_rows, max(1, _LEAST_NBYTES // self.source.row_nbytes))
-        least = max(1, min(_LEAST_TASKS, n_rows // few))
-        wanted = min(_TASK_NBYTES * len(reads) // nbytes, len(reads) // least)
-        run = max(1, wanted, math.ceil(len(reads) / MAX_TASKS))
-        starts = range(0, len(reads), run)
-        return tuple(
-            RowRanges(np.concatenate([read.bounds for read in reads[i : i + run]])) for i in starts
-        )
+        pieces, homes = self.source.pieces(self.blocks)
+        numbers, firsts = np.unique(homes, return_index=True)
+        n_blocks, run = len(numbers), 1
+        if not isinstance(self.source.reader, DaskReader):
+            # where chunks are decoded whole that is the work, however few rows are wanted
+            whole = self.source.unit_rows is not None
+            n_rows = int(self.source.blocks.sizes[numbers].sum()) if whole else self.n_rows
+            row_nbytes = self.source.row_nbytes
+            few = min(self.source.blocks[0].n_rows, max(1, LEAST_NBYTES // row_nbytes))
+            least = min(_LEAST_TASKS, math.ceil(n_rows / few))
+            wanted = min(_TASK_NBYTES * n_blocks // (n_rows * row_nbytes), n_blocks // least)
+            run = max(1, wanted, math.ceil(n_blocks / MAX_TASKS))
+        parts = np.split(pieces.bounds, firsts[run::run])
+        return tuple(RowRanges(part).joined() for part in parts)
 
     def job_for(
         self, engine: Engine, *, memory_limit: int | str = "auto", cache: str | None = None
@@ -183,11 +187,10 @@ def _apart(
     source: Source, reader: ArrayReader, tasks: tuple[RowRanges, ...]
 ) -> tuple[tuple[Any, ...], ...]:
     """Items of tasks: rows, the blocks they lie in, and these blocks."""
-    starts = np.array([block.start for block in source.blocks], dtype=np.int64)
     kept = [Kept(reader, block, reader.read(RowRanges.of((block,)))) for block in source.blocks]
     items = []
     for rows in tasks:
-        homes = np.unique(np.searchsorted(starts, rows.bounds[:, 0], side="right") - 1).tolist()
+        homes = np.unique(source.pieces(rows)[1]).tolist()
         items.append((rows, tuple(kept[i].rows for i in homes), *(kept[i] for i in homes)))
     return tuple(items)
 
@@ -220,11 +223,20 @@ def combine_partials(context: PassContext, left: Any, right: Any) -> Any:
     return context.reduction.combine(left, right)
 
 
+def fan_in(split_every: int, partial_nbytes: int) -> int:
+    """Partials that one task combines: fewer large ones, for a worker receives and holds them all.
+
+    Three at least: in pairs they take the scheduler twice as many tasks as rows do.
+    """
+    return min(split_every, max(3, _FAN_NBYTES // max(1, partial_nbytes)))
+
+
 def plan_pass(
     name: str, source: Source, reduction: Reduction[Any, R], *, split_every: int = 8
 ) -> PassPlan:
     """Plan a pass over all rows."""
-    return PassPlan(name, source, reduction, RowRanges.of(source.blocks), split_every)
+    fan = fan_in(split_every, reduction.partial_nbytes(source.dim))
+    return PassPlan(name, source, reduction, source.blocks, fan)
 
 
 def run_pass(
@@ -259,6 +271,8 @@ def run_pass(
 
 def lazy_pass(plan: PassPlan) -> LazyResult:
     """The pass's result as a Dask Delayed: compute several together, visualise, persist."""
+    # nobody looks at checksums later on
+    plan = replace(plan, source=plan.source.checked_at_once())
     reader = plan.source.reader
     rows = (reader.features, reader.labels) if isinstance(reader, DaskReader) else ()
     root = build_graph(plan.job(lazy=True, apart=True)).delayed(*rows)

@@ -8,13 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from streamhalf.data.block import Reader, RowRange, RowRanges
 from streamhalf.data.source import Source
+from streamhalf.data.stored import ZarrReader, stored_rows
 from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.far import far_store, forget
-from streamhalf.engine.job import Engine, run_job
+from streamhalf.engine.job import Counted, Engine, Job, run_job
 from streamhalf.engine.lazy import Keeping
-from streamhalf.engine.plan import PassPlan, Tell, run_pass
+from streamhalf.engine.plan import PassPlan, Tell, fan_in, run_pass
 from streamhalf.errors import DataError
 from streamhalf.events import Answered, Observer, PassEnded, RunEnded, ignore
 from streamhalf.records import PassRecord, Verdict
@@ -38,8 +42,9 @@ class Run:
     checkpoint: Checkpoint | None = None
     listen: Callable[[str, Reduction[Any, Any]], Tell | None] | None = None
     passes: list[PassRecord] = field(default_factory=list)
-    checked: dict[RowRange, bool] = field(default_factory=dict)
-    """Blocks whose parts may be read without their checksums: whether they were read whole too."""
+    seen: NDArray[np.int8] | None = None
+    """Of each block whose parts may be read without their checksums: 1 if rows of it were read, 2
+    if all of it was at once."""
     verdict: Verdict | None = None
     answer: Answered | None = None
     in_parts: Source | None = None
@@ -50,6 +55,8 @@ class Run:
     """Where the rows of lazy arrays go."""
     near: Reader | None = None
     """What reads them once they are there."""
+    kept: tuple[Reader, Source] | None = None
+    """What reads a small store of many tiny chunks, and its rows."""
     spilled: str | None = None
     """The folder that they are in."""
     tokens: set[str] = field(default_factory=set)
@@ -70,15 +77,14 @@ class Run:
             name=name,
             source=source,
             reduction=reduction,
-            blocks=RowRanges.of(source.blocks) if blocks is None else blocks,
-            split_every=split_every or self.split_every,
+            blocks=source.blocks if blocks is None else blocks,
+            split_every=split_every
+            or fan_in(self.split_every, reduction.partial_nbytes(source.dim)),
             detail=detail,
             tell=None if self.listen is None else self.listen(name, reduction),
         )
         if (far := far_store(source)) is not None:
             self.tokens.add(far.token)
-        if source.reader.defers_checks:
-            self._note_parts(plan)
         kept, ordinal = self.checkpoint, len(self.passes)
         if kept and (saved := kept.load(ordinal, name, reduction, source.dim)):
             counted, record = saved
@@ -91,9 +97,12 @@ class Run:
             logger.info("pass %s: %d rows from the checkpoint", name, counted.n_rows)
             self.observer(PassEnded(record))
             return reduction.finalize(counted.partial)
+        plan = self._near(plan)
+        if plan.source.reader.defers_checks:
+            self._note_parts(plan)
         result, record = run_pass(
             self.engine,
-            self._near(plan),
+            plan,
             memory_limit=self.memory_limit,
             observer=self.observer,
             save=kept.save if kept else None,
@@ -104,12 +113,10 @@ class Run:
 
     def close(self) -> None:
         """Hold what was read in parts only against its checksums, then say how the run ended."""
-        unchecked = RowRanges.of(sorted(rows for rows, whole in self.checked.items() if not whole))
-        if unchecked and self.in_parts is not None:
+        if self.in_parts is not None and self.seen is not None and (self.seen == 1).any():
             # not a pass of the run: what is computed is of no interest
-            plan = PassPlan("checksums", self.in_parts, LabelCounts(), unchecked, self.split_every)
-            job = plan.job_for(self.engine, memory_limit=self.memory_limit, cache=self.cache)
-            run_job(self.engine, job, ignore)
+            unchecked = RowRanges(self.in_parts.blocks.bounds[self.seen == 1])
+            run_job(self.engine, self._checks(self.in_parts, unchecked), ignore)
         if self.answer is not None:
             self.observer(self.answer)
         if self.verdict is not None:
@@ -122,7 +129,11 @@ class Run:
             shutil.rmtree(self.spilled, ignore_errors=True)
 
     def _near(self, plan: PassPlan) -> PassPlan:
-        """The pass, over rows that were computed once if they were lazy."""
+        """The pass, over rows that were computed or gathered once where that is better."""
+        if plan.source.has_tiny_chunks and not self.engine.remote:
+            if self.kept is None or self.kept[0] is not plan.source.reader:
+                self.kept = plan.source.reader, plan.source.kept()
+            return replace(plan, source=self.kept[1])
         if self.keeping is None or plan.source.reader is not self.keeping.reader:
             return plan
         if self.near is None:
@@ -132,7 +143,31 @@ class Run:
         return replace(plan, source=replace(plan.source, reader=self.near))
 
     def _note_parts(self, plan: PassPlan) -> None:
-        self.in_parts = plan.source
-        for block, rows in plan.source.reads(plan.blocks):
-            whole = len(rows) == 1 and rows.n_rows == block.n_rows
-            self.checked[block] = whole or self.checked.get(block, False)
+        self.in_parts, blocks = plan.source, plan.source.blocks
+        pieces, homes = plan.source.pieces(plan.blocks)
+        rows = np.bincount(homes, pieces.sizes, len(blocks))
+        reader = plan.source.reader
+        split = isinstance(reader, ZarrReader) and reader.splits_chunks
+        whole = (rows == blocks.sizes) & (not split)
+        seen = (rows > 0).astype(np.int8) + whole
+        self.seen = seen if self.seen is None else np.maximum(self.seen, seen)
+
+    def _checks(self, source: Source, unchecked: RowRanges) -> Job:
+        """Blocks that are read whole; or chunks, if blocks are parts of them, in small pieces."""
+        reader = source.reader
+        if not isinstance(reader, ZarrReader) or not reader.splits_chunks:
+            plan = PassPlan("checksums", source, LabelCounts(), unchecked, self.split_every)
+            return plan.job_for(self.engine, memory_limit=self.memory_limit, cache=self.cache)
+        step = stored_rows(reader.features)
+        firsts = np.unique((unchecked.bounds - np.array([0, 1])) // step)[:, None] * step
+        chunks = RowRanges(np.minimum(firsts + np.array([0, step]), source.n_rows))
+        return Job("checksums", reader, tuple(chunks), tuple(chunks.sizes.tolist()), _check, _none)
+
+
+def _check(reader: ZarrReader, rows: RowRange) -> Counted:
+    reader.check(rows)
+    return Counted(rows.n_rows, None)
+
+
+def _none(context: Any, left: None, right: None) -> None:
+    return None

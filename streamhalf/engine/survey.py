@@ -76,7 +76,7 @@ class Survey:
         survey = self
         if isinstance(self.source.reader, DaskReader | ArrayReader):
             # rows come by a graph: persisted ones may not travel, and those in memory need not
-            first = RowRanges.of(self.source.blocks[:1])
+            first = RowRanges.of((self.source.blocks[0],))
             plan = PassPlan("dry-run", self.source, LabelCounts(), first)
             run_job(engine, plan.job_for(engine), ignore)
             survey = replace(self, source=replace(self.source, reader=PieceReader()))

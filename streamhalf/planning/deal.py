@@ -15,6 +15,7 @@ Shares of windows and of rows are disjoint. Nobody who does not know the seed ca
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -91,7 +92,7 @@ class Deal:
     split: Split
     window_rows: int
     chunk_rows: int | None
-    blocks: tuple[RowRange, ...]
+    blocks: Iterable[RowRange]
 
     @property
     def learning_rows(self) -> int:

@@ -134,6 +134,7 @@ def test_prefetch_plain__asks_for_the_bytes_of_the_some(
     array = make(tmp_path / "array", compressors=(Crc32cCodec(),))
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(plain_chunks, "_PREFETCH_NBYTES", 300)
+    monkeypatch.setattr(plain_chunks, "_SMALL_NBYTES", 0)
     monkeypatch.setattr(os, "posix_fadvise", lambda _, at, size, advice: asked.append((at, size)))
     assert prefetch_plain(array, some(60, 100))  # rows 60 to 63 of chunk 0, 0 to 35 of chunk 1
     assert asked == [(720, 48), (0, 300), (300, 132)]

@@ -294,7 +294,7 @@ def test_source__blocks_are_whole_chunks_or_shards(
 
 
 def test_source__small_chunks_share_a_block(write_store: StoreWriter) -> None:
-    assert open_source(write_store(X, Y, chunk_rows=10)).blocks == (RowRange(0, 1000),)
+    assert open_source(write_store(X, Y, chunk_rows=10)).blocks == RowRanges.evenly(1000, 1000)
 
 
 @pytest.mark.parametrize("row", [0, 312, 999])

@@ -18,8 +18,8 @@ from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.stored import ZarrReader
 from streamhalf.data.zarr_private import (
     are_whole_shards,
-    chunk_file,
     chunk_key,
+    chunk_names,
     is_checksum_error,
     plain_checksum,
     refill,
@@ -49,7 +49,7 @@ def flip_byte(file: str) -> None:
 def test_refill__another_fill_value_for_what_is_not_stored(tmp_path: Path) -> None:
     with relying("AsyncArray(metadata=, store_path=) reads a stored array anew"):
         array = make(tmp_path / "array", fill_value=7)
-        Path(chunk_file(array, (1, 0))).unlink()
+        Path(chunk_names(array)(1)).unlink()
         refilled = refill(array, -5)
         np.testing.assert_array_equal(refilled[:STEP], array[:STEP])
         assert (refilled[STEP : 2 * STEP] == -5).all()
@@ -82,7 +82,7 @@ def test_are_whole_shards__compiled_codecs_see_damage_of_all_rows(
 ) -> None:
     array = make(tmp_path / "shards", shape=(20, 2), shards=(2 * STEP, 2))
     assert are_whole_shards(array, RowRange(start, stop))
-    flip_byte(chunk_file(array, (start // 8, 0)))
+    flip_byte(chunk_names(array)(start // 8))
     with (
         relying_on("zarrs", "whole shards are held against their checksums", mend=MEND),
         pytest.raises(RuntimeError, match="checksum"),
@@ -98,7 +98,7 @@ def test_are_whole_shards__parts_and_the_last_shard_are_left_to_zarr(
     array = make(tmp_path / "shards", shape=(20, 2), shards=(2 * STEP, 2))
     rows = RowRange(start, stop)
     assert not are_whole_shards(array, rows)
-    flip_byte(chunk_file(array, (start // 8, 0)))
+    flip_byte(chunk_names(array)(start // 8))
     reader = ZarrReader(array, None, parts=False)
     with pytest.raises(DataError, match="checksum does not fit"):
         reader.read(RowRanges.of((rows,)))
@@ -107,12 +107,12 @@ def test_are_whole_shards__parts_and_the_last_shard_are_left_to_zarr(
     assert not are_whole_shards(make(tmp_path / "plain"), RowRange(0, 8))
 
 
-def test_chunk_file__is_where_zarr_puts_a_chunk(tmp_path: Path) -> None:
+def test_chunk_names__are_where_zarr_puts_a_chunk(tmp_path: Path) -> None:
     with relying("metadata.encode_chunk_key(index) below LocalStore.root / path names a file"):
         array = make(tmp_path / "array")
         assert chunk_key(array, (1, 0)) == "c/1/0"
-        assert chunk_file(array, (1, 0)) == str(tmp_path / "array" / "c" / "1" / "0")
-        assert all(Path(chunk_file(array, (i, 0))).is_file() for i in range(3))
+        assert chunk_names(array)(1) == str(tmp_path / "array" / "c" / "1" / "0")
+        assert all(Path(chunk_names(array)(i)).is_file() for i in range(3))
 
 
 def test_plain_checksum__chunks_are_the_bytes_of_their_rows(tmp_path: Path) -> None:
@@ -129,13 +129,13 @@ def test_plain_checksum__chunks_are_the_bytes_of_their_rows(tmp_path: Path) -> N
             for i in range(3):
                 numbers = rows[STEP * i : STEP * (i + 1)].tobytes()
                 crc = google_crc32c.value(numbers).to_bytes(4, "little") if checked else b""
-                assert Path(chunk_file(array, (i, 0))).read_bytes() == numbers + crc
+                assert Path(chunk_names(array)(i)).read_bytes() == numbers + crc
 
 
 @pytest.mark.parametrize("layout", [{}, {"shards": (2 * STEP, 2)}], ids=["plain", "sharded"])
 def test_is_checksum_error__of_a_flipped_byte(tmp_path: Path, layout: dict[str, Any]) -> None:
     array = make(tmp_path / "array", **layout)
-    flip_byte(chunk_file(array, (0, 0)))
+    flip_byte(chunk_names(array)(0))
     with relying("reading a damaged chunk raises an error with 'checksum do not match' in it"):
         with pytest.raises(Exception) as caught:  # noqa: PT011 (any kind will do)
             refill(array, 0)[:STEP]

@@ -194,7 +194,7 @@ def test_progress__adds_up_to_all_rows(engine: Engine, source: Source) -> None:
 def test_run_pass__records_the_rows_that_the_reduction_used(source: Source) -> None:
     run = Run(SerialEngine(), MEMORY, 8, ignore)
     some = Sampled(LabelCounts(), 0.0, 0.5, seed=1, stream=2)
-    found = run.reduce("labels", source, some, blocks=RowRanges.of(source.blocks[:3]))
+    found = run.reduce("labels", source, some, blocks=RowRanges.of([*source.blocks][:3]))
     (record,) = run.passes
     assert record.rows_read == 3 * CHUNK_ROWS
     assert 0 < record.rows_accepted == found.n_rows < record.rows_read

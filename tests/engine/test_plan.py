@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -50,7 +51,8 @@ def counting_source() -> tuple[Source, CountingReader]:
     return replace(open_source((X, Y)), reader=reader), reader
 
 
-def plan_blocks(blocks: tuple[RowRange, ...], row_nbytes: int = 21) -> PassPlan:
+def plan_blocks(blocks: Iterable[RowRange], row_nbytes: int = 21) -> PassPlan:
+    blocks = RowRanges.of(blocks)
     source = replace(counting_source()[0], blocks=blocks, row_nbytes=row_nbytes)
     return plan_pass("moments", source, Moments(4))
 
@@ -112,17 +114,18 @@ def test_tasks__hold_every_block_once_and_stay_few(
     step = max(chunk_rows, n_rows // 20_000)  # keeps the number of blocks small
     blocks = align_blocks(n_rows, step, row_nbytes)
     tasks = plan_blocks(blocks, row_nbytes).tasks()
-    assert tuple(block for task in tasks for block in task) == blocks
+    starts = blocks.bounds[:, 0]
+    assert [block for task in tasks for block in task.cut(starts)] == list(blocks)
     assert len(tasks) <= MAX_TASKS
-    assert len(tasks) >= min(len(blocks), 64, MAX_TASKS)
+    assert len(tasks) >= min(len(blocks), 1600)  # two for each of 800 threads
 
 
-@pytest.mark.parametrize("n_blocks", [1, 63, 64, 4096, 4097, 8192, 12_345, 50_000])
+@pytest.mark.parametrize("n_blocks", [1, 64, 800, 3200, 4096, 4097, 8192, 12_345, 50_000])
 def test_tasks__are_bounded_however_many_blocks(n_blocks: int) -> None:
     blocks = tuple(RowRange(i, i + 1) for i in range(n_blocks))
     tasks = plan_blocks(blocks, row_nbytes=16 * MIB).tasks()
-    run = max(len(task) for task in tasks)
-    assert run == (1 if n_blocks < 128 else max(min(4, n_blocks // 64), math.ceil(n_blocks / 4096)))
+    run = max(task.n_rows for task in tasks)
+    assert run == max(1, min(4, n_blocks // 1600), math.ceil(n_blocks / 4096))
     assert len(tasks) == math.ceil(n_blocks / run) <= MAX_TASKS
 
 
@@ -139,7 +142,7 @@ def test_tasks__of_few_rows_are_few_and_read_them_at_once() -> None:
 
 
 def test_tasks__are_a_function_of_the_blocks_alone() -> None:
-    blocks = tuple(RowRange(i, i + 10) for i in range(0, 2000, 10))
+    blocks = RowRange(0, 40_000).split(10)
     plan = plan_blocks(blocks)
     others = (
         replace(plan, name="other", reduction=LabelCounts()),
