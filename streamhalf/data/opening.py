@@ -13,6 +13,7 @@ from zarr.storage import LocalStore, MemoryStore
 
 from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import RowRange
+from streamhalf.data.exact import array_of
 from streamhalf.data.far import FarStore, brought_near
 from streamhalf.data.feature_names import names_in_group, names_of_array
 from streamhalf.data.frames import (
@@ -322,7 +323,7 @@ def _as_array(name: str, array: Any, lazy: bool) -> Any:
     if is_dask_array(array):
         return array
     try:
-        plain = np.asarray(array)
+        plain = array_of(name, array)
     except ValueError as error:
         raise DataError(f"{name}: not an array: {one_line(error)}") from error
     if not lazy:
