@@ -29,7 +29,7 @@ def find_rounded(values: NDArray[Any]) -> NDArray[np.bool_] | None:
     if values.size == 0 or (kind in "fiu" and nbytes < 8) or (kind == "f" and nbytes == 8):
         return None
     if kind in "iu":
-        if -(1 << _BITS) <= int(values.min()) and int(values.max()) <= 1 << _BITS:
+        if int(values.min()) >= -(1 << _BITS) and int(values.max()) <= 1 << _BITS:
             return None
         native = values.astype(values.dtype.newbyteorder("="), copy=False)
         sizes = np.abs(native).view(np.uint64)  # that of -2^63 too

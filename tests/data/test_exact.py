@@ -69,6 +69,11 @@ def as_dask_frame(X: np.ndarray, folder: Path) -> Any:
     return dd.from_pandas(as_frame(X, folder), npartitions=3)
 
 
+def read_all(data: Any) -> np.ndarray:
+    source = open_source(data)
+    return np.concatenate([source.read(block).X[:, -1] for block in source.blocks])
+
+
 INPUTS: dict[str, Callable[[np.ndarray, Path], Any]] = {
     "zarr": as_zarr,
     "group": lambda X, folder: zarr.open_group(as_zarr(X, folder), mode="r"),
@@ -99,15 +104,13 @@ def test_open__integers_that_are_rounded_are_refused_with_the_remedy(
 ) -> None:
     data = INPUTS[kind](integers(dtype), tmp_path)
     with pytest.raises(DataError, match=r"9007199254740993.*subtract an offset"):
-        for block in (source := open_source(data)).blocks:
-            source.read(block)
+        read_all(data)
 
 
 @pytest.mark.parametrize("kind", [*INPUTS])
 def test_open__integers_that_float64_holds_are_taken(kind: str, tmp_path: Path) -> None:
     X = integers(offset=(1 << 60) - 1)
-    source = open_source(INPUTS[kind](X, tmp_path))
-    read = np.concatenate([source.read(block).X[:, -1] for block in source.blocks])
+    read = read_all(INPUTS[kind](X, tmp_path))
     assert read.dtype == np.float64
     assert read[BAD] == float(1 << 60)
 

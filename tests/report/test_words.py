@@ -42,6 +42,7 @@ from streamhalf.records import (
 from streamhalf.report.card import result_html
 from streamhalf.report.codes import advice_words, evidence_name
 from streamhalf.report.html import render_report
+from streamhalf.report.judgements import wedge_angle
 from streamhalf.report.rejections import leading_doubt, leading_rejection, telling_evidence
 from streamhalf.report.tables import label_table
 from streamhalf.report.words import (
@@ -376,7 +377,11 @@ def test_wedge__of_any_halfspace_says_how_far_it_may_move(results: Results) -> N
     accepted = results.accepted
     assert "of this one disagrees with it on" in fit_sentence(accepted)
     any_one = replace(accepted, error=replace(accepted.error, through=Through.ANY))
-    assert re.search(r"of this one, and moved by 0\.\d+ at most, disagrees", fit_sentence(any_one))
+    shift = re.search(
+        r"of this one whose threshold differs by (0\.\d+) at most disagrees", fit_sentence(any_one)
+    )
+    assert shift is not None
+    assert float(shift[1]) < wedge_angle(any_one)  # of normals of length 1, not of t' / cos
 
 
 def test_promise__of_any_halfspace_says_whom_it_compares_with(results: Results) -> None:
