@@ -465,8 +465,8 @@ def test_report__takes_what_audit_returned(tmp_path: Path) -> None:
 
 
 def test_agreed__no_halfspace_within_angle_and_shift_disagrees(tmp_path: Path) -> None:
-    """With a threshold, against random planes of unit normals in the run's position."""
-    store, rng = tmp_path / "biased.zarr", np.random.default_rng(0)
+    """With a threshold, against planes of unit normals in the run's position."""
+    store = tmp_path / "biased.zarr"
     noise: dict[str, Any] = {"marginal": "gaussian", "noise": "random", "rate": 0.1, "seed": 3}
     streamhalf.synth(store, rows=60_000, dim=2, positive=0.12, **noise)
     result = streamhalf.fit(store, seed=0, certificate_degree=0)

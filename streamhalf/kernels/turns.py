@@ -87,7 +87,8 @@ class Turns:
         """What rounding may take from a margin or a length in the position, row by row."""
         columns = np.abs(self.matrix) if self.matrix.ndim == 1 else _lengths(self.matrix)
         sizes = np.einsum("ij,j->i", np.abs(X).astype(np.float64), columns)
-        return (len(columns) + 4) * _UNIT * (sizes + float(np.abs(self.centre) @ columns))
+        sizes += float(np.abs(self.centre) @ columns)
+        return np.asarray((len(columns) + 4) * _UNIT * sizes)
 
     def _squares(self, X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Squared length of every row in the position, summed row by row."""

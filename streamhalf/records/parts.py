@@ -189,9 +189,9 @@ class LabelErrors(Record, frozen=True):
 class ErrorRecord(Record, frozen=True):
     """Error on rows that no update used, and its upper bound.
 
-    The bound is exactly binomial (`segments` None) unless errors come in clusters: then single rows
-    do not count as independent, and it is computed from the means of so many contiguous `segments`
-    of the rows.
+    The bound is exactly binomial (`segments` None), for independent rows, unless errors come in
+    clusters: then it is for so many independent contiguous `segments` of the rows, whatever the law
+    of their means.
 
     `through` is the class of the halfspace. `tau` is the probability with which the bound may
     fail, shared over the candidates that the halfspace was chosen among (None: the document's).

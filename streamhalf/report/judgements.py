@@ -175,4 +175,5 @@ def _wedge_scale(result: FitResult) -> float:
         for one in result.testers
         if one.tester == WedgeTester.name and one.candidate == result.chosen
     )
-    return abs(next(own, None) or result.eps)
+    eta = next(own, None) or result.eps
+    return abs(eta)
