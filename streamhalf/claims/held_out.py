@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamhalf.kernels.binomial import binomial_upper, segment_upper
 from streamhalf.kernels.segments import scatter_quantile, scatter_ratio
-from streamhalf.records import ErrorRecord, ErrorsCluster
+from streamhalf.records import ErrorRecord, ErrorsCluster, replace
 
 _LEVEL = 1e-3
 """How often independent errors are taken for clusters."""
@@ -31,28 +31,33 @@ def measure_error(
     Exactly binomial while errors come as those of independent rows do. Where they cluster, segments
     take the place of rows: the bound holds for independent segments, whatever happens inside one
     and however few of them are bad. Clusters may reach over several segments, so neighbours are
-    joined until they are no longer correlated; tau is shared over all that could be chosen.
+    joined until they are no longer correlated; tau is shared over all that could be chosen. Where
+    they always are, as those of sorted rows, all are one segment: nothing is claimed of other rows.
     """
     n_rows, n_errors = int(segment_rows.sum()), int(segment_errors.sum())
-    upper, segments = binomial_upper(n_errors, n_rows, tau), None
+    here = binomial_upper(n_errors, n_rows, tau)
+    record = ErrorRecord(n_errors / max(1, n_rows), here, n_rows)
     levels = list(_levels(segment_errors, segment_rows))
-    if any(level.ratio > level.limit(_LEVEL / len(levels)) for level in levels):
-        reach = max((i for i, level in enumerate(levels) if level.reaches_over), default=-1)
-        chosen = min(reach + 1, len(levels) - 1)
-        level = levels[chosen]
-        upper = max(upper, segment_upper(level.errors, level.rows, tau / 2 ** (chosen + 1)))
-        segments = len(level.rows)
-    return ErrorRecord(n_errors / max(1, n_rows), upper, n_rows, segments=segments)
+    if not any(level.ratio > level.limit(_LEVEL / len(levels)) for level in levels):
+        return record
+    chosen = 1 + max((i for i, level in enumerate(levels) if level.reaches_over), default=-1)
+    if chosen == len(levels):
+        return replace(record, segments=1, upper_here=here)
+    level = levels[chosen]
+    upper = max(here, segment_upper(level.errors, level.rows, tau / 2 ** (chosen + 1)))
+    return replace(record, upper=upper, segments=len(level.rows), upper_here=here)
 
 
 def cluster_notice(
     error: ErrorRecord, segment_errors: NDArray[np.int64], segment_rows: NDArray[np.int64]
 ) -> ErrorsCluster | None:
-    """What to say of a bound that comes from the means of segments."""
-    for level in _levels(segment_errors, segment_rows):
+    """What to say of a bound that is not for independent rows."""
+    if error.segments is None:
+        return None
+    for level in (levels := list(_levels(segment_errors, segment_rows))):
         if len(level.rows) == error.segments:
             return ErrorsCluster(error.segments, level.ratio)
-    return None
+    return ErrorsCluster(error.segments, levels[-1].ratio)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -122,7 +122,8 @@ class Unverified(Record, frozen=True, tag="unverified"):
 class ErrorsCluster(Record, frozen=True, tag="errors-cluster"):
     """Errors come in clusters: their share varies `factor` times as much as chance would have it.
 
-    It is compared between stretches of rows, and bounded by the means of `segments` of them.
+    It is compared between stretches of rows, and bounded by the means of `segments` of them; 1: it
+    drifts, and nothing is said about other rows.
     """
 
     segments: int

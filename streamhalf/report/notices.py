@@ -100,10 +100,15 @@ def _of_rows(notice: records.Notice) -> str | None:
                 "they are too narrow; those on these rows hold"
             )
         case records.ErrorsCluster(segments, factor):
+            follows = (
+                "it is bounded for the rows of these data and not for new ones (shuffle rows that "
+                "somebody sorted)"
+                if segments == 1
+                else f"the upper bound is computed from the means of {segments} stretches"
+            )
             return (
                 "errors come in clusters: their share varies between stretches of rows "
-                f"{number(factor)} times as much as chance would have it, so the upper bound is "
-                f"computed from the means of {segments} stretches"
+                f"{number(factor)} times as much as chance would have it, so {follows}"
             )
         case records.RowsInOrder(quantity, feature, factor):
             return (
