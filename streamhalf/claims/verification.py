@@ -129,7 +129,7 @@ class Verification:
 
     def _halfspace(self) -> Halfspace:
         halfspace = self.document.halfspace
-        if halfspace is None or not np.linalg.norm(halfspace.normal) > 0:
+        if halfspace is None or not any(halfspace.normal):
             raise DataError("halfspace: the document has none; nothing to verify")
         return halfspace
 

@@ -86,6 +86,8 @@ def open_source(
     """
     if isinstance(data, Source):
         return data
+    if features != "X":
+        refuse_features(data, features)
     name = "DataFrame"
     if is_table(data):
         name, data = public_name(str(data)), read_table(data, storage_options=storage_options)
@@ -139,6 +141,8 @@ def open_features(
         Names of the features that are wanted: of a frame that has them all, these in this order.
     """
     name, X = "arrays", data
+    if features != "X":
+        refuse_features(data, features)
     if is_table(data):
         name, data = public_name(str(data)), read_table(data, storage_options=storage_options)
     if isinstance(data, str | os.PathLike):
@@ -155,6 +159,15 @@ def open_features(
         remedy = f"; or name it if it holds the labels: {NAMING_LABELS}"
         X = dense_columns(chosen_columns(data, columns), name=name, remedy=remedy)
     return _from_arrays(name, X, None, features, labels, names_of_array(X, features), probe=probe)
+
+
+def refuse_features(data: DataLike, features: str) -> None:
+    """Refuse a name of features for a table, which has no such array."""
+    if is_table(data) or is_frame(data):
+        raise UsageError(
+            f"features: {features!r} given for a table, whose features are all columns but that of "
+            "the labels; leave it out (--features), and keep only the columns that are wanted"
+        )
 
 
 def holds_labels_named(

@@ -36,13 +36,6 @@ class FeaturesConverted(Record, frozen=True, tag="features-converted"):
     used: str
 
 
-class ReuseSuffices(Record, frozen=True, tag="reuse-suffices"):
-    """Rows that are too few for fresh ones in every pass can judge eps if all passes use all."""
-
-    rows: int
-    eps: float
-
-
 class OneClass(Record, frozen=True, tag="one-class"):
     """All labels are the same."""
 
@@ -61,13 +54,6 @@ class NoBetterThanGuess(Record, frozen=True, tag="no-better-than-guess"):
 
     label: int
     error: float
-
-
-class RatioNotReached(Record, frozen=True, tag="ratio-not-reached"):
-    """The certificate's ratio is above what was demanded; None: it has no bound above 0."""
-
-    demanded: float
-    ratio: float | None
 
 
 class EpsNotReached(Record, frozen=True, tag="eps-not-reached"):
@@ -113,10 +99,6 @@ class ErrorsDisagree(Record, frozen=True, tag="errors-disagree"):
     held_out: float
     upper: float
     all_rows: float
-
-
-class Unverified(Record, frozen=True, tag="unverified"):
-    """The halfspace is the Chow direction of all rows: too few for any tester."""
 
 
 class ErrorsCluster(Record, frozen=True, tag="errors-cluster"):
@@ -180,17 +162,14 @@ Notice: TypeAlias = (
     | LabelsAreBits
     | LabelsRead
     | FeaturesConverted
-    | ReuseSuffices
     | OneClass
     | NearlyOneClass
     | NoBetterThanGuess
     | NoRoom
     | FewerAtOnce
-    | RatioNotReached
     | EpsNotReached
     | RepeatedRows
     | ErrorsDisagree
-    | Unverified
     | ErrorsCluster
     | RowsInOrder
     | RadiiDrawn

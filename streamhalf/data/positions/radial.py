@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.errors import DataError
+from streamhalf.errors import DataError, PositionError
 from streamhalf.kernels.margins import grid_margins, wide_margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.radii import chi_radii, row_lengths, turns_at
@@ -68,9 +68,14 @@ class Radial:
 
     def moved_onto(self, plane: Plane) -> Radial:
         """The same about the point of a plane that is nearest to the centre in this position."""
-        image = self.push(plane).normal
-        miss = float(plane.normal @ self.centre) - plane.threshold
-        step = np.linalg.solve(self.matrix, miss / float(image @ image) * image)
+        size = float(np.abs(plane.normal).max())
+        image = self.push(Plane(plane.normal / size)).normal
+        largest = float(np.abs(image).max())
+        if not 0 < largest < np.inf:
+            raise PositionError("radial position: features are too far apart in scale; scale them")
+        away = float((plane.normal / size) @ self.centre) - plane.threshold / size
+        unit = image / largest
+        step = np.linalg.solve(self.matrix, away / largest / float(unit @ unit) * unit)
         return replace(self, centre=self.centre - step)
 
     def pull_back(self, plane: Plane) -> Plane:
