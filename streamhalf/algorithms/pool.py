@@ -96,6 +96,7 @@ def learn_pool(
     if not regressions:
         wide = Block(X, block.y, np.arange(len(X)))
         regressions = (_at_best_threshold(_regression(wide), wide),)
+    regressions = tuple(_or_guess(plane, X) for plane in regressions)
     members = tuple(
         Member(Recipe.REGRESSION, plane if point is None else plane.moved_to(point))
         for plane in regressions
@@ -118,11 +119,7 @@ def learn_pool(
         for recipe in dict.fromkeys(recipes)
     }
     pulled = {recipe: whitening.pull_back(planes[i]) for recipe, i in best.items()}
-    # features that all count as constant leave the guess alone
-    pulled = {
-        recipe: plane if plane.normal.any() else _constant_guess(X, np.sign([-plane.threshold]))
-        for recipe, plane in pulled.items()
-    }
+    pulled = {recipe: _or_guess(plane, X) for recipe, plane in pulled.items()}
     if point is not None:  # exactly, whatever rounding did
         pulled = {recipe: plane.moved_to(point) for recipe, plane in pulled.items()}
     return (*members, *(Member(recipe, plane) for recipe, plane in pulled.items()))
@@ -142,6 +139,14 @@ def _at_best_threshold(plane: Plane, block: Block) -> Plane:
     # thresholds are tried in units of the spread of margins
     scan = ThresholdScan((Plane(plane.normal / spread, plane.threshold / spread),))
     return scan.finalize(scan.map(block))[0]
+
+
+def _or_guess(plane: Plane, X: NDArray[np.float64]) -> Plane:
+    """The plane, or the guess that is left where all features count as constant."""
+    known = np.isfinite([*plane.normal, plane.threshold]).all()
+    if known and plane.normal.any():
+        return plane
+    return _constant_guess(X, np.sign([-plane.threshold if known else 1.0]))
 
 
 def _constant_guess(X: NDArray[np.float64], y: NDArray[Any]) -> Plane:

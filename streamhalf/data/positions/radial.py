@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.errors import DataError, PositionError
+from streamhalf.errors import DataError
 from streamhalf.kernels.margins import grid_margins, wide_margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.radii import chi_radii, row_lengths, turns_at
@@ -67,12 +67,15 @@ class Radial:
         return Block(X, y, block.rows)
 
     def moved_onto(self, plane: Plane) -> Radial:
-        """The same about the point of a plane that is nearest to the centre in this position."""
+        """The same about the point of a plane that is nearest to the centre in this position.
+
+        Where features differ by too little or too much to tell that point, the map itself.
+        """
         size = float(np.abs(plane.normal).max())
         image = self.push(Plane(plane.normal / size)).normal
         largest = float(np.abs(image).max())
         if not 0 < largest < np.inf:
-            raise PositionError("radial position: features are too far apart in scale; scale them")
+            return self
         away = float((plane.normal / size) @ self.centre) - plane.threshold / size
         unit = image / largest
         step = np.linalg.solve(self.matrix, away / largest / float(unit @ unit) * unit)
