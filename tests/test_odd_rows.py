@@ -79,11 +79,11 @@ def run_all(X: Rows, y: NDArray[np.int8], normal: Rows, **parameters: Any) -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=3, deadline=None, derandomize=True)
+@settings(max_examples=2, deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 2**32),
-    n_rows=st.integers(1, 40),
-    dim=st.integers(1, 4),
+    n_rows=st.integers(1, 16),
+    dim=st.integers(1, 3),
     labels=st.sampled_from(["random", "halfspace", "one"]),
     position=st.sampled_from(["auto", "stored", "isotropic", "radial"]),
     through=st.sampled_from(["any", "origin", "centre"]),
