@@ -566,3 +566,19 @@ def test_row_notices__go_with_every_verdict(results: Results) -> None:
         for show in (fit_sentence, render_report, result_html):
             for said in ("ows come in an order", "rrors come in clusters", "met more than once"):
                 assert said in show(result)
+
+
+def test_bound__says_what_must_be_independent(results: Results) -> None:
+    fitted, certified = results.accepted, results.certificate
+    said = {
+        None: ("if rows are independent, for new rows", "if they are independent"),
+        64: ("if stretches of rows are independent, for new rows", "if stretches of them are"),
+        1: ("and not for new ones", "Nothing is said about the source of the rows"),
+    }
+    for segments, (of_fit, of_certify) in said.items():
+        fit, weights = (
+            replace(one, error=replace(one.error, segments=segments)) for one in (fitted, certified)
+        )
+        assert of_fit in fit_sentence(fit)
+        assert of_certify in certify_sentence(weights)
+        assert of_certify in " ".join(Page(render_report(weights)).text.split())
