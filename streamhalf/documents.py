@@ -36,7 +36,7 @@ _KINDS: dict[str, tuple[type[Any], str]] = {
     "streamhalf-fit-2": (FitResult, "a result of fit"),
     "streamhalf-certificate-2": (CertifyResult, "a certificate (what certify writes)"),
     "streamhalf-test-2": (MomentTestResult, "a result of test"),
-    "streamhalf-audit-2": (AuditResult, "a result of audit"),
+    "streamhalf-audit-3": (AuditResult, "a result of audit"),
 }
 """By schema, what a document is."""
 

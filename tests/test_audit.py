@@ -35,7 +35,7 @@ COLUMNS = [
     "is_label_issue",
     "label_score",
     "margin",
-    "proved",
+    "agreed",
 ]
 Captured = pytest.CaptureFixture[str]
 
@@ -75,10 +75,10 @@ def test_audit__finds_flipped_labels_of_chosen_noise(fitted: tuple[Path, FitResu
     assert hits.mean() >= 0.90
     assert hits.sum() >= 0.95 * flipped.sum()
     assert hits[: len(hits) // 2].mean() >= 0.99
-    proved = table["proved"].to_numpy()
-    assert proved.sum() > 0.25 * len(table)
-    assert hits[proved].mean() > 0.999
-    assert found.result.n_proved == proved.sum()
+    agreed = table["agreed"].to_numpy()
+    assert agreed.sum() > 0.25 * len(table)
+    assert hits[agreed].mean() > 0.999
+    assert found.result.n_agreed == agreed.sum()
 
 
 def test_audit__finds_flipped_labels_of_random_noise(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_audit__lists_wrong_rows_furthest_first() -> None:
     assert found.result.n_wrong == found.result.n_listed == len(WRONG)
     assert found.result.n_wrong_negative == (Y[WRONG] < 0).sum()
     assert found.result.angle is None
-    assert not table.proved.any()
+    assert not table.agreed.any()
     assert sum(one.n_wrong for one in found.result.stretches) == len(WRONG)
     assert found.result.stretches[-1].stop == len(Y)
 
@@ -206,11 +206,11 @@ def test_audit__proves_in_the_position_of_the_fit() -> None:
     np.testing.assert_allclose(
         table.margin, np.abs(rows[:, 0]) / np.linalg.norm(rows, axis=1), atol=0.05
     )
-    assert 0 < table.proved.mean() < 1
-    assert table.margin[table.proved].min() >= np.sin(found.result.angle)
+    assert 0 < table.agreed.mean() < 1
+    assert table.margin[table.agreed].min() >= np.sin(found.result.angle)
 
 
-def test_audit__a_run_without_a_passed_wedge_test_proves_nothing() -> None:
+def test_audit__a_run_without_a_passed_wedge_test_compares_no_halfspaces() -> None:
     few = streamhalf.fit((X, Y), certificate_degree=0)
     assert few.halfspace is not None
     assert streamhalf.audit((X, Y), model=few).result.angle is None
@@ -232,7 +232,7 @@ def test_out__can_be_read_by_others(store: Path, tmp_path: Path, ending: str) ->
         dataset = xr.open_zarr(out, consolidated=False)
         assert set(dataset) == set(COLUMNS)
         assert dataset["row"].values.tolist() == found.suspects.row.tolist()
-        assert dataset["proved"].dtype == bool
+        assert dataset["agreed"].dtype == bool
         assert dataset.attrs["streamhalf"]["complete"] is True
     assert found.result.out == str(out)
     assert {one.name for one in tmp_path.iterdir()} == {store.name, out.name}
@@ -343,10 +343,10 @@ def test_command__writes_suspects_record_and_page(
     outputs = ["--out", str(tmp_path / "s.csv"), "--json", str(record), "--report", str(page)]
     assert main(["audit", str(store), "--model", str(model), "--quiet", *outputs]) == 0
     said = capsys.readouterr().out
-    assert "of them are proved: every halfspace within" in words(said)
+    assert "of them are agreed: every halfspace within" in words(said)
     assert max(map(len, said.splitlines())) <= 80
     content = json.loads(record.read_text())
-    assert content["schema"] == "streamhalf-audit-2"
+    assert content["schema"] == "streamhalf-audit-3"
     assert len(content["suspects"]) == 100
     assert "Labels that look tampered with" in page.read_text()
 
@@ -356,7 +356,7 @@ def test_command__takes_weights_and_refuses_changed_results(
 ) -> None:
     np.save(tmp_path / "w.npy", np.array([1.0, 0.0, 0.0]))
     assert main(["audit", str(store), "--model", str(tmp_path / "w.npy"), "--quiet"]) == 0
-    assert "Nothing is proved" in capsys.readouterr().out
+    assert "Halfspaces nearby were not compared" in capsys.readouterr().out
     content = {**to_json(fitted[1]), "eps": 0.5}
     (tmp_path / "changed.json").write_text(json.dumps(content))
     assert main(["audit", str(store), "--model", str(tmp_path / "changed.json")]) == 3
@@ -462,3 +462,33 @@ def test_report__takes_what_audit_returned(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="of another halfspace than the result's"):
         api.report(result, tmp_path / "other.html", audit=other)
     assert not (tmp_path / "other.html").exists()
+
+
+def test_agreed__no_halfspace_within_angle_and_shift_disagrees(tmp_path: Path) -> None:
+    """With a threshold, against planes of unit normals in the run's position."""
+    store = tmp_path / "biased.zarr"
+    noise: dict[str, Any] = {"marginal": "gaussian", "noise": "random", "rate": 0.1, "seed": 3}
+    streamhalf.synth(store, rows=60_000, dim=2, positive=0.12, **noise)
+    result = streamhalf.fit(store, seed=0, certificate_degree=0)
+    assert result.halfspace is not None
+    found = streamhalf.audit(store, model=result).result
+    assert found.angle is not None
+    assert found.threshold_shift > 0
+    frame = streamhalf.audit(store, model=result).to_frame()
+    rows = zarr.open_group(store, mode="r")["X"][:][frame["row"].to_numpy()].astype(np.float64)
+    centre = np.array(result.position.centre or (0.0, 0.0))
+    matrix = np.array(result.position.matrix or np.eye(2))
+    Z = (rows - centre) @ matrix.T
+    normal = np.linalg.solve(matrix.T, np.array(result.halfspace.normal))
+    length = np.linalg.norm(normal)
+    t = -(result.halfspace.offset + np.array(result.halfspace.normal) @ centre) / length
+    v = normal / length
+    assert abs(t) > 0.8
+    own, across = Z @ v >= t, np.array([-v[1], v[0]])
+    agreed, ever = frame["agreed"].to_numpy(), np.zeros(len(Z), dtype=bool)
+    for angle in found.angle * np.linspace(-1, 1, 41):
+        w = np.cos(angle) * v + np.sin(angle) * across
+        for shift in found.threshold_shift * np.array([-1, 0, 1]):
+            ever |= (Z @ w >= t + shift) != own
+    assert agreed.any()
+    assert not (agreed & ever).any()

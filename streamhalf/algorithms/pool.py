@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +96,7 @@ def learn_pool(
     if not regressions:
         wide = Block(X, block.y, np.arange(len(X)))
         regressions = (_at_best_threshold(_regression(wide), wide),)
+    regressions = tuple(_or_guess(plane, X) for plane in regressions)
     members = tuple(
         Member(Recipe.REGRESSION, plane if point is None else plane.moved_to(point))
         for plane in regressions
@@ -117,6 +119,7 @@ def learn_pool(
         for recipe in dict.fromkeys(recipes)
     }
     pulled = {recipe: whitening.pull_back(planes[i]) for recipe, i in best.items()}
+    pulled = {recipe: _or_guess(plane, X) for recipe, plane in pulled.items()}
     if point is not None:  # exactly, whatever rounding did
         pulled = {recipe: plane.moved_to(point) for recipe, plane in pulled.items()}
     return (*members, *(Member(recipe, plane) for recipe, plane in pulled.items()))
@@ -138,11 +141,19 @@ def _at_best_threshold(plane: Plane, block: Block) -> Plane:
     return scan.finalize(scan.map(block))[0]
 
 
-def _constant_guess(X: NDArray[np.float64], y: NDArray[np.int8]) -> Plane:
+def _or_guess(plane: Plane, X: NDArray[np.float64]) -> Plane:
+    """The plane, or the guess that is left where all features count as constant."""
+    known = np.isfinite([*plane.normal, plane.threshold]).all()
+    if known and plane.normal.any():
+        return plane
+    return _constant_guess(X, np.sign([-plane.threshold if known else 1.0]))
+
+
+def _constant_guess(X: NDArray[np.float64], y: NDArray[Any]) -> Plane:
     """A plane beyond all rows, for labels that are all the same."""
     first = X[:, 0]
     beyond = 1 + float(np.ptp(first))
-    threshold = first.min() - beyond if (y > 0).all() else first.max() + beyond
+    threshold = first.min() - beyond if (y >= 0).all() else first.max() + beyond
     return Plane(np.eye(X.shape[1])[0], float(threshold))
 
 

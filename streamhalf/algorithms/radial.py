@@ -47,6 +47,10 @@ _LEAST_SPREAD = 1e-10
 """Below this share of the even spread, features are linearly dependent."""
 
 
+_LEAST_SCALE = 1e-150
+"""Below it, squares of what features differ by are lost."""
+
+
 def estimate_radial(
     run: Run,
     source: Source,
@@ -83,7 +87,7 @@ def estimate_radial(
     for number in range(_MOST_PASSES if sample.n_rows > sample.block.n_rows else 0):
         sums = reduce(f"radial-{number + 2}", tyler, more)
         _require_spread(sums.spread, tyler)
-        tyler = tyler.step(sums, centre=centre)
+        tyler = _stepped(tyler, sums, centre)
         # the mean of n even directions has about this length
         leans = centre == "auto" and sums.lean**2 * sums.n_rows > 1
         if sums.unevenness < _NEAR and not leans:
@@ -107,10 +111,21 @@ def settle(X: NDArray[np.float64], *, centre: str) -> tuple[Tyler, TylerSums]:
         _require_spread(sums.spread, tyler)
         if max(sums.unevenness, sums.lean if centre == "auto" else 0.0) < _SETTLED:
             break
-        tyler = tyler.step(sums, centre=centre)
+        tyler = _stepped(tyler, sums, centre)
     if np.linalg.eigvalsh(sums.spread)[0] < 1 - _UNEVEN:
         raise _uneven(tyler, sums)
     return tyler, sums
+
+
+def _stepped(tyler: Tyler, sums: TylerSums, centre: str) -> Tyler:
+    """The next step, unless steps go on without end: shapes then run out of numbers."""
+    try:
+        found = tyler.step(sums, centre=centre)
+    except np.linalg.LinAlgError:
+        raise _uneven(tyler, sums) from None
+    if not (np.isfinite(found.centre).all() and np.isfinite(found.matrix).all()):
+        raise _uneven(tyler, sums)
+    return found
 
 
 def _start(X: NDArray[np.float64], centre: str) -> Tyler:
@@ -131,11 +146,20 @@ def _start(X: NDArray[np.float64], centre: str) -> Tyler:
             constant=True,
         )
     scales = np.array([np.median(size[size > 0]) if size.any() else 1.0 for size in sizes.T])
+    if len(least := np.flatnonzero(scales < _LEAST_SCALE)):
+        first = int(least[0])
+        raise PositionError(
+            f"radial position: feature {first + 1} differs by about {scales[first]:.2g}, limit "
+            f"{_LEAST_SCALE:.2g}, from its middle; scale it",
+            tuple(int(j) for j in least),
+        )
     return Tyler(middle, np.diag(1 / scales))
 
 
 def _require_spread(spread: NDArray[np.float64], tyler: Tyler) -> None:
     """Refuse features that are linearly dependent."""
+    if not np.isfinite(spread).all():
+        raise PositionError("radial position: features are too far apart in scale; scale them")
     values, vectors = np.linalg.eigh(spread)
     if values[0] < _LEAST_SPREAD:
         features = involved(_in_features(vectors[:, 0], tyler))
@@ -150,7 +174,7 @@ def _require_spread(spread: NDArray[np.float64], tyler: Tyler) -> None:
 def _uneven(tyler: Tyler, sums: TylerSums) -> PositionError:
     """No map can spread directions evenly if a subspace holds more than its share of the rows."""
     values, vectors = np.linalg.eigh(sums.spread)
-    outside = vectors[:, values < 1 - _UNEVEN / 2].T
+    outside = vectors[:, values < max(1 - _UNEVEN / 2, 1.0000001 * values[0])].T
     dim, inner = len(values), len(values) - len(outside)
     weights = [np.abs(_in_features(vector, tyler)) for vector in outside]
     features = involved(np.sum([one / one.max() for one in weights], axis=0))

@@ -9,6 +9,7 @@ import numpy as np
 
 from streamhalf.api.trust import warn_unverified
 from streamhalf.api.weights import check_columns
+from streamhalf.data.exact import array_of
 from streamhalf.data.feature_names import names_of_array
 from streamhalf.data.frames import chosen_columns, dense_columns, frame_rows, is_frame
 from streamhalf.data.labelled import map_rows, predict_rows
@@ -39,7 +40,7 @@ def predict_in_memory(model: FitResult, X: Any) -> Any:
     if is_frame(X):
         X = dense_columns(chosen_columns(X, columns))
     check_columns(model, names_of_array(X, "X"), field="model")
-    rows = frame_rows("X", X) if is_frame(X) or hasattr(X, "shape") else np.asarray(X)
+    rows = frame_rows("X", X) if is_frame(X) or hasattr(X, "shape") else array_of("X", X)
     if rows.ndim != 2 or rows.shape[1] != len(halfspace.normal):
         raise DataError(
             f"X: shape {tuple(rows.shape)}; the model was fitted on "

@@ -13,8 +13,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+import numpy as np
+
 from streamhalf.config import SETTINGS, RunConfig, environment_settings
-from streamhalf.data.opening import DataLike, holds_labels_named, open_features, open_source
+from streamhalf.data.opening import (
+    DataLike,
+    holds_labels_named,
+    open_features,
+    open_source,
+    refuse_features,
+)
 from streamhalf.data.sight import sight_of
 from streamhalf.data.source import Source
 from streamhalf.engine import Engine, open_engine
@@ -25,10 +33,10 @@ from streamhalf.engine.lazy import plan_keeping
 from streamhalf.engine.memory import fewer_at_once, largest_block
 from streamhalf.engine.opening import check_sight
 from streamhalf.engine.run import Run
-from streamhalf.errors import UsageError
+from streamhalf.errors import DataError, UsageError
 from streamhalf.events import Answered, Observer, RunStarted
 from streamhalf.folders import Folder
-from streamhalf.names import public_name
+from streamhalf.names import one_line, public_name
 from streamhalf.places import absolute, check_cache_folder
 from streamhalf.records import CertifyResult, FitResult, Notice, RunRecord, Versions, replace
 from streamhalf.records.codes import RowsKept
@@ -123,6 +131,8 @@ def open_data(
     Of a frame that has all of these `columns`, they are the features.
     """
     config = make_config(parameters)
+    if "features" in parameters:
+        refuse_features(data, config.features)
     names: dict[str, Any] = {"features": config.features, "labels": config.labels}
     optional = not needs_labels and not {"label", "labels"} & parameters.keys()
     if optional and not holds_labels_named(data, config.labels, storage_options=storage_options):
@@ -166,12 +176,30 @@ def execute(
         rows_planned=rows_planned,
     )
     made = RunRecord.now(chosen.name, config.recorded())
-    with open_run(config, chosen, observer, checkpoint, started, source, held=held) as run:
+    opened = open_run(config, chosen, observer, checkpoint, started, source, held=held)
+    with _in_one_sentence(source), opened as run:
         if keeping is not None and keeping.notice.kept is not RowsKept.NOWHERE:
             run.keeping = keeping
         result = work(run, config)
         run.verdict, run.answer = getattr(result, "verdict", None), _answer(result)
     return replace(result, run=made) if isinstance(result, Document) else result
+
+
+@contextmanager
+def _in_one_sentence(source: Source) -> Iterator[None]:
+    """Arithmetic that has no result is an error about the data; NumPy does not warn of it before.
+
+    What is no number is looked for where it matters.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except (np.linalg.LinAlgError, ArithmeticError) as error:
+        raise DataError(
+            f"{source.name}: the features cannot be computed with in double precision "
+            f"({one_line(error)}); subtract an offset from features that hardly differ, scale "
+            "those that are very large or very small, and remove those that others tell"
+        ) from error
 
 
 def who() -> str:

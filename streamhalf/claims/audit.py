@@ -1,7 +1,7 @@
 """Which labels look tampered with: the rows that a halfspace gets wrong, furthest first.
 
-A wrong row with |margin| > tan(angle) |x_perp| is wrong under every halfspace within the angle: no
-choice among those that the tests cannot tell apart makes its label right.
+A wrong row that every halfspace within the tested angle and shift of threshold gets wrong is
+`agreed`: no choice among those that the tests cannot tell apart makes its label right.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Audit:
             return turns
         angle, shift = tested
         compete = _has_threshold(self.fitted, self.halfspace, record)
-        return replace(turns, tangent=math.tan(angle), shift=shift if compete else 0.0)
+        return replace(turns, angle=angle, shift=shift if compete else 0.0)
 
     @property
     def _position(self) -> str:
@@ -157,7 +157,7 @@ class Audit:
             listed.rows[kept],
             listed.labels[kept],
             listed.margins[kept],
-            listed.proved[kept],
+            listed.agreed[kept],
             classes,
         )
 
@@ -174,10 +174,10 @@ class Audit:
         return AuditResult(
             halfspace=self.halfspace,
             position=self._position,
-            angle=None if turns.tangent is None else math.atan(turns.tangent),
+            angle=turns.angle,
             threshold_shift=turns.shift,
             n_wrong=suspects.n_wrong,
-            n_proved=suspects.n_proved,
+            n_agreed=suspects.n_agreed,
             n_wrong_negative=negative,
             n_wrong_positive=positive,
             n_listed=len(first) if ranked else suspects.n_wrong,
@@ -220,7 +220,9 @@ def tested_around(result: FitResult) -> tuple[float, float] | None:
         eta = max(one.scale or 0.0, result.eps)
         if one.outcome is Outcome.PASSED and one.candidate is not None and 0 < eta < 1:
             tested, own = result.candidates[one.candidate], result.candidates[result.chosen or 0]
-            shift = eta + abs(tested.threshold - own.threshold)
+            # the test bounds t' / cos(angle), at most eta from t; 1 - cos(angle) is eta² / 2
+            shift = eta + abs(tested.threshold) * eta**2 / 2
+            shift += abs(tested.threshold - own.threshold)
             found.append((2 * math.asin(eta / 2) + tested.angle, shift))
     nearest = min(found, default=(math.inf, 0.0))
     return nearest if nearest[0] < math.pi / 2 else None
@@ -233,7 +235,7 @@ def _has_threshold(result: FitResult, halfspace: Halfspace, position: PositionRe
 
 
 def _suspects(table: SuspectTable) -> tuple[Suspect, ...]:
-    names = ("row", "given_label", "predicted_label", "label_score", "margin", "proved")
+    names = ("row", "given_label", "predicted_label", "label_score", "margin", "agreed")
     columns = table.columns()
     rows = zip(*(columns[name].tolist() for name in names), strict=True)
     return tuple(Suspect(*row) for row in rows)
@@ -245,7 +247,7 @@ def _stretches(suspects: SuspectsPartial) -> tuple[Stretch, ...]:
         stops - suspects.stretch_rows,
         stops,
         suspects.stretch_wrong,
-        suspects.stretch_proved,
+        suspects.stretch_agreed,
     )
     return tuple(Stretch(*row) for row in zip(*(one.tolist() for one in columns), strict=True))
 

@@ -8,17 +8,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
-from streamhalf.kernels.binomial import binomial_upper
+from streamhalf.kernels.binomial import binomial_upper, segment_upper
 from streamhalf.kernels.segments import scatter_quantile, scatter_ratio
-from streamhalf.records import ErrorRecord, ErrorsCluster
+from streamhalf.records import ErrorRecord, ErrorsCluster, replace
 
 _LEVEL = 1e-3
 """How often independent errors are taken for clusters."""
 
 _LEAST_SEGMENTS = 16
-"""From fewer means a variance is hardly known."""
+"""Of fewer nothing is known of how far clusters reach."""
+
+_NEIGHBOURS = 2.33
+"""In standard errors, what the correlation of neighbouring segments stays below by chance."""
 
 
 def measure_error(
@@ -26,29 +28,36 @@ def measure_error(
 ) -> ErrorRecord:
     """Error, and an upper bound that fails with probability tau.
 
-    Exactly binomial while errors come as those of independent rows do. Where they cluster, the
-    means of segments take the place of rows (batch means): clusters may reach over several
-    segments, so neighbours are joined again and again, and the largest bound counts. It speaks of
-    rows to come where clusters are independent and at least about a hundred.
+    Exactly binomial while errors come as those of independent rows do. Where they cluster, segments
+    take the place of rows: the bound holds for independent segments, whatever happens inside one
+    and however few of them are bad. Clusters may reach over several segments, so neighbours are
+    joined until they are no longer correlated; tau is shared over all that could be chosen. Where
+    they always are, as those of sorted rows, all are one segment: nothing is claimed of other rows.
     """
     n_rows, n_errors = int(segment_rows.sum()), int(segment_errors.sum())
-    upper, segments = binomial_upper(n_errors, n_rows, tau), None
+    here = binomial_upper(n_errors, n_rows, tau)
+    record = ErrorRecord(n_errors / max(1, n_rows), here, n_rows)
     levels = list(_levels(segment_errors, segment_rows))
-    if any(level.ratio > level.limit(_LEVEL / len(levels)) for level in levels):
-        bound, count = max((level.upper(tau), len(level.rows)) for level in levels)
-        if bound > upper:
-            upper, segments = min(1.0, bound), count
-    return ErrorRecord(n_errors / max(1, n_rows), upper, n_rows, segments=segments)
+    if not any(level.ratio > level.limit(_LEVEL / len(levels)) for level in levels):
+        return record
+    chosen = 1 + max((i for i, level in enumerate(levels) if level.reaches_over), default=-1)
+    if chosen == len(levels):
+        return replace(record, segments=1, upper_here=here)
+    level = levels[chosen]
+    upper = max(here, segment_upper(level.errors, level.rows, tau / 2 ** (chosen + 1)))
+    return replace(record, upper=upper, segments=len(level.rows), upper_here=here)
 
 
 def cluster_notice(
     error: ErrorRecord, segment_errors: NDArray[np.int64], segment_rows: NDArray[np.int64]
 ) -> ErrorsCluster | None:
-    """What to say of a bound that comes from the means of segments."""
-    for level in _levels(segment_errors, segment_rows):
+    """What to say of a bound that is not for independent rows."""
+    if error.segments is None:
+        return None
+    for level in (levels := list(_levels(segment_errors, segment_rows))):
         if len(level.rows) == error.segments:
             return ErrorsCluster(error.segments, level.ratio)
-    return None
+    return ErrorsCluster(error.segments, levels[-1].ratio)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,13 +88,12 @@ class _Level:
             )
         )
 
-    def upper(self, tau: float) -> float:
-        """Bound from segment means, weighted by their rows, as if they were normal."""
-        count, weights = len(self.rows), self.rows / self.rows.sum()
-        variance = (
-            count / (count - 1) * float((weights**2) @ (self.errors / self.rows - self.rate) ** 2)
-        )
-        return self.rate + float(stdtrit(count - 1, 1 - tau)) * math.sqrt(variance)
+    @property
+    def reaches_over(self) -> bool:
+        """Whether errors of neighbouring segments go together, beyond chance."""
+        away = self.errors - self.rate * self.rows
+        together = float(away[1:] @ away[:-1]) * math.sqrt(len(away))
+        return together > _NEIGHBOURS * float(away @ away)
 
 
 def _levels(errors: NDArray[np.int64], rows: NDArray[np.int64]) -> Iterator[_Level]:

@@ -95,7 +95,9 @@ class Verification:
             positions.append(row_map(record.position))
         for one in positions:  # a bound speaks of all directions, so none may be lost
             matrix = one.matrix if isinstance(one, Isotropic) else np.eye(1)
-            if np.linalg.matrix_rank(matrix) < len(matrix):
+            largest = np.abs(matrix).max(axis=0)  # scales of features make no difference
+            scaled = matrix / np.where(largest > 0, largest, 1.0)
+            if np.linalg.matrix_rank(scaled) < len(matrix):
                 raise DataError("position: the matrix has no inverse, so it is of no run")
         position = positions[-1]
         if record.method is Method.SETS:
@@ -129,7 +131,7 @@ class Verification:
 
     def _halfspace(self) -> Halfspace:
         halfspace = self.document.halfspace
-        if halfspace is None or not np.linalg.norm(halfspace.normal) > 0:
+        if halfspace is None or not any(halfspace.normal):
             raise DataError("halfspace: the document has none; nothing to verify")
         return halfspace
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +32,9 @@ COMMAND: ContextVar[str] = ContextVar("the command line of this run", default=""
 """What results say that they came from."""
 
 _STORAGE_FLAG, _HIDDEN = "--storage-option", "HIDDEN"
+
+_TEXTS = ("key", "secret", "token", "password", "user", "username", "name", "id", "project")
+"""Storage options whose names end so are never numbers."""
 
 _INPUT_FILES = ("audit", "config", "model", "result", "weights")
 _OUTPUTS = ("json", "report", "log_json", "checkpoint", "out")
@@ -159,14 +163,18 @@ def naming(field: str, path: str) -> Iterator[None]:
 
 
 def parse_storage(pairs: Sequence[str]) -> Mapping[str, Any] | None:
-    """Storage options from KEY=VALUE words; true, false and numbers are taken as such."""
+    """Storage options from KEY=VALUE words; true, false and whole numbers are taken as such.
+
+    Text stays what a number would not be written as (00123), and what names or admits somebody.
+    """
     options: dict[str, Any] = {}
     for pair in pairs:
         key, separator, value = pair.partition("=")
         if not separator or not key:
             raise UsageError(f"storage-option: {key!r} has no value; write KEY=VALUE")
         words: dict[str, Any] = {"true": True, "false": False}
-        options[key] = int(value) if value.isdigit() else words.get(value.lower(), value)
+        is_number = re.fullmatch("0|[1-9][0-9]*", value) and not key.lower().endswith(_TEXTS)
+        options[key] = int(value) if is_number else words.get(value.lower(), value)
     return options or None
 
 

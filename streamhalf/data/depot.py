@@ -97,7 +97,7 @@ class Depot:
         self._checked: set[Key] = set()
         self._moved = Moved()
         self._used = self._expected = 0
-        self._folder_failed = False
+        self._folder_failed = self._closed = False
         self._entered: tuple[str, set[int]] = ("", set())
         self.last_used = time.monotonic()
         self.has_ranges = True
@@ -200,8 +200,9 @@ class Depot:
             return moved
 
     def clear(self) -> None:
-        """Forget all, in memory and in the folder."""
+        """Forget all, in memory and in the folder, and keep nothing that is still on its way."""
         with self._lock:
+            self._closed = True
             self._kept.clear()
             self._checked.clear()
             self._coming.clear()
@@ -227,6 +228,8 @@ class Depot:
 
     def _keep(self, key: Key, content: Content) -> None:
         with self._lock:
+            if self._closed:
+                return
             terms = self._terms
             room = self._room if len(content) > _SMALL_NBYTES else terms.nbytes
             if fits := self._used + len(content) <= room:
@@ -240,13 +243,17 @@ class Depot:
         terms = self._terms
         if terms.folder is None:
             return
+        folder = self._own_folder(terms.folder)
         try:
-            os.makedirs(folder := self._own_folder(terms.folder), exist_ok=True)
+            os.makedirs(folder, exist_ok=True)
             _write(os.path.join(folder, _file_name(key)), content)
         except OSError as error:  # full, most likely: a run can do without
-            logger.warning("cache: %s is used no more: %s", terms.folder, error.strerror)
+            if not self._closed:
+                logger.warning("cache: %s is used no more: %s", terms.folder, error.strerror)
             with self._lock:
                 self._folder_failed, self._terms = True, replace(terms, folder=None)
+        if self._closed:  # emptied in the meantime
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _file(self, key: Key) -> str | None:
         """Where something is in the folder, if it is."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamhalf.data.clients import compute_on, holding_client
+from streamhalf.data.exact import refuse_rounded
 from streamhalf.data.source import nearest_names
 from streamhalf.errors import DataError
 from streamhalf.names import plural
@@ -63,12 +64,18 @@ def chosen_columns(frame: Any, names: tuple[str, ...]) -> Any:
 def dense_columns(frame: Any, *, name: str = "DataFrame", remedy: str = "") -> Any:
     """The frame, if its columns are dense numbers; an error about another ends with `remedy`."""
     for column, dtype in frame.dtypes.items():
-        if getattr(dtype, "kind", "O") not in "biuf" or str(dtype).startswith("Sparse"):
+        kind = getattr(dtype, "kind", "O")
+        if kind not in "biuf" or str(dtype).startswith("Sparse"):
             _refuse_stray_text(frame, column, name)
+            how = (
+                f"take the time since a start ((frame[{column!r}] - frame[{column!r}].min()) / "
+                "pandas.Timedelta('1s'))"
+                if kind in "mM"
+                else "encode it (pandas.get_dummies), convert it"
+            )
             raise DataError(
-                f"{name}: column {column!r} has dtype {dtype}; features are dense numbers: encode "
-                f"it (pandas.get_dummies), convert it or drop it (frame.drop(columns={column!r}))"
-                f"{remedy}"
+                f"{name}: column {column!r} has dtype {dtype}; features are dense numbers: {how} "
+                f"or drop it (frame.drop(columns={column!r})){remedy}"
             )
     return frame
 
@@ -80,6 +87,8 @@ def _refuse_stray_text(frame: Any, column: Any, name: str) -> None:
     import pandas as pd
 
     cells = frame[column].reset_index(drop=True)
+    if cells.dtype.kind == "O":
+        refuse_rounded(name, cells.to_numpy(dtype=object)[:, None], (column,))
     stray = cells[cells.notna() & pd.to_numeric(cells, errors="coerce").isna()]
     if 0 < len(stray) < len(cells) / 2:
         raise DataError(
@@ -100,6 +109,8 @@ def frame_rows(name: str, frame: Any) -> Any:
             )
         # what is persisted is counted where it is; Dask itself would ask its default scheduler
         (lengths,) = compute_on(holding_client(frame), frame.map_partitions(len))
+        if frame.ndim == 2 and len(_plain_dtypes(frame)) > 1:
+            frame = frame.map_partitions(_wide_rows, name, meta=frame._meta.astype(np.float64))
         with warnings.catch_warnings():
             # labels that are words come as objects, which is what is wanted
             limited = "Dask currently has limited support for converting pandas"
@@ -111,11 +122,36 @@ def frame_rows(name: str, frame: Any) -> Any:
     kinds = {getattr(dtype, "kind", "O") for dtype in dtypes}
     if not kinds <= set("biuf"):
         return frame.to_numpy()
-    plain = {np.dtype(getattr(dtype, "numpy_dtype", dtype)) for dtype in dtypes}
+    plain = _plain_dtypes(frame)
     missing = any(frame.isna().to_numpy().ravel()) if kinds - {"f"} else False
     if len(plain) == 1 and not missing:
         return frame.to_numpy(dtype=plain.pop())
-    return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    if frame.ndim == 1:
+        return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    return _wide_rows(frame, name).to_numpy()
+
+
+def _plain_dtypes(frame: Any) -> set[np.dtype[Any]]:
+    """What the columns, or one, are without pandas' own kinds of numbers."""
+    dtypes = frame.dtypes if frame.ndim == 2 else [frame.dtype]
+    return {np.dtype(getattr(dtype, "numpy_dtype", dtype)) for dtype in dtypes}
+
+
+def refuse_rounded_columns(frame: Any, name: str) -> None:
+    """Refuse a pandas frame with a number that float64 cannot hold."""
+    for i, (column, dtype) in enumerate(frame.dtypes.items()):
+        numbers = getattr(dtype, "kind", "O") in "biuf"
+        plain = np.dtype(getattr(dtype, "numpy_dtype", dtype) if numbers else object)
+        cells = frame.iloc[:, i]
+        whole = cells.fillna(0) if plain.kind in "iu" else cells
+        refuse_rounded(name, whole.to_numpy(dtype=plain)[:, None], (column,))
+
+
+def _wide_rows(frame: Any, name: str) -> Any:
+    """Columns of several kinds of numbers as float64, NaN where one is missing."""
+    refuse_rounded_columns(frame, name)
+    wide = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    return type(frame)(wide, index=frame.index, columns=frame.columns)
 
 
 def refuse_sparse(name: str, array: Any) -> None:

@@ -15,6 +15,7 @@ import zarr
 from numpy.typing import NDArray
 
 from streamhalf.data.clients import compute_on, holding_client
+from streamhalf.data.exact import refuse_rounded
 from streamhalf.data.feature_names import names_of_array
 from streamhalf.data.opening import open_source
 from streamhalf.data.source import Source
@@ -90,8 +91,6 @@ def open_labelled(
     else:
         columns = columns or names_of_array(X, features)
         X, y = _plain(X), _plain(y)
-        if X.dtype.kind in "biu":
-            X = X.astype(np.float64)
         classes = _settle(labels, y, classes)
         coded = open_named((X, encode_labels(y, classes=classes)))
         source = coded.named(columns, tuple(classes.tolist()))
@@ -128,9 +127,15 @@ def map_rows(function: Callable[[NDArray[Any]], NDArray[Any]], X: Any, *, dtype:
         return xr.DataArray(values, dims=(rows,), coords=kept, name=None)
     if isinstance(X, da.Array):
         whole = X.rechunk({1: -1})
+        function = partial(_map_exactly, function)
         return da.map_blocks(
             function, whole, drop_axis=1, dtype=dtype, meta=np.empty(0, dtype=dtype)
         )
+    return _map_exactly(function, X)
+
+
+def _map_exactly(function: Callable[[NDArray[Any]], NDArray[Any]], X: NDArray[Any]) -> NDArray[Any]:
+    refuse_rounded("X", X)
     return function(X)
 
 

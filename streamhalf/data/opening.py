@@ -12,6 +12,7 @@ from zarr.storage import LocalStore, MemoryStore
 
 from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import RowRanges
+from streamhalf.data.exact import array_of
 from streamhalf.data.far import FarStore, brought_near
 from streamhalf.data.feature_names import names_in_group, names_of_array
 from streamhalf.data.frames import (
@@ -88,6 +89,8 @@ def open_source(
     """
     if isinstance(data, Source):
         return data
+    if features != "X":
+        refuse_features(data, features)
     name = "DataFrame"
     if is_table(data):
         name, data = public_name(str(data)), read_table(data, storage_options=storage_options)
@@ -141,6 +144,8 @@ def open_features(
         Names of the features that are wanted: of a frame that has them all, these in this order.
     """
     name, X = "arrays", data
+    if features != "X":
+        refuse_features(data, features)
     if is_table(data):
         name, data = public_name(str(data)), read_table(data, storage_options=storage_options)
     if isinstance(data, str | os.PathLike):
@@ -157,6 +162,15 @@ def open_features(
         remedy = f"; or name it if it holds the labels: {NAMING_LABELS}"
         X = dense_columns(chosen_columns(data, columns), name=name, remedy=remedy)
     return _from_arrays(name, X, None, features, labels, names_of_array(X, features), probe=probe)
+
+
+def refuse_features(data: DataLike, features: str) -> None:
+    """Refuse a name of features for a table, which has no such array."""
+    if is_table(data) or is_frame(data):
+        raise UsageError(
+            f"features: {features!r} given for a table, whose features are all columns but that of "
+            "the labels; leave it out (--features), and keep only the columns that are wanted"
+        )
 
 
 def holds_labels_named(
@@ -328,7 +342,7 @@ def _as_array(name: str, array: Any, lazy: bool) -> Any:
     if is_dask_array(array):
         return array
     try:
-        plain = np.asarray(array)
+        plain = array_of(name, array)
     except ValueError as error:
         raise DataError(f"{name}: not an array: {one_line(error)}") from error
     if not lazy:

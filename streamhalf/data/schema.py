@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block, RowRange, RowRanges
+from streamhalf.data.exact import find_rounded, words_on_rounded
 from streamhalf.errors import DataError
 
 
@@ -73,6 +74,17 @@ def _are_numbers(found: list[Any]) -> bool:
     return all(isinstance(value, int | float) for value in found)
 
 
+def is_feature_dtype(dtype: np.dtype[Any]) -> bool:
+    """Whether features may be stored so."""
+    return dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize in (4, 8))
+
+
+def words_on_dtype(dtype: np.dtype[Any]) -> str:
+    """What is said of any other dtype, and how to convert it."""
+    how = "convert it" if dtype.kind not in "mM" else "give the time since a start as a number"
+    return f"dtype {dtype}; expected float32, float64 or integers ({how})"
+
+
 def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """What features are computed with: their own floats, or floats that hold their integers."""
     if dtype.kind == "f":
@@ -112,6 +124,7 @@ class RowSchema:
                 f"shapes {X.shape} and {y.shape}; the data changed after they were opened"
             )
         rows = ranges.numbers()
+        self._check_exact(rows, X)
         features = np.ascontiguousarray(X, dtype=working_dtype(X.dtype))
         self._check_features(rows, features)
         return Block(features, self._map_labels(rows, y), rows)
@@ -124,6 +137,17 @@ class RowSchema:
         if ranges.n_rows < chunk.n_rows == len(X) == len(y):
             X, y = ranges.take_from(X, chunk.start), ranges.take_from(y, chunk.start)
         return (self.block(ranges, X, y),)
+
+    def _check_exact(self, rows: NDArray[np.int64], X: NDArray[Any]) -> None:
+        if not is_feature_dtype(X.dtype):  # chunks of a Dask array may break its promise
+            raise DataError(f"{self.features}: row {rows[0]} came with {words_on_dtype(X.dtype)}")
+        if (rounded := find_rounded(X)) is None:
+            return
+        bad = np.flatnonzero(rounded.any(axis=1))
+        column = int(np.argmax(rounded[bad[0]]))
+        found = _found(rows, bad, rows[bad[0]] // self.features_chunk_rows)
+        said = words_on_rounded(X[bad[0], column])
+        raise DataError(f"{self.features}: {found} in feature {self._feature(column)} {said}")
 
     def _check_features(self, rows: NDArray[np.int64], X: NDArray[np.floating[Any]]) -> None:
         flat = X.reshape(-1)

@@ -22,6 +22,8 @@ from streamhalf.data.schema import (
     RowSchema,
     distinct,
     find_coding,
+    is_feature_dtype,
+    words_on_dtype,
     working_dtype,
 )
 from streamhalf.data.stored import ZarrReader, impossible_value, stored_rows
@@ -245,10 +247,8 @@ def check_arrays(features: str, X: Any, labels: str, y: Any) -> None:
         )
     if X.shape[0] == 0:
         raise DataError(f"{features}: 0 rows; at least 1 is needed")
-    if X.dtype.kind not in "fbiu" or (X.dtype.kind == "f" and X.dtype.itemsize not in (4, 8)):
-        raise DataError(
-            f"{features}: dtype {X.dtype}; expected float32, float64 or integers (convert it)"
-        )
+    if not is_feature_dtype(X.dtype):
+        raise DataError(f"{features}: {words_on_dtype(X.dtype)}")
     if y is not None and y.dtype.kind not in "biufUSTO":
         raise DataError(f"{labels}: dtype {y.dtype}; expected two values: numbers, bool or text")
 

@@ -29,7 +29,7 @@ _DTYPES = {
     "is_label_issue": "bool",
     "label_score": "float64",
     "margin": "float64",
-    "proved": "bool",
+    "agreed": "bool",
 }
 """Columns, those that cleanlab has under its names; labels are what they are in the data, except in
 Zarr, which has small integers alone: there -1 and +1 stand for other `classes`, named in a mark."""
@@ -47,7 +47,7 @@ class SuspectTable:
     row: NDArray[np.int64]
     labels: NDArray[np.int8]
     margin: NDArray[np.float64]
-    proved: NDArray[np.bool_]
+    agreed: NDArray[np.bool_]
     classes: NDArray[Any]
 
     @classmethod
@@ -57,7 +57,7 @@ class SuspectTable:
             np.concatenate([one.row for one in tables]),
             np.concatenate([one.labels for one in tables]),
             np.concatenate([one.margin for one in tables]),
-            np.concatenate([one.proved for one in tables]),
+            np.concatenate([one.agreed for one in tables]),
             tables[0].classes,
         )
 
@@ -100,7 +100,7 @@ class SuspectTable:
 
     def take(self, order: NDArray[np.intp] | slice) -> SuspectTable:
         """Some of the rows, in this order."""
-        columns = (self.row[order], self.labels[order], self.margin[order], self.proved[order])
+        columns = (self.row[order], self.labels[order], self.margin[order], self.agreed[order])
         return SuspectTable(*columns, self.classes)
 
 

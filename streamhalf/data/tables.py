@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
+from streamhalf.data.exact import refuse_rounded
 from streamhalf.errors import DataError, UsageError
 from streamhalf.names import denial, one_line, public_name, without_secrets
 
@@ -32,6 +33,7 @@ def read_table(
             f"{name}: reading a table takes pandas, which is not installed; pip install pandas"
         ) from error
     options = dict(storage_options) if storage_options and "://" in text else None
+    words = None
     try:
         if text.lower().endswith(".csv"):
             # digits become the nearest float, which pandas does unasked from 3.1 on
@@ -39,6 +41,8 @@ def read_table(
                 {} if _version(pd) >= (3, 1) else {"float_precision": "round_trip"}
             )
             frame = pd.read_csv(text, storage_options=options, **exact)
+            if large := _large_columns(frame):
+                words = pd.read_csv(text, storage_options=options, usecols=large, dtype=str)
         else:
             frame = pd.read_parquet(text, storage_options=options)
     except UnicodeDecodeError as error:
@@ -55,11 +59,19 @@ def read_table(
             f"{name}: not a readable table: {without_secrets(one_line(error), text)}"
         ) from error
     _check_table(frame, name)
+    if words is not None:  # pandas rounds integers beside decimal fractions to floats
+        refuse_rounded(name, words.to_numpy(dtype=object), [*words.columns])
     return frame
 
 
 def _version(package: Any) -> tuple[int, ...]:
     return tuple(int(part) for part in package.__version__.split(".")[:2])
+
+
+def _large_columns(frame: Any) -> list[int]:
+    """Which columns of floats hold some that are too large to tell neighbouring integers apart."""
+    floats = [i for i, dtype in enumerate(frame.dtypes) if getattr(dtype, "kind", "O") == "f"]
+    return [i for i in floats if (frame.iloc[:, i].abs() >= 2.0**53).any()]
 
 
 def _check_table(frame: Any, name: str) -> None:

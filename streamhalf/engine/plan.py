@@ -197,7 +197,9 @@ def _apart(
 
 def map_blocks(context: PassContext, item: Any) -> Counted:
     """Read and reduce the blocks of one task, one after the other."""
-    with task_memory(context.task_nbytes, context.room), eager_switching():
+    memory = task_memory(context.task_nbytes, context.room)
+    # what is no number is looked for where it matters
+    with memory, eager_switching(), np.errstate(all="ignore"):
         return _map_blocks(context, item)
 
 
@@ -220,7 +222,8 @@ def _map_blocks(context: PassContext, item: Any) -> Counted:
 
 def combine_partials(context: PassContext, left: Any, right: Any) -> Any:
     """Combine two partials of the pass's reduction."""
-    return context.reduction.combine(left, right)
+    with np.errstate(all="ignore"):
+        return context.reduction.combine(left, right)
 
 
 def fan_in(split_every: int, partial_nbytes: int) -> int:

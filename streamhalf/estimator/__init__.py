@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from functools import partial
@@ -13,7 +14,13 @@ from numpy.typing import NDArray
 from streamhalf import api
 from streamhalf.api.auditing import Audited
 from streamhalf.config import TOP, RunConfig
-from streamhalf.data.frames import dense_columns, is_frame
+from streamhalf.data.exact import array_of, refuse_rounded
+from streamhalf.data.frames import (
+    dense_columns,
+    is_dask_frame,
+    is_frame,
+    refuse_rounded_columns,
+)
 from streamhalf.data.labelled import (
     Labelled,
     holds_labels,
@@ -209,7 +216,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         if holds_labels(X) or is_wrapped_array(X):
             found = self._open(X, y, classes=self.classes_, storage_options=storage_options)
         else:
-            X, y = validate_data(self, X, y, dtype=_FLOATS, reset=False)
+            X, y = validate_data(self, _exact(X), y, dtype=_FLOATS, reset=False)
             found = self._open_arrays(X, y, classes=self.classes_)
         self._check_dim(found.source.dim)
         return api.audit(
@@ -247,7 +254,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             return self._open(X, y, storage_options=storage_options)
         if is_frame(X):
             dense_columns(X)  # a column that is no number is named
-        X, y = validate_data(self, X, y, dtype=_FLOATS)
+        X, y = validate_data(self, _exact(X), y, dtype=_FLOATS)
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y")
         if kind != "binary":
@@ -284,7 +291,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
 
     def _check_rows(self, X: Any) -> Any:
         if not is_wrapped_array(X):
-            return validate_data(self, X, dtype=_FLOATS, reset=False)
+            return validate_data(self, _exact(X), dtype=_FLOATS, reset=False)
         if X.ndim != 2:
             raise DataError(f"X: shape {X.shape}; expected (rows, features)")
         self._check_dim(X.shape[1])
@@ -294,3 +301,16 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         if dim != self.n_features_in_:
             fitted = f"the estimator was fitted on {self.n_features_in_}"
             raise DataError(f"X: {dim} features, but {fitted}; give the same features")
+
+
+def _exact(X: Any) -> Any:
+    """Rows, unless scikit-learn would round them on the way to float64."""
+    if is_frame(X):
+        X = X.compute() if is_dask_frame(X) else X
+        refuse_rounded_columns(X, "X")
+    elif isinstance(X, np.ndarray):
+        refuse_rounded("X", X)
+    elif isinstance(X, list | tuple):
+        with contextlib.suppress(ValueError):  # ragged: scikit-learn says so
+            refuse_rounded("X", array_of("X", X))
+    return X

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from streamhalf.kernels.margins import rough_margins, wide_margins
 
 _SUB_BATCH = 16_384
+_SHORT = 1e-140
 
 
 def on_positive_side(margin: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
@@ -44,7 +45,14 @@ class Plane:
     @property
     def length(self) -> float:
         """Length of the normal."""
-        return float(np.linalg.norm(self.normal))
+        with np.errstate(over="ignore", under="ignore"):
+            plain = float(np.linalg.norm(self.normal))
+        if _SHORT < plain < 1 / _SHORT:
+            return plain
+        largest = float(np.abs(self.normal).max(initial=0.0))  # squares overflow or vanish
+        if not 0 < largest < math.inf:
+            return largest
+        return largest * float(np.linalg.norm(self.normal / largest))
 
     def unit(self) -> Plane:
         """The same plane with a normal of length 1; one without a normal gets the first axis."""

@@ -6,6 +6,7 @@ tangent is |v·x - t| / |x_perp|. Its sine is the normalised margin: |v·x| / |x
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 from streamhalf.kernels.plane import Plane
 
 _ROUNDING = 1e-12
-"""Share of a squared length that rounding may hide; it is counted against the proof."""
+"""Share of a squared length that rounding may hide; it is counted against agreement."""
+
+_UNIT = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,9 +33,9 @@ class Turns:
         The position: (d,), and (d, d) or, where it scales features, (d,); 0 for constant ones.
     length, threshold
         Of the plane's normal in the position, and its threshold there at length 1.
-    tangent, shift
-        Of the tested angle, and by how much thresholds may differ along the normal: the halfspaces
-        that a proof speaks of. Without a tangent nothing is proved.
+    angle, shift
+        How far halfspaces may turn, and by how much their thresholds (at normals of length 1, in
+        the position) may differ: those that agreement is about. Without an angle no row is agreed.
     """
 
     plane: Plane
@@ -40,12 +43,12 @@ class Turns:
     matrix: NDArray[np.float64]
     length: float
     threshold: float
-    tangent: float | None = None
+    angle: float | None = None
     shift: float = 0.0
 
     @classmethod
     def of(cls, plane: Plane, centre: NDArray[np.float64], matrix: NDArray[np.float64]) -> Turns:
-        """For a plane of the stored rows; nothing is proved."""
+        """For a plane of the stored rows; no row is agreed."""
         if matrix.ndim == 1:
             # where nothing moves nothing turns: such a weight is a part of the threshold
             still = np.zeros_like(plane.normal)
@@ -60,19 +63,32 @@ class Turns:
     def measure(
         self, X: NDArray[np.floating[Any]], margins: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """For rows with these margins: sines of the angles, and where the tested one is exceeded.
+        """For rows with these margins: sines of the angles, and whether every halfspace agrees.
 
-        A row beyond the tested angle lies on the same side of every halfspace within it.
+        With w = cos(a) v + sin(a) u of length 1 and a threshold t', w·x - t' is cos(a) (v·x - t) +
+        sin(a) u·x_perp + (t - t') - (1 - cos(a)) t. So all halfspaces with a <= A and
+        |t - t'| <= S say the same of a row where
+        |v·x - t| > (S + (1 - cos A) |t|) / cos A + tan(A) |x_perp|.
         """
         signed, squares = margins / self.length, self._squares(X)
         distances = np.abs(signed)
         across = np.maximum(squares - (signed + self.threshold) ** 2, 0.0)
         radii = np.hypot(distances, np.sqrt(across))
         sines = np.divide(distances, radii, out=np.zeros_like(radii), where=radii > 0)
-        if self.tangent is None:
+        if self.angle is None:
             return sines, np.zeros(len(sines), dtype=np.bool_)
-        widest = np.sqrt(across + _ROUNDING * (squares + self.threshold**2))
-        return sines, distances > self.shift + self.tangent * widest
+        cosine, turned = math.cos(self.angle), 2 * math.sin(self.angle / 2) ** 2
+        reach = (self.shift + turned * abs(self.threshold)) / cosine
+        lost = self._lost(X)
+        widest = lost + np.sqrt(across + _ROUNDING * (squares + self.threshold**2))
+        return sines, distances - lost > reach + math.tan(self.angle) * widest
+
+    def _lost(self, X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """What rounding may take from a margin or a length in the position, row by row."""
+        columns = np.abs(self.matrix) if self.matrix.ndim == 1 else _lengths(self.matrix)
+        sizes = np.einsum("ij,j->i", np.abs(X).astype(np.float64), columns)
+        sizes += float(np.abs(self.centre) @ columns)
+        return np.asarray((len(columns) + 4) * _UNIT * sizes)
 
     def _squares(self, X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Squared length of every row in the position, summed row by row."""
@@ -84,3 +100,8 @@ class Turns:
         for row in self.matrix:
             total += np.einsum("ij,j->i", centred, row) ** 2
         return total
+
+
+def _lengths(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of the columns."""
+    return np.asarray(np.linalg.norm(matrix, axis=0), dtype=np.float64)

@@ -16,8 +16,9 @@ class Suspect(Record, frozen=True):
     """A row that the halfspace gets wrong.
 
     `margin` is the sine of the angle by which the halfspace would have to turn to get it right, 0
-    to 1; `label_score` is (1 - margin) / 2, so that the most suspicious rows score least. `proved`
-    says that every halfspace within the tested angle gets the row wrong too.
+    to 1; `label_score` is (1 - margin) / 2, so that the most suspicious rows score least. `agreed`
+    says that every halfspace within the result's angle and shift of threshold gets the row wrong
+    too; it does not say that somebody changed the label.
     """
 
     row: int
@@ -25,16 +26,16 @@ class Suspect(Record, frozen=True):
     predicted_label: int | float | str
     label_score: float
     margin: float
-    proved: bool
+    agreed: bool
 
 
 class Stretch(Record, frozen=True):
-    """How many of the rows start, ..., stop - 1 are wrong, and how many of these are proved so."""
+    """How many of the rows start, ..., stop - 1 are wrong, and how many are agreed."""
 
     start: int
     stop: int
     n_wrong: int
-    n_proved: int
+    n_agreed: int
 
 
 class FeatureShift(Record, frozen=True):
@@ -53,17 +54,17 @@ class FeatureShift(Record, frozen=True):
 class AuditResult(Document, frozen=True, kw_only=True):
     """How many labels a halfspace gets wrong, where they are, and the first of the suspects.
 
-    Proofs are about halfspaces within `angle` (radians, in the run's position; None: no proof is
-    made), whose thresholds differ by up to `threshold_shift` along the normal.
+    Agreement is that of all halfspaces within `angle` (radians, in the run's position; None: no row
+    is marked) whose thresholds, at normals of length 1, differ by up to `threshold_shift`.
     """
 
-    schema: Literal["streamhalf-audit-2"] = "streamhalf-audit-2"
+    schema: Literal["streamhalf-audit-3"] = "streamhalf-audit-3"
     halfspace: Halfspace
     position: str
     angle: float | None = None
     threshold_shift: float = 0.0
     n_wrong: int
-    n_proved: int
+    n_agreed: int
     n_wrong_negative: int
     n_wrong_positive: int
     n_listed: int
@@ -79,5 +80,5 @@ class AuditResult(Document, frozen=True, kw_only=True):
     notices: tuple[Notice, ...] = ()
 
     def __repr__(self) -> str:
-        proved = f", {self.n_proved:,} proved" if self.angle is not None else ""
-        return f"<AuditResult: {plural(self.n_wrong, 'suspect')}{proved}, {self.data}>"
+        agreed = f", {self.n_agreed:,} agreed" if self.angle is not None else ""
+        return f"<AuditResult: {plural(self.n_wrong, 'suspect')}{agreed}, {self.data}>"

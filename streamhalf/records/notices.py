@@ -36,13 +36,6 @@ class FeaturesConverted(Record, frozen=True, tag="features-converted"):
     used: str
 
 
-class ReuseSuffices(Record, frozen=True, tag="reuse-suffices"):
-    """Rows that are too few for fresh ones in every pass can judge eps if all passes use all."""
-
-    rows: int
-    eps: float
-
-
 class OneClass(Record, frozen=True, tag="one-class"):
     """All labels are the same."""
 
@@ -61,13 +54,6 @@ class NoBetterThanGuess(Record, frozen=True, tag="no-better-than-guess"):
 
     label: int
     error: float
-
-
-class RatioNotReached(Record, frozen=True, tag="ratio-not-reached"):
-    """The certificate's ratio is above what was demanded; None: it has no bound above 0."""
-
-    demanded: float
-    ratio: float | None
 
 
 class EpsNotReached(Record, frozen=True, tag="eps-not-reached"):
@@ -115,14 +101,11 @@ class ErrorsDisagree(Record, frozen=True, tag="errors-disagree"):
     all_rows: float
 
 
-class Unverified(Record, frozen=True, tag="unverified"):
-    """The halfspace is the Chow direction of all rows: too few for any tester."""
-
-
 class ErrorsCluster(Record, frozen=True, tag="errors-cluster"):
     """Errors come in clusters: their share varies `factor` times as much as chance would have it.
 
-    It is compared between stretches of rows, and bounded by the means of `segments` of them.
+    It is compared between stretches of rows, and bounded by the means of `segments` of them; 1: it
+    drifts, and nothing is said about other rows.
     """
 
     segments: int
@@ -179,17 +162,14 @@ Notice: TypeAlias = (
     | LabelsAreBits
     | LabelsRead
     | FeaturesConverted
-    | ReuseSuffices
     | OneClass
     | NearlyOneClass
     | NoBetterThanGuess
     | NoRoom
     | FewerAtOnce
-    | RatioNotReached
     | EpsNotReached
     | RepeatedRows
     | ErrorsDisagree
-    | Unverified
     | ErrorsCluster
     | RowsInOrder
     | RadiiDrawn

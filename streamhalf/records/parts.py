@@ -189,9 +189,10 @@ class LabelErrors(Record, frozen=True):
 class ErrorRecord(Record, frozen=True):
     """Error on rows that no update used, and its upper bound.
 
-    The bound is exactly binomial (`segments` None) unless errors come in clusters: then single rows
-    do not count as independent, and it is computed from the means of so many contiguous `segments`
-    of the rows.
+    The bound is exactly binomial (`segments` None), for independent rows, unless errors come in
+    clusters: then it is for so many independent contiguous `segments` of the rows, whatever the law
+    of their means, and `upper_here` is the binomial one, for all rows of the data only. With 1
+    segment, errors drift from the first row to the last, and nothing is said about other rows.
 
     `through` is the class of the halfspace. `tau` is the probability with which the bound may
     fail, shared over the candidates that the halfspace was chosen among (None: the document's).
@@ -205,11 +206,13 @@ class ErrorRecord(Record, frozen=True):
     through: Through = Through.ORIGIN
     tau: float | None = None
     by_label: LabelErrors | None = None
+    upper_here: float | None = None
 
     @property
     def beats_guess(self) -> bool:
-        """Whether the halfspace is better than the constant guess, as far as rows tell."""
-        return self.by_label is None or self.upper < self.by_label.guess_error
+        """Whether the halfspace is better than the constant guess on the rows of the data."""
+        upper = self.upper if self.upper_here is None else self.upper_here
+        return self.by_label is None or upper < self.by_label.guess_error
 
 
 class PositionRecord(Record, frozen=True):

@@ -28,7 +28,7 @@ class SuspectList:
     rows: NDArray[np.int64]
     margins: NDArray[np.float64]
     labels: NDArray[np.int8]
-    proved: NDArray[np.bool_]
+    agreed: NDArray[np.bool_]
 
     @classmethod
     def furthest(
@@ -36,13 +36,13 @@ class SuspectList:
         rows: NDArray[np.int64],
         margins: NDArray[np.float64],
         labels: NDArray[np.int8],
-        proved: NDArray[np.bool_],
+        agreed: NDArray[np.bool_],
         *,
         limit: int,
     ) -> SuspectList:
         """The `limit` of these rising rows with the largest margins; the first where they tie."""
         kept = _largest(margins, limit)
-        columns = (rows[kept], margins[kept], labels[kept], proved[kept])
+        columns = (rows[kept], margins[kept], labels[kept], agreed[kept])
         found = cls(
             len(columns[0]),
             np.zeros(limit, dtype=np.int64),
@@ -54,7 +54,7 @@ class SuspectList:
             found.rows,
             found.margins,
             found.labels,
-            found.proved,
+            found.agreed,
         )
         for place, column in zip(places, columns, strict=True):
             place[: found.count] = column
@@ -72,7 +72,7 @@ class SuspectList:
             np.concatenate([self.rows[mine], other.rows[theirs]]),
             np.concatenate([self.margins[mine], other.margins[theirs]]),
             np.concatenate([self.labels[mine], other.labels[theirs]]),
-            np.concatenate([self.proved[mine], other.proved[theirs]]),
+            np.concatenate([self.agreed[mine], other.agreed[theirs]]),
             limit=len(self.rows),
         )
 
@@ -90,14 +90,14 @@ def _largest(margins: NDArray[np.float64], limit: int) -> slice | NDArray[np.int
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SuspectsPartial:
-    """Rows, wrong and proved ones by stretch (s,), wrong ones by label (2,), all int64.
+    """Rows, wrong and agreed ones by stretch (s,), wrong ones by label (2,), all int64.
 
     And sums of the features over wrong rows (d,) float64, and the list.
     """
 
     stretch_rows: NDArray[np.int64]
     stretch_wrong: NDArray[np.int64]
-    stretch_proved: NDArray[np.int64]
+    stretch_agreed: NDArray[np.int64]
     wrong_by_label: NDArray[np.int64]
     wrong_sums: NDArray[np.float64]
     listed: SuspectList
@@ -113,9 +113,9 @@ class SuspectsPartial:
         return int(self.stretch_wrong.sum())
 
     @property
-    def n_proved(self) -> int:
+    def n_agreed(self) -> int:
         """Those that every halfspace within the tested angle gets wrong."""
-        return int(self.stretch_proved.sum())
+        return int(self.stretch_agreed.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,20 +145,20 @@ class Suspects(Summed):
         """Find and rank the wrong rows of one block."""
         found, margins = self.turns.plane.find_wrong(block.X, block.y)
         X, labels = np.take(block.X, found, axis=0), block.y[found]
-        sines, proved = self.turns.measure(X, margins)
+        sines, agreed = self.turns.measure(X, margins)
         rows, wrong, sure = (np.zeros(self.stretches.count, dtype=np.int64) for _ in range(3))
         for stretch, window in self.stretches.cut(block.rows):
             first, last = np.searchsorted(found, (window.start, window.stop))
             rows[stretch] = window.stop - window.start
             wrong[stretch] = last - first
-            sure[stretch] = np.count_nonzero(proved[first:last])
+            sure[stretch] = np.count_nonzero(agreed[first:last])
         return SuspectsPartial(
             stretch_rows=rows,
             stretch_wrong=wrong,
-            stretch_proved=sure,
+            stretch_agreed=sure,
             wrong_by_label=np.array([np.count_nonzero(labels == y) for y in (-1, 1)]),
             wrong_sums=np.ones(len(X)) @ X.astype(np.float64),
-            listed=SuspectList.furthest(block.rows[found], sines, labels, proved, limit=self.limit),
+            listed=SuspectList.furthest(block.rows[found], sines, labels, agreed, limit=self.limit),
         )
 
     def partial_nbytes(self, dim: int) -> int:

@@ -30,7 +30,7 @@ _SUSPECT: Cells = {
     "predicted": lambda one: str(one.predicted_label),
     "margin": lambda one: f"{one.margin:.4f}",
     "label score": lambda one: f"{one.label_score:.4f}",
-    "proved": lambda one: "yes" if one.proved else "no",
+    "agreed": lambda one: "yes" if one.agreed else "no",
 }
 _FEATURE: Cells = {
     "feature": lambda one: one.name,
@@ -78,7 +78,7 @@ def sparkline(values: list[float]) -> str:
 def suspect_table(result: AuditResult, most: int) -> Table:
     """The first suspects."""
     caption = f"The {count(min(most, len(result.suspects)))} most suspicious rows"
-    return Table.of(caption, _SUSPECT, result.suspects[:most], words=("proved",))
+    return Table.of(caption, _SUSPECT, result.suspects[:most], words=("agreed",))
 
 
 def feature_table(result: AuditResult, most: int) -> Table:
@@ -103,7 +103,7 @@ def stretch_figure(result: AuditResult) -> Figure:
     cells: Cells = {
         "rows": lambda one: f"{count(one.start)} to {count(one.stop - 1)}",
         "wrong": lambda one: count(one.n_wrong),
-        "proved": lambda one: count(one.n_proved),
+        "agreed": lambda one: count(one.n_agreed),
         "share": lambda one: percent(_share(one)),
     }
     table = Table.of("Wrong rows by stretch", cells, merged, words=("rows",))
@@ -152,7 +152,7 @@ def _batches(stretches: tuple[Stretch, ...], size: int) -> Iterator[Stretch]:
             batch[0].start,
             batch[-1].stop,
             sum(one.n_wrong for one in batch),
-            sum(one.n_proved for one in batch),
+            sum(one.n_agreed for one in batch),
         )
 
 

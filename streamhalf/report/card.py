@@ -75,13 +75,13 @@ def audit_html(result: AuditResult) -> str:
             str(one.given_label),
             str(one.predicted_label),
             f"{one.margin:.4f}",
-            "yes" if one.proved else "no",
+            "yes" if one.agreed else "no",
         )
         for one in result.suspects[:_MOST_SUSPECTS]
     ]
     figures = [Figure("suspects", count(result.n_wrong), f"of {count(result.data.rows)} rows")]
     if result.angle is not None:
-        figures.append(Figure("proved", count(result.n_proved), "wrong nearby as well"))
+        figures.append(Figure("agreed", count(result.n_agreed), "wrong nearby as well"))
     page = Page.of("streamhalf-audit.html", render_audit(result))
     details = audit_details(result).splitlines()
     return _audit(result, audit_headline(result), details, figures, suspects, page)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamhalf.config import SETTINGS
-from streamhalf.records import CertifyResult, FitResult, Method
+from streamhalf.records import CertifyResult, FitResult, Method, Verdict
 from streamhalf.report import codes
 from streamhalf.report.codes import ABSENT
 from streamhalf.report.features import class_words
-from streamhalf.report.notices import passed_tests
 from streamhalf.report.tables import Table
 from streamhalf.report.words import TAU
 from streamhalf.settings import show_size
@@ -57,7 +56,7 @@ def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
 
 def _fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
     yield "eps, accuracy judged", codes.number(result.eps)
-    if passed_tests(result) and result.constant is not None:
+    if result.verdict is Verdict.ACCEPTED and result.constant is not None:
         yield (
             "constant C in C opt + eps (a lower bound on the worst case)",
             codes.constant(result.constant),

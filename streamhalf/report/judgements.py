@@ -154,10 +154,26 @@ def wedge_bound(result: FitResult) -> float | None:
 
 def wedge_angle(result: FitResult) -> float:
     """The angle that the wedge bound of the returned halfspace is for, in radians."""
+    return 2 * math.asin(min(1.0, _wedge_scale(result) / 2))
+
+
+def wedge_shift(result: FitResult) -> float:
+    """By how much thresholds of such halfspaces may differ from the returned one's.
+
+    The bound is for |t - t' / cos(angle)| <= eta; |t - t'| <= eta cos(angle) - |t| (1 - cos(angle))
+    is enough for that.
+    """
+    eta = _wedge_scale(result)
+    turned = eta**2 / 2
+    (own,) = (one for i, one in enumerate(result.candidates) if i == result.chosen)
+    return max(0.0, eta * (1 - turned) - abs(own.threshold) * turned)
+
+
+def _wedge_scale(result: FitResult) -> float:
     own = (
         one.scale
         for one in result.testers
         if one.tester == WedgeTester.name and one.candidate == result.chosen
     )
     eta = next(own, None) or result.eps
-    return 2 * math.asin(min(1.0, abs(eta) / 2))
+    return abs(eta)

@@ -59,9 +59,6 @@ def _of_labels(notice: records.Notice) -> str | None:
 def _of_errors(notice: records.Notice) -> str | None:
     """Of what was measured, asked for and not reached."""
     match notice:
-        case records.RatioNotReached(demanded, ratio):
-            reached = "no bound above 0" if ratio is None else f"ratio {number(ratio)}"
-            return f"max_ratio {demanded:g} was demanded, the certificate has {reached}"
         case records.NoRoom(needed, room):
             return (
                 f"no certificate: of so many features it takes {nbytes(needed)} at least, and "
@@ -79,14 +76,6 @@ def _of_errors(notice: records.Notice) -> str | None:
                 return f"{said}: no scale could be tested"
             why = ": label noise is larger than that scale, and more rows would not help"
             return f"{said} ({number(reached)} was){why if noise else ''}"
-        case records.Unverified():
-            return "too few rows for any tester: the Chow direction of all rows, without a promise"
-        case records.ReuseSuffices(rows, eps):
-            return (
-                "with `--rows reuse` (in Python rows='reuse') these "
-                f"{plural(rows, 'row')} can judge eps = {number(eps)}: passes that learn then "
-                "share their rows, those that decide stay apart"
-            )
     return None
 
 
@@ -100,10 +89,15 @@ def _of_rows(notice: records.Notice) -> str | None:
                 "they are too narrow; those on these rows hold"
             )
         case records.ErrorsCluster(segments, factor):
+            follows = (
+                "it is bounded for the rows of these data and not for new ones (shuffle rows that "
+                "somebody sorted)"
+                if segments == 1
+                else f"the upper bound is computed from the means of {segments} stretches"
+            )
             return (
                 "errors come in clusters: their share varies between stretches of rows "
-                f"{number(factor)} times as much as chance would have it, so the upper bound is "
-                f"computed from the means of {segments} stretches"
+                f"{number(factor)} times as much as chance would have it, so {follows}"
             )
         case records.RowsInOrder(quantity, feature, factor):
             return (
@@ -179,8 +173,7 @@ def row_notices(result: records.FitResult | records.CertifyResult) -> list[recor
 def other_notices(notices: Sequence[records.Notice]) -> tuple[str, ...]:
     """Notices that no sentence about the verdict says."""
     said = (
-        records.ReuseSuffices
-        | records.NoRoom
+        records.NoRoom
         | records.OneClass
         | records.NearlyOneClass
         | records.NoBetterThanGuess
@@ -188,10 +181,3 @@ def other_notices(notices: Sequence[records.Notice]) -> tuple[str, ...]:
         | records.EpsNotReached
     )
     return tuple(notice_words(one) for one in notices if not isinstance(one, said))
-
-
-def passed_tests(result: records.FitResult) -> bool:
-    """Whether the tests vouch: the run is accepted, or lacks a certificate alone."""
-    lacks_ratio = notice_of(result, "RatioNotReached") is not None
-    beats_guess = notice_of(result, "NoBetterThanGuess") is None
-    return result.verdict is records.Verdict.ACCEPTED or (lacks_ratio and beats_guess)

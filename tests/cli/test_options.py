@@ -30,6 +30,12 @@ def test_parse_storage__reads_words_and_numbers() -> None:
     assert parse_storage([]) is None
 
 
+def test_parse_storage__text_that_looks_like_a_number_stays_text() -> None:
+    pairs = ["port=00123", "key=123", "SECRET=456", "token=7", "account_name=8", "depth=²"]
+    assert parse_storage(pairs) == dict(pair.split("=") for pair in pairs)
+    assert parse_storage(["retries=0", "timeout=30"]) == {"retries": 0, "timeout": 30}
+
+
 @pytest.mark.parametrize("pair", ["anon", "=true", ""])
 def test_parse_storage__refuses_what_is_no_pair(pair: str) -> None:
     with pytest.raises(UsageError, match=r"storage-option: .* has no value; write KEY=VALUE"):

@@ -126,3 +126,36 @@ def test_wants_whole__where_it_pays_and_there_is_room(
 ) -> None:
     depot.settle(terms)
     assert depot.wants_whole(SIZE, wanted) is whole
+
+
+def test_release__what_is_still_on_its_way_does_not_make_the_folder_again(tmp_path: Path) -> None:
+    depot, begun, go_on = depot_of("late"), threading.Event(), threading.Event()
+    depot.settle(Terms(nbytes=0, folder=str(tmp_path)))
+
+    def fetch() -> bytes:
+        begun.set()
+        go_on.wait(10)
+        return b"x" * SIZE
+
+    coming = depot.begin("a", fetch)
+    begun.wait(10)
+    release("late")
+    go_on.set()
+    assert len(coming.result(10)) == SIZE  # who waits for it gets it
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_release__while_a_file_is_written_removes_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    depot, write = depot_of("late"), module._write
+
+    def late(path: str, content: bytes) -> None:
+        release("late")  # after the folder was made, before the file is
+        Path(path).parent.mkdir()
+        write(path, content)
+
+    monkeypatch.setattr(module, "_write", late)
+    depot.settle(Terms(nbytes=0, folder=str(tmp_path)))
+    assert len(depot.take("a", lambda: b"x" * SIZE)) == SIZE
+    assert list(tmp_path.iterdir()) == []

@@ -12,6 +12,7 @@ import pytest
 import streamhalf
 from streamhalf import DataError, UsageError
 from streamhalf.cli import main
+from streamhalf.data.opening import open_features
 from tests.conftest import make_rows
 
 X, Y = make_rows(600, 3, seed=8)
@@ -122,3 +123,18 @@ def test_audit__takes_the_columns_of_the_model_by_name(table: Path) -> None:
         assert found.result.data.fingerprint == result.data.fingerprint
     with pytest.raises(DataError, match="columns: visits not found among"):
         streamhalf.audit(more.drop(columns="visits"), model=result, label="bought")
+
+
+@pytest.mark.parametrize("features", ["X", "a"])
+def test_features__are_refused_for_tables(
+    features: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.DataFrame({"a": [0.5, 1.5, 2.5], "X": [1.0, 2.0, 0.0], "y": [0, 1, 1]})
+    frame.to_csv(path := tmp_path / "rows.csv", index=False)
+    assert main(["fit", str(path), "--features", features, "--quiet"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"features: '{features}' given for a table, whose features are all columns but" in said
+    with pytest.raises(UsageError, match="given for a table"):
+        streamhalf.fit(frame, features=features)
+    with pytest.raises(UsageError, match="given for a table"):
+        open_features(str(path), features="a")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from scipy import stats
 
-from streamhalf.kernels.binomial import binomial_lower, binomial_upper
+from streamhalf.kernels.binomial import binomial_lower, binomial_upper, segment_upper
 
 
 @pytest.mark.parametrize(("errors", "n_rows"), [(1, 10), (50, 1_000), (999, 1_000)])
@@ -21,3 +22,34 @@ def test_bounds__end_at_0_and_1() -> None:
     assert binomial_lower(0, 7, 0.01) == 0
     assert binomial_upper(7, 7, 0.01) == 1
     assert binomial_lower(7, 7, 0.01) == pytest.approx(0.01 ** (1 / 7))
+
+
+@pytest.mark.parametrize(
+    ("share", "bad", "rate"),
+    [(0.015, 1.0, 0.0), (0.05, 0.5, 0.02), (0.5, 1.0, 0.0), (0.9, 1.0, 0.0)],
+)
+@pytest.mark.parametrize("unequal", [False, True])
+def test_segment_upper__holds_for_any_means(
+    share: float, bad: float, rate: float, unequal: bool
+) -> None:
+    """It fails with probability 0.02 at most: 14 of 300 or more has probability 4e-3 at that."""
+    rng, truth, missed = np.random.default_rng(11), share * bad + (1 - share) * rate, 0
+    for _ in range(300):
+        rows = rng.integers(1, 60, 120) if unequal else np.full(120, 40)
+        rates = np.where(rng.random(120) < share, bad, rate)
+        missed += segment_upper(rng.binomial(rows, rates), rows, 0.02) < truth
+    assert missed < 14
+
+
+def test_segment_upper__approaches_the_mean_and_is_exact_at_the_ends() -> None:
+    rng, widths = np.random.default_rng(1), []
+    for n in (100, 10_000, 1_000_000):
+        rows = np.full(n, 200)
+        errors = rng.binomial(rows, np.where(rng.random(n) < 0.1, 0.5, 0.0))
+        widths.append(segment_upper(errors, rows, 0.01) - errors.sum() / rows.sum())
+    # a normal bound has 2.33 standard errors; sqrt(2 ln(1/tau)) = 3.03 is what bets leave
+    assert widths[2] < 3.8 * 0.152 / 1_000
+    assert widths[0] > 8 * widths[1] > 64 * widths[2]
+    none, all_of_them = np.zeros(256, dtype=np.int64), np.full(256, 200)
+    assert segment_upper(none, all_of_them, 0.005) == pytest.approx(1 - 0.005 ** (1 / 256), rel=0.3)
+    assert segment_upper(all_of_them, all_of_them, 0.005) == 1.0

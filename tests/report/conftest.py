@@ -17,7 +17,6 @@ from streamhalf.records import (
     FitResult,
     Judgement,
     Outcome,
-    RatioNotReached,
     Verdict,
     replace,
 )
@@ -53,7 +52,6 @@ class Results:
     certified: FitResult
     rejected: FitResult
     inconclusive: FitResult
-    demanding: FitResult
     radial: FitResult
     certificate: CertifyResult
 
@@ -73,10 +71,8 @@ def results() -> Results:
     accepted = streamhalf.fit((X, y), eps=0.2, through="centre")
     # as where the path wins: the tests have words about its candidates alone
     accepted = replace(accepted, chosen=shown_candidate(accepted))
-    lacking = (RatioNotReached(1.0, accepted.ratio),)  # of documents from before there were four
     return Results(
         accepted=accepted,
-        demanding=replace(accepted, verdict=Verdict.INCONCLUSIVE, notices=lacking),
         certified=replace(stored, verdict=Verdict.CERTIFIED),
         rejected=stored,
         inconclusive=streamhalf.fit((X[:300], y[:300]), max_ratio=1.0),

@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-EVERY = ("accepted", "certified", "rejected", "inconclusive", "demanding", "certificate")
+EVERY = ("accepted", "certified", "rejected", "inconclusive", "certificate")
 PHONE, DESK = 390, 1200
 
 Opener = Callable[..., AbstractContextManager["Page"]]

@@ -34,7 +34,6 @@ from streamhalf.report.features import class_words, numbered
 from streamhalf.report.figures import Plot, Rule
 from streamhalf.report.html import render_report
 from streamhalf.report.judgements import outcome_words
-from streamhalf.report.notices import notice_words
 from streamhalf.report.pictures import profile_figure
 from streamhalf.report.rejections import leading_rejection
 from streamhalf.report.svg import Axis, ticks
@@ -42,7 +41,7 @@ from tests.report.conftest import DIM, ROWS, Results, without_say
 from tests.report.pages import Page, value
 
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&lt;"
-EVERY = ("accepted", "rejected", "inconclusive", "demanding", "certificate")
+EVERY = ("accepted", "rejected", "inconclusive", "certificate")
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +72,6 @@ def test_results__have_every_verdict(results: Results) -> None:
     assert results.certified.verdict is Verdict.CERTIFIED
     assert results.rejected.verdict is Verdict.REJECTED
     assert results.inconclusive.verdict is Verdict.INCONCLUSIVE
-    assert results.demanding.verdict is Verdict.INCONCLUSIVE
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -228,14 +226,6 @@ def test_inconclusive__asks_for_less_only_if_that_is_possible(results: Results) 
     page = Page(render_report(replace(results.inconclusive, eps=0.1)))
     assert "larger --eps" in page.text
     assert "Fewer rows settle a coarser question" in page.text
-
-
-def test_inconclusive__says_what_was_demanded(results: Results, pages: dict[str, Page]) -> None:
-    page = pages["demanding"]
-    assert "demanded is out of reach" in headline(page)
-    said = notice_words(results.demanding.notices[-1])
-    assert "max_ratio 1 was demanded" in said
-    assert said in [one.text for one in page.all("li")]
 
 
 @pytest.mark.parametrize("name", ["accepted", "certificate"])

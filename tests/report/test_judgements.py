@@ -17,6 +17,7 @@ from streamhalf.report.judgements import (
     remark_words,
     wedge_angle,
     wedge_bound,
+    wedge_shift,
 )
 from tests.report.conftest import Results
 
@@ -109,3 +110,21 @@ def test_wedge__is_that_of_the_returned_halfspace(results: Results) -> None:
 def test_question__of_a_guest_is_none() -> None:
     assert question("wedge").endswith("?")
     assert question("guest") == ""
+
+
+def test_wedge_shift__keeps_within_what_the_bound_is_for(results: Results) -> None:
+    """Turned by up to the angle, thresholds at its ends: |t - t' / cos| is at most eta."""
+    accepted = results.accepted
+    chosen = accepted.chosen
+    assert chosen is not None
+    for t in (0.0, -0.7, 2.0):
+        moved = replace(accepted.candidates[chosen], threshold=t)
+        some = list(accepted.candidates)
+        some[chosen] = moved
+        result = replace(accepted, candidates=tuple(some))
+        angle, shift = wedge_angle(result), wedge_shift(result)
+        eta = 2 * math.sin(angle / 2)
+        assert 0 < shift <= eta
+        for turned in (angle * step / 8 for step in range(9)):
+            for other in (t - shift, t, t + shift):
+                assert abs(t - other / math.cos(turned)) <= eta * (1 + 1e-12)

@@ -144,7 +144,6 @@ def test_result_html__says_the_verdict_and_the_testers(results: Results) -> None
         "certified": ("CERTIFIED", "largest moment", "within a factor"),
         "radial": ("ACCEPTED", "slab mass", "every elliptical law"),
         "inconclusive": ("INCONCLUSIVE", "too few"),
-        "demanding": ("INCONCLUSIVE", "slab mass"),
         "certificate": ("FINISHED", "classifier"),
     }
     for name, result in results.every().items():

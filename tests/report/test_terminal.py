@@ -58,7 +58,7 @@ def tested() -> dict[str, MomentTestResult]:
     }
 
 
-@pytest.mark.parametrize("name", ["accepted", "rejected", "inconclusive", "demanding", "radial"])
+@pytest.mark.parametrize("name", ["accepted", "rejected", "inconclusive", "radial"])
 def test_fit__fits_and_says_the_verdict(results: Results, name: str) -> None:
     result = getattr(results, name)
     text = show(terminal.show_fit, result)

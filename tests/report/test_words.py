@@ -29,9 +29,7 @@ from streamhalf.records import (
     Position,
     PositionRecord,
     PromiseRecord,
-    RatioNotReached,
     RepeatedRows,
-    ReuseSuffices,
     Role,
     RowsInOrder,
     SegmentQuantity,
@@ -42,6 +40,7 @@ from streamhalf.records import (
 from streamhalf.report.card import result_html
 from streamhalf.report.codes import advice_words, evidence_name
 from streamhalf.report.html import render_report
+from streamhalf.report.judgements import wedge_angle
 from streamhalf.report.rejections import leading_doubt, leading_rejection, telling_evidence
 from streamhalf.report.tables import label_table
 from streamhalf.report.words import (
@@ -54,7 +53,6 @@ from streamhalf.report.words import (
     interval_details,
     interval_sentence,
     rejection_sentence,
-    remedy,
     result_suggestions,
 )
 from tests.report.conftest import Results
@@ -233,14 +231,6 @@ def test_rejection_sentence__tells_one_quantity_with_its_own_limit() -> None:
     assert "chance alone stays below" in said
 
 
-def test_inconclusive__names_reuse_only_where_it_helps(results: Results) -> None:
-    assert "reuse" not in fit_sentence(results.inconclusive)
-    assert "--rows reuse" not in Page(render_report(results.inconclusive)).text
-    few = replace(results.inconclusive, notices=(ReuseSuffices(300, 0.25),))
-    for text in (fit_sentence(few), Page(render_report(few)).text, remedy(few)):
-        assert "--rows reuse" in text
-
-
 def test_interval__of_two_classes_is_none(results: Results) -> None:
     advice = Advice(AdviceCode.OTHER_CLASS, through=Through.ORIGIN)
     old = results.certificate.certificate
@@ -275,7 +265,7 @@ def test_interval__of_two_classes_is_none(results: Results) -> None:
 def test_errors_that_disagree__lead_the_report(results: Results) -> None:
     found = ErrorsDisagree(0.001, 0.0014, 0.05086)
     said = "The errors disagree: held-out rows say 0.100%, 0.140% at most, but on all rows it is "
-    for fit in (results.accepted, results.rejected, results.demanding):
+    for fit in (results.accepted, results.rejected):
         result = replace(fit, notices=(found, *fit.notices))
         page = Page(render_report(result))
         headline = next(one for one in page.all("p") if one.attributes.get("class") == "headline")
@@ -376,7 +366,11 @@ def test_wedge__of_any_halfspace_says_how_far_it_may_move(results: Results) -> N
     accepted = results.accepted
     assert "of this one disagrees with it on" in fit_sentence(accepted)
     any_one = replace(accepted, error=replace(accepted.error, through=Through.ANY))
-    assert re.search(r"of this one, and moved by 0\.\d+ at most, disagrees", fit_sentence(any_one))
+    shift = re.search(
+        r"of this one whose threshold differs by (0\.\d+) at most disagrees", fit_sentence(any_one)
+    )
+    assert shift is not None
+    assert float(shift[1]) < wedge_angle(any_one)  # of normals of length 1, not of t' / cos
 
 
 def test_promise__of_any_halfspace_says_whom_it_compares_with(results: Results) -> None:
@@ -420,7 +414,7 @@ def test_guess__that_does_as_well_is_told_first_and_why_it_is_not_accepted(
 ) -> None:
     notice = NoBetterThanGuess(-1, 0.0667)
     changes = {"verdict": Verdict.INCONCLUSIVE, "rows_needed": None}
-    result = guessed(results.accepted, notice, RatioNotReached(1.5, None), **changes)
+    result = guessed(results.accepted, notice, **changes)
     first = "The halfspace is no better than always guessing -1, which is wrong on 6.670%"
     for show in (fit_headline, fit_sentence):
         assert show(result).startswith(first)
@@ -453,7 +447,7 @@ def test_label_table__an_absent_label_has_no_rate(results: Results) -> None:
 
 
 def test_promise__is_made_only_where_the_tests_passed(results: Results) -> None:
-    assert "These tests support" in fit_sentence(results.demanding)  # a certificate is missing
+    assert "These tests support" in fit_sentence(results.accepted)
     for result in (results.rejected, results.inconclusive):
         for show in (fit_sentence, render_report, result_html):
             assert "These tests support" not in show(replace(result, constant=5.0))
@@ -487,14 +481,9 @@ def test_rejected__says_what_holds_all_the_same(results: Results) -> None:
             "The eps that was asked for, 0.1, was not reached (0.2 was): label noise is larger "
             "than that scale, and more rows would not help.",
         ),
-        (
-            None,
-            RatioNotReached(1.1, 1.4),
-            "The tests found nothing wrong, but the certificate that was demanded is out of reach.",
-        ),
     ],
 )
-def test_inconclusive__has_three_reasons(
+def test_inconclusive__has_its_reasons(
     results: Results, rows_needed: int | None, notice: Notice | None, said: str
 ) -> None:
     result = replace(
@@ -507,8 +496,6 @@ def test_inconclusive__has_three_reasons(
     )
     assert said in fit_headline(result)
     assert said in Page(render_report(result)).text
-    found_nothing = "found nothing wrong" in fit_headline(result)
-    assert found_nothing is isinstance(notice, RatioNotReached)
     larger = isinstance(notice, EpsNotReached) and notice.noise
     assert ("Ask for a larger `--eps`" in fit_sentence(result)) is larger
 
@@ -579,3 +566,19 @@ def test_row_notices__go_with_every_verdict(results: Results) -> None:
         for show in (fit_sentence, render_report, result_html):
             for said in ("ows come in an order", "rrors come in clusters", "met more than once"):
                 assert said in show(result)
+
+
+def test_bound__says_what_must_be_independent(results: Results) -> None:
+    fitted, certified = results.accepted, results.certificate
+    said = {
+        None: ("if rows are independent, for new rows", "if they are independent"),
+        64: ("if stretches of rows are independent, for new rows", "if stretches of them are"),
+        1: ("and not for new ones", "Nothing is said about the source of the rows"),
+    }
+    for segments, (of_fit, of_certify) in said.items():
+        fit, weights = (
+            replace(one, error=replace(one.error, segments=segments)) for one in (fitted, certified)
+        )
+        assert of_fit in fit_sentence(fit)
+        assert of_certify in certify_sentence(weights)
+        assert of_certify in " ".join(Page(render_report(weights)).text.split())
