@@ -180,7 +180,7 @@ def test_plan__has_room_for_every_pass(dim: int, monkeypatch: pytest.MonkeyPatch
 def test_large_chunks__are_refused_before_anything_is_read(
     write_store: StoreWriter, workers: dict[str, Client]
 ) -> None:
-    store = write_store(*make_rows(1_300_000, 32), chunk_rows=1_300_000, compressors=None)
+    store = write_store(*make_rows(1_300_000, 32), chunk_rows=1_300_000)  # compressed
     events: list[Event] = []
     for command in (streamhalf.fit, streamhalf.dry_run):
         given: dict[str, Any] = {"observer": events.append}

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import dask
+import numpy as np
 import pytest
 from distributed import Client
 
@@ -19,6 +20,7 @@ from streamhalf.cli import main
 from streamhalf.engine.cluster import ClusterEngine
 from tests.clusters import Cluster, open_cluster
 from tests.comparing import comparable
+from tests.conftest import make_rows, write_arrays
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -183,10 +185,12 @@ def test_tls__comes_from_the_settings_of_dask(
 def test_worker__short_of_memory_is_a_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A chunk of 448 MiB is more than the worker has; its nanny ends it, again and again."""
-    path = tmp_path / "wide.zarr"
-    spec: dict[str, Any] = {"rows": 1 << 21, "dim": 56, "marginal": "gaussian", "noise": "none"}
-    streamhalf.synth(path, chunk_rows=1 << 21, scheduler="serial", **spec)
+    """A chunk of 448 MiB is more than the worker has; its nanny ends it, again and again.
+
+    It is compressed, so that it cannot be read in parts.
+    """
+    path, (X, y) = tmp_path / "wide.zarr", make_rows(1 << 12, 56)
+    write_arrays(path, np.tile(X, (512, 1)), np.tile(y, 512), chunk_rows=1 << 21)
     with open_cluster(tmp_path, n_workers=0) as small:
         small.add_worker("--memory-limit", "450MiB", nanny=True)
         known = (

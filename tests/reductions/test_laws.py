@@ -67,7 +67,7 @@ def turns(dim: int) -> Turns:
     """Of a plane with a threshold, in a position that is not that of the rows."""
     position = isotropic(dim)
     found = Turns.of(planes(dim)[0], position.mean, position.matrix)
-    return dataclasses.replace(found, tangent=0.3, shift=0.1)
+    return dataclasses.replace(found, angle=0.3, shift=0.1)
 
 
 EXAMPLES: dict[type, Callable[[int], Any]] = {
