@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamhalf.data.source import Source
+from streamhalf.engine.process import trim_memory
 from streamhalf.errors import MemoryBudgetError
 from streamhalf.records import FewerAtOnce
 
@@ -236,6 +237,7 @@ def task_memory(nbytes: int, room: int) -> Iterator[None]:
             _line.remove(own)
             _turns.notify_all()
     _inside.task = True
+    _trim_for(nbytes, room)
     try:
         yield
     finally:
@@ -243,6 +245,17 @@ def task_memory(nbytes: int, room: int) -> Iterator[None]:
         with _turns:
             _held[0] -= nbytes
             _turns.notify_all()
+
+
+def _trim_for(nbytes: int, room: int) -> None:
+    """Give freed memory back where the process would else grow beyond its room.
+
+    The C library keeps what each thread has freed, which many threads add up to a worker's pause.
+    """
+    with suppress(Exception):  # no psutil, or no /proc for it
+        used = importlib.import_module("psutil").Process().memory_info().rss
+        if used + nbytes > PROCESS_NBYTES + room:
+            trim_memory()
 
 
 def _of_worker(room: int) -> int:
