@@ -160,8 +160,13 @@ def test_large_integers__refused_or_no_bound_above_zero(monkeypatch: pytest.Monk
 def test_few_bad_segments__counts_a_bound_below_the_rate_of_the_source(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for upper, wrong in ((0.0074, True), (0.0076, False), (None, False)):
-        result = SimpleNamespace(error=SimpleNamespace(upper=upper))
+    for upper, segments, wrong in (
+        (0.0074, 200, True),
+        (0.0076, 200, False),
+        (0.0074, None, False),  # for independent rows, which these are not
+        (0.0074, 1, False),  # nothing is said about other rows
+    ):
+        result = SimpleNamespace(error=SimpleNamespace(upper=upper, segments=segments))
         monkeypatch.setattr(claims, "certify", lambda *_, result=result, **__: result)
         found = claims.few_bad_segments(np.random.default_rng(0), count=64, size=50)
         assert found.is_bound_wrong is wrong
