@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 ELSEWHERE = """
 import builtins, os, pathlib, sys
-for name in ("fork", "forkpty", "sched_getaffinity", "process_cpu_count", "getuid", "geteuid",
+for name in ("fork", "forkpty", "sched_getaffinity", "getuid", "geteuid",
              "getloadavg"):
     if hasattr(os, name):
         delattr(os, name)
