@@ -21,6 +21,8 @@ for name in ("fork", "forkpty", "sched_getaffinity", "getuid", "geteuid",
              "getloadavg"):
     if hasattr(os, name):
         delattr(os, name)
+if hasattr(os, "process_cpu_count"):  # which looks for the affinity on its own
+    os.process_cpu_count = os.cpu_count
 for name in ("fcntl", "resource", "pwd", "grp", "termios"):
     sys.modules[name] = None  # its import fails
 plain = builtins.open
