@@ -24,7 +24,7 @@ import streamhalf
 from streamhalf import DataError, FitResult, open_source
 from streamhalf.data import raw_chunks, source
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.opening import open_features
+from streamhalf.data.opening import open_source
 from streamhalf.data.raw_chunks import ChunkFile, read_decoded
 from streamhalf.data.remote_store import FarStore, GivenOrigin
 from streamhalf.data.source import block_nbytes, gathered_chunks
@@ -305,7 +305,7 @@ def test_blocks__of_large_compressed_chunks_are_whole(
 
 
 def predict(path: Path) -> None:
-    opened = open_features(path)
+    opened = open_source(path, labelled=False)
     for rows in opened.blocks:
         opened.read(rows)
 

@@ -32,9 +32,34 @@ def _of_data(notice: results.Notice) -> str | None:
             return f"{array}: labels are {low} and {high}; {low} is read as -1, {high} as +1"
         case results.FeaturesConverted(array, stored, used):
             return f"{array}: features are {stored}; they are computed with as {used}"
+        case results.RowsDropped(dropped, stored):
+            return f"{dropped:,} of {plural(stored, 'row')} have gaps and were left out"
+        case results.GapsFilled(gaps, features):
+            return (
+                f"{plural(gaps, 'gap')} in {plural(features, 'feature')} filled with the median, "
+                "with an indicator beside each"
+            )
+        case results.TableEncoded(columns, features, dropped, gaps):
+            return _encoded_words(columns, features, dropped, gaps)
+        case results.SlowTable(nbytes):
+            return (
+                f"every pass parses {nbytes / 2**30:.1f} GiB of CSV; Parquet is faster, and a Zarr "
+                "store (streamhalf convert) fastest"
+            )
         case results.Remark(text):
             return text
     return None
+
+
+def _encoded_words(columns: int, features: int, dropped: tuple[str, ...], gaps: int) -> str:
+    """Words for what became of the columns of a table."""
+    said = f"{plural(columns, 'column')} became {plural(features, 'feature')}"
+    if gaps:
+        said += f", {plural(gaps, 'gap')} filled"
+    if dropped:
+        shown = ", ".join(dropped[:8]) + (", ..." if len(dropped) > 8 else "")
+        said += f"; left out: {shown}"
+    return said
 
 
 def _of_labels(notice: results.Notice) -> str | None:

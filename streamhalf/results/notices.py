@@ -36,6 +36,35 @@ class FeaturesConverted(Record, frozen=True, tag="features-converted"):
     used: str
 
 
+class RowsDropped(Record, frozen=True, tag="rows-dropped"):
+    """Rows with gaps were left out: so many of those that are stored."""
+
+    dropped: int
+    stored: int
+
+
+class GapsFilled(Record, frozen=True, tag="gaps-filled"):
+    """Gaps were filled with medians, in so many features, each with an indicator beside it."""
+
+    gaps: int
+    features: int
+
+
+class TableEncoded(Record, frozen=True, tag="table-encoded"):
+    """Columns of a table became features; the encoding in the data's record says how."""
+
+    columns: int
+    features: int
+    dropped: tuple[str, ...] = ()
+    gaps: int = 0
+
+
+class SlowTable(Record, frozen=True, tag="slow-table"):
+    """A CSV file does not fit in memory and is parsed by every pass."""
+
+    nbytes: int
+
+
 class OneClass(Record, frozen=True, tag="one-class"):
     """All labels are the same."""
 
@@ -162,6 +191,10 @@ Notice: TypeAlias = (
     | LabelsAreBits
     | LabelsRead
     | FeaturesConverted
+    | RowsDropped
+    | GapsFilled
+    | TableEncoded
+    | SlowTable
     | OneClass
     | NearlyOneClass
     | NoBetterThanGuess

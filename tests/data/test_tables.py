@@ -12,7 +12,7 @@ import pytest
 import streamhalf
 from streamhalf import DataError, UsageError
 from streamhalf.cli import main
-from streamhalf.data.opening import open_features
+from streamhalf.data.opening import open_source
 from tests.conftest import make_rows
 
 X, Y = make_rows(600, 3, seed=8)
@@ -137,4 +137,4 @@ def test_features__are_refused_for_tables(
     with pytest.raises(UsageError, match="given for a table"):
         streamhalf.fit(frame, features=features)
     with pytest.raises(UsageError, match="given for a table"):
-        open_features(str(path), features="a")
+        open_source(str(path), features="a", labelled=False)
