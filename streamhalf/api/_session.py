@@ -21,6 +21,7 @@ from streamhalf.data.access_check import access_check_of
 from streamhalf.data.opening import (
     DataLike,
     open_source,
+    refuse_features,
 )
 from streamhalf.data.source import Source
 from streamhalf.engine import Engine, open_engine
@@ -130,6 +131,8 @@ def open_data(
     encoded as those that the `model` was fitted on.
     """
     config = make_config(parameters)
+    if "features" in parameters:
+        refuse_features(data, config.features)
     named = {"label", "labels"} & parameters.keys()
     opened = open_source(
         data,

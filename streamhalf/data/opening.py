@@ -56,7 +56,7 @@ from streamhalf.data.zarr_reader import (
 )
 from streamhalf.errors import DataError, UsageError
 from streamhalf.redact import one_line, public_name
-from streamhalf.results import EncodingRecord, GapsFilled, Notice, RowsDropped, from_json
+from streamhalf.results import EncodingRecord, GapsFilled, Notice, RowsDropped, TableEncoded, from_json
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -380,7 +380,7 @@ def _open_pair(data: Any, request: Request) -> Source:
         y = np.delete(np.asarray(y), opened.dropped)
     bare = replace(request, table={**request.table, "missing": "auto"})
     source = _from_arrays("arrays", rows, y, bare, opened.schema.columns)
-    said = tuple(one for one in opened.notices if isinstance(one, RowsDropped))
+    said = tuple(one for one in opened.notices if isinstance(one, RowsDropped | TableEncoded))
     return replace(
         source,
         notices=(*source.notices, *said),
@@ -396,6 +396,12 @@ def _is_array(data: Any, request: Request) -> bool:
 
 def _open_array(data: Any, request: Request) -> Source:
     return _from_arrays("arrays", data, None, request, names_of_array(data, request.features))
+
+
+def refuse_features(data: Any, features: str) -> None:
+    """Refuse a name of the array of features where data are a table, which has none."""
+    if is_table_path(data) or is_frame(data):
+        raise UsageError(_features_of_table(features))
 
 
 def _features_of_table(features: str) -> str:
