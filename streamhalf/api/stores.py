@@ -42,9 +42,9 @@ from streamhalf.report.html import render_report
 from streamhalf.results import (
     AuditResult,
     CertifyResult,
-    FewerAtOnce,
     FitResult,
     Halfspace,
+    Notice,
     replace,
 )
 from streamhalf.settings import check_names
@@ -193,7 +193,7 @@ class _Writing:
     write: Callable[[RowRange], int]
     task_nbytes: int
     room: int
-    fewer: tuple[FewerAtOnce, ...]
+    fewer: tuple[Notice, ...]
 
     @classmethod
     def of(
@@ -235,7 +235,7 @@ def _write_all(
         rows=tuple(rows.n_rows for rows in items),
         leaf=lambda writing, rows: writing(rows),
         combine=lambda _, left, right: left + right,
-        at_once=writing.fewer[0].at_once if writing.fewer else None,
+        at_once=writing.fewer[0]["at_once"] if writing.fewer else None,
     )
     with mirrored(place.engine, observer, started) as (watched, _):
         total: int = run_job(place.engine, job, watched).partial
