@@ -277,6 +277,7 @@ class Certificate:
     def __init__(self, ratio: float | None, *, error: float = 0.0, repeated: float = 0.0) -> None:
         self.ratio, self.opt = ratio, None
         self.error, self.share, self.repeated, self.times = error, 1.0, repeated, 2.0
+        self.comparable = False
 
 
 @pytest.mark.parametrize(("said", "verdict"), [(NO, "rejected"), (DOUBT, "inconclusive")])
