@@ -16,7 +16,7 @@ import pytest
 import streamhalf
 from streamhalf.data.store_url import Origin, configured_endpoint, is_for_obstore
 from streamhalf.errors import StreamhalfError, UsageError
-from streamhalf.folders import Folder
+from streamhalf.paths import Folder
 from streamhalf.redact import denial
 from streamhalf.retry import is_transient
 
