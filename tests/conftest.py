@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from streamhalf import config
 from streamhalf.data import source
+from streamhalf.data.raw_chunks import _LocalChunk
 
 # how long an example takes says more about the machine than about the code
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -108,6 +109,20 @@ def write_store(tmp_path: Path) -> StoreWriter:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every stored chunk is a block of its own, so that few rows give many tasks."""
     monkeypatch.setattr(source, "BLOCK_NBYTES", 1)
+
+
+def watch_reads(monkeypatch: pytest.MonkeyPatch, found: list[int]) -> None:
+    """Append the bytes of every chunk that is read from a file, whole or in part."""
+
+    def watch(name: str, original: Callable[..., bool]) -> None:
+        def watched(self: Any, target: Any, *ranges: Any) -> bool:
+            found.append(target.nbytes)
+            return original(self, target, *ranges)
+
+        monkeypatch.setattr(_LocalChunk, name, watched)
+
+    watch("read_whole", _LocalChunk.read_whole)
+    watch("read_ranges", _LocalChunk.read_ranges)
 
 
 @pytest.fixture(scope="session")

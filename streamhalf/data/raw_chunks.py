@@ -167,7 +167,7 @@ def _chunks(
         chunk: _Chunk
         if name is None:
             key = f"{array.path}/{chunk_key(array, (number, *zeros))}".lstrip("/")
-            chunk = _RemoteChunk(*shape, store, key)
+            chunk = _RemoteChunk(*shape, store, key, not codecs.decoders)
         else:
             chunk = _LocalChunk(*shape, name(number))
         yield number, chunk, wanted.bounds - number * step
@@ -273,6 +273,7 @@ class _RemoteChunk(_Stored):
 
     store: Any
     key: str
+    is_raw: bool
 
     def prefetch(self, ranges: Ranges) -> None:
         for window in self._windows(ranges) or [None]:
@@ -280,8 +281,7 @@ class _RemoteChunk(_Stored):
             self.store.cache.begin(key, fetch, expected)
 
     def content(self) -> Content:
-        fetch = partial(self.store.fetch, self.key)
-        return retrying(lambda: self.store.cache.take(self.key, fetch, self.nbytes))
+        return self._take(None)
 
     def read_whole(self, raw: NDArray[np.uint8]) -> bool:
         if (content := self._take(None)) is None:
@@ -325,14 +325,16 @@ class _RemoteChunk(_Stored):
 
     def _request(self, window: RangeByteRequest | None) -> tuple[Key, Any, int]:
         if window is None:
-            return self.key, self._fetch_sound, self.nbytes
+            return self.key, self._fetch_whole, self.nbytes
         return (self.key, window), partial(self.store.fetch, self.key, window, self.nbytes), 0
 
     def _take(self, window: RangeByteRequest | None) -> Content:
         return retrying(lambda: self.store.cache.take(*self._request(window)))
 
-    def _fetch_sound(self) -> Content:
-        """Return the whole object if size and checksum are as they should be, else None."""
+    def _fetch_whole(self) -> Content:
+        """Return the object; a raw one if size and checksum are as they should be, else None."""
+        if not self.is_raw:
+            return self.store.fetch(self.key)
         content = self.store.fetch(self.key, None, self.nbytes)
         if content is None or len(content) != self.nbytes:
             return None

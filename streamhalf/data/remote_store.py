@@ -23,6 +23,7 @@ from zarr.storage import FsspecStore, ObjectStore, WrapperStore
 from streamhalf.data.chunk_cache import ChunkCache, Content, Key, cache_of, release
 from streamhalf.data.store_url import StoreURL
 from streamhalf.data.zarr_private import N, get_now
+from streamhalf.redact import public_name
 
 _LOCAL = ("file", "local", "memory")
 
@@ -55,6 +56,9 @@ class RemoteStore(WrapperStore[Store]):
 
     def __str__(self) -> str:
         return str(self._store)
+
+    def __repr__(self) -> str:
+        return f"RemoteStore({public_name(str(self._store))!r})"
 
     @property
     def read_only(self) -> bool:
