@@ -58,7 +58,8 @@ class RemoteStore(WrapperStore[Store]):
         return str(self._store)
 
     def __repr__(self) -> str:
-        return f"RemoteStore({public_name(str(self._store))!r})"
+        url = self.origin.url if isinstance(self.origin, StoreURL) else ""
+        return f"RemoteStore({public_name(url)!r})"
 
     @property
     def read_only(self) -> bool:
