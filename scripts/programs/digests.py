@@ -313,8 +313,14 @@ def _store_chow_5(folder: Path) -> Digest:
 def _store_wedge_threads_4(folder: Path) -> Digest:
     store = stored(
         folder,
-        **{"rows": 50_000, "dim": 4, "marginal": "gaussian", "noise": "wedge", "rate": 0.03},
-        **{"positive": 0.3, "dtype": "float64", "chunk_rows": 5_000},
+        rows=50_000,
+        dim=4,
+        marginal="gaussian",
+        noise="wedge",
+        rate=0.03,
+        positive=0.3,
+        dtype="float64",
+        chunk_rows=5_000,
     )
     return figures_of(fit(store, scheduler="threads", n_workers=2))
 
