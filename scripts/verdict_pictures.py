@@ -7,10 +7,10 @@ from importlib.resources import files
 from pathlib import Path
 
 import streamhalf
-from streamhalf.records import FitResult
 from streamhalf.report.features import speaking_of
 from streamhalf.report.figures import Figure
 from streamhalf.report.html import report_figures
+from streamhalf.results import FitResult
 
 DOCS = Path(__file__).parents[1] / "docs"
 WIDTH = 790

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     )
     from streamhalf.config import RunConfig
     from streamhalf.data.opening import open_source
-    from streamhalf.documents import read_audit, read_result
     from streamhalf.errors import (
         DataError,
         MemoryBudgetError,
@@ -37,7 +36,8 @@ if TYPE_CHECKING:
         UsageError,
     )
     from streamhalf.estimator import HalfspaceTesterLearner as HalfspaceTesterLearner
-    from streamhalf.records import (
+    from streamhalf.report.jupyter import monitor
+    from streamhalf.results import (
         AuditResult,
         CertifyResult,
         DryRunResult,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         Verdict,
         VerifyResult,
     )
-    from streamhalf.report.jupyter import monitor
+    from streamhalf.results.document import read_audit, read_result
 else:
     __getattr__, __dir__ = late_names(
         __name__,
@@ -62,13 +62,13 @@ else:
             ),
             "streamhalf.config": ("RunConfig",),
             "streamhalf.data.opening": ("open_source",),
-            "streamhalf.documents": ("read_audit", "read_result"),
+            "streamhalf.results.document": ("read_audit", "read_result"),
             "streamhalf.errors": (
                 *("DataError", "MemoryBudgetError", "NotAcceptedError", "RunCancelledError"),
                 *("StreamhalfError", "TargetError", "UnverifiedWarning", "UsageError"),
             ),
             "streamhalf.estimator": ("HalfspaceTesterLearner",),
-            "streamhalf.records": (
+            "streamhalf.results": (
                 *("AuditResult", "CertifyResult", "DryRunResult", "FitResult", "Halfspace"),
                 *("MomentTestResult", "Outcome", "PlanRecord", "Verdict", "VerifyResult"),
             ),

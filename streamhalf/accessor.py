@@ -7,7 +7,7 @@ from typing import Any
 import xarray as xr
 
 from streamhalf import api
-from streamhalf.records import CertifyResult, FitResult, MomentTestResult
+from streamhalf.results import CertifyResult, FitResult, MomentTestResult
 
 NAME = "streamhalf"
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from streamhalf.errors import UsageError
-from streamhalf.records.codes import Position, Through
+from streamhalf.results.codes import HalfspaceClass, Transform
 from streamhalf.settings import Setting, check_names, plain, setting
 
 SMALLEST_EPS, LARGEST_EPS = 1e-6, 0.25
@@ -83,10 +83,10 @@ class RunConfig:
         help="largest operator norm of the mean square of all quadratics minus I; the constant in "
         "C opt + eps grows with it",
     )
-    position: str = _statistics(
+    feature_transform: str = _statistics(
         "auto",
         str,
-        words=("auto", *(one.value for one in Position)),
+        words=("auto", *(one.value for one in Transform)),
         help="how rows are laid before they are tested: auto (the first of the following that a "
         "sample does not rule out, and the next where the tests reject), stored (as they are), "
         "isotropic (about their mean, with covariance I) or radial (about a centre, directions "
@@ -97,10 +97,10 @@ class RunConfig:
         "auto",
         str,
         words=("auto", "origin", "mean"),
-        help="centre of the radial position: auto to estimate it with the spread of directions, "
+        help="centre of the radial transform: auto to estimate it with the spread of directions, "
         "origin, or mean",
     )
-    whiten: bool = _statistics(False, bool, help="short for position isotropic")
+    whiten: bool = _statistics(False, bool, help="short for transform isotropic")
     mode: str = _learning(
         "practical",
         str,
@@ -117,11 +117,11 @@ class RunConfig:
     through: str = _learning(
         "any",
         str,
-        words=tuple(Through),
+        words=tuple(HalfspaceClass),
         help="the halfspaces to learn among: any (with a threshold), or those through one point, "
         "the centre (the mean of the features with whiten, else the origin) or the origin",
     )
-    rows: str = _learning(
+    sampling: str = _learning(
         "auto",
         str,
         words=("auto", "windows", "rows", "reuse"),
@@ -174,7 +174,7 @@ class RunConfig:
     stop_early: bool = _learning(
         False,
         bool,
-        help="end where the tests reject, without trying another position and without certificate",
+        help="end where the tests reject, without trying another transform and without certificate",
     )
     # a number in every configuration: where none is given, one is drawn
     seed: int = _statistics(
@@ -262,12 +262,13 @@ class RunConfig:
                 given = declared.read(name, given)
             declared.check(name, given)
             object.__setattr__(self, name, plain(given))
-        if self.whiten and self.position == Position.RADIAL:
+        if self.whiten and self.feature_transform == Transform.RADIAL:
             raise UsageError(
-                "whiten: stands for position isotropic, but position is radial; give one of them"
+                "whiten: stands for feature_transform isotropic, but feature_transform is radial; give one "
+                "of them"
             )
         if self.whiten:
-            object.__setattr__(self, "position", Position.ISOTROPIC.value)
+            object.__setattr__(self, "feature_transform", Transform.ISOTROPIC.value)
         asked: Any = self.seed
         object.__setattr__(self, "seed", draw_seed() if asked == "auto" else int(asked))
 

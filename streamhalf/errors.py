@@ -25,8 +25,8 @@ class DataError(StreamhalfError):
     exit_code = 3
 
 
-class PositionError(DataError):
-    """The rows have no such position: some features stand still, or tell what others tell.
+class TransformError(DataError):
+    """The rows have no such transform: some features stand still, or tell what others tell.
 
     `features` are those to look at, numbered from 0; `constant` says that they stand still.
     """

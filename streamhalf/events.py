@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from streamhalf.records import Judgement, Notice, PassRecord, Record, Verdict
+from streamhalf.results import Notice, PassRecord, Record, TestResult, Verdict
 
 
 class RunStarted(Record, frozen=True, tag=True, tag_field="event"):
@@ -50,7 +50,7 @@ class PassEnded(Record, frozen=True, tag=True, tag_field="event"):
 class TesterJudged(Record, frozen=True, tag=True, tag_field="event"):
     """A tester has spoken."""
 
-    judgement: Judgement
+    test_result: TestResult
 
 
 class SlabsMeasured(Record, frozen=True, tag=True, tag_field="event"):

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from streamhalf.atomic import write_bytes, write_text
 from streamhalf.errors import DataError, StreamhalfError, UsageError
-from streamhalf.files import write_bytes, write_text
-from streamhalf.names import denial, one_line, public_name
+from streamhalf.redact import denial, one_line, public_name
 from streamhalf.retry import retrying
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from streamhalf.errors import UsageError
-from streamhalf.names import public_name
+from streamhalf.redact import public_name
 
 Place: TypeAlias = "str | os.PathLike[str]"
 

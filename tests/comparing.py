@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from streamhalf import FitResult
-from streamhalf.records import to_json
+from streamhalf.results import to_json
 
 
 def comparable(result: FitResult | Path) -> str:

@@ -18,7 +18,7 @@ Rows = tuple[NDArray[np.float64], NDArray[np.int8]]
 PARAMETERS: dict[str, dict[str, Any]] = {
     "fit-accepted": {"eps": 0.25, "certificate_degree": 4},
     "fit-rejected": {"eps": 0.25, "certificate_degree": 4},
-    "fit-whitened": {"eps": 0.25, "certificate_degree": 4, "whiten": True, "rows": "rows"},
+    "fit-whitened": {"eps": 0.25, "certificate_degree": 4, "whiten": True, "sampling": "rows"},
     "fit-sorted": {"eps": 0.25, "certificate_degree": 0},
     "fit-few-rows": {},
     "certificate": {"certificate_degree": 4, "whiten": True},

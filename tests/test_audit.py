@@ -17,12 +17,12 @@ from sklearn.linear_model import LogisticRegression
 
 import streamhalf
 from streamhalf import DataError, FitResult, Halfspace, UsageError, api
-from streamhalf.claims import audit as claims
 from streamhalf.cli import main
-from streamhalf.documents import write_json
 from streamhalf.estimator import HalfspaceTesterLearner
-from streamhalf.records import from_json, to_json
+from streamhalf.label_issues import scores as claims
 from streamhalf.report.audit import audit_details
+from streamhalf.results import from_json, to_json
+from streamhalf.results.document import write_json
 from tests.conftest import StoreWriter, make_rows
 
 X, Y = make_rows(3_000, 3, seed=6)
@@ -106,8 +106,8 @@ def test_audit__lists_wrong_rows_furthest_first() -> None:
     assert found.result.n_wrong_negative == (Y[WRONG] < 0).sum()
     assert found.result.angle is None
     assert not table.agreed.any()
-    assert sum(one.n_wrong for one in found.result.stretches) == len(WRONG)
-    assert found.result.stretches[-1].stop == len(Y)
+    assert sum(one.n_wrong for one in found.result.segments) == len(WRONG)
+    assert found.result.segments[-1].stop == len(Y)
 
 
 def test_audit__thresholds_move_the_boundary() -> None:
@@ -138,7 +138,7 @@ def test_audit__is_the_same_for_any_chunks(
     assert found.suspects is not None
     assert found.suspects.row.tolist() == expected.suspects.row.tolist()
     np.testing.assert_allclose(found.suspects.margin, expected.suspects.margin, rtol=1e-9)
-    assert found.result.stretches == expected.result.stretches
+    assert found.result.segments == expected.result.segments
 
 
 def test_audit__runs_on_a_cluster(store: Path, client: Client) -> None:
@@ -162,7 +162,7 @@ def test_audit__all_of_them_in_the_order_of_rows_with_little_room(
     assert found.suspects is None
     assert not found.result.ranked
     assert found.result.suspects == expected.result.suspects
-    assert found.result.stretches == expected.result.stretches
+    assert found.result.segments == expected.result.segments
     with pytest.raises(UsageError, match="all of them are in"):
         found.to_frame()
     gathered = streamhalf.audit(store, model=PLAIN, top=None)
@@ -173,7 +173,7 @@ def test_audit__takes_any_linear_model(store: Path) -> None:
     model = LogisticRegression().fit(X, Y)
     found = streamhalf.audit(store, model=model).result
     assert found.n_wrong == (model.predict(X) != Y).sum()
-    assert found.position == "standardised"
+    assert found.transform == "standardised"
     weights = streamhalf.audit(store, model=[1.0, 0.0, 0.0]).result
     assert weights.n_wrong == ((X[:, 0] >= 0) != (Y > 0)).sum()
 
@@ -199,10 +199,10 @@ def test_audit__proves_in_the_position_of_the_fit() -> None:
     result = streamhalf.fit((mixed, y), whiten=True, certificate_degree=0)
     found = streamhalf.audit((mixed, y), model=result)
     assert found.result.angle is not None
-    assert found.result.position == "isotropic"
+    assert found.result.transform == "isotropic"
     table = found.suspects
     assert table is not None
-    rows = Z[table.row]  # the position is that of these, turned
+    rows = Z[table.row]  # the transform is that of these, turned
     np.testing.assert_allclose(
         table.margin, np.abs(rows[:, 0]) / np.linalg.norm(rows, axis=1), atol=0.05
     )
@@ -414,16 +414,16 @@ def test_audit__of_labels_that_are_words_names_them(tmp_path: Path) -> None:
 
 
 def test_audit__a_constant_feature_leaves_the_ranking_to_the_others() -> None:
-    """The run has no position but that of the stored rows, whose units must not rank."""
+    """The run has no transform but that of the stored rows, whose units must not rank."""
     rng = np.random.default_rng(11)
     X = rng.standard_normal((3000, 4)) * [1.0, 4e4, 1.0, 0.0] + [0.0, 0.0, 0.0, 0.1]
     y = np.where(X @ [1.0, 2.5e-5, 1.0, 0.0] >= 0, 1, -1)
     flipped = rng.choice(len(X), 150, replace=False)
     y[flipped] *= -1
     result = streamhalf.fit((X, y), seed=1)
-    assert result.position.kind == "stored"
+    assert result.transform.kind == "stored"
     found = streamhalf.audit((X, y), model=result)
-    assert found.result.position == "standardised"
+    assert found.result.transform == "standardised"
     assert np.isin(found.to_frame()["row"][:100], flipped).mean() > 0.95
 
 
@@ -465,7 +465,7 @@ def test_report__takes_what_audit_returned(tmp_path: Path) -> None:
 
 
 def test_agreed__no_halfspace_within_angle_and_shift_disagrees(tmp_path: Path) -> None:
-    """With a threshold, against planes of unit normals in the run's position."""
+    """With a threshold, against planes of unit normals in the run's transform."""
     store = tmp_path / "biased.zarr"
     noise: dict[str, Any] = {"marginal": "gaussian", "noise": "random", "rate": 0.1, "seed": 3}
     streamhalf.synth(store, rows=60_000, dim=2, positive=0.12, **noise)
@@ -476,8 +476,8 @@ def test_agreed__no_halfspace_within_angle_and_shift_disagrees(tmp_path: Path) -
     assert found.threshold_shift > 0
     frame = streamhalf.audit(store, model=result).to_frame()
     rows = zarr.open_group(store, mode="r")["X"][:][frame["row"].to_numpy()].astype(np.float64)
-    centre = np.array(result.position.centre or (0.0, 0.0))
-    matrix = np.array(result.position.matrix or np.eye(2))
+    centre = np.array(result.transform.centre or (0.0, 0.0))
+    matrix = np.array(result.transform.matrix or np.eye(2))
     Z = (rows - centre) @ matrix.T
     normal = np.linalg.solve(matrix.T, np.array(result.halfspace.normal))
     length = np.linalg.norm(normal)

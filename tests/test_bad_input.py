@@ -19,7 +19,7 @@ import zarr
 from numpy.typing import NDArray
 
 from streamhalf.cli import main
-from streamhalf.records import FitResult, from_json, seal, to_json
+from streamhalf.results import FitResult, from_json, seal, to_json
 from tests.conftest import make_rows, write_arrays
 
 Captured = pytest.CaptureFixture[str]

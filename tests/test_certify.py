@@ -17,26 +17,26 @@ from scipy.stats import binom
 import streamhalf
 from streamhalf import DataError, UsageError
 from streamhalf.cli import main
-from streamhalf.documents import read_weights, write_json
 from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.records import (
+from streamhalf.report.card import result_html
+from streamhalf.report.html import render_report
+from streamhalf.report.terminal import show_certificate
+from streamhalf.report.words import certify_headline
+from streamhalf.results import (
     CertificateRecord,
     ErrorsCluster,
     Halfspace,
+    HalfspaceClass,
     OptRecord,
     RepeatedRows,
-    Through,
     Verdict,
     replace,
     seal,
     to_json,
 )
-from streamhalf.report.card import result_html
-from streamhalf.report.html import render_report
-from streamhalf.report.terminal import show_certificate
-from streamhalf.report.words import certify_headline
+from streamhalf.results.document import read_weights, write_json
 
 ROWS, DIM = 150_000, 3
 
@@ -117,15 +117,17 @@ def test_certify__any_classifier_gets_the_same_kind_of_interval(store: str) -> N
             store,
             weights=Halfspace(tuple(weights), offset),
             certificate_degree=4,
-            position="stored",
+            feature_transform="stored",
         )
         errors = np.mean((X.astype(float) @ weights + offset >= 0) != (y > 0))
         assert result.error.empirical == pytest.approx(errors, abs=3 / ROWS)
         assert result.error.upper > result.error.empirical
         assert result.opt.lower_empirical <= 0.05
         # within the class that was asked for, whatever the classifier's own
-        assert result.opt.through is Through.ANY
-        assert result.certificate.through is (Through.ANY if offset else Through.ORIGIN)
+        assert result.opt.through is HalfspaceClass.ANY
+        assert result.certificate.through is (
+            HalfspaceClass.ANY if offset else HalfspaceClass.ORIGIN
+        )
         if result.opt.lower_empirical > 0:
             assert result.ratio == result.error.empirical / result.opt.lower_empirical
         else:
@@ -158,15 +160,18 @@ def test_certify__whitened_data_with_offset(tmp_path: Path) -> None:
     X = Z @ np.diag([2.0, 0.5, 1.0]) + np.array([10.0, -3.0, 0.0])
     # x1 = 2 z1 + 10: the best halfspace is x1 > 10, near the mean of these rows
     near = streamhalf.certify((X, y), weights=[1.0, 0.0, 0.0], whiten=True, certificate_degree=2)
-    centre = near.position.centre[0]
-    for offset, own in ((-centre, Through.CENTRE), (-10.0, Through.ANY)):
+    centre = near.transform.centre[0]
+    for offset, own in ((-centre, HalfspaceClass.CENTRE), (-10.0, HalfspaceClass.ANY)):
         result = streamhalf.certify(
             (X, y), weights=Halfspace((1.0, 0.0, 0.0), offset), whiten=True, certificate_degree=4
         )
         assert result.error.empirical == pytest.approx(0.05, abs=0.003)
         assert result.error.through is result.certificate.through is own
-        assert result.opt.through is Through.ANY
-        assert {one.through for one in result.certificate.bounds} == {Through.ANY, Through.CENTRE}
+        assert result.opt.through is HalfspaceClass.ANY
+        assert {one.through for one in result.certificate.bounds} == {
+            HalfspaceClass.ANY,
+            HalfspaceClass.CENTRE,
+        }
         assert result.ratio < 1.15
         assert streamhalf.verify(result, (X, y)).holds
 
@@ -176,12 +181,12 @@ def test_certify__a_threshold_is_compared_with_the_bound_for_any_halfspace() -> 
     X = rng.standard_normal((20_000, 2))
     y = np.where(X[:, 0] >= 1, 1, -1).astype(np.int8)
     y[rng.random(len(y)) < 0.02] *= -1
-    given = {"certificate_degree": 4, "position": "stored"}
+    given = {"certificate_degree": 4, "feature_transform": "stored"}
     result = streamhalf.certify((X, y), weights=Halfspace((1.0, 0.0), -1.0), **given)
-    assert result.error.through is result.opt.through is Through.ANY
+    assert result.error.through is result.opt.through is HalfspaceClass.ANY
     assert 1 <= result.ratio == result.certificate.ratio < 1.2
     # what holds of any halfspace holds of those through the origin
-    central = result.certificate.bound_of(Through.ORIGIN)
+    central = result.certificate.bound_of(HalfspaceClass.ORIGIN)
     assert central.lower_empirical >= result.opt.lower_empirical
     assert (result.certificate.direction, result.certificate.threshold) == ((1.0, 0.0), 1.0)
     console = Console(record=True, width=400)
@@ -196,7 +201,7 @@ def test_certify__a_threshold_is_compared_with_the_bound_for_any_halfspace() -> 
     forged = replace(result, certificate=replace(result.certificate, bounds=(result.opt, raised)))
     assert failed(seal(forged), (X, y)) == {"no halfspace below L, through: origin"}
     # and may not pass for one of all halfspaces
-    widened = replace(raised, through=Through.ANY)
+    widened = replace(raised, through=HalfspaceClass.ANY)
     certificate = replace(result.certificate, opt=widened, bounds=(widened,), ratio=None)
     forged = replace(result, opt=widened, ratio=None, certificate=certificate)
     assert "no halfspace below L" in failed(seal(forged), (X, y))
@@ -215,7 +220,7 @@ def test_fit__certified_is_within_the_factor_of_the_best_of_all_halfspaces(
     y[rng.random(3000) < 0.01] *= -1
     result = streamhalf.fit((X, y), seed=seed)
     certificate = result.certificate
-    assert certificate.opt.through is Through.ANY
+    assert certificate.opt.through is HalfspaceClass.ANY
     order = np.argsort(a)
     wrong = np.count_nonzero(y < 0) + np.cumsum(y[order])  # for every threshold on the feature
     best = min(wrong.min(), np.count_nonzero(y < 0)) / 3000
@@ -230,7 +235,7 @@ def test_certify__tau_is_shared_by_both_bounds() -> None:
     X = rng.standard_normal((20_000, 2))
     y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
     y[rng.random(len(y)) < 0.1] *= -1
-    given = {"tau": 0.02, "certificate_degree": 4, "position": "stored"}
+    given = {"tau": 0.02, "certificate_degree": 4, "feature_transform": "stored"}
     result = streamhalf.certify((X, y), weights=[1.0, 0.0], **given)
     assert result.error.tau == 0.01
     assert [one.tau for one in result.certificate.bounds] == [0.005, 0.005]
@@ -266,7 +271,7 @@ def test_certify__says_that_rows_repeat() -> None:
 
 
 def test_certificate__l_of_the_source_holds_where_noise_comes_in_stretches() -> None:
-    # two labels in five are wrong in every eighth stretch of 3,000 rows: from windows of adjacent
+    # two labels in five are wrong in every eighth segment of 3,000 rows: from windows of adjacent
     # rows L came out too high in 7 of 20 runs; each may with a chance of 0.005
     n_rows, seeds = 400_000, range(4)
     rng = np.random.default_rng(9)
@@ -296,7 +301,7 @@ def test_verify__every_claim_holds_whatever_the_chunking(
 def test_verify__sampled_rows_and_whitened_runs_hold(tmp_path: Path) -> None:
     path = str(tmp_path / "sorted.zarr")
     streamhalf.synth(path, rows=ROWS, dim=2, marginal="shifted", noise="random", rate=0.1, seed=4)
-    result = streamhalf.fit(path, eps=0.2, whiten=True, rows="rows", certificate_degree=2)
+    result = streamhalf.fit(path, eps=0.2, whiten=True, sampling="rows", certificate_degree=2)
     assert result.held_out is not None
     assert result.held_out.high - result.held_out.low < 1
     assert streamhalf.verify(result, path, block_rows=9_999).holds

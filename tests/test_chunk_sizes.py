@@ -22,11 +22,11 @@ from zarr.storage import ObjectStore
 
 import streamhalf
 from streamhalf import DataError, FitResult, open_source
-from streamhalf.data import plain_chunks, source
+from streamhalf.data import raw_chunks, source
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.far import FarStore, GivenOrigin
 from streamhalf.data.opening import open_features
-from streamhalf.data.plain_chunks import ChunkFile, read_decoded
+from streamhalf.data.raw_chunks import ChunkFile, read_decoded
+from streamhalf.data.remote_store import FarStore, GivenOrigin
 from streamhalf.data.source import block_nbytes, gathered_chunks
 from streamhalf.engine.cluster import ThreadsEngine
 from streamhalf.engine.local import SerialEngine
@@ -152,12 +152,12 @@ def test_fit__opens_every_tiny_chunk_once(
         opened.append(name)
         return FileIO(name)
 
-    FileIO = plain_chunks.FileIO
-    monkeypatch.setattr(plain_chunks, "FileIO", watched)
+    FileIO = raw_chunks.FileIO
+    monkeypatch.setattr(raw_chunks, "FileIO", watched)
     result = fit(path)
     n_chunks = 2 * N_ROWS // 60
     assert n_chunks <= len(opened) <= n_chunks + 50  # a few rows are looked at first
-    monkeypatch.setattr(plain_chunks, "FileIO", FileIO)
+    monkeypatch.setattr(raw_chunks, "FileIO", FileIO)
     assert comparable(fit(open_source(path), scheduler="threads", n_workers=2)) == comparable(
         result
     )
@@ -252,10 +252,10 @@ def test_read_decoded__leaves_other_layouts_to_zarr(tmp_path: Path, layout: dict
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of more than 20,000 bytes are large, blocks have about 8,000."""
-    monkeypatch.setattr(plain_chunks, "LARGE_NBYTES", 20_000)
-    monkeypatch.setattr("streamhalf.data.stored.LARGE_NBYTES", 20_000)
-    monkeypatch.setattr("streamhalf.data.stored.GRID_ROWS", 64)
-    monkeypatch.setattr(plain_chunks, "_PIECE_NBYTES", 7_000)
+    monkeypatch.setattr(raw_chunks, "LARGE_NBYTES", 20_000)
+    monkeypatch.setattr("streamhalf.data.zarr_reader.LARGE_NBYTES", 20_000)
+    monkeypatch.setattr("streamhalf.data.zarr_reader.GRID_ROWS", 64)
+    monkeypatch.setattr(raw_chunks, "_PIECE_NBYTES", 7_000)
     monkeypatch.setattr(source, "BLOCK_NBYTES", 8_000)
 
 

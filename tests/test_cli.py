@@ -18,7 +18,7 @@ import zarr
 import streamhalf
 from streamhalf import MomentTestResult, UsageError, api
 from streamhalf.cli import main
-from streamhalf.records import from_json
+from streamhalf.results import from_json
 from tests.conftest import StoreWriter, make_rows
 
 COMMANDS = (
@@ -136,12 +136,14 @@ def test_test__passes_gaussian_rows(stores: Path, capsys: Captured) -> None:
 
 
 def test_test__names_the_product_of_correlated_features(stores: Path, capsys: Captured) -> None:
-    assert main(["test", str(stores / "correlated"), "--position", "stored", "--quiet"]) == 10
+    assert (
+        main(["test", str(stores / "correlated"), "--feature-transform", "stored", "--quiet"]) == 10
+    )
     out = words(capsys.readouterr().out)
     assert "REJECTED" in out
     assert any(f"Here the mean of {pair} is 0." in out for pair in ("x₁·x₂", "x₁·x₃", "x₂·x₃"))
     assert "On the scale of tester “largest moment” it is off by" in out
-    assert "Run again with `--position auto`" in out
+    assert "Run again with `--feature-transform auto`" in out
     assert "evidence: largest moment" in out
 
 
@@ -177,7 +179,7 @@ def test_test__writes_the_result_as_json(
     stores: Path, tmp_path: Path, name: str, code: int
 ) -> None:
     target = tmp_path / "result.json"
-    command = ["test", str(stores / name), "--position", "stored", "--tau", "0.02"]
+    command = ["test", str(stores / name), "--feature-transform", "stored", "--tau", "0.02"]
     assert main([*command, "--quiet", "--json", str(target)]) == code
     document = json.loads(target.read_text())
     assert list(document) == [
@@ -186,8 +188,8 @@ def test_test__writes_the_result_as_json(
         "tau",
         "seed",
         "seed_drawn",
-        "position",
-        "positions",
+        "transform",
+        "transforms",
         "testers",
         "passes",
         "data",
@@ -225,13 +227,13 @@ def test_test__writes_the_result_as_json(
     result = from_json(MomentTestResult, document)
     assert result.verdict.exit_code == code
     assert result.tau == 0.02
-    assert [judgement.tester for judgement in result.testers] == [
+    assert [test_result.tester for test_result in result.testers] == [
         "largest moment",
         "second moment",
         "quadratics",
     ]
     assert result.data.source == str(stores / name)
-    again = streamhalf.test(stores / name, tau=0.02, position="stored", scheduler="serial")
+    again = streamhalf.test(stores / name, tau=0.02, feature_transform="stored", scheduler="serial")
     assert again.testers == result.testers
 
 
@@ -310,7 +312,7 @@ VALUE_ERRORS = {
     ("--workers", "0"): "n_workers: 0 is out of range; use 1 to 4096",
     ("--memory-limit", "lots"): "memory_limit: 'lots' is not a size; write 2GiB or 500MiB",
     ("--memory-limit", "1k"): "memory_limit: 1024 is out of range",
-    ("--memory-limit", "1MiB", "--position", "stored"): "test needs about",
+    ("--memory-limit", "1MiB", "--feature-transform", "stored"): "test needs about",
     ("--scheduler", "thread"): "scheduler: 'thread' is unknown; use serial, threads",
     ("--storage-option", "anon"): "storage-option: 'anon' has no value; write KEY=VALUE",
 }
@@ -469,7 +471,7 @@ def test_fit__rejects_with_evidence_and_predict_warns(
     rows_to_fit: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     store, model = str(rows_to_fit / "laplace"), str(tmp_path / "model.json")
-    assert main(["fit", store, *FIT, "--position", "stored", "--json", model]) == 10
+    assert main(["fit", store, *FIT, "--feature-transform", "stored", "--json", model]) == 10
     out = words(capsys.readouterr().out)
     assert "REJECTED" in out
     assert re.search(r"In pass final the mean of x.⁴ is", out)
@@ -562,8 +564,8 @@ def test_plan__the_rows_of_its_table_add_up_unless_passes_share_them(
     text = capsys.readouterr().out
     head, *rows, _ = text[text.index("pass ") :].splitlines()
     end = head.index("rows used") + len("rows used")
-    # polish and thresholds use rows that others have learned from
-    own = [row for row in rows if not row.startswith(("polish", "thresholds"))]
+    # refine and thresholds use rows that others have learned from
+    own = [row for row in rows if not row.startswith(("refine", "thresholds"))]
     *parts, total = [int(row[:end].split()[-1].replace(",", "")) for row in own]
     assert rows[-1].startswith("all ")
     document = json.loads(target.read_text())
@@ -583,9 +585,9 @@ def test_plan__reused_rows_need_no_spare(capsys: Captured) -> None:
         ("fitt x", 'Unknown command "fitt". Did you mean "fit"? Available commands: synth,'),
         ("fit x --epsilon 0.1", "Unknown option: --epsilon. Did you mean --eps? (streamhalf fit"),
         ("fit x --certificate_degre=4", "Did you mean --certificate-degree?"),
-        ("fit x --row reuse", "Unknown option: --row. Did you mean --rows?"),
-        ("fit x --rows ruse", 'Invalid value "ruse" for --rows. Choose from: "auto",'),
-        ("fit x --rows ruse", 'Did you mean "reuse"?'),
+        ("fit x --samplin reuse", "Unknown option: --samplin. Did you mean --sampling?"),
+        ("fit x --sampling ruse", 'Invalid value "ruse" for --sampling. Choose from: "auto",'),
+        ("fit x --sampling ruse", 'Did you mean "reuse"?'),
         ("synth x --rows 9 --dim 2 --noise cho", 'Did you mean "chow"?'),
         ("synth x --rows 9.5 --dim 2", "--rows: '9.5' is not a whole number; write 1000000 or"),
         ("synth x --rows 9", "dim: not given; synth needs --dim: features"),

@@ -130,7 +130,7 @@ def test_load__refuses_files_that_are_no_text_or_not_there(tmp_path: Path) -> No
         ("degree: 4.5", "degree: 4.5 is not a whole number; use one from 2 to 8"),
         ("memory_limit: lots", "memory_limit: 'lots' is not a size; write 2GiB or 500MiB"),
         ("memory_limit: 10", "memory_limit: 10 is out of range"),
-        ("rows: all", "rows: 'all' is unknown; use one of auto, windows, rows, reuse"),
+        ("sampling: all", "sampling: 'all' is unknown; use one of auto, windows, rows, reuse"),
         ("mode: true", "mode: True is unknown; use one of practical, strict"),
         ("schedule: [adaptive]", "schedule: ['adaptive'] is unknown; use one of adaptive, halving"),
         ("whiten: maybe", "whiten: 'maybe' is not True or False; use one of them"),
@@ -184,7 +184,7 @@ def test_flags__override_the_file(write: Any, calls: list[dict[str, Any]], comma
     [
         (("--eps", "0.1"), {"eps": 0.1}, None),
         (("--eps", "auto"), {"eps": "auto"}, None),
-        (("--rows", "reuse"), {"rows": "reuse"}, None),
+        (("--sampling", "reuse"), {"sampling": "reuse"}, None),
         (("--schedule", "halving"), {"schedule": "halving"}, None),
         (("--mode", "strict"), {"mode": "strict"}, None),
         (("--storage-option", "anon=false"), {}, {"anon": False, "endpoint_url": "http://a"}),

@@ -31,7 +31,7 @@ def test_contributing__blocks_run(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = {one.tester: one.outcome for one in result.testers}
     assert outcomes["heavy rows"] is Outcome.REJECTED
     assert outcomes["largest moment"] is Outcome.PASSED
-    assert result.position.kind == "mirrored"
+    assert result.transform.kind == "mirrored"
     assert "speaks against these rows" in fit_sentence(result)
 
 

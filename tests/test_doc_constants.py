@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from streamhalf.algorithms import localization, polish
-from streamhalf.certificate import lower_bound
-from streamhalf.claims import conflict_sets, slab_choice
-from streamhalf.claims.slab_choice import certificate_degree
+from streamhalf.algorithms import budget, localization, plan, refine, run_plan
+from streamhalf.algorithms import plan_promises as promises
+from streamhalf.algorithms.run_plan import FIRST_DELTA, PAPER_FIRST_DELTA
+from streamhalf.certificate import conflict_sets, lower_bound, slab_choice
+from streamhalf.certificate.slab_choice import certificate_degree
 from streamhalf.config import SETTINGS, RunConfig
-from streamhalf.planning import budget, plan, promises, run_plan
-from streamhalf.planning.run_plan import FIRST_DELTA, PAPER_FIRST_DELTA
 from streamhalf.report import codes
 from streamhalf.testers.acceptance import ACCEPTANCE_TOLERANCE
 from streamhalf.testers.constants import FINEST_SCALE
@@ -76,10 +75,10 @@ SAID = [
         f"The scale starts at {fraction(run_plan._FAR_DELTA)} where t is above "
         f"{fraction(run_plan._FAR)}",
     ),
-    (ALGORITHM, f"of up to {power(run_plan.POLISHING_ROWS)} rows for learning, and in memory"),
-    (ALGORITHM, f"or at {polish._WIDE:g} if that is finer"),
-    (ALGORITHM, f"Rows lie within {polish._REACH:g} times that scale"),
-    (ALGORITHM, f"add up to {polish._LEAST} + {polish._LEAST_PER_FEATURE} d"),
+    (ALGORITHM, f"of up to {power(run_plan.REFINING_ROWS)} rows for learning, and in memory"),
+    (ALGORITHM, f"or at {refine._WIDE:g} if that is finer"),
+    (ALGORITHM, f"Rows lie within {refine._REACH:g} times that scale"),
+    (ALGORITHM, f"add up to {refine._LEAST} + {refine._LEAST_PER_FEATURE} d"),
     (ALGORITHM, f"up to {power(run_plan.SCANNED_ROWS)} rows for learning give every candidate"),
     (ALGORITHM, f"`auto`, reuse up to {power(plan.FEW_ROWS)} rows"),
     (ALGORITHM, f"Scales below {fraction(FINEST_SCALE)} were not looked at"),

@@ -38,7 +38,7 @@ from streamhalf import (
     Verdict,
 )
 from streamhalf.estimator import HalfspaceTesterLearner
-from streamhalf.records import replace
+from streamhalf.results import replace
 
 N_ROWS = 150_000
 untested = pytest.mark.filterwarnings("ignore::streamhalf.UnverifiedWarning")
@@ -123,7 +123,7 @@ def test_fit_intercept__false_whitens_about_the_origin(rows: Rows) -> None:
     fitted = learner(fit_intercept=False, whiten=True, eps=0.25).fit(X, rows[1])
     assert fitted.intercept_.tolist() == [0.0]
     assert fitted.result_.error.through == "origin"
-    assert fitted.result_.position.centre == (0.0, 0.0, 0.0)
+    assert fitted.result_.transform.centre == (0.0, 0.0, 0.0)
     assert fitted.verdict_ is Verdict.ACCEPTED
     assert fitted.score(X, rows[1]) == pytest.approx(0.95, abs=0.005)
 
@@ -235,7 +235,7 @@ def test_fit__store(tmp_path: Path, accepted: HalfspaceTesterLearner, rows: Rows
 
 def test_predict__answers_after_rejection(uniform: Rows) -> None:
     with pytest.warns(UnverifiedWarning, match=r"^the run was rejected: .*its error: at most 0\.5"):
-        rejected = learner(position="stored").fit(*uniform)
+        rejected = learner(feature_transform="stored").fit(*uniform)
     assert rejected.verdict_ is Verdict.REJECTED
     zeros = np.zeros((2, 3))
     assert rejected.predict(zeros).shape == rejected.decision_function(zeros).shape == (2,)
@@ -265,10 +265,10 @@ def test_accept_unverified__has_no_effect(rows: Rows) -> None:
 
 
 @untested
-@pytest.mark.parametrize("position", ["auto", "stored", "isotropic"])
-def test_fit__answers_on_few_rows(rows: Rows, position: str) -> None:
+@pytest.mark.parametrize("transform", ["auto", "stored", "isotropic"])
+def test_fit__answers_on_few_rows(rows: Rows, transform: str) -> None:
     X, y = rows[0][:300], rows[1][:300]
-    fitted = learner(position=position).fit(X, y)
+    fitted = learner(feature_transform=transform).fit(X, y)
     assert fitted.verdict_ is Verdict.INCONCLUSIVE
     assert fitted.result_.error is not None
     assert fitted.score(X, y) > 0.85

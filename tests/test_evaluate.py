@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scripts.evaluation import (
     auto_completeness,
     elliptical,
-    polish,
+    refine,
     threshold_completeness,
     thresholds,
     wide,
@@ -177,8 +177,8 @@ def test_least_error__is_of_the_class_of_the_promise() -> None:
     X = rng.standard_normal((4_000, 2)).astype(np.float32)
     y = np.where(X[:, 0] >= 0.7, 1, -1).astype(np.int8)
     problem = Problem(X, y, np.array([1.0, 0.0]))
-    for position, least, most in (("stored", 0.0, 0.001), ("radial", 0.2, 0.3)):
-        result = learn(problem, position=position, centre="origin", seed=0)
+    for transform, least, most in (("stored", 0.0, 0.001), ("radial", 0.2, 0.3)):
+        result = learn(problem, feature_transform=transform, centre="origin", seed=0)
         assert least <= least_error(problem, result, [problem.plane], rng) <= most
 
 
@@ -189,9 +189,9 @@ def test_position_tables__are_written(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(elliptical, "DIM", 3)
     monkeypatch.setattr(auto_completeness, "DIMS", (2,))
     monkeypatch.setitem(auto_completeness.SETS, "short", 1)
-    monkeypatch.setattr(polish, "ROWS", 20_000)
-    monkeypatch.setitem(polish.CASES, "short", (polish.Case(3, "random", 0.05, None),))
-    names = ["elliptical", "completeness-auto", "polish"]
+    monkeypatch.setattr(refine, "ROWS", 20_000)
+    monkeypatch.setitem(refine.CASES, "short", (refine.Case(3, "random", 0.05, None),))
+    names = ["elliptical", "completeness-auto", "refine"]
     code = main(["--only", *names, "--out", str(tmp_path)])
     document = json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))
     assert code == int(not document["met"])
@@ -201,9 +201,9 @@ def test_position_tables__are_written(tmp_path: Path, monkeypatch: pytest.Monkey
     assert cauchy["planted error"] == pytest.approx(0.05, abs=1e-3)
     assert cauchy["streamhalf"] < cauchy["logistic regression"]
     assert [row["law"] for row in tables["completeness-auto"]["rows"]] == [*auto_completeness.LAWS]
-    (polished,) = tables["polish"]["rows"]
-    assert polished["limit"] == pytest.approx(polished["logistic regression"] + polish.BEHIND)
-    assert polished["holds"] == (polished["streamhalf"] <= polished["limit"])
+    (refined,) = tables["refine"]["rows"]
+    assert refined["limit"] == pytest.approx(refined["logistic regression"] + refine.BEHIND)
+    assert refined["holds"] == (refined["streamhalf"] <= refined["limit"])
 
 
 def test_wide_table__is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,17 +19,17 @@ import streamhalf
 from streamhalf import FitResult, MemoryBudgetError, Outcome, UsageError, Verdict
 from streamhalf import events as told
 from streamhalf.data.block import RowRange
-from streamhalf.documents import read_result, write_json
 from streamhalf.events import Event, PassStarted, RunEnded, RunStarted
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.records import (
+from streamhalf.report.words import fit_sentence
+from streamhalf.results import (
     EpsNotReached,
     LabelsAreBits,
+    Method,
     Moment,
     NoBetterThanGuess,
     NoRoom,
-    Recipe,
     Record,
     Role,
     StopReason,
@@ -37,7 +37,7 @@ from streamhalf.records import (
     replace,
     to_json,
 )
-from streamhalf.report.words import fit_sentence
+from streamhalf.results.document import read_result, write_json
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from tests.conftest import StoreWriter
 
@@ -144,7 +144,7 @@ REJECTED = {
 
 @pytest.mark.parametrize("marginal", REJECTED)
 def test_fit__rejects_with_evidence(marginal: str) -> None:
-    result = fit(draw(marginal=marginal), position="stored")
+    result = fit(draw(marginal=marginal), feature_transform="stored")
     assert result.verdict is Verdict.REJECTED
     assert result.halfspace is not None  # without a guarantee
     assert result.error is not None  # which holds whatever the features are
@@ -168,7 +168,7 @@ def test_fit__rejects_with_evidence(marginal: str) -> None:
 def test_fit__names_the_feature_of_a_rejection() -> None:
     X, y = draw()
     X[:, 1] *= 1.3
-    result = fit((X, y), position="stored")
+    result = fit((X, y), feature_transform="stored")
     assert result.verdict is Verdict.REJECTED
     first = next(one for one in result.testers if one.outcome is Outcome.REJECTED)
     assert first.evidence[0].subject == Moment((1, 1))
@@ -184,7 +184,9 @@ def test_fit__rejects_in_the_final_pass_what_only_slabs_show() -> None:
     margin = X @ v
     moved = np.where(np.abs(margin) > 0.7, 0.1 * np.floor(10 * margin) + 0.025, margin)
     result = fit(
-        (X + np.outer(moved - margin, v).astype(np.float32), y), eps=0.05, position="stored"
+        (X + np.outer(moved - margin, v).astype(np.float32), y),
+        eps=0.05,
+        feature_transform="stored",
     )
     assert result.verdict is Verdict.REJECTED
     reasons = [one for one in result.testers if one.outcome is Outcome.REJECTED]
@@ -214,11 +216,11 @@ def test_fit__whitens_and_answers_on_raw_features() -> None:
     Z, y = draw(dim=3, rate=0.04)
     mixing = np.array([[2.0, 0.0, 0.0], [1.0, 0.5, 0.0], [-3.0, 1.0, 0.1]])
     X = (Z.astype(np.float64) @ mixing.T + [100.0, -5.0, 0.3]).astype(np.float32)
-    assert fit((X, y), position="stored").verdict is Verdict.REJECTED
-    assert fit((X, y)).position.kind == "isotropic"
+    assert fit((X, y), feature_transform="stored").verdict is Verdict.REJECTED
+    assert fit((X, y)).transform.kind == "isotropic"
     result = fit((X, y), whiten=True)
     assert result.verdict is Verdict.ACCEPTED
-    assert result.position.whitened
+    assert result.transform.whitened
     assert "whitening" in [one.name for one in result.passes]
     assert result.halfspace.offset != 0
     assert error_on(result, X, y) == pytest.approx(0.04, abs=0.01)
@@ -277,7 +279,7 @@ def test_fit__windows_are_of_any_chunking_and_the_rows_held_out_are_the_same(
     # other chunks, other windows to learn from: the same rows decide
     X, y = draw()
     found = [
-        fit(write_store(X, y, chunk_rows=chunk), rows="windows", seed=5)
+        fit(write_store(X, y, chunk_rows=chunk), sampling="windows", seed=5)
         for chunk in (6_500, 17_001)
     ]
     assert len({one.held_out for one in found}) == len({one.error.n_rows for one in found}) == 1
@@ -294,12 +296,12 @@ def test_fit__repeats_itself_with_the_same_seed_only(store: Path) -> None:
     assert (first.seed, other.seed) == (5, 6)
 
 
-BESIDE = ("sample", "polish", "thresholds")
+BESIDE = ("sample", "refine", "thresholds")
 """Passes that take no rows from those that learn directions."""
 
 
 def test_rows__windows_are_learnt_from_once(store: Path) -> None:
-    result = fit(store, rows="windows")
+    result = fit(store, sampling="windows")
     assert result.split == "windows"
     *learning, final = [one for one in result.passes if one.name not in BESIDE]
     assert sum(one.rows_read for one in learning) <= N_ROWS == final.rows_read
@@ -307,7 +309,7 @@ def test_rows__windows_are_learnt_from_once(store: Path) -> None:
 
 
 def test_rows__rows_read_all_and_keep_a_share(store: Path) -> None:
-    result = fit(store, rows="rows")
+    result = fit(store, sampling="rows")
     assert result.split == "rows"
     assert {one.rows_read for one in result.passes} == {N_ROWS}
     dealt = [one for one in result.passes if one.name not in BESIDE]
@@ -315,7 +317,7 @@ def test_rows__rows_read_all_and_keep_a_share(store: Path) -> None:
 
 
 def test_rows__reuse_learns_from_all_that_is_not_held_out(store: Path) -> None:
-    reused, shared = fit(store, rows="reuse"), fit(store, rows="rows")
+    reused, shared = fit(store, sampling="reuse"), fit(store, sampling="rows")
     assert reused.split == "reuse"
     assert {one.rows_read for one in reused.passes} == {N_ROWS}
     assert reused.passes[0].rows_accepted + reused.error.n_rows == N_ROWS
@@ -340,8 +342,8 @@ KEYS = [
     "rows_for_five",
     "rows_needed",
     "split",
-    "position",
-    "positions",
+    "transform",
+    "transforms",
     "stop",
     "candidates",
     "chosen",
@@ -386,7 +388,7 @@ def test_document__tells_the_whole_path() -> None:
     path = [one.rows_accepted for one in result.passes if one.name.startswith("update")]
     assert [one.rows_accepted for one in result.candidates[1 : len(path) + 1]] == path
     # those of the path are preferred where chance may have put another ahead
-    path_only = [one.error + (one.recipe is not Recipe.PATH) for one in result.candidates]
+    path_only = [one.error + (one.method is not Method.PATH) for one in result.candidates]
     best = int(np.argmin([one.error for one in result.candidates]))
     assert result.chosen in {best, int(np.argmin(path_only))}
     assert result.candidates[result.chosen].angle == 0
@@ -395,7 +397,7 @@ def test_document__tells_the_whole_path() -> None:
     assert result.passes[-1].rows_accepted == result.error.n_rows
     final = [one for one in result.testers if one.pass_name == "final"]
     about = [one for one in final if one.tester in ("slab mass", "slab covariance", "wedge")]
-    assert len(about) == 3 * sum(one.recipe is Recipe.PATH for one in result.candidates)
+    assert len(about) == 3 * sum(one.method is Method.PATH for one in result.candidates)
     steps = [one.scale for one in final if one.tester == "largest moment"]
     early = [one for one in result.testers if one.role is Role.EARLY]
     assert len(steps) == len({one.pass_name for one in early}) == len(path) + 1
@@ -406,7 +408,7 @@ def test_document__tells_the_whole_path() -> None:
 def test_error__upper_is_the_exact_binomial_bound(noise: str, rate: float, tau: float) -> None:
     result = fit(draw(noise=noise, rate=rate), tau=tau, eps=0.25)
     errors = round(result.error.empirical * result.error.n_rows)
-    # a quarter of tau, divided by the positions left open; the rows that measure also choose
+    # a quarter of tau, divided by the transforms left open; the rows that measure also choose
     assert result.error.tau <= tau / 4
     share = result.error.tau / len(result.candidates)
     exact = binomtest(errors, result.error.n_rows, alternative="less")
@@ -487,7 +489,7 @@ def test_events__tell_of_every_pass_and_judgement() -> None:
     assert events[-1] == RunEnded(Verdict.ACCEPTED)
     started = [event.name for event in events if isinstance(event, PassStarted)]
     assert started == [one.name for one in result.passes]
-    judged = [event.judgement for event in events if isinstance(event, told.TesterJudged)]
+    judged = [event.test_result for event in events if isinstance(event, told.TesterJudged)]
     assert tuple(judged) == result.testers
 
 
@@ -501,7 +503,7 @@ def test_fit__refuses_too_little_memory_before_it_learns() -> None:
     with pytest.raises(
         MemoryBudgetError, match=r"^fit needs about .*_limit is 1 MiB; raise it, .* lower degree"
     ):
-        fit(draw(), rows="reuse", memory_limit=1 << 20, observer=events.append)
+        fit(draw(), sampling="reuse", memory_limit=1 << 20, observer=events.append)
     assert events == []
 
 

@@ -24,7 +24,7 @@ from zarr.storage import ObjectStore
 
 import streamhalf
 from streamhalf import DataError
-from streamhalf.records import FeaturesConverted, LabelsAreBits, LabelsRead
+from streamhalf.results import FeaturesConverted, LabelsAreBits, LabelsRead
 from tests.clusters import open_cluster
 from tests.conftest import make_rows, write_arrays
 from tests.waiting import PATIENCE

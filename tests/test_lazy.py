@@ -19,12 +19,12 @@ from distributed import Client
 import streamhalf
 from streamhalf.data.block import Block
 from streamhalf.errors import DataError, MemoryBudgetError, UsageError
-from streamhalf.records import MomentTestResult, Position
 from streamhalf.reductions.base import Bundle
 from streamhalf.reductions.covariance import Covariance
 from streamhalf.reductions.label_counts import LabelCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.row_digest import RowDigest, RowDigestResult
+from streamhalf.results import MomentTestResult, Transform
 from streamhalf.testers.moments import MomentTester
 from tests.conftest import StoreWriter, make_rows
 
@@ -91,9 +91,9 @@ def test_lazy__verdict_is_that_of_the_test() -> None:
     result, word = dask.compute(verdict, verdict.verdict, **HERE)
     assert isinstance(result, MomentTestResult)
     pieces = da.from_array(X, chunks=(CHUNK_ROWS, DIM))
-    expected = streamhalf.test(pieces, tau=0.01, degree=2, position="stored")
+    expected = streamhalf.test(pieces, tau=0.01, degree=2, feature_transform="stored")
     assert (word, result.testers) == (expected.verdict, expected.testers)
-    assert (result.tau, result.position) == (0.01, expected.position)
+    assert (result.tau, result.transform) == (0.01, expected.transform)
     shifted = streamhalf.lazy(rows.X + 1, "test").compute(**HERE)
     assert shifted.verdict is streamhalf.Verdict.REJECTED
 
@@ -112,21 +112,21 @@ def test_lazy__wide_verdict_is_that_of_the_test() -> None:
     wide, _ = make_rows(2_000, 70)
     rows = da.from_array(wide, chunks=(500, 35))
     lazy = streamhalf.lazy(rows, "test", seed=3)
-    expected = streamhalf.test(rows, seed=3, position="stored")
+    expected = streamhalf.test(rows, seed=3, feature_transform="stored")
     assert lazy.compute(**HERE).testers == expected.testers
 
 
 def test_lazy__takes_reductions_and_testers() -> None:
     rows = da.from_array(X, chunks=(CHUNK_ROWS, DIM))
     tester = MomentTester(dim=DIM, degree=2, moment_tolerance=0.2, spectral_tolerance=0.2, tau=0.01)
-    judgements = streamhalf.lazy(rows, tester)
+    test_results = streamhalf.lazy(rows, tester)
     covariance, sketch = streamhalf.lazy(rows, Bundle((Covariance(), Moments(2, np.eye(1, DIM)))))
     digest = streamhalf.lazy((rows, Y), RowDigest())
     assert isinstance(digest, Delayed)
     assert sketch.feature_moment.shape == (1, 2)
     assert "feature" not in sketch.coords  # a direction is none
-    judgements, covariance, found = dask.compute(judgements, covariance, digest, **HERE)
-    assert [one.tester for one in judgements] == ["largest moment", "second moment"]
+    test_results, covariance, found = dask.compute(test_results, covariance, digest, **HERE)
+    assert [one.tester for one in test_results] == ["largest moment", "second moment"]
     np.testing.assert_allclose(covariance["mean"], X.mean(0), atol=1e-6)
     assert isinstance(found, RowDigestResult)
 
@@ -199,7 +199,12 @@ def test_lazy__checks_rows_when_they_are_read() -> None:
         ("labels", {}, DataError, r"features without labels.*pair \(features, labels\)"),
         (LabelCounts(), {}, DataError, "features without labels"),
         ("moments", {"degree": 3}, UsageError, "degree: 3"),
-        ("test", {"position": Position.ISOTROPIC}, UsageError, "position: .*streamhalf.test"),
+        (
+            "test",
+            {"feature_transform": Transform.ISOTROPIC},
+            UsageError,
+            "feature_transform: .*streamhalf.test",
+        ),
         ("moments", {"memory_limit": 1 << 20}, MemoryBudgetError, "memory_limit"),
     ],
 )

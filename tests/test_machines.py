@@ -19,7 +19,7 @@ from streamhalf.engine import memory
 from streamhalf.engine.plan import PassPlan
 from streamhalf.engine.survey import Survey
 from streamhalf.events import Event, RunStarted
-from streamhalf.records import FewerAtOnce
+from streamhalf.results import FewerAtOnce
 from tests.conftest import StoreWriter
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -169,7 +169,7 @@ def test_plan__has_room_for_every_pass(dim: int, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(PassPlan, "task_nbytes", note)
     data = make_rows(40_000 if dim < 70 else 10_000, dim)
     planned = streamhalf.plan(data, seed=3).memory_nbytes
-    for more in ({}, {"position": "isotropic", "certificate_degree": "auto"}):
+    for more in ({}, {"feature_transform": "isotropic", "certificate_degree": "auto"}):
         fit(data, scheduler="serial", **more)
     assert {"sample", "final", "certificate"} <= taken.keys()
     assert max(taken.values()) <= planned

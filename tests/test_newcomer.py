@@ -17,9 +17,7 @@ import streamhalf
 from streamhalf import UsageError
 from streamhalf.api import report
 from streamhalf.cli import main
-from streamhalf.documents import write_json
-from streamhalf.records import DataRecord, NearlyOneClass, NoBetterThanGuess, Verdict
-from streamhalf.report.tables import position_table
+from streamhalf.report.tables import transform_table
 from streamhalf.report.words import (
     fit_advice,
     fit_headline,
@@ -27,6 +25,8 @@ from streamhalf.report.words import (
     moment_sentence,
     plan_sentence,
 )
+from streamhalf.results import DataRecord, NearlyOneClass, NoBetterThanGuess, Verdict
+from streamhalf.results.document import write_json
 from tests.conftest import StoreWriter, make_rows
 from tests.test_predict import make_model
 
@@ -41,7 +41,7 @@ def gaussian(path: Path, n_rows: int, dim: int = 2) -> Path:
 
 def test_plan__takes_a_number_of_rows() -> None:
     assert streamhalf.plan(rows=1000, dim=3) == streamhalf.plan(n_rows=1000, dim=3)
-    assert streamhalf.plan(rows="reuse", n_rows=1000, dim=3).rows == 1000
+    assert streamhalf.plan(sampling="reuse", n_rows=1000, dim=3).rows == 1000
     with pytest.raises(UsageError, match="rows, n_rows: 5 and 6 given"):
         streamhalf.plan(rows=5, n_rows=6, dim=3)
 
@@ -213,8 +213,8 @@ def test_advice__names_features_that_leave_no_position(constant: bool) -> None:
     tested = streamhalf.test((frame, y))
     for text in (fit_sentence(fitted), moment_sentence(tested), *fit_advice(fitted)):
         assert said in text
-        assert "--position auto" not in text
-    listed = [row[-1] for row in position_table(fitted).rows]
+        assert "--feature-transform auto" not in text
+    listed = [row[-1] for row in transform_table(fitted).rows]
     assert any("same" in cell and "remove" in cell for cell in listed[1:])
 
 
@@ -264,7 +264,7 @@ def test_positions__judged_on_a_sample_keep_the_names_of_features() -> None:
     rng = np.random.default_rng(5)
     frame = pd.DataFrame(rng.lognormal(1, 1, (3000, 3)), columns=["pay", "rent", "age"])
     fitted = streamhalf.fit((frame, rng.choice([-1, 1], 3000)), seed=1, certificate_degree=0)
-    sampled = [row[-1] for row in position_table(fitted).rows if row[2] == "a sample"]
+    sampled = [row[-1] for row in transform_table(fitted).rows if row[2] == "a sample"]
     assert len(sampled) > 1
     for said in sampled:
         assert any(name in said for name in frame)

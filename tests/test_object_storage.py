@@ -18,7 +18,7 @@ import streamhalf
 from scripts.benchmarking.slow_line import open_line
 from streamhalf import DataError, FitResult, StreamhalfError, retry
 from streamhalf.cli import main
-from streamhalf.data import depot, source
+from streamhalf.data import chunk_cache, source
 from streamhalf.engine import memory
 from streamhalf.events import PassProgress, PassStarted
 from streamhalf.retry import is_transient
@@ -218,7 +218,7 @@ def counted(s3: S3Server, **parameters: Any) -> tuple[FitResult, dict[str, int],
 def test_fit__moves_a_store_that_fits_once_and_asks_nothing_else(
     s3: S3Server, undisturbed: str
 ) -> None:
-    before = set(depot._depots)
+    before = set(chunk_cache._chunk_caches)
     result, requests, moved = counted(s3)
     assert comparable(result) == undisturbed
     assert (requests["HEAD"], requests["other"]) == (0, 0)
@@ -227,7 +227,7 @@ def test_fit__moves_a_store_that_fits_once_and_asks_nothing_else(
     first, *others = result.passes
     assert first.bytes_moved > ROWS * ROW_NBYTES
     assert not any(one.requests for one in others)
-    assert set(depot._depots) <= before
+    assert set(chunk_cache._chunk_caches) <= before
 
 
 def test_cache__takes_what_memory_has_no_room_for_and_is_emptied(
@@ -357,7 +357,7 @@ def log_failure(address: str, options: dict[str, Any]) -> None:
     from distributed import Client
 
     from streamhalf.data.block import RowRange
-    from streamhalf.data.stores import Target
+    from streamhalf.data.zarr_writer import Target
     from streamhalf.synthetic.spec import SyntheticSpec, plant
     from streamhalf.synthetic.store import write_rows
 

@@ -85,11 +85,11 @@ def run_all(X: Rows, y: NDArray[np.int8], normal: Rows, **parameters: Any) -> No
     n_rows=st.integers(1, 16),
     dim=st.integers(1, 3),
     labels=st.sampled_from(["random", "halfspace", "one"]),
-    position=st.sampled_from(["auto", "stored", "isotropic", "radial"]),
+    transform=st.sampled_from(["auto", "stored", "isotropic", "radial"]),
     through=st.sampled_from(["any", "origin", "centre"]),
 )
 def test_commands__answer_or_refuse_in_one_sentence(
-    kind: str, seed: int, n_rows: int, dim: int, labels: str, position: str, through: str
+    kind: str, seed: int, n_rows: int, dim: int, labels: str, transform: str, through: str
 ) -> None:
     rng = np.random.default_rng(seed)
     X = KINDS[kind](rng, n_rows, dim)
@@ -99,7 +99,7 @@ def test_commands__answer_or_refuse_in_one_sentence(
         "one": np.ones(n_rows, dtype=bool),
     }[labels]
     y = np.where(signs, 1, -1).astype(np.int8)
-    run_all(X, y, rng.standard_normal(dim), position=position, through=through)
+    run_all(X, y, rng.standard_normal(dim), feature_transform=transform, through=through)
 
 
 @pytest.mark.parametrize("seed", range(3))

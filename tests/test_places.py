@@ -12,8 +12,8 @@ import zarr
 import streamhalf
 from streamhalf import UsageError, api
 from streamhalf.cli import main
-from streamhalf.documents import write_json
 from streamhalf.places import is_within, normalised, place_of
+from streamhalf.results.document import write_json
 from tests.conftest import StoreWriter, make_rows
 from tests.test_predict import make_model
 

@@ -14,26 +14,26 @@ from distributed import Client
 
 import streamhalf
 from streamhalf import DataError, FitResult, Halfspace, UnverifiedWarning, UsageError, Verdict
-from streamhalf.api.trust import doubt
+from streamhalf.api._warnings import doubt
 from streamhalf.cli import main
-from streamhalf.documents import write_json
 from streamhalf.events import Event, PassStarted
-from streamhalf.records import (
+from streamhalf.results import (
     Advice,
     AdviceCode,
     CertificateRecord,
     DataRecord,
+    HalfspaceClass,
     OptRecord,
-    PositionRecord,
-    Split,
+    Sampling,
     Stop,
     StopReason,
-    Through,
+    TransformRecord,
     Versions,
     replace,
     seal,
     to_json,
 )
+from streamhalf.results.document import write_json
 from tests.conftest import StoreWriter, make_rows
 
 N_ROWS, DIM = 2_300, 3
@@ -50,8 +50,8 @@ def make_model(verdict: Verdict = Verdict.ACCEPTED, **changes: Any) -> FitResult
         "tau": 0.01,
         "seed": 0,
         "rows_needed": None,
-        "split": Split.WINDOWS,
-        "position": PositionRecord(),
+        "split": Sampling.WINDOWS,
+        "transform": TransformRecord(),
         "stop": Stop(StopReason.REACHED_EPS),
         "candidates": (),
         "chosen": None,
@@ -138,7 +138,7 @@ def test_predict__warns_of_a_model_that_was_not_accepted(
 
 
 def certificate(n_errors: int) -> CertificateRecord:
-    opt = OptRecord(n_errors / 266, n_errors / 300, Through.ANY, 0.01)
+    opt = OptRecord(n_errors / 266, n_errors / 300, HalfspaceClass.ANY, 0.01)
     return CertificateRecord(
         n_rows=100,
         n_errors=n_errors,

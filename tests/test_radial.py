@@ -1,4 +1,4 @@
-"""The radial position end to end, on rows that have no mean and no covariance."""
+"""The radial transform end to end, on rows that have no mean and no covariance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import streamhalf
 from streamhalf import UsageError, Verdict
 from streamhalf.cli import main
-from streamhalf.records import Position, RadiiDrawn, RowsInOrder, SegmentQuantity, Through
+from streamhalf.results import HalfspaceClass, RadiiDrawn, RowsInOrder, SegmentQuantity, Transform
 from tests.conftest import StoreWriter
 
 N_ROWS, DIM, RATE = 60_000, 4, 0.04
@@ -31,32 +31,36 @@ def test_fit__accepts_cauchy_rows_and_certifies_them(write_store: StoreWriter) -
     # true elliptical data: not accepted with probability 0.005 at most, for this fixed seed not
     X, y = draw(3.0)
     path = write_store(X, y, chunk_rows=7000)
-    result = streamhalf.fit(path, position="radial", seed=1)
+    result = streamhalf.fit(path, feature_transform="radial", seed=1)
     assert result.verdict is Verdict.ACCEPTED
-    assert result.position.kind == Position.RADIAL
-    assert result.opt.through is Through.ANY
+    assert result.transform.kind == Transform.RADIAL
+    assert result.opt.through is HalfspaceClass.ANY
     errors = np.where(X @ result.halfspace.normal + result.halfspace.offset >= 0, 1, -1) != y
     assert errors.mean() < 1.1 * RATE
     assert result.certificate.error == pytest.approx(errors.mean(), abs=0.1 * RATE)
     assert 0.5 * RATE < result.opt.lower_empirical <= result.certificate.error
     assert RadiiDrawn(0.0) in result.notices
     assert streamhalf.verify(result, path, block_rows=5000).holds
-    stored = streamhalf.test(path, position="isotropic", seed=1)
+    stored = streamhalf.test(path, feature_transform="isotropic", seed=1)
     assert stored.verdict is Verdict.REJECTED
-    assert streamhalf.test(path, position="radial", seed=1).verdict is Verdict.PASSED
+    assert streamhalf.test(path, feature_transform="radial", seed=1).verdict is Verdict.PASSED
 
 
 def test_fit__about_the_origin_is_for_halfspaces_through_the_origin() -> None:
     X, y = draw(0.0, seed=1)
-    result = streamhalf.fit((X, y), position="radial", centre="origin", through="origin", seed=2)
+    result = streamhalf.fit(
+        (X, y), feature_transform="radial", centre="origin", through="origin", seed=2
+    )
     assert (result.verdict, result.halfspace.offset) == (Verdict.ACCEPTED, 0.0)
-    assert {result.error.through, result.opt.through} == {Through.ORIGIN}
+    assert {result.error.through, result.opt.through} == {HalfspaceClass.ORIGIN}
 
 
 def test_fit__chunks_and_threads_do_not_matter() -> None:
     X, y = draw(3.0)
     results = [
-        streamhalf.fit((X, y), position="radial", seed=1, scheduler=name, certificate_degree=0)
+        streamhalf.fit(
+            (X, y), feature_transform="radial", seed=1, scheduler=name, certificate_degree=0
+        )
         for name in ("serial", "threads")
     ]
     assert results[0].halfspace == results[1].halfspace
@@ -66,7 +70,9 @@ def test_fit__chunks_and_threads_do_not_matter() -> None:
 def test_fit__labels_in_an_order_are_noticed_although_signs_are_drawn() -> None:
     X, y = draw(3.0)
     order = np.argsort(y, kind="stable")
-    result = streamhalf.fit((X[order], y[order]), position="radial", seed=1, certificate_degree=0)
+    result = streamhalf.fit(
+        (X[order], y[order]), feature_transform="radial", seed=1, certificate_degree=0
+    )
     (notice,) = (one for one in result.notices if isinstance(one, RowsInOrder))
     assert notice.quantity is SegmentQuantity.LABEL
     assert result.verdict is Verdict.ACCEPTED
@@ -78,7 +84,7 @@ def test_command_line__fits_certifies_verifies_and_predicts(
     X, y = draw(3.0)
     store = str(write_store(X, y, chunk_rows=20_000))
     result, page = str(tmp_path / "result.json"), str(tmp_path / "result.html")
-    run = ["--position", "radial", "--seed", "1"]
+    run = ["--feature-transform", "radial", "--seed", "1"]
     assert main(["fit", store, *run, "--json", result, "--report", page]) == 0
     assert main(["verify", result, store]) == 0
     assert main(["certify", store, "--weights", result, *run]) == 0
@@ -87,8 +93,8 @@ def test_command_line__fits_certifies_verifies_and_predicts(
     predictions = str(tmp_path / "predictions.zarr")
     assert main(["predict", store, "--model", result, "--out", predictions]) == 0
     found = streamhalf.read_result(result)
-    assert found.position.seed == 1
-    assert found.position.centre == pytest.approx([3.0] * DIM, abs=0.2)
+    assert found.transform.seed == 1
+    assert found.transform.centre == pytest.approx([3.0] * DIM, abs=0.2)
 
 
 def test_certify__in_radial_position_bounds_what_tails_hide() -> None:
@@ -96,20 +102,26 @@ def test_certify__in_radial_position_bounds_what_tails_hide() -> None:
     weights = np.linalg.solve(MIX.T, [0.5, -0.5, 0.5, 0.5])
     plane = streamhalf.Halfspace(tuple(weights.tolist()), -float(3.0 * weights.sum()))
     given = {"weights": plane, "seed": 1, "certificate_degree": 4}
-    whitened = streamhalf.certify((X, y), position="isotropic", **given)
-    radial = streamhalf.certify((X, y), position="radial", through="centre", **given)
+    whitened = streamhalf.certify((X, y), feature_transform="isotropic", **given)
+    radial = streamhalf.certify((X, y), feature_transform="radial", through="centre", **given)
     assert whitened.opt.lower_empirical == 0
     assert radial.opt.lower_empirical > 0.8 * RATE
     # the plane misses the estimated centre, and no other is made for it: nothing to compare
-    assert (radial.opt.through, radial.certificate.through) == (Through.CENTRE, Through.ANY)
+    assert (radial.opt.through, radial.certificate.through) == (
+        HalfspaceClass.CENTRE,
+        HalfspaceClass.ANY,
+    )
     assert radial.ratio is None
     # of all halfspaces no drawn lengths can speak
-    assert streamhalf.certify((X, y), position="radial", **given).opt.through is Through.ANY
+    assert (
+        streamhalf.certify((X, y), feature_transform="radial", **given).opt.through
+        is HalfspaceClass.ANY
+    )
     about_mean = streamhalf.certify(
-        (X, y), position="radial", centre="mean", through="centre", **given
+        (X, y), feature_transform="radial", centre="mean", through="centre", **given
     )
     assert about_mean.ratio is None
-    np.testing.assert_allclose(about_mean.position.centre, X.mean(axis=0))
+    np.testing.assert_allclose(about_mean.transform.centre, X.mean(axis=0))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -119,7 +131,9 @@ def test_certify__no_halfspace_through_many_rows_is_below_the_bound(seed: int) -
     X = rng.integers(-2, 3, (4000, 2)).astype(np.float64)
     y = np.where(X[:, 0] >= 0, 1, -1)
     y[rng.random(4000) < 0.05] *= -1
-    found = streamhalf.certify((X, y), weights=[1.0, 0.0], position="radial", through="origin")
+    found = streamhalf.certify(
+        (X, y), weights=[1.0, 0.0], feature_transform="radial", through="origin"
+    )
     turns = [(np.cos(angle), np.sin(angle)) for angle in np.linspace(0, 2 * np.pi, 720)]
     exact = [(a, b) for a in range(-2, 3) for b in range(-2, 3) if (a, b) != (0, 0)]
     least = min(np.mean(np.where(X @ w >= 0, 1, -1) != y) for w in [*turns, *exact])
@@ -128,17 +142,17 @@ def test_certify__no_halfspace_through_many_rows_is_below_the_bound(seed: int) -
 
 def test_fit__through_the_origin_has_the_origin_for_its_centre() -> None:
     X, y = draw(1.0)
-    result = streamhalf.fit((X, y), position="radial", through="origin", seed=1)
+    result = streamhalf.fit((X, y), feature_transform="radial", through="origin", seed=1)
     assert result.halfspace.offset == 0
-    assert {result.error.through, result.opt.through} == {Through.ORIGIN}
+    assert {result.error.through, result.opt.through} == {HalfspaceClass.ORIGIN}
 
 
 def test_position__is_one_of_the_words() -> None:
     with pytest.raises(
-        UsageError, match="position: 'spherical' is unknown; use one of auto, stored"
+        UsageError, match="transform: 'spherical' is unknown; use one of auto, stored"
     ):
-        streamhalf.test(draw(0.0), position="spherical")
+        streamhalf.test(draw(0.0), transform="spherical")
     with pytest.raises(UsageError, match="centre: 'median' is unknown; use one of auto, origin"):
-        streamhalf.test(draw(0.0), position="radial", centre="median")
-    with pytest.raises(UsageError, match="whiten: stands for position isotropic"):
-        streamhalf.test(draw(0.0), position="radial", whiten=True)
+        streamhalf.test(draw(0.0), feature_transform="radial", centre="median")
+    with pytest.raises(UsageError, match="whiten: stands for transform isotropic"):
+        streamhalf.test(draw(0.0), feature_transform="radial", whiten=True)

@@ -11,12 +11,12 @@ import pytest
 from scripts.realdata import command
 from scripts.realdata.command import BEGIN, END, ROOT, SCHEMA, main
 from scripts.realdata.sets import SETS
-from scripts.realdata.trials import FLIPPED, Split, flip
+from scripts.realdata.trials import FLIPPED, Sampling, flip
 
 
 def test_flip__makes_labels_agree_with_a_halfspace_beside_the_regression() -> None:
     X, y = SETS["cancer"].rows()
-    split = Split.of(X, y, 0)
+    split = Sampling.of(X, y, 0)
     for direction in range(3):
         flipped = np.flatnonzero(flip(split, direction) != split.y)
         assert len(flipped) == int(FLIPPED * len(split.y))
@@ -30,7 +30,7 @@ def test_flip__makes_labels_agree_with_a_halfspace_beside_the_regression() -> No
 
 def test_split__tests_on_rows_that_nobody_learns_from() -> None:
     X, y = SETS["cancer"].rows()
-    split = Split.of(np.column_stack([X, np.arange(len(y))]), y, 1)
+    split = Sampling.of(np.column_stack([X, np.arange(len(y))]), y, 1)
     seen, unseen = split.X[:, -1], split.unseen[0][:, -1]
     assert sorted([*seen, *unseen]) == list(range(len(y)))
     assert len(unseen) == round(0.3 * len(y))

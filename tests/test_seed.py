@@ -22,11 +22,11 @@ import streamhalf
 from streamhalf import FitResult, HalfspaceTesterLearner, RunConfig, UsageError, config
 from streamhalf.cli import main
 from streamhalf.config import draw_seed, load_config
-from streamhalf.documents import read_result, write_json
-from streamhalf.records import from_json, is_as_written, replace, to_json
-from streamhalf.records.results import content_digest
 from streamhalf.report.facts import fact_table
 from streamhalf.report.terminal import show_certificate, show_fit
+from streamhalf.results import from_json, is_as_written, replace, to_json
+from streamhalf.results.document import read_result, write_json
+from streamhalf.results.results import content_digest
 from tests.algorithms.runs import draw
 from tests.comparing import comparable
 

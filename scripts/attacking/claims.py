@@ -9,7 +9,7 @@ import numpy as np
 
 from streamhalf.api import certify, fit
 from streamhalf.errors import StreamhalfError
-from streamhalf.records import Halfspace
+from streamhalf.results import Halfspace
 
 REFUSED = "refused"
 INTEGERS = {"int64": 2**60, "uint64": 2**63, "time stamps": 1_700_000_000 * 10**9}

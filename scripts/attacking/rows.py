@@ -183,7 +183,7 @@ def reused_wide(rng: Rng, n: int = ROWS) -> Trial:
 
 def _reused(rng: Rng, n: int, *, dim: int, rate: float) -> Trial:
     """As many rows as eps = 0.25 takes, at most n."""
-    n = min(n, plan(dim=dim, eps=0.25, rows="reuse").rows_needed)
+    n = min(n, plan(dim=dim, eps=0.25, sampling="reuse").rows_needed)
     X, v = _gaussian(rng, n, dim), np.eye(dim)[0]
     y = np.where((X[:, 0] >= 0) != (rng.random(n) < rate), 1, -1).astype(np.int8)
 
@@ -191,11 +191,11 @@ def _reused(rng: Rng, n: int, *, dim: int, rate: float) -> Trial:
         angle = math.acos(max(-1.0, min(1.0, float(w[0] / np.linalg.norm(w)))))
         return rate + (1 - 2 * rate) * angle / math.pi
 
-    return Trial(X, y, v, {"rows": "reuse"}, law_error)
+    return Trial(X, y, v, {"sampling": "reuse"}, law_error)
 
 
 def noise_in_stretches(rng: Rng, n: int = ROWS) -> Trial:
-    """One in ten stretches of 3,000 rows has random labels; the certificate sees a sample."""
+    """One in ten segments of 3,000 rows has random labels; the certificate sees a sample."""
     X, v = _gaussian(rng, n, 4), np.eye(4)[0]
     noisy = (rng.random(n // 3_000 + 1) < 0.1)[np.arange(n) // 3_000]
     flips = noisy & (rng.random(n) < 0.5)

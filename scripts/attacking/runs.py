@@ -21,7 +21,7 @@ from scripts.evaluation.search import error_of
 from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.api import certify, fit
 from streamhalf.config import RunConfig
-from streamhalf.records import CertifyResult, FitResult, Halfspace
+from streamhalf.results import CertifyResult, FitResult, Halfspace
 
 SMALL_CONSTANT = 5.0
 _CHANCE = 0.01
@@ -92,7 +92,7 @@ ATTACKS: dict[str, Attack] = {
     "reuse, d = 20": Attack(
         rows.reused_wide, is_gaussian=True, expected="inconclusive", repeats=(2, 20)
     ),
-    "noise in stretches": Attack(rows.noise_in_stretches, is_gaussian=True, repeats=(1, 20)),
+    "noise in segments": Attack(rows.noise_in_stretches, is_gaussian=True, repeats=(1, 20)),
     "classifier with intercept": Attack(rows.with_intercept, is_exact=True, repeats=(1, 5)),
     "coin tosses, eps = 0.1": Attack(rows.coins_with_eps),
     **{

@@ -8,12 +8,12 @@ from typing import Any
 from scripts.benchmarking.fits import DIM
 from scripts.benchmarking.passes import THREADS
 from scripts.benchmarking.tables import Criterion, Table
-from streamhalf.claims.slab_choice import certificate_degree, certificate_share
+from streamhalf.algorithms.plan import plan_for_rows
+from streamhalf.algorithms.run_plan import RunPlan
+from streamhalf.certificate.slab_choice import certificate_degree, certificate_share
 from streamhalf.config import RunConfig
 from streamhalf.engine.plan import MAX_TASKS
 from streamhalf.kernels.monomials import count_monomials
-from streamhalf.planning.plan import plan_for_rows
-from streamhalf.planning.run_plan import RunPlan
 
 _ERROR = 0.05
 _WORKERS = 1000

@@ -12,22 +12,22 @@ import numpy as np
 from scripts.benchmarking.stores import BareReader, Folder, read_bare
 from scripts.benchmarking.tables import Criterion, Table
 from scripts.benchmarking.timing import Ratio, take_turns
-from streamhalf.claims.certification import Certification
+from streamhalf.algorithms.plan import plan_for_rows
+from streamhalf.certificate.certification import Certification
 from streamhalf.config import RunConfig
 from streamhalf.data.opening import open_source
-from streamhalf.data.positions import Identity
 from streamhalf.data.source import Source
+from streamhalf.data.transforms import Identity
 from streamhalf.engine import open_engine
 from streamhalf.engine.run import Run
 from streamhalf.events import ignore
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.planning.plan import plan_for_rows
-from streamhalf.records import Halfspace, Stage
 from streamhalf.reductions import Bundle, Chow, Localized, Moments, RowDigest
 from streamhalf.reductions.base import Reduction
-from streamhalf.testers import TESTERS, Panel
+from streamhalf.results import Halfspace, Stage
+from streamhalf.testers import TESTERS, TesterSet
 
 THREADS = 2
 _CANDIDATES = 9
@@ -43,7 +43,7 @@ def reductions(n_rows: int, dim: int) -> dict[str, Reduction[Any, Any]]:
     final = replace(plan.context(Stage.FINAL, config, plan.final_rows), candidates=planes)
     certification = Certification(
         halfspace=Halfspace.of(planes[0]),
-        row_map=Identity(),
+        row_transform=Identity(),
         error=0.05,
         degree=4,
         memory=config.certificate_memory,
@@ -54,7 +54,7 @@ def reductions(n_rows: int, dim: int) -> dict[str, Reduction[Any, Any]]:
         "moments of degree 4": Moments(4),
         "localised, delta 0.05": Localized(learner, Frame(planes[0], 0.05), 0, Stream.UPDATES),
         "localised, delta 0.01": Localized(learner, Frame(planes[0], 0.01), 0, Stream.UPDATES),
-        f"final, {_CANDIDATES} candidates": Panel.of(TESTERS, final).needs(),
+        f"final, {_CANDIDATES} candidates": TesterSet.of(TESTERS, final).needs(),
         "digest of all rows": RowDigest(n_rows),
         "certificate": certification.needs(n_rows),
     }

@@ -21,7 +21,12 @@ DIM = 8
 _BUCKET = "rows"
 LINES = {"S3": {}, "S3, 40 ms, 60 MB/s a connection": {"delay": 0.04, "rate": 60e6}}
 _MOST = {"S3": 1.5, "S3, 40 ms, 60 MB/s a connection": 2.5}
-_WINDOWS: dict[str, Any] = {"scheduler": "threads", "n_workers": 2, "seed": 0, "rows": "windows"}
+_WINDOWS: dict[str, Any] = {
+    "scheduler": "threads",
+    "n_workers": 2,
+    "seed": 0,
+    "sampling": "windows",
+}
 
 
 def measure(folder: Folder, *, rows: int, rounds: int) -> Table:

@@ -1,4 +1,4 @@
-"""Elliptical rows, in whichever position suits them: how many runs are not accepted."""
+"""Elliptical rows, in whichever transform suits them: how many runs are not accepted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(form: str, advance: Advance) -> Table:
     refused: Counter[str] = Counter()
     for law in LAWS:
         verdicts: Counter[str] = Counter()
-        positions: Counter[str] = Counter()
+        transforms: Counter[str] = Counter()
         for number in range(SETS[form]):
             dim, rate = DIMS[number % len(DIMS)], RATES[number % len(RATES)]
             rng = np.random.default_rng(zlib.crc32(f"{law} {number}".encode()))
@@ -48,13 +48,13 @@ def run(form: str, advance: Advance) -> Table:
             problem = draw_elliptical(*LAWS[law], n_rows, dim, "random", rate, rng)
             result = learn(problem, eps=EPS, seed=number)
             verdicts[str(result.verdict)] += 1
-            positions[str(result.position.kind)] += 1
+            transforms[str(result.transform.kind)] += 1
             refused.update(doubts_of(result) if result.verdict != "accepted" else [])
             advance()
         found = (verdicts[one] for one in ("accepted", "rejected", "inconclusive"))
         n_refused = SETS[form] - verdicts["accepted"]
         held = n_refused <= allowed
-        rows.append((law, SETS[form], *found, allowed, *(positions[p] for p in POSITIONS), held))
+        rows.append((law, SETS[form], *found, allowed, *(transforms[p] for p in POSITIONS), held))
     blamed = ", ".join(f"{name} {count}" for name, count in refused.most_common())
     n_refused = sum(SETS[form] - int(row[2] or 0) for row in rows)
     return Table(
@@ -62,7 +62,7 @@ def run(form: str, advance: Advance) -> Table:
         criterion=(
             f"of every law at most tau = {RunConfig().tau:g} of the runs are not accepted, up to "
             f"what chance brings once in {1 / _CHANCE:g} times (eps = {EPS:g} asked for, d = "
-            f"{', '.join(map(str, DIMS))}, position chosen by the run)"
+            f"{', '.join(map(str, DIMS))}, transform chosen by the run)"
         ),
         met=all(row[-1] for row in rows),
         summary=f"{n_refused} of {count_runs(form)} runs not accepted"

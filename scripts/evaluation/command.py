@@ -14,7 +14,7 @@ from scripts.evaluation import (
     auto_completeness,
     completeness,
     elliptical,
-    polish,
+    refine,
     robustness,
     soundness,
     threshold_completeness,
@@ -33,7 +33,7 @@ PARTS = {
     "threshold-completeness": threshold_completeness,
     "elliptical": elliptical,
     "completeness-auto": auto_completeness,
-    "polish": polish,
+    "refine": refine,
     "wide": wide,
 }
 
@@ -93,7 +93,7 @@ def _preface(options: argparse.Namespace) -> str:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="evaluate",
-        description="Completeness, robustness, soundness, thresholds and positions, with criteria.",
+        description="Completeness, robustness, soundness, thresholds and transforms, with criteria.",
     )
     parser.add_argument("--form", choices=("short", "long"), default="short")
     parser.add_argument("--out", type=Path, default=Path(".cache/evaluation"), metavar="DIR")

@@ -15,7 +15,7 @@ from scripts.evaluation.drawing import draw, learn
 from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.api import plan
 from streamhalf.config import RunConfig
-from streamhalf.records import FitResult
+from streamhalf.results import FitResult
 from streamhalf.synthetic.spec import SyntheticSpec
 
 DIMS = (2, 5, 10, 20)
@@ -24,7 +24,7 @@ RATES = (0.01, 0.05, 0.1, 0.2)
 KINDS: Mapping[str, Mapping[str, Any]] = {
     "plain": {},
     "whitened": {"whiten": True},
-    "reuse": {"rows": "reuse"},
+    "reuse": {"sampling": "reuse"},
 }
 """Ways to run; rows that are whitened are turned and shifted before."""
 REPEATS = {"short": 1, "long": 7}

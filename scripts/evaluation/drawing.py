@@ -19,7 +19,7 @@ from streamhalf.api import fit
 from streamhalf.data.block import RowRange
 from streamhalf.kernels.margins import margins
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import FitResult, Position
+from streamhalf.results import FitResult, Transform
 from streamhalf.synthetic.noise import CleanRows, Noise, choose_cut, flip_scores
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 
@@ -57,12 +57,12 @@ def least_error(
 ) -> float:
     """The least error found in the class that the promise of a run speaks of.
 
-    In the radial position that is the halfspaces through its centre, in the others all: those of
+    In the radial transform that is the halfspaces through its centre, in the others all: those of
     rows with a constant feature beside the others.
     """
     X, y = problem.X, problem.y
-    if result.position.kind == Position.RADIAL:
-        X = (X - np.array(result.position.centre)).astype(X.dtype)
+    if result.transform.kind == Transform.RADIAL:
+        X = (X - np.array(result.transform.centre)).astype(X.dtype)
         return best_halfspace(X, y, [plane.normal for plane in planes], rng).error
     starts = [np.append(plane.normal, -plane.threshold) for plane in planes]
     if X.shape[1] == 2:  # the best one without a threshold is found exactly

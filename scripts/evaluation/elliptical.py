@@ -15,7 +15,7 @@ from scripts.evaluation.drawing import Problem, learn, with_noise
 from scripts.evaluation.robustness import FACTOR, OURS, SLACK
 from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import FitResult
+from streamhalf.results import FitResult
 from streamhalf.synthetic.noise import Noise
 
 Rng = np.random.Generator
@@ -82,12 +82,12 @@ def run(form: str, advance: Advance) -> Table:
         if not holds:
             broken.append(f"{law}, {noise} {rate:g}")
         advance()
-    said = ("verdict", "position", "winner", "eps", "planted error", OURS, "logistic regression")
+    said = ("verdict", "transform", "winner", "eps", "planted error", OURS, "logistic regression")
     worst = max(float(row[8] or 0) for row in rows)
     return Table(
         name="elliptical",
         criterion=(
-            f"in every cell ({ROWS[form]:,} rows, d = {DIM}, position chosen by the run) the run "
+            f"in every cell ({ROWS[form]:,} rows, d = {DIM}, transform chosen by the run) the run "
             f"is accepted, its error on all rows is at most {FACTOR:g} · planted error + min(eps, "
             f"{SLACK:g}), and L is above 0; the learners' columns are error / planted error"
         ),
@@ -123,7 +123,7 @@ def draw_elliptical(
 
 def winner_of(result: FitResult) -> str | None:
     """How the chosen halfspace was found."""
-    return None if result.chosen is None else str(result.candidates[result.chosen].recipe)
+    return None if result.chosen is None else str(result.candidates[result.chosen].method)
 
 
 def _compare(problem: Problem) -> tuple[tuple[Cell, ...], bool]:
@@ -142,7 +142,7 @@ def _compare(problem: Problem) -> tuple[tuple[Cell, ...], bool]:
         and lower > 0
     )
     return (
-        *(str(result.verdict), str(result.position.kind), winner_of(result), result.eps, planted),
+        *(str(result.verdict), str(result.transform.kind), winner_of(result), result.eps, planted),
         *(round(one / planted, 4) for one in (ours, others)),
         round(lower, 5),
         None if result.opt is None else str(result.opt.through),

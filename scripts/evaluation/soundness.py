@@ -19,7 +19,7 @@ from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.api import plan
 from streamhalf.data.block import RowRange
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import EpsNotReached, FitResult
+from streamhalf.results import EpsNotReached, FitResult
 from streamhalf.synthetic.marginals import Marginal
 from streamhalf.synthetic.noise import Noise
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
@@ -156,7 +156,7 @@ def run(form: str, advance: Advance) -> Table:
         criterion=(
             f"no accepted run has an error above the C opt + eps that it printed, nor above "
             f"{SMALL_CONSTANT:g} opt + eps (eps = {EPS:g} asked for; {EPS / 2:g} for the {WORST}; "
-            "the position is chosen by the run, opt is the least error found in the class of its "
+            "the transform is chosen by the run, opt is the least error found in the class of its "
             "promise), and no run on Gaussian rows is refused, also when they are sorted by label, "
             "but for noise that hides eps"
         ),

@@ -18,7 +18,7 @@ from scripts.evaluation.search import best_threshold
 from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.kernels.margins import wide_margins
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import FitResult
+from streamhalf.results import FitResult
 from streamhalf.synthetic.spec import SyntheticSpec
 
 ROWS = {"short": 300_000, "long": 1_000_000}

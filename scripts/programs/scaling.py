@@ -102,7 +102,7 @@ class Simulation:
 
     def run(self) -> Found:
         """Until the last partial is there."""
-        self.deal(0.0)
+        self.row_split(0.0)
         while self.events:
             now, _, kind, worker, task = heapq.heappop(self.events)
             self.found.seconds = now
@@ -122,26 +122,28 @@ class Simulation:
         self.found.scheduler += cost
         return self.scheduler_free
 
-    def push(self, when: float, kind: str, worker: int, task: int) -> None:
+    def to_transformed(self, when: float, kind: str, worker: int, task: int) -> None:
         """Something will happen."""
         heapq.heappush(self.events, (when, next(self.ticket), kind, worker, task))
 
-    def deal(self, now: float) -> None:
+    def row_split(self, now: float) -> None:
         """Leaves to threads that have nothing to do."""
         while self.idle and (leaf := next(self.leaves, None)) is not None:
             worker = self.idle.popleft()
             begin = self.schedule(now) + self.machine.latency
-            self.push(begin + self.work[leaf], "done", worker, leaf)
+            self.to_transformed(begin + self.work[leaf], "done", worker, leaf)
 
     def begin(self, now: float, worker: int) -> None:
         """A free thread combines what has arrived, or takes a leaf."""
         if self.waiting[worker]:
             task = self.waiting[worker].popleft()
             size = len(self.children[task - len(self.work)])
-            self.push(now + size * self.partial / self.machine.merge, "done", worker, task)
+            self.to_transformed(
+                now + size * self.partial / self.machine.merge, "done", worker, task
+            )
             return
         self.idle.append(worker)
-        self.deal(now)
+        self.row_split(now)
 
     def end(self, now: float, worker: int, task: int) -> None:
         """A task is done: the one above may begin, and its thread is free."""
@@ -169,7 +171,7 @@ class Simulation:
         self.found.hold(worker, nbytes)
         start = max(now + self.machine.latency, self.link_free[worker])
         self.link_free[worker] = start + nbytes / self.machine.link
-        self.push(self.link_free[worker], "arrived", worker, task)
+        self.to_transformed(self.link_free[worker], "arrived", worker, task)
 
 
 def task_rows(rows: int) -> list[int]:

@@ -26,7 +26,7 @@ from typing import Any
 
 import streamhalf
 from streamhalf.data import source
-from streamhalf.documents import write_json
+from streamhalf.results.document import write_json
 from tests.clusters import Cluster, kill
 from tests.comparing import comparable
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from scripts.evaluation.tables import Cell, Table
 from scripts.realdata.sets import SETS
-from scripts.realdata.trials import DIRECTIONS, FLIPPED, Split, Trial, attempt
+from scripts.realdata.trials import DIRECTIONS, FLIPPED, Sampling, Trial, attempt
 
 SCHEMA = "streamhalf-real-data-1"
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +28,7 @@ COLUMNS = (
         "d",
         "smaller class",
         "verdict",
-        "position",
+        "transform",
         "winner",
         "error",
         "L",
@@ -70,12 +70,12 @@ def _known(
 def try_set(X: NDArray[np.float64], y: NDArray[np.int8], form: str) -> list[Trial]:
     """Labels as given and flipped; of few rows many splits, with one direction each."""
     if len(y) >= FEW:
-        split = Split.of(X, y, 0)
+        split = Sampling.of(X, y, 0)
         directions = [None, *range(DIRECTIONS if form == "long" else 1)]
         return [attempt(split, one, seed=0, certify=one is None) for one in directions]
     trials = []
     for number in range(SPLITS[form]):
-        split = Split.of(X, y, number)
+        split = Sampling.of(X, y, number)
         trials += [
             attempt(split, one, seed=number, certify=one is None and number == 0)
             for one in (None, number % DIRECTIONS)
@@ -99,10 +99,10 @@ def _row(
     holds &= ours <= theirs + (SLACK if len(y) >= FEW else SLACK_FEW)
     if len(y) > MANY and smaller > LEAST_CLASS:
         holds &= ours_flipped < theirs_flipped
-    winner = None if first.chosen is None else first.candidates[first.chosen].recipe
+    winner = None if first.chosen is None else first.candidates[first.chosen].method
     return (
         *(name, len(y), X.shape[1], round(smaller, 3), str(first.verdict)),
-        *(str(first.position.kind), "–" if winner is None else str(winner)),
+        *(str(first.transform.kind), "–" if winner is None else str(winner)),
         None if first.error is None else round(first.error.empirical, 4),
         None if first.opt is None else round(first.opt.lower_empirical, 4),
         None if first.opt is None else str(first.opt.through),
@@ -119,8 +119,8 @@ def _tell(one: Trial) -> dict[str, Cell]:
         "ours": one.ours,
         "regression": one.theirs,
         "verdict": str(found.verdict),
-        "position": str(found.position.kind),
-        "winner": None if chosen is None else str(found.candidates[chosen].recipe),
+        "transform": str(found.transform.kind),
+        "winner": None if chosen is None else str(found.candidates[chosen].method),
         "seconds": one.seconds,
     }
 

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import streamhalf
-from streamhalf.records import FitResult
+from streamhalf.results import FitResult
 
 Matrix = NDArray[np.float64]
 Labels = NDArray[np.int8]
@@ -25,7 +25,7 @@ DIRECTIONS = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Split:
+class Sampling:
     """Rows for training and for the test, and the regression of the labels as given."""
 
     X: Matrix
@@ -34,7 +34,7 @@ class Split:
     regression: Any
 
     @classmethod
-    def of(cls, X: Matrix, y: Labels, number: int) -> Split:
+    def of(cls, X: Matrix, y: Labels, number: int) -> Sampling:
         """The split of this number."""
         train_X, test_X, train_y, test_y = train_test_split(
             X, y, test_size=TEST_SHARE, random_state=number, stratify=y
@@ -58,7 +58,7 @@ def regress(X: Matrix, y: Labels) -> Any:
     return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(X, y)
 
 
-def flip(split: Split, direction: int) -> Labels:
+def flip(split: Sampling, direction: int) -> Labels:
     """Training labels, a share of them flipped to agree with a halfspace that has nothing to say.
 
     Its normal is drawn orthogonally to that of the regression, among standardised features; the
@@ -74,7 +74,7 @@ def flip(split: Split, direction: int) -> Labels:
     return y
 
 
-def attempt(split: Split, direction: int | None, *, seed: int, certify: bool) -> Trial:
+def attempt(split: Sampling, direction: int | None, *, seed: int, certify: bool) -> Trial:
     """Fit both, to labels as given or flipped; the certificate has no part in the halfspace."""
     y = split.y if direction is None else flip(split, direction)
     regression = split.regression if direction is None else regress(split.X, y)

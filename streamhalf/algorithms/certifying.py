@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamhalf.algorithms.answer import halfspace_of, held_out_error
+from streamhalf.algorithms import budget
+from streamhalf.algorithms.assemble import halfspace_of, held_out_error
 from streamhalf.algorithms.localization_state import LocalizationState, turn
-from streamhalf.claims.certification import Certification
-from streamhalf.claims.conflict_sets import ConflictSets, leaves_little, tells_more
+from streamhalf.certificate.certification import Certification
+from streamhalf.certificate.conflict_sets import ConflictSets, leaves_little, tells_more
 from streamhalf.config import RunConfig
-from streamhalf.data.positions import RowMap
 from streamhalf.data.source import Source
+from streamhalf.data.transforms import RowTransform
 from streamhalf.engine.run import Run
 from streamhalf.kernels.plane import Plane
-from streamhalf.planning import budget
-from streamhalf.records import CertificateRecord, Outcome
 from streamhalf.reductions.base import Reduction
+from streamhalf.results import CertificateRecord, Outcome
 
 _NOTICEABLE = 0.15
 """Angle between two candidates, in units of the error, from which both are certified from: they
@@ -30,19 +30,23 @@ _MUCH_ERROR = 0.02
 
 
 def certify_state(
-    run: Run, source: Source, config: RunConfig, row_map: RowMap, state: LocalizationState
+    run: Run,
+    source: Source,
+    config: RunConfig,
+    row_transform: RowTransform,
+    state: LocalizationState,
 ) -> CertificateRecord | None:
     """The certificate of the chosen halfspace.
 
     Where noise next to the boundary makes an early candidate the best one, the last is nearer to
     the halfspace behind the noise, and slabs along it give the better bound.
     """
-    halfspace, error = halfspace_of(state), held_out_error(state, row_map, config)
+    halfspace, error = halfspace_of(state), held_out_error(state, row_transform, config)
     ended = config.stop_early and state.outcome is Outcome.REJECTED
     if halfspace is None or error is None or ended or not config.certificate_degree:
         return None
     is_member = (state.chosen or 0) >= len(state.candidates)
-    certification = Certification.of(source, config, halfspace, row_map, error.empirical)
+    certification = Certification.of(source, config, halfspace, row_transform, error.empirical)
     if state.candidates:
         certification = towards(certification, state.candidates[0].plane, config)
     if not is_member:

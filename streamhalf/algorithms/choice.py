@@ -13,7 +13,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.algorithms.pool import Member, learn_pool
+from streamhalf.algorithms.baselines import Baseline, learn_baselines
 from streamhalf.data.block import Block
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
@@ -21,7 +21,7 @@ from streamhalf.reductions.base import Summed
 from streamhalf.reductions.plane_errors import PlaneErrors, PlaneErrorsResult
 
 FEW_TO_CHOOSE = 1 << 12
-"""Fewer rows that are held out would choose among recipes by chance: rows for learning choose."""
+"""Fewer rows that are held out would choose among methods by chance: rows for learning choose."""
 
 _FOLDS = 5
 
@@ -36,24 +36,27 @@ def choose(found: PlaneErrorsResult, favourites: Sequence[int]) -> int:
 
 def cross_fit(
     block: Block,
-    members: Sequence[Member],
+    members: Sequence[Baseline],
     *,
     seed: int,
     point: NDArray[np.float64] | None = None,
-) -> Member:
-    """The member whose recipe does best on rows that it was not learnt from, fold by fold.
+) -> Baseline:
+    """The member whose method does best on rows that it was not learnt from, fold by fold.
 
     The first member, which every pool has, is the favourite.
     """
     fold = (uniforms_at(seed, Stream.FOLDS, block.rows) * _FOLDS).astype(np.int64)
     apart = [fold == number for number in range(_FOLDS)]
     pools = [
-        {one.recipe: one.plane for one in learn_pool(block.select(~out), seed=seed, point=point)}
+        {
+            one.method: one.plane
+            for one in learn_baselines(block.select(~out), seed=seed, point=point)
+        }
         for out in apart
     ]
-    common = [one for one in members if all(one.recipe in pool for pool in pools)]
+    common = [one for one in members if all(one.method in pool for pool in pools)]
     counted = [
-        PlaneErrors(tuple(pool[one.recipe] for one in common), block.n_rows).map(block.select(out))
+        PlaneErrors(tuple(pool[one.method] for one in common), block.n_rows).map(block.select(out))
         for out, pool in zip(apart, pools, strict=True)
     ]
     return common[choose(reduce(Summed().combine, counted), [0])]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streamhalf.records import Judgement, Outcome, Verdict, overall_outcome
+from streamhalf.results import Outcome, TestResult, Verdict, overall_outcome
 
 
 def decide(
-    judgements: Iterable[Judgement],
+    test_results: Iterable[TestResult],
     *,
     settled: bool = True,
     useful: bool = True,
@@ -19,7 +19,7 @@ def decide(
 
     Parameters
     ----------
-    judgements
+    test_results
         Of all testers.
     settled
         Whether the question that was asked could be answered: some scale was tested, down to the
@@ -31,7 +31,7 @@ def decide(
     promise
         What it says where nothing stands against it.
     """
-    outcome = overall_outcome(judgements)
+    outcome = overall_outcome(test_results)
     if outcome is Outcome.PASSED and settled and useful:
         return promise
     if certified and useful:

@@ -1,6 +1,6 @@
 """What a command does between opening its data and returning its result.
 
-A fit is: position, Algorithm 3 pass by pass, certificate, verdict.
+A fit is: transform, Algorithm 3 pass by pass, certificate, verdict.
 """
 
 from __future__ import annotations
@@ -10,34 +10,39 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from streamhalf import records
-from streamhalf.algorithms.answer import assemble, supports_promise
+from streamhalf import results
+from streamhalf.algorithms import budget
+from streamhalf.algorithms.assemble import assemble, supports_promise
 from streamhalf.algorithms.certifying import best_certificate, certify_state, towards
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState
-from streamhalf.algorithms.position import estimate_position, position_notices
+from streamhalf.algorithms.plan import plan_for_rows
 from streamhalf.algorithms.regression import regress
-from streamhalf.algorithms.sample import draw_sample, learn_members
+from streamhalf.algorithms.row_split import pilot, row_split_for
+from streamhalf.algorithms.run_plan import lacks_rows
+from streamhalf.algorithms.sample import draw_sample, learn_baselines_on_sample
 from streamhalf.algorithms.sketches import sketch_directions
-from streamhalf.algorithms.trials import in_position, is_open, look_at_positions, positions_to_try
-from streamhalf.claims.certification import Certification
-from streamhalf.claims.held_out import cluster_notice, measure_error
-from streamhalf.claims.notices import claim_notices
-from streamhalf.claims.slab_choice import least_nbytes, require_room, within_room
+from streamhalf.algorithms.strict import refuse_strict
+from streamhalf.algorithms.transform import estimate_transform, transform_notices
+from streamhalf.algorithms.trials import in_transform, is_open, transforms_to_try, try_transforms
+from streamhalf.certificate.certification import Certification
+from streamhalf.certificate.held_out import cluster_notice, measure_error
+from streamhalf.certificate.notices import claim_notices
+from streamhalf.certificate.slab_choice import least_nbytes, require_room, within_room
 from streamhalf.config import RunConfig
-from streamhalf.data.positions import Identity, RowMap
 from streamhalf.data.source import Source
+from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.engine.run import Run
-from streamhalf.errors import PositionError
+from streamhalf.errors import TransformError
 from streamhalf.events import SlabsMeasured, TesterJudged
 from streamhalf.kernels.plane import Plane
-from streamhalf.planning import budget
-from streamhalf.planning.deal import deal_for, pilot
-from streamhalf.planning.plan import plan_for_rows
-from streamhalf.planning.run_plan import lacks_rows
-from streamhalf.planning.strict import refuse_strict
-from streamhalf.records import (
+from streamhalf.reductions.base import Bundle
+from streamhalf.reductions.chow import Chow
+from streamhalf.reductions.halfspace_errors import HalfspaceErrors
+from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.mapped import Mapped, lay_out
+from streamhalf.results import (
     CertifyResult,
     DataRecord,
     FitResult,
@@ -48,17 +53,12 @@ from streamhalf.records import (
     Notice,
     OneClass,
     Outcome,
-    Position,
-    PositionTrial,
+    Transform,
+    TransformTrial,
     Verdict,
     Versions,
     worst_of,
 )
-from streamhalf.reductions.base import Bundle
-from streamhalf.reductions.chow import Chow
-from streamhalf.reductions.halfspace_errors import HalfspaceErrors
-from streamhalf.reductions.label_counts import LabelCounts
-from streamhalf.reductions.mapped import Mapped, lay_out
 from streamhalf.testers import TESTERS, Tester
 from streamhalf.testers.moments import WIDE_DIM, MomentTester
 
@@ -74,7 +74,7 @@ def fit(
     config: RunConfig,
     *,
     testers: tuple[type[Tester], ...] = TESTERS,
-    row_map: RowMap | None = None,
+    row_transform: RowTransform | None = None,
 ) -> FitResult:
     """Learn a halfspace, and test on the way whether it can be trusted.
 
@@ -84,65 +84,67 @@ def fit(
         Where, on what and how.
     testers
         What the rows are asked.
-    row_map
-        The position to work in, instead of the configured one.
+    row_transform
+        The transform to work in, instead of the configured one.
     """
     if config.mode == "strict":
         raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)
     plan = plan_for_rows(source.n_rows, source.dim, config, testers)
     asked, config = config, within_room(config, source.dim)
     sample = draw_sample(run, source, plan, config)
-    trials: tuple[PositionTrial, ...] = ()
-    kinds: tuple[Position, ...] = (Position.STORED,)  # unless a row map is given
-    if row_map is None and config.position == "auto":
-        trials = look_at_positions(sample, plan, config)
-        kinds = positions_to_try(trials)
-    elif row_map is None:
-        kinds = (Position(config.position),)
+    trials: tuple[TransformTrial, ...] = ()
+    kinds: tuple[Transform, ...] = (Transform.STORED,)  # unless a row map is given
+    if row_transform is None and config.feature_transform == "auto":
+        trials = try_transforms(sample, plan, config)
+        kinds = transforms_to_try(trials)
+    elif row_transform is None:
+        kinds = (Transform(config.feature_transform),)
     hopeful = any(is_open(one) for one in trials)
     lacking = lacks_rows(plan, config)
-    members = learn_members(
+    members = learn_baselines_on_sample(
         sample,
         plan,
         config,
         spare=hopeful and not plan.needed_rows,
         regressions=regress(run, source, sample, plan, config) if lacking else (),
     )
-    deal = deal_for(source, plan, config)
+    row_split = row_split_for(source, plan, config)
     kinds = kinds[:1] if config.stop_early else kinds
-    attempts: list[tuple[LocalizationState, RowMap]] = []
+    attempts: list[tuple[LocalizationState, RowTransform]] = []
     for kind in kinds:
-        laid = row_map or _or_as_stored(
+        laid = row_transform or _or_as_stored(
             config,
             partial(
-                estimate_position,
+                estimate_transform,
                 run,
                 source,
-                in_position(config, kind),
+                in_transform(config, kind),
                 held_out=plan.held_out,
             ),
         )
-        algorithm = Localization(plan, in_position(config, kind), deal, testers, laid, members)
+        algorithm = Localization(
+            plan, in_transform(config, kind), row_split, testers, laid, members
+        )
         state = localize(run, source, algorithm)
         attempts.append((state, laid))
         trials = tuple(_tried(one, state, config) if one.kind is kind else one for one in trials)
         if not _may_do_better(state, config):
             break
     state, laid = _best_attempt(attempts, config)
-    if state.candidates:  # members are the same in all positions
-        state = replace(state, n_positions=len(kinds))
+    if state.candidates:  # members are the same in all transforms
+        state = replace(state, n_transforms=len(kinds))
     return assemble(
         run,
         source,
         config,
         state=state,
-        row_map=laid,
+        row_transform=laid,
         members=members,
         trials=trials,
         certificate=certify_state(run, source, config, laid, state),
         notices=(
             *_one_class(run, source, state),
-            *position_notices(laid.record),
+            *transform_notices(laid.record),
             *(() if config == asked else (_no_room(source, config),)),
         ),
     )
@@ -152,29 +154,31 @@ def _no_room(source: Source, config: RunConfig) -> NoRoom:
     return NoRoom(least_nbytes(source.dim), config.certificate_memory)
 
 
-def _or_as_stored(config: RunConfig, estimate: Callable[[], RowMap]) -> RowMap:
-    """The map to a position; where there is none and nobody asked for it, rows stay as stored.
+def _or_as_stored(config: RunConfig, estimate: Callable[[], RowTransform]) -> RowTransform:
+    """The map to a transform; where there is none and nobody asked for it, rows stay as stored.
 
     No direction is left out, however little rows vary along it: bounds speak of all halfspaces.
     """
     try:
         return estimate()
-    except PositionError:
-        if config.position != "auto":
+    except TransformError:
+        if config.feature_transform != "auto":
             raise
         return Identity()
 
 
-def _tried(trial: PositionTrial, state: LocalizationState, config: RunConfig) -> PositionTrial:
+def _tried(trial: TransformTrial, state: LocalizationState, config: RunConfig) -> TransformTrial:
     """The trial, with what the tests of held-out rows said."""
     outcome = state.outcome
     if outcome is Outcome.PASSED and not supports_promise(state, config):
         outcome = Outcome.INCONCLUSIVE
-    return records.replace(trial, tried=True, outcome=outcome, evidence=worst_of(state.judgements))
+    return results.replace(
+        trial, tried=True, outcome=outcome, evidence=worst_of(state.test_results)
+    )
 
 
 def _may_do_better(state: LocalizationState, config: RunConfig) -> bool:
-    """Whether another position may support a promise where this one does not.
+    """Whether another transform may support a promise where this one does not.
 
     Not where labels are what is in the way, or too few rows: they are the same in all of them.
     """
@@ -185,8 +189,8 @@ def _may_do_better(state: LocalizationState, config: RunConfig) -> bool:
 
 
 def _best_attempt(
-    attempts: list[tuple[LocalizationState, RowMap]], config: RunConfig
-) -> tuple[LocalizationState, RowMap]:
+    attempts: list[tuple[LocalizationState, RowTransform]], config: RunConfig
+) -> tuple[LocalizationState, RowTransform]:
     """The one with a promise; else the first that is not rejected; else the last."""
     state, _ = attempts[-1]
     if state.outcome is not Outcome.REJECTED and supports_promise(state, config):
@@ -196,15 +200,15 @@ def _best_attempt(
 
 
 def localize(run: Run, source: Source, algorithm: Localization) -> LocalizationState:
-    """Run the passes of Algorithm 3, on rows in the position of the map."""
+    """Run the passes of Algorithm 3, on rows in the transform of the map."""
     state = algorithm.start()
     while (step := algorithm.next_step(state)) is not None:
-        needs = lay_out(step.reduction, algorithm.row_map, step.beside)
+        needs = lay_out(step.reduction, algorithm.row_transform, step.beside)
         result = run.reduce(step.name, source, needs, blocks=step.share.blocks, detail=step.detail)
-        known = len(state.judgements)
+        known = len(state.test_results)
         state = step.conclude(result)
-        for judgement in state.judgements[known:]:
-            run.observer(TesterJudged(judgement))
+        for test_result in state.test_results[known:]:
+            run.observer(TesterJudged(test_result))
         if state.final is not None and state.chosen is not None:
             shown = min(state.chosen, len(state.candidates) - 1)
             counts = tuple(state.final.slab_counts[shown].tolist())
@@ -225,24 +229,24 @@ def _one_class(run: Run, source: Source, state: LocalizationState) -> tuple[Noti
 
 
 def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
-    """Judge the moments of all rows, in the first position that a sample does not rule out."""
-    trials: tuple[PositionTrial, ...] = ()
-    if config.position == "auto":
+    """Judge the moments of all rows, in the first transform that a sample does not rule out."""
+    trials: tuple[TransformTrial, ...] = ()
+    if config.feature_transform == "auto":
         plan = plan_for_rows(source.n_rows, source.dim, config)
-        trials = look_at_positions(draw_sample(run, source, plan, config), plan, config)
-        config = in_position(config, positions_to_try(trials)[0])
-    row_map = estimate_position(run, source, config)
+        trials = try_transforms(draw_sample(run, source, plan, config), plan, config)
+        config = in_transform(config, transforms_to_try(trials)[0])
+    row_transform = estimate_transform(run, source, config)
     tester = moment_tester(source.dim, config)
-    result = run.reduce("moments", source, Mapped(tester.needs(), row_map))
+    result = run.reduce("moments", source, Mapped(tester.needs(), row_transform))
     tested = moment_test_result(tester, result, config, source.record)
-    for judgement in tested.testers:
-        run.observer(TesterJudged(judgement))
-    return records.replace(
+    for test_result in tested.testers:
+        run.observer(TesterJudged(test_result))
+    return results.replace(
         tested,
-        position=row_map.record,
-        positions=trials,
+        transform=row_transform.record,
+        transforms=trials,
         passes=tuple(run.passes),
-        notices=(*source.notices, *position_notices(row_map.record)),
+        notices=(*source.notices, *transform_notices(row_transform.record)),
     )
 
 
@@ -259,13 +263,13 @@ def moment_test_result(
     tester: MomentTester, result: Any, config: RunConfig, data: DataRecord
 ) -> MomentTestResult:
     """What the tester says of all rows, as they are stored."""
-    judgements = tester.judge(result, n_seen=data.rows)
+    test_results = tester.judge(result, n_seen=data.rows)
     return MomentTestResult(
-        verdict=decide(judgements, promise=Verdict.PASSED),
+        verdict=decide(test_results, promise=Verdict.PASSED),
         tau=config.tau,
         seed=config.seed,
-        position=Identity().record,
-        testers=judgements,
+        transform=Identity().record,
+        testers=test_results,
         passes=(),
         data=data,
         versions=Versions.current(),
@@ -275,14 +279,16 @@ def moment_test_result(
 def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> CertifyResult:
     """The certified interval of a classifier that somebody brings."""
     require_room(source.dim, config.certificate_memory)
-    asked = in_position(config, Position.ISOTROPIC) if config.position == "auto" else config
-    row_map = _or_as_stored(config, partial(estimate_position, run, source, asked))
+    asked = (
+        in_transform(config, Transform.ISOTROPIC) if config.feature_transform == "auto" else config
+    )
+    row_transform = _or_as_stored(config, partial(estimate_transform, run, source, asked))
     errors = HalfspaceErrors(halfspace.plane, total_rows=source.n_rows)
     some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
-    needs = Bundle((errors, Mapped(Chow(), row_map)))
+    needs = Bundle((errors, Mapped(Chow(), row_transform)))
     found, chow = run.reduce("pilot", source, needs, blocks=some)
     certification = Certification.of(
-        source, config, halfspace, row_map, found.n_errors / found.n_rows
+        source, config, halfspace, row_transform, found.n_errors / found.n_rows
     )
     if chow.vector.any():
         certification = towards(certification, Plane(chow.vector).unit(), config)
@@ -294,7 +300,7 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     by_label = LabelErrors.of(
         counted.n_rows, counted.n_errors, counted.positives, counted.positive_errors
     )
-    error = records.replace(error, through=certificate.through, tau=tau, by_label=by_label)
+    error = results.replace(error, through=certificate.through, tau=tau, by_label=by_label)
     clusters = cluster_notice(error, counted.segment_errors, counted.segment_rows)
     return CertifyResult(
         halfspace=halfspace,
@@ -302,7 +308,7 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
         opt=certificate.opt,
         ratio=certificate.ratio,
         tau=config.tau,
-        position=row_map.record,
+        transform=row_transform.record,
         certificate=certificate,
         passes=tuple(run.passes),
         data=source.record,
@@ -311,6 +317,6 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
             *source.notices,
             *claim_notices(None, certificate),
             *filter(None, [clusters]),
-            *position_notices(row_map.record),
+            *transform_notices(row_transform.record),
         ),
     )

@@ -10,29 +10,29 @@ from typing import Any
 
 import numpy as np
 
-from streamhalf import records
+from streamhalf import results
+from streamhalf.algorithms.baselines import Baseline
 from streamhalf.algorithms.localization_state import LocalizationState, Step
 from streamhalf.algorithms.path_tests import StepTest, as_refinement
-from streamhalf.algorithms.pool import Member
-from streamhalf.algorithms.position import class_of
+from streamhalf.algorithms.plan import Testers
+from streamhalf.algorithms.row_split import RowSubset
+from streamhalf.algorithms.run_plan import RunPlan
 from streamhalf.algorithms.sketches import with_sketch
+from streamhalf.algorithms.transform import class_of
 from streamhalf.algorithms.wedge_bound import WedgeBound, join_outcomes
 from streamhalf.config import RunConfig
-from streamhalf.data.positions import Identity, RowMap
+from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.engine.memory import partial_limit
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.planning.deal import Share
-from streamhalf.planning.plan import Testers
-from streamhalf.planning.run_plan import RunPlan
-from streamhalf.records import Stage, Through
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.candidate_slabs import CandidateSlabs
 from streamhalf.reductions.plane_errors import PlaneErrors
 from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.thinned import Thinned
-from streamhalf.testers import Context, Panel
+from streamhalf.results import HalfspaceClass, Stage
+from streamhalf.testers import Context, TesterSet
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
 from streamhalf.testers.wedge import WedgeTester
 
@@ -47,13 +47,13 @@ class FinalPass:
     plan: RunPlan
     config: RunConfig
     testers: Testers
-    row_map: RowMap = field(default_factory=Identity)
-    members: tuple[Member, ...] = ()
+    row_transform: RowTransform = field(default_factory=Identity)
+    members: tuple[Baseline, ...] = ()
 
-    def step(self, state: LocalizationState, share: Share) -> Step:
+    def step(self, state: LocalizationState, share: RowSubset) -> Step:
         """The next batch of candidates and steps, measured on the rows that are held out."""
         context, tests = self._batch(state)
-        wedge = WedgeBound(Panel.of(self.testers, context))
+        wedge = WedgeBound(TesterSet.of(self.testers, context))
         about_candidates = wedge.needs().members if context.candidates else ()
         part = self.plan.counted_rows / self.plan.final_rows
         parts = (part if isinstance(one, CandidateSlabs) else 1.0 for one in about_candidates)
@@ -93,10 +93,12 @@ class FinalPass:
 
     def _planes(self, state: LocalizationState) -> tuple[Plane, ...]:
         """All candidates, then all members, among stored rows."""
-        pulled = (self.row_map.pull_back(candidate.plane) for candidate in state.candidates)
+        pulled = (self.row_transform.to_stored(candidate.plane) for candidate in state.candidates)
         members = tuple(member.plane for member in self.members)
-        if self.config.through == Through.CENTRE:  # of the position, which a sample knew about
-            centre = np.array(self.row_map.record.centre or [0.0] * self.plan.dim)
+        if (
+            self.config.through == HalfspaceClass.CENTRE
+        ):  # of the transform, which a sample knew about
+            centre = np.array(self.row_transform.record.centre or [0.0] * self.plan.dim)
             members = tuple(plane.moved_to(centre) for plane in members)
         return (*pulled, *members)
 
@@ -116,16 +118,19 @@ class FinalPass:
             first=first,
             eps=eps,
             threshold=threshold,
-            any_threshold=class_of(self.config, self.row_map) is Through.ANY,
+            any_threshold=class_of(self.config, self.row_transform) is HalfspaceClass.ANY,
         )
         if context.candidates:
-            panel = Panel.of(self.testers, context)
-            edges, etas = panel.find(SlabCovarianceTester).edges(), panel.find(WedgeTester).etas
+            tester_set = TesterSet.of(self.testers, context)
+            edges, etas = (
+                tester_set.find(SlabCovarianceTester).edges(),
+                tester_set.find(WedgeTester).etas,
+            )
             room = limit // (4 * dim * (dim + 3))
             slabs = min(len(edges) + 1, max(4, room - len(etas)))
             size = max(1, room // (slabs + len(etas)))
             context = replace(context, candidates=planes[first : first + size], most_slabs=slabs)
-            limit -= Panel.of(self.testers, context).needs().partial_nbytes(dim)
+            limit -= TesterSet.of(self.testers, context).needs().partial_nbytes(dim)
         tests: list[StepTest] = []
         for number in range(len(state.steps), state.n_updates + 1):
             test = self._step_test(state, number)
@@ -148,7 +153,9 @@ class FinalPass:
             number=number,
             frame=frame,
             candidate=candidate,
-            panel=Panel.of(self.testers, with_sketch(context, anchors, number=_SKETCHES + number)),
+            tester_set=TesterSet.of(
+                self.testers, with_sketch(context, anchors, number=_SKETCHES + number)
+            ),
             top=n_rows / self.plan.final_rows,
             seed=self.config.seed,
         )
@@ -166,17 +173,17 @@ def _is_complete(state: LocalizationState) -> bool:
     return measured == len(state.candidates) and len(state.steps) > state.n_updates
 
 
-def _finish(state: LocalizationState, share: Share) -> LocalizationState:
+def _finish(state: LocalizationState, share: RowSubset) -> LocalizationState:
     """The state after the last batch: what the final pass says is said."""
     outcome = join_outcomes(state.batches) if state.batches else None
     about_candidates = (
-        records.replace(one, pass_name="final", stage=Stage.FINAL)
-        for one in (outcome.judgements if outcome else ())
+        results.replace(one, pass_name="final", stage=Stage.FINAL)
+        for one in (outcome.test_results if outcome else ())
     )
     return replace(
         state,
         stage=Stage.DONE,
         final=outcome,
         held_out=share,
-        judgements=(*state.judgements, *as_refinement(state.steps), *about_candidates),
+        test_results=(*state.test_results, *as_refinement(state.steps), *about_candidates),
     )

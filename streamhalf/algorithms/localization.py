@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from streamhalf import records
+from streamhalf import results
+from streamhalf.algorithms.baselines import Baseline
 from streamhalf.algorithms.choice import FEW_TO_CHOOSE
 from streamhalf.algorithms.final_pass import FinalPass
 from streamhalf.algorithms.localization_state import (
@@ -29,32 +30,31 @@ from streamhalf.algorithms.localized_update import (
     UpdateOutcome,
     or_through_origin,
 )
-from streamhalf.algorithms.polish import Polish
-from streamhalf.algorithms.pool import Member
-from streamhalf.algorithms.position import class_of
+from streamhalf.algorithms.plan import plan_about
 from streamhalf.algorithms.proper_learner import ProperLearner
+from streamhalf.algorithms.refine import Refine
+from streamhalf.algorithms.row_split import RowSplit
+from streamhalf.algorithms.run_plan import REFINING_ROWS, SCANNED_ROWS, RunPlan
 from streamhalf.algorithms.sketches import with_sketch
-from streamhalf.claims.notices import repeated_rows
+from streamhalf.algorithms.transform import class_of
+from streamhalf.certificate.notices import repeated_rows
 from streamhalf.config import RunConfig
-from streamhalf.data.positions import Identity, RowMap
+from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.kernels.frame import Frame
-from streamhalf.planning.deal import Deal
-from streamhalf.planning.plan import plan_about
-from streamhalf.planning.run_plan import POLISHING_ROWS, SCANNED_ROWS, RunPlan
-from streamhalf.records import (
-    Judgement,
-    Outcome,
-    Role,
-    Split,
-    Stage,
-    Stop,
-    StopReason,
-    Through,
-)
 from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.row_digest import RowDigest
 from streamhalf.reductions.threshold_scan import ThresholdScan
-from streamhalf.testers import TESTERS, Context, Panel, Tester
+from streamhalf.results import (
+    HalfspaceClass,
+    Outcome,
+    Role,
+    Sampling,
+    Stage,
+    Stop,
+    StopReason,
+    TestResult,
+)
+from streamhalf.testers import TESTERS, Context, Tester, TesterSet
 from streamhalf.testers.exchangeability import ExchangeabilityTester
 
 _SMALL_STEP = 0.35
@@ -80,10 +80,10 @@ class Localization:
 
     plan: RunPlan
     config: RunConfig
-    deal: Deal
+    row_split: RowSplit
     testers: tuple[type[Tester], ...] = TESTERS
-    row_map: RowMap = field(default_factory=Identity)
-    members: tuple[Member, ...] = ()
+    row_transform: RowTransform = field(default_factory=Identity)
+    members: tuple[Baseline, ...] = ()
 
     def start(self) -> LocalizationState:
         """Before the first pass; where rows are too few for updates, that is the last one too."""
@@ -100,14 +100,14 @@ class Localization:
     @property
     def any_threshold(self) -> bool:
         """Whether halfspaces need not go through one point."""
-        return class_of(self.config, self.row_map) is Through.ANY
+        return class_of(self.config, self.row_transform) is HalfspaceClass.ANY
 
     def next_step(self, state: LocalizationState) -> Step | None:
         """What the next pass has to measure, and what follows from it."""
         steps = {
             Stage.INITIAL: self._initial,
             Stage.UPDATE: self._update,
-            Stage.POLISH: self._polish,
+            Stage.REFINE: self._refine,
             Stage.THRESHOLDS: self._thresholds,
             Stage.FINAL: self._final,
         }
@@ -115,17 +115,17 @@ class Localization:
 
     def _initial(self, state: LocalizationState) -> Step:
         most = _MOST_FIRST if self.any_threshold else 0.0
-        learner = ProperLearner(self._panel(self._context(state)), most)
+        learner = ProperLearner(self._tester_set(self._context(state)), most)
         needs = Bundle((learner.needs(), RowDigest(self.plan.initial_rows)))
 
         def conclude(result: Any) -> LocalizationState:
             learnt, digest = result
             n_rows = int(digest.n_rows)
             found = learner.conclude(learnt, n_seen=n_rows)
-            judged = as_early(found.judgements, Stage.INITIAL, "initial")
+            judged = as_early(found.test_results, Stage.INITIAL, "initial")
             if self._must_sample(state, judged):
-                fallback = (records.replace(_order(judged), role=Role.FALLBACK),)
-                return replace(self.start(), split=Split.REUSE, judgements=fallback)
+                fallback = (results.replace(_order(judged), role=Role.FALLBACK),)
+                return replace(self.start(), split=Sampling.REUSE, test_results=fallback)
             plane = or_through_origin(found.plane, found.resolution)
             first = Candidate(plane, 1.0, 0.0, found.strength, n_rows, n_rows)
             plan = self._plan_about(state.plan, plane.threshold)
@@ -136,7 +136,7 @@ class Localization:
                 delta=plan.first_delta,
                 cursor=state.cursor + self._wanted_rows(state),
                 candidates=(first,),
-                judgements=(*state.judgements, *judged),
+                test_results=(*state.test_results, *judged),
                 moments=found.moments,
                 repeated_rows=repeated_rows(digest.repeated, digest.times),
             )
@@ -146,7 +146,7 @@ class Localization:
     def _update(self, state: LocalizationState) -> Step:
         frame = Frame(state.candidates[-1].plane, state.delta)
         most = _MOST_LOCAL if self.any_threshold else 0.0
-        learner = ProperLearner(self._panel(replace(self._context(state), frame=frame)), most)
+        learner = ProperLearner(self._tester_set(replace(self._context(state), frame=frame)), most)
         update = LocalizedUpdate(learner, frame, self.config.seed, state.n_updates)
         name = f"update-{state.n_updates + 1}"
 
@@ -156,7 +156,10 @@ class Localization:
                 state,
                 cursor=state.cursor + self._wanted_rows(state),
                 frames=(*state.frames, frame),
-                judgements=(*state.judgements, *as_early(outcome.judgements, Stage.UPDATE, name)),
+                test_results=(
+                    *state.test_results,
+                    *as_early(outcome.test_results, Stage.UPDATE, name),
+                ),
             )
             found = Candidate(
                 outcome.plane,
@@ -177,26 +180,26 @@ class Localization:
         step = self._learning_step(name, update.needs(), state, conclude)
         return replace(step, detail=f"delta {state.delta:.4g}")
 
-    def _polish(self, state: LocalizationState) -> Step:
+    def _refine(self, state: LocalizationState) -> Step:
         """All rows for learning next to the last candidate, as far as one pass may read."""
-        deal = self._deal(state)
-        wanted = min(POLISHING_ROWS, deal.learning_rows)
-        polish = Polish.of(state, self.config, wanted, centred=not self.any_threshold)
+        row_split = self._row_split(state)
+        wanted = min(REFINING_ROWS, row_split.learning_rows)
+        refine = Refine.of(state, self.config, wanted, centred=not self.any_threshold)
 
         def conclude(result: Any) -> LocalizationState:
-            candidates = (*state.candidates, *polish.conclude(result))
+            candidates = (*state.candidates, *refine.conclude(result))
             return replace(state, stage=Stage.THRESHOLDS, candidates=candidates)
 
-        share = deal.take(0, wanted)
-        return Step("polish", share.restrict(polish.needs()), share, conclude)
+        share = row_split.take(0, wanted)
+        return Step("refine", share.restrict(refine.needs()), share, conclude)
 
     def _thresholds(self, state: LocalizationState) -> Step:
         """Rows that may choose choose thresholds, the last of those that nobody holds out."""
         if not self.any_threshold:
             return self._final(replace(state, stage=Stage.FINAL))
-        deal = self._deal(state)
-        wanted = min(SCANNED_ROWS, deal.learning_rows)
-        share = deal.take(deal.learning_rows - wanted, wanted)
+        row_split = self._row_split(state)
+        wanted = min(SCANNED_ROWS, row_split.learning_rows)
+        share = row_split.take(row_split.learning_rows - wanted, wanted)
         scan = ThresholdScan(tuple(candidate.plane for candidate in state.candidates))
 
         def conclude(planes: Any) -> LocalizationState:
@@ -213,12 +216,12 @@ class Localization:
         state: LocalizationState,
         conclude: Callable[[Any], LocalizationState],
     ) -> Step:
-        share = self._deal(state).take(state.cursor, self._wanted_rows(state))
+        share = self._row_split(state).take(state.cursor, self._wanted_rows(state))
         return Step(name, share.restrict(reduction), share, conclude)
 
-    def _deal(self, state: LocalizationState) -> Deal:
-        same = state.split is self.deal.split  # a deal remembers how it dealt
-        return self.deal if same else replace(self.deal, split=state.split)
+    def _row_split(self, state: LocalizationState) -> RowSplit:
+        same = state.split is self.row_split.split  # a row_split remembers how it dealt
+        return self.row_split if same else replace(self.row_split, split=state.split)
 
     def _plan_about(self, plan: RunPlan, threshold: float) -> RunPlan:
         """The plan for planes at a threshold, if that makes a difference."""
@@ -227,33 +230,33 @@ class Localization:
         return plan_about(plan, threshold, self.config, self.testers)
 
     def _final(self, state: LocalizationState) -> Step:
-        final = FinalPass(state.plan, self.config, self.testers, self.row_map, self.members)
-        return final.step(state, self.deal.held_out_share())
+        final = FinalPass(state.plan, self.config, self.testers, self.row_transform, self.members)
+        return final.step(state, self.row_split.held_out_share())
 
-    def _panel(self, context: Context) -> Panel:
-        return Panel.of(self.testers, context)
+    def _tester_set(self, context: Context) -> TesterSet:
+        return TesterSet.of(self.testers, context)
 
     def _context(self, state: LocalizationState) -> Context:
         context = state.plan.context(state.stage, self.config, max(1, self._wanted_rows(state)))
         anchors = [candidate.plane.normal for candidate in state.candidates[-2:]]
         return with_sketch(replace(context, early=True), anchors, number=state.n_updates)
 
-    def _must_sample(self, state: LocalizationState, judged: tuple[Judgement, ...]) -> bool:
+    def _must_sample(self, state: LocalizationState, judged: tuple[TestResult, ...]) -> bool:
         """Whether windows are not alike, and the run may begin anew with rows drawn one by one."""
-        may_fall_back = state.split is Split.WINDOWS and self.config.rows == "auto"
+        may_fall_back = state.split is Sampling.WINDOWS and self.config.sampling == "auto"
         return may_fall_back and _order(judged).outcome is not Outcome.PASSED
 
     def _wanted_rows(self, state: LocalizationState) -> int:
         if state.stage is Stage.INITIAL:
             return self.plan.initial_rows
         rate = _rate(state, state.delta)
-        if state.split is Split.REUSE:
+        if state.split is Sampling.REUSE:
             return state.plan.reused_rows(rate)
         return min(int(state.plan.accepted_rows / rate) + 1, self._update_rows(state))
 
     def _update_rows(self, state: LocalizationState) -> int:
         """Rows that updates may still use."""
-        if state.split is Split.REUSE:
+        if state.split is Sampling.REUSE:
             return state.plan.learning_rows
         return max(0, state.plan.learning_rows - state.cursor)
 
@@ -285,12 +288,12 @@ class Localization:
         finer = [delta for delta in state.plan.deltas if delta < state.delta]
         reads = sum(1 / _rate(state, delta) for delta in (state.delta, *finer))
         needed = state.plan.accepted_rows * reads
-        return state.split is Split.REUSE or needed <= self._update_rows(state)
+        return state.split is Sampling.REUSE or needed <= self._update_rows(state)
 
 
-def _order(judgements: tuple[Judgement, ...]) -> Judgement:
+def _order(test_results: tuple[TestResult, ...]) -> TestResult:
     """What was said about the order of the rows."""
-    return next(one for one in judgements if one.tester == ExchangeabilityTester.name)
+    return next(one for one in test_results if one.tester == ExchangeabilityTester.name)
 
 
 def _rate(state: LocalizationState, delta: float) -> float:

@@ -9,28 +9,28 @@ from typing import Any
 
 import numpy as np
 
-from streamhalf import records
+from streamhalf import results
 from streamhalf.algorithms.choice import choose
 from streamhalf.algorithms.path_tests import StepOutcome
+from streamhalf.algorithms.row_split import RowSubset
+from streamhalf.algorithms.run_plan import RunPlan
 from streamhalf.algorithms.wedge_bound import WedgeOutcome
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
-from streamhalf.planning.deal import Share
-from streamhalf.planning.run_plan import RunPlan
-from streamhalf.records import (
-    Judgement,
-    Notice,
-    Outcome,
-    Role,
-    Split,
-    Stage,
-    Stop,
-    StopReason,
-    overall_outcome,
-)
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.moments import MomentsResult
 from streamhalf.reductions.plane_errors import PlaneErrorsResult
+from streamhalf.results import (
+    Notice,
+    Outcome,
+    Role,
+    Sampling,
+    Stage,
+    Stop,
+    StopReason,
+    TestResult,
+    overall_outcome,
+)
 
 _TURN = 0.75
 
@@ -59,12 +59,12 @@ class LocalizationState:
     follows the threshold of the first candidate. `frames` are those of the
     updates that were made, `steps` what the final pass said about them. `turned` is a candidate
     that no update starts from; `planes` are all candidates, and after them the pool's members,
-    among stored rows, and `errors` what they got wrong. `n_positions` is how many positions were
+    among stored rows, and `errors` what they got wrong. `n_transforms` is how many transforms were
     open before held-out rows spoke: bounds pay for the choice among them.
     """
 
     stage: Stage
-    split: Split
+    split: Sampling
     plan: RunPlan
     delta: float
     cursor: int = 0
@@ -72,7 +72,7 @@ class LocalizationState:
     frames: tuple[Frame, ...] = ()
     candidates: tuple[Candidate, ...] = ()
     turned: Candidate | None = None
-    judgements: tuple[Judgement, ...] = ()
+    test_results: tuple[TestResult, ...] = ()
     stop: Stop | None = None
     n_batches: int = 0
     batches: tuple[WedgeOutcome, ...] = ()
@@ -80,10 +80,10 @@ class LocalizationState:
     final: WedgeOutcome | None = None
     planes: tuple[Plane, ...] = ()
     errors: PlaneErrorsResult | None = None
-    held_out: Share | None = None
+    held_out: RowSubset | None = None
     moments: MomentsResult | None = None
     repeated_rows: Notice | None = None
-    n_positions: int = 1
+    n_transforms: int = 1
 
     @property
     def n_updates(self) -> int:
@@ -93,7 +93,7 @@ class LocalizationState:
     @property
     def outcome(self) -> Outcome:
         """What the testers have said so far."""
-        return overall_outcome(self.judgements)
+        return overall_outcome(self.test_results)
 
     @property
     def chosen(self) -> int | None:
@@ -114,13 +114,13 @@ class LocalizationState:
 class Step:
     """The next pass: its name, its statistic, its rows, and the state that its result leads to.
 
-    `beside` is a statistic of the same rows as they are stored, in whatever position the other is;
+    `beside` is a statistic of the same rows as they are stored, in whatever transform the other is;
     where there is one, the result is a pair.
     """
 
     name: str
     reduction: Reduction[Any, Any]
-    share: Share
+    share: RowSubset
     conclude: Callable[[Any], LocalizationState]
     detail: str = ""
     beside: Reduction[Any, Any] | None = None
@@ -164,21 +164,23 @@ def turn(plane: Plane, towards: Plane, angle: float) -> Plane:
 def stop(
     state: LocalizationState, reason: StopReason, delta: float | None = None
 ) -> LocalizationState:
-    """Polish instead of updates, for this reason; a turned candidate stands before the last."""
+    """Refine instead of updates, for this reason; a turned candidate stands before the last."""
     *others, last = state.candidates
     aside = () if state.turned is None else (state.turned,)
     candidates = (*others, *aside, last)
-    return replace(state, stage=Stage.POLISH, stop=Stop(reason, delta), candidates=candidates)
+    return replace(state, stage=Stage.REFINE, stop=Stop(reason, delta), candidates=candidates)
 
 
-def as_early(judgements: tuple[Judgement, ...], stage: Stage, name: str) -> tuple[Judgement, ...]:
-    """The judgements of a learning pass, under its name: warnings, unless they are advice."""
+def as_early(
+    test_results: tuple[TestResult, ...], stage: Stage, name: str
+) -> tuple[TestResult, ...]:
+    """The test_results of a learning pass, under its name: warnings, unless they are advice."""
     return tuple(
-        records.replace(
+        results.replace(
             one,
             pass_name=name,
             stage=stage,
             role=one.role if one.role is Role.ADVISORY else Role.EARLY,
         )
-        for one in judgements
+        for one in test_results
     )

@@ -11,8 +11,8 @@ from streamhalf.algorithms.proper_learner import ProperLearner
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.records import Judgement
 from streamhalf.reductions.localized import Localized, LocalizedResult
+from streamhalf.results import TestResult
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,7 +23,7 @@ class UpdateOutcome:
     where noise dominates at this scale; `strength` is that of the Chow vector there.
     """
 
-    judgements: tuple[Judgement, ...]
+    test_results: tuple[TestResult, ...]
     plane: Plane
     step: float
     overlap: float
@@ -63,7 +63,7 @@ class LocalizedUpdate:
         aside = self.frame.from_frame(Plane(proper.plane.normal, proper.resolution))
         plane = or_through_origin(plane, aside.threshold - through.threshold)
         return UpdateOutcome(
-            judgements=proper.judgements,
+            test_results=proper.test_results,
             plane=plane,
             step=math.hypot(
                 float(np.linalg.norm(plane.normal - before.normal)),

@@ -12,18 +12,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from streamhalf import records
+from streamhalf import results
+from streamhalf.algorithms.plan_promises import supported
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.streams import Stream
-from streamhalf.planning.promises import supported
-from streamhalf.records import Judgement, Outcome, PromiseRecord, Role, Stage
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.localized import Localized
+from streamhalf.results import Outcome, PromiseRecord, Role, Stage, TestResult
 from streamhalf.testers.constants import SlabSlack, have_no_gap
 from streamhalf.testers.moment_nulls import excluded_deviation
 from streamhalf.testers.moments import MomentTester
-from streamhalf.testers.panel import Panel
 from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.tester_set import TesterSet
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +35,7 @@ class StepOutcome:
     """
 
     delta: float
-    judgements: tuple[Judgement, ...]
+    test_results: tuple[TestResult, ...]
     deviation: float | None
 
     @property
@@ -45,7 +45,7 @@ class StepOutcome:
             one.outcome is Outcome.PASSED
             if one.role is Role.REQUIRED
             else one.outcome is not Outcome.REJECTED
-            for one in self.judgements
+            for one in self.test_results
         )
 
 
@@ -61,7 +61,7 @@ class StepTest:
         Of the update, None of the first pass.
     candidate
         Number of the frame's plane among the candidates.
-    panel
+    tester_set
         The testers of the step.
     top
         Share of the held-out rows that is looked at: those with the smallest numbers.
@@ -72,13 +72,13 @@ class StepTest:
     number: int
     frame: Frame | None
     candidate: int | None
-    panel: Panel
+    tester_set: TesterSet
     top: float
     seed: int
 
     def needs(self) -> Reduction[Any, Any]:
         """What the testers need, of the rows that the step accepts."""
-        needs = self.panel.needs()
+        needs = self.tester_set.needs()
         if self.frame is None:
             return needs
         return Localized(needs, self.frame, self.seed, Stream.STEPS + self.number)
@@ -86,35 +86,35 @@ class StepTest:
     def conclude(self, result: Any) -> StepOutcome:
         """Judge the step."""
         found = result if self.frame is None else result.inner
-        tester = self.panel.find(MomentTester)
-        moments = tester.moments(self.panel.result_of(MomentTester, found))
+        tester = self.tester_set.find(MomentTester)
+        moments = tester.moments(self.tester_set.result_of(MomentTester, found))
         n_seen = moments.n_rows if self.frame is None else result.n_seen
         delta = 1.0 if self.frame is None else self.frame.delta
-        judgements = tuple(
-            records.replace(
+        test_results = tuple(
+            results.replace(
                 one, pass_name="final", stage=Stage.FINAL, candidate=self.candidate, scale=delta
             )
-            for one in self.panel.judge(found, n_seen=n_seen)
+            for one in self.tester_set.judge(found, n_seen=n_seen)
         )
         centred = self.frame is None or self.frame.plane.threshold == 0
-        deviation = _excluded(judgements, tester.tau) if centred else None
-        return StepOutcome(delta, judgements, deviation)
+        deviation = _excluded(test_results, tester.tau) if centred else None
+        return StepOutcome(delta, test_results, deviation)
 
 
-def _excluded(judgements: tuple[Judgement, ...], tau: float) -> float | None:
+def _excluded(test_results: tuple[TestResult, ...], tau: float) -> float | None:
     """The largest deviation of quadratics that is left, if they were tested in all directions."""
-    for one in judgements:
+    for one in test_results:
         if one.tester == "quadratics" and one.outcome is not Outcome.NOT_JUDGED:
             sketched = one.directions is not None
             return None if sketched else excluded_deviation(one.statistic, one.n_rows, tau)
     return None
 
 
-def slab_slack(judgements: Iterable[Judgement]) -> SlabSlack:
+def slab_slack(test_results: Iterable[TestResult]) -> SlabSlack:
     """What the slab tests of all candidates leave open: the largest statistic + null quantile."""
     found = [
         one
-        for one in judgements
+        for one in test_results
         if one.tester == SlabMassTester.name and one.role is Role.REQUIRED and one.scale is not None
     ]
     return SlabSlack(
@@ -124,12 +124,12 @@ def slab_slack(judgements: Iterable[Judgement]) -> SlabSlack:
 
 
 def promises(
-    steps: Iterable[StepOutcome], judgements: Iterable[Judgement] = ()
+    steps: Iterable[StepOutcome], test_results: Iterable[TestResult] = ()
 ) -> tuple[PromiseRecord, ...]:
     """What the steps support, from the coarsest scale of an update to the finest that passed.
 
     A promise at a scale rests on every step at that scale and above, and its constant on the slab
-    tests among the judgements too. It has none where quadratics were not tested in every direction
+    tests among the test_results too. It has none where quadratics were not tested in every direction
     and at every scale; where they were, and leave room for any constant, there is no promise.
     """
     excluded: dict[float, float] = {}
@@ -141,7 +141,7 @@ def promises(
         excluded[delta] = max(step.deviation or 0.0 for step in repeated)
     everywhere = all(step.deviation is not None for step in ordered)
     if everywhere and have_no_gap(step.delta for step in ordered):
-        return tuple(supported(excluded, slab_slack(judgements)))
+        return tuple(supported(excluded, slab_slack(test_results)))
     return tuple(PromiseRecord(delta, delta / 2, None, None) for delta in excluded if delta < 1)
 
 
@@ -160,14 +160,14 @@ def best_promise(
     return min(fine, key=size, default=None)
 
 
-def as_refinement(steps: Iterable[StepOutcome]) -> tuple[Judgement, ...]:
-    """All judgements; below the finest scale that passed a test can still reject, not doubt."""
+def as_refinement(steps: Iterable[StepOutcome]) -> tuple[TestResult, ...]:
+    """All test_results; below the finest scale that passed a test can still reject, not doubt."""
     steps = tuple(steps)
     anything = bool(promises(steps))
     return tuple(
-        records.replace(one, outcome=Outcome.NOT_JUDGED, role=Role.REFINEMENT)
+        results.replace(one, outcome=Outcome.NOT_JUDGED, role=Role.REFINEMENT)
         if anything and one.outcome is Outcome.INCONCLUSIVE and one.role is Role.REQUIRED
         else one
         for step in steps
-        for one in step.judgements
+        for one in step.test_results
     )

@@ -13,12 +13,12 @@ from typing import Any
 from scipy.special import ndtri
 
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import Judgement
 from streamhalf.reductions.base import Bundle
 from streamhalf.reductions.chow import Chow
 from streamhalf.reductions.moments import MomentsResult
+from streamhalf.results import TestResult
 from streamhalf.testers.moments import MomentTester
-from streamhalf.testers.panel import Panel
+from streamhalf.testers.tester_set import TesterSet
 
 _CHANCE = 4.0
 """Standard deviations within which a threshold may be chance."""
@@ -39,7 +39,7 @@ class ProperOutcome:
     smaller than `resolution` may be chance.
     """
 
-    judgements: tuple[Judgement, ...]
+    test_results: tuple[TestResult, ...]
     plane: Plane
     strength: float
     resolution: float
@@ -48,22 +48,22 @@ class ProperOutcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProperLearner:
-    """Algorithm 1 as a pass: a panel of testers, the moment tester among them.
+    """Algorithm 1 as a pass: a tester_set of testers, the moment tester among them.
 
     `most` is the largest threshold that it finds, on either side; 0 for halfspaces through the
     origin of the rows.
     """
 
-    panel: Panel
+    tester_set: TesterSet
     most: float = 0.0
 
     def needs(self) -> Bundle:
         """Statistics of the testers and the Chow vector, in one read."""
-        tester = self.panel.find(MomentTester)
+        tester = self.tester_set.find(MomentTester)
         # a median of means over O(log(d / tau)) groups is within a constant of the best estimate
         # of every coordinate with probability 1 - tau; odd, so that the median is a group's mean
         groups = 2 * math.ceil(math.log(max(2, tester.dim) / tester.tau)) + 1
-        return Bundle((self.panel.needs(), Chow(groups)))
+        return Bundle((self.tester_set.needs(), Chow(groups)))
 
     def conclude(self, result: tuple[Any, ...], *, n_seen: int) -> ProperOutcome:
         """Judge, and normalise the Chow vector."""
@@ -73,11 +73,11 @@ class ProperLearner:
         share = min(max((1 - chow.mean_label) / 2, least), 1 - least)
         threshold = min(max(float(ndtri(share)), -self.most), self.most)
         normal = Plane(chow.vector)
-        moments = self.panel.result_of(MomentTester, tested)
+        moments = self.tester_set.result_of(MomentTester, tested)
         return ProperOutcome(
-            judgements=self.panel.judge(tested, n_seen=n_seen),
+            test_results=self.tester_set.judge(tested, n_seen=n_seen),
             plane=Plane(normal.unit().normal, threshold),
             strength=normal.length / (math.sqrt(2 / math.pi) * math.exp(-(threshold**2) / 2)),
             resolution=resolution(chow.n_rows),
-            moments=self.panel.find(MomentTester).moments(moments),
+            moments=self.tester_set.find(MomentTester).moments(moments),
         )

@@ -1,4 +1,4 @@
-"""The radial position, estimated: a fixed point on rows in memory, then a few passes over more.
+"""The radial transform, estimated: a fixed point on rows in memory, then a few passes over more.
 
 A step takes the error of the shape down to 2 / (d + 2) of it where directions are spread evenly, so
 what the rows in memory leave over is soon gone.
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block, RowRange, RowRanges
-from streamhalf.data.positions import Radial
-from streamhalf.data.positions.involved import involved, name_features, require_more_rows
 from streamhalf.data.source import Source
+from streamhalf.data.transforms import Radial
+from streamhalf.data.transforms.involved import involved, name_features, require_more_rows
 from streamhalf.engine.memory import partial_limit
 from streamhalf.engine.run import Run
-from streamhalf.errors import PositionError
+from streamhalf.errors import TransformError
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of
-from streamhalf.records import Through
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_sample import RowSample
 from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.tyler import Tyler, TylerSums
+from streamhalf.results import HalfspaceClass
 
 _SAMPLE_ROWS, _SAMPLE_PER_FEATURE = 1 << 16, 64
 _PASS_ROWS, _PASS_PER_FEATURE, _PASS_SHARE = 1 << 19, 1 << 11, 4
@@ -34,14 +34,14 @@ sqrt(d / rows), and the centre by 1 / sqrt(rows) along a direction, which adds 0
 error of a halfspace through it."""
 
 _WINDOWS = 256
-"""Windows that rows are read from, one in each of so many equal stretches."""
+"""Windows that rows are read from, one in each of so many equal segments."""
 
 _MOST_STEPS, _SETTLED = 100, 1e-5
 _MOST_PASSES, _NEAR = 4, 0.003
 """Passes end when entries of the spread are off by less than this before the last step."""
 
 _UNEVEN = 0.05
-"""A direction with so much less than its share of the spread means: no radial position."""
+"""A direction with so much less than its share of the spread means: no radial transform."""
 
 _LEAST_SPREAD = 1e-10
 """Below this share of the even spread, features are linearly dependent."""
@@ -59,7 +59,7 @@ def estimate_radial(
     *,
     held_out: float = 0.0,
 ) -> Radial:
-    """The radial position of the rows.
+    """The radial transform of the rows.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def estimate_radial(
         The rows to estimate it from; by default windows from everywhere, as many as it takes. Of
         more than 2^21 rows a pass reads a quarter, and two to four passes are made.
     held_out
-        Share of the rows that are to test the position and must have no part in it.
+        Share of the rows that are to test the transform and must have no part in it.
     """
     size, centre = _sample_size(config, source.dim), centre_of(config)
     wanted = max(_PASS_ROWS, _PASS_PER_FEATURE * source.dim, source.n_rows // _PASS_SHARE)
@@ -98,14 +98,14 @@ def estimate_radial(
 
 def centre_of(config: RunConfig) -> str:
     """The centre that the configuration asks for: the origin where halfspaces go through it."""
-    return "origin" if config.through == Through.ORIGIN else config.centre
+    return "origin" if config.through == HalfspaceClass.ORIGIN else config.centre
 
 
 def settle(X: NDArray[np.float64], *, centre: str) -> tuple[Tyler, TylerSums]:
     """The fixed point on rows in memory, and what its last step found."""
     block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X), dtype=np.int64))
     tyler = _start(X, centre)
-    require_more_rows("radial position", *X.shape)
+    require_more_rows("radial transform", *X.shape)
     for _ in range(_MOST_STEPS):
         sums = tyler.map(block)
         _require_spread(sums.spread, tyler)
@@ -132,7 +132,7 @@ def _start(X: NDArray[np.float64], centre: str) -> Tyler:
     """Centre and scales of the features, one by one; a feature that stands still is refused."""
     dim = X.shape[1]
     if len(X) == 0:
-        raise PositionError("radial position: no rows to estimate it from; gather some")
+        raise TransformError("radial transform: no rows to estimate it from; gather some")
     starts = {"origin": lambda: np.zeros(dim), "mean": lambda: X.mean(axis=0)}
     middle = starts.get(centre, lambda: np.median(X, axis=0))()
     sizes = np.abs(X - middle)
@@ -140,16 +140,16 @@ def _start(X: NDArray[np.float64], centre: str) -> Tyler:
     stands = (np.ptp(X, axis=0) == 0) & ((centre != "origin") | (X[0] == 0))
     if still := tuple(int(j) for j in np.flatnonzero(stands)):
         first = still[0]
-        raise PositionError(
-            f"radial position: feature {first + 1} is constant ({X[0, first]:.6g}); remove it",
+        raise TransformError(
+            f"radial transform: feature {first + 1} is constant ({X[0, first]:.6g}); remove it",
             still,
             constant=True,
         )
     scales = np.array([np.median(size[size > 0]) if size.any() else 1.0 for size in sizes.T])
     if len(least := np.flatnonzero(scales < _LEAST_SCALE)):
         first = int(least[0])
-        raise PositionError(
-            f"radial position: feature {first + 1} differs by about {scales[first]:.2g}, limit "
+        raise TransformError(
+            f"radial transform: feature {first + 1} differs by about {scales[first]:.2g}, limit "
             f"{_LEAST_SCALE:.2g}, from its middle; scale it",
             tuple(int(j) for j in least),
         )
@@ -159,31 +159,31 @@ def _start(X: NDArray[np.float64], centre: str) -> Tyler:
 def _require_spread(spread: NDArray[np.float64], tyler: Tyler) -> None:
     """Refuse features that are linearly dependent."""
     if not np.isfinite(spread).all():
-        raise PositionError("radial position: features are too far apart in scale; scale them")
+        raise TransformError("radial transform: features are too far apart in scale; scale them")
     values, vectors = np.linalg.eigh(spread)
     if values[0] < _LEAST_SPREAD:
         features = involved(_in_features(vectors[:, 0], tyler))
-        raise PositionError(
-            f"radial position: features are linearly dependent (smallest spread of directions "
+        raise TransformError(
+            f"radial transform: features are linearly dependent (smallest spread of directions "
             f"{max(0.0, values[0]):.2g}, limit {_LEAST_SPREAD:.2g}); look at features "
             f"{name_features(features)} and remove one of them",
             features,
         )
 
 
-def _uneven(tyler: Tyler, sums: TylerSums) -> PositionError:
+def _uneven(tyler: Tyler, sums: TylerSums) -> TransformError:
     """No map can spread directions evenly if a subspace holds more than its share of the rows."""
     values, vectors = np.linalg.eigh(sums.spread)
     outside = vectors[:, values < max(1 - _UNEVEN / 2, 1.0000001 * values[0])].T
     dim, inner = len(values), len(values) - len(outside)
     weights = [np.abs(_in_features(vector, tyler)) for vector in outside]
     features = involved(np.sum([one / one.max() for one in weights], axis=0))
-    return PositionError(
-        f"radial position: directions cannot be spread evenly (spread {values[0]:.2g} of an even "
+    return TransformError(
+        f"radial transform: directions cannot be spread evenly (spread {values[0]:.2g} of an even "
         f"one, limit {1 - _UNEVEN:g}): about {inner / dim:.1%} of the rows or more lie in a "
         f"subspace of dimension {inner} of {dim}, or next to it; look at features "
         f"{name_features(features)}, which hardly vary there, and remove them, or take another "
-        "position",
+        "transform",
         features,
     )
 
@@ -201,7 +201,7 @@ def _sample_size(config: RunConfig, dim: int) -> int:
 
 
 def windows_over(source: Source, wanted: int, seed: int, stream: Stream) -> RowRanges:
-    """Windows from all over the rows, one drawn from each of many equal stretches."""
+    """Windows from all over the rows, one drawn from each of many equal segments."""
     if 2 * wanted >= source.n_rows:  # to leave out less than half saves nothing worth a word
         return RowRanges.of((RowRange(0, source.n_rows),))
     edges = np.linspace(0, source.n_rows, _WINDOWS + 1).astype(np.int64)

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from streamhalf.algorithms.radial import windows_over
+from streamhalf.algorithms.run_plan import REGRESSED_PER_FEATURE, REGRESSION_PASSES, RunPlan
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block, RowRanges
-from streamhalf.data.positions.isotropic import find_varying
 from streamhalf.data.source import Source
+from streamhalf.data.transforms.isotropic import find_varying
 from streamhalf.engine.run import Run
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.planning.run_plan import REGRESSED_PER_FEATURE, REGRESSION_PASSES, RunPlan
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.feature_moments import FeatureMoments, FeatureMomentsPartial
 from streamhalf.reductions.logistic import LogisticLine, penalties, plane_of

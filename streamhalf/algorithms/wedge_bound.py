@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.records import Judgement
 from streamhalf.reductions.base import Bundle
 from streamhalf.reductions.candidate_slabs import CandidateSlabsResult
 from streamhalf.reductions.slab_covariance import SlabCovarianceResult
-from streamhalf.testers.panel import Panel
+from streamhalf.results import TestResult
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
 from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.tester_set import TesterSet
 from streamhalf.testers.wedge import WedgeTester
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WedgeOutcome:
-    """All judgements; per candidate the wedge bound at eps, and what its slabs are like."""
+    """All test_results; per candidate the wedge bound at eps, and what its slabs are like."""
 
     n_rows: int
-    judgements: tuple[Judgement, ...]
+    test_results: tuple[TestResult, ...]
     betas: tuple[float, ...]
     slab_counts: NDArray[np.int64]
     edges: NDArray[np.float64]
@@ -36,24 +36,26 @@ class WedgeOutcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WedgeBound:
-    """Algorithm 2 for a batch of candidates, as a pass: a panel with its three testers."""
+    """Algorithm 2 for a batch of candidates, as a pass: a tester_set with its three testers."""
 
-    panel: Panel
+    tester_set: TesterSet
 
     def needs(self) -> Bundle:
         """Slab masses, and second moments over samples."""
-        return self.panel.needs()
+        return self.tester_set.needs()
 
     def conclude(self, result: tuple[Any, ...]) -> WedgeOutcome:
         """Judge every candidate."""
-        slabs: CandidateSlabsResult = self.panel.result_of(SlabMassTester, result)
-        moments: SlabCovarianceResult = self.panel.result_of(SlabCovarianceTester, result)
+        slabs: CandidateSlabsResult = self.tester_set.result_of(SlabMassTester, result)
+        moments: SlabCovarianceResult = self.tester_set.result_of(SlabCovarianceTester, result)
         everyone = range(len(slabs.counts))
         eigenvalues = np.array([slab_eigenvalues(moments, i) for i in everyone])
         return WedgeOutcome(
             n_rows=slabs.n_rows,
-            judgements=self.panel.judge(result, n_seen=slabs.n_rows),
-            betas=self.panel.find(WedgeTester).betas(self.panel.result_of(WedgeTester, result)),
+            test_results=self.tester_set.judge(result, n_seen=slabs.n_rows),
+            betas=self.tester_set.find(WedgeTester).betas(
+                self.tester_set.result_of(WedgeTester, result)
+            ),
             slab_counts=slabs.counts,
             edges=moments.edges,
             eigenvalues=eigenvalues,
@@ -61,11 +63,11 @@ class WedgeBound:
 
 
 def join_outcomes(parts: tuple[WedgeOutcome, ...]) -> WedgeOutcome:
-    """The outcomes of all batches as one, judgements in the order of candidates."""
-    judgements = (one for part in parts for one in part.judgements)
+    """The outcomes of all batches as one, test_results in the order of candidates."""
+    test_results = (one for part in parts for one in part.test_results)
     return WedgeOutcome(
         n_rows=parts[0].n_rows,
-        judgements=tuple(sorted(judgements, key=lambda one: one.candidate or 0)),
+        test_results=tuple(sorted(test_results, key=lambda one: one.candidate or 0)),
         betas=tuple(beta for part in parts for beta in part.betas),
         slab_counts=np.concatenate([part.slab_counts for part in parts]),
         edges=parts[0].edges,

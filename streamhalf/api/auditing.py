@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamhalf.api._session import execute, open_data, takes_data
 from streamhalf.api.predicting import usable_halfspace
-from streamhalf.api.running import execute, open_data, takes_data
 from streamhalf.api.weights import as_halfspace, columns_of
-from streamhalf.claims.audit import Audit, held_by_audit
 from streamhalf.config import TOP, RunConfig
 from streamhalf.data.opening import DataLike
 from streamhalf.data.row_files import check_file
@@ -21,9 +20,10 @@ from streamhalf.data.suspects import SuspectTable, Writer, open_suspects
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, ignore
-from streamhalf.names import public_name
+from streamhalf.label_issues.scores import Audit, held_by_audit
 from streamhalf.places import place_of, refuse_harm
-from streamhalf.records import AuditResult, FitResult, replace
+from streamhalf.redact import public_name
+from streamhalf.results import AuditResult, FitResult, replace
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamhalf.algorithms.plan import plan_for_rows
+from streamhalf.algorithms.plan_overview import held_by_learning, make_plan
 from streamhalf.algorithms.regression import regression_rows
+from streamhalf.algorithms.row_split import row_split_for
+from streamhalf.algorithms.run_plan import REGRESSION_PASSES, lacks_rows
 from streamhalf.algorithms.sample import sample_windows
-from streamhalf.api.running import execute, make_config, open_checkpoint, open_data
-from streamhalf.claims.certification import Certification
-from streamhalf.claims.slab_choice import (
+from streamhalf.api._session import execute, make_config, open_checkpoint, open_data
+from streamhalf.certificate.certification import Certification
+from streamhalf.certificate.slab_choice import (
     certificate_degree,
     certificate_share,
     held_by_certificate,
@@ -24,9 +28,9 @@ from streamhalf.claims.slab_choice import (
 from streamhalf.config import RunConfig
 from streamhalf.data.block import RowRanges
 from streamhalf.data.opening import DataLike
-from streamhalf.data.positions import Identity
 from streamhalf.data.source import Source
 from streamhalf.data.tables import is_table
+from streamhalf.data.transforms import Identity
 from streamhalf.engine import PassPlan
 from streamhalf.engine.cluster import ClusterEngine
 from streamhalf.engine.memory import largest_block, process_nbytes, room_of
@@ -36,11 +40,10 @@ from streamhalf.errors import UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.kernels.plane import Plane
 from streamhalf.places import place_of, refuse_harm
-from streamhalf.planning.deal import deal_for
-from streamhalf.planning.overview import held_by_learning, make_plan
-from streamhalf.planning.plan import plan_for_rows
-from streamhalf.planning.run_plan import REGRESSION_PASSES, lacks_rows
-from streamhalf.records import (
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.moments import Moments
+from streamhalf.results import (
     DryRunResult,
     Halfspace,
     PassBudget,
@@ -49,9 +52,6 @@ from streamhalf.records import (
     installed_versions,
     replace,
 )
-from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.label_counts import LabelCounts
-from streamhalf.reductions.moments import Moments
 from streamhalf.testers.moments import WIDE_DIM
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def plan_of(source: Source, config: RunConfig, positive: float | None = None) ->
         at_hand=True,
     )
     plan = plan_for_rows(source.n_rows, source.dim, config)
-    deal = deal_for(source, plan, config)
+    row_split = row_split_for(source, plan, config)
     size, windows = sample_windows(source, config)
     read = windows.n_rows * source.row_nbytes
     passes = [PassBudget(SAMPLE, size, read, n_tasks=_n_tasks(source, windows))]
@@ -136,7 +136,7 @@ def plan_of(source: Source, config: RunConfig, positive: float | None = None) ->
         passes.append(PassBudget(REGRESSION, used, read, n_tasks=n_tasks))
     whole, cursor = _n_tasks(source, source.blocks), 0
     for one in record.passes:
-        blocks = deal.take(cursor, one.rows).blocks
+        blocks = row_split.take(cursor, one.rows).blocks
         all_of_them = one.name in (Stage.FINAL, Stage.THRESHOLDS) or blocks.n_rows == source.n_rows
         passes.append(replace(one, n_tasks=whole if all_of_them else _n_tasks(source, blocks)))
         cursor += one.rows
@@ -169,7 +169,7 @@ def _certification(source: Source, config: RunConfig) -> Certification:
     degree = certificate_degree(config.certificate_degree or "auto", source.dim)
     return Certification(
         halfspace=Halfspace(tuple(normal.tolist())),
-        row_map=Identity(),
+        row_transform=Identity(),
         error=_LIKELY_ERROR,
         degree=degree,
         memory=config.certificate_memory,

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from streamhalf.api.trust import warn_unverified
+from streamhalf.api._warnings import warn_unverified
 from streamhalf.api.weights import check_columns
 from streamhalf.data.exact import array_of
 from streamhalf.data.feature_names import names_of_array
 from streamhalf.data.frames import chosen_columns, dense_columns, frame_rows, is_frame
 from streamhalf.data.labelled import map_rows, predict_rows
 from streamhalf.errors import DataError, UsageError
-from streamhalf.names import plural
-from streamhalf.records import FitResult, Halfspace, is_as_written
+from streamhalf.redact import plural
 from streamhalf.report.words import remedy
+from streamhalf.results import FitResult, Halfspace, is_as_written
 
 
 def usable_halfspace(model: FitResult) -> Halfspace:

@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from streamhalf.algorithms import driver
-from streamhalf.api.handles import RunHandle
-from streamhalf.api.planning import held_by_fit
-from streamhalf.api.running import (
+from streamhalf.algorithms.plan import plan_for_rows
+from streamhalf.algorithms.plan_overview import held_by_learning, planned_rows
+from streamhalf.api._session import (
     SEED_DRAWN,
     draws_seed,
     execute,
@@ -19,18 +19,18 @@ from streamhalf.api.running import (
     open_data,
     takes_data,
 )
-from streamhalf.api.trust import warn_no_effect
+from streamhalf.api._warnings import warn_no_effect
+from streamhalf.api.handles import RunHandle
+from streamhalf.api.planning import held_by_fit
 from streamhalf.api.weights import as_halfspace
-from streamhalf.claims.slab_choice import held_by_certificate
-from streamhalf.claims.verification import Verification, check_document
+from streamhalf.certificate.slab_choice import held_by_certificate
+from streamhalf.certificate.verify import Verification, check_document
 from streamhalf.config import RunConfig
 from streamhalf.data.opening import DataLike
 from streamhalf.engine.run import Run
 from streamhalf.events import Observer, ignore
 from streamhalf.places import place_of, refuse_harm
-from streamhalf.planning.overview import held_by_learning, planned_rows
-from streamhalf.planning.plan import plan_for_rows
-from streamhalf.records import (
+from streamhalf.results import (
     CertifyResult,
     FitResult,
     MomentTestResult,

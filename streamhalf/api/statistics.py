@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.algorithms.driver import moment_test_result, moment_tester
-from streamhalf.api.running import draws_seed, make_config
+from streamhalf.api._session import draws_seed, make_config
 from streamhalf.config import RunConfig
 from streamhalf.data.frames import frame_columns
 from streamhalf.data.opening import DataLike, holds_labels_named, open_features, open_source
@@ -21,13 +21,13 @@ from streamhalf.engine import LazyResult, lazy_call, lazy_pass, plan_pass
 from streamhalf.engine.local import SerialEngine
 from streamhalf.engine.memory import at_once
 from streamhalf.errors import DataError, UsageError
-from streamhalf.records import DataRecord, MomentTestResult, Position, replace
 from streamhalf.reductions.base import Bundle, Reduction, reads_labels
 from streamhalf.reductions.chow import Chow
 from streamhalf.reductions.covariance import Covariance
 from streamhalf.reductions.feature_moments import FeatureMoments
 from streamhalf.reductions.label_counts import LabelCounts
 from streamhalf.reductions.moments import Moments
+from streamhalf.results import DataRecord, MomentTestResult, Transform, replace
 from streamhalf.testers import Tester
 from streamhalf.testers.moments import MomentTester
 
@@ -102,7 +102,7 @@ def lazy(
         "test" gives a Dask Delayed of the `MomentTestResult` of the rows as they are stored. A
         reduction gives a Dataset where its result names its `dims`, a Dask array where the result
         is an array, and else a Delayed of the result (a `Bundle` a tuple of these); a tester gives
-        a Delayed of its judgements.
+        a Delayed of its test_results.
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     **parameters
@@ -111,7 +111,7 @@ def lazy(
     config = make_config(parameters)
     opened = partial(_open, data, config, storage_options)
     if statistic == _TEST:
-        _refuse_positions(config)
+        _refuse_transforms(config)
         source = opened(labelled=False)
         tester = moment_tester(source.dim, config)
         judge = partial(_test_result, tester, config, source.record, draws_seed(parameters))
@@ -137,10 +137,10 @@ def _find(name: str, config: RunConfig) -> Reduction[Any, Any]:
     return _STATISTICS[name](config)
 
 
-def _refuse_positions(config: RunConfig) -> None:
-    if config.position not in ("auto", Position.STORED):
+def _refuse_transforms(config: RunConfig) -> None:
+    if config.feature_transform not in ("auto", Transform.STORED):
         raise UsageError(
-            f"position: {config.position} takes several passes, of which the first decides about "
+            f"feature_transform: {config.feature_transform} takes several passes, of which the first decides about "
             "the others; a lazy test judges the rows as they are stored: leave it out, or use "
             "streamhalf.test"
         )

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamhalf.api._session import Place, mirrored, open_place, who
+from streamhalf.api._warnings import warn_unverified
 from streamhalf.api.auditing import Audited
 from streamhalf.api.predicting import usable_halfspace
-from streamhalf.api.running import Place, mirrored, open_place, who
-from streamhalf.api.trust import warn_unverified
 from streamhalf.api.weights import check_columns
+from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.opening import open_features
 from streamhalf.data.predictions import (
@@ -26,18 +27,19 @@ from streamhalf.data.predictions import (
     write_predictions,
 )
 from streamhalf.data.row_files import check_file, renamed
-from streamhalf.data.sight import sight_of
-from streamhalf.data.stores import Target
 from streamhalf.data.tables import is_table
+from streamhalf.data.zarr_writer import Target
 from streamhalf.engine import Counted, Job, run_job
 from streamhalf.engine.memory import fewer_at_once, room_of, rows_nbytes, task_memory
-from streamhalf.engine.opening import check_sight
+from streamhalf.engine.opening import check_access
 from streamhalf.engine.plan import MAX_TASKS
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted, ignore
 from streamhalf.folders import write_text_to
 from streamhalf.places import absolute, refuse_harm
-from streamhalf.records import (
+from streamhalf.report.audit import render_audit
+from streamhalf.report.html import render_report
+from streamhalf.results import (
     AuditResult,
     CertifyResult,
     FewerAtOnce,
@@ -45,8 +47,6 @@ from streamhalf.records import (
     Halfspace,
     replace,
 )
-from streamhalf.report.audit import render_audit
-from streamhalf.report.html import render_report
 from streamhalf.settings import check_names
 from streamhalf.synthetic.spec import SyntheticSpec, plant
 from streamhalf.synthetic.store import chunks_of, create_store, finish_store, write_rows
@@ -103,7 +103,7 @@ def synth(
         row_nbytes = request.dim * _DRAWN_NBYTES
         writing = _Writing.of(place, started.command, chunks, row_nbytes, write)
         create_store(target, request, chunk_rows=chunk_rows, overwrite=overwrite)
-        check_sight(place.engine, target.sight())
+        check_access(place.engine, target.sight())
         n_flipped = _write_all(place, started, chunks, writing, observer)
     finish_store(target, request, planted, n_flipped)
     return n_flipped / request.rows
@@ -165,14 +165,14 @@ def predict(
     check_columns(model, source.schema.columns, field="model")
     classes = () if known is None else known.classes
     with open_place(scheduler, n_workers, client) as place:
-        check_sight(place.engine, sight_of(source.reader))
+        check_access(place.engine, access_check_of(source.reader))
         started = RunStarted("predict", source.name, source.n_rows, source.dim, who=who())
 
         def write_store(target: Target) -> int:
             write = partial(write_predictions, target, source, halfspace)
             writing = _Writing.of(place, started.command, source.blocks, source.row_nbytes, write)
             create_predictions(target, source, halfspace, overwrite=overwrite)
-            check_sight(place.engine, target.sight())
+            check_access(place.engine, target.sight())
             n = _write_all(place, started, source.blocks, writing, observer)
             finish_predictions(target, source, n, classes)
             return n

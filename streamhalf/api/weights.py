@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.errors import UsageError
-from streamhalf.names import one_line, plural, printable
-from streamhalf.records import CertifyResult, FitResult, Halfspace
+from streamhalf.redact import one_line, plural, printable
+from streamhalf.results import CertifyResult, FitResult, Halfspace
 
 _STEP = 2.0**20
 """How far the steps of a pipeline are probed: far, so that offsets do not cancel digits away."""

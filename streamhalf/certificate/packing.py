@@ -138,7 +138,7 @@ class _Packer:
         while len(queue := queue[self.left[queue] > 0]) and self.operations < self.effort:
             if hurried and n_tried >= _TRIED and n_served < _SERVED * n_tried:
                 break
-            pools = self._deal(queue, (share + self.turn) * self.size, any_others)
+            pools = self._row_split(queue, (share + self.turn) * self.size, any_others)
             if pools.size == 0:
                 break
             first, queue = queue[: len(pools)], queue[len(pools) :]
@@ -148,7 +148,7 @@ class _Packer:
             n_tried, n_served = n_tried + len(first), n_served + int(np.count_nonzero(served))
         return np.concatenate([*failed, queue])
 
-    def _deal(self, queue: Indices, width: int, any_others: bool) -> Indices:
+    def _row_split(self, queue: Indices, width: int, any_others: bool) -> Indices:
         """Points for the first few of the queue, (b, m), none of them twice."""
         free = self.left > 0
         if not any_others:

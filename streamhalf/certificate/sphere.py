@@ -184,7 +184,7 @@ class Minimum:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Split:
+class Sampling:
     """p as a polynomial in one direction with a known minimum, and a rest with its matrix."""
 
     minimum: float
@@ -237,12 +237,12 @@ def _follow(table: Sphere, b: Array, guide: Guide, steps: int) -> Minimum:
     return Minimum(split.minimum + bound, replace(guide, shifts=shifts))
 
 
-def _split(table: Sphere, b: Array, axis: Array | None) -> tuple[Split, Array]:
+def _split(table: Sphere, b: Array, axis: Array | None) -> tuple[Sampling, Array]:
     """The split along an axis, and the coefficients that its matrix is made of."""
     if axis is None:
-        return Split(float(b[0]), table.matrix(b)), b
+        return Sampling(float(b[0]), table.matrix(b)), b
     along, rest = split_axis(table, b, axis)
-    return Split(float(b[0]) + univariate_minimum(along), table.matrix(rest)), rest
+    return Sampling(float(b[0]) + univariate_minimum(along), table.matrix(rest)), rest
 
 
 def _start(table: Sphere, b: Array) -> Array:

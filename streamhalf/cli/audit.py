@@ -11,8 +11,8 @@ from streamhalf import report as views
 from streamhalf.cli.flags import File, Place, Store, Switch, Whole, takes
 from streamhalf.cli.options import calling, finish, naming, read_config
 from streamhalf.config import TOP
-from streamhalf.documents import read_classifier
 from streamhalf.errors import UsageError
+from streamhalf.results.document import read_classifier
 
 
 @takes(

@@ -27,7 +27,7 @@ from streamhalf.cli.options import (
     silence_output,
 )
 from streamhalf.errors import StreamhalfError, UsageError
-from streamhalf.names import printable
+from streamhalf.redact import printable
 
 EXIT_CODES = """exit codes: 0 accepted, certified or passed, 10 rejected, 11 inconclusive, 12 a
 claim does not hold, 2 wrong usage, 3 bad data, 130 interrupted, 1 anything else"""
@@ -76,7 +76,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def versions() -> str:
     """What --version says: ours first, then what it runs on and reads with."""
-    from streamhalf.records import installed_versions  # takes a moment
+    from streamhalf.results import installed_versions  # takes a moment
 
     found = installed_versions()
     others = (f"{name} {version}" for name, version in found.items() if name != "streamhalf")

@@ -10,13 +10,13 @@ from cyclopts import Parameter
 
 from streamhalf import api
 from streamhalf import report as views
-from streamhalf.api.trust import doubt
+from streamhalf.api._warnings import doubt
 from streamhalf.cli.flags import File, Place, Store, Switch, Whole, takes
 from streamhalf.cli.options import ResultConsole, calling, naming, read_config
 from streamhalf.data.tables import is_table
-from streamhalf.documents import read_model
 from streamhalf.errors import DataError, UnverifiedWarning
-from streamhalf.names import plural, public_name
+from streamhalf.redact import plural, public_name
+from streamhalf.results.document import read_model
 from streamhalf.synthetic.kinds import DIRECTIONS, DTYPES, Marginal, Noise
 
 

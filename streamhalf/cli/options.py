@@ -18,13 +18,13 @@ from rich.console import Console
 from streamhalf import api
 from streamhalf import report as views
 from streamhalf.config import SETTINGS, ConfigFile, load_config
-from streamhalf.documents import write_json
 from streamhalf.errors import StreamhalfError, UsageError
 from streamhalf.events import Observer, fan_out
 from streamhalf.folders import write_text_to
-from streamhalf.names import public_name
 from streamhalf.places import refuse_clash, refuse_harm
-from streamhalf.records import replace, seal
+from streamhalf.redact import public_name
+from streamhalf.results import replace, seal
+from streamhalf.results.document import write_json
 
 Given = Mapping[str, Any]
 
@@ -138,7 +138,7 @@ def check_writable(
         return
     protocol, mark, key = path.partition("://")
     if mark:
-        from streamhalf.data.sight import find_trouble
+        from streamhalf.data.access_check import find_trouble
 
         if trouble := find_trouble(protocol, key, dict(storage_options or {})):
             raise UsageError(f"{option}: this process {trouble}")

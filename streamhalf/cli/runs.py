@@ -18,10 +18,10 @@ from streamhalf.cli.options import (
     naming,
     read_config,
 )
-from streamhalf.documents import read_audit, read_result, read_weights
 from streamhalf.errors import UsageError
-from streamhalf.names import public_name
-from streamhalf.records import FitResult
+from streamhalf.redact import public_name
+from streamhalf.results import FitResult
+from streamhalf.results.document import read_audit, read_result, read_weights
 
 Result = Annotated[Place, Parameter(help="what fit or certify wrote")]
 
@@ -64,7 +64,7 @@ def plan(
         n_rows=n_rows,
         positive=positive,
         storage_options=config.storage_options,
-        **{**config.parameters, **({"rows": "reuse"} if reuse else {})},
+        **{**config.parameters, **({"sampling": "reuse"} if reuse else {})},
     )
     finish(given, record, views.show_plan)
     return 0 if record.conclusive else 11
@@ -104,7 +104,7 @@ def fit(
 
 
 @takes(
-    *("tau", "position", "centre", "whiten", "seed"),
+    *("tau", "feature_transform", "centre", "whiten", "seed"),
     *("certificate_degree", "certificate_rows", "report", *_COMMON),
     example="certify data.zarr --weights weights.npy --json certificate.json",
 )

@@ -14,7 +14,7 @@ import zarr
 
 from streamhalf.data.kinds import is_data_array
 from streamhalf.errors import DataError
-from streamhalf.names import printable
+from streamhalf.redact import printable
 from streamhalf.retry import retrying
 
 ATTRIBUTE = "feature_names"

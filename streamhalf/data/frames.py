@@ -11,7 +11,7 @@ from streamhalf.data.clients import compute_on, holding_client
 from streamhalf.data.exact import refuse_rounded
 from streamhalf.data.source import nearest_names
 from streamhalf.errors import DataError
-from streamhalf.names import plural
+from streamhalf.redact import plural
 
 NAMING_LABELS = "label=... (--label COLUMN in a terminal)"
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import zarr
 
-from streamhalf.data.far import FarStore
-from streamhalf.data.origins import Origin, is_for_obstore
-from streamhalf.data.sight import endpoint_trouble, find_trouble
+from streamhalf.data.access_check import endpoint_trouble, find_trouble
+from streamhalf.data.remote_store import FarStore
 from streamhalf.data.source import nearest_names
+from streamhalf.data.store_url import Origin, is_for_obstore
 from streamhalf.data.tables import SUFFIXES
 from streamhalf.errors import DataError, UsageError
-from streamhalf.names import denial, one_line, printable, public_name, without_secrets
+from streamhalf.redact import denial, one_line, printable, public_name, without_secrets
 from streamhalf.retry import retrying
 
 _START = 4096

@@ -15,10 +15,10 @@ from streamhalf.data.block import RowRanges
 from streamhalf.data.groups import open_group, open_member
 from streamhalf.data.opening import open_source
 from streamhalf.data.source import align_blocks
-from streamhalf.data.stored import MISSING, ZarrReader, stored_rows, unit_of_blocks
+from streamhalf.data.zarr_reader import MISSING, ZarrReader, stored_rows, unit_of_blocks
 from streamhalf.errors import DataError, UsageError
-from streamhalf.names import public_name
-from streamhalf.records import Notice
+from streamhalf.redact import public_name
+from streamhalf.results import Notice
 
 _SMALL_OBJECT, _LARGE_OBJECT = 1 << 20, 256 << 20
 _MOST_NAMED = 20

@@ -13,7 +13,6 @@ from zarr.storage import LocalStore, MemoryStore
 from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import RowRanges
 from streamhalf.data.exact import array_of
-from streamhalf.data.far import FarStore, brought_near
 from streamhalf.data.feature_names import names_in_group, names_of_array
 from streamhalf.data.frames import (
     NAMING_LABELS,
@@ -27,6 +26,7 @@ from streamhalf.data.frames import (
 )
 from streamhalf.data.groups import open_group, open_member
 from streamhalf.data.kinds import is_dask_array, is_data_array, is_dataset
+from streamhalf.data.remote_store import FarStore, brought_near
 from streamhalf.data.source import (
     BLOCK_NBYTES,
     Source,
@@ -36,17 +36,17 @@ from streamhalf.data.source import (
     gathered_chunks,
     nearest_names,
 )
-from streamhalf.data.stored import (
+from streamhalf.data.tables import is_table, read_table
+from streamhalf.data.zarr_private import at_absolute_path, refill
+from streamhalf.data.zarr_reader import (
     GRID_ROWS,
     ZarrReader,
     impossible_value,
     stored_rows,
     unit_of_blocks,
 )
-from streamhalf.data.tables import is_table, read_table
-from streamhalf.data.zarr_private import at_absolute_path, refill
 from streamhalf.errors import DataError, UsageError
-from streamhalf.names import one_line, public_name
+from streamhalf.redact import one_line, public_name
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -9,11 +9,11 @@ import numpy as np
 from streamhalf.data.block import RowRange
 from streamhalf.data.row_files import open_rows
 from streamhalf.data.source import Source
-from streamhalf.data.stores import Column, Target
+from streamhalf.data.zarr_writer import Column, Target
 from streamhalf.errors import DataError
 from streamhalf.folders import saying
-from streamhalf.names import plural
-from streamhalf.records import Halfspace
+from streamhalf.redact import plural
+from streamhalf.results import Halfspace
 
 ARRAY = "prediction"
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from streamhalf.errors import UsageError
 from streamhalf.folders import saying
-from streamhalf.names import public_name
+from streamhalf.redact import public_name
 
 SUFFIXES = (".zarr", ".parquet", ".csv")
 

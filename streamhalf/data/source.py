@@ -26,9 +26,9 @@ from streamhalf.data.schema import (
     words_on_dtype,
     working_dtype,
 )
-from streamhalf.data.stored import ZarrReader, impossible_value, stored_rows
+from streamhalf.data.zarr_reader import ZarrReader, impossible_value, stored_rows
 from streamhalf.errors import DataError, UsageError
-from streamhalf.records import (
+from streamhalf.results import (
     DataRecord,
     FeaturesConverted,
     LabelsAbsent,

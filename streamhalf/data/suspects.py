@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from zarr.codecs import Crc32cCodec
 
 from streamhalf.data.row_files import RowFile, check_file, open_rows, renamed
-from streamhalf.data.stores import MARKS, Target
+from streamhalf.data.zarr_writer import MARKS, Target
 from streamhalf.folders import saying
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 from streamhalf.data.exact import refuse_rounded
 from streamhalf.errors import DataError, UsageError
-from streamhalf.names import denial, one_line, public_name, without_secrets
+from streamhalf.redact import denial, one_line, public_name, without_secrets
 
 SUFFIXES = (".csv", ".parquet")
 

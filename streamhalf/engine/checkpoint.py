@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from streamhalf.engine.job import Counted
 from streamhalf.errors import DataError, UsageError
 from streamhalf.folders import Folder
-from streamhalf.names import one_line
-from streamhalf.records import PassRecord, Record, from_json, to_json
+from streamhalf.redact import one_line
 from streamhalf.reductions.base import Reduction
+from streamhalf.results import PassRecord, Record, from_json, to_json
 
 MANIFEST = "manifest.json"
 SCHEMA: Final = "streamhalf-checkpoint-3"

@@ -15,7 +15,7 @@ from streamhalf.data.source import Source
 from streamhalf.engine.cluster import ClusterEngine
 from streamhalf.engine.job import Engine
 from streamhalf.errors import UsageError
-from streamhalf.records import RunsOn
+from streamhalf.results import RunsOn
 from streamhalf.settings import check_names
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from streamhalf.data.block import RowRange
-from streamhalf.data.depot import NOTHING, Moved
+from streamhalf.data.chunk_cache import NOTHING, Moved
 from streamhalf.engine.memory import WorkerLimit
 from streamhalf.errors import DataError
 from streamhalf.events import Observer, PassProgress, PassStarted

@@ -19,8 +19,8 @@ from streamhalf.data.block import Reader
 from streamhalf.data.source import Source
 from streamhalf.engine.memory import own_room
 from streamhalf.errors import StreamhalfError
-from streamhalf.records import LazyRows
-from streamhalf.records.codes import RowsKept
+from streamhalf.results import LazyRows
+from streamhalf.results.codes import RowsKept
 
 if TYPE_CHECKING:
     import dask.array as da

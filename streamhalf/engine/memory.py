@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from streamhalf.data.source import Source
 from streamhalf.engine.process import trim_memory
 from streamhalf.errors import MemoryBudgetError
-from streamhalf.records import FewerAtOnce
+from streamhalf.results import FewerAtOnce
 
 if TYPE_CHECKING:
     from streamhalf.engine.job import Engine

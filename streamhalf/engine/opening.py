@@ -15,7 +15,7 @@ import dask.config
 from dask.utils import parse_timedelta
 from threadpoolctl import threadpool_limits
 
-from streamhalf.data.sight import Sight
+from streamhalf.data.access_check import AccessCheck
 from streamhalf.engine.cluster import (
     RESUME,
     ClusterEngine,
@@ -29,7 +29,7 @@ from streamhalf.engine.job import Engine
 from streamhalf.engine.local import SerialEngine
 from streamhalf.engine.process import eager_switching
 from streamhalf.errors import DataError, StreamhalfError, UsageError
-from streamhalf.names import one_line
+from streamhalf.redact import one_line
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -176,7 +176,7 @@ def _connect(scheduler: str) -> Client:
         ) from error
 
 
-def check_sight(engine: Engine, sight: Sight | None) -> None:
+def check_access(engine: Engine, sight: AccessCheck | None) -> None:
     """Refuse a store that a worker cannot see, before a task fails on it."""
     if sight is None or not isinstance(engine, ClusterEngine):
         return

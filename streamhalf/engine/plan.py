@@ -12,16 +12,16 @@ import numpy as np
 
 from streamhalf.data.arrays import ArrayReader, DaskReader, PieceReader
 from streamhalf.data.block import Block, RowRanges
-from streamhalf.data.depot import NOTHING
+from streamhalf.data.chunk_cache import NOTHING
 from streamhalf.data.source import BLOCK_NBYTES, LEAST_NBYTES, Source
 from streamhalf.engine.dask_graph import LazyResult, build_graph, lazy_call
-from streamhalf.engine.far import FarReads, FarRows, far_reads
 from streamhalf.engine.job import Counted, Engine, Job, Kept, run_job
 from streamhalf.engine.memory import at_once, cache_nbytes, room_of, rows_nbytes, task_memory
 from streamhalf.engine.process import eager_switching
+from streamhalf.engine.remote_reads import FarReads, FarRows, far_reads
 from streamhalf.events import Observer, PassEnded
-from streamhalf.records import PassRecord
 from streamhalf.reductions.base import Reduction
+from streamhalf.results import PassRecord
 
 R = TypeVar("R")
 
@@ -85,7 +85,7 @@ class PassPlan:
         return rows_nbytes(self.source.row_nbytes, largest) + (self.split_every + 2) * partial
 
     def tasks(self) -> tuple[RowRanges, ...]:
-        """Deal blocks to tasks in runs of neighbours, a function of the blocks alone."""
+        """RowSplit blocks to tasks in runs of neighbours, a function of the blocks alone."""
         pieces, homes = self.source.pieces(self.blocks)
         numbers, firsts = np.unique(homes, return_index=True)
         n_blocks, run = len(numbers), 1

@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Reader, RowRange, RowRanges
 from streamhalf.data.source import Source
-from streamhalf.data.stored import ZarrReader, stored_rows
+from streamhalf.data.zarr_reader import ZarrReader, stored_rows
 from streamhalf.engine.checkpoint import Checkpoint
-from streamhalf.engine.far import far_store, forget
 from streamhalf.engine.job import Counted, Engine, Job, run_job
 from streamhalf.engine.lazy import Keeping
 from streamhalf.engine.plan import PassPlan, Tell, fan_in, run_pass
+from streamhalf.engine.remote_reads import far_store, forget
 from streamhalf.errors import DataError
 from streamhalf.events import Answered, Observer, PassEnded, RunEnded, ignore
-from streamhalf.records import PassRecord, Verdict
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.results import PassRecord, Verdict
 
 logger = logging.getLogger("streamhalf")
 

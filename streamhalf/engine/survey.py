@@ -18,10 +18,10 @@ from streamhalf.engine.job import Engine, run_job
 from streamhalf.engine.plan import PassPlan
 from streamhalf.errors import DataError, StreamhalfError
 from streamhalf.events import ignore
-from streamhalf.names import one_line
-from streamhalf.records import WorkerRecord, installed_versions
+from streamhalf.redact import one_line
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.results import WorkerRecord, installed_versions
 
 _TRIED_ROWS = 1 << 15
 """So many rows are enough to tell what a statistic takes."""

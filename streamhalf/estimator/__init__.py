@@ -32,15 +32,15 @@ from streamhalf.data.labelled import (
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
 from streamhalf.estimator.settings import DEFAULTS, fit_settings, signature
 from streamhalf.events import Observer, ignore
-from streamhalf.records import (
+from streamhalf.reductions.halfspace_errors import HalfspaceErrors
+from streamhalf.report.words import fit_sentence
+from streamhalf.results import (
     CertificateRecord,
     FitResult,
     Halfspace,
     PassRecord,
     Verdict,
 )
-from streamhalf.reductions.halfspace_errors import HalfspaceErrors
-from streamhalf.report.words import fit_sentence
 from streamhalf.settings import check_names
 
 try:

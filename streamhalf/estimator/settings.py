@@ -8,7 +8,7 @@ from typing import Any
 
 from streamhalf.config import SETTINGS
 from streamhalf.errors import UsageError
-from streamhalf.records import Through
+from streamhalf.results import HalfspaceClass
 
 OWN = {"fit_intercept": None, "accept_unverified": False}
 DEFAULTS = {**{name: said.default for name, said in SETTINGS.items()}, **OWN}
@@ -33,17 +33,23 @@ def choose_through(given: Mapping[str, Any]) -> str:
     wanted, through = given["fit_intercept"], given["through"]
     if wanted not in (None, True, False):
         raise UsageError(f"fit_intercept: {wanted!r} given; must be True, False or None")
-    if wanted is None or through not in tuple(Through) or (wanted and through == Through.ANY):
+    if (
+        wanted is None
+        or through not in tuple(HalfspaceClass)
+        or (wanted and through == HalfspaceClass.ANY)
+    ):
         return str(through)
     # through the centre of rows that are whitened takes an intercept, which nobody chooses
-    fits = through == Through.ORIGIN or (through == Through.CENTRE and not given["whiten"])
-    if wanted or not (fits or through == Through.ANY):
+    fits = through == HalfspaceClass.ORIGIN or (
+        through == HalfspaceClass.CENTRE and not given["whiten"]
+    )
+    if wanted or not (fits or through == HalfspaceClass.ANY):
         remedy = "through='any'" if wanted else "through='origin'"
         raise UsageError(
             f"fit_intercept: {wanted} and through: {through!r} contradict each other; set "
             f"{remedy}, or leave fit_intercept out"
         )
-    return str(Through.ORIGIN)
+    return str(HalfspaceClass.ORIGIN)
 
 
 def _is_default(name: str, value: Any) -> bool:

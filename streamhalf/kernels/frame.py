@@ -65,8 +65,8 @@ class Frame:
     ) -> NDArray[np.floating[Any]]:
         """A (x - t v) of every row, with its v·x at hand (Algorithm 4, line 3)."""
         kind = X.dtype.type
-        threshold, stretch = kind(self.plane.threshold), kind(1 / self.delta - 1)
-        shift = (along - threshold) * stretch - threshold
+        threshold, segment = kind(self.plane.threshold), kind(1 / self.delta - 1)
+        shift = (along - threshold) * segment - threshold
         return np.asarray(X + np.outer(shift, self.plane.normal.astype(X.dtype)))
 
     def from_frame(self, plane: Plane) -> Plane:

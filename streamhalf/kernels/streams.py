@@ -2,7 +2,7 @@
 
 `SHARES` is one use in several places: one number for each row says whether it is held out and which
 learning pass takes it, and a part of a share is the rows with its smallest numbers. A run that
-tries several positions takes the same streams in each: bounds add up over positions (a union
+tries several transforms takes the same streams in each: bounds add up over transforms (a union
 bound), for which they need not be independent.
 """
 
@@ -45,33 +45,33 @@ class Stream(enum.IntEnum):
     """Random directions of the moment sketch in pass 0, 1, ... of wide data (one stream each)."""
 
     RADII = 2**44
-    """Distances from the centre in radial position."""
+    """Distances from the centre in radial transform."""
 
     SIGNS = 2**44 + 1
-    """Which rows change to the opposite point in radial position."""
+    """Which rows change to the opposite point in radial transform."""
 
     CONFLICTS = 2**44 + 2
     """Rows that sets in conflict are counted among: none that learning prefers."""
 
     POSITION_SHARE = 2**44 + 3
-    """Windows of rows that a position is estimated from."""
+    """Windows of rows that a transform is estimated from."""
 
-    POOL_SAMPLE = 2**44 + 4
+    BASELINE_SAMPLE = 2**44 + 4
     """Rows that the pool is learnt from, in memory."""
 
-    POOL_PART = 2**44 + 7
+    BASELINE_PART = 2**44 + 7
     """Part of them that is enough where the path is likely to win."""
 
     POSITION_SAMPLE = 2**44 + 5
-    """Rows that a radial position is first estimated from, in memory."""
+    """Rows that a radial transform is first estimated from, in memory."""
 
-    POLISH_SAMPLE = 2**44 + 6
-    """Rows next to a plane that polish learns from."""
+    REFINE_SAMPLE = 2**44 + 6
+    """Rows next to a plane that refine learns from."""
 
     REGRESSION_SHARE = 2**44 + 8
     """Windows of rows that a regression of many features takes."""
 
-    POOL = 2**45
+    BASELINES = 2**45
     """Acceptance on the paths of the pool (one stream each)."""
 
     FOLDS = 2**45 + 2**20

@@ -23,19 +23,19 @@ _UNIT = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turns:
-    """The angles of one plane in the position x -> matrix·(x - centre), where angles are measured.
+    """The angles of one plane in the transform x -> matrix·(x - centre), where angles are measured.
 
     Parameters
     ----------
     plane
         Of the stored rows.
     centre, matrix
-        The position: (d,), and (d, d) or, where it scales features, (d,); 0 for constant ones.
+        The transform: (d,), and (d, d) or, where it scales features, (d,); 0 for constant ones.
     length, threshold
-        Of the plane's normal in the position, and its threshold there at length 1.
+        Of the plane's normal in the transform, and its threshold there at length 1.
     angle, shift
         How far halfspaces may turn, and by how much their thresholds (at normals of length 1, in
-        the position) may differ: those that agreement is about. Without an angle no row is agreed.
+        the transform) may differ: those that agreement is about. Without an angle no row is agreed.
     """
 
     plane: Plane
@@ -54,7 +54,7 @@ class Turns:
             still = np.zeros_like(plane.normal)
             normal = np.divide(plane.normal, matrix, out=still, where=matrix > 0)
         else:
-            # not every position can be undone, but a plane that came out of it can be put back
+            # not every transform can be undone, but a plane that came out of it can be put back
             normal = np.asarray(np.linalg.lstsq(matrix.T, plane.normal, rcond=None)[0], np.float64)
         length = float(np.linalg.norm(normal)) or 1.0
         threshold = plane.threshold - float(plane.normal @ centre)
@@ -84,14 +84,14 @@ class Turns:
         return sines, distances - lost > reach + math.tan(self.angle) * widest
 
     def _lost(self, X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """What rounding may take from a margin or a length in the position, row by row."""
+        """What rounding may take from a margin or a length in the transform, row by row."""
         columns = np.abs(self.matrix) if self.matrix.ndim == 1 else _lengths(self.matrix)
         sizes = np.einsum("ij,j->i", np.abs(X).astype(np.float64), columns)
         sizes += float(np.abs(self.centre) @ columns)
         return np.asarray((len(columns) + 4) * _UNIT * sizes)
 
     def _squares(self, X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """Squared length of every row in the position, summed row by row."""
+        """Squared length of every row in the transform, summed row by row."""
         centred = X.astype(np.float64) - self.centre
         if self.matrix.ndim == 1:
             centred *= self.matrix

@@ -1,4 +1,4 @@
-"""A reduction over rows in another position, beside others that see them as they are stored."""
+"""A reduction over rows in another transform, beside others that see them as they are stored."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.data.positions.base import RowMap
-from streamhalf.data.positions.identity import Identity
+from streamhalf.data.transforms.base import RowTransform
+from streamhalf.data.transforms.stored import Identity
 from streamhalf.reductions.base import Bundle, Reduction, map_drawn
 from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.wrapping import Wrapping
@@ -23,7 +23,7 @@ class Mapped(Wrapping):
     With `wide`, of a block in float64: what is certified must not rest on rows rounded to float32.
     """
 
-    row_map: RowMap
+    row_transform: RowTransform
     wide: bool = False
 
     @property
@@ -42,17 +42,19 @@ class Mapped(Wrapping):
     def _apply(self, block: Block) -> Block:
         if self.wide:
             block = Block(block.X.astype(np.float64, copy=False), block.y, block.rows)
-        return self.row_map.apply(block)
+        return self.row_transform.apply(block)
 
 
 def lay_out(
-    reduction: Reduction[Any, Any], row_map: RowMap, beside: Reduction[Any, Any] | None = None
+    reduction: Reduction[Any, Any],
+    row_transform: RowTransform,
+    beside: Reduction[Any, Any] | None = None,
 ) -> Reduction[Any, Any]:
-    """A reduction in a position, and one beside it of the same rows as they are stored.
+    """A reduction in a transform, and one beside it of the same rows as they are stored.
 
-    Which rows a sample takes depends on their numbers alone: only those are put into position.
+    Which rows a sample takes depends on their numbers alone: only those are put into transform.
     """
     if isinstance(reduction, Sampled):
-        return replace(reduction, inner=lay_out(reduction.inner, row_map, beside))
-    mapped = reduction if isinstance(row_map, Identity) else Mapped(reduction, row_map)
+        return replace(reduction, inner=lay_out(reduction.inner, row_transform, beside))
+    mapped = reduction if isinstance(row_transform, Identity) else Mapped(reduction, row_transform)
     return mapped if beside is None else Bundle((mapped, beside))

@@ -217,7 +217,7 @@ class SlabMoments:
         margin along it: slabs are boxes then.
     rounding
         How far rows may be from those that are spoken of, over their length: what put them into a
-        position has rounded them.
+        transform has rounded them.
     """
 
     plane: Plane

@@ -90,14 +90,14 @@ def _largest(margins: NDArray[np.float64], limit: int) -> slice | NDArray[np.int
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SuspectsPartial:
-    """Rows, wrong and agreed ones by stretch (s,), wrong ones by label (2,), all int64.
+    """Rows, wrong and agreed ones by segment (s,), wrong ones by label (2,), all int64.
 
     And sums of the features over wrong rows (d,) float64, and the list.
     """
 
-    stretch_rows: NDArray[np.int64]
-    stretch_wrong: NDArray[np.int64]
-    stretch_agreed: NDArray[np.int64]
+    segment_rows: NDArray[np.int64]
+    segment_wrong: NDArray[np.int64]
+    segment_agreed: NDArray[np.int64]
     wrong_by_label: NDArray[np.int64]
     wrong_sums: NDArray[np.float64]
     listed: SuspectList
@@ -105,24 +105,24 @@ class SuspectsPartial:
     @property
     def n_rows(self) -> int:
         """All rows."""
-        return int(self.stretch_rows.sum())
+        return int(self.segment_rows.sum())
 
     @property
     def n_wrong(self) -> int:
         """Those that the halfspace gets wrong."""
-        return int(self.stretch_wrong.sum())
+        return int(self.segment_wrong.sum())
 
     @property
     def n_agreed(self) -> int:
         """Those that every halfspace within the tested angle gets wrong."""
-        return int(self.stretch_agreed.sum())
+        return int(self.segment_agreed.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Suspects(Summed):
     """The `limit` wrong rows that are furthest on the wrong side, and counts of all.
 
-    Stretches are equal contiguous parts of the `total_rows` rows of the data set.
+    Segments are equal contiguous parts of the `total_rows` rows of the data set.
     """
 
     turns: Turns
@@ -132,8 +132,8 @@ class Suspects(Summed):
     name = "suspects"
 
     @property
-    def stretches(self) -> Segments:
-        """The stretches that rows are counted by."""
+    def segments(self) -> Segments:
+        """The segments that rows are counted by."""
         return Segments(self.total_rows, max(1, min(MOST_SEGMENTS, self.total_rows)))
 
     def empty(self, dim: int) -> SuspectsPartial:
@@ -146,16 +146,16 @@ class Suspects(Summed):
         found, margins = self.turns.plane.find_wrong(block.X, block.y)
         X, labels = np.take(block.X, found, axis=0), block.y[found]
         sines, agreed = self.turns.measure(X, margins)
-        rows, wrong, sure = (np.zeros(self.stretches.count, dtype=np.int64) for _ in range(3))
-        for stretch, window in self.stretches.cut(block.rows):
+        rows, wrong, sure = (np.zeros(self.segments.count, dtype=np.int64) for _ in range(3))
+        for segment, window in self.segments.cut(block.rows):
             first, last = np.searchsorted(found, (window.start, window.stop))
-            rows[stretch] = window.stop - window.start
-            wrong[stretch] = last - first
-            sure[stretch] = np.count_nonzero(agreed[first:last])
+            rows[segment] = window.stop - window.start
+            wrong[segment] = last - first
+            sure[segment] = np.count_nonzero(agreed[first:last])
         return SuspectsPartial(
-            stretch_rows=rows,
-            stretch_wrong=wrong,
-            stretch_agreed=sure,
+            segment_rows=rows,
+            segment_wrong=wrong,
+            segment_agreed=sure,
             wrong_by_label=np.array([np.count_nonzero(labels == y) for y in (-1, 1)]),
             wrong_sums=np.ones(len(X)) @ X.astype(np.float64),
             listed=SuspectList.furthest(block.rows[found], sines, labels, agreed, limit=self.limit),
@@ -163,4 +163,4 @@ class Suspects(Summed):
 
     def partial_nbytes(self, dim: int) -> int:
         """Mostly the list."""
-        return ROW_NBYTES * self.limit + 8 * (3 * self.stretches.count + 2 + dim)
+        return ROW_NBYTES * self.limit + 8 * (3 * self.segments.count + 2 + dim)

@@ -1,4 +1,4 @@
-"""A reduction over rows in radial position that takes back the signs which were drawn for them."""
+"""A reduction over rows in radial transform that takes back the signs which were drawn for them."""
 
 from __future__ import annotations
 

@@ -9,20 +9,20 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from streamhalf.records import AuditResult, Stretch
 from streamhalf.report.codes import count, number, percent
 from streamhalf.report.figures import Figure, Plot, Steps
 from streamhalf.report.jinja import macro
 from streamhalf.report.svg import Axis
 from streamhalf.report.tables import Cells, Table
 from streamhalf.report.terminal import show_panel, show_table
+from streamhalf.results import AuditResult, Segment
 
 _BARS = "▁▂▃▄▅▆▇█"
 _SPARKS = 64
-"""Stretches that fit on a line."""
+"""Segments that fit on a line."""
 
 _MOST_STEPS, _LEAST_ROWS = 256, 50
-"""Stretches in a figure, and rows that each has at least: the share of a few is chance."""
+"""Segments in a figure, and rows that each has at least: the share of a few is chance."""
 
 _SUSPECT: Cells = {
     "row": lambda one: str(one.row),
@@ -53,7 +53,7 @@ def _say(name: str) -> Callable[..., str]:
 
 audit_headline = _say("audit_headline")
 audit_details = _say("audit_details")
-stretch_sentence = _say("stretch_sentence")
+segment_sentence = _say("segment_sentence")
 
 
 def show_audit(console: Console, result: AuditResult) -> None:
@@ -63,7 +63,7 @@ def show_audit(console: Console, result: AuditResult) -> None:
     if not result.n_wrong:
         return
     show_table(console, suspect_table(result, 10))
-    merged = _merged(result.stretches, _SPARKS)
+    merged = _merged(result.segments, _SPARKS)
     console.print(Text(sparkline([_share(one) for one in merged])))
     console.print(_say_of(merged), highlight=False)
     show_table(console, feature_table(result, 5))
@@ -87,14 +87,14 @@ def feature_table(result: AuditResult, most: int) -> Table:
     return Table.of("Features of suspects and of all rows", _FEATURE, ordered, words=("feature",))
 
 
-def stretch_figure(result: AuditResult) -> Figure:
+def segment_figure(result: AuditResult) -> Figure:
     """The share of wrong rows along the data set."""
-    merged = _merged(result.stretches, _MOST_STEPS)
+    merged = _merged(result.segments, _MOST_STEPS)
     edges = (0.0, *(float(one.stop) for one in merged))
     shares = tuple(100 * _share(one) for one in merged)
     high, said = max(shares), _say_of(merged)
     picture = Plot(
-        "Wrong rows by stretch of rows",
+        "Wrong rows by segment of rows",
         said,
         Axis("row", 0.0, edges[-1], whole=True),
         Axis("wrong rows", 0.0, 1.1 * high or 1.0, unit="%"),
@@ -106,7 +106,7 @@ def stretch_figure(result: AuditResult) -> Figure:
         "agreed": lambda one: count(one.n_agreed),
         "share": lambda one: percent(_share(one)),
     }
-    table = Table.of("Wrong rows by stretch", cells, merged, words=("rows",))
+    table = Table.of("Wrong rows by segment", cells, merged, words=("rows",))
     return Figure((picture,), said, (table,))
 
 
@@ -126,29 +126,29 @@ def _html(name: str) -> Callable[..., str]:
         name,
         headline=audit_headline,
         details=audit_details,
-        stretch_figure=stretch_figure,
+        segment_figure=segment_figure,
         suspect_table=suspect_table,
         feature_table=feature_table,
     )
 
 
-def _say_of(stretches: list[Stretch]) -> str:
+def _say_of(segments: list[Segment]) -> str:
     """The range of their shares, and what they are."""
-    shares, first = [_share(one) for one in stretches], stretches[0]
-    return stretch_sentence(len(stretches), first.stop - first.start, min(shares), max(shares))
+    shares, first = [_share(one) for one in segments], segments[0]
+    return segment_sentence(len(segments), first.stop - first.start, min(shares), max(shares))
 
 
-def _merged(stretches: tuple[Stretch, ...], most: int) -> list[Stretch]:
+def _merged(segments: tuple[Segment, ...], most: int) -> list[Segment]:
     """Neighbours together, so that there are `most` at most, with rows enough to have a share."""
-    rows = stretches[-1].stop - stretches[0].start
-    size = -(-len(stretches) // max(1, min(most, rows // _LEAST_ROWS)))
-    return list(_batches(stretches, size))
+    rows = segments[-1].stop - segments[0].start
+    size = -(-len(segments) // max(1, min(most, rows // _LEAST_ROWS)))
+    return list(_batches(segments, size))
 
 
-def _batches(stretches: tuple[Stretch, ...], size: int) -> Iterator[Stretch]:
-    parts = iter(stretches)
+def _batches(segments: tuple[Segment, ...], size: int) -> Iterator[Segment]:
+    parts = iter(segments)
     while batch := tuple(itertools.islice(parts, size)):
-        yield Stretch(
+        yield Segment(
             batch[0].start,
             batch[-1].stop,
             sum(one.n_wrong for one in batch),
@@ -156,5 +156,5 @@ def _batches(stretches: tuple[Stretch, ...], size: int) -> Iterator[Stretch]:
         )
 
 
-def _share(stretch: Stretch) -> float:
-    return stretch.n_wrong / max(1, stretch.stop - stretch.start)
+def _share(segment: Segment) -> float:
+    return segment.n_wrong / max(1, segment.stop - segment.start)

@@ -6,8 +6,7 @@ import base64
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streamhalf.names import plural
-from streamhalf.records import AuditResult, CertifyResult, FitResult, Halfspace, MomentTestResult
+from streamhalf.redact import plural
 from streamhalf.report import tables, words
 from streamhalf.report.audit import audit_details, audit_headline, render_audit
 from streamhalf.report.codes import count, factor, number, percent
@@ -16,6 +15,7 @@ from streamhalf.report.html import render_report
 from streamhalf.report.jinja import macro
 from streamhalf.report.live import tester_views
 from streamhalf.report.live_html import COLOURS
+from streamhalf.results import AuditResult, CertifyResult, FitResult, Halfspace, MomentTestResult
 
 if TYPE_CHECKING:
     Result = MomentTestResult | FitResult | CertifyResult

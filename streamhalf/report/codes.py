@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from streamhalf import records
+from streamhalf import results
 from streamhalf.config import LARGEST_EPS
-from streamhalf.names import plural
+from streamhalf.redact import plural
 from streamhalf.report.features import class_words, feature_name, product_name, sketch_name
 
 ABSENT = "–"
@@ -48,14 +48,14 @@ def constant(value: float) -> str:
     return f"{math.ceil(up) / 10:g}" if math.isfinite(up) else ABSENT
 
 
-def promise(one: records.PromiseRecord) -> str:
+def promise(one: results.PromiseRecord) -> str:
     """What the error is at most, if the tests pass that it rests on; empty without a constant."""
     if one.constant is None:
         return ""
     return f"{constant(one.constant)} opt + {number(one.eps)}"
 
 
-def main_promises(found: Sequence[records.PromiseRecord]) -> str:
+def main_promises(found: Sequence[results.PromiseRecord]) -> str:
     """The finest with a constant up to 5, or the smallest constant, and the finest that has one."""
     found = [one for one in found if one.constant is not None]
     good = [one for one in found if (one.constant or math.inf) <= GOOD]
@@ -111,36 +111,36 @@ def named(features: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def evidence_name(evidence: records.Evidence) -> str:
+def evidence_name(evidence: results.Evidence) -> str:
     """The quantity that was measured."""
     match evidence.subject:
-        case records.Moment(variables, sketched):
+        case results.Moment(variables, sketched):
             return product_name(variables, sketch_name if sketched else feature_name)
-        case records.SecondMoment(direction):
+        case results.SecondMoment(direction):
             return f"second moment along {direction_name(direction)}"
-        case records.Quadratic(direction):
+        case results.Quadratic(direction):
             return f"squared quadratic along {direction_name(direction)}"
-        case records.AcceptanceRate(delta):
+        case results.AcceptanceRate(delta):
             return f"acceptance rate at delta {number(delta)}"
-        case records.SlabShare(low, high):
+        case results.SlabShare(low, high):
             return _slab_name(low, high)
-        case records.SlabSecondMoment(low, high, direction):
+        case results.SlabSecondMoment(low, high, direction):
             return f"second moment along {direction_name(direction)} in {_slab_name(low, high)}"
-        case records.WedgeShare(eta):
+        case results.WedgeShare(eta):
             return f"disagreement with halfspaces within {number(eta)}, at most"
-        case records.SegmentMean(segment, quantity, feature, segments):
+        case results.SegmentMean(segment, quantity, feature, segments):
             of_all = "" if segments is None else f" of {segments}"
             return f"mean of {quantity_name(quantity, feature)} in segment {segment + 1}{of_all}"
-        case records.Named(name):
+        case results.Named(name):
             return name
 
 
-def quantity_name(quantity: records.SegmentQuantity, feature: int | None) -> str:
-    """What is averaged over a stretch of rows."""
+def quantity_name(quantity: results.SegmentQuantity, feature: int | None) -> str:
+    """What is averaged over a segment of rows."""
     if feature is None:
         return quantity
     name = feature_name(feature)
-    return name if quantity is records.SegmentQuantity.FEATURE else f"y·{name}"
+    return name if quantity is results.SegmentQuantity.FEATURE else f"y·{name}"
 
 
 def direction_name(direction: Sequence[float], shown: int = 3) -> str:
@@ -159,46 +159,46 @@ def _slab_name(low: float | None, high: float | None) -> str:
     return f"slab {number(low)} <= margin < {number(high)}"
 
 
-def stop_words(stop: records.Stop) -> str:
+def stop_words(stop: results.Stop) -> str:
     """Why the search ended."""
     at = "" if stop.delta is None else f" at delta {number(stop.delta)}"
     return {
-        records.StopReason.REACHED_EPS: "it reached the finest scale that was asked for",
-        records.StopReason.NOISE_DOMINATES: "noise dominates",
-        records.StopReason.NO_PROGRESS: "there was no further progress",
-        records.StopReason.MOST_UPDATES: "it made the largest number of updates",
-        records.StopReason.ROWS_USED_UP: "rows for updates are used up",
-        records.StopReason.TESTER_REJECTED: "a tester rejected",
-        records.StopReason.TOO_FEW_ROWS: "there are too few rows for localised updates",
+        results.StopReason.REACHED_EPS: "it reached the finest scale that was asked for",
+        results.StopReason.NOISE_DOMINATES: "noise dominates",
+        results.StopReason.NO_PROGRESS: "there was no further progress",
+        results.StopReason.MOST_UPDATES: "it made the largest number of updates",
+        results.StopReason.ROWS_USED_UP: "rows for updates are used up",
+        results.StopReason.TESTER_REJECTED: "a tester rejected",
+        results.StopReason.TOO_FEW_ROWS: "there are too few rows for localised updates",
     }[stop.reason] + at
 
 
-_RECIPES = {
-    records.Recipe.PATH: "localised updates",
-    records.Recipe.REGRESSION: "logistic regression",
-    records.Recipe.CHOW: "localised updates of a sample",
-    records.Recipe.SQUARES: "local least squares",
-    records.Recipe.REGRESSION_CHOW: "logistic regression, then localised updates",
-    records.Recipe.REGRESSION_SQUARES: "logistic regression, then local least squares",
-    records.Recipe.RADIAL_CHOW: "localised updates of a sample in radial position",
-    records.Recipe.RADIAL_SQUARES: "local least squares in radial position",
-    records.Recipe.RADIAL_REGRESSION_CHOW: (
-        "logistic regression, then localised updates in radial position"
+_METHODS = {
+    results.Method.PATH: "localised updates",
+    results.Method.REGRESSION: "logistic regression",
+    results.Method.CHOW: "localised updates of a sample",
+    results.Method.SQUARES: "local least squares",
+    results.Method.REGRESSION_CHOW: "logistic regression, then localised updates",
+    results.Method.REGRESSION_SQUARES: "logistic regression, then local least squares",
+    results.Method.RADIAL_CHOW: "localised updates of a sample in radial transform",
+    results.Method.RADIAL_SQUARES: "local least squares in radial transform",
+    results.Method.RADIAL_REGRESSION_CHOW: (
+        "logistic regression, then localised updates in radial transform"
     ),
-    records.Recipe.RADIAL_REGRESSION_SQUARES: (
-        "logistic regression, then local least squares in radial position"
+    results.Method.RADIAL_REGRESSION_SQUARES: (
+        "logistic regression, then local least squares in radial transform"
     ),
 }
 
 
-def recipe_words(recipe: records.Recipe) -> str:
+def method_words(method: results.Method) -> str:
     """How a candidate was found."""
-    return _RECIPES[recipe]
+    return _METHODS[method]
 
 
-def position_words(kind: str) -> str:
+def transform_words(kind: str) -> str:
     """How rows were laid, to go after a verb."""
-    return "as stored" if kind == records.Position.STORED else f"in {kind} position"
+    return "as stored" if kind == results.Transform.STORED else f"in {kind} transform"
 
 
 def factor(value: float) -> str:
@@ -206,26 +206,26 @@ def factor(value: float) -> str:
     return f"{math.ceil(100 * value - 1e-9) / 100:g}"
 
 
-def advice_words(advice: records.Advice) -> str:
+def advice_words(advice: results.Advice) -> str:
     """What would tighten a certificate."""
     match advice.code:
-        case records.AdviceCode.TIGHT:
+        case results.AdviceCode.TIGHT:
             return "the bound is tight"
-        case records.AdviceCode.MORE_ROWS:
+        case results.AdviceCode.MORE_ROWS:
             rows = count(advice.rows)
             return f"about {rows} rows would leave little sampling noise in the moments"
-        case records.AdviceCode.HIGHER_DEGREE:
+        case results.AdviceCode.HIGHER_DEGREE:
             return f"`--certificate-degree {advice.degree}` would tighten it"
-        case records.AdviceCode.OTHER_CLASS:
-            point = class_words(advice.through or records.Through.ORIGIN)
+        case results.AdviceCode.OTHER_CLASS:
+            point = class_words(advice.through or results.HalfspaceClass.ORIGIN)
             return (
                 f"the halfspace does not go {point}, L is for halfspaces that do: the two cannot "
                 "be compared"
             )
-        case records.AdviceCode.NOTHING:
+        case results.AdviceCode.NOTHING:
             return "label noise of this shape hides better halfspaces from moments of this degree"
 
 
-def can_ask_for_less(result: records.FitResult) -> bool:
+def can_ask_for_less(result: results.FitResult) -> bool:
     """Whether there is a coarser question, which fewer rows settle."""
     return result.eps < LARGEST_EPS

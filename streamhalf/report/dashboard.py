@@ -20,7 +20,7 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from streamhalf.errors import RunCancelledError, StreamhalfError
 from streamhalf.events import Event, Observer, PassProgress, RunStarted, fan_out
-from streamhalf.names import one_line, printable
+from streamhalf.redact import one_line, printable
 from streamhalf.report import distributed_private as private
 from streamhalf.report.live import TOPIC, Board, Happening, RunClosed, encode
 from streamhalf.report.metrics import Totals

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.kernels.slabs import masses_about
-from streamhalf.records import CertifyResult, DiagnosticsRecord, FitResult, Judgement
 from streamhalf.report import words
 from streamhalf.report.codes import ABSENT, count, number
 from streamhalf.report.features import feature_name, numbered
@@ -18,6 +17,7 @@ from streamhalf.report.figures import Bars, Cut, Figure, Plot, Role, Rule, Steps
 from streamhalf.report.panels import HeatMap
 from streamhalf.report.svg import Axis, drawable, span
 from streamhalf.report.tables import Table
+from streamhalf.results import CertifyResult, DiagnosticsRecord, FitResult, TestResult
 
 _MOST_FEATURES = 64
 """Columns of a figure that can still be told apart."""
@@ -40,7 +40,7 @@ def _boundary(diagnostics: DiagnosticsRecord) -> tuple[Cut, ...]:
     return (Cut(0.0, f"boundary, t = {number(threshold)}"),) if threshold else ()
 
 
-def slab_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) -> Figure | None:
+def slab_figure(diagnostics: DiagnosticsRecord, test_result: TestResult | None) -> Figure | None:
     """Rows along the halfspace against the Gaussian bell."""
     counts, width = diagnostics.slab_counts, diagnostics.slab_width
     total, half, along = sum(counts), len(counts) // 2 - 1, _margin(diagnostics)
@@ -49,7 +49,7 @@ def slab_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) -> 
     edges = tuple(width * i for i in range(-half, half + 1))
     observed = tuple(100 * one / total for one in counts)
     expected = tuple((100 * masses_about(width, half, diagnostics.threshold)).tolist())
-    distance = "" if judgement is None else words.slab_distance(judgement)
+    distance = "" if test_result is None else words.slab_distance(test_result)
     heights = span((*observed[1:-1], *expected[1:-1]), low=0.0, high=0.0)
     picture = Plot(
         "Rows along the halfspace",
@@ -101,18 +101,18 @@ def _residual_plot(
     )
 
 
-def eigen_figure(diagnostics: DiagnosticsRecord, judgement: Judgement | None) -> Figure | None:
+def eigen_figure(diagnostics: DiagnosticsRecord, test_result: TestResult | None) -> Figure | None:
     """The largest second moment in each slice along the halfspace."""
     inner, values = diagnostics.eigen_edges, diagnostics.eigenvalues
     if not inner or len(values) != len(inner) + 1 or not all(map(drawable, inner)):
         return None
     reach = max(abs(inner[0]), abs(inner[-1])) + 0.4
     rules = [Rule(1.0, "Gaussian 1", Role.REFERENCE, below=True)]
-    if judgement is not None and drawable(judgement.limit):
-        rules.append(Rule(judgement.limit, f"limit {number(judgement.limit)}"))
-    if judgement is not None and _is_apart(judgement.null_quantile, rules):
-        said = f"chance alone stays below {number(judgement.null_quantile)}"
-        rules.append(Rule(judgement.null_quantile, said, Role.REFERENCE, at_left=True))
+    if test_result is not None and drawable(test_result.limit):
+        rules.append(Rule(test_result.limit, f"limit {number(test_result.limit)}"))
+    if test_result is not None and _is_apart(test_result.null_quantile, rules):
+        said = f"chance alone stays below {number(test_result.null_quantile)}"
+        rules.append(Rule(test_result.null_quantile, said, Role.REFERENCE, at_left=True))
     heights = span((*values, *(rule.at for rule in rules)), low=0.0, high=1.0)
     largest = max(filter(drawable, values), default=math.nan)
     picture = Plot(
@@ -212,9 +212,9 @@ def weight_figure(result: FitResult | CertifyResult) -> Figure | None:
 
 
 def feature_spreads(result: FitResult | CertifyResult) -> tuple[float, ...] | None:
-    """Standard deviations of the stored features, as the position or the moments know them.
+    """Standard deviations of the stored features, as the transform or the moments know them.
 
-    In radial position they are known up to a common factor.
+    In radial transform they are known up to a common factor.
     """
     with np.errstate(all="ignore"):  # documents may hold any number
         found = _spreads(result)
@@ -224,7 +224,7 @@ def feature_spreads(result: FitResult | CertifyResult) -> tuple[float, ...] | No
 
 
 def _spreads(result: FitResult | CertifyResult) -> NDArray[np.float64] | None:
-    if matrix := result.position.matrix:
+    if matrix := result.transform.matrix:
         try:
             root = np.linalg.pinv(np.array(matrix))  # root·rootᵀ is the covariance
         except np.linalg.LinAlgError:

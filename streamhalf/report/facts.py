@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamhalf.config import SETTINGS
-from streamhalf.records import CertifyResult, FitResult, Method, Verdict
 from streamhalf.report import codes
 from streamhalf.report.codes import ABSENT
 from streamhalf.report.features import class_words
 from streamhalf.report.tables import Table
 from streamhalf.report.words import TAU
+from streamhalf.results import CertificateMethod, CertifyResult, FitResult, Verdict
 from streamhalf.settings import show_size
 
 
@@ -30,7 +30,7 @@ def _facts(result: FitResult | CertifyResult) -> Iterable[tuple[str, str]]:
         yield "rows of the certificate", codes.count(certificate.n_rows)
         yield "errors on them", codes.count(certificate.n_errors)
         yield "halfspaces that its bound is for", class_words(certificate.opt.through, certificate)
-        if certificate.method is Method.SETS:
+        if certificate.method is CertificateMethod.SETS:
             yield "disjoint sets of rows in conflict", codes.count(certificate.n_sets)
         else:
             yield "degree of its slab moments", str(certificate.degree)
@@ -62,12 +62,12 @@ def _fit_facts(result: FitResult) -> Iterable[tuple[str, str]]:
             codes.constant(result.constant),
         )
     yield "rows of the passes that learn", result.split
-    yield "position of the rows", result.position.kind
+    yield "transform of the rows", result.transform.kind
     if result.error is not None:
         yield "halfspaces learned among", class_words(result.error.through)
     if result.chosen is not None:
         found = result.candidates[result.chosen : result.chosen + 1]
-        how = "".join(f", by {codes.recipe_words(one.recipe)}" for one in found)
+        how = "".join(f", by {codes.method_words(one.method)}" for one in found)
         yield "returned candidate", f"{result.chosen}{how}"
     if result.error is not None:
         yield "error on held-out rows", codes.percent(result.error.empirical)

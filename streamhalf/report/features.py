@@ -8,30 +8,32 @@ from contextvars import ContextVar
 
 import numpy as np
 
-from streamhalf import records
+from streamhalf import results
 
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 _NAMES: ContextVar[tuple[str, ...]] = ContextVar("names of the features spoken of", default=())
 _LABELS: ContextVar[tuple[str, str]] = ContextVar("its labels", default=("-1", "+1"))
-_POSITION: ContextVar[records.PositionRecord | None] = ContextVar("its position", default=None)
+_TRANSFORM: ContextVar[results.TransformRecord | None] = ContextVar("its transform", default=None)
 
 
 @contextmanager
 def speaking_of(subject: object) -> Iterator[None]:
     """While a result is put into words, its features and labels go by their own names."""
-    data, position = (getattr(subject, name, None) for name in ("data", "position"))
-    if not isinstance(data, records.DataRecord) or not isinstance(position, records.PositionRecord):
+    data, transform = (getattr(subject, name, None) for name in ("data", "transform"))
+    if not isinstance(data, results.DataRecord) or not isinstance(
+        transform, results.TransformRecord
+    ):
         yield  # a part of a result: what is said of the whole goes on
         return
-    token = _NAMES.set(_names_in(data.features, position))
-    before, labels = _POSITION.set(position), _LABELS.set(data.label_names)
+    token = _NAMES.set(_names_in(data.features, transform))
+    before, labels = _TRANSFORM.set(transform), _LABELS.set(data.label_names)
     try:
         yield
     finally:
         _NAMES.reset(token)
-        _POSITION.reset(before)
+        _TRANSFORM.reset(before)
         _LABELS.reset(labels)
 
 
@@ -66,15 +68,15 @@ def product_name(variables: Sequence[int], name: Callable[[int], str] = feature_
     return "·".join(parts) or "1"
 
 
-def _names_in(names: tuple[str, ...], position: records.PositionRecord) -> tuple[str, ...]:
-    """Names of features in a position: of a mixture, that of the column which has most weight.
+def _names_in(names: tuple[str, ...], transform: results.TransformRecord) -> tuple[str, ...]:
+    """Names of features in a transform: of a mixture, that of the column which has most weight.
 
     That is its own one, unless columns tell nearly the same; such a feature has no name. Where the
-    mixture is not on record (a position that only a sample was looked at in), it is its own one.
+    mixture is not on record (a transform that only a sample was looked at in), it is its own one.
     """
-    if not names or not position.whitened or not position.matrix:
+    if not names or not transform.whitened or not transform.matrix:
         return names
-    matrix = np.abs(np.array(position.matrix))
+    matrix = np.abs(np.array(transform.matrix))
     if matrix.shape != (len(names), len(names)):
         return ()
     # in units of the columns: their scales are in the matrix
@@ -89,17 +91,19 @@ def quoted(name: str) -> str:
 
 
 def class_words(
-    through: records.Through, certificate: records.CertificateRecord | None = None
+    through: results.HalfspaceClass, certificate: results.CertificateRecord | None = None
 ) -> str:
     """Which halfspaces a number speaks of: as the run has them, or a certificate of it."""
-    if through is not records.Through.CENTRE:
-        return "with any threshold" if through is records.Through.ANY else "through the origin"
-    known = _POSITION.get()
-    own = getattr(certificate, "position", None) or known
+    if through is not results.HalfspaceClass.CENTRE:
+        return (
+            "with any threshold" if through is results.HalfspaceClass.ANY else "through the origin"
+        )
+    known = _TRANSFORM.get()
+    own = getattr(certificate, "transform", None) or known
     if own is None:
         return "through the centre"
-    # where all halfspaces are certified, a radial run's certificate is in an affine position
+    # where all halfspaces are certified, a radial run's certificate is in an affine transform
     same = known is not None and known.centre == own.centre
     kind = known.kind if known is not None and same else own.kind
-    radial = kind == records.Position.RADIAL
+    radial = kind == results.Transform.RADIAL
     return "through the estimated centre" if radial else "through the mean of the features"

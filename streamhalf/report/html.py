@@ -9,14 +9,14 @@ from collections.abc import Iterable
 
 from markupsafe import Markup
 
-from streamhalf.records import AuditResult, CertifyResult, FitResult, Judgement, Verdict
 from streamhalf.report import distribution, facts, pictures, tables, words
 from streamhalf.report.audit import audit_section
 from streamhalf.report.features import speaking_of
 from streamhalf.report.figures import Figure
 from streamhalf.report.jinja import template
-from streamhalf.report.judgements import shown_candidate
 from streamhalf.report.rejections import MOMENTS, leading_rejection
+from streamhalf.report.test_results import shown_candidate
+from streamhalf.results import AuditResult, CertifyResult, FitResult, TestResult, Verdict
 
 Figures = dict[str, Figure | None]
 """By the section they are in; None where their numbers are absent."""
@@ -69,5 +69,5 @@ def _fit_figures(result: FitResult) -> Figures:
     return found
 
 
-def _first(judgements: Iterable[Judgement], tester: str) -> Judgement | None:
-    return next((one for one in judgements if one.tester == tester), None)
+def _first(test_results: Iterable[TestResult], tester: str) -> TestResult | None:
+    return next((one for one in test_results if one.tester == tester), None)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from streamhalf.names import plural
-from streamhalf.report import codes, judgements, notices, rejections
+from streamhalf.redact import plural
+from streamhalf.report import codes, notices, rejections, test_results
 from streamhalf.testers.constants import FINEST_SCALE
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     # templates write values with whatever these modules write them with
-    environment.filters |= {**vars(codes), **vars(judgements), **vars(notices)}
+    environment.filters |= {**vars(codes), **vars(test_results), **vars(notices)}
     environment.filters |= vars(rejections)
     environment.filters |= {"plural": plural, "with_code": _with_code}
     environment.globals |= {

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from streamhalf.errors import RunCancelledError
 from streamhalf.events import Event, RunEnded, RunStarted
-from streamhalf.names import plural
-from streamhalf.records import AuditResult, CertifyResult, FitResult, MomentTestResult
+from streamhalf.redact import plural
 from streamhalf.report import live_html
 from streamhalf.report.codes import pass_words
 from streamhalf.report.live import TOPIC, Board, RunClosed, RunView
 from streamhalf.report.widget import CancelButton
+from streamhalf.results import AuditResult, CertifyResult, FitResult, MomentTestResult
 
 if TYPE_CHECKING:
     from distributed import Client

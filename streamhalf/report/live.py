@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 from streamhalf import events
 from streamhalf.errors import DataError
-from streamhalf.records import Judgement, Notice, Record, Verdict, from_json, replace, to_json
-from streamhalf.report.judgements import deciding
 from streamhalf.report.tables import by_tester
+from streamhalf.report.test_results import deciding
+from streamhalf.results import Notice, Record, TestResult, Verdict, from_json, replace, to_json
 
 TOPIC = "streamhalf"
 """Topic of a Dask scheduler's event log that the messages go to."""
@@ -69,15 +69,15 @@ class PassView:
 
 @dataclass(frozen=True, slots=True)
 class TesterView:
-    """The judgement of a tester that came closest to its limit, or went furthest beyond."""
+    """The test_result of a tester that came closest to its limit, or went furthest beyond."""
 
-    worst: Judgement
+    worst: TestResult
     n_judged: int
 
 
-def tester_views(judgements: Iterable[Judgement]) -> dict[str, TesterView]:
+def tester_views(test_results: Iterable[TestResult]) -> dict[str, TesterView]:
     """What became of every tester, by its name; early warnings until something else is said."""
-    found = by_tester(judgements)
+    found = by_tester(test_results)
     counted = {name: deciding(own) for name, own in found.items()}
     return {
         name: TesterView(max(own, key=lambda one: (one.has_say, one.severity)), len(own))
@@ -101,7 +101,7 @@ class RunView:
     rows_planned: int = 0
     started: float = 0.0
     passes: list[PassView] = field(default_factory=list)
-    judgements: list[Judgement] = field(default_factory=list)
+    test_results: list[TestResult] = field(default_factory=list)
     measured: events.SlabsMeasured | None = None
     counted: events.SlabsCounted | None = None
     verdict: Verdict | None = None
@@ -150,7 +150,7 @@ class RunView:
     @property
     def testers(self) -> dict[str, TesterView]:
         """The testers that have spoken."""
-        return tester_views(self.judgements)
+        return tester_views(self.test_results)
 
     @property
     def slabs(self) -> events.SlabsMeasured | None:
@@ -187,8 +187,8 @@ class RunView:
                 ended.n_rows = ended.rows_done = record.rows_read
                 ended.rows_accepted, ended.seconds = record.rows_accepted, record.seconds
                 ended.done = True
-            case events.TesterJudged(judgement):
-                self.judgements.append(judgement)
+            case events.TesterJudged(test_result):
+                self.test_results.append(test_result)
             case events.SlabsMeasured():
                 self.measured = event
             case events.Answered():
@@ -244,7 +244,7 @@ def decode(message: Any) -> tuple[str, tuple[Happening, ...]]:
 def _slim(event: events.Event | RunClosed) -> events.Event | RunClosed:
     """Without what no view draws: evidence is in the result, and a screen has few pixels."""
     if isinstance(event, events.TesterJudged):
-        return events.TesterJudged(replace(event.judgement, evidence=()))
+        return events.TesterJudged(replace(event.test_result, evidence=()))
     if isinstance(event, events.SlabsMeasured):
         return coarsen(event)
     return event

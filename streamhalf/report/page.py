@@ -14,14 +14,14 @@ from bokeh.models.widgets.inputs import Select
 from bokeh.models.widgets.markups import Div
 from bokeh.plotting import figure
 
-from streamhalf.records import Outcome
 from streamhalf.report import live_html
 from streamhalf.report.codes import number
 from streamhalf.report.live import Board, RunView
 from streamhalf.report.live_html import COLOURS, SO_FAR
+from streamhalf.results import Outcome
 
 _LATEST = "latest"
-_WIDE: dict[str, Any] = {"sizing_mode": "stretch_width"}
+_WIDE: dict[str, Any] = {"sizing_mode": "segment_width"}
 _WIDEST_MARGIN = 2.0
 _LABEL_ROOM = 1.6
 """Beside the bars, in their unit: labels stand there, off the bars and the line of the limit."""

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 
-from streamhalf.records import CandidateRecord, CertificateRecord, FitResult, Judgement, Recipe
 from streamhalf.report import words
 from streamhalf.report.codes import (
     ABSENT,
     count,
     degrees,
     evidence_name,
+    method_words,
     number,
     percent,
-    recipe_words,
 )
 from streamhalf.report.features import class_words
 from streamhalf.report.figures import Figure, Plot, Points, Role, Rule, Steps
 from streamhalf.report.panels import Comparison, Interval
 from streamhalf.report.svg import Axis, drawable, span
 from streamhalf.report.tables import Cells, Table, evidence_table
+from streamhalf.results import CandidateRecord, CertificateRecord, FitResult, Method, TestResult
 
 _LABEL_SHARE = 0.12
 """Of the height of a figure, what a label takes."""
@@ -40,7 +40,7 @@ _PROFILE: Cells = {
     "found by": lambda one: one.family,
 }
 _CANDIDATE: Cells = {
-    "found by": lambda one: recipe_words(one.recipe),
+    "found by": lambda one: method_words(one.method),
     "error": lambda one: percent(one.error),
     "angle": lambda one: degrees(one.angle),
     "threshold": lambda one: number(one.threshold),
@@ -55,7 +55,7 @@ _CANDIDATE: Cells = {
 
 def _is_on_path(candidate: CandidateRecord) -> bool:
     """Whether it has a scale and rows of its own; others were learnt in memory, from a sample."""
-    return candidate.recipe is Recipe.PATH
+    return candidate.method is Method.PATH
 
 
 def _on_path(candidate: CandidateRecord, value: float) -> float:
@@ -218,13 +218,17 @@ def candidate_table(candidates: tuple[CandidateRecord, ...]) -> Table:
     return Table(known.caption, ("candidate", *known.labels), rows, words=("found by",))
 
 
-def evidence_figure(judgement: Judgement) -> Figure | None:
+def evidence_figure(test_result: TestResult) -> Figure | None:
     """What a tester measured against what it allows."""
-    limit, chance, items = judgement.limit, judgement.null_quantile, judgement.evidence
+    limit, chance, items = test_result.limit, test_result.null_quantile, test_result.evidence
     if not drawable(limit) or limit <= 0:
         return None
     bars = [
-        (f"{judgement.tester}: the statistic", number(judgement.statistic), judgement.statistic)
+        (
+            f"{test_result.tester}: the statistic",
+            number(test_result.statistic),
+            test_result.statistic,
+        )
     ]
     for one in items:
         remark = f"{number(one.observed)}, expected {number(one.expected)}"
@@ -232,18 +236,18 @@ def evidence_figure(judgement: Judgement) -> Figure | None:
     apart = abs(chance - limit) > _LINE_SHARE * max(limit, *(value for _, _, value in bars))
     dotted = apart and drawable(chance)
     picture = Comparison(
-        f"Evidence of tester {judgement.tester}",
+        f"Evidence of tester {test_result.tester}",
         f"Bars of the deviation of {len(items)} quantities against the limit {number(limit)}; the "
-        f"tester's own statistic is {number(judgement.statistic)}.",
+        f"tester's own statistic is {number(test_result.statistic)}.",
         tuple(bars),
         limit,
         f"limit {number(limit)}",
         chance if dotted else math.nan,
     )
-    caption = words.evidence_caption(judgement, dotted)
+    caption = words.evidence_caption(test_result, dotted)
     if picture.is_log:
         caption += " The scale is logarithmic."
-    return Figure((picture,), caption, (evidence_table(judgement),))
+    return Figure((picture,), caption, (evidence_table(test_result),))
 
 
 def rows_figure(result: FitResult, needed: int) -> Figure:

@@ -16,10 +16,10 @@ from rich.live import Live
 from rich.text import Text
 
 from streamhalf import events
-from streamhalf.names import plural
-from streamhalf.records import Judgement, PassRecord, Role, replace, to_json, worst_of
+from streamhalf.redact import plural
 from streamhalf.report.codes import human_count, pass_words
 from streamhalf.report.notices import notice_words
+from streamhalf.results import PassRecord, Role, TestResult, replace, to_json, worst_of
 
 _NAME, _BAR = 11, 20
 """Columns for the name of a pass, and of its bar."""
@@ -81,7 +81,7 @@ class _Pass:
     started: float
     rows_done: int = 0
     record: PassRecord | None = None
-    judged: list[Judgement] = field(default_factory=list)
+    judged: list[TestResult] = field(default_factory=list)
 
 
 class _Bars(_Lines):
@@ -107,8 +107,8 @@ class _Bars(_Lines):
         elif isinstance(event, events.PassEnded) and event.record.name == under_way.name:
             under_way.record = event.record
         elif isinstance(event, events.TesterJudged):
-            if event.judgement.pass_name == under_way.name:
-                under_way.judged.append(event.judgement)
+            if event.test_result.pass_name == under_way.name:
+                under_way.judged.append(event.test_result)
         else:
             super().observe(event)
 
@@ -154,7 +154,7 @@ def _finished_line(over: _Pass, record: PassRecord, width: int) -> Text:
     return _fitted(parts, width)
 
 
-def _remark(judged: list[Judgement], record: PassRecord, of_what: str) -> str:
+def _remark(judged: list[TestResult], record: PassRecord, of_what: str) -> str:
     """How close the worst tester came to its limit, or which rows were accepted."""
     # an early warning is all that there is of a pass that learns
     told = (replace(one, role=Role.REQUIRED) if one.role is Role.EARLY else one for one in judged)

@@ -8,20 +8,20 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from streamhalf.records import (
+from streamhalf.report.features import numbered, quoted
+from streamhalf.report.test_results import is_localized
+from streamhalf.results import (
     DiagnosticsRecord,
     Evidence,
     FitResult,
-    Judgement,
     Moment,
     MomentTestResult,
     Outcome,
-    Position,
-    PositionTrial,
     Role,
+    TestResult,
+    Transform,
+    TransformTrial,
 )
-from streamhalf.report.features import numbered, quoted
-from streamhalf.report.judgements import is_localized
 from streamhalf.testers.acceptance import AcceptanceTester
 from streamhalf.testers.moments import MomentTester
 
@@ -54,7 +54,7 @@ class Remedy(enum.StrEnum):
     LOOK_AT_SMALL_MARGINS = "look at small margins"
     REMOVE = "remove"
     REMOVE_ONE = "remove one of them"
-    WHITEN = "another position"
+    WHITEN = "another transform"
     TRANSFORM = "transform"
     TRANSFORM_WHITENED = "transform, whatever mean and covariance"
 
@@ -80,68 +80,68 @@ class Shape(enum.Enum):
     STRANGE = enum.auto()
 
 
-def leading_rejection(judgements: Sequence[Judgement]) -> Judgement | None:
+def leading_rejection(test_results: Sequence[TestResult]) -> TestResult | None:
     """The rejection to show: one that counts, and names the cause best."""
-    return _leading(one for one in judgements if one.has_say)
+    return _leading(one for one in test_results if one.has_say)
 
 
-def leading_warning(judgements: Sequence[Judgement]) -> Judgement | None:
+def leading_warning(test_results: Sequence[TestResult]) -> TestResult | None:
     """The strongest rejection by an early test, which does not count."""
-    return _leading(one for one in judgements if one.role is Role.EARLY)
+    return _leading(one for one in test_results if one.role is Role.EARLY)
 
 
-def _leading(judgements: Iterable[Judgement]) -> Judgement | None:
+def _leading(test_results: Iterable[TestResult]) -> TestResult | None:
     """The furthest beyond limit and chance, of all rows first."""
-    rejected = (one for one in judgements if one.outcome is Outcome.REJECTED)
+    rejected = (one for one in test_results if one.outcome is Outcome.REJECTED)
     return max(rejected, key=lambda one: (_is_of_all_rows(one), _strength(one)), default=None)
 
 
-def leading_doubt(judgements: Sequence[Judgement]) -> Judgement | None:
-    """The inconclusive judgement that counts and is furthest beyond its limit."""
-    doubts = (one for one in judgements if one.has_say and one.outcome is Outcome.INCONCLUSIVE)
+def leading_doubt(test_results: Sequence[TestResult]) -> TestResult | None:
+    """The inconclusive test_result that counts and is furthest beyond its limit."""
+    doubts = (one for one in test_results if one.has_say and one.outcome is Outcome.INCONCLUSIVE)
     return max(doubts, key=_strength, default=None)
 
 
-def _strength(judgement: Judgement) -> float:
+def _strength(test_result: TestResult) -> float:
     """Statistic over limit; what names no feature must be far stronger to come first."""
-    limit = max(judgement.limit, judgement.null_quantile, sys.float_info.min)
-    if judgement.outcome is Outcome.INCONCLUSIVE:  # chance explains it
-        limit = max(judgement.limit, sys.float_info.min)
-    return judgement.statistic / limit / (_NAMELESS if judgement.tester == _EXTRA else 1.0)
+    limit = max(test_result.limit, test_result.null_quantile, sys.float_info.min)
+    if test_result.outcome is Outcome.INCONCLUSIVE:  # chance explains it
+        limit = max(test_result.limit, sys.float_info.min)
+    return test_result.statistic / limit / (_NAMELESS if test_result.tester == _EXTRA else 1.0)
 
 
-def _is_of_all_rows(judgement: Judgement) -> bool:
+def _is_of_all_rows(test_result: TestResult) -> bool:
     """Whether it is of the features themselves: what is off there is off everywhere."""
-    return judgement.candidate is None and not is_localized(judgement)
+    return test_result.candidate is None and not is_localized(test_result)
 
 
-def telling_evidence(judgement: Judgement) -> Evidence | None:
+def telling_evidence(test_result: TestResult) -> Evidence | None:
     """The strongest evidence: the largest deviation, in units of its limit.
 
     A mean or a spread that is far off explains higher powers, which are off by far more then.
     """
-    simplest = _simplest_evidence(judgement)
+    simplest = _simplest_evidence(test_result)
     if simplest is None or _excess(simplest) >= _CLEAR:
         return simplest
-    return max(judgement.evidence, key=_excess)
+    return max(test_result.evidence, key=_excess)
 
 
 def _excess(evidence: Evidence) -> float:
     return evidence.deviation / max(evidence.limit, sys.float_info.min)
 
 
-def _simplest_evidence(judgement: Judgement) -> Evidence | None:
+def _simplest_evidence(test_result: TestResult) -> Evidence | None:
     """The evidence of the lowest degree that chance does not explain: a cause of the others."""
-    beyond = (one for one in judgement.evidence if one.deviation > judgement.null_quantile)
-    return next(beyond, next(iter(judgement.evidence), None))
+    beyond = (one for one in test_result.evidence if one.deviation > test_result.null_quantile)
+    return next(beyond, next(iter(test_result.evidence), None))
 
 
-def is_told_by_one(judgement: Judgement) -> bool:
+def is_told_by_one(test_result: TestResult) -> bool:
     """Whether this evidence alone tells what the tester saw."""
-    first, statistic = telling_evidence(judgement), judgement.statistic
+    first, statistic = telling_evidence(test_result), test_result.statistic
     if first is None:
         return False
-    telling = judgement.tester == MOMENTS and first.deviation > judgement.null_quantile
+    telling = test_result.tester == MOMENTS and first.deviation > test_result.null_quantile
     return telling or math.isclose(first.deviation, statistic, rel_tol=1e-3)
 
 
@@ -149,7 +149,7 @@ def advise(result: FitResult | MomentTestResult) -> Advice | None:
     """What to do about the leading rejection of a result; None where there is none."""
     leading = leading_rejection(result.testers)
     tester = "" if leading is None else leading.tester
-    if (flawed := _flawed_position(result)) is not None:
+    if (flawed := _flawed_transform(result)) is not None:
         remedy = Remedy.REMOVE if flawed.constant else Remedy.REMOVE_ONE
         return Advice(remedy, tester, _names(result.data.features, flawed.features), sampled=True)
     if leading is None:
@@ -170,17 +170,17 @@ def advise(result: FitResult | MomentTestResult) -> Advice | None:
         return Advice(Remedy.REMOVE, tester, constant)
     strange = _names(own, (j for j, shape in shapes.items() if shape is Shape.STRANGE))
     first = strange or _names(own, dict.fromkeys(_leading_moment(telling)))
-    # another position cures means and covariances, and nothing else; perhaps it was tried
-    tried = result.position.whitened or bool(result.positions)
+    # another transform cures means and covariances, and nothing else; perhaps it was tried
+    tried = result.transform.whitened or bool(result.transforms)
     if tried or (not strange and _highest_degree(telling) > 2):
         return Advice(Remedy.TRANSFORM_WHITENED, tester, first)
     return Advice(Remedy.TRANSFORM if strange else Remedy.WHITEN, tester, first)
 
 
-def _flawed_position(result: FitResult | MomentTestResult) -> PositionTrial | None:
-    """The isotropic position where features that stand still, or repeat others, leave none."""
+def _flawed_transform(result: FitResult | MomentTestResult) -> TransformTrial | None:
+    """The isotropic transform where features that stand still, or repeat others, leave none."""
     return next(
-        (one for one in result.positions if one.kind is Position.ISOTROPIC and one.features), None
+        (one for one in result.transforms if one.kind is Transform.ISOTROPIC and one.features), None
     )
 
 
@@ -189,19 +189,19 @@ def _names(names: Sequence[str], features: Iterable[int]) -> tuple[str, ...]:
     return tuple(quoted(names[j]) if j < len(names) else numbered(j) for j in features)
 
 
-def _leading_moment(judgement: Judgement) -> tuple[int, ...]:
+def _leading_moment(test_result: TestResult) -> tuple[int, ...]:
     """The variables of the moment that tells; empty where none does."""
-    match _simplest_evidence(judgement):
+    match _simplest_evidence(test_result):
         case Evidence(Moment(variables, False)):
             return variables
     return ()
 
 
-def _highest_degree(judgement: Judgement) -> int:
+def _highest_degree(test_result: TestResult) -> int:
     """Degree of the leading moment; directions and everything else stand for degree 2."""
-    if judgement.tester != MOMENTS or not judgement.evidence:
+    if test_result.tester != MOMENTS or not test_result.evidence:
         return 2
-    return len(_leading_moment(judgement))
+    return len(_leading_moment(test_result))
 
 
 def _measured_shapes(measured: DiagnosticsRecord) -> dict[int, Shape]:
@@ -216,12 +216,12 @@ def _measured_shapes(measured: DiagnosticsRecord) -> dict[int, Shape]:
     return shapes
 
 
-def _evident_shapes(judgement: Judgement) -> dict[int, Shape]:
+def _evident_shapes(test_result: TestResult) -> dict[int, Shape]:
     """From the moments that the evidence names, where they are of one centred feature."""
-    degree = _highest_degree(judgement)
-    if judgement.tester != MOMENTS or degree > 2:
+    degree = _highest_degree(test_result)
+    if test_result.tester != MOMENTS or degree > 2:
         return {}
-    means = _means_of_powers(judgement)
+    means = _means_of_powers(test_result)
     if degree == 1:
         return {j: Shape.CONSTANT for j, powers in means.items() if _is_constant(powers)}
     return {
@@ -232,10 +232,10 @@ def _evident_shapes(judgement: Judgement) -> dict[int, Shape]:
     }
 
 
-def _means_of_powers(judgement: Judgement) -> dict[int, dict[int, float]]:
+def _means_of_powers(test_result: TestResult) -> dict[int, dict[int, float]]:
     """For each feature, the means of its powers that the evidence holds."""
     found: dict[int, dict[int, float]] = {}
-    for one in judgement.evidence:
+    for one in test_result.evidence:
         match one.subject:
             case Moment(variables, False) if len(set(variables)) == 1:
                 found.setdefault(variables[0], {})[len(variables)] = one.observed

@@ -10,25 +10,25 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from streamhalf.names import plural
-from streamhalf.records import (
-    CertificateRecord,
-    CertifyResult,
-    FitResult,
-    Judgement,
-    Outcome,
-    PassRecord,
-    PositionRecord,
-    PositionTrial,
-    Role,
-    Verdict,
-    worst_of,
-)
-from streamhalf.records import replace as replace_record
-from streamhalf.report import codes, judgements
+from streamhalf.redact import plural
+from streamhalf.report import codes, test_results
 from streamhalf.report.codes import ABSENT
 from streamhalf.report.features import class_words, speaking_of
 from streamhalf.report.rejections import telling_evidence
+from streamhalf.results import (
+    CertificateRecord,
+    CertifyResult,
+    FitResult,
+    Outcome,
+    PassRecord,
+    Role,
+    TestResult,
+    TransformRecord,
+    TransformTrial,
+    Verdict,
+    worst_of,
+)
+from streamhalf.results import replace as replace_record
 
 Cells: TypeAlias = Mapping[str, Callable[[Any], str]]
 """Columns of a table as data: a label, and how to write its cell for one record."""
@@ -91,10 +91,10 @@ def _bare(cell: str, unit: str) -> str:
     return bare.replace(",", "") if re.fullmatch(r"-?\d{1,3}(,\d{3})+", bare) else bare
 
 
-_JUDGEMENT: Cells = {
+_TEST_RESULT: Cells = {
     "tester": lambda one: one.tester,
     "pass": lambda one: one.pass_name,
-    "outcome": lambda one: judgements.outcome_words(one),
+    "outcome": lambda one: test_results.outcome_words(one),
     "statistic": lambda one: codes.number(one.statistic),
     "limit": lambda one: codes.number(one.limit),
     "chance alone": lambda one: codes.number(one.null_quantile),
@@ -102,7 +102,7 @@ _JUDGEMENT: Cells = {
     "rows seen": lambda one: codes.count(one.n_rows),
     "rows needed": lambda one: codes.count(one.rows_needed),
     "worst": lambda one: codes.evidence_name(one.evidence[0]) if one.evidence else ABSENT,
-    "remark": lambda one: judgements.remark_words(one) or ABSENT,
+    "remark": lambda one: test_results.remark_words(one) or ABSENT,
 }
 _EVIDENCE: Cells = {
     "quantity": codes.evidence_name,
@@ -132,9 +132,9 @@ _MOVED: Cells = {
 }
 
 
-def judgement_table(caption: str, judged: Iterable[Judgement], *labels: str) -> Table:
-    """What is asked for of every judgement."""
-    cells = {label: _JUDGEMENT[label] for label in labels}
+def result_table(caption: str, judged: Iterable[TestResult], *labels: str) -> Table:
+    """What is asked for of every test_result."""
+    cells = {label: _TEST_RESULT[label] for label in labels}
     words = ("outcome", "worst", "remark")
     return Table.of(caption, cells, judged, words=words, names=("tester", "pass"))
 
@@ -150,65 +150,67 @@ def lacking_table(result: FitResult) -> Table:
         or (one.role is Role.REFINEMENT and one.rows_needed is not None)
     ]
     labels = ("tester", "rows seen", "rows needed")
-    return judgement_table("Testers that could not tell", lacking, *labels)
+    return result_table("Testers that could not tell", lacking, *labels)
 
 
-def tester_summary(judged: tuple[Judgement, ...]) -> Table:
+def tester_summary(judged: tuple[TestResult, ...]) -> Table:
     """One row for each tester: how often which outcome, and its worst word; no early warnings."""
-    found = by_tester(judgements.deciding(judged))
+    found = by_tester(test_results.deciding(judged))
     rows = tuple(_summary_row(name, own) for name, own in found.items())
     labels = ("tester", "outcomes", "worst", "limit", "in pass")
     return Table("Testers", labels, rows, words=("tester", "outcomes"), names=("in pass",))
 
 
-def tester_details(judged: tuple[Judgement, ...]) -> tuple[Table, ...]:
-    """Every judgement, one table for each tester."""
+def tester_details(judged: tuple[TestResult, ...]) -> tuple[Table, ...]:
+    """Every test_result, one table for each tester."""
     labels = ("pass", "outcome", "statistic", "limit", "chance alone", "rows", "worst", "remark")
     found = []
     for name, own in by_tester(judged).items():
-        caption = f"{name}: {plural(len(own), 'judgement')}. {judgements.question(name)}".strip()
-        found.append(judgement_table(caption, own, *labels))
+        caption = (
+            f"{name}: {plural(len(own), 'test_result')}. {test_results.question(name)}".strip()
+        )
+        found.append(result_table(caption, own, *labels))
     return tuple(found)
 
 
-def by_tester(judged: Iterable[Judgement]) -> dict[str, list[Judgement]]:
-    """The judgements of each tester, by its name."""
-    found: dict[str, list[Judgement]] = {}
+def by_tester(judged: Iterable[TestResult]) -> dict[str, list[TestResult]]:
+    """The test_results of each tester, by its name."""
+    found: dict[str, list[TestResult]] = {}
     for one in judged:
         found.setdefault(one.tester, []).append(one)
     return found
 
 
-def _summary_row(name: str, own: list[Judgement]) -> tuple[str, ...]:
-    words = judgements.outcome_counts(own)
+def _summary_row(name: str, own: list[TestResult]) -> tuple[str, ...]:
+    words = test_results.outcome_counts(own)
     if (found := worst_of(own)) is None:
         return (name, words, ABSENT, ABSENT, ABSENT)
     return (name, words, codes.number(found.statistic), codes.number(found.limit), found.pass_name)
 
 
-def evidence_table(judgement: Judgement) -> Table:
+def evidence_table(test_result: TestResult) -> Table:
     """Every quantity that a tester names, against what a Gaussian has."""
-    caption = f"Evidence of tester {judgement.tester}"
-    return Table.of(caption, _EVIDENCE, judgement.evidence, words=("quantity",))
+    caption = f"Evidence of tester {test_result.tester}"
+    return Table.of(caption, _EVIDENCE, test_result.evidence, words=("quantity",))
 
 
-def position_table(result: FitResult) -> Table:
-    """What was said of each position, and what speaks most against it; empty if one was given."""
-    labels = ("position", "outcome", "judged by", "strongest evidence")
+def transform_table(result: FitResult) -> Table:
+    """What was said of each transform, and what speaks most against it; empty if one was given."""
+    labels = ("transform", "outcome", "judged by", "strongest evidence")
     rows = tuple(
         (
-            f"{one.kind}, taken" if one.kind == result.position.kind else str(one.kind),
+            f"{one.kind}, taken" if one.kind == result.transform.kind else str(one.kind),
             _trial_outcome(one),
             "held-out rows" if one.tried else "a sample",
             _problem(result, one) or _strongest(result, one),
         )
-        for one in result.positions
+        for one in result.transforms
     )
     return Table("Positions", labels, rows, words=labels[2:], names=labels[:2])
 
 
-def _problem(result: FitResult, trial: PositionTrial) -> str:
-    """Why there is no such position, features by their names."""
+def _problem(result: FitResult, trial: TransformTrial) -> str:
+    """Why there is no such transform, features by their names."""
     if not trial.features:
         return trial.problem
     names = codes.named([result.data.feature_names[j] for j in trial.features])
@@ -218,18 +220,18 @@ def _problem(result: FitResult, trial: PositionTrial) -> str:
     return f"{names} tell the same there, or hardly vary; remove one of them"
 
 
-def _trial_outcome(trial: PositionTrial) -> str:
+def _trial_outcome(trial: TransformTrial) -> str:
     if trial.problem and trial.outcome is Outcome.REJECTED:
         return "impossible"
     return str(trial.outcome if trial.evidence else Outcome.NOT_JUDGED)
 
 
-def _strongest(result: FitResult, trial: PositionTrial) -> str:
+def _strongest(result: FitResult, trial: TransformTrial) -> str:
     first = None if trial.evidence is None else telling_evidence(trial.evidence)
     if trial.outcome is Outcome.PASSED or first is None:
         return ABSENT
-    own = result.position if trial.kind == result.position.kind else PositionRecord(trial.kind)
-    with speaking_of(replace_record(result, position=own)):
+    own = result.transform if trial.kind == result.transform.kind else TransformRecord(trial.kind)
+    with speaking_of(replace_record(result, transform=own)):
         name = codes.evidence_name(first)
     return f"{name}: {codes.number(first.observed)}, a Gaussian has {codes.number(first.expected)}"
 

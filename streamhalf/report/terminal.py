@@ -13,9 +13,9 @@ from rich.table import Column
 from rich.table import Table as Grid
 from rich.text import Text
 
-from streamhalf import records
+from streamhalf import results
 from streamhalf.data.inspection import StoreReport
-from streamhalf.names import plural
+from streamhalf.redact import plural
 from streamhalf.report import tables, words
 from streamhalf.report.codes import ABSENT, count, nbytes, promise, seconds
 from streamhalf.report.facts import seed_words
@@ -57,36 +57,36 @@ def _shortened(value: str) -> str:
     return _DIGEST.sub(lambda found: f"{found[0][:_SHOWN]}…", value)
 
 
-def show_test(console: Console, result: records.MomentTestResult) -> None:
+def show_test(console: Console, result: results.MomentTestResult) -> None:
     """The verdict of a moment test, its testers, and the evidence."""
     show_panel(console, words.moment_sentence(result), result.verdict)
     labels = ("tester", "outcome", "statistic", "limit", "chance alone", "rows", "remark")
     judged = [
-        one if one.has_say else records.replace(one, limit=math.nan) for one in result.testers
+        one if one.has_say else results.replace(one, limit=math.nan) for one in result.testers
     ]
-    show_table(console, tables.judgement_table("Testers", judged, *labels))
-    for judgement in result.testers:
-        if judgement.outcome is records.Outcome.REJECTED:
+    show_table(console, tables.result_table("Testers", judged, *labels))
+    for test_result in result.testers:
+        if test_result.outcome is results.Outcome.REJECTED:
             with speaking_of(result):
-                _show_evidence(console, judgement, result.position.kind)
+                _show_evidence(console, test_result, result.transform.kind)
 
 
-def show_fit(console: Console, result: records.FitResult) -> None:
+def show_fit(console: Console, result: results.FitResult) -> None:
     """The verdict of a fit, its testers, and the leading evidence."""
     show_panel(console, words.fit_sentence(result), result.verdict)
     _show_labels(console, result)
-    if any(one.outcome is not records.Outcome.PASSED for one in result.positions):
-        show_table(console, tables.position_table(result))
+    if any(one.outcome is not results.Outcome.PASSED for one in result.transforms):
+        show_table(console, tables.transform_table(result))
     if result.testers:
         show_table(console, tables.tester_summary(result.testers))
     if (rejection := leading_rejection(result.testers)) is not None:
         with speaking_of(result):
-            _show_evidence(console, rejection, result.position.kind)
+            _show_evidence(console, rejection, result.transform.kind)
     if result.testers:
         _show_seed(console, result)
 
 
-def show_certificate(console: Console, result: records.CertifyResult) -> None:
+def show_certificate(console: Console, result: results.CertifyResult) -> None:
     """The certified interval of a classifier."""
     show_panel(console, words.certify_sentence(result), "certificate")
     _show_labels(console, result)
@@ -94,7 +94,7 @@ def show_certificate(console: Console, result: records.CertifyResult) -> None:
         _show_seed(console, result)
 
 
-def show_verification(console: Console, result: records.VerifyResult) -> None:
+def show_verification(console: Console, result: results.VerifyResult) -> None:
     """Every claim, and whether it holds."""
     show_table(console, Table.of("Claims", _CLAIM, result.claims, words=tuple(_CLAIM)))
     failed = sum(not claim.holds for claim in result.claims)
@@ -103,18 +103,18 @@ def show_verification(console: Console, result: records.VerifyResult) -> None:
         return
     verb = "does" if failed == 1 else "do"
     console.print(f"{plural(failed, 'claim')} {verb} not hold", style="bold red", highlight=False)
-    if any(claim.name == records.AS_WRITTEN and not claim.holds for claim in result.claims):
+    if any(claim.name == results.AS_WRITTEN and not claim.holds for claim in result.claims):
         console.print("the document was changed after it was written: its digest does not fit")
 
 
-def show_plan(console: Console, record: records.PlanRecord) -> None:
+def show_plan(console: Console, record: results.PlanRecord) -> None:
     """Rows, eps, what it would support, passes, bytes and memory."""
     console.print(words.plan_sentence(record), highlight=False)
     show_table(console, _budget_table(record))
     console.print(words.plan_details(record), highlight=False)
 
 
-def _budget_table(record: records.PlanRecord) -> Table:
+def _budget_table(record: results.PlanRecord) -> Table:
     """What the passes use and read, in how many tasks if that is known, and would support."""
     known = any(one.n_tasks is not None for one in record.passes)
     wanted = (True, True, True, known, bool(record.promises))
@@ -124,14 +124,14 @@ def _budget_table(record: records.PlanRecord) -> Table:
     return Table("Passes", head, tuple(body), words=("pass",))
 
 
-def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, str, str, str, str]]:
+def _budgets(record: results.PlanRecord) -> Iterator[tuple[str, str, str, str, str]]:
     """What the passes use, read and would support; rows add up unless passes share them."""
     supported = {one.delta: promise(one) for one in record.promises}
     for one in record.passes:
         tested = "" if one.name in _BESIDE else supported.get(one.delta or 1.0, "")
         yield one.name, count(one.rows), nbytes(one.nbytes), count(one.n_tasks), tested
     # rows that others have learned from, or that are held out, are used once more
-    again = (*_BESIDE, records.Stage.POLISH, records.Stage.THRESHOLDS)
+    again = (*_BESIDE, results.Stage.REFINE, results.Stage.THRESHOLDS)
     rows = sum(one.rows for one in record.passes if one.name not in again)
     at_hand = any(one.n_tasks is not None for one in record.passes)
     planned = record.rows if record.conclusive or at_hand else record.rows_needed
@@ -142,7 +142,7 @@ def _budgets(record: records.PlanRecord) -> Iterator[tuple[str, str, str, str, s
     yield "all", count(planned), nbytes(record.nbytes), count(tasks), ""
 
 
-def show_dry_run(console: Console, found: records.DryRunResult) -> None:
+def show_dry_run(console: Console, found: results.DryRunResult) -> None:
     """Who would work, with what, how they read, and what the run would take."""
     console.print(words.dry_run_sentence(found), highlight=False)
     rows = tuple(
@@ -205,22 +205,22 @@ def show_panel(console: Console, said: str, title: str) -> None:
     console.print(Panel(Text(said), title=shown, title_align="left", expand=False))
 
 
-def _show_labels(console: Console, result: records.FitResult | records.CertifyResult) -> None:
+def _show_labels(console: Console, result: results.FitResult | results.CertifyResult) -> None:
     if (table := tables.label_table(result)).rows:
         show_table(console, table)
 
 
-def _show_seed(console: Console, result: records.FitResult | records.CertifyResult) -> None:
+def _show_seed(console: Console, result: results.FitResult | results.CertifyResult) -> None:
     said = f"seed {seed_words(result)}; --seed repeats this run with it"
     console.print(said, style="dim", highlight=False, soft_wrap=True)
 
 
-def _show_evidence(console: Console, judgement: records.Judgement, kind: str) -> None:
+def _show_evidence(console: Console, test_result: results.TestResult, kind: str) -> None:
     layout = Grid(box=None, pad_edge=False)
-    layout.title = Text(f"evidence: {judgement.tester}", "table.title")
+    layout.title = Text(f"evidence: {test_result.tester}", "table.title")
     layout.caption = words.evidence_features(kind) or None
     layout.title_justify = layout.caption_justify = "left"
-    show_table(console, tables.evidence_table(judgement), layout)
+    show_table(console, tables.evidence_table(test_result), layout)
 
 
 def show_table(console: Console, table: Table, layout: Grid | None = None) -> None:

@@ -16,7 +16,7 @@ class Marginal(enum.StrEnum):
     mixture: a share `MIXTURE_SHARE` of Gaussian rows is scaled by `MIXTURE_SCALE`, all else equal.
     correlated: Gaussian, correlation `EQUICORRELATION` between any two features. shifted: N(SHIFT,
     1). low-rank: Gaussian, unit variances, a share `LOW_RANK_SHARE` of them from two factors. hole
-    and spike: see `hole_law` and `spike_law`; Gaussian and independent orthogonally to v.
+    and spike: see `hole_distribution` and `spike_distribution`; Gaussian and independent orthogonally to v.
     """
 
     GAUSSIAN = "gaussian"

@@ -84,7 +84,7 @@ def draw_features(marginal: Marginal, cell: Cell) -> Features:
 
 
 @dataclass(frozen=True, slots=True)
-class HoleLaw:
+class HoleDistribution:
     """With probability `atom_share` ±HOLE_ATOM, else scale·g given |scale·g| > gap, g ~ N(0,1)."""
 
     gap: float
@@ -93,7 +93,7 @@ class HoleLaw:
 
 
 @functools.cache
-def hole_law() -> HoleLaw:
+def hole_distribution() -> HoleDistribution:
     """Solve for the law with no mass on |z| < HOLE_HALF_WIDTH and N(0,1)'s moments to degree 5.
 
     Odd moments vanish by symmetry; scale and share are what E z² = 1 and E z⁴ = 3 leave. Given
@@ -109,11 +109,11 @@ def hole_law() -> HoleLaw:
         return share, (1 - share) * fourth + share * HOLE_ATOM**4 - 3
 
     scale = float(brentq(lambda scale: solve_share(scale)[1], 0.5, 1.0, xtol=1e-15))
-    return HoleLaw(gap=_HOLE_GAP, scale=scale, atom_share=solve_share(scale)[0])
+    return HoleDistribution(gap=_HOLE_GAP, scale=scale, atom_share=solve_share(scale)[0])
 
 
 @dataclass(frozen=True, slots=True)
-class SpikeLaw:
+class SpikeDistribution:
     """With probability SPIKE_SHARE uniform on ±SPIKE_HALF_WIDTH, else gaussian·g ± sign."""
 
     gaussian: float
@@ -121,7 +121,7 @@ class SpikeLaw:
 
 
 @functools.cache
-def spike_law() -> SpikeLaw:
+def spike_distribution() -> SpikeDistribution:
     """Solve for the law with an atom-like spike at 0 and the moments of N(0,1) to degree 5.
 
     Odd moments vanish by symmetry. s (sqrt(1-r) g ± sqrt(r)) has second moment s² and fourth moment
@@ -131,7 +131,7 @@ def spike_law() -> SpikeLaw:
     squared = (1 - SPIKE_SHARE * SPIKE_HALF_WIDTH**2 / 3) / rest
     fourth = (3 - SPIKE_SHARE * SPIKE_HALF_WIDTH**4 / 5) / rest
     r = math.sqrt((3 - fourth / squared**2) / 2)
-    return SpikeLaw(gaussian=math.sqrt(squared * (1 - r)), sign=math.sqrt(squared * r))
+    return SpikeDistribution(gaussian=math.sqrt(squared * (1 - r)), sign=math.sqrt(squared * r))
 
 
 def _gaussian(cell: Cell) -> Features:
@@ -161,7 +161,7 @@ def _low_rank(cell: Cell) -> Features:
 
 
 def _hole(cell: Cell) -> Features:
-    law = hole_law()
+    law = hole_distribution()
     upper = (1 - cell.generator.random(cell.n_rows)) * ndtr(-law.gap / law.scale)  # never 0
     size = np.where(
         cell.generator.random(cell.n_rows) < law.atom_share, HOLE_ATOM, -law.scale * ndtri(upper)
@@ -170,7 +170,7 @@ def _hole(cell: Cell) -> Features:
 
 
 def _spike(cell: Cell) -> Features:
-    law = spike_law()
+    law = spike_distribution()
     position = cell.generator.uniform(-SPIKE_HALF_WIDTH, SPIKE_HALF_WIDTH, cell.n_rows)
     bulk = law.gaussian * cell.generator.standard_normal(cell.n_rows)
     bulk += law.sign * cell.signs((cell.n_rows,))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from streamhalf.data.block import RowRange
-from streamhalf.data.stores import Column, Target
+from streamhalf.data.zarr_writer import Column, Target
 from streamhalf.errors import UsageError
-from streamhalf.records import to_json
+from streamhalf.results import to_json
 from streamhalf.synthetic.spec import Planted, SyntheticSpec, generate, require_integer
 
 _CHUNK_ROWS, _CHUNK_NUMBERS = 2**18, 2**24

@@ -6,9 +6,9 @@ from streamhalf.testers.acceptance import AcceptanceTester
 from streamhalf.testers.base import Context, Tester, TesterWords
 from streamhalf.testers.exchangeability import ExchangeabilityTester
 from streamhalf.testers.moments import MomentTester
-from streamhalf.testers.panel import Panel
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
 from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.tester_set import TesterSet
 from streamhalf.testers.wedge import WedgeTester
 
 TESTERS: tuple[type[Tester], ...] = (
@@ -23,6 +23,6 @@ TESTERS: tuple[type[Tester], ...] = (
 WORDS: Mapping[str, TesterWords] = {
     name: words for tester in TESTERS for name, words in tester.words.items()
 }
-"""What each name in a judgement stands for."""
+"""What each name in a test_result stands for."""
 
-__all__ = ["TESTERS", "WORDS", "Context", "Panel", "Tester", "TesterWords"]
+__all__ = ["TESTERS", "WORDS", "Context", "Tester", "TesterSet", "TesterWords"]

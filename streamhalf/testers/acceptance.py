@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from streamhalf.kernels.frame import Frame
-from streamhalf.records import AcceptanceRate, Evidence, Judgement
 from streamhalf.reductions.label_counts import LabelCounts, LabelCountsResult
+from streamhalf.results import AcceptanceRate, Evidence, TestResult
 from streamhalf.testers.base import (
     ALONG,
     MOST_ROWS,
     Context,
     TesterWords,
-    judgement,
+    judged,
     rows_until,
     upper_normal_quantile,
 )
@@ -71,7 +71,7 @@ class AcceptanceTester:
         """Rows that must be looked at for that."""
         return rows_until(self.quantile, ACCEPTANCE_TOLERANCE, most=MOST_ROWS)
 
-    def judge(self, result: LabelCountsResult, *, n_seen: int) -> tuple[Judgement, ...]:
+    def judge(self, result: LabelCountsResult, *, n_seen: int) -> tuple[TestResult, ...]:
         """Judge the counts of one localised pass."""
         rate = result.n_rows / max(1, n_seen)
         statistic = abs(rate / self.rate - 1)
@@ -83,7 +83,7 @@ class AcceptanceTester:
             limit=ACCEPTANCE_TOLERANCE,
         )
         return (
-            judgement(
+            judged(
                 self.name,
                 statistic=statistic,
                 limit=ACCEPTANCE_TOLERANCE,

@@ -18,8 +18,8 @@ from scipy.special import ndtri
 from streamhalf.config import RunConfig
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import Evidence, Judgement, Outcome, Stage, finite
 from streamhalf.reductions.base import Reduction
+from streamhalf.results import Evidence, Outcome, Stage, TestResult, finite
 
 MOST_ROWS = 1 << 60
 """No one has so many; what a test far out in the tails asks for."""
@@ -108,7 +108,7 @@ class Tester(Protocol):
     """A test of the rows of one pass; frozen, made by `of`.
 
     `share` is the share of its pass's tau that its rejections may cost; `words` has an entry for
-    every name that its judgements carry. `streamhalf.testing.check_tester` states what all of them
+    every name that its test_results carry. `streamhalf.testing.check_tester` states what all of them
     obey.
     """
 
@@ -129,7 +129,7 @@ class Tester(Protocol):
         """Rows that make it conclusive."""
         ...
 
-    def judge(self, result: Any, *, n_seen: int) -> tuple[Judgement, ...]:
+    def judge(self, result: Any, *, n_seen: int) -> tuple[TestResult, ...]:
         """Judge the statistic of a pass that looked at `n_seen` rows, accepted or not."""
         ...
 
@@ -143,7 +143,7 @@ def judge(statistic: float, *, limit: float, null_quantile: float) -> Outcome:
     return Outcome.INCONCLUSIVE
 
 
-def judgement(
+def judged(
     tester: str,
     *,
     statistic: float,
@@ -153,10 +153,10 @@ def judgement(
     rows_needed: Callable[[], int],
     evidence: tuple[Evidence, ...],
     **fields: Any,
-) -> Judgement:
-    """A judgement by comparison; the rows it would take are worked out where it cannot tell."""
+) -> TestResult:
+    """A test_result by comparison; the rows it would take are worked out where it cannot tell."""
     outcome = judge(statistic, limit=limit, null_quantile=null_quantile)
-    return Judgement(
+    return TestResult(
         tester=tester,
         outcome=outcome,
         statistic=finite(statistic),

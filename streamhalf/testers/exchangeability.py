@@ -1,4 +1,4 @@
-"""Do stretches of rows look alike? Only then a share of windows stands for all of them."""
+"""Do segments of rows look alike? Only then a share of windows stands for all of them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from streamhalf.kernels.segments import MOST_SEGMENTS, Segments, scatter_quantile
-from streamhalf.records import (
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.segment_scatter import SegmentScatter, SegmentScatterResult
+from streamhalf.reductions.unturned import Unturned
+from streamhalf.results import (
     Evidence,
-    Judgement,
     Outcome,
-    Position,
     Role,
     RowsInOrder,
     SegmentMean,
     SegmentQuantity,
     Stage,
+    TestResult,
+    Transform,
     finite,
 )
-from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.segment_scatter import SegmentScatter, SegmentScatterResult
-from streamhalf.reductions.unturned import Unturned
 from streamhalf.testers.base import Context, TesterWords
 
 _LEAST_SEGMENTS = 16
@@ -44,13 +44,13 @@ class ExchangeabilityTester:
     tau: float
     n_segments: int = MOST_SEGMENTS
     turned_by: int | None = None
-    """Seed of the signs that were drawn for rows in radial position: they are taken back."""
+    """Seed of the signs that were drawn for rows in radial transform: they are taken back."""
 
     name: ClassVar[str] = "order of rows"
     share: ClassVar[float] = 0.0
     words: ClassVar[Mapping[str, TesterWords]] = {
         name: TesterWords(
-            asks="Do all stretches of rows look alike?",
+            asks="Do all segments of rows look alike?",
             failure="The rows come in an order.",
             remedy="Shuffle them before they are stored.",
         )
@@ -65,7 +65,7 @@ class ExchangeabilityTester:
         segments = Segments.for_rows(
             context.total_rows, context.n_rows, most=min(MOST_SEGMENTS, most)
         )
-        radial = context.config.position == Position.RADIAL
+        radial = context.config.feature_transform == Transform.RADIAL
         return cls(
             total_rows=context.total_rows,
             tau=context.tau,
@@ -82,7 +82,7 @@ class ExchangeabilityTester:
         """Any number of rows will do."""
         return 1
 
-    def judge(self, result: SegmentScatterResult, *, n_seen: int) -> tuple[Judgement, ...]:
+    def judge(self, result: SegmentScatterResult, *, n_seen: int) -> tuple[TestResult, ...]:
         """Passed, or not judged with the quantity and the segment that stand out."""
         if len(result.counts) < 2:
             limits = np.ones_like(result.ratios)
@@ -96,7 +96,7 @@ class ExchangeabilityTester:
         worst = int(np.argmax(result.ratios / limits))
         statistic, limit = finite(result.ratios[worst]), finite(limits[worst])
         return (
-            Judgement(
+            TestResult(
                 tester=self.name,
                 outcome=Outcome.PASSED if statistic <= limit else Outcome.NOT_JUDGED,
                 statistic=statistic,
@@ -129,13 +129,13 @@ class ExchangeabilityTester:
         )
 
 
-def order_notice(judgement: Judgement) -> RowsInOrder | None:
-    """What to say of rows that come in an order, by the judgement of this tester."""
-    if judgement.outcome is Outcome.PASSED:
+def order_notice(test_result: TestResult) -> RowsInOrder | None:
+    """What to say of rows that come in an order, by the test_result of this tester."""
+    if test_result.outcome is Outcome.PASSED:
         return None
-    for evidence in judgement.evidence:
+    for evidence in test_result.evidence:
         if isinstance(subject := evidence.subject, SegmentMean):
-            return RowsInOrder(subject.quantity, subject.feature, judgement.statistic)
+            return RowsInOrder(subject.quantity, subject.feature, test_result.statistic)
     return None
 
 

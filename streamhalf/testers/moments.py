@@ -18,9 +18,10 @@ from streamhalf.kernels.monomials import (
     degree_offset,
     monomial_tuples,
 )
-from streamhalf.records import (
+from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.moments import Moments, MomentsResult
+from streamhalf.results import (
     Evidence,
-    Judgement,
     Moment,
     Outcome,
     Quadratic,
@@ -28,12 +29,11 @@ from streamhalf.records import (
     SecondMoment,
     Stage,
     Subject,
+    TestResult,
     finite,
 )
-from streamhalf.records import replace as replace_record
-from streamhalf.reductions.base import Bundle, Reduction
-from streamhalf.reductions.moments import Moments, MomentsResult
-from streamhalf.testers.base import Context, TesterWords, judgement, rows_until
+from streamhalf.results import replace as replace_record
+from streamhalf.testers.base import Context, TesterWords, judged, rows_until
 from streamhalf.testers.constants import LARGEST_DEVIATION
 from streamhalf.testers.moment_nulls import (
     excluded_deviation,
@@ -79,7 +79,7 @@ class MomentTester:
         Probability that one of these tests rejects N(0, I).
     directions
         For wide data: orthonormal rows (m, d). Degree 2 is tested in full, degree k on their span
-        only, and the judgements say so.
+        only, and the test_results say so.
     """
 
     dim: int
@@ -165,13 +165,13 @@ class MomentTester:
             rows_until(lambda n: excluded_deviation(quantile(n), n, self.tau), LARGEST_DEVIATION),
         )
 
-    def judge(self, result: Any, *, n_seen: int) -> tuple[Judgement, ...]:
-        """One judgement per statistic."""
+    def judge(self, result: Any, *, n_seen: int) -> tuple[TestResult, ...]:
+        """One test_result per statistic."""
         full, sketch = (result, result) if self.directions is None else result
-        judgements = [self._judge_largest(full, sketch), self._judge_second_moment(full)]
+        test_results = [self._judge_largest(full, sketch), self._judge_second_moment(full)]
         if self.degree > 2:
-            judgements.append(self._judge_quadratics(sketch))
-        return tuple(judgements)
+            test_results.append(self._judge_quadratics(sketch))
+        return tuple(test_results)
 
     def _count(self) -> int:
         """How many moments are looked at."""
@@ -180,13 +180,13 @@ class MomentTester:
         sketched = count_monomials(len(self.directions), self.degree)
         return count_monomials(self.dim, 2) + sketched - 2
 
-    def _judge_largest(self, full: MomentsResult, sketch: MomentsResult) -> Judgement:
+    def _judge_largest(self, full: MomentsResult, sketch: MomentsResult) -> TestResult:
         limit = self.moment_tolerance
         evidence = list(_moment_evidence(full, limit, sketched=False))
         if self.directions is not None:
             evidence += _moment_evidence(sketch, limit, sketched=True)
         worst = max(evidence, key=lambda item: item.deviation)
-        return self._judgement(
+        return self._test_result(
             "largest moment",
             full,
             worst.deviation,
@@ -195,11 +195,11 @@ class MomentTester:
             tuple(evidence),
         )
 
-    def _judge_second_moment(self, result: MomentsResult) -> Judgement:
+    def _judge_second_moment(self, result: MomentsResult) -> TestResult:
         matrix = result.second_moment()
         value, vector = extreme_eigenpair(matrix - np.eye(len(matrix)))
         subject = SecondMoment(_unit(vector[1:]))
-        return self._judgement(
+        return self._test_result(
             "second moment",
             result,
             abs(value),
@@ -208,7 +208,7 @@ class MomentTester:
             (_spectral_evidence(subject, value, self.spectral_tolerance),),
         )
 
-    def _judge_quadratics(self, result: MomentsResult) -> Judgement:
+    def _judge_quadratics(self, result: MomentsResult) -> TestResult:
         """A word that rejects counts; one that cannot tell stands in nobody's way."""
         limit = self.quadratics_tolerance
         gram = result.hermite_gram()
@@ -218,7 +218,7 @@ class MomentTester:
             direction = self.directions.T @ direction
         evidence = (_spectral_evidence(Quadratic(_unit(direction)), value, limit),)
         quantile = quadratics_quantile(result.n_rows, result.dim, self._share)
-        judged = self._judgement("quadratics", result, abs(value), limit, quantile, evidence)
+        judged = self._test_result("quadratics", result, abs(value), limit, quantile, evidence)
         judged = replace_record(judged, role=Role.EXTRA)
         if self.degree != _CALIBRATED:
             return replace_record(judged, outcome=Outcome.NOT_JUDGED, rows_needed=None)
@@ -230,7 +230,7 @@ class MomentTester:
     def _sketched_on(self) -> int | None:
         return None if self.directions is None else len(self.directions)
 
-    def _judgement(
+    def _test_result(
         self,
         tester: str,
         result: MomentsResult,
@@ -238,8 +238,8 @@ class MomentTester:
         limit: float,
         quantile: float,
         evidence: tuple[Evidence, ...],
-    ) -> Judgement:
-        return judgement(
+    ) -> TestResult:
+        return judged(
             tester,
             statistic=statistic,
             limit=limit,

@@ -16,16 +16,16 @@ from scipy.special import ndtr
 
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.records import Evidence, Judgement, SlabSecondMoment, Stage, replace
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.slab_covariance import SlabCovariance, SlabCovarianceResult
+from streamhalf.results import Evidence, SlabSecondMoment, Stage, TestResult, replace
 from streamhalf.testers.base import (
     ALONG,
     MOST_ROWS,
     Context,
     TesterWords,
-    judgement,
+    judged,
     thinning,
 )
 from streamhalf.testers.slab_mass import FARTHEST, finest_half_count
@@ -140,11 +140,11 @@ class SlabCovarianceTester:
         times = max(_LEAST_SLABS, math.ceil(_LEAST_BESIDE / beside))
         return min(MOST_ROWS, times * self.rows_per_slab())
 
-    def judge(self, result: SlabCovarianceResult, *, n_seen: int) -> tuple[Judgement, ...]:
+    def judge(self, result: SlabCovarianceResult, *, n_seen: int) -> tuple[TestResult, ...]:
         """Judge every candidate by its worst slab."""
         return tuple(self._judge_candidate(result, i) for i in range(len(result.counts)))
 
-    def _judge_candidate(self, result: SlabCovarianceResult, candidate: int) -> Judgement:
+    def _judge_candidate(self, result: SlabCovarianceResult, candidate: int) -> TestResult:
         """Merge outwards, then judge the slab whose eigenvalue is worst against its quantile."""
         counts = result.counts[candidate]
         groups = sorted(merge_outwards(counts, result.edges, self.rows_per_slab()))
@@ -156,7 +156,7 @@ class SlabCovarianceTester:
         n_rows = np.add.reduceat(counts, starts).tolist()
         moments = np.add.reduceat(sums, starts) / np.maximum(1, n_rows)[:, None, None]
         found = [
-            judgement(
+            judged(
                 self.name,
                 statistic=value,
                 limit=COVARIANCE_LIMIT,

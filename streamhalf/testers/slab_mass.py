@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import masses_about
-from streamhalf.records import Evidence, Judgement, Outcome, Role, SlabShare, Stage, replace
 from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
+from streamhalf.results import Evidence, Outcome, Role, SlabShare, Stage, TestResult, replace
 from streamhalf.testers.base import (
     ALONG,
     MOST_ROWS,
     Context,
     TesterWords,
-    judgement,
+    judged,
     rows_until,
     thinning,
     upper_normal_quantile,
@@ -126,7 +126,7 @@ class SlabMassTester:
         limit = eta * thinning(threshold)
         return rows_until(lambda n: self.quantile(n, eta, threshold), limit, most=MOST_ROWS)
 
-    def judge(self, result: CandidateSlabsResult, *, n_seen: int) -> tuple[Judgement, ...]:
+    def judge(self, result: CandidateSlabsResult, *, n_seen: int) -> tuple[TestResult, ...]:
         """Judge every candidate's histogram over the finest slabs."""
         # histograms may come without their candidates, of planes through the origin
         thresholds = [plane.threshold for plane in self.candidates] or [0.0] * len(result.counts)
@@ -138,7 +138,7 @@ class SlabMassTester:
 
     def _judge_candidate(
         self, counts: NDArray[np.int64], threshold: float, candidate: int
-    ) -> Iterator[Judgement]:
+    ) -> Iterator[TestResult]:
         """The scale that carries the verdict, then another that rejects.
 
         Passing the finest scale implies all others whose slabs reach no further, by the triangle
@@ -168,7 +168,7 @@ class SlabMassTester:
 
     def _judge_scale(
         self, counts: NDArray[np.int64], j: int, threshold: float, candidate: int
-    ) -> Judgement:
+    ) -> TestResult:
         eta = j * self.eps
         half_count = self.half_count(eta, threshold)
         limit = eta * thinning(threshold)
@@ -176,7 +176,7 @@ class SlabMassTester:
         observed = merge_slabs(counts, j, half_count) / max(1, n_rows)
         expected = masses_about(eta, half_count, threshold)
         gaps = np.abs(observed - expected)
-        return judgement(
+        return judged(
             self.name,
             statistic=float(gaps.sum()),
             limit=limit,

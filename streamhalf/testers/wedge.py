@@ -19,16 +19,16 @@ from scipy.special import ndtr, wofz
 
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.records import Evidence, Judgement, Stage, WedgeShare
 from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.sampled import Sampled
 from streamhalf.reductions.wedge_sums import WedgeSums, WedgeSumsResult
+from streamhalf.results import Evidence, Stage, TestResult, WedgeShare
 from streamhalf.testers.base import (
     ALONG,
     MOST_ROWS,
     Context,
     TesterWords,
-    judgement,
+    judged,
     rows_until,
     thinning,
     upper_normal_quantile,
@@ -171,7 +171,7 @@ class WedgeTester:
         """The bound at eps on the rows looked at, candidate by candidate."""
         return tuple(result[0].betas().tolist())
 
-    def judge(self, result: tuple[WedgeSumsResult, ...], *, n_seen: int) -> tuple[Judgement, ...]:
+    def judge(self, result: tuple[WedgeSumsResult, ...], *, n_seen: int) -> tuple[TestResult, ...]:
         """Judge every candidate by its worst scale; the finest, and all that are not too coarse."""
         betas = [one.betas().tolist() for one in result]
         return tuple(
@@ -188,7 +188,7 @@ class WedgeTester:
 
     def _judge_scale(
         self, beta: float, sums: WedgeSumsResult, candidate: int, threshold: float
-    ) -> Judgement:
+    ) -> TestResult:
         eta = sums.eta
         unit = eta * thinning(threshold)
         evidence = Evidence(
@@ -198,7 +198,7 @@ class WedgeTester:
             deviation=beta / unit,
             limit=self.limit,
         )
-        return judgement(
+        return judged(
             self.name,
             statistic=beta / unit,
             limit=self.limit,

@@ -11,7 +11,7 @@ except ImportError as error:
     ) from error
 
 from streamhalf.testing.reductions import check_reduction
-from streamhalf.testing.row_maps import check_row_map
 from streamhalf.testing.testers import check_tester
+from streamhalf.testing.transforms import check_transform
 
-__all__ = ["check_reduction", "check_row_map", "check_tester"]
+__all__ = ["check_reduction", "check_tester", "check_transform"]

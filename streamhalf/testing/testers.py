@@ -13,7 +13,7 @@ from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import Judgement, Outcome, Stage, from_json, to_json
+from streamhalf.results import Outcome, Stage, TestResult, from_json, to_json
 from streamhalf.testers.base import Context, Tester
 from streamhalf.testing.drawing import fold
 
@@ -28,7 +28,7 @@ def check_tester(tester: type[Tester]) -> None:
     """Raise an AssertionError if the tester breaks a law.
 
     It has a say in some pass; its share of tau is one; it says so few false words that rows of
-    N(0, I) are not rejected; what it needs is the same however rows are cut; every judgement is one
+    N(0, I) are not rejected; what it needs is the same however rows are cut; every test_result is one
     that words exist for, goes to JSON and back, and names the rows it would take if it cannot tell.
 
     Parameters
@@ -63,22 +63,22 @@ def _check_pass(tester: Tester, context: Context) -> None:
     X = rng.standard_normal((n_rows, _DIM)).astype(np.float32)
     y = np.where(X[:, 0] >= 0, np.int8(1), np.int8(-1))
     block = Block(X, y, np.arange(n_rows, dtype=np.int64))
-    judgements = _judge(tester, block, n_pieces=1)
-    assert judgements, "it says nothing"
-    assert judgements == _judge(pickle.loads(pickle.dumps(tester)), block, n_pieces=1)
+    test_results = _judge(tester, block, n_pieces=1)
+    assert test_results, "it says nothing"
+    assert test_results == _judge(pickle.loads(pickle.dumps(tester)), block, n_pieces=1)
     cut = _judge(tester, block, n_pieces=7)
-    assert [one.outcome for one in cut] == [one.outcome for one in judgements], "chunking matters"
-    for one in judgements:
+    assert [one.outcome for one in cut] == [one.outcome for one in test_results], "chunking matters"
+    for one in test_results:
         assert one.tester in tester.words, f"no words for {one.tester!r}"
         assert one.outcome is not Outcome.REJECTED, f"{one.tester} rejects rows of N(0, I)"
         numbers = (one.statistic, one.limit, one.null_quantile)
         assert np.isfinite(numbers).all(), f"{one.tester}: a number is not finite"
         known = one.outcome is not Outcome.INCONCLUSIVE or one.rows_needed is not None
         assert known, f"{one.tester} cannot tell, and not how many rows it takes either"
-        assert from_json(Judgement, to_json(one)) == one
+        assert from_json(TestResult, to_json(one)) == one
 
 
-def _judge(tester: Tester, block: Block, *, n_pieces: int) -> tuple[Judgement, ...]:
+def _judge(tester: Tester, block: Block, *, n_pieces: int) -> tuple[TestResult, ...]:
     reduction = tester.needs()
     edges = np.linspace(0, block.n_rows, n_pieces + 1, dtype=int)
     total = fold(reduction, block, [slice(a, b) for a, b in itertools.pairwise(edges)])

@@ -9,15 +9,15 @@ import numpy as np
 from streamhalf import RunConfig
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState, Step
+from streamhalf.algorithms.plan import plan_for_rows
+from streamhalf.algorithms.row_split import RowSplit, RowSubset, window_rows_for
 from streamhalf.data.block import Block, RowRange
-from streamhalf.data.positions import Identity, RowMap
+from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.planning.deal import Deal, Share, window_rows_for
-from streamhalf.planning.plan import plan_for_rows
-from streamhalf.records import Stage
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.mapped import lay_out
+from streamhalf.results import Stage
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 
 DIM = 2
@@ -36,10 +36,10 @@ def make_blocks(n_rows: int, step: int = 7_000) -> tuple[RowRange, ...]:
 
 
 def make_algorithm(n_rows: int = N_ROWS, dim: int = DIM, **parameters: Any) -> Localization:
-    config = RunConfig(**({"eps": EPS, "seed": 1, "rows": "rows"} | parameters))
+    config = RunConfig(**({"eps": EPS, "seed": 1, "sampling": "rows"} | parameters))
     plan = plan_for_rows(n_rows, dim, config)
     assert plan.required_rows <= n_rows
-    deal = Deal(
+    row_split = RowSplit(
         seed=config.seed,
         n_rows=n_rows,
         held_out=plan.held_out,
@@ -48,16 +48,16 @@ def make_algorithm(n_rows: int = N_ROWS, dim: int = DIM, **parameters: Any) -> L
         chunk_rows=None,
         blocks=make_blocks(n_rows),
     )
-    return Localization(plan, config, deal)
+    return Localization(plan, config, row_split)
 
 
-def measure(request: Step, data: Block, row_map: RowMap | None = None) -> Any:
+def measure(request: Step, data: Block, row_transform: RowTransform | None = None) -> Any:
     """The pass's result, block by block in this thread."""
-    needs = lay_out(request.reduction, row_map or Identity(), request.beside)
+    needs = lay_out(request.reduction, row_transform or Identity(), request.beside)
     return _reduce(needs, request.share, data)
 
 
-def _reduce(reduction: Reduction[Any, Any], share: Share, data: Block) -> Any:
+def _reduce(reduction: Reduction[Any, Any], share: RowSubset, data: Block) -> Any:
     total: Any = None
     for rows in share.blocks:
         window = slice(rows.start, rows.stop)
@@ -75,7 +75,7 @@ def run(algorithm: Localization, data: Block) -> tuple[LocalizationState, list[S
     return state, steps
 
 
-def rows_of(share: Share) -> set[int]:
+def rows_of(share: RowSubset) -> set[int]:
     rows = share.blocks.numbers()
     uniforms = uniforms_at(share.seed, Stream.SHARES, rows)
     return set(rows[(uniforms >= share.low) & (uniforms < share.high)].tolist())

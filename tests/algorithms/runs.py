@@ -34,8 +34,8 @@ def serial_run(
     data: tuple[Any, Any], **parameters: Any
 ) -> Iterator[tuple[Run, Source, RunConfig, list[Event]]]:
     """A run, its source and configuration, and the events that it tells."""
-    position = {} if "whiten" in parameters else {"position": "stored"}
-    config = RunConfig(**({"eps": EPS, "certificate_degree": 0} | position | parameters))
+    transform = {} if "whiten" in parameters else {"feature_transform": "stored"}
+    config = RunConfig(**({"eps": EPS, "certificate_degree": 0} | transform | parameters))
     seen: list[Event] = []
     with open_engine("serial", None) as engine:
         run = Run(engine, config.memory_limit, config.split_every, seen.append)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from streamhalf.algorithms.baselines import Baseline, learn_baselines
 from streamhalf.algorithms.choice import FEW_TO_CHOOSE, choose, cross_fit
-from streamhalf.algorithms.pool import Member, learn_pool
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import Recipe
 from streamhalf.reductions.plane_errors import PlaneErrors, PlaneErrorsResult
+from streamhalf.results import Method
 from tests.algorithms.runs import draw
 
 
@@ -67,10 +67,10 @@ def block_of(n_rows: int, **parameters: float) -> Block:
 
 
 def test_cross_fit__few_rows_keep_the_regression() -> None:
-    # on 100 rows nine recipes do about as well: some would be ahead by chance on the rows they
+    # on 100 rows nine methods do about as well: some would be ahead by chance on the rows they
     # learnt from
     block = block_of(100)
-    members = learn_pool(block, seed=1)
+    members = learn_baselines(block, seed=1)
     assert len(members) > 5
     assert cross_fit(block, members, seed=1) is members[0]
 
@@ -83,17 +83,17 @@ def test_cross_fit__a_recipe_that_is_better_wins() -> None:
     far = np.argsort(-np.abs(X[:, 0]) - 2 * X[:, 1] * np.sign(X[:, 0]))[:400]
     y[far] *= -1
     block = Block(X, y, np.arange(4_000))
-    members = learn_pool(block, seed=1)
+    members = learn_baselines(block, seed=1)
     found = cross_fit(block, members, seed=1)
-    assert found.recipe is not Recipe.REGRESSION
+    assert found.method is not Method.REGRESSION
     assert found.plane.errors(X, y) < members[0].plane.errors(X, y) - 30
 
 
 def test_cross_fit__recipes_that_a_fold_lacks_are_left_out() -> None:
     # one that no fold finds again, and errs on nothing where it was learnt
     block = block_of(200, rate=0.0)
-    regression = learn_pool(block, seed=1)[0]
-    alien = Member(Recipe.PATH, Plane(np.array([1.0, 1.0, 0.0])))
+    regression = learn_baselines(block, seed=1)[0]
+    alien = Baseline(Method.PATH, Plane(np.array([1.0, 1.0, 0.0])))
     assert alien.plane.errors(block.X, block.y) == 0
     assert cross_fit(block, (regression, alien), seed=1) is regression
 
@@ -108,6 +108,6 @@ def test_cross_fit__counts_every_row_once(monkeypatch: pytest.MonkeyPatch) -> No
         return honest(self, part)
 
     monkeypatch.setattr(PlaneErrors, "map", spy)
-    cross_fit(block, learn_pool(block, seed=1), seed=1)
+    cross_fit(block, learn_baselines(block, seed=1), seed=1)
     assert sorted(seen) == list(range(500))
     assert FEW_TO_CHOOSE > 500

@@ -7,11 +7,11 @@ import itertools
 import pytest
 
 from streamhalf.algorithms.decide import decide
-from streamhalf.records import Judgement, Outcome, Role, Verdict
+from streamhalf.results import Outcome, Role, TestResult, Verdict
 
 
-def said(*outcomes: Outcome, role: Role = Role.REQUIRED) -> tuple[Judgement, ...]:
-    return tuple(Judgement("t", outcome, 0.0, 1.0, 1.0, 9, role=role) for outcome in outcomes)
+def said(*outcomes: Outcome, role: Role = Role.REQUIRED) -> tuple[TestResult, ...]:
+    return tuple(TestResult("t", outcome, 0.0, 1.0, 1.0, 9, role=role) for outcome in outcomes)
 
 
 PASSED, DOUBT, NO, SILENT = (

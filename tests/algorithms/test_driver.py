@@ -12,26 +12,26 @@ import pytest
 import streamhalf
 from streamhalf import MemoryBudgetError, events
 from streamhalf.algorithms import driver
-from streamhalf.records import (
+from streamhalf.reductions import LabelCounts
+from streamhalf.reductions.label_counts import LabelCountsResult
+from streamhalf.report.words import moment_sentence
+from streamhalf.results import (
     Evidence,
     FitResult,
     Halfspace,
-    Judgement,
     Named,
     NoBetterThanGuess,
     OneClass,
     Outcome,
-    Position,
     Role,
     RowsInOrder,
+    Sampling,
     SegmentQuantity,
-    Split,
     Stage,
+    TestResult,
+    Transform,
     Verdict,
 )
-from streamhalf.reductions import LabelCounts
-from streamhalf.reductions.label_counts import LabelCountsResult
-from streamhalf.report.words import moment_sentence
 from streamhalf.testers import TESTERS, Context
 from tests.algorithms.runs import N_ROWS, draw, names_of, serial_run
 
@@ -54,7 +54,7 @@ def test_fit__passes_in_their_order(fitted: tuple[FitResult, list[Any]]) -> None
     result, seen = fitted
     names = [record.name for record in result.passes]
     updates = [f"update-{i + 1}" for i in range(len(names) - 6)]
-    last = ["polish", "thresholds", "final", "certificate"]
+    last = ["refine", "thresholds", "final", "certificate"]
     assert names == ["sample", "initial", *updates, *last]
     assert len(updates) >= 3
     assert [event.record.name for event in seen if isinstance(event, events.PassEnded)] == names
@@ -75,14 +75,14 @@ def test_fit__accepts_and_learns(fitted: tuple[FitResult, list[Any]]) -> None:
 
 def test_fit__tells_every_judgement_when_it_is_made(fitted: tuple[FitResult, list[Any]]) -> None:
     result, seen = fitted
-    told = [event.judgement for event in seen if isinstance(event, events.TesterJudged)]
+    told = [event.test_result for event in seen if isinstance(event, events.TesterJudged)]
     assert tuple(told) == result.testers
     ended: list[str] = []
     for event in seen:
         if isinstance(event, events.PassEnded):
             ended.append(event.record.name)
         if isinstance(event, events.TesterJudged):
-            assert event.judgement.pass_name == ended[-1]
+            assert event.test_result.pass_name == ended[-1]
     (slabs,) = (event for event in seen if isinstance(event, events.SlabsMeasured))
     assert slabs.counts == result.measurements.slab_counts
 
@@ -110,10 +110,10 @@ class Toy:
     def rows_needed(self) -> int:
         return 1
 
-    def judge(self, result: LabelCountsResult, *, n_seen: int) -> tuple[Judgement, ...]:
+    def judge(self, result: LabelCountsResult, *, n_seen: int) -> tuple[TestResult, ...]:
         share = result.positive / result.n_rows
         evidence = (Evidence(Named("positive labels"), share, 0.0, share, 0.1),)
-        said = Judgement("toy", self.outcome, share, 0.1, 0.2, result.n_rows, evidence=evidence)
+        said = TestResult("toy", self.outcome, share, 0.1, 0.2, result.n_rows, evidence=evidence)
         return (said,)
 
 
@@ -124,12 +124,14 @@ def toy(stage: Stage, outcome: Outcome) -> type[Toy]:
 @pytest.mark.parametrize("stage", [Stage.INITIAL, Stage.UPDATE, Stage.FINAL])
 def test_fit__a_tester_that_is_added_is_asked_and_its_rejection_decides(stage: Stage) -> None:
     own = toy(stage, Outcome.REJECTED)
-    result, seen = fit(testers=(*TESTERS, own), certificate_degree=2, rows="rows", max_ratio=1.0)
+    result, seen = fit(
+        testers=(*TESTERS, own), certificate_degree=2, sampling="rows", max_ratio=1.0
+    )
     assert own.asked
     assert result.verdict is Verdict.REJECTED
     # neither a warning nor a rejection ends anything
     passes = [record.name for record in result.passes]
-    last = ["polish", "thresholds", "final", "certificate"]
+    last = ["refine", "thresholds", "final", "certificate"]
     assert passes == ["sample", "initial", "update-1", *last]
     said = [one for one in result.testers if one.outcome is Outcome.REJECTED]
     early = {Stage.INITIAL: ["initial"], Stage.UPDATE: ["update-1"], Stage.FINAL: []}[stage]
@@ -139,7 +141,7 @@ def test_fit__a_tester_that_is_added_is_asked_and_its_rejection_decides(stage: S
     assert {one.role for one in last} == {Role.REQUIRED}
     assert {one.tester for one in said} == {"toy"}
     assert said[-1].statistic == pytest.approx(0.5, abs=0.05)
-    told = [event.judgement for event in seen if isinstance(event, events.TesterJudged)]
+    told = [event.test_result for event in seen if isinstance(event, events.TesterJudged)]
     assert all(one in told for one in said)
     assert result.halfspace is not None
     assert result.error.empirical == pytest.approx(0.05, abs=0.01)
@@ -160,7 +162,7 @@ def test_fit__another_position_is_estimated_first_and_comes_back() -> None:
     moved = X * [2.0, 0.5] + [3.0, -1.0]
     result, _ = fit((moved, y), whiten=True, certificate_degree=2)
     assert [record.name for record in result.passes[:2]] == ["sample", "whitening"]
-    assert result.position.kind == Position.ISOTROPIC
+    assert result.transform.kind == Transform.ISOTROPIC
     assert result.halfspace.plane.errors(moved, y) / N_ROWS == pytest.approx(0.05, abs=0.01)
     assert result.certificate.error == result.halfspace.plane.errors(moved, y) / N_ROWS
 
@@ -169,7 +171,7 @@ def test_fit__rows_in_an_order_are_sampled() -> None:
     X, y = DATA
     order = np.argsort(y, kind="stable")
     result, _ = fit((X[order], y[order]))
-    assert result.split is Split.REUSE
+    assert result.split is Sampling.REUSE
     assert result.verdict is Verdict.ACCEPTED
     (notice,) = (one for one in result.notices if isinstance(one, RowsInOrder))
     assert notice.quantity in SegmentQuantity
@@ -195,7 +197,7 @@ def test_fit__two_classes_that_no_halfspace_tells_apart_are_not_one() -> None:
 
 
 def test_fit__no_room_for_a_certificate_is_told_before_anything_is_read() -> None:
-    tight = {"certificate_memory": 1 << 20, "certificate_degree": 2, "rows": "reuse"}
+    tight = {"certificate_memory": 1 << 20, "certificate_degree": 2, "sampling": "reuse"}
     with serial_run(draw(42_000, dim=60), **tight) as (run, source, config, _):
         for command in (
             lambda: driver.fit(run, source, config),
@@ -212,7 +214,9 @@ def test_test__judges_the_moments_of_all_rows() -> None:
         assert names_of(run) == ["moments"]
     assert result.verdict is Verdict.PASSED
     assert {one.n_rows for one in result.testers} == {N_ROWS}
-    assert [e.judgement for e in seen if isinstance(e, events.TesterJudged)] == list(result.testers)
+    assert [e.test_result for e in seen if isinstance(e, events.TesterJudged)] == list(
+        result.testers
+    )
     with serial_run((DATA[0] ** 3, DATA[1])) as (run, source, config, _):
         assert driver.test(run, source, config).verdict is Verdict.REJECTED
 
@@ -220,7 +224,7 @@ def test_test__judges_the_moments_of_all_rows() -> None:
 def test_test__of_wide_rows_looks_at_a_sketch_and_says_so() -> None:
     X = np.random.default_rng(3).standard_normal((20_000, 70)).astype(np.float32)
     rows = (X, np.where(X[:, 0] >= 0, 1, -1))
-    result = streamhalf.test(rows, position="stored", seed=5, scheduler="serial")
+    result = streamhalf.test(rows, feature_transform="stored", seed=5, scheduler="serial")
     assert [one.directions for one in result.testers] == [24, 24, 24]
     assert result.passes[-1].rows_read == 20_000
     said = " ".join(moment_sentence(result).split())

@@ -9,12 +9,12 @@ import pytest
 
 from streamhalf.algorithms import driver
 from streamhalf.kernels.binomial import binomial_upper
-from streamhalf.records import (
+from streamhalf.results import (
     FitResult,
+    Method,
     NoBetterThanGuess,
     OneClass,
     Outcome,
-    Recipe,
     Stop,
     StopReason,
     Verdict,
@@ -25,15 +25,15 @@ SIZES = [300, 1_000, 3_000]
 
 
 def fit(data: tuple[Any, Any], **parameters: Any) -> FitResult:
-    given = {"eps": "auto", "seed": 2, "position": "auto"} | parameters
+    given = {"eps": "auto", "seed": 2, "feature_transform": "auto"} | parameters
     with serial_run(data, **given) as (run, source, config, _):
         return driver.fit(run, source, config)
 
 
-@pytest.mark.parametrize("position", ["auto", "stored", "isotropic", "radial"])
+@pytest.mark.parametrize("transform", ["auto", "stored", "isotropic", "radial"])
 @pytest.mark.parametrize("n_rows", SIZES)
-def test_few_rows__are_never_left_empty_handed(n_rows: int, position: str) -> None:
-    result = fit(draw(n_rows, dim=3), position=position)
+def test_few_rows__are_never_left_empty_handed(n_rows: int, transform: str) -> None:
+    result = fit(draw(n_rows, dim=3), feature_transform=transform)
     # a Gaussian is rejected with probability below tau = 0.01, for this seed it is not
     assert result.verdict is Verdict.INCONCLUSIVE
     assert result.stop == Stop(StopReason.TOO_FEW_ROWS)
@@ -47,7 +47,7 @@ def test_few_rows__are_never_left_empty_handed(n_rows: int, position: str) -> No
     angle = np.array(result.halfspace.normal) / np.linalg.norm(result.halfspace.normal)
     assert angle @ np.sqrt([0.5, 0.5, 0]) > 0.97
     (candidate,) = result.candidates
-    assert candidate.recipe is not Recipe.PATH
+    assert candidate.method is not Method.PATH
     assert result.chosen == 0
 
 
@@ -62,7 +62,7 @@ def test_few_rows__bound_is_that_of_one_halfspace() -> None:
 def test_few_rows__a_moment_that_is_far_off_is_a_rejection(n_rows: int) -> None:
     X, y = draw(n_rows, dim=3)
     X[:, 2] *= 5.6  # its second moment is off by 30
-    result = fit((X, y), position="stored")
+    result = fit((X, y), feature_transform="stored")
     assert result.verdict is Verdict.REJECTED
     assert result.rows_needed is None  # more rows would not help
     (worst, *_) = (one for one in result.testers if one.outcome is Outcome.REJECTED)
@@ -75,13 +75,13 @@ def test_few_rows__a_moment_that_is_far_off_is_a_rejection(n_rows: int) -> None:
 def test_few_rows__move_to_a_position_where_nothing_is_off(n_rows: int) -> None:
     X, y = draw(n_rows, dim=3)
     result = fit((X * [1.0, 1.0, 5.6], y))
-    assert result.positions[0].outcome is Outcome.REJECTED
-    assert (result.verdict, result.position.kind) == (Verdict.INCONCLUSIVE, "isotropic")
+    assert result.transforms[0].outcome is Outcome.REJECTED
+    assert (result.verdict, result.transform.kind) == (Verdict.INCONCLUSIVE, "isotropic")
 
 
 @pytest.mark.parametrize("n_rows", SIZES)
 def test_few_rows__have_a_certificate(n_rows: int) -> None:
-    result = fit(draw(n_rows, dim=2), certificate_degree=2, position="stored")
+    result = fit(draw(n_rows, dim=2), certificate_degree=2, feature_transform="stored")
     assert result.certificate is not None
     assert 0 <= result.opt.lower <= result.error.upper
     assert result.passes[-1].name == "certificate"
@@ -117,8 +117,8 @@ def test_few_rows__may_be_very_few(n_rows: int, through: str) -> None:
 def test_few_rows__one_that_no_gaussian_draws_is_rejected_where_it_is() -> None:
     X, y = draw(1)
     result = fit((X + 1e8, y))
-    assert (result.verdict, result.position.kind) == (Verdict.REJECTED, "stored")
-    assert [bool(one.problem) for one in result.positions] == [False, True, True]
+    assert (result.verdict, result.transform.kind) == (Verdict.REJECTED, "stored")
+    assert [bool(one.problem) for one in result.transforms] == [False, True, True]
 
 
 def test_few_rows__take_a_sample_and_one_pass() -> None:
@@ -130,12 +130,12 @@ def test_few_rows__take_a_sample_and_one_pass() -> None:
 def test_few_rows__for_all_tests_may_be_enough_to_learn_from() -> None:
     # 40,000 rows of 12 features are too few for the quadratics, but not for updates
     X, y = draw(40_000, dim=12)
-    result = fit((X, y), position="stored")
+    result = fit((X, y), feature_transform="stored")
     assert result.rows_needed is None or result.rows_needed > 40_000
     names = [one.name for one in result.passes]
     assert names[:3] == ["sample", "initial", "update-1"]
-    assert names[-3:] == ["polish", "thresholds", "final"]
-    assert {one.recipe for one in result.candidates} > {Recipe.PATH, Recipe.REGRESSION}
+    assert names[-3:] == ["refine", "thresholds", "final"]
+    assert {one.method for one in result.candidates} > {Method.PATH, Method.REGRESSION}
     assert result.error.n_rows == pytest.approx(10_000, abs=6 * 0.43 * 200)
     # 5% noise, and what is not learnt; six standard deviations of 10,000 rows are 0.013
     assert result.error.empirical < 0.065

@@ -21,22 +21,22 @@ from streamhalf.algorithms.localization_state import (
     turned,
 )
 from streamhalf.algorithms.localized_update import LocalizedUpdate, UpdateOutcome
+from streamhalf.algorithms.plan import plan_for_eps
+from streamhalf.algorithms.row_split import RowSubset
+from streamhalf.algorithms.run_plan import REFINED
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.planning.deal import Share
-from streamhalf.planning.plan import plan_for_eps
-from streamhalf.planning.run_plan import POLISHED
-from streamhalf.records import (
-    Judgement,
+from streamhalf.reductions.plane_errors import PlaneErrorsResult
+from streamhalf.results import (
     Outcome,
     Role,
-    Split,
+    Sampling,
     Stage,
     Stop,
     StopReason,
+    TestResult,
     overall_outcome,
 )
-from streamhalf.reductions.plane_errors import PlaneErrorsResult
 from tests.algorithms.machine import (
     DIM,
     EPS,
@@ -72,12 +72,12 @@ class Script:
 
     def __init__(self) -> None:
         self.share, self.overlap, self.strength = 0.0, 0.5, 1.0
-        self.judgements: tuple[Judgement, ...] = ()
+        self.test_results: tuple[TestResult, ...] = ()
 
     def conclude(self, update: LocalizedUpdate) -> UpdateOutcome:
         step = self.share * update.frame.delta
         return UpdateOutcome(
-            self.judgements, update.frame.plane, step, self.overlap, self.strength, 1, 10**9
+            self.test_results, update.frame.plane, step, self.overlap, self.strength, 1, 10**9
         )
 
 
@@ -111,7 +111,7 @@ def test_scale__halves_after_small_steps_down_to_eps(script: Script) -> None:
     )
     assert deltas == [0.5, 0.25, 0.125]
     assert [request.name for request in requests] == ["update-1", "update-2", "update-3"]
-    assert state.stage is Stage.POLISH
+    assert state.stage is Stage.REFINE
     assert state.stop == Stop(StopReason.REACHED_EPS)
     assert [frame.delta for frame in state.frames] == deltas
     # the last one is the mean of the two before
@@ -137,7 +137,7 @@ def test_update__stops_where_noise_dominates(script: Script) -> None:
     state = after_initial(algorithm)
     script.overlap = 0.0
     stopped = advance(algorithm, state)
-    assert stopped.stage is Stage.POLISH
+    assert stopped.stage is Stage.REFINE
     assert stopped.stop == Stop(StopReason.NOISE_DOMINATES, 0.5)
     assert len(stopped.candidates) == 1  # the candidate before is already as good as it gets
     assert stopped.cursor > state.cursor  # its rows are spent all the same
@@ -146,22 +146,22 @@ def test_update__stops_where_noise_dominates(script: Script) -> None:
 @pytest.mark.parametrize("outcome", [Outcome.INCONCLUSIVE, Outcome.REJECTED])
 def test_update__what_its_own_rows_say_only_warns(script: Script, outcome: Outcome) -> None:
     algorithm = make_algorithm()
-    script.judgements = (Judgement("largest moment", outcome, 0.5, 0.1, 0.05, 9),)
+    script.test_results = (TestResult("largest moment", outcome, 0.5, 0.1, 0.05, 9),)
     state = advance(algorithm, after_initial(algorithm))
-    (said,) = state.judgements
+    (said,) = state.test_results
     assert (said.outcome, said.role) == (outcome, Role.EARLY)
     assert (said.pass_name, said.stage) == ("update-1", Stage.UPDATE)
     assert state.outcome is Outcome.PASSED
     assert (state.stage, state.stop) == (Stage.UPDATE, None)
 
 
-def final_share(algorithm: Localization, state: LocalizationState) -> Share:
-    if state.stage is Stage.POLISH:
-        polish = algorithm.next_step(state)
-        assert polish is not None
-        assert polish.name == "polish"
-        reduction = polish.reduction
-        state = polish.conclude(reduction.finalize(reduction.empty(DIM)))
+def final_share(algorithm: Localization, state: LocalizationState) -> RowSubset:
+    if state.stage is Stage.REFINE:
+        refine = algorithm.next_step(state)
+        assert refine is not None
+        assert refine.name == "refine"
+        reduction = refine.reduction
+        state = refine.conclude(reduction.finalize(reduction.empty(DIM)))
     scan = algorithm.next_step(state)
     assert scan is not None
     assert scan.name == "thresholds"
@@ -184,9 +184,9 @@ def final_share(algorithm: Localization, state: LocalizationState) -> Share:
 def test_budget__no_row_that_is_learnt_from_is_held_out_whatever_happens(
     script: Script, large: list[bool], factor: float, eps: float | str, rows: str
 ) -> None:
-    config = RunConfig(eps=eps, rows=rows)
+    config = RunConfig(eps=eps, sampling=rows)
     least = plan_for_eps(0.25 if eps == "auto" else eps, DIM, config).required_rows
-    algorithm = make_algorithm(int(factor * least), eps=eps, rows=rows)
+    algorithm = make_algorithm(int(factor * least), eps=eps, sampling=rows)
     first = algorithm.next_step(algorithm.start())
     assert first is not None
     shares = [first.share]
@@ -222,7 +222,7 @@ def test_scale__goes_no_deeper_than_planned_where_noise_hides_what_is_left(
 
 
 def test_budget__repeats_never_take_the_rows_of_finer_scales(script: Script) -> None:
-    algorithm = make_algorithm(plan_for_eps(EPS, DIM, RunConfig(eps=EPS, rows="rows")).n_rows)
+    algorithm = make_algorithm(plan_for_eps(EPS, DIM, RunConfig(eps=EPS, sampling="rows")).n_rows)
     steps = iter([0.0, 0.0, *itertools.repeat(1.0, 8)])
     state, deltas, requests = advance_while_updating(algorithm, script, steps)
     assert deltas == [0.5, 0.25, 0.125, 0.125]  # once more while it can
@@ -250,7 +250,7 @@ def test_budget__auto_eps_measures_errors_on_all_that_is_held_out(script: Script
 
 
 def test_halving__is_the_papers_fixed_schedule(script: Script) -> None:
-    config = RunConfig(eps=0.00125, schedule="halving", rows="rows")
+    config = RunConfig(eps=0.00125, schedule="halving", sampling="rows")
     n_rows = plan_for_eps(0.00125, DIM, config).n_rows
     algorithm = make_algorithm(n_rows, eps=0.00125, schedule="halving")
     assert algorithm.start().delta == 0.01
@@ -262,37 +262,37 @@ def test_halving__is_the_papers_fixed_schedule(script: Script) -> None:
 @pytest.mark.parametrize("rows", ["auto", "windows", "rows", "reuse"])
 def test_run__learns_and_tests_in_every_split(rows: str) -> None:
     # Gaussian rows are not accepted with probability below tau = 0.01, for this seed they are
-    algorithm = make_algorithm(rows=rows)
+    algorithm = make_algorithm(sampling=rows)
     state, requests = run(algorithm, draw("chow", 0.03))
-    assert overall_outcome(state.judgements) is Outcome.PASSED
+    assert overall_outcome(state.test_results) is Outcome.PASSED
     assert requests[0].name == "initial"
     assert requests[-1].name == "final"
     assert state.final is not None
     assert len(state.errors.errors) == len(state.candidates)
-    assert state.split is (Split.REUSE if rows == "auto" else Split(rows))
+    assert state.split is (Sampling.REUSE if rows == "auto" else Sampling(rows))
     # the noise is made against the first candidate: updates win most of its excess back
     excess = state.errors.errors / state.errors.n_rows - 0.03
     assert excess.min() < 0.5 * excess[0]
     assert all(beta < 3 * EPS for beta in state.final.betas)
-    tested = {request.name for request in requests} - {"polish", "thresholds"}
-    assert {judgement.pass_name for judgement in state.judgements} == tested
+    tested = {request.name for request in requests} - {"refine", "thresholds"}
+    assert {test_result.pass_name for test_result in state.test_results} == tested
 
 
 def test_run__whatever_learning_passes_take_the_same_rows_are_held_out() -> None:
     held_out = {
-        frozenset(rows_of(make_algorithm(rows=rows).deal.held_out_share()))
+        frozenset(rows_of(make_algorithm(sampling=rows).row_split.held_out_share()))
         for rows in ("windows", "rows")
     }
     assert len(held_out) == 1
 
 
 def path_of(state: LocalizationState) -> tuple[Candidate, ...]:
-    """All candidates but those that polish added."""
+    """All candidates but those that refine added."""
     finest = min(frame.delta for frame in state.frames)
-    polished = [one.delta < finest for one in state.candidates]
-    assert sum(polished) == POLISHED
-    assert all(polished[-POLISHED:])
-    return state.candidates[:-POLISHED]
+    refined = [one.delta < finest for one in state.candidates]
+    assert sum(refined) == REFINED
+    assert all(refined[-REFINED:])
+    return state.candidates[:-REFINED]
 
 
 def test_run__steps_and_scales_of_the_path_agree() -> None:
@@ -321,8 +321,8 @@ def test_run__ends_with_the_mean_of_the_last_two_candidates() -> None:
 
 def with_windows(algorithm: Localization) -> Localization:
     """As for a store that is too large for single rows: learning passes take windows."""
-    config = replace(algorithm.config, rows="auto")
-    plan = replace(algorithm.plan, split=Split.WINDOWS, initial_rows=20_000)
+    config = replace(algorithm.config, sampling="auto")
+    plan = replace(algorithm.plan, split=Sampling.WINDOWS, initial_rows=20_000)
     return replace(algorithm, plan=plan, config=config)
 
 
@@ -333,37 +333,37 @@ def sort_rows(data: Block) -> Block:
 
 def test_fallback__sorted_rows_are_sampled_instead() -> None:
     state, requests = run(with_windows(make_algorithm()), sort_rows(draw()))
-    assert state.split is Split.REUSE
+    assert state.split is Sampling.REUSE
     assert [request.name for request in requests[:2]] == ["initial", "initial"]
     assert requests[0].share.blocks.n_rows < N_ROWS
     assert requests[0].share.low == requests[1].share.low == requests[-1].share.high
     assert requests[1].share.high < 1.0
     assert all(request.share.blocks.n_rows == N_ROWS for request in requests[1:])
-    said = [one for one in state.judgements if one.tester == "order of rows"]
+    said = [one for one in state.test_results if one.tester == "order of rows"]
     assert [one.role for one in said] == [Role.FALLBACK, Role.ADVISORY, Role.ADVISORY]
     assert {one.outcome for one in said} == {Outcome.NOT_JUDGED}
     assert [one.stage for one in said[1:]] == [Stage.INITIAL, Stage.FINAL]
-    assert overall_outcome(state.judgements) is Outcome.PASSED
+    assert overall_outcome(state.test_results) is Outcome.PASSED
     assert state.final is not None
     assert state.errors.errors.min() / state.errors.n_rows == pytest.approx(0.05, abs=0.01)
 
 
 def test_fallback__only_where_it_may() -> None:
-    algorithm = make_algorithm(rows="windows")
+    algorithm = make_algorithm(sampling="windows")
     algorithm = replace(with_windows(algorithm), config=algorithm.config)
     step = algorithm.next_step(algorithm.start())
     assert step is not None
     state = step.conclude(measure(step, sort_rows(draw())))
-    assert (state.stage, state.split) == (Stage.UPDATE, Split.WINDOWS)
-    (judgement,) = (one for one in state.judgements if one.tester == "order of rows")
-    assert judgement.outcome is Outcome.NOT_JUDGED
-    assert judgement.role is Role.ADVISORY
+    assert (state.stage, state.split) == (Stage.UPDATE, Sampling.WINDOWS)
+    (test_result,) = (one for one in state.test_results if one.tester == "order of rows")
+    assert test_result.outcome is Outcome.NOT_JUDGED
+    assert test_result.role is Role.ADVISORY
 
 
 def test_fallback__rows_that_look_alike_stay_in_windows() -> None:
     # exchangeable rows are taken for sorted ones with probability below tau
     state, requests = run(with_windows(make_algorithm()), draw())
-    assert state.split is Split.WINDOWS
+    assert state.split is Sampling.WINDOWS
     assert [request.name for request in requests[:2]] == ["initial", "update-1"]
     assert all(request.share.blocks.n_rows < N_ROWS for request in requests[:-3])
     assert requests[-1].share.blocks.n_rows == N_ROWS
@@ -393,8 +393,8 @@ def test_turned__is_tried_once_where_accepted_rows_are_mostly_noise(script: Scri
 
 def test_stage_and_outcome__are_two_things() -> None:
     # doubts do not change what is done next
-    doubt = Judgement("largest moment", Outcome.INCONCLUSIVE, 0.2, 0.1, 0.3, 9)
-    state = replace(after_initial(make_algorithm()), judgements=(doubt,))
+    doubt = TestResult("largest moment", Outcome.INCONCLUSIVE, 0.2, 0.1, 0.3, 9)
+    state = replace(after_initial(make_algorithm()), test_results=(doubt,))
     assert (state.stage, state.outcome) == (Stage.UPDATE, Outcome.INCONCLUSIVE)
     assert make_algorithm().next_step(state) is not None
 
@@ -412,7 +412,7 @@ def measured(*errors: int, candidates: int, outcome: Outcome) -> LocalizationSta
     return replace(
         state,
         candidates=candidates * state.candidates,
-        judgements=(Judgement("t", outcome, 0.2, 0.1, 0.3, 9),),
+        test_results=(TestResult("t", outcome, 0.2, 0.1, 0.3, 9),),
         planes=len(errors) * (Plane(np.eye(DIM)[0]),),
         errors=found,
     )

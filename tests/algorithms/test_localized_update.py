@@ -11,11 +11,11 @@ from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.records import Outcome, overall_outcome
+from streamhalf.results import Outcome, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.acceptance import AcceptanceTester
 from streamhalf.testers.moments import MomentTester
-from streamhalf.testers.panel import Panel
+from streamhalf.testers.tester_set import TesterSet
 
 N_ROWS, DIM = 120_000, 4
 
@@ -34,8 +34,8 @@ def make_update(
     moments = MomentTester(
         dim=DIM, degree=4, moment_tolerance=0.1, spectral_tolerance=0.3, tau=0.001
     )
-    panel = Panel((AcceptanceTester(frame=frame, tau=0.001), moments))
-    return LocalizedUpdate(ProperLearner(panel), frame, seed=2, number=number)
+    tester_set = TesterSet((AcceptanceTester(frame=frame, tau=0.001), moments))
+    return LocalizedUpdate(ProperLearner(tester_set), frame, seed=2, number=number)
 
 
 def run_update(block: Block, v: np.ndarray, delta: float, number: int = 0) -> UpdateOutcome:
@@ -66,7 +66,7 @@ def test_update__moves_towards_the_planted_direction(
     block, planted = draw(noise, rate)
     start = turn(planted.v, planted.u, angle)
     outcome = run_update(block, start, 0.25)
-    assert overall_outcome(outcome.judgements) is Outcome.PASSED
+    assert overall_outcome(outcome.test_results) is Outcome.PASSED
     assert distance(outcome.plane.normal, planted.v) < reached
     assert np.linalg.norm(outcome.plane.normal) == pytest.approx(1)
     assert outcome.step == distance(outcome.plane.normal, start)
@@ -103,24 +103,24 @@ def test_update__maps_back_with_the_inverse_root(delta: float) -> None:
 def test_update__judges_acceptance_first() -> None:
     block, planted = draw()
     outcome = run_update(block, planted.v, 0.125)
-    acceptance = outcome.judgements[0]
+    acceptance = outcome.test_results[0]
     assert acceptance.tester == "acceptance"
     assert acceptance.outcome is Outcome.PASSED
     assert acceptance.evidence[0].observed == outcome.n_accepted / outcome.n_seen
     assert outcome.n_seen == acceptance.n_rows == N_ROWS
-    assert [one.tester for one in outcome.judgements[1:]] == [
+    assert [one.tester for one in outcome.test_results[1:]] == [
         "largest moment",
         "second moment",
         "quadratics",
     ]
-    assert {one.n_rows for one in outcome.judgements[1:]} == {outcome.n_accepted}
+    assert {one.n_rows for one in outcome.test_results[1:]} == {outcome.n_accepted}
 
 
 @pytest.mark.parametrize("marginal", ["hole", "spike"])
 def test_update__sees_what_moments_over_all_rows_do_not(marginal: str) -> None:
     block, planted = draw(marginal=marginal)
     outcome = run_update(block, planted.v, 0.125)
-    assert overall_outcome(outcome.judgements) is Outcome.REJECTED
+    assert overall_outcome(outcome.test_results) is Outcome.REJECTED
 
 
 def test_update__overlap_is_negative_where_noise_dominates() -> None:
@@ -134,7 +134,7 @@ def test_update__another_number_accepts_other_rows() -> None:
     block, planted = draw()
     first, again, other = (run_update(block, planted.v, 0.25, number) for number in (0, 0, 1))
     np.testing.assert_array_equal(first.plane.normal, again.plane.normal)
-    assert first.judgements == again.judgements
+    assert first.test_results == again.test_results
     assert first.n_accepted != other.n_accepted
 
 
@@ -153,6 +153,6 @@ def test_update__about_a_plane_with_a_threshold_finds_the_halfspace_there() -> N
     update = make_update(start, 0.25, threshold=0.4)
     needs = update.needs()
     outcome = update.conclude(needs.finalize(needs.map(shifted)))
-    assert overall_outcome(outcome.judgements) is Outcome.PASSED
+    assert overall_outcome(outcome.test_results) is Outcome.PASSED
     assert distance(outcome.plane.normal, planted.v) < 0.05
     assert outcome.plane.threshold == pytest.approx(0.4, abs=0.05)

@@ -12,18 +12,18 @@ from streamhalf.algorithms.path_tests import (
     best_promise,
     promises,
 )
-from streamhalf.records import Judgement, Outcome, PromiseRecord, Role
+from streamhalf.results import Outcome, PromiseRecord, Role, TestResult
 from streamhalf.testers.constants import FINEST_SCALE, constant_by_scale
 
 
-def judgement(outcome: Outcome = Outcome.PASSED, role: Role = Role.REQUIRED) -> Judgement:
-    return Judgement("a test", outcome, 0.1, 0.2, 0.1, 1_000, role=role)
+def make_result(outcome: Outcome = Outcome.PASSED, role: Role = Role.REQUIRED) -> TestResult:
+    return TestResult("a test", outcome, 0.1, 0.2, 0.1, 1_000, role=role)
 
 
 def step(
     delta: float, deviation: float | None = 0.1, outcome: Outcome = Outcome.PASSED
 ) -> StepOutcome:
-    return StepOutcome(delta, (judgement(outcome),), deviation)
+    return StepOutcome(delta, (make_result(outcome),), deviation)
 
 
 def test_promises__one_for_every_scale_of_an_update_that_passed() -> None:
@@ -55,7 +55,7 @@ def test_promises__a_scale_that_was_repeated_needs_every_repetition() -> None:
 
 
 def test_promises__doubts_of_an_extra_test_do_not_end_them() -> None:
-    extra = StepOutcome(0.5, (judgement(Outcome.INCONCLUSIVE, Role.EXTRA),), 0.4)
+    extra = StepOutcome(0.5, (make_result(Outcome.INCONCLUSIVE, Role.EXTRA),), 0.4)
     assert [one.deviation for one in promises([step(1.0), extra])] == [0.4]
 
 
@@ -102,16 +102,16 @@ def test_best_promise__one_with_a_constant_comes_before_all_without() -> None:
     assert best_promise([COARSE, finer], error=0.05, asked=0.01) is finer
 
 
-def slab(scale: float, statistic: float, role: Role = Role.REQUIRED) -> Judgement:
-    return Judgement(
+def slab(scale: float, statistic: float, role: Role = Role.REQUIRED) -> TestResult:
+    return TestResult(
         "slab mass", Outcome.PASSED, statistic, 0.1, 0.02, 1_000, role=role, scale=scale
     )
 
 
 def test_promises__rest_on_what_slab_masses_may_be_off_by() -> None:
     steps = [step(1.0), step(0.5), step(0.25), step(0.125)]
-    judgements = [slab(0.1, 0.01), slab(0.1, 0.03), slab(0.1, 0.5, Role.EXTRA), judgement()]
-    found = promises(steps, judgements)
+    test_results = [slab(0.1, 0.01), slab(0.1, 0.03), slab(0.1, 0.5, Role.EXTRA), make_result()]
+    found = promises(steps, test_results)
     # statistic and quantile of the worst candidate; nothing is known of slabs narrower than 0.1
     assert [one.masses_off for one in found] == [pytest.approx(0.05), pytest.approx(0.05), None]
     for one in found:
@@ -140,7 +140,7 @@ def test_as_refinement__doubts_below_a_scale_that_passed_do_not_count() -> None:
 def test_as_refinement__doubts_count_where_no_scale_passed_and_rejections_always_do() -> None:
     doubt, no = (step(0.5, outcome=one) for one in (Outcome.INCONCLUSIVE, Outcome.REJECTED))
     assert as_refinement([step(1.0), doubt])[-1].outcome is Outcome.INCONCLUSIVE
-    rejected = StepOutcome(0.25, no.judgements, None)
+    rejected = StepOutcome(0.25, no.test_results, None)
     assert as_refinement([step(1.0), step(0.5), rejected])[-1].outcome is Outcome.REJECTED
 
 

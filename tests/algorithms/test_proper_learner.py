@@ -7,18 +7,18 @@ import pytest
 
 from streamhalf.algorithms.proper_learner import ProperLearner
 from streamhalf.data.block import Block, RowRange
-from streamhalf.records import Outcome, overall_outcome
+from streamhalf.results import Outcome, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.exchangeability import ExchangeabilityTester
 from streamhalf.testers.moments import MomentTester
-from streamhalf.testers.panel import Panel
+from streamhalf.testers.tester_set import TesterSet
 
 
 def make_learner(dim: int, degree: int = 4) -> ProperLearner:
     moments = MomentTester(
         dim=dim, degree=degree, moment_tolerance=0.1, spectral_tolerance=0.3, tau=0.01
     )
-    return ProperLearner(Panel((moments,)))
+    return ProperLearner(TesterSet((moments,)))
 
 
 def learn(noise: str, rate: float, marginal: str = "gaussian", rows: int = 100_000, dim: int = 6):
@@ -34,7 +34,7 @@ def learn(noise: str, rate: float, marginal: str = "gaussian", rows: int = 100_0
 def test_proper_learner__finds_the_planted_direction_without_noise() -> None:
     # the Chow vector errs by about sqrt(d / n) = 0.008
     outcome, v = learn("none", 0.0)
-    assert overall_outcome(outcome.judgements) is Outcome.PASSED
+    assert overall_outcome(outcome.test_results) is Outcome.PASSED
     assert np.linalg.norm(outcome.plane.normal - v) < 0.03
     assert outcome.strength == pytest.approx(1, abs=0.025)
 
@@ -47,7 +47,7 @@ def test_proper_learner__error_is_of_the_order_of_root_opt(noise: str, rate: flo
 
 def test_proper_learner__reports_a_marginal_that_is_not_gaussian() -> None:
     outcome, _ = learn("none", 0.0, marginal="laplace")
-    assert overall_outcome(outcome.judgements) is Outcome.REJECTED
+    assert overall_outcome(outcome.test_results) is Outcome.REJECTED
 
 
 def test_proper_learner__labels_without_any_direction_give_a_unit_vector() -> None:
@@ -66,14 +66,16 @@ def test_proper_learner__takes_an_odd_number_of_groups_by_features_and_tau() -> 
 
 
 def test_proper_learner__other_testers_of_the_panel_are_asked_too() -> None:
-    moments = make_learner(2).panel.testers
-    learner = ProperLearner(Panel((ExchangeabilityTester(total_rows=3_000, tau=0.01), *moments)))
+    moments = make_learner(2).tester_set.testers
+    learner = ProperLearner(
+        TesterSet((ExchangeabilityTester(total_rows=3_000, tau=0.01), *moments))
+    )
     rng = np.random.default_rng(1)
     X = rng.standard_normal((3_000, 2))
     block = Block(X, np.where(X[:, 0] >= 0, 1, -1).astype(np.int8), np.arange(3_000))
     needs = learner.needs()
     outcome = learner.conclude(needs.finalize(needs.map(block)), n_seen=3_000)
-    assert [one.tester for one in outcome.judgements] == [
+    assert [one.tester for one in outcome.test_results] == [
         "order of rows",
         "largest moment",
         "second moment",

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from streamhalf.algorithms import radial
 from streamhalf.algorithms.radial import estimate_radial, settle
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.errors import PositionError
+from streamhalf.errors import TransformError
 from tests.algorithms.runs import names_of, serial_run
 
 MIX = np.array([[2.0, 0.0, 0.0], [1.0, 0.5, 0.0], [-3.0, 1.0, 10.0]])
@@ -69,7 +69,7 @@ def test_settle__a_centre_with_many_rows_at_it_stays_there() -> None:
 
 def test_estimate__one_pass_where_all_rows_fit_in_memory() -> None:
     X, y = draw(5000)
-    with serial_run((X, y), position="radial", seed=3) as (run, source, config, _):
+    with serial_run((X, y), feature_transform="radial", seed=3) as (run, source, config, _):
         found = estimate_radial(run, source, config)
         assert names_of(run) == ["radial"]
     tyler, _ = settle(X, centre="auto")
@@ -81,7 +81,7 @@ def test_estimate__one_pass_where_all_rows_fit_in_memory() -> None:
 def test_estimate__passes_take_it_from_some_rows_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(radial, "_SAMPLE_ROWS", 500)
     X, y = draw(20_000)
-    with serial_run((X, y), position="radial", seed=3) as (run, source, config, _):
+    with serial_run((X, y), feature_transform="radial", seed=3) as (run, source, config, _):
         found = estimate_radial(run, source, config)
         passes = names_of(run)
     assert passes[:3] == ["radial", "radial-2", "radial-3"]
@@ -94,7 +94,7 @@ def test_estimate__passes_take_it_from_some_rows_to_all(monkeypatch: pytest.Monk
 
 def test_estimate__rows_held_out_and_rows_elsewhere_have_no_part_in_it() -> None:
     X, y = draw(6000)
-    with serial_run((X, y), position="radial", seed=3) as (run, source, config, _):
+    with serial_run((X, y), feature_transform="radial", seed=3) as (run, source, config, _):
         first = estimate_radial(run, source, config, held_out=0.4)
         assert run.passes[-1].rows_accepted == pytest.approx(3600, abs=200)
         half = RowRanges.of((RowRange(0, 3000),))
@@ -111,7 +111,12 @@ def test_estimate__reads_windows_from_all_over_many_rows(monkeypatch: pytest.Mon
     monkeypatch.setattr(radial, "_PASS_PER_FEATURE", 100)
     X, y = draw(20_000)
     order = np.argsort(X[:, 0])  # sorted rows: one window would tell nothing about the others
-    with serial_run((X[order], y[order]), position="radial", seed=3) as (run, source, config, _):
+    with serial_run((X[order], y[order]), feature_transform="radial", seed=3) as (
+        run,
+        source,
+        config,
+        _,
+    ):
         found = estimate_radial(run, source, config)
         rows = [record.rows_read for record in run.passes]
     assert rows[0] == 256 * (2000 // 256)
@@ -121,8 +126,8 @@ def test_estimate__reads_windows_from_all_over_many_rows(monkeypatch: pytest.Mon
     np.testing.assert_allclose(shape_of(found.matrix), shape_of(tyler.matrix), atol=0.15)
 
 
-def fail(X: NDArray[np.float64], centre: str = "auto") -> PositionError:
-    with pytest.raises(PositionError) as caught:
+def fail(X: NDArray[np.float64], centre: str = "auto") -> TransformError:
+    with pytest.raises(TransformError) as caught:
         settle(X, centre=centre)
     return caught.value
 
@@ -132,7 +137,7 @@ def test_existence__constant_features_are_named(centre: str) -> None:
     X, _ = draw(500)
     X[:, 1] = 1 / 3
     error = fail(X, centre)
-    assert str(error) == "radial position: feature 2 is constant (0.333333); remove it"
+    assert str(error) == "radial transform: feature 2 is constant (0.333333); remove it"
     assert error.features == (1,)
 
 

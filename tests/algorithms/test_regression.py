@@ -12,17 +12,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import streamhalf
+from streamhalf.algorithms import run_plan
+from streamhalf.algorithms.plan import plan_for_rows
 from streamhalf.algorithms.regression import regress
+from streamhalf.algorithms.run_plan import REGRESSION_PASSES, lacks_rows
 from streamhalf.algorithms.sample import draw_sample
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.planning import run_plan
-from streamhalf.planning.plan import plan_for_rows
-from streamhalf.planning.run_plan import REGRESSION_PASSES, lacks_rows
-from streamhalf.records import Outcome, Recipe
 from streamhalf.report.words import fit_sentence
+from streamhalf.results import Method, Outcome
 from tests.algorithms.runs import serial_run
 from tests.conftest import StoreWriter
 
@@ -76,7 +76,7 @@ def test_fit__is_not_behind_scikit_learn_on_the_same_rows(
     theirs = 1 - scikit_learn(X[:N_ROWS][learning], y[:N_ROWS][learning]).score(*fresh)
     assert result.halfspace is not None
     assert result.halfspace.plane.errors(*fresh) / N_FRESH <= theirs + 0.005
-    assert {one.recipe for one in result.candidates} == {Recipe.REGRESSION}
+    assert {one.method for one in result.candidates} == {Method.REGRESSION}
     assert result.error is not None
     assert abs(result.error.empirical - result.halfspace.plane.errors(*fresh) / N_FRESH) < 0.06
 
@@ -85,8 +85,8 @@ def test_fit__says_nothing_of_dependent_features_where_rows_cannot_tell(
     small_sample: None,
 ) -> None:
     result = streamhalf.fit(draw(N_ROWS, DIM), seed=SEED, certificate_degree=0)
-    assert not any(one.features for one in result.positions)
-    assert [one.outcome for one in result.positions[1:]] == [Outcome.NOT_JUDGED] * 2
+    assert not any(one.features for one in result.transforms)
+    assert [one.outcome for one in result.transforms[1:]] == [Outcome.NOT_JUDGED] * 2
     assert "tell the same" not in fit_sentence(result)
 
 

@@ -10,14 +10,14 @@ import pytest
 
 from streamhalf import RunConfig
 from streamhalf.algorithms.choice import FEW_TO_CHOOSE
-from streamhalf.algorithms.sample import draw_sample, learn_members
+from streamhalf.algorithms.plan import plan_for_rows
+from streamhalf.algorithms.run_plan import RunPlan
+from streamhalf.algorithms.sample import draw_sample, learn_baselines_on_sample
 from streamhalf.data.block import Block
 from streamhalf.engine import memory
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.planning.plan import plan_for_rows
-from streamhalf.planning.run_plan import RunPlan
-from streamhalf.records import PassRecord, Recipe
+from streamhalf.results import Method, PassRecord
 from tests.algorithms.runs import draw, serial_run
 
 DATA = draw(90_000, dim=3)
@@ -77,28 +77,28 @@ def plan_of(final_rows: int) -> RunPlan:
 
 def test_learn_members__of_many_rows_are_the_pool_and_of_few_the_best_of_it() -> None:
     config = RunConfig(seed=1)
-    many = learn_members(some(8_000), plan_of(FEW_TO_CHOOSE), config, spare=False)
-    assert many[0].recipe is Recipe.REGRESSION
-    assert len({one.recipe for one in many}) == len(many) > 5
-    spared = learn_members(some(8_000), plan_of(FEW_TO_CHOOSE), config, spare=True)
-    assert [one.recipe for one in spared] == [one.recipe for one in many]
-    (one,) = learn_members(some(1_000), plan_of(FEW_TO_CHOOSE - 1), config, spare=False)
+    many = learn_baselines_on_sample(some(8_000), plan_of(FEW_TO_CHOOSE), config, spare=False)
+    assert many[0].method is Method.REGRESSION
+    assert len({one.method for one in many}) == len(many) > 5
+    spared = learn_baselines_on_sample(some(8_000), plan_of(FEW_TO_CHOOSE), config, spare=True)
+    assert [one.method for one in spared] == [one.method for one in many]
+    (one,) = learn_baselines_on_sample(some(1_000), plan_of(FEW_TO_CHOOSE - 1), config, spare=False)
     assert one.plane.errors(*DATA) > 0
     # the rows were moved by 0.3: x1 + x2 >= 0.6
     assert one.plane.unit().threshold == pytest.approx(0.6 / 2**0.5, abs=0.1)
 
 
 @pytest.mark.parametrize(
-    ("through", "position", "centred"),
+    ("through", "transform", "centred"),
     [("origin", "auto", False), ("centre", "stored", False), ("centre", "isotropic", True)],
 )
 @pytest.mark.parametrize("held_out", [250, FEW_TO_CHOOSE])
 def test_learn_members__go_through_the_point_that_is_asked_for(
-    through: str, position: str, centred: bool, held_out: int
+    through: str, transform: str, centred: bool, held_out: int
 ) -> None:
     block = some(1_000)
-    config = RunConfig(seed=1, through=through, position=position)
-    for one in learn_members(block, plan_of(held_out), config, spare=False):
+    config = RunConfig(seed=1, through=through, feature_transform=transform)
+    for one in learn_baselines_on_sample(block, plan_of(held_out), config, spare=False):
         if centred:
             margin = one.plane.margins(block.X.mean(axis=0)[None])[0]
             assert margin == pytest.approx(0, abs=1e-12 * one.plane.length)

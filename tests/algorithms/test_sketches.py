@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from streamhalf import RunConfig
+from streamhalf.algorithms.plan import plan_for_eps
 from streamhalf.algorithms.sketches import sketch_directions, with_sketch
-from streamhalf.planning.plan import plan_for_eps
-from streamhalf.records import Stage
+from streamhalf.results import Stage
 
 
 @pytest.mark.parametrize("n_anchors", [0, 1, 2])

@@ -9,9 +9,9 @@ import pytest
 from scipy.special import ndtri
 
 from streamhalf.algorithms import driver
+from streamhalf.algorithms.plan import plan_about, plan_for_rows
 from streamhalf.config import RunConfig
-from streamhalf.planning.plan import plan_about, plan_for_rows
-from streamhalf.records import FitResult, NearlyOneClass, Through
+from streamhalf.results import FitResult, HalfspaceClass, NearlyOneClass
 from streamhalf.testers import TESTERS
 from tests.algorithms.runs import serial_run
 
@@ -36,7 +36,7 @@ def test_fit__finds_plane_and_threshold(positive: float) -> None:
     flipped = 0.1 * min(positive, 1 - positive)
     X, y, t = draw(positive, flipped=flipped)
     result = fit((X, y))
-    assert result.error.through is Through.ANY
+    assert result.error.through is HalfspaceClass.ANY
     assert result.halfspace.plane.unit().threshold == pytest.approx(t, abs=0.02)
     # a standard deviation of the noise is 0.02 of it at most, of the choice less
     assert result.error.empirical < 1.1 * flipped + 0.002
@@ -52,7 +52,7 @@ def test_fit__through_the_centre_has_no_threshold() -> None:
     X, y, _ = draw(0.3, flipped=0.0)
     result = fit((X, y), through="centre")
     assert result.halfspace.offset == 0
-    assert result.error.through is Through.ORIGIN
+    assert result.error.through is HalfspaceClass.ORIGIN
     assert "thresholds" not in [record.name for record in result.passes]
 
 

@@ -1,4 +1,4 @@
-"""Which positions a sample rules out."""
+"""Which transforms a sample rules out."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from streamhalf import RunConfig
-from streamhalf.algorithms.trials import in_position, look_at_positions, positions_to_try
+from streamhalf.algorithms.plan import plan_for_rows
+from streamhalf.algorithms.trials import in_transform, transforms_to_try, try_transforms
 from streamhalf.data.block import Block
-from streamhalf.planning.plan import plan_for_rows
-from streamhalf.records import Outcome, Position, PositionTrial
+from streamhalf.results import Outcome, Transform, TransformTrial
 
 PASSED, DOUBT, NO, SILENT = (
     Outcome.PASSED,
@@ -35,11 +35,11 @@ def draw(kind: str, n_rows: int = 20_000) -> np.ndarray:
     return shapes[kind]
 
 
-def look(X: np.ndarray, **parameters: Any) -> tuple[PositionTrial, ...]:
+def look(X: np.ndarray, **parameters: Any) -> tuple[TransformTrial, ...]:
     config = RunConfig(seed=1, **parameters)
     plan = plan_for_rows(200_000, X.shape[1], config)
     block = Block(X, np.resize([1, -1], len(X)).astype(np.int8), np.arange(len(X)))
-    return look_at_positions(block, plan, config)
+    return try_transforms(block, plan, config)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_look__rules_out_what_the_rows_are_not(
     trials = look(draw(kind))
     assert [one.kind for one in trials] == ["stored", "isotropic", "radial"]
     assert tuple(one.outcome for one in trials) == outcomes
-    assert tuple(str(one) for one in positions_to_try(trials)) == tried
+    assert tuple(str(one) for one in transforms_to_try(trials)) == tried
     assert not any(one.tried for one in trials)
     for one in trials:
         assert one.evidence is not None
@@ -82,14 +82,14 @@ def test_look__a_position_that_is_not_there_names_the_features() -> None:
     for one in (isotropic, radial):
         assert one.outcome is NO
         assert "feature 2 is constant" in one.problem
-    assert positions_to_try((stored, isotropic, radial)) == (Position.STORED,)
+    assert transforms_to_try((stored, isotropic, radial)) == (Transform.STORED,)
 
 
 def test_look__no_rows_leave_the_stored_position() -> None:
     trials = look(np.empty((0, DIM)))
     assert [one.outcome for one in trials] == [SILENT, NO, NO]
-    assert trials[1].problem == "isotropic position: no rows to estimate it from; gather some"
-    assert positions_to_try(trials) == (Position.STORED,)
+    assert trials[1].problem == "isotropic transform: no rows to estimate it from; gather some"
+    assert transforms_to_try(trials) == (Transform.STORED,)
 
 
 def test_look__no_more_rows_than_features_name_none() -> None:
@@ -99,7 +99,7 @@ def test_look__no_more_rows_than_features_name_none() -> None:
         for one in trials[1:]:
             assert one.outcome is SILENT
             assert f"{n_rows} rows is too small to tell how {DIM} features are" in one.problem
-        assert positions_to_try(trials) == (Position.STORED,)
+        assert transforms_to_try(trials) == (Transform.STORED,)
 
 
 def test_look__about_a_centre() -> None:
@@ -121,13 +121,13 @@ def test_look__about_a_centre() -> None:
 def test_positions_to_try__are_those_that_are_not_ruled_out_or_one(
     outcomes: tuple[Outcome, ...], tried: tuple[int, ...]
 ) -> None:
-    kinds = tuple(Position)
-    assert kinds == (Position.STORED, Position.ISOTROPIC, Position.RADIAL)
-    trials = tuple(PositionTrial(*pair) for pair in zip(kinds, outcomes, strict=True))
-    assert positions_to_try(trials) == tuple(kinds[i] for i in tried)
+    kinds = tuple(Transform)
+    assert kinds == (Transform.STORED, Transform.ISOTROPIC, Transform.RADIAL)
+    trials = tuple(TransformTrial(*pair) for pair in zip(kinds, outcomes, strict=True))
+    assert transforms_to_try(trials) == tuple(kinds[i] for i in tried)
 
 
 def test_in_position__fixes_nothing_else() -> None:
     config = RunConfig(seed=4, tau=0.02, centre="mean")
-    fixed = in_position(config, Position.RADIAL)
-    assert fixed == RunConfig(seed=4, tau=0.02, centre="mean", position="radial")
+    fixed = in_transform(config, Transform.RADIAL)
+    assert fixed == RunConfig(seed=4, tau=0.02, centre="mean", feature_transform="radial")

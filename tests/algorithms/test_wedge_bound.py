@@ -8,11 +8,11 @@ import pytest
 from streamhalf.algorithms.wedge_bound import WedgeBound, join_outcomes
 from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import Outcome
+from streamhalf.results import Outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
-from streamhalf.testers.panel import Panel
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
 from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.tester_set import TesterSet
 from streamhalf.testers.wedge import WedgeTester
 
 EPS = 0.1
@@ -38,7 +38,7 @@ def make_wedge(
     dim = candidates.shape[1]
     covariance = SlabCovarianceTester(**shared, dim=dim, n_slabs=40, n_rows=n_rows, seed=1)
     wedge = WedgeTester(**shared, dim=dim, n_rows=n_rows, seed=1)
-    return WedgeBound(Panel((mass, covariance, wedge)))
+    return WedgeBound(TesterSet((mass, covariance, wedge)))
 
 
 def run_wedge(wedge: WedgeBound, block: Block):
@@ -71,8 +71,8 @@ def test_batches__equal_all_candidates_at_once(sizes: tuple[int, ...]) -> None:
         first += size
     found = join_outcomes(tuple(parts))
     np.testing.assert_array_equal(found.slab_counts, expected.slab_counts)
-    assert found.judgements == join_outcomes((expected,)).judgements
-    said = [(one.candidate, one.tester) for one in found.judgements]
+    assert found.test_results == join_outcomes((expected,)).test_results
+    said = [(one.candidate, one.tester) for one in found.test_results]
     assert said == [(i, name) for i in range(5) for name in NAMES]
     assert found.betas == expected.betas
     assert found.n_rows == expected.n_rows
@@ -89,17 +89,17 @@ def test_betas__are_a_small_multiple_of_eps_on_gaussian_rows(eps: float) -> None
 def test_wedge__judgements_name_their_candidate() -> None:
     outcome = run_wedge(make_wedge(units(3, 3), 60_000), make_gaussian(60_000, 3))
     for i in range(3):
-        found = [one for one in outcome.judgements if one.candidate == i]
+        found = [one for one in outcome.test_results if one.candidate == i]
         assert [one.tester for one in found] == NAMES
         assert {one.outcome for one in found} == {Outcome.PASSED}
-    assert len(outcome.judgements) == 9
+    assert len(outcome.test_results) == 9
 
 
 def test_wedge__rejects_the_candidate_with_the_hole_only() -> None:
     spec = SyntheticSpec(rows=60_000, dim=3, marginal="hole", noise="none", seed=3, planted="axis")
     rows = generate(spec, plant(spec), RowRange(0, spec.rows))
     outcome = run_wedge(make_wedge(np.eye(3)[:2], 60_000), block_of(rows.X, rows.y))
-    assert outcome.judgements[0].outcome is Outcome.REJECTED
-    assert (outcome.judgements[0].candidate, outcome.judgements[0].scale) == (0, EPS)
-    other = [one.outcome for one in outcome.judgements if one.candidate == 1]
+    assert outcome.test_results[0].outcome is Outcome.REJECTED
+    assert (outcome.test_results[0].candidate, outcome.test_results[0].scale) == (0, EPS)
+    other = [one.outcome for one in outcome.test_results if one.candidate == 1]
     assert other == [Outcome.PASSED] * 3

@@ -14,7 +14,7 @@ from scripts.evaluation.atoms import draw_problem
 from scripts.evaluation.drawing import Problem, draw, learn
 from scripts.evaluation.search import best_in_plane, error_of
 from streamhalf.api import plan
-from streamhalf.records import FitResult, Outcome, Recipe, Verdict, overall_outcome
+from streamhalf.results import FitResult, Method, Outcome, Verdict, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec
 
 EPS = 0.05
@@ -33,7 +33,7 @@ def atoms() -> Problem:
 
 @pytest.fixture(scope="module")
 def result(atoms: Problem) -> FitResult:
-    return learn(atoms, eps=EPS, seed=1, position="stored", through="centre")
+    return learn(atoms, eps=EPS, seed=1, feature_transform="stored", through="centre")
 
 
 def test_atoms__without_the_slabs_the_run_would_be_accepted(result: FitResult) -> None:
@@ -49,11 +49,11 @@ def test_atoms__the_path_is_wrong_and_its_rejection_lets_another_halfspace_win(
     assert result.halfspace is not None
     opt = best_in_plane(atoms.X, atoms.y).error
     assert opt < 0.09
-    path = [one.error for one in result.candidates if one.recipe is Recipe.PATH]
+    path = [one.error for one in result.candidates if one.method is Method.PATH]
     # at the eps that was asked for; noise stopped the updates early, so the run itself reports more
     assert min(path) > 4 * opt + EPS
     assert min(path) > 0.35
-    assert result.candidates[result.chosen].recipe is not Recipe.PATH
+    assert result.candidates[result.chosen].method is not Method.PATH
     assert error_of(atoms.X, atoms.y, np.array(result.halfspace.normal)) < 1.1 * opt
 
 
@@ -78,7 +78,7 @@ def test_hole_and_spike__pass_the_moments_of_all_rows_and_are_rejected_later(
         rate=rate,
         seed=7,
     )
-    found = learn(draw(spec), eps=eps, position="stored")
+    found = learn(draw(spec), eps=eps, feature_transform="stored")
     initial = tuple(one for one in found.testers if one.pass_name == "initial")
     assert overall_outcome(initial) is Outcome.PASSED
     assert found.verdict is Verdict.REJECTED

@@ -12,8 +12,8 @@ import pytest
 import streamhalf
 from streamhalf.cli import main
 from streamhalf.cli.options import public_command
-from streamhalf.documents import read_result
-from streamhalf.records import is_as_written
+from streamhalf.results import is_as_written
+from streamhalf.results.document import read_result
 
 SLOW_IMPORT = """
 import os, signal, sys, threading

@@ -14,7 +14,7 @@ from streamhalf import DataError, UsageError, open_source
 from streamhalf.cli import main
 from streamhalf.data import inspection
 from streamhalf.data.inspection import inspect
-from streamhalf.records import LabelsAreBits
+from streamhalf.results import LabelsAreBits
 from tests.conftest import StoreWriter, make_rows
 
 X, Y = make_rows(1000, 3)

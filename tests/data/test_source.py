@@ -20,8 +20,8 @@ from streamhalf import DataError, UsageError, open_source
 from streamhalf.data.arrays import ArrayReader
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.source import Source, align_blocks, nearest_names
-from streamhalf.names import public_name
-from streamhalf.records import LabelsAreBits
+from streamhalf.redact import public_name
+from streamhalf.results import LabelsAreBits
 from tests.conftest import StoreWriter, make_rows, write_arrays
 
 X, Y = make_rows(1000, 3)

@@ -15,7 +15,6 @@ import zarrs
 from zarr.codecs import Crc32cCodec
 
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.stored import ZarrReader
 from streamhalf.data.zarr_private import (
     are_whole_shards,
     chunk_key,
@@ -24,6 +23,7 @@ from streamhalf.data.zarr_private import (
     plain_checksum,
     refill,
 )
+from streamhalf.data.zarr_reader import ZarrReader
 from streamhalf.errors import DataError
 from tests.canary import relying_on
 

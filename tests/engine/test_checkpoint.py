@@ -18,8 +18,8 @@ from streamhalf.engine.checkpoint import MANIFEST, Checkpoint
 from streamhalf.engine.job import Counted
 from streamhalf.events import PassStarted
 from streamhalf.folders import Folder
-from streamhalf.records import PassRecord, Resumed
 from streamhalf.reductions import REDUCTIONS, LabelCounts, RowDigest, SlabCovariance
+from streamhalf.results import PassRecord, Resumed
 from streamhalf.testing.comparing import assert_identical
 from streamhalf.testing.drawing import make_block
 from tests.comparing import comparable
@@ -161,7 +161,7 @@ def fit(data: Any, memory_limit: int, **options: Any) -> tuple[FitResult, list[s
     result = streamhalf.fit(
         data,
         eps=0.25,
-        rows="reuse",
+        sampling="reuse",
         certificate_degree=2,
         scheduler="serial",
         memory_limit=memory_limit,
@@ -192,7 +192,7 @@ def test_resume__says_what_it_goes_on_from(data: Any, tmp_path: Path) -> None:
     streamhalf.fit(
         data,
         eps=0.25,
-        rows="reuse",
+        sampling="reuse",
         certificate_degree=2,
         scheduler="serial",
         memory_limit=LIMITS[0],
@@ -211,7 +211,7 @@ def test_resume__an_interrupted_run_goes_on_where_it_stopped(data: Any, tmp_path
         if isinstance(event, PassStarted) and event.name == "update-1":
             raise StoppedError
 
-    options = {"eps": 0.25, "rows": "reuse", "certificate_degree": 2, "scheduler": "serial"}
+    options = {"eps": 0.25, "sampling": "reuse", "certificate_degree": 2, "scheduler": "serial"}
     limit = {"memory_limit": LIMITS[0]}
     with pytest.raises(StoppedError):
         streamhalf.fit(data, checkpoint=tmp_path / "saved", observer=stop, **options, **limit)

@@ -20,7 +20,7 @@ from streamhalf.data.opening import open_source
 from streamhalf.engine.choosing import choose
 from streamhalf.estimator import HalfspaceTesterLearner
 from streamhalf.events import RunStarted
-from streamhalf.records import RunsOn
+from streamhalf.results import RunsOn
 from tests.conftest import make_rows
 
 X, Y = make_rows(300, 2)

@@ -20,7 +20,7 @@ from distributed import Client, LocalCluster, get_task_stream
 import streamhalf
 from streamhalf import DataError, StreamhalfError
 from streamhalf.data.opening import open_source
-from streamhalf.data.stored import ZarrReader
+from streamhalf.data.zarr_reader import ZarrReader
 from streamhalf.engine import Counted, Job
 from streamhalf.engine import cluster as cluster_engine
 from streamhalf.engine.cluster import ClusterEngine, ClusterOptions, call_on_workers

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 import streamhalf
 from streamhalf import DataError, StreamhalfError, UsageError, Verdict, open_source
 from streamhalf.data.block import RowRanges
-from streamhalf.data.positions import Isotropic
 from streamhalf.data.source import Source
+from streamhalf.data.transforms import Isotropic
 from streamhalf.engine import Counted, Engine, Job, lazy_pass, open_engine, plan_pass
 from streamhalf.engine.cluster import ClusterEngine, ThreadsEngine, available_cpus
 from streamhalf.engine.local import SerialEngine
@@ -111,7 +111,7 @@ def test_engines__give_one_verdict_whatever_the_chunking(
             write_store(features[:n_rows], Y[:n_rows], chunk_rows=chunk_rows),
             scheduler=scheduler,
             split_every=split_every,
-            position="stored",
+            feature_transform="stored",
         ).verdict
         for chunk_rows, scheduler, split_every in (
             (97, "serial", 2),

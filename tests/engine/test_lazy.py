@@ -13,7 +13,7 @@ import pytest
 import streamhalf
 from streamhalf.engine import lazy
 from streamhalf.events import Event, RunStarted
-from streamhalf.records import LazyRows, RowsKept
+from streamhalf.results import LazyRows, RowsKept
 from tests.comparing import comparable
 from tests.conftest import make_rows
 

@@ -25,7 +25,7 @@ from streamhalf.engine.memory import (
     room_of,
     task_memory,
 )
-from streamhalf.records import FewerAtOnce
+from streamhalf.results import FewerAtOnce
 
 MIB, GIB = 1 << 20, 1 << 30
 

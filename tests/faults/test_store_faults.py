@@ -26,7 +26,7 @@ OPTIONS: dict[str, Any] = {
     "eps": 0.25,
     "certificate_degree": 0,
     "n_workers": 2,
-    "rows": "reuse",  # every pass reads every chunk
+    "sampling": "reuse",  # every pass reads every chunk
 }
 FLAGS = (
     "--eps",

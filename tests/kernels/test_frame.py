@@ -116,8 +116,8 @@ def test_frame__without_a_threshold_has_the_papers_formulas(delta: float, dtype:
     np.testing.assert_allclose(
         frame.acceptance(along), np.exp(-(along**2) * (delta**-2 - 1) / 2), rtol=0, atol=tolerance
     )
-    stretch = np.eye(DIM) + (1 / delta - 1) * np.outer(v, v)
-    expected = X.astype(np.float64) @ stretch
+    segment = np.eye(DIM) + (1 / delta - 1) * np.outer(v, v)
+    expected = X.astype(np.float64) @ segment
     np.testing.assert_allclose(frame.to_frame(X, along), expected, atol=tolerance / delta)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from streamhalf.data import opening
 from streamhalf.data import source as source_module
-from streamhalf.data.positions import Isotropic
+from streamhalf.data.transforms import Isotropic
 from streamhalf.engine import open_engine, plan_pass, run_pass
 from streamhalf.events import ignore
 from streamhalf.kernels.frame import Frame
@@ -64,9 +64,9 @@ def isotropic(dim: int) -> Isotropic:
 
 
 def turns(dim: int) -> Turns:
-    """Of a plane with a threshold, in a position that is not that of the rows."""
-    position = isotropic(dim)
-    found = Turns.of(planes(dim)[0], position.mean, position.matrix)
+    """Of a plane with a threshold, in a transform that is not that of the rows."""
+    transform = isotropic(dim)
+    found = Turns.of(planes(dim)[0], transform.mean, transform.matrix)
     return dataclasses.replace(found, angle=0.3, shift=0.1)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamhalf import open_source
-from streamhalf.data.positions import Identity, Isotropic
+from streamhalf.data.transforms import Identity, Isotropic
 from streamhalf.engine import open_engine, plan_pass, run_pass
 from streamhalf.events import ignore
 from streamhalf.kernels.plane import Plane
@@ -31,10 +31,12 @@ def test_mapped__the_inner_reduction_sees_rows_in_the_position() -> None:
 
 
 def test_mapped__beside_others_that_see_stored_rows() -> None:
-    # one read, two positions: the same halfspace in both gets the same rows wrong
+    # one read, two transforms: the same halfspace in both gets the same rows wrong
     block = make_block(500, 3, seed=1)
     stored = Plane(np.array([1.0, -1.0, 0.5]), 0.3)
-    both = Bundle((HalfspaceErrors(stored), Mapped(HalfspaceErrors(MAP.push(stored)), MAP)))
+    both = Bundle(
+        (HalfspaceErrors(stored), Mapped(HalfspaceErrors(MAP.to_transformed(stored)), MAP))
+    )
     left, right = both.map(block)
     assert_identical(left, right)
     assert 0 < left.n_errors < 500

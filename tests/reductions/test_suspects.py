@@ -43,8 +43,8 @@ def test_suspects__counts_by_stretch_and_label() -> None:
     found = Suspects(TURNS, len(Y), 10).map(BLOCK)
     wrong = (X.astype(np.float64) @ TURNS.plane.normal >= 0) != (Y > 0)
     assert found.n_rows == 1_000
-    assert len(found.stretch_rows) == 256
-    assert found.stretch_wrong[:64].sum() == wrong[:250].sum()
+    assert len(found.segment_rows) == 256
+    assert found.segment_wrong[:64].sum() == wrong[:250].sum()
     assert found.wrong_by_label.tolist() == [(wrong & (s == Y)).sum() for s in (-1, 1)]
     np.testing.assert_allclose(found.wrong_sums, X[wrong].sum(axis=0), rtol=1e-5)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamhalf.data.block import Block
-from streamhalf.data.positions import Radial
+from streamhalf.data.transforms import Radial
 from streamhalf.reductions.base import Summed
 from streamhalf.reductions.mapped import Mapped
 from streamhalf.reductions.unturned import Unturned

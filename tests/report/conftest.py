@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 import streamhalf
-from streamhalf.records import (
+from streamhalf.report.test_results import shown_candidate
+from streamhalf.results import (
     CertifyResult,
     FitResult,
-    Judgement,
     Outcome,
+    TestResult,
     Verdict,
     replace,
 )
-from streamhalf.report.judgements import shown_candidate
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -37,11 +37,11 @@ QUIET = (
 )
 
 
-def without_say(judgement: Judgement) -> Judgement:
+def without_say(test_result: TestResult) -> TestResult:
     """Quadratics as where their null is not known; every other word as it is."""
-    if judgement.tester != "quadratics":
-        return judgement
-    return replace(judgement, outcome=Outcome.NOT_JUDGED)
+    if test_result.tester != "quadratics":
+        return test_result
+    return replace(test_result, outcome=Outcome.NOT_JUDGED)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def results() -> Results:
     flips = np.where(rng.random(ROWS) < 0.05, -1, 1)
     y = (np.where(X @ w >= 0, 1, -1) * flips).astype(np.int8)
     correlated = X + 0.8 * X[:, :1]
-    stored = streamhalf.fit((correlated, y), eps=0.2, position="stored", max_ratio=1.0)
+    stored = streamhalf.fit((correlated, y), eps=0.2, feature_transform="stored", max_ratio=1.0)
     accepted = streamhalf.fit((X, y), eps=0.2, through="centre")
     # as where the path wins: the tests have words about its candidates alone
     accepted = replace(accepted, chosen=shown_candidate(accepted))

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 import streamhalf
-from streamhalf.records import AuditResult, FeatureShift, replace
 from streamhalf.report.audit import audit_section, render_audit, show_audit, sparkline
+from streamhalf.results import AuditResult, FeatureShift, replace
 from tests.conftest import make_rows
 
 X, Y = make_rows(4_000, 3, seed=8)

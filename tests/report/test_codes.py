@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from streamhalf.records import (
+from streamhalf.report.codes import evidence_name
+from streamhalf.report.notices import notice_words
+from streamhalf.report.test_results import remark_words
+from streamhalf.results import (
     ErrorsCluster,
     Evidence,
     FewerAtOnce,
-    Judgement,
     Notice,
     Outcome,
     RadiiDrawn,
@@ -14,10 +16,8 @@ from streamhalf.records import (
     RowsInOrder,
     SegmentMean,
     SegmentQuantity,
+    TestResult,
 )
-from streamhalf.report.codes import evidence_name
-from streamhalf.report.judgements import remark_words
-from streamhalf.report.notices import notice_words
 
 
 @pytest.mark.parametrize(
@@ -39,15 +39,15 @@ def test_evidence_name__of_stretches_of_rows(subject: SegmentMean, name: str) ->
     [
         (
             RowsInOrder(SegmentQuantity.FEATURE, 2, 31.44159),
-            "rows come in an order: the mean of x₃ differs between stretches of rows (31.44 times "
+            "rows come in an order: the mean of x₃ differs between segments of rows (31.44 times "
             "the variance that chance would give it); bounds speak of the rows of this store, and "
             "of rows to come only if those are like all of these together",
         ),
         (
             ErrorsCluster(64, 14.2),
-            "errors come in clusters: their share varies between stretches of rows 14.2 times as "
+            "errors come in clusters: their share varies between segments of rows 14.2 times as "
             "much as chance would have it, so the upper bound is computed from the means of 64 "
-            "stretches",
+            "segments",
         ),
     ],
 )
@@ -74,10 +74,10 @@ def test_notice_words__of_rows_in_radial_position() -> None:
 @pytest.mark.parametrize(
     ("role", "words"),
     [
-        (Role.ADVISORY, "rows are not exchangeable between stretches of rows"),
-        (Role.FALLBACK, "rows are not exchangeable between stretches of rows: sampling rows"),
+        (Role.ADVISORY, "rows are not exchangeable between segments of rows"),
+        (Role.FALLBACK, "rows are not exchangeable between segments of rows: sampling rows"),
     ],
 )
 def test_remark_words__of_the_order_of_rows(role: Role, words: str) -> None:
-    judged = Judgement("order of rows", Outcome.NOT_JUDGED, 9.0, 2.0, 2.0, 100, role=role)
+    judged = TestResult("order of rows", Outcome.NOT_JUDGED, 9.0, 2.0, 2.0, 100, role=role)
     assert remark_words(judged) == words

@@ -20,7 +20,7 @@ from bokeh.models.axes import Axis
 from distributed import Client
 
 import streamhalf
-from streamhalf.api.running import who
+from streamhalf.api._session import who
 from streamhalf.errors import DataError, RunCancelledError
 from streamhalf.events import (
     PassProgress,
@@ -30,11 +30,11 @@ from streamhalf.events import (
     SlabsCounted,
     SlabsMeasured,
 )
-from streamhalf.records import Verdict
 from streamhalf.report import dashboard
 from streamhalf.report.dashboard import DashboardObserver, PagePlugin, install, mirrored
 from streamhalf.report.live import TOPIC, Board, RunClosed, RunView, decode, encode
 from streamhalf.report.page import Page
+from streamhalf.results import Verdict
 from tests.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:

@@ -8,7 +8,12 @@ import pytest
 from rich.console import Console
 
 import streamhalf
-from streamhalf.records import (
+from streamhalf.report.codes import evidence_name
+from streamhalf.report.features import speaking_of
+from streamhalf.report.html import render_report
+from streamhalf.report.terminal import show_test
+from streamhalf.report.words import moment_sentence
+from streamhalf.results import (
     DataRecord,
     Evidence,
     Moment,
@@ -18,11 +23,6 @@ from streamhalf.records import (
     SegmentQuantity,
     replace,
 )
-from streamhalf.report.codes import evidence_name
-from streamhalf.report.features import speaking_of
-from streamhalf.report.html import render_report
-from streamhalf.report.terminal import show_test
-from streamhalf.report.words import moment_sentence
 
 NAMES = ("age", "fare", "mean radius")
 
@@ -31,7 +31,7 @@ def rejected() -> MomentTestResult:
     """The second feature is too wide."""
     rows = np.random.default_rng(0).standard_normal((20_000, 3)) * [1.0, 3.0, 1.0]
     return streamhalf.test(
-        (pd.DataFrame(rows, columns=list(NAMES)), np.sign(rows[:, 0])), position="stored"
+        (pd.DataFrame(rows, columns=list(NAMES)), np.sign(rows[:, 0])), feature_transform="stored"
     )
 
 
@@ -60,15 +60,15 @@ def test_speaking_of__whitened_features_have_the_names_of_their_columns(kind: st
     mixed = np.array([[1.0, 0.3, 0.5], [0.3, 1.0, 0.5], [0.9, 0.1, 0.2]]) @ scales
     for matrix, third in ((scales, "“mean radius”"), (mixed, "x₃")):
         rows = tuple(map(tuple, matrix.tolist()))
-        position = replace(result.position, kind=kind, matrix=rows)
-        with speaking_of(replace(result, position=position)):
+        transform = replace(result.transform, kind=kind, matrix=rows)
+        with speaking_of(replace(result, feature_transform=transform)):
             found = [evidence_name(Evidence(Moment((j,)), 1.0, 1.0, 0.0, 1.0)) for j in range(3)]
         assert found == ["age", "fare", third]
 
 
 def test_speaking_of__features_of_a_position_without_a_matrix_go_by_their_columns() -> None:
     result = rejected()
-    turned = replace(result, position=replace(result.position, kind="isotropic"))
+    turned = replace(result, transform=replace(result.transform, kind="isotropic"))
     with speaking_of(turned):
         assert evidence_name(Evidence(Moment((1,)), 1.0, 1.0, 0.0, 1.0)) == "fare"
 

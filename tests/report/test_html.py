@@ -18,25 +18,25 @@ import streamhalf
 from streamhalf import CertifyResult, FitResult, Verdict, api
 from streamhalf.cli import main
 from streamhalf.config import SETTINGS
-from streamhalf.documents import read_result, write_json
-from streamhalf.records import (
-    Advice,
-    AdviceCode,
-    AngleRecord,
-    Outcome,
-    Recipe,
-    Role,
-    replace,
-    to_json,
-)
 from streamhalf.report.codes import evidence_name
 from streamhalf.report.features import class_words, numbered
 from streamhalf.report.figures import Plot, Rule
 from streamhalf.report.html import render_report
-from streamhalf.report.judgements import outcome_words
 from streamhalf.report.pictures import profile_figure
 from streamhalf.report.rejections import leading_rejection
 from streamhalf.report.svg import Axis, ticks
+from streamhalf.report.test_results import outcome_words
+from streamhalf.results import (
+    Advice,
+    AdviceCode,
+    AngleRecord,
+    Method,
+    Outcome,
+    Role,
+    replace,
+    to_json,
+)
+from streamhalf.results.document import read_result, write_json
 from tests.report.conftest import DIM, ROWS, Results, without_say
 from tests.report.pages import Page, value
 
@@ -128,7 +128,7 @@ def test_accepted__says_what_it_found(results: Results, pages: dict[str, Page]) 
         "interval",
         "labels",
         "promise",
-        "positions",
+        "transforms",
         "path",
         "slabs",
         "slices",
@@ -200,12 +200,12 @@ def test_heat_maps__have_a_scale_and_slices_a_level_of_chance(pages: dict[str, P
 def test_rejected__shows_the_evidence_first(results: Results, pages: dict[str, Page]) -> None:
     page = pages["rejected"]
     assert sections(page)[0] == "evidence"
-    assert 'position="auto"' in page.text
-    judgement = leading_rejection(results.rejected.testers)
-    assert judgement is not None
-    rows = page.body(f"Evidence of tester {judgement.tester}")
-    assert [row[0] for row in rows] == [evidence_name(one) for one in judgement.evidence]
-    for row, one in zip(rows, judgement.evidence, strict=True):
+    assert 'feature_transform="auto"' in page.text
+    test_result = leading_rejection(results.rejected.testers)
+    assert test_result is not None
+    rows = page.body(f"Evidence of tester {test_result.tester}")
+    assert [row[0] for row in rows] == [evidence_name(one) for one in test_result.evidence]
+    for row, one in zip(rows, test_result.evidence, strict=True):
         near(row[1:], (one.observed, one.expected, one.deviation, one.limit))
     assert "comes without a promise" in page.text
 
@@ -265,7 +265,7 @@ def test_candidates__numbers(results: Results, pages: dict[str, Page]) -> None:
     for index, key in {2: "error", 4: "threshold"}.items():
         shown = column(pages["accepted"], "Candidates", index)
         near(shown, [getattr(one, key) for one in candidates])
-    path = [one for one in candidates if one.recipe is Recipe.PATH]
+    path = [one for one in candidates if one.method is Method.PATH]
     columns = {5: "delta", 6: "step", 7: "rows_seen", 8: "rows_accepted", 10: "beta"}
     for index, key in columns.items():
         shown = column(pages["accepted"], "Candidates", index)
@@ -345,8 +345,8 @@ def test_evidence__lines_are_named_only_if_they_can_be_told_apart(results: Resul
     assert rejection is not None
     together = replace(rejection, null_quantile=1.001 * rejection.limit)
     apart = replace(rejection, null_quantile=0.5 * rejection.statistic)
-    for judgement, dotted in ((together, False), (apart, True)):
-        page = Page(render_report(replace(results.rejected, testers=(judgement,))))
+    for test_result, dotted in ((together, False), (apart, True)):
+        page = Page(render_report(replace(results.rejected, testers=(test_result,))))
         (evidence,) = (one for one in page.all("section") if one.attributes["id"] == "evidence")
         assert ("Dotted line" in evidence.text) is dotted
         assert ('class="stroke chance"' in page.source) is dotted
@@ -373,7 +373,7 @@ def test_passes_and_facts__numbers(results: Results, pages: dict[str, Page]) -> 
 
 
 CODES = (
-    *("through", "type", "kind", "role", "stage", "reason", "code", "split", "quantity", "recipe"),
+    *("through", "type", "kind", "role", "stage", "reason", "code", "split", "quantity", "method"),
 )
 """Where only some words are allowed."""
 
@@ -411,7 +411,7 @@ def test_text__of_the_document_is_escaped(results: Results, tmp_path: Path, name
 def test_parts__that_are_absent_are_left_out(results: Results) -> None:
     accepted = results.accepted
     absent = {"certificate": None, "measurements": None, "candidates": (), "promises": ()}
-    bare = replace(accepted, positions=(), **absent)
+    bare = replace(accepted, transforms=(), **absent)
     found = sections(Page(render_report(bare)))
     assert found == ["labels", "halfspace", "testers", "passes", "facts", "settings"]
     empty = replace(bare, halfspace=None, error=None, testers=(), passes=())

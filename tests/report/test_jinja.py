@@ -44,7 +44,7 @@ def test_macro__escapes_where_the_text_is_html() -> None:
     assert ">&lt;b&gt;</td>" in row("<b>", "&")
     section = macro("words.txt.j2", "evidence_features")
     assert "Features are whitened: each is its column" in section("isotropic")
-    assert "Features are those of the radial position" in section("radial")
+    assert "Features are those of the radial transform" in section("radial")
     assert section("stored").strip() == ""
 
 

@@ -1,4 +1,4 @@
-"""Judgements in words: what counts is counted, and what only warns is called so."""
+"""TestResults in words: what counts is counted, and what only warns is called so."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import math
 
 import pytest
 
-from streamhalf.records import Judgement, Outcome, Role, Stage, replace
 from streamhalf.report import live
-from streamhalf.report.judgements import (
+from streamhalf.report.test_results import (
     deciding,
     near_boundary,
     outcome_counts,
@@ -19,9 +18,10 @@ from streamhalf.report.judgements import (
     wedge_bound,
     wedge_shift,
 )
+from streamhalf.results import Outcome, Role, Stage, TestResult, replace
 from tests.report.conftest import Results
 
-JUDGED = Judgement("largest moment", Outcome.REJECTED, 2.0, 0.1, 0.2, 100)
+JUDGED = TestResult("largest moment", Outcome.REJECTED, 2.0, 0.1, 0.2, 100)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from distributed import Client
 from nbclient import NotebookClient
 
 from streamhalf.events import PassEnded, PassStarted, RunEnded, RunStarted
-from streamhalf.records import PassRecord, Verdict
 from streamhalf.report.card import result_html
 from streamhalf.report.codes import number, percent
 from streamhalf.report.dashboard import DashboardObserver
@@ -24,6 +23,7 @@ from streamhalf.report.html import render_report
 from streamhalf.report.jupyter import enable, monitor
 from streamhalf.report.live import TOPIC, encode
 from streamhalf.report.live_html import COLOURS
+from streamhalf.results import PassRecord, Verdict
 from tests.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def test_result_html__says_the_verdict_and_the_testers(results: Results) -> None
     assert not enable()
     expected = {
         "accepted": ("ACCEPTED", "slab mass", "no halfspace"),
-        "rejected": ("REJECTED", "largest moment", "--position auto"),
+        "rejected": ("REJECTED", "largest moment", "--feature-transform auto"),
         "certified": ("CERTIFIED", "largest moment", "within a factor"),
         "radial": ("ACCEPTED", "slab mass", "every elliptical law"),
         "inconclusive": ("INCONCLUSIVE", "too few"),
@@ -245,7 +245,7 @@ def test_kernel__renews_one_output_and_shows_results(tmp_path: Any) -> None:
         # drawn from another thread, as messages from a scheduler are
         "import threading\n"
         "from streamhalf.events import RunStarted, RunEnded\n"
-        "from streamhalf.records import Verdict\n"
+        "from streamhalf.results import Verdict\n"
         "watch = streamhalf.monitor()\n"
         "def tell():\n"
         "    watch(RunStarted('fit', 'other.zarr', 10, 2))\n"

@@ -22,16 +22,6 @@ from streamhalf.events import (
     SlabsCounted,
     SlabsMeasured,
 )
-from streamhalf.records import (
-    Evidence,
-    Judgement,
-    Moment,
-    Outcome,
-    PassRecord,
-    Remark,
-    Verdict,
-    replace,
-)
 from streamhalf.report.live import (
     Board,
     Happening,
@@ -42,11 +32,21 @@ from streamhalf.report.live import (
     encode,
 )
 from streamhalf.report.live_html import mass_so_far, run_html, run_table, slab_densities
+from streamhalf.results import (
+    Evidence,
+    Moment,
+    Outcome,
+    PassRecord,
+    Remark,
+    TestResult,
+    Verdict,
+    replace,
+)
 
 
-def judge(tester: str, statistic: float, *, outcome: Outcome = Outcome.PASSED) -> Judgement:
+def judge(tester: str, statistic: float, *, outcome: Outcome = Outcome.PASSED) -> TestResult:
     evidence = (Evidence(Moment((0,)), 1.0, 0.0, 1.0, 0.5),)
-    return Judgement(tester, outcome, statistic, 0.5, 0.1, 100, None, evidence, "update-1")
+    return TestResult(tester, outcome, statistic, 0.5, 0.1, 100, None, evidence, "update-1")
 
 
 STORY: list[Event] = [
@@ -120,7 +120,7 @@ def test_run_view__has_a_short_name(run: str, short: str) -> None:
 def test_run_view__a_rejection_is_worse_than_any_margin() -> None:
     rejected = events.TesterJudged(judge("moments", 0.3, outcome=Outcome.REJECTED))
     view = seen([rejected, events.TesterJudged(judge("moments", 9.0))])
-    assert view.testers["moments"].worst == rejected.judgement
+    assert view.testers["moments"].worst == rejected.test_result
 
 
 PART = SlabsCounted("final", 0.5, (0, 10, 40, 40, 10, 0))

@@ -7,9 +7,9 @@ from typing import Any
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
 from streamhalf.events import PassEnded, PassStarted, RunEnded, RunStarted
-from streamhalf.records import PassRecord, Verdict
 from streamhalf.report.live import Board, RunClosed, encode
 from streamhalf.report.metrics import Totals
+from streamhalf.results import PassRecord, Verdict
 
 RECORD = PassRecord("initial", 400, 8000, 300, 2.0)
 

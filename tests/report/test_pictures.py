@@ -9,12 +9,12 @@ import pytest
 
 import streamhalf
 from streamhalf import FitResult
-from streamhalf.records import Recipe, Stretch, replace
 from streamhalf.report.audit import _merged, _say_of
 from streamhalf.report.distribution import feature_spreads, weight_figure
 from streamhalf.report.panels import Comparison
 from streamhalf.report.pictures import candidate_table
 from streamhalf.report.svg import Axis, Canvas
+from streamhalf.results import Method, Segment, replace
 
 SCALES = np.array([1.0, 4e4, 1e-3])
 
@@ -24,7 +24,9 @@ def result() -> FitResult:
     rng = np.random.default_rng(4)
     X = rng.standard_normal((3000, 3)) * SCALES
     return streamhalf.fit(
-        (X, np.where(X @ (1 / SCALES) >= 0.3, 1, -1)), position="isotropic", certificate_degree=0
+        (X, np.where(X @ (1 / SCALES) >= 0.3, 1, -1)),
+        feature_transform="isotropic",
+        certificate_degree=0,
     )
 
 
@@ -42,8 +44,8 @@ def test_weights__are_drawn_by_what_they_come_to(result: FitResult) -> None:
 
 def test_weights__of_hostile_numbers_are_left_out(result: FitResult) -> None:
     for value in (1e308, math.inf):
-        wild = replace(result.position, matrix=((value,) * 3,) * 3)
-        assert feature_spreads(replace(result, position=wild)) in (None, (0.0,) * 3)
+        wild = replace(result.transform, matrix=((value,) * 3,) * 3)
+        assert feature_spreads(replace(result, transform=wild)) in (None, (0.0,) * 3)
 
 
 @pytest.mark.parametrize(("largest", "is_log"), [(90.0, False), (1e19, True)])
@@ -69,7 +71,7 @@ def test_axis__names_take_the_place_of_numbers_where_there_is_room() -> None:
 
 
 def test_candidates__what_is_known_of_none_is_left_out(result: FitResult) -> None:
-    pooled = tuple(one for one in result.candidates if one.recipe is not Recipe.PATH)
+    pooled = tuple(one for one in result.candidates if one.method is not Method.PATH)
     assert pooled
     table = candidate_table(pooled)
     assert "found by" in table.labels
@@ -77,10 +79,10 @@ def test_candidates__what_is_known_of_none_is_left_out(result: FitResult) -> Non
 
 
 def test_stretches__have_rows_enough_and_say_how_many() -> None:
-    many = tuple(Stretch(10 * i, 10 * i + 10, i % 2, 0) for i in range(400))
+    many = tuple(Segment(10 * i, 10 * i + 10, i % 2, 0) for i in range(400))
     merged = _merged(many, 256)
     assert len(merged) == 80
     assert {one.stop - one.start for one in merged} == {50}
-    assert _say_of(merged).startswith("Share of wrong rows in 80 stretches of about 50 rows")
+    assert _say_of(merged).startswith("Share of wrong rows in 80 segments of about 50 rows")
     assert len(_merged(many, 64)) <= 64
     assert len(_merged(many[:2], 64)) == 1

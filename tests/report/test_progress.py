@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from streamhalf import events
-from streamhalf.records import Judgement, Outcome, PassRecord, Stage
 from streamhalf.report.progress import watch
+from streamhalf.results import Outcome, PassRecord, Stage, TestResult
 
-JUDGED = Judgement(
+JUDGED = TestResult(
     "largest moment", Outcome.PASSED, 0.06, 0.1, 0.02, 1000, stage=Stage.FINAL, pass_name="final"
 )
 HAPPENED = (

@@ -15,7 +15,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import streamhalf
-from streamhalf.records import (
+from streamhalf.report import codes, terminal, words
+from streamhalf.results import (
     AS_WRITTEN,
     Claim,
     MomentTestResult,
@@ -26,7 +27,6 @@ from streamhalf.records import (
     VerifyResult,
     replace,
 )
-from streamhalf.report import codes, terminal, words
 from tests.report.conftest import Results
 
 MARKUP = "[bold red]x[/] [/red] [link=y]"
@@ -53,7 +53,7 @@ def tested() -> dict[str, MomentTestResult]:
     y = np.where(X[:, 0] > 0, 1, -1)
     return {
         "passed": streamhalf.test((X, y)),
-        "rejected": streamhalf.test((X * 1000 + 5000, y), position="stored"),
+        "rejected": streamhalf.test((X * 1000 + 5000, y), feature_transform="stored"),
         "inconclusive": streamhalf.test((X[:300], y[:300])),
     }
 
@@ -82,8 +82,8 @@ def test_test__fits_and_says_the_verdict(tested: dict[str, MomentTestResult], na
     assert flat(words.moment_sentence(result)) in flat(text)
     rejected = [one for one in result.testers if one.outcome is Outcome.REJECTED]
     assert text.count("evidence: ") == len(rejected)
-    for judgement in rejected:
-        assert f"{judgement.evidence[0].observed:.4g}" in text
+    for test_result in rejected:
+        assert f"{test_result.evidence[0].observed:.4g}" in text
 
 
 def test_test__an_extra_test_shows_no_limit(tested: dict[str, MomentTestResult]) -> None:
@@ -170,8 +170,8 @@ def test_plan__rows_add_up(rows: int, said: str) -> None:
         assert f"{codes.constant(best.constant or 0)} opt + {best.eps:.4g}" in flat(text)
     head, *table, _ = text[text.index("pass ") :].splitlines()
     end = head.index("rows used") + len("rows used")
-    # polish and thresholds use rows that others have learned from
-    lines = [line for line in table if not line.startswith(("polish", "thresholds"))]
+    # refine and thresholds use rows that others have learned from
+    lines = [line for line in table if not line.startswith(("refine", "thresholds"))]
     assert len(lines) == len(table) - 2
     counts = [int(line[:end].split()[-1].replace(",", "")) for line in lines]
     assert counts[-1] == max(rows, record.rows_needed)

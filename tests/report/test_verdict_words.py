@@ -1,4 +1,4 @@
-"""Verdicts, positions and recipes in words: what holds comes first, and every class is named."""
+"""Verdicts, transforms and methods in words: what holds comes first, and every class is named."""
 
 from __future__ import annotations
 
@@ -8,30 +8,15 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from streamhalf.records import (
-    CandidateRecord,
-    FitResult,
-    Moment,
-    OptRecord,
-    Outcome,
-    Position,
-    PositionRecord,
-    PositionTrial,
-    Recipe,
-    Role,
-    Through,
-    Verdict,
-    replace,
-)
 from streamhalf.report.card import result_html
-from streamhalf.report.codes import factor, percent, recipe_words
+from streamhalf.report.codes import factor, method_words, percent
 from streamhalf.report.facts import fact_table
 from streamhalf.report.features import class_words, speaking_of
 from streamhalf.report.html import render_report
 from streamhalf.report.live_html import COLOURS
 from streamhalf.report.pictures import candidate_table, path_figure
 from streamhalf.report.rejections import leading_rejection, telling_evidence
-from streamhalf.report.tables import position_table
+from streamhalf.report.tables import transform_table
 from streamhalf.report.terminal import show_fit
 from streamhalf.report.words import (
     fit_headline,
@@ -39,17 +24,32 @@ from streamhalf.report.words import (
     position_sentence,
     source_sentence,
 )
+from streamhalf.results import (
+    CandidateRecord,
+    FitResult,
+    HalfspaceClass,
+    Method,
+    Moment,
+    OptRecord,
+    Outcome,
+    Role,
+    Transform,
+    TransformRecord,
+    TransformTrial,
+    Verdict,
+    replace,
+)
 from tests.report.conftest import Results
 from tests.report.pages import Page
 
-RADIAL = PositionRecord(Position.RADIAL, (1.0, 2.0, 3.0), seed=1)
+RADIAL = TransformRecord(Transform.RADIAL, (1.0, 2.0, 3.0), seed=1)
 ON_PATH = CandidateRecord(0.5, 0.1, 0.9, 1_000, 480, 0.02, 0.06, 0.01)
 MEMBER = replace(
-    ON_PATH, recipe=Recipe.SQUARES, delta=1.0, rows_seen=0, rows_accepted=0, error=0.05, beta=None
+    ON_PATH, method=Method.SQUARES, delta=1.0, rows_seen=0, rows_accepted=0, error=0.05, beta=None
 )
 
 
-def certified(result: FitResult, *, through: Through = Through.ANY) -> FitResult:
+def certified(result: FitResult, *, through: HalfspaceClass = HalfspaceClass.ANY) -> FitResult:
     """The same run as one whose certificate is within the factor."""
     assert result.certificate is not None
     opt = OptRecord(0.04, 0.03, through)
@@ -139,28 +139,28 @@ def test_inconclusive__says_what_was_found_and_what_would_change_it(results: Res
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (Position.ISOTROPIC, "through the mean of the features"),
-        (Position.RADIAL, "through the estimated centre"),
+        (Transform.ISOTROPIC, "through the mean of the features"),
+        (Transform.RADIAL, "through the estimated centre"),
     ],
 )
 def test_class_words__name_the_centre_of_the_position(
-    results: Results, kind: Position, said: str
+    results: Results, kind: Transform, said: str
 ) -> None:
-    assert class_words(Through.CENTRE) == "through the centre"
-    assert class_words(Through.ORIGIN) == "through the origin"
-    position = PositionRecord(kind, (1.0, 2.0, 3.0))
-    with speaking_of(replace(results.accepted, position=position)):
-        assert class_words(Through.CENTRE) == said
-        assert class_words(Through.ANY) == "with any threshold"
-        # the certificate of all halfspaces is in an affine position about the same centre
-        affine = PositionRecord(Position.ISOTROPIC, position.centre)
-        own = replace(results.radial.certificate, position=affine)
-        assert class_words(Through.CENTRE, own) == said
+    assert class_words(HalfspaceClass.CENTRE) == "through the centre"
+    assert class_words(HalfspaceClass.ORIGIN) == "through the origin"
+    transform = TransformRecord(kind, (1.0, 2.0, 3.0))
+    with speaking_of(replace(results.accepted, feature_transform=transform)):
+        assert class_words(HalfspaceClass.CENTRE) == said
+        assert class_words(HalfspaceClass.ANY) == "with any threshold"
+        # the certificate of all halfspaces is in an affine transform about the same centre
+        affine = TransformRecord(Transform.ISOTROPIC, transform.centre)
+        own = replace(results.radial.certificate, transform=affine)
+        assert class_words(HalfspaceClass.CENTRE, own) == said
 
 
 def test_radial__is_never_whitened_nor_about_the_mean(results: Results) -> None:
     result = results.radial
-    assert result.position.kind == Position.RADIAL
+    assert result.transform.kind == Transform.RADIAL
     for show in (fit_sentence, render_report, result_html):
         text = " ".join(show(result).split())
         assert "whitened" not in text
@@ -169,36 +169,38 @@ def test_radial__is_never_whitened_nor_about_the_mean(results: Results) -> None:
         assert "the tests are about every elliptical law (Gaussian, Student, Cauchy)" in text
         assert "with lengths and signs drawn anew" in text
     assert position_sentence(result).startswith(
-        "Position: radial, the first of stored, isotropic and radial that nothing speaks against."
+        "Transform: radial, the first of stored, isotropic and radial that nothing speaks against."
     )
-    assert ("position of the rows", "radial") in fact_table(result).rows
+    assert ("transform of the rows", "radial") in fact_table(result).rows
 
 
-def trials(result: FitResult) -> tuple[PositionTrial, ...]:
-    """A rejection by a sample, a position that does not exist, and a rejection by a run."""
+def trials(result: FitResult) -> tuple[TransformTrial, ...]:
+    """A rejection by a sample, a transform that does not exist, and a rejection by a run."""
     rejection = leading_rejection(result.testers)
     assert rejection is not None
     evidence = replace(rejection.evidence[0], subject=Moment((1, 1)), observed=3.0, expected=1.0)
     found = replace(rejection, evidence=(evidence,))
     return (
-        PositionTrial(Position.STORED, Outcome.REJECTED, found),
-        PositionTrial(Position.ISOTROPIC, Outcome.REJECTED, problem="size is constant"),
-        PositionTrial(Position.RADIAL, Outcome.REJECTED, found, tried=True),
+        TransformTrial(Transform.STORED, Outcome.REJECTED, found),
+        TransformTrial(Transform.ISOTROPIC, Outcome.REJECTED, problem="size is constant"),
+        TransformTrial(Transform.RADIAL, Outcome.REJECTED, found, tried=True),
     )
 
 
 def test_position_table__tells_of_each_what_speaks_most_against_it(results: Results) -> None:
     plain = results.rejected
     data = replace(plain.data, features=("age", "size", "weight"))
-    result = replace(plain, data=data, position=RADIAL, positions=trials(plain))
-    assert position_table(result).rows == (
+    result = replace(plain, data=data, transform=RADIAL, transforms=trials(plain))
+    assert transform_table(result).rows == (
         ("stored", "rejected", "a sample", "size²: 3, a Gaussian has 1"),
         ("isotropic", "impossible", "a sample", "size is constant"),
         ("radial, taken", "rejected", "held-out rows", "size²: 3, a Gaussian has 1"),
     )
-    said = "Position: radial; the features pass the tests in none of the three."
+    said = "Transform: radial; the features pass the tests in none of the three."
     assert position_sentence(result).startswith(said)
-    assert "In no position (stored, isotropic, radial) do the features pass" in fit_headline(result)
+    assert "In no transform (stored, isotropic, radial) do the features pass" in fit_headline(
+        result
+    )
     assert Page(render_report(result)).body("Positions")[1][-1] == "size is constant"
     out = StringIO()
     show_fit(Console(file=out, width=80), result)
@@ -208,16 +210,16 @@ def test_position_table__tells_of_each_what_speaks_most_against_it(results: Resu
 
 def test_position_sentence__says_why(results: Results) -> None:
     accepted = results.accepted
-    passed = tuple(PositionTrial(kind, Outcome.PASSED) for kind in Position)
-    chosen = replace(accepted, positions=passed)
+    passed = tuple(TransformTrial(kind, Outcome.PASSED) for kind in Transform)
+    chosen = replace(accepted, transforms=passed)
     assert position_sentence(chosen) == (
-        "Position: stored; nothing speaks against the rows as they are."
+        "Transform: stored; nothing speaks against the rows as they are."
     )
     early = (replace(passed[0], outcome=Outcome.REJECTED), *passed[1:])
-    assert "others were not tried" in position_sentence(replace(accepted, positions=early))
-    assert position_sentence(replace(accepted, positions=())) == ""
-    given = replace(accepted, positions=(), position=PositionRecord(Position.ISOTROPIC))
-    assert position_sentence(given).startswith("Position: isotropic. Rows are centred and scaled")
+    assert "others were not tried" in position_sentence(replace(accepted, transforms=early))
+    assert position_sentence(replace(accepted, transforms=())) == ""
+    given = replace(accepted, transforms=(), transform=TransformRecord(Transform.ISOTROPIC))
+    assert position_sentence(given).startswith("Transform: isotropic. Rows are centred and scaled")
 
 
 def test_candidates__of_the_pool_have_no_scale_and_no_rows() -> None:
@@ -251,13 +253,13 @@ def test_source_sentence__names_the_recipe_of_the_winner(results: Results) -> No
     worse = replace(result, candidates=(replace(ON_PATH, error=0.04), MEMBER))
     assert "errs less" not in source_sentence(worse)
     assert source_sentence(replace(result, candidates=(ON_PATH,), chosen=0)) == ""
-    assert all(recipe_words(one) for one in Recipe)
+    assert all(method_words(one) for one in Method)
 
 
 def test_slabs__of_another_candidate_say_so(results: Results) -> None:
     accepted = results.accepted
-    members = tuple(replace(MEMBER, recipe=Recipe.REGRESSION) for _ in range(2))
-    path = tuple(one for one in accepted.candidates if one.recipe is Recipe.PATH)
+    members = tuple(replace(MEMBER, method=Method.REGRESSION) for _ in range(2))
+    path = tuple(one for one in accepted.candidates if one.method is Method.PATH)
     moved = replace(accepted, candidates=(*path, *members), chosen=len(path))
     own = replace(accepted, candidates=path, chosen=len(path) - 1)
     said = "This is along the last candidate of the path, which the tests are about"

@@ -12,37 +12,12 @@ import pytest
 import streamhalf
 from streamhalf.cli import main
 from streamhalf.config import RunConfig
-from streamhalf.records import (
-    Advice,
-    AdviceCode,
-    EpsNotReached,
-    ErrorsCluster,
-    ErrorsDisagree,
-    FitResult,
-    LabelErrors,
-    Moment,
-    NearlyOneClass,
-    NoBetterThanGuess,
-    Notice,
-    OptRecord,
-    Outcome,
-    Position,
-    PositionRecord,
-    PromiseRecord,
-    RepeatedRows,
-    Role,
-    RowsInOrder,
-    SegmentQuantity,
-    Through,
-    Verdict,
-    replace,
-)
 from streamhalf.report.card import result_html
 from streamhalf.report.codes import advice_words, evidence_name
 from streamhalf.report.html import render_report
-from streamhalf.report.judgements import wedge_angle
 from streamhalf.report.rejections import leading_doubt, leading_rejection, telling_evidence
 from streamhalf.report.tables import label_table
+from streamhalf.report.test_results import wedge_angle
 from streamhalf.report.words import (
     TAU,
     certify_headline,
@@ -55,18 +30,43 @@ from streamhalf.report.words import (
     rejection_sentence,
     result_suggestions,
 )
+from streamhalf.results import (
+    Advice,
+    AdviceCode,
+    EpsNotReached,
+    ErrorsCluster,
+    ErrorsDisagree,
+    FitResult,
+    HalfspaceClass,
+    LabelErrors,
+    Moment,
+    NearlyOneClass,
+    NoBetterThanGuess,
+    Notice,
+    OptRecord,
+    Outcome,
+    PromiseRecord,
+    RepeatedRows,
+    Role,
+    RowsInOrder,
+    SegmentQuantity,
+    Transform,
+    TransformRecord,
+    Verdict,
+    replace,
+)
 from tests.report.conftest import Results
 from tests.report.pages import Page
 
-ISOTROPIC = PositionRecord(Position.ISOTROPIC)
+ISOTROPIC = TransformRecord(Transform.ISOTROPIC)
 
 
 def test_rejection_sentence__is_the_same_everywhere(results: Results) -> None:
     rejected = results.rejected
-    judgement = leading_rejection(rejected.testers)
-    assert judgement is not None
-    said = rejection_sentence(judgement, "stored")
-    first = evidence_name(judgement.evidence[0])
+    test_result = leading_rejection(rejected.testers)
+    assert test_result is not None
+    said = rejection_sentence(test_result, "stored")
+    first = evidence_name(test_result.evidence[0])
     assert said.startswith(f"In pass final the mean of {first} is ")
     assert f"(the mean of {first} is " in fit_headline(rejected)
     assert said in fit_sentence(rejected)
@@ -75,7 +75,7 @@ def test_rejection_sentence__is_the_same_everywhere(results: Results) -> None:
 
 
 def test_evidence__says_that_features_are_whitened(results: Results) -> None:
-    plain, whitened = results.rejected, replace(results.rejected, position=ISOTROPIC)
+    plain, whitened = results.rejected, replace(results.rejected, transform=ISOTROPIC)
     for show in (fit_sentence, render_report, result_html):
         assert "(whitened)" not in show(plain)
         assert "(whitened)" in show(whitened)
@@ -136,11 +136,11 @@ def test_tau__is_the_same_everywhere(
 
 
 def whitened_of(result: Any) -> Any:
-    """The same result, as one in the isotropic position is."""
-    opt = replace(result.opt, through=Through.CENTRE)
-    certificate = replace(result.certificate, opt=opt, through=Through.CENTRE, bounds=(opt,))
-    error = replace(result.error, through=Through.CENTRE)
-    return replace(result, position=ISOTROPIC, error=error, opt=opt, certificate=certificate)
+    """The same result, as one in the isotropic transform is."""
+    opt = replace(result.opt, through=HalfspaceClass.CENTRE)
+    certificate = replace(result.certificate, opt=opt, through=HalfspaceClass.CENTRE, bounds=(opt,))
+    error = replace(result.error, through=HalfspaceClass.CENTRE)
+    return replace(result, transform=ISOTROPIC, error=error, opt=opt, certificate=certificate)
 
 
 def test_whitened__certificates_speak_of_halfspaces_through_the_mean(results: Results) -> None:
@@ -204,7 +204,7 @@ def advice(X: np.ndarray) -> tuple[str, str]:
     """What a fit and a moment test advise about these features."""
     y = np.where(X[:, 0] > X[:, 0].mean(), 1, -1)
     fitted, tested = (
-        run((X, y), position="stored", **more)
+        run((X, y), feature_transform="stored", **more)
         for run, more in ((streamhalf.fit, {"eps": 0.25}), (streamhalf.test, {}))
     )
     return " ".join(result_suggestions(fitted)), " ".join(result_suggestions(tested))
@@ -213,9 +213,9 @@ def advice(X: np.ndarray) -> tuple[str, str]:
 def test_suggestions__whitening_is_for_means_and_covariances_alone() -> None:
     X = np.random.default_rng(9).standard_normal((100_000, 3))
     for text in advice(X * 1000 + 5000):
-        assert "--position auto" in text
+        assert "--feature-transform auto" in text
     for text in advice(X**3):
-        assert "--position auto" not in text
+        assert "--feature-transform auto" not in text
         assert "shape of the features differs" in text
     for text in advice(np.column_stack([X[:, :2], np.full(len(X), 7.0)])):
         assert text.startswith("Feature x₃ is constant: remove it")
@@ -223,7 +223,7 @@ def test_suggestions__whitening_is_for_means_and_covariances_alone() -> None:
 
 def test_rejection_sentence__tells_one_quantity_with_its_own_limit() -> None:
     X = 1000 * np.random.default_rng(9).standard_normal((100_000, 2)) + 5000
-    (first, *_) = streamhalf.test((X, np.ones(len(X))), position="stored").testers
+    (first, *_) = streamhalf.test((X, np.ones(len(X))), feature_transform="stored").testers
     said = rejection_sentence(first, "stored")
     assert first.statistic > 1e9
     assert "e+" not in said
@@ -232,10 +232,10 @@ def test_rejection_sentence__tells_one_quantity_with_its_own_limit() -> None:
 
 
 def test_interval__of_two_classes_is_none(results: Results) -> None:
-    advice = Advice(AdviceCode.OTHER_CLASS, through=Through.ORIGIN)
+    advice = Advice(AdviceCode.OTHER_CLASS, through=HalfspaceClass.ORIGIN)
     old = results.certificate.certificate
     for lower, n_errors in ((old.opt.lower_empirical, old.n_errors), (0.0, 5), (0.04, 0)):
-        opt = OptRecord(lower, lower / 2, Through.ORIGIN)
+        opt = OptRecord(lower, lower / 2, HalfspaceClass.ORIGIN)
         certificate = replace(
             old,
             n_errors=n_errors,
@@ -243,7 +243,7 @@ def test_interval__of_two_classes_is_none(results: Results) -> None:
             opt=opt,
             ratio=None,
             advice=advice,
-            through=Through.ANY,
+            through=HalfspaceClass.ANY,
         )
         error = replace(results.certificate.error, empirical=n_errors / old.n_rows)
         result = replace(results.certificate, error=error, opt=opt, certificate=certificate)
@@ -336,7 +336,7 @@ def test_promise__with_a_threshold_has_no_number(results: Results) -> None:
     moved = tuple(replace(one, threshold=1.2) for one in accepted.candidates)
     bare = tuple(replace(one, constant=None, deviation=None) for one in accepted.promises)
     result = replace(accepted, constant=None, candidates=moved, promises=bare)
-    known = replace(result, opt=replace(accepted.opt, through=Through.ANY))
+    known = replace(result, opt=replace(accepted.opt, through=HalfspaceClass.ANY))
     for show in (fit_sentence, render_report, result_html):
         assert "for those no number C in “error at most C opt + eps” is known." in show(result)
         assert "is known; what is proved of them is the certificate." in show(known)
@@ -346,9 +346,11 @@ def test_promise__with_a_threshold_has_no_number(results: Results) -> None:
 def test_interval__names_the_bounds_of_both_classes(results: Results) -> None:
     found = results.accepted.certificate
     assert found is not None
-    plain = replace(found, opt=OptRecord(0.04, 0.03, Through.ORIGIN), through=Through.ORIGIN)
+    plain = replace(
+        found, opt=OptRecord(0.04, 0.03, HalfspaceClass.ORIGIN), through=HalfspaceClass.ORIGIN
+    )
     known = {name: getattr(plain, name) for name in plain.__struct_fields__}
-    every = OptRecord(0.03, 0.02, Through.ANY)
+    every = OptRecord(0.03, 0.02, HalfspaceClass.ANY)
     known |= {"comparable": True, "bounds": (plain.opt, every)}
     known |= {"threshold_low": -0.25, "threshold_high": 0.5}
     said = interval_details(SimpleNamespace(**known), 0.01)
@@ -356,7 +358,7 @@ def test_interval__names_the_bounds_of_both_classes(results: Results) -> None:
     assert " Of halfspaces with any threshold, each errs on 3.000% at least. For the" in said
     assert "away from it, with thresholds from -0.25 to 0.5; " in said
     assert "with any threshold" not in interval_details(replace(plain, bounds=()), 0.01)
-    known |= {"opt": every, "through": Through.ANY}
+    known |= {"opt": every, "through": HalfspaceClass.ANY}
     said = interval_sentence(SimpleNamespace(**known))
     assert "any other halfspace with any threshold errs on 3.000% at least (L)" in said
     assert "Of halfspaces through the origin, each errs on" in said
@@ -365,7 +367,7 @@ def test_interval__names_the_bounds_of_both_classes(results: Results) -> None:
 def test_wedge__of_any_halfspace_says_how_far_it_may_move(results: Results) -> None:
     accepted = results.accepted
     assert "of this one disagrees with it on" in fit_sentence(accepted)
-    any_one = replace(accepted, error=replace(accepted.error, through=Through.ANY))
+    any_one = replace(accepted, error=replace(accepted.error, through=HalfspaceClass.ANY))
     shift = re.search(
         r"of this one whose threshold differs by (0\.\d+) at most disagrees", fit_sentence(any_one)
     )
@@ -376,7 +378,7 @@ def test_wedge__of_any_halfspace_says_how_far_it_may_move(results: Results) -> N
 def test_promise__of_any_halfspace_says_whom_it_compares_with(results: Results) -> None:
     accepted = results.accepted
     assert "For halfspaces with a threshold" not in fit_sentence(accepted)
-    any_one = replace(accepted, error=replace(accepted.error, through=Through.ANY))
+    any_one = replace(accepted, error=replace(accepted.error, through=HalfspaceClass.ANY))
     said = fit_sentence(any_one)
     assert "opt is the least error of a halfspace through the origin" in said
     assert "For halfspaces with a threshold no such number is known." in said
@@ -501,12 +503,12 @@ def test_inconclusive__has_its_reasons(
 
 
 def test_telling_evidence__is_the_strongest_unless_a_low_degree_is_clear(results: Results) -> None:
-    judgement = leading_rejection(results.rejected.testers)
-    assert judgement is not None
-    one = judgement.evidence[0]
+    test_result = leading_rejection(results.rejected.testers)
+    assert test_result is not None
+    one = test_result.evidence[0]
     skew = replace(one, subject=Moment((0, 0, 0)), deviation=0.107, limit=0.1)
     tails = replace(one, subject=Moment((0, 0, 0, 0)), deviation=0.82, limit=0.1)
-    weak = replace(judgement, null_quantile=0.02, evidence=(skew, tails))
+    weak = replace(test_result, null_quantile=0.02, evidence=(skew, tails))
     assert telling_evidence(weak) == tails
     assert "mean of x₁⁴" in rejection_sentence(weak, "stored")
     mean = replace(one, subject=Moment((0,)), deviation=0.5, limit=0.1)
@@ -550,7 +552,7 @@ def test_held_out__says_how_the_bound_was_had(results: Results) -> None:
         upper = f"{100 * result.error.upper:.3f}%"
         assert fit_sentence(one).count(upper) == 1
     clustered = replace(bare, error=replace(result.error, segments=64))
-    assert "from the means of 64 stretches of rows, as errors come in clusters" in fit_sentence(
+    assert "from the means of 64 segments of rows, as errors come in clusters" in fit_sentence(
         clustered
     )
 
@@ -572,7 +574,7 @@ def test_bound__says_what_must_be_independent(results: Results) -> None:
     fitted, certified = results.accepted, results.certificate
     said = {
         None: ("if rows are independent, for new rows", "if they are independent"),
-        64: ("if stretches of rows are independent, for new rows", "if stretches of them are"),
+        64: ("if segments of rows are independent, for new rows", "if segments of them are"),
         1: ("and not for new ones", "Nothing is said about the source of the rows"),
     }
     for segments, (of_fit, of_certify) in said.items():

@@ -15,8 +15,8 @@ from streamhalf.synthetic.marginals import (
     SHIFT,
     SPIKE_HALF_WIDTH,
     SPIKE_SHARE,
-    hole_law,
-    spike_law,
+    hole_distribution,
+    spike_distribution,
 )
 from tests.synthetic.specs import SIGMAS, make_spec, whole
 
@@ -72,7 +72,7 @@ def test_marginal__has_the_mean_and_covariance_it_states(
 
 
 def test_hole_law__has_the_moments_of_a_gaussian() -> None:
-    law = hole_law()
+    law = hole_distribution()
     gap = law.gap / law.scale
     assert 0 < law.atom_share < 1
     assert law.gap >= HOLE_HALF_WIDTH
@@ -84,7 +84,7 @@ def test_hole_law__has_the_moments_of_a_gaussian() -> None:
 
 
 def test_spike_law__has_the_moments_of_a_gaussian() -> None:
-    law = spike_law()
+    law = spike_distribution()
     for power, expected in ((0, 1), (2, 1), (4, 3)):
         bulk = stats.norm(loc=law.sign, scale=law.gaussian).expect(lambda z, p=power: z**p)
         spike = SPIKE_HALF_WIDTH**power / (power + 1)
@@ -107,7 +107,11 @@ def test_marginal__along_v_matches_moments_and_is_gaussian_across(
         assert np.abs(along).min() > HOLE_HALF_WIDTH
     else:
         in_spike = np.mean(np.abs(along) < SPIKE_HALF_WIDTH + 1e-6)
-        own = 2 * stats.norm(spike_law().sign, spike_law().gaussian).pdf(0) * SPIKE_HALF_WIDTH
+        own = (
+            2
+            * stats.norm(spike_distribution().sign, spike_distribution().gaussian).pdf(0)
+            * SPIKE_HALF_WIDTH
+        )
         share = SPIKE_SHARE + (1 - SPIKE_SHARE) * own
         # failure probability below 2e-9 for another seed
         assert abs(in_spike - share) < SIGMAS * math.sqrt(share / n)

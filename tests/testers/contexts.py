@@ -9,7 +9,7 @@ import numpy as np
 from streamhalf import RunConfig
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import Stage
+from streamhalf.results import Stage
 from streamhalf.testers import Context
 
 PLANES = (Plane(np.array([0.6, 0.0, 0.8])), Plane(np.array([0.0, 1.0, 0.0]), 0.2))

@@ -7,9 +7,9 @@ from scipy import stats
 from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import AcceptanceRate, Judgement, Outcome
 from streamhalf.reductions import LabelCounts, Localized
 from streamhalf.reductions.label_counts import LabelCountsResult
+from streamhalf.results import AcceptanceRate, Outcome, TestResult
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.acceptance import ACCEPTANCE_TOLERANCE, AcceptanceTester
 from streamhalf.testers.base import MOST_ROWS
@@ -23,9 +23,9 @@ def make_tester(delta: float, tau: float, threshold: float = 0.0) -> AcceptanceT
     return AcceptanceTester(frame=frame, tau=tau)
 
 
-def judge(tester: AcceptanceTester, n_seen: int, n_accepted: int) -> Judgement:
-    (judgement,) = tester.judge(LabelCountsResult(n_accepted, 0), n_seen=n_seen)
-    return judgement
+def judge(tester: AcceptanceTester, n_seen: int, n_accepted: int) -> TestResult:
+    (test_result,) = tester.judge(LabelCountsResult(n_accepted, 0), n_seen=n_seen)
+    return test_result
 
 
 @pytest.mark.parametrize(
@@ -41,11 +41,11 @@ def judge(tester: AcceptanceTester, n_seen: int, n_accepted: int) -> Judgement:
 )
 def test_acceptance__has_three_outcomes(accepted: int, outcome: Outcome) -> None:
     tester = make_tester(0.1, 0.01)
-    judgement = judge(tester, 100, accepted)
-    assert judgement.outcome is outcome
+    test_result = judge(tester, 100, accepted)
+    assert test_result.outcome is outcome
     wanted = tester.rows_to_see() if outcome is Outcome.INCONCLUSIVE else None
-    assert judgement.rows_needed == wanted
-    assert judgement.n_rows == 100
+    assert test_result.rows_needed == wanted
+    assert test_result.n_rows == 100
 
 
 def test_acceptance__no_rows_settle_nothing() -> None:
@@ -98,13 +98,13 @@ def test_acceptance__a_hole_at_the_boundary_is_seen(marginal: str, outcome: Outc
     pass_ = Localized(tester.needs(), frame, seed=5, stream=1)
     result = pass_.map(Block(rows.X, rows.y, np.arange(spec.rows)))
     assert isinstance(pass_.inner, LabelCounts)
-    (judgement,) = tester.judge(result.inner, n_seen=result.n_seen)
-    assert judgement.outcome is outcome
-    (evidence,) = judgement.evidence
+    (test_result,) = tester.judge(result.inner, n_seen=result.n_seen)
+    assert test_result.outcome is outcome
+    (evidence,) = test_result.evidence
     assert evidence.subject == AcceptanceRate(0.0625)
     assert evidence.observed == result.n_accepted / 20_000
     assert evidence.expected == 0.0625
-    assert evidence.limit == judgement.limit == ACCEPTANCE_TOLERANCE
+    assert evidence.limit == test_result.limit == ACCEPTANCE_TOLERANCE
     assert (evidence.deviation > evidence.limit) == (outcome is Outcome.REJECTED)
 
 
@@ -115,16 +115,16 @@ def test_acceptance__gaussian_rows_pass_about_a_plane_with_a_threshold(threshold
     tester = make_tester(0.1, 0.001, threshold)
     pass_ = Localized(tester.needs(), tester.frame, seed=5, stream=1)
     result = pass_.map(Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X))))
-    (judgement,) = tester.judge(result.inner, n_seen=result.n_seen)
-    assert judgement.outcome is Outcome.PASSED
-    assert judgement.evidence[0].expected == tester.frame.rate < 0.1
+    (test_result,) = tester.judge(result.inner, n_seen=result.n_seen)
+    assert test_result.outcome is Outcome.PASSED
+    assert test_result.evidence[0].expected == tester.frame.rate < 0.1
 
 
 @pytest.mark.parametrize("threshold", [7.0, 12.0, 60.0])
 def test_acceptance__far_out_no_rows_are_enough(threshold: float) -> None:
     tester = make_tester(0.1, 0.001, threshold)
-    judgement = judge(tester, 10**6, 0)
-    assert judgement.outcome is Outcome.INCONCLUSIVE
-    assert 10**6 < judgement.rows_needed <= MOST_ROWS
-    assert np.isfinite([judgement.statistic, judgement.null_quantile]).all()
+    test_result = judge(tester, 10**6, 0)
+    assert test_result.outcome is Outcome.INCONCLUSIVE
+    assert 10**6 < test_result.rows_needed <= MOST_ROWS
+    assert np.isfinite([test_result.statistic, test_result.null_quantile]).all()
     assert tester.rows_needed() >= 1

@@ -12,13 +12,13 @@ import pytest
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.frame import Frame
-from streamhalf.records import Evidence, Judgement, Named, Outcome, Role, Stage
 from streamhalf.reductions import Localized
-from streamhalf.testers import TESTERS, WORDS, Panel
+from streamhalf.results import Evidence, Named, Outcome, Role, Stage, TestResult
+from streamhalf.testers import TESTERS, WORDS, TesterSet
 from streamhalf.testers.base import (
     MOST_ROWS,
     judge,
-    judgement,
+    judged,
     rows_until,
     thinning,
     upper_normal_quantile,
@@ -81,7 +81,7 @@ def test_judgement__works_rows_out_only_where_it_cannot_tell() -> None:
 
     evidence = (Evidence(Named("this"), 1.0, 0.0, 1.0, 0.1),)
     for statistic, wanted in ((0.05, None), (0.2, 77), (0.9, None)):
-        found = judgement(
+        found = judged(
             "toy",
             statistic=statistic,
             limit=0.1,
@@ -98,7 +98,7 @@ def test_judgement__works_rows_out_only_where_it_cannot_tell() -> None:
 
 
 def test_judgement__numbers_are_finite_whatever_was_measured() -> None:
-    found = judgement(
+    found = judged(
         "toy",
         statistic=math.nan,
         limit=0.1,
@@ -122,7 +122,7 @@ def test_registry__names_are_distinct_and_have_words() -> None:
 
 @pytest.mark.parametrize("stage", PASSES)
 def test_registry__shares_of_a_pass_sum_to_at_most_1(stage: Stage) -> None:
-    testers = Panel.of(TESTERS, make_context(stage)).testers
+    testers = TesterSet.of(TESTERS, make_context(stage)).testers
     assert testers
     assert all(0 <= tester.share <= 1 for tester in testers)
     assert sum(tester.share for tester in testers) <= 1
@@ -132,7 +132,7 @@ def test_registry__shares_of_a_pass_sum_to_at_most_1(stage: Stage) -> None:
 def test_registry__what_testers_spend_is_the_pass_tau_at_most(stage: Stage) -> None:
     # each candidate of the final pass costs its own share; an advisory tester never rejects
     context = make_context(stage)
-    testers = Panel.of(TESTERS, context).testers
+    testers = TesterSet.of(TESTERS, context).testers
     count = context.most_candidates if stage is Stage.FINAL else 1
     spent = sum(count * tester.tau for tester in testers if tester.share > 0)
     assert 0.7 * context.tau <= spent <= context.tau * (1 + 1e-12)
@@ -145,7 +145,7 @@ def test_slab_width__is_that_of_slabs_or_eps() -> None:
     assert coarse.slab_width == 0.2
     widths = [
         one.eps
-        for one in Panel.of(TESTERS, coarse).testers
+        for one in TesterSet.of(TESTERS, coarse).testers
         if one.name in ("slab mass", "slab covariance")
     ]
     assert widths == [0.2, 0.2]
@@ -156,7 +156,7 @@ def rows_of(kind: str, n_rows: int) -> np.ndarray:
     return {"gaussian": X, "heavy": X**3, "shifted": X + 1}[kind]
 
 
-def judged(tester: Any, X: np.ndarray, frame: Frame | None) -> tuple[Judgement, ...]:
+def judge_block(tester: Any, X: np.ndarray, frame: Frame | None) -> tuple[TestResult, ...]:
     block = Block(X, np.where(X[:, 0] >= 0, 1, -1).astype(np.int8), np.arange(len(X)))
     needs = tester.needs()
     if frame is None:
@@ -171,8 +171,8 @@ def judged(tester: Any, X: np.ndarray, frame: Frame | None) -> tuple[Judgement, 
 @pytest.mark.parametrize("n_rows", [300, 20_000])
 def test_tester__every_name_in_a_judgement_has_words(stage: Stage, kind: str, n_rows: int) -> None:
     context = make_context(stage, n_rows=n_rows)
-    for tester in Panel.of(TESTERS, context).testers:
-        found = judged(tester, rows_of(kind, n_rows), context.frame)
+    for tester in TesterSet.of(TESTERS, context).testers:
+        found = judge_block(tester, rows_of(kind, n_rows), context.frame)
         assert isinstance(found, tuple)
         assert found
         assert {one.tester for one in found} <= set(tester.words)
@@ -185,12 +185,12 @@ def test_tester__every_name_in_a_judgement_has_words(stage: Stage, kind: str, n_
 def test_tester__gaussian_rows_are_not_rejected_and_others_are(stage: Stage) -> None:
     # Gaussian rows with probability at most tau = 0.008, for this seed not
     context = make_context(stage)
-    panel = Panel.of(TESTERS, context)
+    tester_set = TesterSet.of(TESTERS, context)
     outcomes = {
         kind: {
             one.outcome
-            for tester in panel.testers
-            for one in judged(tester, rows_of(kind, 20_000), context.frame)
+            for tester in tester_set.testers
+            for one in judge_block(tester, rows_of(kind, 20_000), context.frame)
         }
         for kind in ("gaussian", "heavy", "shifted")
     }
@@ -201,7 +201,7 @@ def test_tester__gaussian_rows_are_not_rejected_and_others_are(stage: Stage) -> 
 
 @pytest.mark.parametrize("stage", PASSES)
 def test_tester__is_asked_where_it_says_it_is(stage: Stage) -> None:
-    names = {tester.name for tester in Panel.of(TESTERS, make_context(stage)).testers}
+    names = {tester.name for tester in TesterSet.of(TESTERS, make_context(stage)).testers}
     ours = {
         Stage.INITIAL: {"moments", "order of rows"},
         Stage.UPDATE: {"acceptance", "moments"},

@@ -8,17 +8,17 @@ import pytest
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.kernels.streams import Stream
-from streamhalf.records import (
-    Judgement,
+from streamhalf.reductions import Sampled, SegmentScatter, Windowed
+from streamhalf.reductions.base import Reduction
+from streamhalf.results import (
     Outcome,
     Role,
     RowsInOrder,
     SegmentMean,
     SegmentQuantity,
     Stage,
+    TestResult,
 )
-from streamhalf.reductions import Sampled, SegmentScatter, Windowed
-from streamhalf.reductions.base import Reduction
 from streamhalf.testers.base import Context
 from streamhalf.testers.exchangeability import ExchangeabilityTester, order_notice
 
@@ -35,7 +35,7 @@ def make_tester(
 
 def judge(
     X: np.ndarray, y: np.ndarray, *, share: float = 1.0, windows: int = 0, tau: float = 0.01
-) -> Judgement:
+) -> TestResult:
     """What the tester says of all rows, or of a share of them: single ones, or in windows."""
     tester = make_tester(len(y), X.shape[1], n_rows=round(share * len(y)), tau=tau)
     scatter: Reduction = tester.needs()
@@ -45,15 +45,15 @@ def judge(
     elif share < 1:
         scatter = Sampled(scatter, 0.0, share, 1, Stream.SHARES)
     block = Block(X, y.astype(np.int8), np.arange(len(y)))
-    (judgement,) = tester.judge(scatter.finalize(scatter.map(block)), n_seen=len(y))
-    assert judgement.role is Role.ADVISORY
-    assert judgement.outcome in (Outcome.PASSED, Outcome.NOT_JUDGED)  # never of the marginal
-    assert (judgement.outcome is Outcome.PASSED) == (judgement.statistic <= judgement.limit)
-    return judgement
+    (test_result,) = tester.judge(scatter.finalize(scatter.map(block)), n_seen=len(y))
+    assert test_result.role is Role.ADVISORY
+    assert test_result.outcome in (Outcome.PASSED, Outcome.NOT_JUDGED)  # never of the marginal
+    assert (test_result.outcome is Outcome.PASSED) == (test_result.statistic <= test_result.limit)
+    return test_result
 
 
-def subject(judgement: Judgement) -> SegmentMean:
-    (evidence,) = judgement.evidence
+def subject(test_result: TestResult) -> SegmentMean:
+    (evidence,) = test_result.evidence
     assert isinstance(evidence.subject, SegmentMean)
     return evidence.subject
 
@@ -124,25 +124,25 @@ def test_exchangeability__shares_of_shuffled_rows_pass(windows: int) -> None:
 def test_exchangeability__power_on_sorted_labels() -> None:
     X, y = draw(4_000, 3, seed=1)
     order = np.argsort(y, kind="stable")
-    judgement = judge(X[order], y[order])
-    assert judgement.outcome is Outcome.NOT_JUDGED
-    assert subject(judgement).quantity is SegmentQuantity.LABEL
-    assert subject(judgement).feature is None
-    assert subject(judgement).segments == 125
-    (evidence,) = judgement.evidence
+    test_result = judge(X[order], y[order])
+    assert test_result.outcome is Outcome.NOT_JUDGED
+    assert subject(test_result).quantity is SegmentQuantity.LABEL
+    assert subject(test_result).feature is None
+    assert subject(test_result).segments == 125
+    (evidence,) = test_result.evidence
     assert abs(evidence.observed) == 1
     assert evidence.expected == pytest.approx(y.mean())
     # all variance is between segments: 32 rows of each are as good as one
-    assert evidence.deviation == judgement.statistic == pytest.approx(32, rel=0.05)
-    assert evidence.limit == judgement.limit < 3
+    assert evidence.deviation == test_result.statistic == pytest.approx(32, rel=0.05)
+    assert evidence.limit == test_result.limit < 3
 
 
 def test_exchangeability__power_on_rows_sorted_by_length() -> None:
     X, y = draw(4_000, 3, seed=2)
     order = np.argsort(np.linalg.norm(X, axis=1))
-    judgement = judge(X[order], y[order])
-    assert subject(judgement) == SegmentMean(124, SegmentQuantity.NORM, None, 125)
-    evidence = judgement.evidence[0]
+    test_result = judge(X[order], y[order])
+    assert subject(test_result) == SegmentMean(124, SegmentQuantity.NORM, None, 125)
+    evidence = test_result.evidence[0]
     assert evidence.observed > 2 * evidence.expected == pytest.approx(6, abs=0.4)
 
 
@@ -150,19 +150,24 @@ def test_exchangeability__power_on_rows_sorted_by_the_sign_of_a_feature() -> Non
     # orthogonal to the halfspace: neither y nor |x|² nor y x tells the halves apart
     X, y = draw(4_000, 3, seed=6)
     order = np.argsort(X[:, 2] >= 0, kind="stable")
-    judgement = judge(X[order], y[order])
-    assert (subject(judgement).quantity, subject(judgement).feature) == (SegmentQuantity.FEATURE, 2)
-    assert order_notice(judgement) == RowsInOrder(SegmentQuantity.FEATURE, 2, judgement.statistic)
+    test_result = judge(X[order], y[order])
+    assert (subject(test_result).quantity, subject(test_result).feature) == (
+        SegmentQuantity.FEATURE,
+        2,
+    )
+    assert order_notice(test_result) == RowsInOrder(
+        SegmentQuantity.FEATURE, 2, test_result.statistic
+    )
 
 
 def test_exchangeability__power_on_labels_that_turn_around() -> None:
     # as many labels of each kind and as long rows everywhere: only y x tells the halves apart
     X = np.random.default_rng(3).standard_normal((8_000, 3))
     y = np.where(X[:, 1] >= 0, 1, -1) * np.where(np.arange(8_000) < 4_000, 1, -1)
-    judgement = judge(X, y)
-    assert judgement.outcome is Outcome.NOT_JUDGED
-    assert subject(judgement).quantity is SegmentQuantity.PRODUCT
-    assert subject(judgement).feature == 1  # x2, counted from 0
+    test_result = judge(X, y)
+    assert test_result.outcome is Outcome.NOT_JUDGED
+    assert subject(test_result).quantity is SegmentQuantity.PRODUCT
+    assert subject(test_result).feature == 1  # x2, counted from 0
 
 
 def test_exchangeability__power_on_noise_in_half_of_the_rows() -> None:
@@ -180,8 +185,8 @@ def test_exchangeability__order_within_small_pieces_is_noticed_by_windows_alone(
     X, y = draw(400_000, 2, seed=8)
     pieces = np.arange(400_000) * 64 // 400_000
     order = np.lexsort((y, pieces))
-    judgement = judge(X[order], y[order], share=0.002 if windows == 0 else 0.1, windows=windows)
-    assert (order_notice(judgement) is not None) == noticed
+    test_result = judge(X[order], y[order], share=0.002 if windows == 0 else 0.1, windows=windows)
+    assert (order_notice(test_result) is not None) == noticed
 
 
 def test_exchangeability__one_strange_segment_is_named() -> None:
@@ -192,22 +197,22 @@ def test_exchangeability__one_strange_segment_is_named() -> None:
 
 @pytest.mark.parametrize("n_rows", [0, 1, 40, 63])
 def test_exchangeability__too_few_rows_have_no_segments(n_rows: int) -> None:
-    judgement = judge(*draw(n_rows, 2, seed=5)) if n_rows else empty_judgement()
-    assert judgement.outcome is Outcome.PASSED
-    assert (judgement.statistic, judgement.n_rows) == (0, n_rows)
-    assert order_notice(judgement) is None
+    test_result = judge(*draw(n_rows, 2, seed=5)) if n_rows else empty_judgement()
+    assert test_result.outcome is Outcome.PASSED
+    assert (test_result.statistic, test_result.n_rows) == (0, n_rows)
+    assert order_notice(test_result) is None
 
 
-def empty_judgement() -> Judgement:
+def empty_judgement() -> TestResult:
     tester = make_tester(1_000, 2)
-    (judgement,) = tester.judge(tester.needs().finalize(tester.needs().empty(2)), n_seen=0)
-    return judgement
+    (test_result,) = tester.judge(tester.needs().finalize(tester.needs().empty(2)), n_seen=0)
+    return test_result
 
 
 @pytest.mark.parametrize("scale", [1e120, 1e-120])
 def test_exchangeability__constants_and_powers_out_of_range_say_nothing(scale: float) -> None:
     X, y = draw(2_000, 3, seed=9)
     X[:, 1], X[:, 2] = 0.1, scale * np.sort(X[:, 2])
-    judgement = judge(X, np.ones_like(y))
-    assert judgement.outcome is Outcome.PASSED
-    assert np.isfinite([judgement.statistic, judgement.limit]).all()
+    test_result = judge(X, np.ones_like(y))
+    assert test_result.outcome is Outcome.PASSED
+    assert np.isfinite([test_result.statistic, test_result.limit]).all()

@@ -7,7 +7,7 @@ from streamhalf.data.block import RowRange
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
-from streamhalf.records import Moment, Outcome, Quadratic, Role, SecondMoment, overall_outcome
+from streamhalf.results import Moment, Outcome, Quadratic, Role, SecondMoment, overall_outcome
 from streamhalf.synthetic.marginals import Marginal
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.constants import LARGEST_DEVIATION
@@ -46,8 +46,8 @@ def test_moment_tester__gaussian_at_planned_size_passes() -> None:
     for seed in range(200):
         dim = (2, 5, 10, 20)[seed % 4]
         rows = make_tester(dim).rows_needed()
-        judgements = judge_rows(draw("gaussian", rows, dim, seed))
-        failed += overall_outcome(judgements) is not Outcome.PASSED
+        test_results = judge_rows(draw("gaussian", rows, dim, seed))
+        failed += overall_outcome(test_results) is not Outcome.PASSED
     assert failed <= 2
 
 
@@ -56,8 +56,8 @@ def test_moment_tester__few_gaussian_rows_are_never_rejected() -> None:
     rejected = 0
     for seed in range(120):
         dim, rows = ((1, 30), (3, 60), (8, 100), (8, 700))[seed % 4]
-        judgements = judge_rows(draw("gaussian", rows, dim, 1000 + seed))
-        rejected += overall_outcome(judgements) is Outcome.REJECTED
+        test_results = judge_rows(draw("gaussian", rows, dim, 1000 + seed))
+        rejected += overall_outcome(test_results) is Outcome.REJECTED
     assert rejected <= 3
 
 
@@ -80,9 +80,9 @@ EVIDENCE = {
 
 @pytest.mark.parametrize("marginal", sorted(EVIDENCE))
 def test_moment_tester__names_the_moment_that_is_wrong(marginal: str) -> None:
-    judgements = judge_rows(draw(marginal, 60_000, 6))
-    assert overall_outcome(judgements) is Outcome.REJECTED
-    lead = judgements[0].evidence[0]
+    test_results = judge_rows(draw(marginal, 60_000, 6))
+    assert overall_outcome(test_results) is Outcome.REJECTED
+    lead = test_results[0].evidence[0]
     assert isinstance(lead.subject, Moment)
     assert lead.subject.variables in EVIDENCE[marginal]
     assert not lead.subject.sketched
@@ -92,15 +92,15 @@ def test_moment_tester__names_the_moment_that_is_wrong(marginal: str) -> None:
 
 @pytest.mark.parametrize("marginal", ["mixture"])
 def test_moment_tester__mixture_is_caught_by_some_statistic(marginal: str) -> None:
-    judgements = judge_rows(draw(marginal, 200_000, 8))
-    assert overall_outcome(judgements) is Outcome.REJECTED
+    test_results = judge_rows(draw(marginal, 200_000, 8))
+    assert overall_outcome(test_results) is Outcome.REJECTED
 
 
 @pytest.mark.parametrize("marginal", ["gauss-hermite", "hole", "spike"])
 def test_moment_tester__laws_with_gaussian_moments_pass(marginal: str) -> None:
     # these match all moments to degree 5 on purpose: only the slab test can tell them apart
-    judgements = judge_rows(draw(marginal, 100_000, 4))
-    assert overall_outcome(judgements) is Outcome.PASSED
+    test_results = judge_rows(draw(marginal, 100_000, 4))
+    assert overall_outcome(test_results) is Outcome.PASSED
 
 
 def test_moment_tester__every_marginal_is_covered_above() -> None:
@@ -123,13 +123,13 @@ def test_moment_tester__worst_direction_is_found() -> None:
 
 
 def test_quadratics__that_cannot_tell_stand_in_nobodys_way() -> None:
-    judgements = judge_rows(np.random.default_rng(0).standard_normal((3_000, 5)))
-    extra = judgements[2]
+    test_results = judge_rows(np.random.default_rng(0).standard_normal((3_000, 5)))
+    extra = test_results[2]
     assert extra.outcome is Outcome.INCONCLUSIVE
     assert extra.role is Role.EXTRA
     assert isinstance(extra.evidence[0].subject, Quadratic)
     assert extra.limit == 0.2 < extra.null_quantile
-    assert overall_outcome(judgements) is overall_outcome(judgements[:2])
+    assert overall_outcome(test_results) is overall_outcome(test_results[:2])
     # with the rows that it names it passes
     assert extra.rows_needed == make_tester(5).rows_for(0.2)
     more = np.random.default_rng(0).standard_normal((extra.rows_needed, 5))
@@ -144,18 +144,18 @@ def test_quadratics__reject_wherever_they_can(n_rows: int) -> None:
     # one row in ten is six times as long: no single moment along an axis need show it
     rng = np.random.default_rng(4)
     X = rng.standard_normal((n_rows, 4)) * np.where(rng.random((n_rows, 1)) < 0.1, 6, 1)
-    judgements = judge_rows(X)
-    assert judgements[2].n_rows < make_tester(4).rows_for(0.2)
-    assert judgements[2].outcome is Outcome.REJECTED
-    assert overall_outcome(judgements[2:]) is Outcome.REJECTED
+    test_results = judge_rows(X)
+    assert test_results[2].n_rows < make_tester(4).rows_for(0.2)
+    assert test_results[2].outcome is Outcome.REJECTED
+    assert overall_outcome(test_results[2:]) is Outcome.REJECTED
 
 
 @pytest.mark.parametrize("degree", [2, 6, 8])
 def test_rows_for__is_1_where_quadratics_are_not_judged(degree: int) -> None:
     tester = make_tester(3, degree=degree)
     assert tester.rows_for(0.2) == 1
-    judgements = judge_rows(np.random.default_rng(0).standard_normal((500, 3)), tester)
-    extra = [one for one in judgements if one.tester == "quadratics"]
+    test_results = judge_rows(np.random.default_rng(0).standard_normal((500, 3)), tester)
+    extra = [one for one in test_results if one.tester == "quadratics"]
     assert [(one.outcome, one.rows_needed) for one in extra] == [(Outcome.NOT_JUDGED, None)] * (
         degree > 2
     )
@@ -187,8 +187,11 @@ def test_moment_tester__inconclusive_names_the_rows_that_settle_it() -> None:
 
 def test_moment_tester__degree_two_has_two_tests() -> None:
     tester = make_tester(5, degree=2)
-    judgements = judge_rows(np.random.default_rng(1).standard_normal((5_000, 5)), tester)
-    assert [judgement.tester for judgement in judgements] == ["largest moment", "second moment"]
+    test_results = judge_rows(np.random.default_rng(1).standard_normal((5_000, 5)), tester)
+    assert [test_result.tester for test_result in test_results] == [
+        "largest moment",
+        "second moment",
+    ]
 
 
 @pytest.mark.parametrize("degree", [6, 8])
@@ -199,7 +202,7 @@ def test_moment_tester__higher_degrees_pass_gaussian_rows_and_find_the_rest(degr
     n_rows = tester.rows_needed()
     for seed in range(6):
         rows = np.random.default_rng(seed).standard_normal((n_rows, 3))
-        outcomes = {judgement.outcome for judgement in judge_rows(rows, tester)}
+        outcomes = {test_result.outcome for test_result in judge_rows(rows, tester)}
         assert outcomes <= {Outcome.PASSED, Outcome.NOT_JUDGED}
     # Gauss-Hermite points agree with N(0, 1) up to degree 5: only a higher degree sees them
     points = np.random.default_rng(0).choice(
@@ -216,14 +219,14 @@ def make_wide(dim: int = 70, n_directions: int = 5, seed: int = 0) -> MomentTest
 def test_wide__degree_two_in_full_and_the_rest_on_a_sketch() -> None:
     tester = make_wide()
     rows = np.random.default_rng(1).standard_normal((tester.rows_needed(), 70))
-    judgements = judge_rows(rows, tester)
-    assert overall_outcome(judgements) is Outcome.PASSED
-    assert {one.directions for one in judgements} == {5}
-    sketched = [one.subject.sketched for one in judgements[0].evidence]
+    test_results = judge_rows(rows, tester)
+    assert overall_outcome(test_results) is Outcome.PASSED
+    assert {one.directions for one in test_results} == {5}
+    sketched = [one.subject.sketched for one in test_results[0].evidence]
     assert sketched == [False] * 5 + [True] * 5
-    in_full = [one.subject.variables for one in judgements[0].evidence[:5]]
+    in_full = [one.subject.variables for one in test_results[0].evidence[:5]]
     assert all(len(variables) <= 2 for variables in in_full)
-    extra = judgements[2].evidence[0].subject
+    extra = test_results[2].evidence[0].subject
     # of the features, not of the sketch
     assert len(extra.direction) == 70
 
@@ -272,6 +275,6 @@ def test_moment_tester__gaussian_rows_near_a_plane_with_a_threshold_are_not_reje
         X = rng.standard_normal((n_rows, 3), dtype=np.float32)
         along = frame.coordinates(X)
         near = rng.random(n_rows) < frame.acceptance(along)
-        judgements = judge_rows(frame.to_frame(X[near], along[near]), make_tester(3, tau=0.05))
-        rejected += overall_outcome(judgements) is Outcome.REJECTED
+        test_results = judge_rows(frame.to_frame(X[near], along[near]), make_tester(3, tau=0.05))
+        rejected += overall_outcome(test_results) is Outcome.REJECTED
     assert rejected <= 5

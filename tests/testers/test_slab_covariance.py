@@ -12,9 +12,9 @@ from scipy.special import ndtr
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.records import Judgement, Outcome, SlabSecondMoment
 from streamhalf.reductions import Sampled, SlabCovariance
 from streamhalf.reductions.slab_covariance import SlabCovarianceResult
+from streamhalf.results import Outcome, SlabSecondMoment, TestResult
 from streamhalf.testers.slab_covariance import (
     COVARIANCE_LIMIT,
     SlabCovarianceTester,
@@ -35,11 +35,11 @@ def make_tester(dim: int, *, tau: float = 0.01, n_slabs: int = 6, **more) -> Sla
     return SlabCovarianceTester(dim=dim, eps=0.1, tau=tau, n_slabs=n_slabs, **more)
 
 
-def judge(X: np.ndarray) -> Judgement:
+def judge(X: np.ndarray) -> TestResult:
     """What is said about the first axis."""
     dim = X.shape[1]
-    (judgement,) = make_tester(dim).judge(measure(X, np.eye(dim)[0]), n_seen=len(X))
-    return judgement
+    (test_result,) = make_tester(dim).judge(measure(X, np.eye(dim)[0]), n_seen=len(X))
+    return test_result
 
 
 @pytest.mark.parametrize(("dim", "n_rows"), [(1, 50), (5, 200), (20, 400), (20, 30)])
@@ -69,8 +69,8 @@ def test_slab_covariance__gaussian_at_the_planned_rows_passes(dim: int) -> None:
         rng = np.random.default_rng([dim, seed])
         v = rng.standard_normal(dim)
         X = rng.standard_normal((tester.rows_per_slab() * 8, dim))
-        (judgement,) = tester.judge(measure(X, v / np.linalg.norm(v)), n_seen=len(X))
-        failed += judgement.outcome is not Outcome.PASSED
+        (test_result,) = tester.judge(measure(X, v / np.linalg.norm(v)), n_seen=len(X))
+        failed += test_result.outcome is not Outcome.PASSED
     assert failed <= 2
 
 
@@ -89,15 +89,15 @@ def test_slab_covariance__names_slab_and_direction() -> None:
     X = rng.standard_normal((20_000, 3))
     inside = (X[:, 0] >= 0.5) & (X[:, 0] < 1)
     X[inside, 1] *= 2  # variance 4 along x2 in one slab; over all rows it is 1.45
-    judgement = judge(X)
-    assert judgement.outcome is Outcome.REJECTED
-    (evidence,) = judgement.evidence
+    test_result = judge(X)
+    assert test_result.outcome is Outcome.REJECTED
+    (evidence,) = test_result.evidence
     assert isinstance(evidence.subject, SlabSecondMoment)
     assert (evidence.subject.low, evidence.subject.high) == (0.5, 1.0)
     assert abs(evidence.subject.direction[1]) > 0.99
-    assert evidence.observed == judgement.statistic == pytest.approx(4, abs=0.3)
+    assert evidence.observed == test_result.statistic == pytest.approx(4, abs=0.3)
     assert (evidence.expected, evidence.limit) == (1.0, COVARIANCE_LIMIT)
-    assert judgement.n_rows == np.count_nonzero(inside)
+    assert test_result.n_rows == np.count_nonzero(inside)
 
 
 def test_slab_covariance__looks_only_orthogonally_to_the_candidate() -> None:
@@ -108,10 +108,10 @@ def test_slab_covariance__looks_only_orthogonally_to_the_candidate() -> None:
 
 def test_slab_covariance__inconclusive_names_the_rows_of_a_slab() -> None:
     X = np.array([[0.1, 1.6, 0.0]] * 10 + [[-0.1, 0.0, 0.0]] * 10)
-    judgement = judge(X)
-    assert judgement.outcome is Outcome.INCONCLUSIVE
-    assert judgement.statistic == pytest.approx(2.56)
-    assert judgement.rows_needed == make_tester(3).rows_per_slab()
+    test_result = judge(X)
+    assert test_result.outcome is Outcome.INCONCLUSIVE
+    assert test_result.statistic == pytest.approx(2.56)
+    assert test_result.rows_needed == make_tester(3).rows_per_slab()
 
 
 def test_slab_covariance__judges_each_candidate_by_itself() -> None:
@@ -218,11 +218,11 @@ def about(dim: int, threshold: float, **more) -> SlabCovarianceTester:
     return make_tester(dim, candidates=candidates, threshold=abs(threshold), n_slabs=80, **more)
 
 
-def judge_rows(tester: SlabCovarianceTester, X: np.ndarray) -> Judgement:
+def judge_rows(tester: SlabCovarianceTester, X: np.ndarray) -> TestResult:
     needs = tester.needs()
     block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X)))
-    (judgement,) = tester.judge(needs.finalize(needs.map(block)), n_seen=len(X))
-    return judgement
+    (test_result,) = tester.judge(needs.finalize(needs.map(block)), n_seen=len(X))
+    return test_result
 
 
 @pytest.mark.parametrize("threshold", [1.0, -1.9, 2.2])
@@ -264,9 +264,9 @@ def test_slab_covariance__few_rows_beyond_a_threshold_are_never_rejected(thresho
 def test_slab_covariance__names_a_slab_about_a_threshold() -> None:
     X = np.random.default_rng(3).standard_normal((60_000, 3))
     X[(X[:, 0] >= 1.5) & (X[:, 0] < 1.8), 1] *= 2
-    judgement = judge_rows(about(3, 1.5, n_rows=60_000), X)
-    assert judgement.outcome is Outcome.REJECTED
-    subject = judgement.evidence[0].subject
+    test_result = judge_rows(about(3, 1.5, n_rows=60_000), X)
+    assert test_result.outcome is Outcome.REJECTED
+    subject = test_result.evidence[0].subject
     # margins are v·x - t
     assert 0 <= subject.low < subject.high <= 0.4
     assert abs(subject.direction[1]) > 0.99

@@ -12,8 +12,8 @@ from scipy.special import ndtr
 from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import count_slabs, gaussian_masses, masses_about, number_slabs
-from streamhalf.records import Judgement, Outcome, Role, SlabShare, Stage, overall_outcome
 from streamhalf.reductions.candidate_slabs import CandidateSlabsResult
+from streamhalf.results import Outcome, Role, SlabShare, Stage, TestResult, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.base import MOST_ROWS
 from streamhalf.testers.slab_mass import (
@@ -35,8 +35,8 @@ def draw_counts(eps: float, n_rows: int, rng: np.random.Generator, size: int) ->
     return rng.multinomial(n_rows, gaussian_masses(eps, finest_half_count(eps)), size=size)
 
 
-def judge(tester: SlabMassTester, *counts: np.ndarray) -> tuple[Judgement, ...]:
-    """The judgements about candidates with these histograms."""
+def judge(tester: SlabMassTester, *counts: np.ndarray) -> tuple[TestResult, ...]:
+    """The test_results about candidates with these histograms."""
     result = CandidateSlabsResult(int(counts[0].sum()), np.array(counts))
     return tester.judge(result, n_seen=result.n_rows)
 
@@ -128,16 +128,16 @@ def test_slab_mass__few_gaussian_rows_are_never_rejected() -> None:
 def test_slab_mass__inconclusive_names_the_rows_that_settle_it() -> None:
     tester = SlabMassTester(eps=0.1, tau=0.01)
     rng = np.random.default_rng(9)
-    (judgement,) = judge(tester, draw_counts(0.1, 500, rng, 1)[0])
-    assert judgement.outcome is Outcome.INCONCLUSIVE
-    assert judgement.limit < judgement.statistic <= judgement.null_quantile
-    assert judgement.rows_needed == tester.rows_needed()
-    (settled,) = judge(tester, draw_counts(0.1, judgement.rows_needed, rng, 1)[0])
+    (test_result,) = judge(tester, draw_counts(0.1, 500, rng, 1)[0])
+    assert test_result.outcome is Outcome.INCONCLUSIVE
+    assert test_result.limit < test_result.statistic <= test_result.null_quantile
+    assert test_result.rows_needed == tester.rows_needed()
+    (settled,) = judge(tester, draw_counts(0.1, test_result.rows_needed, rng, 1)[0])
     assert settled.outcome is Outcome.PASSED
     assert settled.rows_needed is None
 
 
-def judge_marginal(marginal: str, eps: float, n_rows: int = 60_000) -> tuple[Judgement, ...]:
+def judge_marginal(marginal: str, eps: float, n_rows: int = 60_000) -> tuple[TestResult, ...]:
     """Slab masses along the planted direction."""
     spec = SyntheticSpec(rows=n_rows, dim=4, marginal=marginal, noise="none", seed=1)
     planted = plant(spec)
@@ -149,24 +149,24 @@ def judge_marginal(marginal: str, eps: float, n_rows: int = 60_000) -> tuple[Jud
 
 def test_slab_mass__spike_is_named_by_its_slab() -> None:
     # a share 0.1 of the rows lies within 0.005 of the boundary, half of it on each side
-    (judgement,) = judge_marginal("spike", 0.1)
-    assert judgement.outcome is Outcome.REJECTED
-    assert {item.subject for item in judgement.evidence[:2]} == {
+    (test_result,) = judge_marginal("spike", 0.1)
+    assert test_result.outcome is Outcome.REJECTED
+    assert {item.subject for item in test_result.evidence[:2]} == {
         SlabShare(0.0, 0.1),
         SlabShare(-0.1, 0.0),
     }
-    for item in judgement.evidence[:2]:
+    for item in test_result.evidence[:2]:
         assert item.expected == pytest.approx(0.0398, abs=1e-4)
         assert item.observed > item.expected + 0.03
         assert item.deviation == pytest.approx(item.observed - item.expected)
-        assert item.limit == judgement.limit == 0.1
-    assert (judgement.scale, judgement.candidate) == (0.1, 3)
+        assert item.limit == test_result.limit == 0.1
+    assert (test_result.scale, test_result.candidate) == (0.1, 3)
 
 
 def test_slab_mass__hole_is_named_by_its_slabs() -> None:
-    (judgement,) = judge_marginal("hole", 0.1)
-    assert judgement.outcome is Outcome.REJECTED
-    empty = {item.subject for item in judgement.evidence if item.observed == 0}
+    (test_result,) = judge_marginal("hole", 0.1)
+    assert test_result.outcome is Outcome.REJECTED
+    empty = {item.subject for item in test_result.evidence if item.observed == 0}
     assert empty
     assert empty <= {
         SlabShare(-0.2, -0.1),
@@ -179,10 +179,10 @@ def test_slab_mass__hole_is_named_by_its_slabs() -> None:
 def test_slab_mass__three_point_law_with_gaussian_moments_is_rejected_along_an_axis() -> None:
     rng = np.random.default_rng(4)
     margins = rng.choice([-math.sqrt(3), 0.0, math.sqrt(3)], 20_000, p=[1 / 6, 2 / 3, 1 / 6])
-    (judgement, *_) = judge(SlabMassTester(eps=0.1, tau=0.01), count_margins(margins, 0.1))
-    assert judgement.outcome is Outcome.REJECTED
-    assert judgement.evidence[0].subject == SlabShare(0.0, 0.1)
-    assert judgement.evidence[0].observed == pytest.approx(2 / 3, abs=0.02)
+    (test_result, *_) = judge(SlabMassTester(eps=0.1, tau=0.01), count_margins(margins, 0.1))
+    assert test_result.outcome is Outcome.REJECTED
+    assert test_result.evidence[0].subject == SlabShare(0.0, 0.1)
+    assert test_result.evidence[0].observed == pytest.approx(2 / 3, abs=0.02)
 
 
 def test_slab_mass__a_coarse_scale_rejects_where_the_finest_cannot_tell() -> None:

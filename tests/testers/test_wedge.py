@@ -11,8 +11,8 @@ from scipy.special import erfcx
 from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.records import Judgement, Outcome, Stage, WedgeShare
 from streamhalf.reductions import Sampled, WedgeSums
+from streamhalf.results import Outcome, Stage, TestResult, WedgeShare
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.base import MOST_ROWS
 from streamhalf.testers.wedge import (
@@ -37,7 +37,7 @@ def measure(tester: WedgeTester, X: np.ndarray):
     return needs.finalize(needs.map(block))
 
 
-def judge(tester: WedgeTester, X: np.ndarray) -> tuple[Judgement, ...]:
+def judge(tester: WedgeTester, X: np.ndarray) -> tuple[TestResult, ...]:
     return tester.judge(measure(tester, X), n_seen=len(X))
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from streamhalf.records import Outcome, replace
+from streamhalf.results import Outcome, replace
 from streamhalf.testers import TESTERS
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testing import check_tester

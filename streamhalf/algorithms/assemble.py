@@ -1,0 +1,269 @@
+"""The answer of a fit, put together from what its passes found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from streamhalf import results
+from streamhalf.algorithms import budget
+from streamhalf.algorithms.baselines import Baseline
+from streamhalf.algorithms.decide import decide
+from streamhalf.algorithms.localization_state import LocalizationState
+from streamhalf.algorithms.path_tests import best_promise, promises
+from streamhalf.algorithms.plan_promises import GOOD_CONSTANT, rows_for_good_constant
+from streamhalf.algorithms.run_plan import RunPlan
+from streamhalf.certificate.held_out import cluster_notice, measure_error
+from streamhalf.certificate.notices import claim_notices
+from streamhalf.config import RunConfig
+from streamhalf.data.source import Source
+from streamhalf.data.transforms import RowTransform
+from streamhalf.engine.run import Run
+from streamhalf.results import (
+    CandidateRecord,
+    CertificateRecord,
+    DiagnosticsRecord,
+    EpsNotReached,
+    ErrorRecord,
+    FitResult,
+    Halfspace,
+    LabelErrors,
+    NearlyOneClass,
+    NoBetterThanGuess,
+    Notice,
+    OneClass,
+    PromiseRecord,
+    Role,
+    Stage,
+    Stop,
+    StopReason,
+    TransformTrial,
+    Verdict,
+    Versions,
+)
+from streamhalf.testers.exchangeability import ExchangeabilityTester, order_notice
+from streamhalf.testers.moments import WIDE_DIM
+
+_RARE = 0.01
+"""Share of the rows below which a label is worth a word."""
+
+
+def assemble(
+    run: Run,
+    source: Source,
+    config: RunConfig,
+    *,
+    state: LocalizationState,
+    row_transform: RowTransform,
+    members: tuple[Baseline, ...] = (),
+    trials: tuple[TransformTrial, ...] = (),
+    certificate: CertificateRecord | None,
+    notices: tuple[Notice, ...],
+) -> FitResult:
+    """Verdict, halfspace, error and candidates from the final state."""
+    plan = state.plan
+    error = held_out_error(state, row_transform, config)
+    supported = promises(state.steps, state.test_results)
+    asked = None if config.eps == "auto" else float(config.eps)
+    promise = best_promise(supported, error=error.empirical if error else 0.0, asked=asked)
+    ratio = None if certificate is None else certificate.ratio
+    verdict = decide(
+        state.test_results,
+        settled=promise is not None,
+        useful=error is None or error.beats_guess,
+        certified=ratio is not None and ratio <= config.max_ratio,
+    )
+    stop = state.stop or Stop(StopReason.TESTER_REJECTED)
+    said = [
+        *_label_notices(error),
+        *claim_notices(error, certificate),
+        *_row_notices(state, error),
+        *source.notices,
+    ]
+    if certificate is None and state.repeated_rows is not None:  # a certificate looks at all rows
+        said.append(state.repeated_rows)
+    if promise is None and asked is not None:
+        reached = min((one.eps for one in supported), default=None)
+        said.append(EpsNotReached(asked, reached, noise=stop.reason.is_noise))
+    # where labels are alike, or noise stopped it at a scale that was tested, rows do not help
+    alike = any(isinstance(one, OneClass) for one in notices)
+    helpless = alike or (stop.reason.is_noise and bool(supported))
+    tested = decide(state.test_results, settled=promise is not None)
+    lacks_rows = tested is Verdict.INCONCLUSIVE and not helpless
+    return FitResult(
+        verdict=verdict,
+        halfspace=halfspace_of(state),
+        error=error,
+        eps=_tested_eps(plan, supported, promise),
+        tau=config.tau,
+        seed=config.seed,
+        opt=None if certificate is None else certificate.opt,
+        ratio=ratio,
+        constant=None if promise is None else promise.constant,
+        promises=supported,
+        rows_for_five=_rows_for_five(plan, config, promise),
+        rows_needed=_rows_needed(plan, state) if lacks_rows else None,
+        split=state.split,
+        transform=row_transform.record,
+        transforms=trials,
+        stop=stop,
+        candidates=_candidates(state, members, row_transform),
+        chosen=state.chosen,
+        testers=state.test_results,
+        passes=tuple(run.passes),
+        data=source.record,
+        versions=Versions.current(),
+        notices=(*notices, *said),
+        certificate=certificate,
+        held_out=None if state.held_out is None else state.held_out.record,
+        measurements=_measurements(plan, state),
+    )
+
+
+def supports_promise(state: LocalizationState, config: RunConfig) -> bool:
+    """Whether the tests support any promise that is as fine as was asked for."""
+    asked = None if config.eps == "auto" else float(config.eps)
+    return best_promise(promises(state.steps), error=0.0, asked=asked) is not None
+
+
+def halfspace_of(state: LocalizationState) -> Halfspace | None:
+    """The chosen one."""
+    return None if state.chosen is None else Halfspace.of(state.planes[state.chosen])
+
+
+def held_out_error(
+    state: LocalizationState, row_transform: RowTransform, config: RunConfig
+) -> ErrorRecord | None:
+    """The chosen halfspace's error on rows that nobody learnt from."""
+    found, chosen = state.errors, state.chosen
+    if found is None or chosen is None:
+        return None
+    tau = config.tau * budget.ERROR / state.n_transforms
+    error = measure_error(
+        found.segment_errors[chosen],
+        found.segment_rows,
+        # the rows that chose among the candidates also measure the chosen one: a union bound
+        tau=tau / len(state.planes),
+    )
+    by_label = LabelErrors.of(
+        found.n_rows, int(found.errors[chosen]), found.positives, int(found.positive_errors[chosen])
+    )
+    through = row_transform.record.class_of(Halfspace.of(state.planes[chosen]))
+    return results.replace(error, through=through, tau=tau, by_label=by_label)
+
+
+def _label_notices(error: ErrorRecord | None) -> Iterator[Notice]:
+    """That one label is rare, or that guessing it never does as well."""
+    if error is None or error.by_label is None:
+        return
+    labels = error.by_label
+    if 0 < labels.guess_error < _RARE:
+        yield NearlyOneClass(-labels.guess, labels.guess_error)
+    if not error.beats_guess:
+        yield NoBetterThanGuess(labels.guess, labels.guess_error)
+
+
+def _row_notices(state: LocalizationState, error: ErrorRecord | None) -> Iterator[Notice]:
+    """What the held-out rows tell about the order of all of them."""
+    for test_result in state.test_results:
+        if test_result.tester == ExchangeabilityTester.name and test_result.stage is Stage.FINAL:
+            yield from filter(None, [order_notice(test_result)])
+    if error is not None and state.errors is not None and state.chosen is not None:
+        errors, rows = state.errors.segment_errors[state.chosen], state.errors.segment_rows
+        yield from filter(None, [cluster_notice(error, errors, rows)])
+
+
+def _tested_eps(
+    plan: RunPlan, supported: tuple[PromiseRecord, ...], promise: PromiseRecord | None
+) -> float:
+    """Of the promise; without one the finest that was tested, or what would have been."""
+    if promise is not None:
+        return promise.eps
+    return min((one.eps for one in supported), default=plan.eps)
+
+
+def _rows_for_five(plan: RunPlan, config: RunConfig, promise: PromiseRecord | None) -> int | None:
+    """About how many rows would support a good constant, where it is not good."""
+    if promise is None or promise.constant is None or promise.constant <= GOOD_CONSTANT:
+        return None
+    return rows_for_good_constant(plan, config, promise.eps)
+
+
+def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:
+    """Scale the whole plan by what the hungriest tester, or the updates not made, lack."""
+    if plan.needed_rows:
+        return plan.needed_rows
+    factors = [
+        test_result.rows_needed / max(1, test_result.n_rows)
+        for test_result in state.test_results
+        if test_result.rows_needed is not None
+        and test_result.role in (Role.REQUIRED, Role.REFINEMENT)
+    ]
+    reached = min((step.delta for step in state.steps), default=1.0)
+    missing = sum(plan.accepted_rows / plan.rate(delta) for delta in plan.deltas if delta < reached)
+    factors.append(1 + missing / max(1, plan.update_rows))
+    return math.ceil(max(factors) * max(plan.required_rows, plan.n_rows))
+
+
+def _candidates(
+    state: LocalizationState, members: tuple[Baseline, ...], row_transform: RowTransform
+) -> tuple[CandidateRecord, ...]:
+    """The path, then the pool; angles are those of the transform."""
+    if state.chosen is None or state.errors is None:
+        return ()
+    pushed = [row_transform.to_transformed(plane).unit() for plane in state.planes]
+    winner = pushed[state.chosen]
+    errors = (state.errors.errors / max(1, state.errors.n_rows)).tolist()
+    betas = state.final.betas if state.final else ()
+    path = (
+        CandidateRecord(
+            delta=candidate.delta,
+            step=candidate.step,
+            overlap=candidate.overlap,
+            rows_seen=candidate.n_seen,
+            rows_accepted=candidate.n_accepted,
+            angle=plane.angle_to(winner),
+            error=error,
+            beta=beta,
+            threshold=plane.threshold,
+            rate=candidate.rate,
+        )
+        for candidate, plane, error, beta in zip(
+            state.candidates, pushed, errors, betas, strict=False
+        )
+    )
+    start = len(state.candidates)
+    pool = (
+        CandidateRecord(
+            delta=1.0,
+            step=0.0,
+            overlap=0.0,
+            rows_seen=0,
+            rows_accepted=0,
+            angle=plane.angle_to(winner),
+            error=error,
+            beta=None,
+            method=member.method,
+            threshold=plane.threshold,
+        )
+        for member, plane, error in zip(members, pushed[start:], errors[start:], strict=True)
+    )
+    return (*path, *pool)
+
+
+def _measurements(plan: RunPlan, state: LocalizationState) -> DiagnosticsRecord | None:
+    if state.moments is None or state.chosen is None:
+        return None
+    final, moments = state.final, state.moments
+    # of a member nothing but errors is measured: the last candidate shows what rows are like
+    chosen = min(state.chosen, len(state.candidates) - 1)
+    pairs = moments.pair_moment.tolist() if plan.dim <= WIDE_DIM else []
+    return DiagnosticsRecord(
+        feature_moments=tuple(tuple(row) for row in moments.feature_moment.tolist()),
+        pair_moments=tuple(tuple(row) for row in pairs),
+        slab_width=plan.slab_eps,
+        slab_counts=tuple(final.slab_counts[chosen].tolist()) if final else (),
+        eigen_edges=tuple(final.edges.tolist()) if final else (),
+        eigenvalues=tuple(final.eigenvalues[chosen].tolist()) if final else (),
+        threshold=state.candidates[chosen].plane.threshold,
+    )

@@ -1,0 +1,261 @@
+"""Halfspaces that compete with those of the theorem's path, whatever the law of the rows.
+
+They are learnt in memory, from a sample of the rows for learning: logistic regression, and from it
+and from the Chow vector paths of localised updates, by Chow vectors and by least squares, in the
+isotropic and in the radial transform. Every direction gets its best threshold. No member can be
+trusted before rows that nobody learnt from have measured it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from streamhalf.algorithms.radial import settle
+from streamhalf.algorithms.regression import regress_in_memory
+from streamhalf.data.block import Block
+from streamhalf.data.transforms import Isotropic, Radial
+from streamhalf.errors import TransformError
+from streamhalf.kernels.plane import Plane, are_wrong
+from streamhalf.kernels.streams import Stream
+from streamhalf.kernels.uniforms import generator_of
+from streamhalf.reductions.logistic import Logistic
+from streamhalf.reductions.threshold_scan import ThresholdScan
+from streamhalf.results import Method
+
+_LEAST_ACCEPTED, _ACCEPTED_PER_FEATURE = 400, 10
+_FIRST, _FINEST, _MOST_STEPS, _SMALL_STEP = 0.5, 0.01, 14, 0.35
+_RIDGE = 1e-6
+_MOST_RADIAL = 128
+"""The shape of more features takes longer to find than it is worth in a pool."""
+
+_MOST_NEWTON = 128
+"""The Hessian of more features takes longer than the steps that it saves."""
+
+_LEAST_PER_FEATURE = 4
+"""Rows for each feature below which nothing but a regression, with its penalty, is learnt."""
+
+_MOST_LOCAL = 1.5
+
+METHODS = {
+    (False, False, False): Method.CHOW,
+    (False, False, True): Method.SQUARES,
+    (False, True, False): Method.REGRESSION_CHOW,
+    (False, True, True): Method.REGRESSION_SQUARES,
+    (True, False, False): Method.RADIAL_CHOW,
+    (True, False, True): Method.RADIAL_SQUARES,
+    (True, True, False): Method.RADIAL_REGRESSION_CHOW,
+    (True, True, True): Method.RADIAL_REGRESSION_SQUARES,
+}
+"""By whether the transform is radial, the start the regression, and updates least squares."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Baseline:
+    """A halfspace among stored rows, and how it was found."""
+
+    method: Method
+    plane: Plane
+
+
+def learn_baselines(
+    block: Block,
+    *,
+    seed: int,
+    point: NDArray[np.float64] | None = None,
+    regressions: tuple[Plane, ...] = (),
+) -> tuple[Baseline, ...]:
+    """One member for every method that works, the regression first.
+
+    Fewer than four rows for each feature are enough for a regression, and for nothing else.
+
+    Parameters
+    ----------
+    block
+        Rows to learn from.
+    seed
+        Of what is drawn.
+    point
+        Where all members must go through; None if they may have any threshold.
+    regressions
+        Of more rows than these, if there are any: members in place of the regression of these.
+    """
+    if block.n_rows == 0:  # nothing is known, and any halfspace will do
+        first = Plane(np.eye(block.dim)[0])
+        return (Baseline(Method.REGRESSION, first if point is None else first.moved_to(point)),)
+    X = block.X.astype(np.float64)
+    alike = abs(int(block.y.sum(dtype=np.int64))) == block.n_rows
+    if alike and not regressions:
+        return (Baseline(Method.REGRESSION, _constant_guess(X, block.y)),)
+    if not regressions:
+        wide = Block(X, block.y, np.arange(len(X)))
+        regressions = (_at_best_threshold(_regression(wide), wide),)
+    regressions = tuple(_or_guess(plane, X) for plane in regressions)
+    members = tuple(
+        Baseline(Method.REGRESSION, plane if point is None else plane.moved_to(point))
+        for plane in regressions
+    )
+    if alike or block.n_rows < _LEAST_PER_FEATURE * block.dim:
+        return members
+    whitening = Isotropic.from_rows(X, strict=False)
+    laid = whitening.apply(block.renumbered())
+    regression = whitening.to_transformed(regressions[0]).unit()
+    found: list[tuple[Method, Plane]] = []
+    for radial in (False, True) if block.dim <= _MOST_RADIAL else (False,):
+        found += _paths(laid, regression, radial=radial, seed=seed)
+    methods = [method for method, _ in found]
+    planes = _place([plane for _, plane in found], laid, whitening, point)
+    margins = laid.X @ np.array([plane.normal for plane in planes], dtype=laid.X.dtype).T
+    wrong = are_wrong((margins - [plane.threshold for plane in planes]).T, laid.y)
+    errors = np.count_nonzero(wrong, axis=1)
+    best = {
+        method: min((i for i, one in enumerate(methods) if one is method), key=errors.__getitem__)
+        for method in dict.fromkeys(methods)
+    }
+    pulled = {method: whitening.to_stored(planes[i]) for method, i in best.items()}
+    pulled = {method: _or_guess(plane, X) for method, plane in pulled.items()}
+    if point is not None:  # exactly, whatever rounding did
+        pulled = {method: plane.moved_to(point) for method, plane in pulled.items()}
+    return (*members, *(Baseline(method, plane) for method, plane in pulled.items()))
+
+
+def _regression(block: Block) -> Plane:
+    """The boundary of the logistic regression of rows in memory."""
+    if block.dim > _MOST_NEWTON:
+        return regress_in_memory(block)
+    return Logistic.start(block.X.mean(axis=0), block.X.std(axis=0)).settle(block).plane
+
+
+def _at_best_threshold(plane: Plane, block: Block) -> Plane:
+    """A plane among neighbouring rows, moved to where it errs least."""
+    if not (spread := float(plane.margins(block.X).std())) > 0:
+        return plane
+    # thresholds are tried in units of the spread of margins
+    scan = ThresholdScan((Plane(plane.normal / spread, plane.threshold / spread),))
+    return scan.finalize(scan.map(block))[0]
+
+
+def _or_guess(plane: Plane, X: NDArray[np.float64]) -> Plane:
+    """The plane, or the guess that is left where all features count as constant."""
+    known = np.isfinite([*plane.normal, plane.threshold]).all()
+    if known and plane.normal.any():
+        return plane
+    return _constant_guess(X, np.sign([-plane.threshold if known else 1.0]))
+
+
+def _constant_guess(X: NDArray[np.float64], y: NDArray[Any]) -> Plane:
+    """A plane beyond all rows, for labels that are all the same."""
+    first = X[:, 0]
+    beyond = 1 + float(np.ptp(first))
+    threshold = first.min() - beyond if (y >= 0).all() else first.max() + beyond
+    return Plane(np.eye(X.shape[1])[0], float(threshold))
+
+
+def _place(
+    planes: list[Plane], laid: Block, whitening: Isotropic, point: NDArray[np.float64] | None
+) -> tuple[Plane, ...]:
+    """The planes through the point, or each at its best threshold."""
+    if point is None:
+        scan = ThresholdScan(tuple(planes))
+        return scan.finalize(scan.map(laid))
+    at = whitening.matrix @ (point - whitening.mean)
+    return tuple(plane.moved_to(at) for plane in planes)
+
+
+def _paths(
+    laid: Block, regression: Plane, *, radial: bool, seed: int
+) -> Iterator[tuple[Method, Plane]]:
+    """The planes that localised updates come by, in one of the transforms."""
+    block, back, start = laid, _same, regression
+    if radial:
+        try:
+            tyler, _ = settle(laid.X.astype(np.float64), centre="auto")
+        except TransformError:  # it has none: the other transform serves
+            return
+        radii = Radial(tyler.centre, tyler.matrix, seed)
+        block, back, start = (
+            radii.apply(laid),
+            radii.to_stored,
+            radii.to_transformed(regression).unit(),
+        )
+    chow = Plane(block.y.astype(np.float64) @ block.X).unit()
+    if not radial:
+        chow = Plane(chow.normal, _threshold(float(block.y.mean(dtype=np.float64)), 4.0))
+    for first, from_regression in ((chow, False), (start, True)):
+        for squares in (False, True):
+            method = METHODS[radial, from_regression, squares]
+            rng = generator_of(seed, Stream.BASELINES + list(Method).index(method))
+            path = _path(block, first, rng, squares=squares, centred=radial)
+            yield from ((method, back(plane).unit()) for plane in path)
+
+
+def _same(plane: Plane) -> Plane:
+    return plane
+
+
+def _path(
+    block: Block, plane: Plane, rng: np.random.Generator, *, squares: bool, centred: bool
+) -> Iterator[Plane]:
+    """The start, and one plane after another while labels near it tell where to go."""
+    yield plane
+    X, delta = block.X, _FIRST
+    least = _LEAST_ACCEPTED + _ACCEPTED_PER_FEATURE * block.dim
+    for _ in range(_MOST_STEPS):
+        v = plane.normal.astype(X.dtype)
+        margins = X @ v - X.dtype.type(plane.threshold)
+        chance = np.exp(np.square(margins) * X.dtype.type((1 - delta**-2) / 2))
+        keep = np.flatnonzero(rng.random(len(X), dtype=np.float32) < chance)
+        if len(keep) < least:
+            return
+        # along the normal, rows are taken from the plane on and stretched
+        moved = margins[keep] * X.dtype.type(1 / delta) - X[keep] @ v
+        local = X[keep] + np.outer(moved, v)
+        update = least_squares if squares else _chow
+        w, offset = update(local.astype(np.float64), block.y[keep].astype(np.float64))
+        overlap = float(w @ plane.normal)
+        if overlap <= 0:
+            return
+        stretched = overlap / delta
+        found = Plane(
+            w + (stretched - overlap) * plane.normal,
+            0.0 if centred else stretched * plane.threshold - offset,
+        ).unit()
+        step = math.hypot(
+            float(np.linalg.norm(found.normal - plane.normal)), found.threshold - plane.threshold
+        )
+        plane = found
+        yield plane
+        if step < _SMALL_STEP * delta:
+            delta /= 2
+        if delta < _FINEST:
+            return
+
+
+def _chow(Z: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+    """w and offset of the plane w·z + offset = 0 from the Chow vector and the mean label."""
+    vector = y @ Z / len(y)
+    return vector, -_threshold(float(y.mean()), _MOST_LOCAL) * float(np.linalg.norm(vector))
+
+
+def least_squares(
+    Z: NDArray[np.float64], y: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+) -> tuple[NDArray[np.float64], float]:
+    """w and offset of the plane where the best linear guess of the label is 0."""
+    ones = np.column_stack([Z, np.ones(len(Z))])
+    weighted, total = (
+        (ones, len(Z)) if weights is None else (ones * weights[:, None], float(weights.sum()))
+    )
+    gram = weighted.T @ ones / total + _RIDGE * np.eye(ones.shape[1])
+    solution = np.linalg.solve(gram, y @ weighted / total)
+    return np.asarray(solution[:-1], dtype=np.float64), float(solution[-1])
+
+
+def _threshold(mean_label: float, most: float) -> float:
+    """The threshold beyond which N(0, 1) rows are as rare as the label +1, within limits."""
+    return float(np.clip(ndtri(np.clip((1 - mean_label) / 2, 1e-9, 1 - 1e-9)), -most, most))

@@ -1,0 +1,209 @@
+"""Which rows a pass takes, so that what is learnt is judged on rows that it never saw.
+
+Every row has one uniform number of the seed. Rows below `held_out` measure errors and decide:
+single rows drawn at random, whatever the order of the data. All others are for learning, dealt in
+one of three ways:
+
+- windows: a pass takes whole windows of neighbouring rows, drawn at random from all of the data,
+  and so reads little more than it needs.
+- rows: every pass reads all blocks and keeps the rows whose number lies in its interval.
+- reuse: the same, but all intervals begin with the first row for learning: passes share rows.
+
+Shares of windows and of rows are disjoint. Nobody who does not know the seed can foresee them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.algorithms.run_plan import RunPlan
+from streamhalf.config import RunConfig
+from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.data.source import Source
+from streamhalf.kernels.streams import Stream
+from streamhalf.kernels.uniforms import generator_of, uniforms_at
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.sampled import Sampled
+from streamhalf.results import HeldOutRecord, Sampling
+
+GROUP_CHUNKS = 64
+"""Chunks that are dealt together where they must be read whole: windows of a pass lie in these, and
+so are drawn from so many places of the data at least."""
+
+_SMALLEST_WINDOW, _LARGEST_WINDOW, _MOST_WINDOWS = 64, 16_384, 1 << 20
+_LEAST_WINDOWS = 256
+_PILOT_WINDOWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RowSubset:
+    """Blocks to read and, of their rows, those with uniforms of `seed` in [low, high)."""
+
+    blocks: RowRanges
+    seed: int
+    low: float = 0.0
+    high: float = 1.0
+
+    def restrict(self, reduction: Reduction[Any, Any]) -> Reduction[Any, Any]:
+        """The reduction over the share's rows only."""
+        if (self.low, self.high) == (0.0, 1.0):
+            return reduction
+        return Sampled(reduction, self.low, self.high, self.seed, Stream.SHARES)
+
+    @property
+    def record(self) -> HeldOutRecord:
+        """The share's rows, neighbouring blocks joined."""
+        joined = self.blocks.joined().bounds.tolist()
+        return HeldOutRecord(tuple((start, stop) for start, stop in joined), self.low, self.high)
+
+
+@dataclass(frozen=True, eq=False)
+class RowSplit:
+    """Deals rows to passes.
+
+    Parameters
+    ----------
+    seed
+        Of all that is drawn.
+    n_rows
+        Of the data set.
+    held_out
+        Share of the rows that no pass learns from.
+    split
+        How passes share the rows for learning.
+    window_rows
+        Rows of a window, at most.
+    chunk_rows
+        Rows of a stored chunk where it is read whole or not at all, else None.
+    blocks
+        All rows, as they are read.
+    """
+
+    seed: int
+    n_rows: int
+    held_out: float
+    split: Sampling
+    window_rows: int
+    chunk_rows: int | None
+    blocks: Iterable[RowRange]
+
+    @property
+    def learning_rows(self) -> int:
+        """About how many rows all passes that learn have together."""
+        return math.ceil(self.n_rows * (1 - self.held_out))
+
+    def held_out_share(self) -> RowSubset:
+        """The rows that no pass learns from."""
+        return RowSubset(RowRanges.of(self.blocks), self.seed, 0.0, self.held_out)
+
+    def take(self, cursor: int, n_rows: int) -> RowSubset:
+        """Rows cursor, ..., cursor + n_rows - 1 of those for learning, as nearly as can be.
+
+        Counted are rows for learning only. Shares that follow one another have no row in common;
+        one that reaches the end takes all that is left.
+        """
+        if self.split is Sampling.WINDOWS:
+            chosen = self._line[0][self._place(cursor) : self._place(cursor + n_rows)]
+            return RowSubset(self._windows(np.sort(chosen)), self.seed, self.held_out)
+        if self.split is Sampling.REUSE:
+            cursor = 0
+        low, high = self._uniform(cursor), self._uniform(cursor + n_rows)
+        return RowSubset(RowRanges.of(self.blocks), self.seed, low, high)
+
+    def _uniform(self, cursor: int) -> float:
+        if cursor >= self.learning_rows:
+            return 1.0
+        return min(1.0, self.held_out + cursor / self.n_rows)
+
+    def _place(self, cursor: int) -> int:
+        """How many windows of the line begin before a row for learning."""
+        line, begins = self._line
+        if cursor >= self.learning_rows:
+            return len(line)
+        return int(np.searchsorted(begins, cursor / (1 - self.held_out)))
+
+    @cached_property
+    def _line(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """All windows in the order in which they are dealt, and the rows before each."""
+        windows = np.arange(-(-self.n_rows // self._unit) * self._per_unit, dtype=np.int64)
+        starts, stops = self._bounds(windows)
+        windows = windows[starts < stops]
+        order = uniforms_at(self.seed, Stream.WINDOW_ORDER, windows)
+        line = windows[np.lexsort((order, self._groups(windows // self._per_unit)))]
+        starts, stops = self._bounds(line)
+        return line, np.cumsum(stops - starts) - (stops - starts)
+
+    def _groups(self, units: NDArray[np.int64]) -> NDArray[np.int64]:
+        """For each window, when the chunks that it lies in have their turn."""
+        if self.chunk_rows is None:
+            return np.zeros_like(units)
+        n_units = int(units[-1]) + 1
+        uniforms = uniforms_at(self.seed, Stream.CHUNK_ORDER, np.arange(n_units, dtype=np.int64))
+        turns = np.empty(n_units, dtype=np.int64)
+        turns[np.argsort(uniforms, kind="stable")] = np.arange(n_units) // GROUP_CHUNKS
+        return turns[units]
+
+    @property
+    def _unit(self) -> int:
+        """Rows that windows are cut from: of a chunk, or of several where a window has room."""
+        if self.chunk_rows is None:
+            return self.window_rows
+        return self.chunk_rows * max(1, self.window_rows // self.chunk_rows)
+
+    @property
+    def _per_unit(self) -> int:
+        return -(-self._unit // self.window_rows)
+
+    def _bounds(self, windows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """First rows of windows, and those after the last; none is left of some at the end."""
+        unit, number = np.divmod(windows, self._per_unit)
+        starts = unit * self._unit + number * self.window_rows
+        ends = np.minimum((unit + 1) * self._unit, self.n_rows)
+        return starts, np.minimum(starts + self.window_rows, ends)
+
+    def _windows(self, windows: NDArray[np.int64]) -> RowRanges:
+        return RowRanges(np.stack(self._bounds(windows), axis=1)).joined()
+
+
+def window_rows_for(n_rows: int, smallest_pass: int) -> int:
+    """Rows of a window: the largest power of two that leaves the smallest pass windows enough.
+
+    Within bounds: below 64 rows reading is slow, above 16,384 there is nothing more to gain, and
+    more than 2^20 windows take memory.
+    """
+    wanted = min(_LARGEST_WINDOW, max(_SMALLEST_WINDOW, smallest_pass // _LEAST_WINDOWS))
+    rows = 1 << (wanted.bit_length() - 1)
+    while rows * _MOST_WINDOWS < n_rows:
+        rows *= 2
+    return rows
+
+
+def pilot(n_rows: int, wanted: int, *, seed: int) -> RowRanges:
+    """About `wanted` of `n_rows` rows, in windows drawn at random from all of them."""
+    if wanted >= n_rows:
+        return RowRanges.of((RowRange(0, n_rows),))
+    size = max(1, wanted // _PILOT_WINDOWS)
+    rng = generator_of(seed, Stream.PILOT)
+    chosen = rng.choice(-(-n_rows // size), size=wanted // size, replace=False)
+    starts = size * np.sort(chosen).astype(np.int64)
+    return RowRanges(np.stack([starts, np.minimum(starts + size, n_rows)], axis=1)).joined()
+
+
+def row_split_for(source: Source, plan: RunPlan, config: RunConfig) -> RowSplit:
+    """The row_split of a run."""
+    return RowSplit(
+        seed=config.seed,
+        n_rows=source.n_rows,
+        held_out=plan.held_out,
+        split=plan.split,
+        window_rows=window_rows_for(source.n_rows, plan.initial_rows),
+        chunk_rows=source.unit_rows,
+        blocks=source.blocks,
+    )

@@ -1,0 +1,404 @@
+"""A certificate with numbers: this halfspace errs on U, and no halfspace errs on less than L.
+
+The statistics are those of one pass; the bound is computed from them alone and holds for any data,
+Gaussian or not, and whatever plane the slabs lie about: where the learner knows two that differ,
+the better bound is kept. L of all halfspaces and L of those through the centre come from one pass.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.certificate.bounds import LowerBound
+from streamhalf.certificate.lower_bound import SAME, find_again
+from streamhalf.certificate.slab_choice import (
+    BOX_DEGREE,
+    BOXES,
+    PARTIALS_AT_ONCE,
+    RATIOS,
+    certificate_degree,
+    certificate_share,
+    fan_in,
+    no_room_for_slabs,
+)
+from streamhalf.config import RunConfig
+from streamhalf.data.source import Source
+from streamhalf.data.transforms import Identity, Radial, RowTransform
+from streamhalf.engine.run import Run
+from streamhalf.kernels.binomial import binomial_lower
+from streamhalf.kernels.monomials import count_monomials
+from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.streams import Stream
+from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.halfspace_errors import HalfspaceErrors
+from streamhalf.reductions.mapped import Mapped
+from streamhalf.reductions.row_digest import RowDigest
+from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.slab_moments import (
+    SlabMoments,
+    SlabStatistics,
+    across_edges,
+    certificate_edges,
+)
+from streamhalf.reductions.windowed import Windowed
+from streamhalf.results import (
+    Advice,
+    AdviceCode,
+    AngleRecord,
+    CertificateRecord,
+    Halfspace,
+    HalfspaceClass,
+    OptRecord,
+)
+
+_TIGHT, _CENTRAL = 0.9, 0.01
+"""A bound that is this share of the error of a plane this near to the centre is the bound for
+halfspaces through the centre too."""
+
+MOST_EFFORT = 100.0
+"""A document may ask for so much when its bounds are searched for again."""
+
+_GLANCE, _GLANCE_DEGREE = 8, 4
+"""A glance takes an eighth of the effort, and moments of this degree."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Certification:
+    """The certificate pass of one halfspace.
+
+    Parameters
+    ----------
+    halfspace
+        Whose errors are counted, on the rows as they are stored.
+    row_transform
+        The transform in which slabs are cut.
+    error
+        Of the halfspace, about: it sets the width of the slabs next to the boundary.
+    degree
+        Largest degree of the slab moments.
+    memory
+        Of one task; slabs get coarser, or degree 4 is given up, until partials fit.
+    planes
+        Of unit normals, about which slabs lie; the best bound of all is kept.
+    across
+        A second direction that rows are sliced by, beside the first plane, if there is memory.
+    share, seed, window_rows
+        Rows behind the moments and the errors: a random share of all, one by one, so that a
+        binomial bound speaks for all rows in whatever order they are; in windows, to repeat an
+        earlier pass.
+    n_slabs
+        Slabs of an earlier pass that is repeated; chosen for the memory by default.
+    claimed
+        Bounds that were found before, and are searched for until they are found again.
+    through
+        Halfspaces to bound the error of: any, and those through the centre as well, or these alone.
+    effort
+        How hard to search, in units of the usual effort.
+    """
+
+    halfspace: Halfspace
+    row_transform: RowTransform
+    error: float
+    degree: int
+    memory: int
+    planes: tuple[Plane, ...]
+    across: NDArray[np.float64] | None = None
+    share: float = 1.0
+    seed: int = 0
+    window_rows: int = 1
+    n_slabs: tuple[int, ...] = ()
+    claimed: tuple[OptRecord, ...] = ()
+    through: HalfspaceClass = HalfspaceClass.ANY
+    effort: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        source: Source,
+        config: RunConfig,
+        halfspace: Halfspace,
+        row_transform: RowTransform,
+        error: float,
+    ) -> Certification:
+        """The certificate pass that the configuration asks for, about the halfspace's plane.
+
+        In radial transform only halfspaces through the centre keep their errors; of all halfspaces
+        an affine map speaks.
+        """
+        through = HalfspaceClass(config.through)
+        if isinstance(row_transform, Radial) and through is HalfspaceClass.ANY:
+            row_transform = row_transform.affine()
+        plane = row_transform.to_transformed(halfspace.plane).unit()
+        if row_transform.record.class_of(halfspace) is row_transform.record.through:
+            plane = Plane(plane.normal)  # through the centre but for rounding
+        degree = certificate_degree(config.certificate_degree or "auto", source.dim)
+        return cls(
+            halfspace=halfspace,
+            row_transform=row_transform,
+            error=error,
+            degree=degree,
+            memory=config.certificate_memory,
+            planes=(plane,),
+            share=certificate_share(
+                config.certificate_rows,
+                n_rows=source.n_rows,
+                dim=source.dim,
+                error=error,
+                degree=degree,
+            ),
+            seed=config.seed,
+            effort=config.certificate_effort,
+            through=through,
+        )
+
+    @property
+    def classes(self) -> tuple[HalfspaceClass, ...]:
+        """The classes that are looked at: first that which was asked for."""
+        central = self.row_transform.record.through
+        return (HalfspaceClass.ANY, central) if self.through is HalfspaceClass.ANY else (central,)
+
+    @property
+    def box_degree(self) -> int:
+        """Degree of the moments of boxes."""
+        return min(self.degree, BOX_DEGREE)
+
+    def looking_from(self, plane: Plane) -> Certification:
+        """The same with slabs about a further plane, if that fits in memory."""
+        both = replace(self, planes=(*self.planes, plane.unit()))
+        return both if all(both.slabs(one) for one in both.planes) else self
+
+    def across_too(self, plane: Plane, across: NDArray[np.float64], degree: int) -> Certification:
+        """The same with boxes about a plane and along a second direction, if they fit in memory.
+
+        Beside slabs whose moments have this degree.
+        """
+        both = replace(self, planes=(plane.unit(),), across=across, degree=degree)
+        return both if any(one.across for one in both.slabs(both.planes[0])) else self
+
+    def slabs(self, plane: Plane) -> tuple[SlabMoments, ...]:
+        """The full degree on the finest slabs that fit, degree 2 if finer, and boxes."""
+        wanted = (self.degree, 2) if self.degree > 2 else (2,)
+        found: list[SlabMoments] = []
+        for degree in wanted:
+            choices = [self._slabs(plane, ratio, degree) for ratio in RATIOS]
+            slabs = self._finest(choices, len(found))
+            # the moments of degree 2 are among those of a higher degree on the same slabs
+            if slabs is not None and all(slabs.n_slabs > other.n_slabs for other in found):
+                found.append(slabs)
+        # of two features a second direction leaves none
+        if found and self.across is not None and plane is self.planes[0] and plane.dim > 2:
+            choices = [
+                replace(
+                    self._slabs(plane, ratio, self.box_degree),
+                    across=(self.across, across_edges(count)),
+                    by_label=self.classes[0] is HalfspaceClass.ANY,
+                )
+                for ratio, count in BOXES
+            ]
+            boxes = self._finest(choices, len(self.n_slabs) - 1 if self.n_slabs else len(found))
+            found += [boxes] if boxes is not None else []
+        return tuple(found)
+
+    def needs(self, total_rows: int = 0) -> Bundle:
+        """The digest of all rows, so many about; errors and slab moments of the chosen ones."""
+        slabs = tuple(slabs for one in self.planes for slabs in self.slabs(one))
+        if not slabs:
+            raise no_room_for_slabs(self.planes[0].dim, self.memory)
+        wide = not isinstance(self.row_transform, Identity)  # slabs widen stored rows themselves
+        rounding = self.row_transform.rounding
+        allowing = Bundle(tuple(replace(one, rounding=rounding) for one in slabs))
+        mapped = Mapped(allowing, self.row_transform, wide)
+        measured = Bundle((HalfspaceErrors(self.halfspace.plane), mapped))
+        return Bundle((RowDigest(total_rows), self._chosen(measured)))
+
+    def run(
+        self,
+        run: Run,
+        source: Source,
+        *,
+        tau: float,
+        name: str = "certificate",
+        beside: Reduction[Any, Any] | None = None,
+    ) -> tuple[CertificateRecord, Any]:
+        """The certificate pass, and what a reduction beside it found in the same read."""
+        needs = self.needs(source.n_rows)
+        if beside is not None:
+            needs = Bundle((needs, beside))
+        split_every = fan_in(needs.partial_nbytes(source.dim), run.split_every)
+        found = run.reduce(name, source, needs, split_every=split_every)
+        if beside is None:
+            return self.conclude(found, tau=tau), None
+        return self.conclude(found[0], tau=tau), found[1]
+
+    def conclude(self, result: tuple[Any, ...], *, tau: float) -> CertificateRecord:
+        """Bounds, where they are weakest, and what would tighten them.
+
+        L of the source may fail with chance tau, which the classes share.
+        """
+        digest, (counted, statistics) = result
+        plane, used, found = self._best(statistics)
+        n_rows, degree = counted.n_rows, max(item.degree for item in used)
+        error = counted.n_errors / max(1, n_rows)
+        through = self.row_transform.record.class_of(self.halfspace)
+        each = tau / len(found)
+        opts = tuple(
+            OptRecord(one.value, of_source(one.value, n_rows, each), of, each)
+            for of, one in found.items()
+        )
+        opt, bound = opts[0], found[opts[0].through]
+        comparable = through.within(opt.through)
+        other = Advice(AdviceCode.OTHER_CLASS, through=opt.through)
+        (low, high), worst = bound.thresholds(), bound.angles(bound.worst.cell)
+        across = self.across if any(item.across is not None for item in used) else None
+        named = opt.through is HalfspaceClass.ANY
+        return CertificateRecord(
+            n_rows=n_rows,
+            n_errors=counted.n_errors,
+            error=error,
+            opt=opt,
+            ratio=error / bound.value if comparable and bound.value > 0 else None,
+            angle_low=worst[0],
+            angle_high=worst[1],
+            degree=degree,
+            slab_error=self.error,
+            n_slabs=tuple(len(item.counts) for item in used),
+            digest=digest.text,
+            profile=tuple(
+                AngleRecord(item.angle_low, item.angle_high, item.bound, item.family)
+                for item in bound.profile()
+            ),
+            advice=_advice(bound, n_rows, error, plane.dim, degree) if comparable else other,
+            direction=tuple(plane.normal.tolist()),
+            across=() if across is None else tuple(across.tolist()),
+            share=self.share,
+            seed=self.seed,
+            window_rows=self.window_rows,
+            through=through,
+            repeated=digest.repeated,
+            times=digest.times,
+            threshold=plane.threshold,
+            threshold_low=low if named and math.isfinite(low) else None,
+            threshold_high=high if named and math.isfinite(high) else None,
+            bounds=opts,
+            transform=self.row_transform.record,
+            effort=self.effort,
+        )
+
+    def _chosen(self, measured: Bundle) -> Reduction[Any, Any]:
+        """What is measured, on the chosen rows."""
+        if self.share >= 1:
+            return measured
+        if self.window_rows == 1:
+            return Sampled(measured, 0.0, self.share, self.seed, Stream.CERTIFICATE)
+        return Windowed(measured, self.share, self.seed, window_rows=self.window_rows)
+
+    def _best(
+        self, statistics: tuple[SlabStatistics, ...]
+    ) -> tuple[Plane, tuple[SlabStatistics, ...], dict[HalfspaceClass, LowerBound]]:
+        """The plane with the largest bound for the first class, its statistics and all bounds."""
+        found = []
+        first, *others = self.classes
+        for one in self.planes:
+            slabs = self.slabs(one)
+            used, statistics = statistics[: len(slabs)], statistics[len(slabs) :]
+            found.append((slabs[0].plane, used))
+        plane, used = found[0]
+        effort = self.effort
+        if len(found) > 1:  # a glance from each, and what that leaves goes to the better one
+            plane, used = max(found, key=lambda item: self._glance(item[1], first).value)
+            effort *= 2 * (1 - 1 / _GLANCE)
+        bound = self._bound(used, first, effort)
+        # what is nearly the error leaves nothing to be gained for fewer halfspaces
+        is_central = abs(plane.threshold) < _CENTRAL
+        tight = first is HalfspaceClass.ANY and is_central and bound.value >= _TIGHT * used[0].error
+        bounds = {first: bound} | {
+            # a class that the halfspace is not compared within gets a glance
+            one: bound
+            if tight or self._covers(first, bound, one)
+            else self._glance(tuple(item.upto(_GLANCE_DEGREE) for item in used), one)
+            for one in others
+        }
+        if HalfspaceClass.ANY in bounds:
+            # what holds for all holds for those through the centre
+            central = self.row_transform.record.through
+            both = (bounds[central], bounds[HalfspaceClass.ANY])
+            bounds[central] = max(both, key=lambda one: one.value)
+        return plane, used, bounds
+
+    def _covers(self, first: HalfspaceClass, bound: LowerBound, through: HalfspaceClass) -> bool:
+        """Whether the bound of all halfspaces is all that was claimed of a smaller class."""
+        claimed = self._claimed(through)
+        return (
+            first is HalfspaceClass.ANY
+            and claimed is not None
+            and bound.value >= claimed * (1 - SAME)
+        )
+
+    def _claimed(self, through: HalfspaceClass) -> float | None:
+        """The bound of a class that was found before, if there was one."""
+        claims = (one.lower_empirical for one in self.claimed if one.through is through)
+        return next(claims, None)
+
+    def _glance(
+        self, statistics: tuple[SlabStatistics, ...], through: HalfspaceClass
+    ) -> LowerBound:
+        """L of one class, for little."""
+        return self._bound(statistics, through, self.effort / _GLANCE, glance=True)
+
+    def _bound(
+        self,
+        statistics: tuple[SlabStatistics, ...],
+        through: HalfspaceClass,
+        effort: float,
+        *,
+        glance: bool = False,
+    ) -> LowerBound:
+        """L of one class."""
+        if through is HalfspaceClass.ANY:
+            statistics = tuple(item for item in statistics if item.by_label)
+        else:
+            statistics = tuple(item.central() for item in statistics)
+        claimed = self._claimed(through) or 0.0
+        return find_again(*statistics, claimed=claimed, effort=effort, glance=glance)
+
+    def _slabs(self, plane: Plane, ratio: float, degree: int) -> SlabMoments:
+        by_label = self.through is HalfspaceClass.ANY
+        about = plane if by_label else Plane(plane.normal)
+        return SlabMoments(about, certificate_edges(self.error, ratio=ratio), degree, by_label)
+
+    def _finest(self, choices: Sequence[SlabMoments], place: int) -> SlabMoments | None:
+        """The slabs asked for, or the finest whose partials fit in the memory, if any do."""
+        asked = self.n_slabs[place : place + 1] or self.n_slabs[-1:]
+        dim, copies = self.planes[0].dim, PARTIALS_AT_ONCE * len(self.planes)
+        copies *= 1 if self.across is None else 2
+        again = (slabs for slabs in choices if slabs.n_slabs in asked)
+        fitting = (slabs for slabs in choices if copies * slabs.partial_nbytes(dim) <= self.memory)
+        return next(itertools.chain(again, fitting), None)
+
+
+def of_source(value: float, n_rows: int, tau: float) -> float:
+    """L of the source of the rows, from L on them: it fails with chance tau.
+
+    The best halfspace is fixed before the rows are drawn, and errs on as many of them as every
+    halfspace does: the smallest rate that gives so many errors with chance tau (exact binomial).
+    """
+    return min(value, binomial_lower(math.ceil(value * n_rows * (1 - 1e-12)), n_rows, tau))
+
+
+def _advice(bound: LowerBound, n_rows: int, error: float, dim: int, degree: int) -> Advice:
+    """What would tighten the bound."""
+    if error == 0 or bound.value >= 0.95 * error:
+        return Advice(AdviceCode.TIGHT)
+    enough = math.ceil(30 * dim**2 / max(error, 1e-6))
+    if n_rows < enough:
+        return Advice(AdviceCode.MORE_ROWS, rows=enough)
+    if degree < 8 and count_monomials(dim, degree + 2) < 50_000:
+        return Advice(AdviceCode.HIGHER_DEGREE, degree=degree + 2)
+    return Advice(AdviceCode.NOTHING)

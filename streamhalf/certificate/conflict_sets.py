@@ -1,0 +1,324 @@
+"""A certificate from few rows: L is the share of sets of rows on which no halfspace is right.
+
+Where slab moments say nothing (few rows, heavy tails, flags) such sets can be counted one by one,
+on rows that are held in memory: all, or a sample drawn row by row.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.certificate.certification import MOST_EFFORT, Certification
+from streamhalf.certificate.packing import PROGRAM_OPERATIONS, Packing, pack_rows
+from streamhalf.config import RunConfig
+from streamhalf.data.block import Block
+from streamhalf.data.source import Source
+from streamhalf.data.transforms import RowTransform
+from streamhalf.engine.memory import partial_limit
+from streamhalf.engine.run import Run
+from streamhalf.kernels.binomial import binomial_lower
+from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.streams import Stream
+from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.row_digest import RowDigest, RowDigestResult
+from streamhalf.reductions.row_sample import RowSample
+from streamhalf.results import (
+    Advice,
+    AdviceCode,
+    CertificateMethod,
+    CertificateRecord,
+    Halfspace,
+    HalfspaceClass,
+    OptRecord,
+)
+
+_MOST_ROWS, _MOST_REPEATED = 1 << 15, 1 << 17
+"""Rows of a sample; where most rows repeat, more of them show more conflicts at little cost."""
+
+_LEAST_ROWS = 1 << 12
+
+_REPEATED = 0.5
+"""Share of rows that are met more than once from which most of them do."""
+
+_EFFORT, _EFFORT_PER_ROW = 300_000_000, 20_000
+"""Operations: half a second, and two seconds for the largest sample, on one core."""
+
+_WEAK = 1 / 3
+"""Of many rows slab moments are taken to be better where L is above this share of the error."""
+
+_NEAR, _FEW = 0.75, 3
+"""Share of the error that is near it; few rows are less than one in so many of what moments take.
+"""
+
+_TIGHT, _ROWS_PER_SQUARE = 0.95, 30
+"""Share of the error that leaves little to be gained; rows that slab moments take, over d² / error.
+"""
+
+_SEARCHES, _PATIENCE = 6, 12
+"""Searches that may share the effort, and those for a number of sets that was found before, on
+another machine. Of one search the number moves by a tenth with the plane; the best of six is
+steadier, and a twentieth more."""
+
+_NEAREST, _LEAST_PER_FEATURE = (0.1, 0.3, 0.03), 20
+"""Shares of the rows, those nearest to the boundary, that further planes are fitted to in turn, and
+rows for each feature that a fit takes at least."""
+
+_RIDGE = 1e-6
+"""Of scaled features: collinear ones have a fit too."""
+
+_PER_WRONG, _THRICE = 16, 3
+"""Programs for each wrong row that a search takes, about. Of few wrong rows larger samples are
+affordable, so often at least, among which the number of sets moves less."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConflictSets:
+    """The pass that holds rows in memory, and the count of disjoint sets among them.
+
+    The number of sets depends on the plane that they are sought about; so several planes near the
+    halfspace have their search, and the largest number counts.
+
+    Parameters
+    ----------
+    halfspace
+        Whose errors are counted on these rows, and about which sets are sought.
+    row_transform
+        The transform of the run, which names the classes of halfspaces.
+    through
+        Halfspaces to bound the error of. What holds for all is said of those through a centre.
+    size, seed
+        How many rows, and what draws them.
+    effort
+        Of the search, in units of the usual effort.
+    claimed
+        Sets that were found before, and are searched for until they are found again.
+    """
+
+    halfspace: Halfspace
+    row_transform: RowTransform
+    through: HalfspaceClass
+    size: int
+    seed: int
+    effort: float
+    claimed: int = 0
+
+    @classmethod
+    def of_all(
+        cls, source: Source, config: RunConfig, moments: Certification
+    ) -> ConflictSets | None:
+        """The count among all rows, where there are few; None where there are not."""
+        size = source.n_rows
+        if size > min(_MOST_ROWS, _room(source.dim, config)) or _is_wide(source.dim, size):
+            return None
+        return cls._about(moments, config, size)
+
+    @classmethod
+    def of_some(
+        cls, source: Source, config: RunConfig, moments: Certification, known: CertificateRecord
+    ) -> ConflictSets | None:
+        """The count that may tell more than slab moments of many rows do; None where it cannot."""
+        n_equations, repeats = source.dim + 1, known.repeated > _REPEATED
+        reach = known.error if known.repeated > 0 else min(known.error, 1 / (n_equations + 1))
+        if known.opt.lower_empirical >= min(reach, _WEAK * known.error):
+            return None
+        program = _program(source.dim)
+        each = _PER_WRONG * program * max(known.error, 1e-9)
+        cheap = round(_effort(_MOST_ROWS) / (_THRICE * each))
+        most = _MOST_REPEATED if repeats else max(_MOST_ROWS, min(_MOST_REPEATED, cheap))
+        size = min(source.n_rows, most, _room(source.dim, config))
+        if not repeats:
+            if _is_wide(source.dim, size):
+                return None
+            affordable = _effort(size) / (program * max(reach, 1e-9))
+            size = min(size, max(_LEAST_ROWS, math.ceil(affordable)))
+        return cls._about(moments, config, size)
+
+    @classmethod
+    def _about(cls, moments: Certification, config: RunConfig, size: int) -> ConflictSets:
+        asked = HalfspaceClass(config.through)
+        through = asked if asked is HalfspaceClass.ANY else moments.row_transform.record.through
+        effort = config.certificate_effort
+        return cls(moments.halfspace, moments.row_transform, through, size, config.seed, effort)
+
+    @classmethod
+    def again(
+        cls,
+        record: CertificateRecord,
+        halfspace: Halfspace,
+        row_transform: RowTransform,
+        config: RunConfig,
+    ) -> ConflictSets:
+        """The count behind a record; one that asks for more than any would gets what others get."""
+        size = max(1, min(record.n_rows, _MOST_REPEATED, _room(halfspace.plane.dim, config)))
+        effort, through = min(record.effort, MOST_EFFORT), record.opt.through
+        return cls(halfspace, row_transform, through, size, record.seed, effort, record.n_sets)
+
+    @property
+    def classes(self) -> tuple[HalfspaceClass, ...]:
+        """The one class that is looked at."""
+        return (self.through,)
+
+    def run(
+        self,
+        run: Run,
+        source: Source,
+        *,
+        tau: float,
+        name: str = "certificate-sets",
+        beside: Reduction[Any, Any] | None = None,
+    ) -> tuple[CertificateRecord, Any]:
+        """One pass and the count; and what a reduction beside it found in the same read."""
+        size = max(1, min(self.size, source.n_rows))
+        sample = RowSample(size, self.seed, Stream.CONFLICTS)
+        needs: tuple[Reduction[Any, Any], ...] = (RowDigest(source.n_rows), sample)
+        found = run.reduce(name, source, Bundle((*needs, *filter(None, [beside]))))
+        record = self.conclude(found[0], found[1].block, tau=tau)
+        return record, None if beside is None else found[2]
+
+    def conclude(self, digest: RowDigestResult, block: Block, *, tau: float) -> CertificateRecord:
+        """The count, and what it says of the source, but for a chance of tau.
+
+        The best halfspace of the source errs on as many of these rows at least, which are drawn
+        whatever it is: hence the binomial bound.
+        """
+        packings, n_rows = self._pack(block), max(1, block.n_rows)
+        packing = max(packings, key=lambda one: one.n_sets)
+        n_errors = self.halfspace.plane.errors(block.X, block.y)
+        through = self.row_transform.record.class_of(self.halfspace)
+        lower = binomial_lower(packing.n_sets, n_rows, tau)
+        opt = OptRecord(packing.n_sets / n_rows, lower, self.through, tau)
+        advice = Advice(AdviceCode.OTHER_CLASS, through=opt.through)
+        if comparable := through.within(opt.through):
+            advice = _advice(packing.n_sets, n_errors, block, digest.n_rows)
+        return CertificateRecord(
+            n_rows=block.n_rows,
+            n_errors=n_errors,
+            error=n_errors / n_rows,
+            opt=opt,
+            ratio=n_errors / packing.n_sets if comparable and packing.n_sets else None,
+            angle_low=0.0,
+            angle_high=math.pi,
+            degree=0,
+            slab_error=0.0,
+            n_slabs=(),
+            digest=digest.text,
+            profile=(),
+            advice=advice,
+            share=block.n_rows / max(1, digest.n_rows),
+            seed=self.seed,
+            window_rows=1,
+            through=through,
+            repeated=digest.repeated,
+            times=digest.times,
+            bounds=(opt,),
+            transform=self.row_transform.record,
+            method=CertificateMethod.SETS,
+            n_sets=packing.n_sets,
+            searches=tuple(one.n_sets for one in packings),
+            effort=self.effort,
+        )
+
+    def _pack(self, block: Block) -> list[Packing]:
+        """Searches about several planes, while the effort lasts or until the claim is met.
+
+        Every count is a bound for the same rows, so the largest is one too.
+        """
+        X, central = block.X.astype(np.float64), self.through is HalfspaceClass.ORIGIN
+        plane, found = self.halfspace.plane, list[Packing]()
+        effort = self.effort * _effort(self.size)
+        shared = self.effort * _effort(min(self.size, _MOST_ROWS))
+        usual = _PER_WRONG * _program(block.dim) * plane.errors(X, block.y)
+        each = round(min(effort, max(shared / _SEARCHES, 2 * usual)))  # no dead end takes all of it
+        while len(found) < (_PATIENCE if self.claimed else _SEARCHES):
+            number = len(found)
+            packing = pack_rows(X, block.y, plane, effort=each, central=central, turn=number)
+            found.append(packing)
+            spent = sum(one.operations for one in found)
+            lasts = spent * (1 + 1 / len(found)) <= shared
+            if packing.n_sets >= self.claimed > 0 or not (lasts or self.claimed):
+                break
+            start = plane if number % 2 else self.halfspace.plane
+            plane = _plane_near(X, block.y, start, _NEAREST[number % 3], central=central)
+        return found
+
+
+def _plane_near(
+    X: NDArray[np.float64], y: NDArray[np.int8], plane: Plane, share: float, *, central: bool
+) -> Plane:
+    """Least squares of the rows nearest to a plane; the plane itself where there is no such fit."""
+    count = max(math.ceil(share * len(X)), _LEAST_PER_FEATURE * (X.shape[1] + 1))
+    nearest = np.argsort(np.abs(plane.margins(X)), kind="stable")[:count]
+    near = X[nearest]
+    centre = np.zeros(X.shape[1]) if central else near.mean(axis=0)
+    with np.errstate(all="ignore"):
+        spread = np.sqrt(np.mean((near - centre) ** 2, axis=0))
+        scaled = (near - centre) / np.where(spread > 0, spread, 1.0)
+        gram = scaled.T @ scaled / len(near) + _RIDGE * np.eye(X.shape[1])
+        mean = 0.0 if central else float(y[nearest].mean())
+        target = scaled.T @ (y[nearest] - mean) / len(near)
+        try:
+            normal = np.linalg.solve(gram, target) / np.where(spread > 0, spread, 1.0)
+        except np.linalg.LinAlgError:
+            return plane
+        threshold = float(normal @ centre) - mean
+    usable = np.isfinite(normal).all() and normal.any() and math.isfinite(threshold)
+    return Plane(normal, 0.0 if central else threshold) if usable else plane
+
+
+def tells_more(one: CertificateRecord, other: CertificateRecord) -> bool:
+    """Whether the first of two bounds for one class is the better one.
+
+    Of all rows if both are, else of their source.
+    """
+    both = (one.opt, other.opt)
+    on_rows = [bound.lower_empirical for bound in both]
+    on_source = [bound.lower for bound in both]
+    if min(one.share, other.share) < 1 and max(on_source) > 0:
+        return on_source[0] > on_source[1]
+    return on_rows[0] > on_rows[1]
+
+
+def leaves_little(found: CertificateRecord, dim: int) -> bool:
+    """Whether slab moments are not worth their search beside a count among all rows.
+
+    It is near the error, or above 0 where rows are too few for moments that say much.
+    """
+    if found.n_sets == 0:
+        return False
+    few = found.n_rows * _FEW * found.error < _ROWS_PER_SQUARE * dim**2
+    return found.n_sets >= _NEAR * found.n_errors or few
+
+
+def _effort(size: int) -> int:
+    """Operations for so many rows."""
+    return _EFFORT + _EFFORT_PER_ROW * size
+
+
+def _program(dim: int) -> int:
+    """Operations of one program."""
+    return PROGRAM_OPERATIONS * (dim + 1) ** 3
+
+
+def _is_wide(dim: int, size: int) -> bool:
+    """Whether a few programs would take all the effort."""
+    return _program(dim) > _effort(size) / 4
+
+
+def _room(dim: int, config: RunConfig) -> int:
+    """Rows that a task has room for."""
+    return max(1, partial_limit(config.split_every) // (16 * (dim + 2)))
+
+
+def _advice(n_sets: int, n_errors: int, block: Block, total_rows: int) -> Advice:
+    """What would tighten the bound: many more rows than there are, for slab moments to tell."""
+    if n_errors == 0 or n_sets >= _TIGHT * n_errors:
+        return Advice(AdviceCode.TIGHT)
+    enough = math.ceil(_ROWS_PER_SQUARE * block.dim**2 * block.n_rows / n_errors)
+    if total_rows < enough:
+        return Advice(AdviceCode.MORE_ROWS, rows=enough)
+    return Advice(AdviceCode.NOTHING)

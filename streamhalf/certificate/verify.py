@@ -1,0 +1,298 @@
+"""Recompute every claim of a result file from the data, in one pass."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.certificate.certification import MOST_EFFORT, Certification
+from streamhalf.certificate.conflict_sets import ConflictSets
+from streamhalf.certificate.held_out import measure_error
+from streamhalf.config import RunConfig
+from streamhalf.data.source import Source
+from streamhalf.data.transforms import Isotropic, make_transform
+from streamhalf.engine.run import Run
+from streamhalf.errors import DataError, UsageError
+from streamhalf.kernels.binomial import binomial_upper
+from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.streams import Stream
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.halfspace_errors import HalfspaceErrors, HalfspaceErrorsResult
+from streamhalf.reductions.sampled import Sampled
+from streamhalf.results import (
+    AS_WRITTEN,
+    CertificateMethod,
+    CertificateRecord,
+    CertifyResult,
+    Claim,
+    FitResult,
+    Halfspace,
+    HalfspaceClass,
+    OptRecord,
+    Verdict,
+    VerifyResult,
+    document_digest,
+    is_as_written,
+)
+
+_BOUND_TOLERANCE = 5e-3
+"""Sums over other chunks differ in rounding; the search then takes other turns, and ends at a bound
+that differs by less than this share of it."""
+
+
+SAID_TWICE = "numbers given in two places"
+"""The claim that headline and certificate, promise and list of promises are the same."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Verification:
+    """The pass that checks one document."""
+
+    document: FitResult | CertifyResult
+    config: RunConfig
+
+    def run(self, run: Run, source: Source) -> VerifyResult:
+        """Check what needs no data, then read them once."""
+        claims = [self._document(), *self._data(source)]
+        if self.document.certificate is None:
+            raise DataError("certificate: the document has none; nothing to verify")
+        if source.dim == self.document.data.dim:
+            certification = self._certification(self.document.certificate)
+            found, errors = certification.run(
+                run,
+                source,
+                tau=self._tau("certificate.opt.tau", self.document.certificate.opt.tau)
+                * len(certification.classes),
+                name="verify",
+                beside=self._errors(),
+            )
+            claims += self._certified(self.document.certificate, found)
+            same_rows = self.document.certificate.digest == found.digest
+            claims += self._measured(errors, same_rows=same_rows)
+        return VerifyResult(tuple(claims), tuple(run.passes))
+
+    def _document(self) -> Claim:
+        again = document_digest(self.document)
+        return Claim(AS_WRITTEN, self.document.digest, again, self.document.digest == again)
+
+    def _data(self, source: Source) -> list[Claim]:
+        data = self.document.data
+        return [
+            _equal("rows", data.rows, source.n_rows),
+            _equal("features", data.dim, source.dim),
+            _equal("fingerprint", data.fingerprint, source.fingerprint),
+        ]
+
+    def _certification(self, record: CertificateRecord) -> Certification | ConflictSets:
+        halfspace = self._halfspace()
+        transforms = [make_transform(self.document.transform)]
+        if record.transform is not None:
+            transforms.append(make_transform(record.transform))
+        for one in transforms:  # a bound speaks of all directions, so none may be lost
+            matrix = one.matrix if isinstance(one, Isotropic) else np.eye(1)
+            largest = np.abs(matrix).max(axis=0)  # scales of features make no difference
+            scaled = matrix / np.where(largest > 0, largest, 1.0)
+            if np.linalg.matrix_rank(scaled) < len(matrix):
+                raise DataError("transform: the matrix has no inverse, so it is of no run")
+        transform = transforms[-1]
+        if record.method is CertificateMethod.SETS:
+            return ConflictSets.again(record, halfspace, transform, self.config)
+        own = transform.to_transformed(halfspace.plane).unit()
+        bounds = record.bounds or (record.opt,)
+        classes = {one.through for one in bounds}
+        return Certification(
+            halfspace=halfspace,
+            row_transform=transform,
+            error=record.slab_error,
+            degree=record.degree,
+            memory=self.config.certificate_memory,
+            planes=(_plane(record, own),),
+            across=_across(record, own),
+            share=record.share,
+            seed=record.seed,
+            window_rows=max(1, record.window_rows),
+            n_slabs=record.n_slabs,
+            claimed=bounds,
+            through=HalfspaceClass.ANY if HalfspaceClass.ANY in classes else record.opt.through,
+            effort=min(record.effort, MOST_EFFORT),
+        )
+
+    def _tau(self, name: str, recorded: float | None) -> float:
+        """The probability with which a bound may fail: as recorded, but never above the whole."""
+        tau = self.document.tau if recorded is None else min(recorded, self.document.tau)
+        if not 0 < tau < 1:
+            raise DataError(f"{name}: {tau!r} is no probability of a run; nothing to verify")
+        return tau
+
+    def _halfspace(self) -> Halfspace:
+        halfspace = self.document.halfspace
+        if halfspace is None or not any(halfspace.normal):
+            raise DataError("halfspace: the document has none; nothing to verify")
+        return halfspace
+
+    def _errors(self) -> Reduction[Any, Any]:
+        """Errors of the halfspace on the rows that measured it."""
+        plane, total_rows = self._halfspace().plane, max(1, self.document.data.rows)
+        held_out = self.document.held_out if isinstance(self.document, FitResult) else None
+        if held_out is None:
+            return HalfspaceErrors(plane, total_rows=total_rows)
+        try:
+            ranges = np.array(held_out.ranges, dtype=np.int64).reshape(-1, 2)
+        except OverflowError:
+            raise DataError("held_out.ranges: no rows of any data; nothing to verify") from None
+        errors = HalfspaceErrors(plane, ranges, total_rows)
+        if (held_out.low, held_out.high) == (0.0, 1.0):
+            return errors
+        seed = self.document.seed if isinstance(self.document, FitResult) else 0
+        return Sampled(errors, held_out.low, held_out.high, seed, Stream.SHARES)
+
+    def _certified(self, claimed: CertificateRecord, found: CertificateRecord) -> list[Claim]:
+        slack = _slack(found.n_rows, same_rows=claimed.digest == found.digest)
+        return [
+            _equal("digest of all rows", claimed.digest, found.digest),
+            _equal("rows of the certificate", claimed.n_rows, found.n_rows),
+            _close("errors on these rows", claimed.n_errors, found.n_errors, slack),
+            _no_stronger(
+                "no halfspace below L", claimed.opt.lower_empirical, found.opt.lower_empirical
+            ),
+            _no_stronger("L on the source", claimed.opt.lower, found.opt.lower),
+            *self._beside(claimed, found),
+            _equal("class of the halfspace", claimed.through, found.through),
+            _equal("class that L is for", claimed.opt.through, found.opt.through),
+            _no_stronger("ratio U/L", -_number(claimed.ratio), -_number(found.ratio)),
+            self._agreement(claimed),
+        ]
+
+    def _beside(self, claimed: CertificateRecord, found: CertificateRecord) -> list[Claim]:
+        """Bounds for other classes of halfspaces."""
+        claims: list[Claim] = []
+        for one in claimed.bounds:
+            if one.through is claimed.opt.through:
+                continue
+            name = f"through: {one.through}"
+            again = found.bound_of(one.through) or OptRecord(-math.inf, -math.inf)
+            claims += [
+                _no_stronger(
+                    f"no halfspace below L, {name}", one.lower_empirical, again.lower_empirical
+                ),
+                _no_stronger(f"L on the source, {name}", one.lower, again.lower),
+            ]
+        return claims
+
+    def _agreement(self, certificate: CertificateRecord) -> Claim:
+        """What the document says twice must be the same."""
+        document = self.document
+        error = certificate.n_errors / max(1, certificate.n_rows)
+        same = certificate.error == error and document.opt == certificate.opt
+        same = same and document.ratio == certificate.ratio
+        bounds = certificate.bounds or (certificate.opt,)
+        same = same and certificate.opt in bounds and len({one.tau for one in bounds}) == 1
+        if isinstance(document, FitResult) and document.promises:
+            pairs = [(one.constant, one.eps) for one in document.promises]
+            same = same and (document.constant, document.eps) in pairs
+        return Claim(SAID_TWICE, "the same", "the same" if same else "different", same)
+
+    def _measured(self, found: HalfspaceErrorsResult, *, same_rows: bool) -> list[Claim]:
+        error = self.document.error
+        if error is None:
+            return []
+        n_rows = max(1, found.n_rows)
+        candidates = len(self.document.candidates) if isinstance(self.document, FitResult) else 1
+        tau = self._tau("error.tau", error.tau) / max(1, candidates)
+        upper = measure_error(found.segment_errors, found.segment_rows, tau=tau).upper
+        if error.tau is None:  # an older document: it took rows for independent
+            upper = binomial_upper(found.n_errors, n_rows, tau)
+        slack = _slack(n_rows, same_rows=same_rows) / n_rows
+        return [
+            _equal("rows that measured the error", error.n_rows, found.n_rows),
+            _close("error on them", error.empirical, found.n_errors / n_rows, slack),
+            _close("upper bound of the error", error.upper, upper, 2 * slack),
+        ]
+
+
+def check_document(document: Any) -> VerifyResult | None:
+    """Refuse what makes no claims that data could settle; one that was made so is found out."""
+    if isinstance(document, str | os.PathLike):
+        raise UsageError(
+            "document: a path given; verify takes a result: verify(read_result(path), data)"
+        )
+    if not isinstance(document, FitResult | CertifyResult):
+        raise UsageError(
+            f"document: {type(document).__name__} given; expected what fit or certify returned"
+        )
+    if document.certificate is not None and document.halfspace is not None:
+        return None
+    if not is_as_written(document):
+        again = document_digest(document)
+        return VerifyResult((Claim(AS_WRITTEN, document.digest, again, False),))
+    if document.certificate is None:  # so it is of a fit
+        why = (
+            "such a run has no certificate"
+            if document.verdict is Verdict.REJECTED
+            else "it was made without a certificate (certificate_degree 0)"
+            if document.error is not None
+            else "such a run makes no claim about a halfspace"
+        )
+        raise DataError(f"document: the run was {document.verdict}; {why}, so nothing to verify")
+    return None
+
+
+def _slack(n_rows: int, *, same_rows: bool) -> float:
+    """The same rows may fall on either side of the boundary by rounding; other rows must count."""
+    return 2 + 1e-6 * n_rows if same_rows else 0.0
+
+
+def _number(value: float | None) -> float:
+    return math.inf if value is None else value
+
+
+def _equal(name: str, claimed: object, found: object) -> Claim:
+    return Claim(name, str(claimed), str(found), claimed == found)
+
+
+def _across(record: CertificateRecord, plane: Plane) -> NDArray[np.float64] | None:
+    """The certificate's second direction, if it has one."""
+    if not record.across:
+        return None
+    vector = np.array(record.across)
+    along = vector @ _plane(record, plane).normal
+    if vector.shape != plane.normal.shape or not along**2 < 0.999999 * (vector @ vector) < np.inf:
+        raise DataError("certificate.across: no second direction; nothing to verify")
+    return vector
+
+
+def _plane(record: CertificateRecord, default: Plane) -> Plane:
+    """The certificate's plane, with a normal of length 1 whatever the document says."""
+    if not record.direction:
+        return default
+    vector = np.array(record.direction)
+    length = float(np.linalg.norm(vector))
+    if vector.shape != default.normal.shape or not (math.isfinite(length) and length > 0):
+        raise DataError("certificate.direction: no direction of the features; nothing to verify")
+    if not math.isfinite(record.threshold):
+        raise DataError(
+            f"certificate.threshold: {record.threshold} is no threshold; nothing to verify"
+        )
+    return Plane(vector / length, record.threshold)
+
+
+def _no_stronger(name: str, claimed: float, found: float) -> Claim:
+    """A claim that the larger number is the stronger one of; a weaker one is true as well.
+
+    A number that is better small is given negated.
+    """
+    tolerance = _BOUND_TOLERANCE * abs(found) if math.isfinite(found) else 0.0
+    weaker = " (weaker than the data allow)" if claimed < found - tolerance else ""
+    return Claim(
+        name, f"{abs(claimed):.10g}{weaker}", f"{abs(found):.10g}", claimed <= found + tolerance
+    )
+
+
+def _close(name: str, claimed: float, found: float, tolerance: float) -> Claim:
+    same = claimed == found or abs(claimed - found) <= tolerance
+    return Claim(name, f"{claimed:.10g}", f"{found:.10g}", same)

@@ -1,1 +1,0 @@
-"""Statements that hold for any data: certificates, and the check of what a document claims."""

@@ -1,0 +1,1 @@
+"""Label issues: scores, counts, reviews."""

@@ -1,1 +1,0 @@
-"""How rows, memory and tau are dealt out before anything is read."""

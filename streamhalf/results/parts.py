@@ -1,0 +1,278 @@
+"""The parts of results: test_results, evidence, errors, transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+import numpy as np
+
+from streamhalf.kernels.plane import Plane
+from streamhalf.redact import plural
+from streamhalf.results.base import Record
+from streamhalf.results.codes import (
+    HalfspaceClass,
+    Outcome,
+    Role,
+    Stage,
+    Subject,
+    Transform,
+)
+
+
+class Evidence(Record, frozen=True):
+    """One measured quantity beside what N(0, I) would give.
+
+    `deviation` is the distance that is compared with `limit`, in the tester's own unit;
+    `observed` and `expected` are in the unit of the subject.
+    """
+
+    subject: Subject
+    observed: float
+    expected: float
+    deviation: float
+    limit: float
+
+
+class TestResult(Record, frozen=True):
+    """A tester's word: statistic T against tolerance `limit` and null quantile q.
+
+    `candidate` is the number of the halfspace it speaks of, `scale` the eta it was tested at,
+    `directions` the number of directions it was sketched on, where there are such.
+    """
+
+    __test__: ClassVar[bool] = False  # nothing for pytest to collect
+
+    tester: str
+    outcome: Outcome
+    statistic: float
+    limit: float
+    null_quantile: float
+    n_rows: int
+    rows_needed: int | None = None
+    evidence: tuple[Evidence, ...] = ()
+    pass_name: str = ""
+    stage: Stage | None = None
+    role: Role = Role.REQUIRED
+    candidate: int | None = None
+    scale: float | None = None
+    directions: int | None = None
+
+    @property
+    def share(self) -> float:
+        """Statistic over limit: beyond 1 a tester may reject."""
+        return self.statistic / self.limit if self.limit > 0 else self.statistic
+
+    @property
+    def has_say(self) -> bool:
+        """Whether the verdict listens: not to early warnings, nor to doubts of an extra test."""
+        doubts = self.outcome is Outcome.INCONCLUSIVE and self.role is Role.EXTRA
+        return self.outcome is not Outcome.NOT_JUDGED and self.role is not Role.EARLY and not doubts
+
+    @property
+    def severity(self) -> tuple[int, float]:
+        """Orders test_results: rejections last, and among equals those further beyond their limit."""
+        return _SEVERITY[self.outcome], self.share
+
+
+_SEVERITY = {
+    Outcome.NOT_JUDGED: 0,
+    Outcome.PASSED: 1,
+    Outcome.INCONCLUSIVE: 2,
+    Outcome.REJECTED: 3,
+}
+
+
+def worst_of(test_results: Iterable[TestResult]) -> TestResult | None:
+    """The test_result that matters most, among those that had a say."""
+    judged = (one for one in test_results if one.has_say)
+    return max(judged, key=lambda one: one.severity, default=None)
+
+
+def overall_outcome(test_results: Iterable[TestResult]) -> Outcome:
+    """Rejected if any tester rejects, else inconclusive if any is, else passed."""
+    worst = worst_of(test_results)
+    return Outcome.PASSED if worst is None else worst.outcome
+
+
+class PassRecord(Record, frozen=True):
+    """What one pass read, kept and took; moved is what came over the network."""
+
+    name: str
+    rows_read: int
+    bytes_read: int
+    rows_accepted: int
+    seconds: float
+    bytes_moved: int = 0
+    requests: int = 0
+
+
+class Halfspace(Record, frozen=True):
+    """sgn(normal·x + offset) on stored features; sgn(0) = +1."""
+
+    normal: tuple[float, ...]
+    offset: float = 0.0
+
+    @classmethod
+    def of(cls, plane: Plane) -> Halfspace:
+        """From a plane of the stored features."""
+        return cls(tuple(plane.normal.tolist()), -float(plane.threshold) or 0.0)
+
+    @property
+    def plane(self) -> Plane:
+        """The plane that bounds it."""
+        return Plane(np.array(self.normal, dtype=np.float64), -self.offset)
+
+
+class DataRecord(Record, frozen=True):
+    """Which data a result speaks of; `features` are the names of theirs, if they have any.
+
+    `classes` are the labels that stand for -1 and +1, in this order, unless they are just these.
+    """
+
+    rows: int
+    dim: int
+    fingerprint: str
+    source: str = ""
+    features: tuple[str, ...] = ()
+    classes: tuple[int | float | str, ...] = ()
+
+    @property
+    def label_names(self) -> tuple[str, str]:
+        """What to call the labels -1 and +1."""
+        low, high = self.classes or ("-1", "+1")
+        return str(low), str(high)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """A name for every feature: its own, or x1, x2, ..."""
+        return self.features or tuple(f"x{j + 1}" for j in range(self.dim))
+
+    def __str__(self) -> str:
+        return f"{plural(self.rows, 'row')} of {plural(self.dim, 'feature')}"
+
+
+class LabelErrors(Record, frozen=True):
+    """Rows of each label, and the errors of a halfspace among them."""
+
+    positive: int
+    negative: int
+    positive_errors: int
+    negative_errors: int
+
+    @classmethod
+    def of(cls, n_rows: int, n_errors: int, positive: int, positive_errors: int) -> LabelErrors:
+        """From all rows and errors, and those of rows labelled +1."""
+        return cls(positive, n_rows - positive, positive_errors, n_errors - positive_errors)
+
+    @property
+    def guess(self) -> int:
+        """The label that errs least where every row gets it."""
+        return 1 if self.positive > self.negative else -1
+
+    @property
+    def guess_error(self) -> float:
+        """Error of that constant guess, on the same rows."""
+        return min(self.positive, self.negative) / max(1, self.positive + self.negative)
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """Share of wrong rows among those labelled +1, and among those labelled -1."""
+        return (
+            self.positive_errors / max(1, self.positive),
+            self.negative_errors / max(1, self.negative),
+        )
+
+    @property
+    def balanced(self) -> float:
+        """The mean of these two: the error if both labels were equally frequent."""
+        return sum(self.rates) / 2
+
+
+class ErrorRecord(Record, frozen=True):
+    """Error on rows that no update used, and its upper bound.
+
+    The bound is exactly binomial (`segments` None), for independent rows, unless errors come in
+    clusters: then it is for so many independent contiguous `segments` of the rows, whatever the law
+    of their means, and `upper_here` is the binomial one, for all rows of the data only. With 1
+    segment, errors drift from the first row to the last, and nothing is said about other rows.
+
+    `through` is the class of the halfspace. `tau` is the probability with which the bound may
+    fail, shared over the candidates that the halfspace was chosen among (None: the document's).
+    `by_label` splits rows and errors by label (None: the document is older).
+    """
+
+    empirical: float
+    upper: float
+    n_rows: int
+    segments: int | None = None
+    through: HalfspaceClass = HalfspaceClass.ORIGIN
+    tau: float | None = None
+    by_label: LabelErrors | None = None
+    upper_here: float | None = None
+
+    @property
+    def beats_guess(self) -> bool:
+        """Whether the halfspace is better than the constant guess on the rows of the data."""
+        upper = self.upper if self.upper_here is None else self.upper_here
+        return self.by_label is None or upper < self.by_label.guess_error
+
+
+class TransformRecord(Record, frozen=True):
+    """The row map of a run: rows of the isotropic transform are matrix·(x - centre).
+
+    In the radial transform their length and sign are drawn from `seed` and the number of the row;
+    `at_centre` is the share of rows that lie at the centre and stay there.
+    """
+
+    kind: str = Transform.STORED.value
+    centre: tuple[float, ...] = ()
+    matrix: tuple[tuple[float, ...], ...] = ()
+    seed: int | None = None
+    at_centre: float = 0.0
+
+    @property
+    def whitened(self) -> bool:
+        """Whether features are mixtures of the stored ones, about a centre."""
+        return self.kind in (Transform.ISOTROPIC, Transform.RADIAL)
+
+    @property
+    def keeps_thresholds(self) -> bool:
+        """Whether all halfspaces keep their errors here, or only those through the centre."""
+        return self.kind != Transform.RADIAL
+
+    @property
+    def through(self) -> HalfspaceClass:
+        """The halfspaces without a threshold in this transform."""
+        about_origin = bool(self.centre) and not any(self.centre)
+        return (
+            HalfspaceClass.CENTRE if self.whitened and not about_origin else HalfspaceClass.ORIGIN
+        )
+
+    def class_of(self, halfspace: Halfspace) -> HalfspaceClass:
+        """The smallest class that a halfspace among stored rows belongs to, as seen from here."""
+        normal, centre = np.array(halfspace.normal), np.array(self.centre)
+        if self.through is HalfspaceClass.ORIGIN or normal.shape != centre.shape:
+            return HalfspaceClass.ANY if halfspace.offset else HalfspaceClass.ORIGIN
+        # a plane that came out of this transform is off by what margins of its rows are rounded by
+        size = abs(halfspace.offset) + float(np.abs(normal) @ np.abs(centre))
+        rounding = 4 * (len(normal) + 1) * float(np.finfo(np.float64).eps) * size
+        if abs(halfspace.offset + float(normal @ centre)) <= rounding:
+            return HalfspaceClass.CENTRE
+        return HalfspaceClass.ANY if halfspace.offset else HalfspaceClass.ORIGIN
+
+
+class TransformTrial(Record, frozen=True):
+    """What was said of a transform: by a sample, and then by the tests of a run in it.
+
+    `problem` is why there is no such transform, `features` (numbered from 0) those to blame, which
+    are `constant` or tell what others tell; `evidence` is what speaks most against it.
+    """
+
+    kind: Transform
+    outcome: Outcome
+    evidence: TestResult | None = None
+    problem: str = ""
+    tried: bool = False
+    features: tuple[int, ...] = ()
+    constant: bool = False

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import replace
+
+import dask.array as da
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from streamhalf import open_source
+from streamhalf.algorithms.row_split import (
+    GROUP_CHUNKS,
+    RowSplit,
+    RowSubset,
+    pilot,
+    window_rows_for,
+)
+from streamhalf.data.block import Block, RowRange, RowRanges
+from streamhalf.engine import PassPlan, open_engine, run_pass
+from streamhalf.events import ignore
+from streamhalf.kernels.streams import Stream
+from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.reductions import Bundle, Chow, LabelCounts, Moments, Sampled
+from streamhalf.results import HeldOutRecord, Sampling
+from streamhalf.testing.comparing import assert_close, assert_identical
+from tests.conftest import make_rows
+
+
+def make_deal(n_rows: int, split: Sampling = Sampling.WINDOWS, **others) -> RowSplit:
+    settings = {"seed": 7, "held_out": 0.5, "window_rows": 64, "chunk_rows": None, **others}
+    return RowSplit(n_rows=n_rows, split=split, blocks=(RowRange(0, n_rows),), **settings)
+
+
+def rows_of(share: RowSubset) -> NDArray[np.int64]:
+    """The rows that a share stands for, one by one."""
+    rows = share.blocks.numbers()
+    uniforms = uniforms_at(share.seed, Stream.SHARES, rows)
+    return rows[(uniforms >= share.low) & (uniforms < share.high)]
+
+
+LAYOUTS = {
+    "n_rows": st.integers(1, 3_000),
+    "window_rows": st.integers(1, 90),
+    "chunk_rows": st.none() | st.integers(1, 400),
+    "held_out": st.sampled_from([0.0, 0.25, 0.5, 0.9]),
+    "seed": st.integers(0, 2**63 - 1),
+}
+
+
+@pytest.mark.parametrize("split", [Sampling.WINDOWS, Sampling.ROWS])
+@given(data=st.data(), **LAYOUTS)
+def test_take__shares_are_disjoint_and_cover(split, data, n_rows, **layout) -> None:
+    row_split = make_deal(n_rows, split, **layout)
+    cuts = sorted(data.draw(st.lists(st.integers(0, n_rows), max_size=5)))
+    shares = [row_split.take(a, b - a) for a, b in itertools.pairwise([0, *cuts, n_rows])]
+    for share in shares:
+        starts, stops = share.blocks.bounds.T
+        assert (starts < stops).all()
+        assert (starts[1:] > stops[:-1]).all() or split is Sampling.ROWS
+    taken = np.concatenate([rows_of(share) for share in (*shares, row_split.held_out_share())])
+    np.testing.assert_array_equal(np.sort(taken), np.arange(n_rows))
+
+
+@given(cursor=st.integers(0, 2_000), wanted=st.integers(0, 2_000), **LAYOUTS)
+def test_windows__a_share_has_the_rows_it_should_give_or_take_a_window(
+    cursor: int, wanted: int, n_rows: int, **layout
+) -> None:
+    row_split = make_deal(n_rows, **layout)
+    share = row_split.take(cursor, wanted)
+    assert (
+        share == row_split.take(cursor, wanted) == make_deal(n_rows, **layout).take(cursor, wanted)
+    )
+    assert (share.low, share.high) == (row_split.held_out, 1.0)
+    kept = 1 - row_split.held_out
+    end = n_rows if cursor + wanted >= row_split.learning_rows else (cursor + wanted) / kept
+    expected = max(0, end - min(cursor / kept, n_rows))
+    assert abs(share.blocks.n_rows - expected) <= row_split.window_rows + (1 / kept)
+
+
+def test_windows__whole_ones_are_counted_exactly() -> None:
+    row_split = make_deal(64 * 1_000)
+    assert row_split.learning_rows == 32_000
+    for cursor, wanted in ((0, 3_200), (3_200, 3_200), (6_400, 25_600)):
+        share = row_split.take(cursor, wanted)
+        assert share.blocks.n_rows == 2 * wanted
+        assert (share.blocks.bounds % 64 == 0).all()
+    assert row_split.take(32_000, 10).blocks.n_rows == 0
+    assert row_split.take(31_999, 1).blocks.n_rows == 0  # the last window went to the pass before
+
+
+def test_windows__are_cut_inside_chunks_and_at_the_end() -> None:
+    row_split = make_deal(1_050, held_out=0.0, chunk_rows=100)
+    taken = [row_split.take(i, 1).blocks for i in range(1_050)]
+    starts = sorted(rows.start for ranges in taken for rows in ranges)
+    assert starts == [100 * i + j for i in range(11) for j in (0, 64) if 100 * i + j < 1_050]
+
+
+def test_windows__small_chunks_make_one_window() -> None:
+    row_split = make_deal(1_000, held_out=0.0, chunk_rows=30)
+    taken = [row_split.take(i, 1).blocks for i in range(1_000)]
+    assert sorted(rows.start for ranges in taken for rows in ranges) == list(range(0, 1_000, 60))
+
+
+@pytest.mark.parametrize("chunk_rows", [None, 5_000])
+def test_windows__of_a_pass_are_drawn_from_everywhere(chunk_rows: int | None) -> None:
+    # 12,500 of 125,000 windows over 50 segments of 2,500: 250 each, hypergeometric. In chunks, of
+    # which there are 1,600, a pass has only those of about two groups of 64: there each chunk is
+    # all or nothing, so chunks are counted, and windows only where chunks can be cut. Chi² with 49
+    # degrees beyond its quantile at 1e-6 has this probability for each of 8 cases.
+    limit = stats.chi2.isf(1e-6, 49)
+    for cursor in (0, 400_000, 2_000_000, 3_600_000):
+        share = make_deal(8_000_000, chunk_rows=chunk_rows).take(cursor, 400_000)
+        places = share.blocks.numbers()[::64]
+        if chunk_rows is not None:
+            places = 5_000 * np.unique(places // 5_000)
+        counts, _ = np.histogram(places, bins=50, range=(0, 8_000_000))
+        expected = counts.sum() / 50
+        assert ((counts - expected) ** 2 / expected).sum() < limit
+
+
+def test_windows__touch_a_group_of_chunks_and_as_many_as_they_need() -> None:
+    # 1,000 chunks of 10,000 rows: 2% of the rows fill 20 chunks, and lie in one group or two
+    row_split = make_deal(10_000_000, chunk_rows=10_000)
+    for cursor in (0, 100_000, 1_000_000, 4_900_000):
+        for share_of_rows in (0.02, 0.3):
+            share = row_split.take(cursor, int(share_of_rows * 5_000_000))
+            touched = len(np.unique(share.blocks.numbers() // 10_000))
+            needed = share.blocks.n_rows / 10_000
+            assert needed <= touched <= needed + 2 * GROUP_CHUNKS
+    first = row_split.take(0, 100_000)
+    assert len(np.unique(first.blocks.numbers() // 10_000)) == GROUP_CHUNKS
+
+
+def test_windows__another_seed_deals_other_rows() -> None:
+    for chunk_rows in (None, 1_000):
+        dealt = {
+            make_deal(100_000, seed=seed, chunk_rows=chunk_rows).take(0, 5_000).blocks
+            for seed in range(5)
+        }
+        assert len(dealt) == 5
+        # two random tenths have a tenth of their rows in common: 100 ± 30 windows of 1,000
+        first, second, *_ = (set(ranges.numbers().tolist()) for ranges in dealt)
+        assert len(first & second) < 5_000
+
+
+@pytest.mark.parametrize("chunk_rows", [None, 20_000])
+def test_windows__half_a_million_are_dealt_at_once(chunk_rows: int | None) -> None:
+    row_split = make_deal(1_000_000_000, window_rows=1_024, chunk_rows=chunk_rows)
+    started = time.process_time()
+    share = row_split.take(0, 250_000_000)
+    assert time.process_time() - started < 2  # a fifth of that on an idle machine
+    assert abs(share.blocks.n_rows - 500_000_000) <= 1_024
+
+
+@given(n_rows=st.integers(1, 400), seed=st.integers(0, 2**63 - 1))
+def test_rows__shares_are_intervals_of_the_learning_uniforms(n_rows: int, seed: int) -> None:
+    row_split = make_deal(n_rows, Sampling.ROWS, seed=seed, held_out=0.25)
+    share = row_split.take(n_rows // 4, n_rows // 4)
+    assert share.low == 0.25 + (n_rows // 4) / n_rows
+    assert share.high == 0.25 + 2 * (n_rows // 4) / n_rows
+    block = Block(np.zeros((n_rows, 1)), np.ones(n_rows, dtype=np.int8), np.arange(n_rows))
+    assert share.restrict(LabelCounts()).map(block).n_rows == len(rows_of(share))
+
+
+def test_rows__a_share_is_a_fair_sample_of_every_part() -> None:
+    # each of 40 parts expects 250 of its 1000 rows, standard deviation 13.7: farther than 60 has
+    # probability 1e-5 each
+    taken = rows_of(make_deal(40_000, Sampling.ROWS).take(4_000, 10_000)) // 1_000
+    assert np.abs(np.bincount(taken, minlength=40) - 250).max() <= 60
+
+
+def test_rows__are_clipped_at_the_end() -> None:
+    share = make_deal(100, Sampling.ROWS).take(40, 50)
+    assert (share.low, share.high) == (0.9, 1.0)
+
+
+def test_reuse__every_pass_begins_with_the_first_row_for_learning() -> None:
+    row_split = make_deal(1_000, Sampling.REUSE, held_out=0.25)
+    whole = RowRanges.of((RowRange(0, 1_000),))
+    assert row_split.take(0, 500) == row_split.take(990, 500) == RowSubset(whole, 7, 0.25, 0.75)
+    assert row_split.take(10, 750) == row_split.take(10, 10_000) == RowSubset(whole, 7, 0.25, 1.0)
+    nothing_held_out = replace(row_split, held_out=0.0).take(5, 1_000)
+    reduction = LabelCounts()
+    assert nothing_held_out.restrict(reduction) is reduction
+
+
+@pytest.mark.parametrize("split", Sampling)
+def test_held_out__is_drawn_row_by_row_from_all_blocks(split: Sampling) -> None:
+    # half of 100,000 rows: 50,000 ± 158; six times as far has probability 2e-9
+    share = replace(
+        make_deal(100_000, split), blocks=(RowRange(0, 70_000), RowRange(70_000, 100_000))
+    ).held_out_share()
+    assert share.record == HeldOutRecord(((0, 100_000),), 0.0, 0.5)
+    assert len(share.blocks) == 2
+    assert abs(len(rows_of(share)) - 50_000) < 950
+
+
+def test_share__restricts_only_where_rows_are_sampled() -> None:
+    sampled = RowSubset(RowRanges.of((RowRange(0, 9),)), 4, 0.25, 0.5).restrict(LabelCounts())
+    assert isinstance(sampled, Sampled)
+    assert (sampled.low, sampled.high, sampled.seed) == (0.25, 0.5, 4)
+    assert sampled.stream == Stream.SHARES
+
+
+def test_record__names_the_windows_of_a_share() -> None:
+    share = make_deal(1_000).take(100, 200)
+    record = share.record
+    named = [row for start, stop in record.ranges for row in range(start, stop)]
+    assert named == share.blocks.numbers().tolist()
+    # neighbours are one range, so that a document stays short
+    assert all(a[1] < b[0] for a, b in itertools.pairwise(record.ranges))
+    assert (record.low, record.high) == (0.5, 1.0)
+
+
+@given(n_rows=st.integers(1, 10**11), smallest=st.integers(1, 10**11))
+def test_window_rows__leave_the_smallest_pass_enough(n_rows: int, smallest: int) -> None:
+    rows = window_rows_for(n_rows, smallest)
+    assert rows.bit_count() == 1
+    assert rows >= 64
+    assert -(-n_rows // rows) <= 1 << 20
+    if rows > 64 and 2 * n_rows < rows << 20:  # not for the memory's sake
+        assert rows <= 16_384
+        assert rows <= smallest / 256
+    if rows < 16_384:
+        assert 2 * rows > smallest / 256
+
+
+@given(n_rows=st.integers(1, 10**10), wanted=st.integers(1, 10**5), seed=st.integers(0, 2**64 - 1))
+def test_pilot__takes_about_the_wanted_rows(n_rows: int, wanted: int, seed: int) -> None:
+    found = pilot(n_rows, wanted, seed=seed)
+    assert found == pilot(n_rows, wanted, seed=seed)
+    starts, stops = found.bounds.T
+    assert starts[0] >= 0
+    assert stops[-1] <= n_rows
+    assert (starts[1:] > stops[:-1]).all()
+    if wanted >= n_rows:
+        assert found.n_rows == n_rows
+    else:
+        assert abs(found.n_rows - wanted) <= 2 * max(1, wanted // 64)
+
+
+def test_pilot__is_drawn_from_everywhere_by_the_seed() -> None:
+    # 64 windows in each of 200 pilots over 10 tenths: 1,280 ± 34 windows each, six times as far has
+    # probability 2e-9
+    found = [pilot(10_000_000, 65_536, seed=seed) for seed in range(200)]
+    assert len(set(found)) == 200
+    windows = np.concatenate([ranges.numbers()[::1_024] for ranges in found])
+    counts, _ = np.histogram(windows, bins=10, range=(0, 10_000_000))
+    assert np.abs(counts - 1_280).max() < 205
+
+
+@pytest.mark.parametrize("scheduler", ["serial", "threads"])
+@settings(max_examples=8)
+@given(cursor=st.integers(0, 900), wanted=st.integers(1, 900), chunk=st.integers(20, 700))
+def test_windows__of_dask_arrays_are_cut_anywhere(
+    scheduler: str, cursor: int, wanted: int, chunk: int
+) -> None:
+    X, y = make_rows(1_000, 3, dtype="float64")
+    lazy = open_source((da.from_array(X, chunks=(chunk, 3)), da.from_array(y, chunks=333)))
+    row_split = make_deal(1_000, held_out=0.0, window_rows=16, chunk_rows=lazy.unit_rows)
+    share = row_split.take(cursor, wanted + 32)
+    reduction = Bundle((Moments(2), Chow(3)))
+
+    def run(source, engine_name: str):
+        plan = PassPlan("share", source, reduction, share.blocks)
+        with open_engine(engine_name, 2) as engine:
+            return run_pass(engine, plan, memory_limit=1 << 30, observer=ignore)
+
+    result, record = run(lazy, scheduler)
+    assert record.rows_read == share.blocks.n_rows > 0
+    assert_identical(result, run(lazy, "serial")[0])
+    # arrays in memory may be dealt to tasks in another way, and so be summed in another order
+    expected, _ = run(open_source((X, y)), "serial")
+    assert_close(result, expected, scale=1.0)

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamhalf import DataError
+from streamhalf.algorithms import driver, transform
+from streamhalf.algorithms.transform import estimate_transform, transform_notices
+from streamhalf.data.transforms import Identity, Isotropic, Radial
+from streamhalf.errors import TransformError
+from streamhalf.kernels.plane import Plane
+from streamhalf.results import HalfspaceClass, RadiiDrawn
+from streamhalf.testing.drawing import Block
+from tests.algorithms.runs import draw, names_of, serial_run
+
+X, Y = draw(3_000)
+MOVED = X * [3.0, 0.5] + [1.0, -2.0]
+
+
+def test_position__as_stored_reads_nothing() -> None:
+    with serial_run((MOVED, Y)) as (run, source, config, _):
+        assert estimate_transform(run, source, config) == Identity()
+        assert names_of(run) == []
+
+
+def test_position__whitened_takes_one_pass_over_all_rows() -> None:
+    with serial_run((MOVED, Y), whiten=True) as (run, source, config, _):
+        found = estimate_transform(run, source, config)
+        (record,) = run.passes
+    assert isinstance(found, Isotropic)
+    assert (record.name, record.rows_read) == ("whitening", 3_000)
+    white = found.apply(Block(MOVED, Y, np.arange(3_000))).X
+    np.testing.assert_allclose(np.cov(white.T, bias=True), np.eye(2), atol=1e-9)
+    np.testing.assert_allclose(white.mean(axis=0), 0, atol=1e-9)
+
+
+def test_position__through_the_origin_it_stays_where_it_is() -> None:
+    with serial_run((MOVED, Y), whiten=True, through="origin") as (run, source, config, _):
+        found = estimate_transform(run, source, config)
+    white = found.apply(Block(MOVED, Y, np.arange(3_000))).X
+    np.testing.assert_allclose(white.T @ white / 3_000, np.eye(2), atol=1e-9)
+    np.testing.assert_array_equal(found.apply(Block(0 * MOVED, Y, np.arange(3_000))).X, 0)
+    assert found.record.through is HalfspaceClass.ORIGIN
+    plane = Plane(np.array([0.6, 0.8]))
+    assert found.to_stored(plane).threshold == 0
+
+
+def test_position__features_that_stand_still_are_refused_or_left_out() -> None:
+    still = np.column_stack([MOVED, np.full(3_000, 7.0)])
+    with serial_run((still, Y), whiten=True) as (run, source, config, _):
+        with pytest.raises(DataError, match="feature 3 is constant"):
+            estimate_transform(run, source, config)
+        found = estimate_transform(run, source, config, strict=False)
+    assert isinstance(found, Isotropic)
+    np.testing.assert_array_equal(found.matrix[:, 2], 0)
+
+
+def test_position__of_a_fit_is_about_the_mean_of_all_rows() -> None:
+    X, y = draw(60_000)
+    moved = X * [3.0, 0.5] + [1.0, -2.0]
+    with serial_run((moved, y), whiten=True, seed=5) as (run, source, config, _):
+        result = driver.fit(run, source, config)
+    np.testing.assert_allclose(result.transform.centre, moved.mean(axis=0))
+    assert result.error.n_rows < 60_000
+
+
+@pytest.mark.parametrize("many", [True, False])
+def test_position__radial_is_estimated_from_rows_that_are_not_held_out_if_they_are_many(
+    monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    monkeypatch.setattr(transform, "_MANY_PER_FEATURE", 700 if many else 800)
+    with serial_run((MOVED, Y), feature_transform="radial", seed=2) as (run, source, config, _):
+        found = estimate_transform(run, source, config, held_out=0.5)
+        (record,) = run.passes
+    assert isinstance(found, Radial)
+    assert (record.name, record.rows_read) == ("radial", 3_000)
+    assert record.rows_accepted == (pytest.approx(1_500, abs=200) if many else 3_000)
+    assert transform_notices(found.record) == (RadiiDrawn(0.0),)
+    assert transform_notices(Identity().record) == ()
+
+
+def test_position__rows_without_a_radial_one_are_refused_or_get_the_isotropic_one() -> None:
+    still = np.column_stack([MOVED, np.full(3_000, 7.0)])
+    with serial_run((still, Y), feature_transform="radial") as (run, source, config, _):
+        with pytest.raises(TransformError, match="feature 3 is constant") as caught:
+            estimate_transform(run, source, config)
+        assert caught.value.features == (2,)
+        assert isinstance(estimate_transform(run, source, config, strict=False), Isotropic)
+
+
+def test_position__isotropic_errors_name_the_features() -> None:
+    still = np.column_stack([MOVED, MOVED[:, 0], np.full(3_000, 7.0)])
+    for columns, features in (([0, 1, 3], (2,)), ([0, 1, 2], (0, 2))):
+        data = (still[:, columns], Y)
+        with (
+            serial_run(data, feature_transform="isotropic") as (run, source, config, _),
+            pytest.raises(TransformError) as caught,
+        ):
+            estimate_transform(run, source, config)
+        assert caught.value.features == features

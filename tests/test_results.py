@@ -1,0 +1,363 @@
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import sys
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import streamhalf
+from streamhalf import DataError, MomentTestResult, Outcome, Verdict
+from streamhalf.kernels.plane import Plane
+from streamhalf.results import (
+    Advice,
+    AdviceCode,
+    Evidence,
+    Halfspace,
+    Moment,
+    Named,
+    OneClass,
+    PassRecord,
+    Role,
+    SecondMoment,
+    SegmentMean,
+    SegmentQuantity,
+    SlabSecondMoment,
+    SlabShare,
+    StopReason,
+    TestResult,
+    Transform,
+    Versions,
+    WedgeShare,
+    codes,
+    document_digest,
+    finite,
+    from_json,
+    is_as_written,
+    notices,
+    overall_outcome,
+    replace,
+    seal,
+    to_json,
+    worst_of,
+)
+from tests.conftest import make_rows
+
+ROWS = make_rows(300, 2)
+
+
+@pytest.fixture(scope="module")
+def result() -> MomentTestResult:
+    return streamhalf.test(ROWS, scheduler="serial", whiten=True)
+
+
+def change(document: Any, place: tuple[Any, ...], value: Any) -> Any:
+    """A copy of a JSON document with the value at a place replaced, or removed by `...`."""
+    document = json.loads(json.dumps(document))
+    *path, last = place
+    target = document
+    for key in path:
+        target = target[key]
+    if value is ...:
+        del target[last]
+    else:
+        target[last] = value
+    return document
+
+
+def test_result__survives_json(result: MomentTestResult) -> None:
+    text = json.dumps(to_json(result), allow_nan=False)
+    again = from_json(MomentTestResult, json.loads(text))
+    assert again == result
+    assert isinstance(again.verdict, Verdict)
+    assert isinstance(again.testers[0].outcome, Outcome)
+    assert again.transform.kind == Transform.ISOTROPIC
+    assert isinstance(again.testers[0].evidence[0].subject, Moment)
+    subject = again.testers[1].evidence[0].subject
+    assert isinstance(subject, SecondMoment)
+    assert isinstance(subject.direction, tuple)
+
+
+def test_results__print_as_one_short_line(result: MomentTestResult) -> None:
+    X, y = ROWS
+    fitted = streamhalf.fit((X, y), scheduler="serial", certificate_degree=0)
+    certified = streamhalf.certify((X, y), weights=[1.0, 0.0], scheduler="serial")
+    verified = streamhalf.verify(certified, (X, y), scheduler="serial")
+    lines = [str(one) for one in (result, fitted, certified, verified)]
+    assert all(len(line) < 160 and "\n" not in line for line in lines)
+    assert lines[0].endswith(": 300 rows of 2 features>")
+    assert lines[1].startswith("<FitResult inconclusive: ")
+    assert f"{fitted.rows_needed:,} rows needed" in lines[1]
+    assert f"error {certified.error.empirical:.4g}" in lines[2]
+    assert lines[3] == f"<VerifyResult: {len(verified.claims)} claims, none wrong>"
+    damaged = streamhalf.verify(certified, (X, -y), scheduler="serial")
+    assert "error" in str(damaged)
+
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+ends = st.none() | numbers
+directions = st.lists(numbers, max_size=3).map(tuple)
+subjects = st.one_of(
+    st.builds(Moment, st.lists(st.integers(0, 9), max_size=4).map(tuple), st.booleans()),
+    st.builds(SecondMoment, directions),
+    st.builds(SlabShare, ends, ends),
+    st.builds(SlabSecondMoment, ends, ends, directions),
+    st.builds(WedgeShare, numbers),
+    st.builds(
+        SegmentMean,
+        st.integers(0),
+        st.sampled_from(SegmentQuantity),
+        st.none(),
+        st.none() | st.integers(1),
+    ),
+    st.builds(Named, st.text()),
+)
+evidences = st.builds(
+    Evidence,
+    subject=subjects,
+    observed=numbers,
+    expected=numbers,
+    deviation=numbers,
+    limit=numbers,
+)
+test_results = st.builds(
+    TestResult,
+    tester=st.text(),
+    outcome=st.sampled_from(Outcome),
+    statistic=numbers,
+    limit=numbers,
+    null_quantile=numbers,
+    n_rows=st.integers(0),
+    rows_needed=st.none() | st.integers(0),
+    evidence=st.lists(evidences, max_size=2).map(tuple),
+    role=st.sampled_from(Role),
+    candidate=st.none() | st.integers(0),
+    scale=st.none() | numbers,
+    directions=st.none() | st.integers(0),
+)
+
+
+@given(test_results)
+def test_judgement__survives_json(test_result: TestResult) -> None:
+    text = json.dumps(to_json(test_result), allow_nan=False)
+    assert from_json(TestResult, json.loads(text)) == test_result
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (1.5, 1.5),
+        (np.float32(0.25), 0.25),
+        (math.nan, sys.float_info.max),
+        (math.inf, sys.float_info.max),
+        (-math.inf, -sys.float_info.max),
+        (np.float32("nan"), sys.float_info.max),
+    ],
+)
+def test_finite__is_the_nearest_number_that_json_can_hold(value: float, written: float) -> None:
+    assert finite(value) == written
+    assert type(finite(value)) is float
+    assert json.loads(json.dumps(finite(value), allow_nan=False)) == written
+
+
+def test_to_json__turns_numpy_and_containers_into_plain_values() -> None:
+    value = {
+        1: np.int64(3),
+        "array": np.array([[1.5, 2.0]]),
+        "flag": np.bool_(True),
+        "code": StopReason.REACHED_EPS,
+        "list": [np.float32(0.5), (1, None, "x")],
+    }
+    document = to_json(value)
+    assert type(document["1"]) is int
+    assert type(document["flag"]) is bool
+    assert json.loads(json.dumps(document, allow_nan=False)) == {
+        "1": 3,
+        "array": [[1.5, 2.0]],
+        "flag": True,
+        "code": "reached eps",
+        "list": [0.5, [1, None, "x"]],
+    }
+
+
+def test_to_json__refuses_what_has_no_place_in_a_record() -> None:
+    with pytest.raises(TypeError, match="object has no place in a record"):
+        to_json({"x": object()})
+
+
+def test_codes__carry_their_kind() -> None:
+    assert to_json(OneClass(-1)) == {"type": "one-class", "label": -1}
+    assert to_json(Advice(AdviceCode.MORE_ROWS, rows=5)) == {
+        "code": "more rows",
+        "rows": 5,
+        "degree": None,
+        "through": None,
+    }
+    for union in (notices.Notice, codes.Subject):
+        kinds = [member.__struct_config__.tag for member in union.__args__]
+        assert len(set(kinds)) == len(kinds)
+        assert None not in kinds
+
+
+@pytest.mark.parametrize("reason", StopReason)
+def test_stop_reason__says_whether_the_labels_stopped_it(reason: StopReason) -> None:
+    assert reason.is_noise == (reason.value in ("noise dominates", "no progress"))
+
+
+WRONG = {
+    "no object": ((), [1], r"document: expected object, got \[1\]"),
+    "unknown key": (("extra",), 1, "document: object contains unknown field extra"),
+    "unknown inner key": (("data", "extra"), 1, r"document\.data: .*unknown field extra"),
+    "key missing": (("tau",), ..., "document: object missing required field tau"),
+    "inner key missing": (
+        ("testers", 1, "limit"),
+        ...,
+        r"document\.testers\[1\]: object missing required field limit",
+    ),
+    "verdict unknown": (("verdict",), "maybe", r"document\.verdict: .*'maybe'"),
+    "verdict a list": (("verdict",), [], r"document\.verdict: expected str, got \[\]"),
+    "number as text": (("tau",), "0.1", r"document\.tau: expected float, got '0\.1'"),
+    "bool as float": (("tau",), True, r"document\.tau: expected float, got True"),
+    "bool as int": (("seed",), True, r"document\.seed: expected int, got True"),
+    "float as int": (("seed",), 1.5, r"document\.seed: expected int, got 1\.5"),
+    "null as int": (("seed",), None, r"document\.seed: expected int, got None"),
+    "int as text": (("data", "fingerprint"), 3, r"document\.data\.fingerprint: .* got 3"),
+    "object as list": (("passes",), {}, r"document\.passes: expected array, got {}"),
+    "backslashes": (("tau",), "\\d\x00", r"document\.tau: expected float, got '\\\\d\\x00'"),
+    "text in a list": (
+        ("testers", 0, "evidence", 0, "limit"),
+        "x",
+        r"document\.testers\[0\]\.evidence\[0\]\.limit: expected float, got 'x'",
+    ),
+    "notice of text": (("notices",), ["x"], r"document\.notices\[0\]: expected object, got 'x'"),
+    "notice of no kind": (("notices",), [{"type": "x"}], r"document\.notices\[0\]\.type: .*'x'"),
+    "subject without a kind": (
+        ("testers", 0, "evidence", 0, "subject"),
+        {"variables": [1]},
+        r"document\.testers\[0\]\.evidence\[0\]\.subject: .*type",
+    ),
+    "role unknown": (("testers", 0, "role"), "x", r"document\.testers\[0\]\.role: .*'x'"),
+    "transform no text": (
+        ("transform", "kind"),
+        3,
+        r"document\.transform\.kind: expected str, got 3",
+    ),
+    "huge number": (("tau",), 10**400, r"document\.tau: .*out of range"),
+    "other schema": (("schema",), "streamhalf-test-9", r"document\.schema: .*'streamhalf-test-9'"),
+}
+
+
+@pytest.mark.parametrize(("place", "value", "message"), WRONG.values(), ids=WRONG)
+def test_from_json__names_what_does_not_fit(
+    result: MomentTestResult, place: tuple[Any, ...], value: Any, message: str
+) -> None:
+    document = change(to_json(result), place, value) if place else value
+    with pytest.raises(DataError, match=message):
+        from_json(MomentTestResult, document)
+
+
+def test_from_json__says_where_it_was_told(result: MomentTestResult) -> None:
+    with pytest.raises(DataError, match=r"run\.json\.tau: expected float, got \[\]"):
+        from_json(MomentTestResult, change(to_json(result), ("tau",), []), where="run.json")
+
+
+def test_from_json__fills_defaults_in(result: MomentTestResult) -> None:
+    document = change(to_json(result), ("notices",), ...)
+    assert from_json(MomentTestResult, document).notices == ()
+
+
+def test_from_json__what_is_nested_too_deeply_is_told() -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(DataError, match=r"run\.json"):
+        from_json(MomentTestResult, {"schema": deep}, where="run.json")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code"),
+    [
+        (Verdict.ACCEPTED, 0),
+        (Verdict.PASSED, 0),
+        (Verdict.REJECTED, 10),
+        (Verdict.INCONCLUSIVE, 11),
+    ],
+)
+def test_verdict__has_an_exit_code(verdict: Verdict, code: int) -> None:
+    assert verdict.exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "overall"),
+    [
+        ("passed", "passed"),
+        ("passed,not judged", "passed"),
+        ("passed,inconclusive", "inconclusive"),
+        ("inconclusive,rejected,passed", "rejected"),
+        ("", "passed"),
+    ],
+)
+def test_overall_outcome__takes_the_worst(outcomes: str, overall: str) -> None:
+    given = tuple(
+        TestResult("t", Outcome(word), 0.0, 0.0, 0.0, 1) for word in outcomes.split(",") if word
+    )
+    assert overall_outcome(given) is Outcome(overall)
+
+
+def test_versions__are_those_at_work() -> None:
+    assert Versions.current().streamhalf == streamhalf.__version__
+    assert Versions.current().numpy == np.__version__
+
+
+def test_records__are_frozen_and_change_by_replacement() -> None:
+    record = PassRecord("p", 1, 1, 1, 0.0)
+    with pytest.raises(AttributeError, match="immutable"):
+        record.name = "q"  # type: ignore[misc]
+    assert replace(record, name="q") == PassRecord("q", 1, 1, 1, 0.0)
+    assert record.name == "p"
+    assert isinstance(record, msgspec.Struct)
+
+
+def test_records__pickle_and_hash(result: MomentTestResult) -> None:
+    assert pickle.loads(pickle.dumps(result)) == result
+    assert len({*result.testers, *result.testers}) == len(result.testers)
+
+
+def test_judgements__are_ordered_by_how_much_they_matter() -> None:
+    def said(outcome: Outcome, statistic: float, limit: float = 1.0) -> TestResult:
+        return TestResult("t", outcome, statistic, limit, 1.0, 9)
+
+    mild, harsh = said(Outcome.REJECTED, 1.5), said(Outcome.REJECTED, 3.0)
+    doubt, silent = said(Outcome.INCONCLUSIVE, 9.0), said(Outcome.NOT_JUDGED, 99.0)
+    assert worst_of((mild, harsh, doubt, silent)) == harsh
+    assert worst_of((doubt, silent)) == doubt
+    assert worst_of((silent,)) is None
+    assert said(Outcome.PASSED, 3.0, 2.0).share == 1.5
+    assert said(Outcome.PASSED, 3.0, 0.0).share == 3.0
+
+
+@pytest.mark.parametrize("threshold", [0.0, -0.0, 0.5])
+def test_halfspace__is_a_plane_with_the_sign_of_its_threshold_turned(threshold: float) -> None:
+    halfspace = Halfspace.of(Plane(np.array([1.0, -2.0]), threshold))
+    assert halfspace == Halfspace((1.0, -2.0), -threshold)
+    assert math.copysign(1, halfspace.offset) == (1 if threshold == 0 else -1)  # 0, not -0
+    assert halfspace.plane.threshold == threshold
+    assert halfspace.plane.normal.tolist() == [1.0, -2.0]
+
+
+def test_seal__a_changed_number_breaks_it() -> None:
+    sealed = streamhalf.certify(ROWS, weights=[1.0, 0.0], scheduler="serial")
+    assert is_as_written(sealed)
+    assert sealed.digest == document_digest(sealed)
+    again = from_json(type(sealed), json.loads(json.dumps(to_json(sealed))))
+    assert is_as_written(again)
+    changed = replace(sealed, tau=0.02)
+    assert not is_as_written(changed)
+    assert seal(changed).digest != sealed.digest
+    assert not is_as_written(replace(sealed, tau=math.nan))
