@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import streamhalf
-from streamhalf import CertifyResult, FitResult, RunConfig
+from streamhalf import CertifyResult, FitResult
 
 FILE = Path(__file__).parents[2] / "tests" / "digests.json"
 
@@ -41,9 +41,6 @@ Digest = dict[str, Any]
 Case = Callable[[Path], Digest]
 
 CASES: dict[str, Case] = {}
-
-RENAMED = {"transform": "position", "sampling": "rows"}
-"""Settings and what they were called."""
 
 
 def _case(make: Case) -> Case:
@@ -95,8 +92,7 @@ def heavy(n: int, dim: int, *, seed: int) -> tuple[NDArray[Any], NDArray[np.int8
 
 def fit(data: Any, **settings: Any) -> FitResult:
     given = {"seed": 7, "scheduler": "serial", "certificate_effort": 0.1, **settings}
-    names = {new: old for new, old in RENAMED.items() if old in RunConfig.names()}
-    return streamhalf.fit(data, **{names.get(name, name): one for name, one in given.items()})
+    return streamhalf.fit(data, **given)
 
 
 def figures_of(result: FitResult | CertifyResult) -> Digest:
@@ -212,7 +208,7 @@ def _origin_5_float32(folder: Path) -> Digest:
 def _isotropic_3(folder: Path) -> Digest:
     data = rows(40_000, 3, "chow", 0.05, scale=np.array([10.0, 0.1, 3.0]), seed=12)
     data[0][:, 0] += 5 * data[0][:, 1] + 7
-    return figures_of(fit(data, transform="isotropic"))
+    return figures_of(fit(data, feature_transform="isotropic"))
 
 
 @_case
@@ -229,7 +225,7 @@ def _heavy_tails_4(folder: Path) -> Digest:
 @_case
 def _heavy_tails_radial_4(folder: Path) -> Digest:
     data = heavy(40_000, 4, seed=15)
-    return figures_of(fit(data, transform="radial", through="centre", centre="mean"))
+    return figures_of(fit(data, feature_transform="radial", through="centre", centre="mean"))
 
 
 @_case
