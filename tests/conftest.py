@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import zarr
 from distributed import Client, LocalCluster
@@ -28,6 +29,28 @@ StoreWriter = Callable[..., Path]
 
 PROGRAMS = Path(__file__).parent / "programs"
 """What programs that tests start find first."""
+
+
+WORKER_NBYTES = 3 << 29
+"""A process of tests with the small cluster of its session, at most."""
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One process per core that memory allows; 0 runs the tests in the first process."""
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    available = psutil.virtual_memory().available
+    for limit, used in _MEMORY_GROUPS:
+        if limit.exists() and (text := limit.read_text().strip()).isdigit():
+            available = min(available, int(text) - int(used.read_text()))
+    n_workers = min(n_cores or 1, available // WORKER_NBYTES)
+    return int(n_workers) if n_workers > 1 else 0
+
+
+_GROUPS = Path("/sys/fs/cgroup")
+_MEMORY_GROUPS = (
+    (_GROUPS / "memory.max", _GROUPS / "memory.current"),
+    (_GROUPS / "memory/memory.limit_in_bytes", _GROUPS / "memory/memory.usage_in_bytes"),
+)
 
 
 @pytest.fixture(scope="session", autouse=True)
