@@ -44,9 +44,7 @@ def test_chunk_cache__what_came_first_stays_when_there_is_no_room_for_all(
     chunk_cache: ChunkCache,
 ) -> None:
     storage = Storage()
-    chunk_cache.set_limits(
-        CacheLimits(nbytes=16 * SIZE // 5)
-    )  # 1/16 for small ones
+    chunk_cache.set_limits(CacheLimits(nbytes=16 * SIZE // 5))  # 1/16 for small ones
     for _ in range(3):
         read_all(chunk_cache, storage, "abcdef")
     assert "".join(sorted(storage.fetched)) == "abc" + "ddd" + "eee" + "fff"
@@ -61,9 +59,7 @@ def test_chunk_cache__a_folder_takes_what_memory_has_no_room_for(
     chunk_cache.set_limits(CacheLimits(nbytes=SIZE * 2, folder=str(tmp_path)))
     for _ in range(2):
         read_all(chunk_cache, storage, "abc")
-    chunk_cache.set_limits(
-        CacheLimits(nbytes=0, folder=str(tmp_path))
-    )  # to the folder
+    chunk_cache.set_limits(CacheLimits(nbytes=0, folder=str(tmp_path)))  # to the folder
     read_all(chunk_cache, storage, "abc")
     assert "".join(sorted(storage.fetched)) == "abc"
     assert chunk_cache.drain() == Moved(3 * SIZE, 3)
