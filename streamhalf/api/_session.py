@@ -35,8 +35,7 @@ from streamhalf.engine.opening import check_access
 from streamhalf.engine.run import Run
 from streamhalf.errors import DataError, UsageError
 from streamhalf.events import Answered, Observer, RunStarted
-from streamhalf.folders import Folder
-from streamhalf.places import absolute, check_cache_folder
+from streamhalf.paths import Folder, absolute, check_cache_folder
 from streamhalf.redact import one_line, public_name
 from streamhalf.report.notices import notice_words
 from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs

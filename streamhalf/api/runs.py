@@ -29,7 +29,7 @@ from streamhalf.config import RunConfig
 from streamhalf.data.opening import DataLike
 from streamhalf.engine.run import Run
 from streamhalf.events import Observer, ignore
-from streamhalf.places import place_of, refuse_harm
+from streamhalf.paths import path_of, refuse_harm
 from streamhalf.results import (
     CertifyResult,
     FitResult,
@@ -161,7 +161,7 @@ def _fit(
     checkpoint: str | os.PathLike[str] | None,
     resume: bool,
 ) -> FitResult:
-    if checkpoint is not None and (place := place_of(data)) is not None:
+    if checkpoint is not None and (place := path_of(data)) is not None:
         refuse_harm(place, {"checkpoint": checkpoint})
     source, config = open_data(data, parameters, storage_options)
     seed_drawn = draws_seed(parameters)

@@ -188,7 +188,7 @@ class Source:
         Objects that are far away are kept as they come.
         """
         nbytes, reader = self.n_rows * self.row_nbytes, self.reader
-        if not isinstance(reader, ZarrReader) or reader.far is not None or nbytes > _KEPT_NBYTES:
+        if not isinstance(reader, ZarrReader) or reader.remote is not None or nbytes > _KEPT_NBYTES:
             return False
         n_chunks = self.n_rows / stored_rows(reader.features)
         return n_chunks > max(_MANY_CHUNKS, nbytes / _TINY_NBYTES)

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Reader, RowRange, RowRanges
+from streamhalf.data.chunk_cache import release
 from streamhalf.data.schema import working_dtype
 from streamhalf.data.source import Source
 from streamhalf.data.zarr_reader import ZarrReader, stored_rows
 from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.job import Counted, Engine, Job, run_job
 from streamhalf.engine.lazy import Keeping
-from streamhalf.engine.plan import PassPlan, Tell, fan_in, run_pass
-from streamhalf.engine.remote_reads import far_store, forget
+from streamhalf.engine.plan import PassPlan, Tell, fan_in, remote_store_of, run_pass
 from streamhalf.errors import DataError
 from streamhalf.events import Answered, KernelsCompiled, Observer, PassEnded, RunEnded, ignore
 from streamhalf.kernels.warm_up import warm_up
@@ -87,8 +87,8 @@ class Run:
             detail=detail,
             tell=None if self.listen is None else self.listen(name, reduction),
         )
-        if (far := far_store(source)) is not None:
-            self.tokens.add(far.token)
+        if (store := remote_store_of(source)) is not None:
+            self.tokens.add(store.token)
         kept, ordinal = self.checkpoint, len(self.passes)
         if kept and (saved := kept.load(ordinal, name, reduction, source.dim)):
             counted, record = saved
@@ -137,7 +137,8 @@ class Run:
 
     def forget(self) -> None:
         """Forget what was fetched, everywhere."""
-        forget(self.engine, self.tokens)
+        for token in self.tokens:
+            self.engine.everywhere(release, token)
         if self.spilled is not None:
             shutil.rmtree(self.spilled, ignore_errors=True)
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from streamhalf.errors import DataError
-from streamhalf.folders import read_text_from, write_text_to
-from streamhalf.places import refuse_harm
+from streamhalf.paths import read_text_from, refuse_harm, write_text_to
 from streamhalf.redact import one_line, public_name
 from streamhalf.results import (
     AuditResult,

@@ -17,7 +17,7 @@ from streamhalf.data.block import Block
 from streamhalf.engine.checkpoint import MANIFEST, Checkpoint
 from streamhalf.engine.job import Counted
 from streamhalf.events import PassStarted
-from streamhalf.folders import Folder
+from streamhalf.paths import Folder
 from streamhalf.reductions import REDUCTIONS, LabelCounts, RowDigest, SlabCovariance
 from streamhalf.results import PassRecord, Resumed
 from streamhalf.testing.comparing import assert_identical
