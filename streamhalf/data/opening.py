@@ -28,7 +28,7 @@ from streamhalf.data.kinds import (
     is_table_path,
     refuse_sparse,
 )
-from streamhalf.data.remote_store import FarStore, brought_near
+from streamhalf.data.remote_store import RemoteStore, through_cache
 from streamhalf.data.schema import array_of
 from streamhalf.data.source import (
     BLOCK_NBYTES,
@@ -56,7 +56,7 @@ from streamhalf.data.zarr_reader import (
 )
 from streamhalf.errors import DataError, UsageError
 from streamhalf.redact import one_line, public_name
-from streamhalf.results import EncodingRecord, GapsFilled, Notice, RowsDropped, TableEncoded, from_json
+from streamhalf.results import EncodingRecord, Notice, NoticeCode, from_json
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -215,7 +215,7 @@ def _open_frame(data: Any, request: Request) -> Source:
 
 
 def _open_zarr_group(data: Any, request: Request) -> Source:
-    return _from_group(brought_near(at_absolute_path(data)), str(data.store_path), request)
+    return _from_group(through_cache(at_absolute_path(data)), str(data.store_path), request)
 
 
 def _is_zarr_store(data: Any, request: Request) -> bool:
@@ -306,13 +306,14 @@ def _built(
                 raise DataError(f"{name}: every row has gaps; use missing='fill' (--missing fill)")
             reader = WithoutRows(reader, dropped)
             blocks = reader.blocks(blocks)
-            said = (RowsDropped(len(dropped), n_rows),)
+            said = (Notice.of(NoticeCode.ROWS_DROPPED, dropped=len(dropped), stored=n_rows),)
         elif missing == "fill" and gaps.by_feature.any():
             flagged = np.flatnonzero(gaps.by_feature)
             reader = FilledRows(reader, gaps.medians, flagged)
             own = columns or tuple(f"x{j + 1}" for j in range(len(gaps.medians)))
             columns = (*own, *(f"{own[j]} missing" for j in flagged))
-            said = (GapsFilled(int(gaps.by_feature.sum()), len(flagged)),)
+            filled = {"gaps": int(gaps.by_feature.sum()), "features": len(flagged)}
+            said = (Notice.of(NoticeCode.GAPS_FILLED, **filled),)
     source = build_source(
         name,
         reader,
@@ -380,7 +381,8 @@ def _open_pair(data: Any, request: Request) -> Source:
         y = np.delete(np.asarray(y), opened.dropped)
     bare = replace(request, table={**request.table, "missing": "auto"})
     source = _from_arrays("arrays", rows, y, bare, opened.schema.columns)
-    said = tuple(one for one in opened.notices if isinstance(one, RowsDropped | TableEncoded))
+    kept = (NoticeCode.ROWS_DROPPED, NoticeCode.TABLE_ENCODED)
+    said = tuple(one for one in opened.notices if one.code in kept)
     return replace(
         source,
         notices=(*source.notices, *said),
@@ -432,8 +434,8 @@ def _from_arrays(
     features, labels, labelled = request.features, request.labels, y is not None
     if _is_stored(X) and (not labelled or (_is_stored(y) and _together(X, y))):
         check_arrays(features, X, labels, y)
-        near = brought_near(at_absolute_path(X))
-        if labelled and isinstance(near.store, FarStore):  # of both what is fetched is counted
+        near = through_cache(at_absolute_path(X))
+        if labelled and isinstance(near.store, RemoteStore):  # of both what is fetched is counted
             y = zarr.open_array(
                 near.store, path=y.path, mode="r", zarr_format=y.metadata.zarr_format
             )

@@ -13,7 +13,7 @@ from streamhalf.data.row_files import open_rows
 from streamhalf.data.source import Source, nearest_names
 from streamhalf.data.zarr_writer import Column, Target
 from streamhalf.errors import DataError, UsageError
-from streamhalf.folders import saying
+from streamhalf.paths import storage_errors
 from streamhalf.redact import plural
 from streamhalf.results import Halfspace
 
@@ -82,7 +82,7 @@ def write_prediction_table(
         first = source.table.take(source.stored_numbers(numbered[:0]), keep)
         kinds |= {name: first.column(name).combine_chunks() for name in keep}
     kinds |= {ARRAY: names}
-    with saying(f"{path.name}: cannot be written"), open_rows(path, kinds) as file:
+    with storage_errors(f"{path.name}: cannot be written"), open_rows(path, kinds) as file:
         for start in range(0, stored.shape[0], step):
             signs = np.asarray(stored[start : start + step])
             rows = source.stored_numbers(np.arange(start, start + len(signs)))

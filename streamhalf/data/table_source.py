@@ -27,12 +27,8 @@ from streamhalf.results import (
     ColumnUse,
     EncodingRecord,
     FeatureRecord,
-    LabelsAreBits,
-    LabelsRead,
     Notice,
-    RowsDropped,
-    SlowTable,
-    TableEncoded,
+    NoticeCode,
 )
 
 NAMING_LABELS = "label=... (--label COLUMN in a terminal)"
@@ -195,24 +191,38 @@ def open_table(table: Table, options: TableOptions, *, labelled: bool) -> Source
     source = _build(reader, options, dropped)
     said: tuple[Notice, ...] = (*source.notices, *notices)
     if len(dropped):
-        said = (*said, RowsDropped(len(dropped), found.n_rows))
+        said = (
+            *said,
+            Notice.of(NoticeCode.ROWS_DROPPED, dropped=len(dropped), stored=found.n_rows),
+        )
     if options.encoding is None and (told := _told(encoding, found, table)) is not None:
         said = (*said, told)
     if isinstance(table, CsvTable) and isinstance(source.reader, TableReader | WithoutRows):
-        said = (*said, SlowTable(sum(one.stop - one.start for one in table.blocks)))
+        said = (
+            *said,
+            Notice.of(
+                NoticeCode.SLOW_TABLE, size=sum(one.stop - one.start for one in table.blocks)
+            ),
+        )
     classes = () if coded is None else _classes(coded)
     source = replace(source, notices=said, encoding=encoding, dropped=dropped, table=reader)
     return source.named(encoding.features, classes)
 
 
-def _told(encoding: EncodingRecord, found: Survey, table: Table) -> TableEncoded | None:
+def _told(encoding: EncodingRecord, found: Survey, table: Table) -> Notice | None:
     """Return the notice of an encoding; None where columns of numbers stay as they are."""
     used = [one for one in encoding.columns if one.features]
     gone = tuple(one.name for one in encoding.columns if not one.features)
     gaps = sum(one.gaps for one in used if one.fill is not None or one.use == ColumnUse.CATEGORY)
     if not gone and encoding.features == encoding.used:
         return None
-    return TableEncoded(len(used), len(encoding.features), gone, gaps)
+    return Notice.of(
+        NoticeCode.TABLE_ENCODED,
+        columns=len(used),
+        features=len(encoding.features),
+        dropped=", ".join(gone[:8]) + (", ..." if len(gone) > 8 else ""),
+        gaps=gaps,
+    )
 
 
 def _threads() -> int:
@@ -326,7 +336,9 @@ def _settle_labels(
             raise DataError(f"{label}: only one label, {high}, was found; two classes are needed")
         low: Any = others[0] if len(others) == 1 else f"not {high}"
         coded = LabelColumn(label, low, high, rest=len(others) > 1)
-        return coded, (LabelsRead(label, str(low), str(high)),)
+        return coded, (
+            Notice.of(NoticeCode.LABELS_READ, array=label, low=str(low), high=str(high)),
+        )
     if len(values) > 2:
         shown = ", ".join(f"{value} ({n:,} rows)" for value, n in _most(found.labels)[:6])
         more = ", ..." if len(values) > 6 else ""
@@ -343,8 +355,18 @@ def _settle_labels(
                 f"{label}: only one label, {values[0]}, was found; two classes are needed"
             )
     if coding == BITS:
-        return LabelColumn(label, *_typed(coding, values)), (LabelsAreBits(label),)
-    said = () if coding == SIGNS else (LabelsRead(label, str(coding.low), str(coding.high)),)
+        return LabelColumn(label, *_typed(coding, values)), (
+            Notice.of(NoticeCode.LABELS_ARE_BITS, array=label),
+        )
+    said = (
+        ()
+        if coding == SIGNS
+        else (
+            Notice.of(
+                NoticeCode.LABELS_READ, array=label, low=str(coding.low), high=str(coding.high)
+            ),
+        )
+    )
     return LabelColumn(label, *_typed(coding, values)), said
 
 

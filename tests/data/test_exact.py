@@ -15,8 +15,8 @@ import xarray as xr
 import zarr
 
 import streamhalf
-from streamhalf.data.schema import find_rounded
 from streamhalf.data.opening import open_source
+from streamhalf.data.schema import find_rounded
 from streamhalf.errors import DataError
 from streamhalf.estimator import HalfspaceTesterLearner
 
