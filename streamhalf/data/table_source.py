@@ -206,7 +206,7 @@ def open_table(table: Table, options: TableOptions, *, labelled: bool) -> Source
         )
     classes = () if coded is None else _classes(coded)
     source = replace(source, notices=said, encoding=encoding, dropped=dropped, table=reader)
-    return source.named(encoding.features, classes)
+    return source.named(_names_of(encoding), classes)
 
 
 def _told(encoding: EncodingRecord, found: Survey, table: Table) -> Notice | None:
@@ -381,6 +381,11 @@ def _most(labels: dict[Any, int]) -> list[tuple[Any, int]]:
     return sorted(labels.items(), key=lambda one: -one[1])
 
 
+def _names_of(encoding: EncodingRecord) -> tuple[str, ...]:
+    """Return the names of the features; none where columns have numbers for names."""
+    return () if all(map(str.isdigit, encoding.features)) else encoding.features
+
+
 def _classes(coded: LabelColumn) -> tuple[Any, ...]:
     found = tuple(int(one) if isinstance(one, bool) else one for one in (coded.low, coded.high))
     return () if found == SIGNS.values else found
@@ -403,6 +408,7 @@ def _build(reader: TableReader, options: TableOptions, dropped: NDArray[np.int64
             names=names,
             chunk_rows=(rows, rows),
             labelled=label is not None,
+            columns=_names_of(reader.encoding),
         )
     row_nbytes = features.shape[1] * features.dtype.itemsize
     n_rows = features.shape[0]
@@ -427,6 +433,7 @@ def _build(reader: TableReader, options: TableOptions, dropped: NDArray[np.int64
         names=names,
         chunk_rows=(chunk, chunk),
         labelled=label is not None,
+        columns=_names_of(reader.encoding),
     )
 
 
