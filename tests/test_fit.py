@@ -22,10 +22,8 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.report.words import fit_sentence
 from streamhalf.results import (
-    EpsNotReached,
     Method,
-    NoBetterThanGuess,
-    NoRoom,
+    NoticeCode,
     Record,
     Role,
     to_json,
@@ -330,8 +328,8 @@ def test_fit__of_coin_tosses_is_inconclusive() -> None:
     for seed in range(3):
         result = fit((X, coin), eps=0.1, seed=seed)
         assert result.verdict is Verdict.INCONCLUSIVE
-        kinds = {type(one) for one in result.notices}
-        assert kinds & {EpsNotReached, NoBetterThanGuess}
+        kinds = {one.code for one in result.notices}
+        assert kinds & {NoticeCode.EPS_NOT_REACHED, NoticeCode.NO_BETTER_THAN_GUESS}
         assert result.rows_needed is None
 
 
@@ -365,8 +363,8 @@ def test_fit__does_without_a_certificate_that_no_memory_holds() -> None:
     result = streamhalf.fit((X, y), certificate_memory=limit)
     assert result.halfspace is not None
     assert result.certificate is None
-    (notice,) = [one for one in result.notices if isinstance(one, NoRoom)]
-    assert limit == notice.room < notice.nbytes
+    (notice,) = [one for one in result.notices if one.code is NoticeCode.NO_ROOM]
+    assert limit == notice["room"] < notice["size"]
     assert "No certificate: of so many features it takes" in fit_sentence(result)
     with pytest.raises(MemoryBudgetError, match="coarsest slabs"):
         fit((X, y), certificate_memory=limit, certificate_degree=2)

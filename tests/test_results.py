@@ -185,7 +185,7 @@ WRONG = {
         r"document\.testers\[0\]\.evidence\[0\]\.limit: expected float, got 'x'",
     ),
     "notice of text": (("notices",), ["x"], r"document\.notices\[0\]: expected object, got 'x'"),
-    "notice of no kind": (("notices",), [{"type": "x"}], r"document\.notices\[0\]\.type: .*'x'"),
+    "notice of no kind": (("notices",), [{"code": "x"}], r"document\.notices\[0\]\.code: .*'x'"),
     "subject without a kind": (
         ("testers", 0, "evidence", 0, "subject"),
         {"variables": [1]},

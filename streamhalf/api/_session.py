@@ -177,7 +177,7 @@ def execute(
     made = RunRecord.now(chosen.name, config.recorded())
     opened = open_run(config, chosen, observer, checkpoint, started, source, held=held)
     with _in_one_sentence(source), opened as run:
-        if keeping is not None and keeping.notice.kept is not RowsKept.NOWHERE:
+        if keeping is not None and keeping.kept is not RowsKept.NOWHERE:
             run.keeping = keeping
         result = work(run, config)
         run.verdict, run.answer = getattr(result, "verdict", None), _answer(result)

@@ -34,7 +34,8 @@ from streamhalf.results import (
     CertifyResult,
     FitResult,
     MomentTestResult,
-    Resumed,
+    Notice,
+    NoticeCode,
     VerifyResult,
     replace,
     seal,
@@ -172,7 +173,9 @@ def _fit(
         source = source.checked_at_once()
         config = dataclasses.replace(config, seed=kept.identity["seed"])
         seed_drawn = kept.identity[SEED_DRAWN]
-    resumed = [Resumed(kept.name, kept.n_passes)] if kept is not None and resume else []
+    resumed = []
+    if kept is not None and resume:
+        resumed.append(Notice.of(NoticeCode.RESUMED, place=kept.name, passes=kept.n_passes))
 
     def work(run: Run, config: RunConfig) -> FitResult:
         return driver.fit(run, source, config)

@@ -41,9 +41,9 @@ from streamhalf.report.html import render_report
 from streamhalf.results import (
     AuditResult,
     CertifyResult,
-    FewerAtOnce,
     FitResult,
     Halfspace,
+    Notice,
     replace,
 )
 from streamhalf.settings import check_names
@@ -192,7 +192,7 @@ class _Writing:
     write: Callable[[RowRange], int]
     task_nbytes: int
     room: int
-    fewer: tuple[FewerAtOnce, ...]
+    fewer: tuple[Notice, ...]
 
     @classmethod
     def of(
@@ -234,7 +234,7 @@ def _write_all(
         rows=tuple(rows.n_rows for rows in items),
         leaf=lambda writing, rows: writing(rows),
         combine=lambda _, left, right: left + right,
-        at_once=writing.fewer[0].at_once if writing.fewer else None,
+        at_once=writing.fewer[0]["at_once"] if writing.fewer else None,
     )
     with mirrored(place.engine, observer, started) as (watched, _):
         total: int = run_job(place.engine, job, watched).partial
