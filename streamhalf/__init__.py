@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from streamhalf.estimator import HalfspaceTesterLearner as HalfspaceTesterLearner
-    from streamhalf.report.jupyter import monitor
+    from streamhalf.report.notebook import monitor
     from streamhalf.results import (
         AuditResult,
         CertifyResult,
@@ -72,7 +72,7 @@ else:
                 *("AuditResult", "CertifyResult", "DryRunResult", "FitResult", "Halfspace"),
                 *("MomentTestResult", "Outcome", "PlanRecord", "Verdict", "VerifyResult"),
             ),
-            "streamhalf.report.jupyter": ("monitor",),
+            "streamhalf.report.notebook": ("monitor",),
         },
     )
 
@@ -119,6 +119,6 @@ __all__ = [
 
 def load_ipython_extension(shell: object) -> None:
     """What `%load_ext streamhalf` calls: results show themselves as HTML."""
-    from streamhalf.report.jupyter import enable
+    from streamhalf.report.notebook import enable
 
     enable()

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable
+from typing import Any
 
 from streamhalf import results
 from streamhalf.redact import plural
-from streamhalf.report.codes import nbytes, number, percent, quantity_name
-from streamhalf.report.features import label_name
+from streamhalf.report.words import Names, nbytes, number, percent, sentence
+
+NAMELESS = Names()
+_SAID = (
+    *("no-room", "one-class", "nearly-one-class", "no-better-than-guess", "errors-disagree"),
+    *("eps-not-reached", "rows-in-order", "repeated-rows"),
+)
+"""Notices that promise and advice say."""
 
 
-def notice_words(notice: results.Notice) -> str:
-    """What a notice says, to go on a line of its own."""
+def notice_words(notice: results.Notice, names: Names = NAMELESS) -> str:
+    """Return what a notice says, to go on a line of its own."""
     for write in (_of_data, _of_labels, _of_errors, _of_rows, _of_run):
-        if (said := write(notice)) is not None:
+        if (said := write(notice, names)) is not None:
             return said
     raise TypeError(f"{type(notice).__name__} has no words")
 
 
-def _of_data(notice: results.Notice) -> str | None:
+def _of_data(notice: results.Notice, names: Names) -> str | None:
     """Of what was read, and how."""
     match notice:
         case results.LabelsAbsent(array):
@@ -37,26 +45,26 @@ def _of_data(notice: results.Notice) -> str | None:
     return None
 
 
-def _of_labels(notice: results.Notice) -> str | None:
+def _of_labels(notice: results.Notice, names: Names) -> str | None:
     """Of labels that are alike, and guesses."""
     match notice:
         case results.OneClass(label):
-            said = f"all labels are {label_name(label)}"
+            said = f"all labels are {names.label(label)}"
             return f"{said}, so there is nothing to learn; check the labels"
         case results.NearlyOneClass(label, share):
             return (
-                f"only {percent(share)} of the rows have label {label_name(label)}: always "
-                f"guessing {label_name(-label)} is wrong on no more than these"
+                f"only {percent(share)} of the rows have label {names.label(label)}: always "
+                f"guessing {names.label(-label)} is wrong on no more than these"
             )
         case results.NoBetterThanGuess(label, error):
             return (
-                f"the halfspace is no better than always guessing {label_name(label)}, which is "
+                f"the halfspace is no better than always guessing {names.label(label)}, which is "
                 f"wrong on {percent(error)}, as far as these rows tell"
             )
     return None
 
 
-def _of_errors(notice: results.Notice) -> str | None:
+def _of_errors(notice: results.Notice, names: Names) -> str | None:
     """Of what was measured, asked for and not reached."""
     match notice:
         case results.NoRoom(needed, room):
@@ -79,7 +87,7 @@ def _of_errors(notice: results.Notice) -> str | None:
     return None
 
 
-def _of_rows(notice: results.Notice) -> str | None:
+def _of_rows(notice: results.Notice, names: Names) -> str | None:
     """Of rows that repeat, cluster, come in an order or were drawn."""
     match notice:
         case results.RepeatedRows(share, times):
@@ -101,7 +109,7 @@ def _of_rows(notice: results.Notice) -> str | None:
             )
         case results.RowsInOrder(quantity, feature, factor):
             return (
-                f"rows come in an order: the mean of {quantity_name(quantity, feature)} differs "
+                f"rows come in an order: the mean of {names.quantity(quantity, feature)} differs "
                 f"between segments of rows ({number(factor)} times the variance that chance would "
                 "give it); bounds speak of the rows of this store, and of rows to come only if "
                 "those are like all of these together"
@@ -109,17 +117,17 @@ def _of_rows(notice: results.Notice) -> str | None:
         case results.RadiiDrawn(at_centre):
             ties = (
                 f"; {at_centre:.1%} of the rows lie at the centre itself, where every halfspace "
-                f"through it says {label_name(1)}"
+                f"through it says {names.label(1)}"
             )
             return (
-                "rows were tested in radial transform, with lengths and signs drawn anew: the tests "
+                "rows were tested with lengths and signs drawn anew: the tests "
                 "say nothing about the lengths of rows or about moments of odd degree"
                 f"{ties if at_centre > 0 else ''}"
             )
     return None
 
 
-def _of_run(notice: results.Notice) -> str | None:
+def _of_run(notice: results.Notice, names: Names) -> str | None:
     """Of where a run runs, and from where it goes on."""
     match notice:
         case results.RunsOn(place, why):
@@ -146,38 +154,15 @@ def _of_run(notice: results.Notice) -> str | None:
     return None
 
 
-def notice_sentence(notice: results.Notice) -> str:
-    """A notice as a sentence."""
-    words = notice_words(notice)
-    return f"{words[:1].upper()}{words[1:]}."
+def notice_of(result: Any, code: str) -> results.Notice | None:
+    """Return the notice of a result with this code, if it has one."""
+    return next((one for one in result.notices if _code(one) == code), None)
 
 
-def label_notices(result: results.FitResult) -> list[results.Notice]:
-    """What comes before all else: labels are alike, or nearly, or a guess does as well."""
-    alike = notice_of(result, "OneClass")
-    kinds = results.NearlyOneClass | results.NoBetterThanGuess
-    return [alike] if alike else [one for one in result.notices if isinstance(one, kinds)]
+def other_notices(notices: Iterable[results.Notice], names: Names) -> tuple[str, ...]:
+    """Return sentences of the notices that neither promise nor advice says."""
+    return tuple(sentence(notice_words(one, names)) for one in notices if _code(one) not in _SAID)
 
 
-def notice_of(result: results.FitResult, kind: str) -> results.Notice | None:
-    """The notice of a class of this name, if the result has one."""
-    return next((one for one in result.notices if type(one).__name__ == kind), None)
-
-
-def row_notices(result: results.FitResult | results.CertifyResult) -> list[results.Notice]:
-    """What was noticed about the rows, which goes with every verdict."""
-    kinds = results.RowsInOrder | results.ErrorsCluster | results.RepeatedRows | results.RadiiDrawn
-    return [one for one in result.notices if isinstance(one, kinds)]
-
-
-def other_notices(notices: Sequence[results.Notice]) -> tuple[str, ...]:
-    """Notices that no sentence about the verdict says."""
-    said = (
-        results.NoRoom
-        | results.OneClass
-        | results.NearlyOneClass
-        | results.NoBetterThanGuess
-        | results.ErrorsDisagree
-        | results.EpsNotReached
-    )
-    return tuple(notice_words(one) for one in notices if not isinstance(one, said))
+def _code(notice: results.Notice) -> str:
+    return re.sub("(?<=[a-z])(?=[A-Z])", "-", type(notice).__name__).lower()
