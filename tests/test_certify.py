@@ -20,10 +20,9 @@ from streamhalf.cli import main
 from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.report.card import result_html
 from streamhalf.report.html import render_report
+from streamhalf.report.notebook import result_html
 from streamhalf.report.terminal import show_certificate
-from streamhalf.report.words import certify_headline
 from streamhalf.results import (
     CertificateRecord,
     ErrorsCluster,
@@ -37,6 +36,7 @@ from streamhalf.results import (
     to_json,
 )
 from streamhalf.results.document import read_weights, write_json
+from tests.saying import said
 
 ROWS, DIM = 150_000, 3
 
@@ -191,8 +191,8 @@ def test_certify__a_threshold_is_compared_with_the_bound_for_any_halfspace() -> 
     assert (result.certificate.direction, result.certificate.threshold) == ((1.0, 0.0), 1.0)
     console = Console(record=True, width=400)
     show_certificate(console, result)
-    for text in (certify_headline(result), console.export_text(), render_report(result)):
-        assert "cannot be compared" not in text
+    for text in (said(result), console.export_text(), render_report(result)):
+        assert "another class" not in text
     assert streamhalf.verify(result, (X, y)).holds
     forged = replace(result, certificate=replace(result.certificate, ratio=0.9))
     assert failed(seal(forged), (X, y)) == {"ratio U/L", "numbers given in two places"}
@@ -457,8 +457,8 @@ def test_certify__without_errors_0_is_the_answer(capsys: pytest.CaptureFixture[s
     said = capsys.readouterr().out
     assert "errs on none (U = 0), so L = 0 is the answer" in said
     assert "would leave little sampling noise" not in said
-    assert certify_headline(found).startswith("The classifier is right on all 2,000 rows")
-    assert "The lower bound by angle" not in render_report(found)
+    assert "right on every row" in said(found)
+    assert "Lower bound by angle" not in render_report(found)
 
 
 def test_cli__certify_and_verify(

@@ -22,7 +22,6 @@ from streamhalf.data.block import RowRange
 from streamhalf.events import Event, PassStarted, RunEnded, RunStarted
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.report.words import fit_sentence
 from streamhalf.results import (
     EpsNotReached,
     LabelsAreBits,
@@ -40,6 +39,7 @@ from streamhalf.results import (
 from streamhalf.results.document import read_result, write_json
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from tests.conftest import StoreWriter
+from tests.saying import said
 
 N_ROWS = 130_000
 
@@ -518,7 +518,7 @@ def test_fit__does_without_a_certificate_that_no_memory_holds() -> None:
     assert result.certificate is None
     (notice,) = [one for one in result.notices if isinstance(one, NoRoom)]
     assert limit == notice.room < notice.nbytes
-    assert "No certificate: of so many features it takes" in fit_sentence(result)
+    assert "No certificate: of so many features it takes" in said(result)
     with pytest.raises(MemoryBudgetError, match="coarsest slabs"):
         fit((X, y), certificate_memory=limit, certificate_degree=2)
 

@@ -18,16 +18,11 @@ from streamhalf import UsageError
 from streamhalf.api import report
 from streamhalf.cli import main
 from streamhalf.report.tables import transform_table
-from streamhalf.report.words import (
-    fit_advice,
-    fit_headline,
-    fit_sentence,
-    moment_sentence,
-    plan_sentence,
-)
+from streamhalf.report.terminal import plan_sentences
 from streamhalf.results import DataRecord, NearlyOneClass, NoBetterThanGuess, Verdict
 from streamhalf.results.document import write_json
 from tests.conftest import StoreWriter, make_rows
+from tests.saying import said as words_of
 from tests.test_predict import make_model
 
 Captured = pytest.CaptureFixture[str]
@@ -208,14 +203,14 @@ def test_advice__names_features_that_leave_no_position(constant: bool) -> None:
     frame = pd.DataFrame(rng.lognormal(10, 0.5, (3000, 3)), columns=["pay", "rent", "same"])
     frame["same"] = 0.1 if constant else 2 * frame["pay"] + frame["rent"]
     y = np.where(frame["pay"] > frame["rent"], "yes", "no")
-    said = "same is constant" if constant else "pay, rent and same tell the same"
+    cause = "same is constant" if constant else "pay, rent and same repeat each other"
     fitted = streamhalf.fit((frame, y), certificate_degree=0)
     tested = streamhalf.test((frame, y))
-    for text in (fit_sentence(fitted), moment_sentence(tested), *fit_advice(fitted)):
-        assert said in text
+    for text in (words_of(fitted), words_of(tested)):
+        assert cause in text
         assert "--feature-transform auto" not in text
     listed = [row[-1] for row in transform_table(fitted).rows]
-    assert any("same" in cell and "remove" in cell for cell in listed[1:])
+    assert any("same" in cell for cell in listed[1:])
 
 
 def test_repr__has_both_ends_of_the_certificate() -> None:
@@ -224,10 +219,12 @@ def test_repr__has_both_ends_of_the_certificate() -> None:
     found = result.certificate
     assert found is not None
     assert result.error is not None
-    said = repr(result)
-    assert f"held-out error {result.error.empirical:.4g} (at most {result.error.upper:.4g})" in said
+    shown = repr(result)
+    assert (
+        f"held-out error {result.error.empirical:.4g} (at most {result.error.upper:.4g})" in shown
+    )
     both = f"on 3,000 rows error {found.error:.4g} and no halfspace (through: any) below"
-    assert f"{both} {found.opt.lower_empirical:.4g}" in said
+    assert f"{both} {found.opt.lower_empirical:.4g}" in shown
     certified = streamhalf.certify((X, y), weights=[1.0, 0.0])
     assert "on 3,000 rows error" in repr(certified)
 
@@ -237,8 +234,8 @@ def test_plan__with_too_few_rows_is_that_of_as_many_as_it_takes(capsys: Captured
     enough = streamhalf.plan(rows=record.rows_needed, dim=4)
     assert record.passes == enough.passes
     assert main(["plan", "--rows", "500", "--dim", "4"]) == 11
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"below is a run of {record.rows_needed:,} rows" in said
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"The table is for {record.rows_needed:,} rows." in shown
 
 
 def test_plan__of_too_few_rows_at_hand_is_what_a_run_makes_of_them() -> None:
@@ -246,7 +243,7 @@ def test_plan__of_too_few_rows_at_hand_is_what_a_run_makes_of_them() -> None:
     record = streamhalf.plan((X, y))
     assert [one.name for one in record.passes] == ["sample", "final", "certificate"]
     assert max(one.rows for one in record.passes) == 500
-    assert "below is what a run makes of these" in plan_sentence(record)
+    assert "The table is what a run makes of these." in list(plan_sentences(record))
 
 
 def test_headline__guesses_in_the_words_of_the_labels(tmp_path: Path) -> None:
@@ -254,10 +251,10 @@ def test_headline__guesses_in_the_words_of_the_labels(tmp_path: Path) -> None:
     data = DataRecord(100, 3, "abc", classes=("stayed", "left"))
     result = make_model(Verdict.INCONCLUSIVE, data=data, notices=(guess, few))
     report(result, tmp_path / "r.html")
-    for said in (fit_headline(result), fit_sentence(result), (tmp_path / "r.html").read_text()):
-        assert "no better than always guessing stayed, which" in said
-        assert "have label left: always guessing stayed is" in said
-        assert "guessing -1" not in said
+    for text in (words_of(result), (tmp_path / "r.html").read_text()):
+        assert "no better than always guessing stayed, which" in text
+        assert "have label left: always guessing stayed is" in text
+        assert "guessing -1" not in text
 
 
 def test_positions__judged_on_a_sample_keep_the_names_of_features() -> None:

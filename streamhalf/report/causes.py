@@ -52,6 +52,7 @@ _SHAPE = 0.15
 """Normalised Hermite moment of a standardised feature from which its shape is not Gaussian."""
 
 _OR_RANKS = "or replace them by their ranks"
+_REPLACE = "Replace {} by ranks, or by logarithms where all values are positive."
 
 
 class Cause(enum.Enum):
@@ -59,15 +60,16 @@ class Cause(enum.Enum):
 
     CONSTANT = ("{} {is} constant", "Remove {}: the other tests can then run.")
     COPIES = ("{} repeat each other", "Remove one of {}: each follows from the others.")
-    HEAVY = ("tails of {} are too heavy", f"Transform {{}}: take logarithms, {_OR_RANKS}.")
+    HEAVY = ("tails of {} are too heavy", _REPLACE)
     LIGHT = ("tails of {} are too light", "Check {} for clipping or rounding, or use ranks.")
-    SKEW = ("{} {is} skewed", f"Transform {{}}: take logarithms, {_OR_RANKS}.")
+    SKEW = ("{} {is} skewed", _REPLACE)
     SCALE = (
         "mean, scale or correlation of {} is off",
-        'Fit again with `--feature-transform auto` (Python: `feature_transform="auto"`), which removes these.',
+        "Fit again with `--feature-transform auto`, which removes these "
+        '(Python: `feature_transform="auto"`).',
     )
     JOINT = (
-        "the joint shape of {} is not {distribution}",
+        "the {shape} of {} is not {distribution}",
         f"Inspect {{}} for outliers, clipping and duplicates, {_OR_RANKS}.",
     )
     BOUNDARY = (
@@ -110,6 +112,7 @@ class Diagnosis:
         return words.format(
             listed(self.features) or "the features",
             **{"is": "is" if len(self.features) == 1 else "are"},
+            shape="shape" if len(self.features) == 1 else "joint shape",
             distribution=self.distribution,
             failure=f"{failure[:1].lower()}{failure[1:]}",
             remedy=known.remedy if known else "Ask the author of this tester.",

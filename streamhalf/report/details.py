@@ -79,8 +79,8 @@ def _seen(one: TestResult, names: Names) -> Iterator[str]:
     where = ", of rows near the boundary," if is_localized(one) else ""
     if (first := telling_evidence(one)) is not None:
         yield (
-            f"{names.evidence(first)[:1].upper()}{names.evidence(first)[1:]}{where} comes to "
-            f"{number(first.observed)}; a standard Gaussian has {number(first.expected)}."
+            f"Seen: {names.evidence(first)}{where} comes to {number(first.observed)}; a standard "
+            f"Gaussian has {number(first.expected)}."
         )
     yield (
         f"The statistic is {number(one.statistic)}, the limit {number(one.limit)}; chance alone "

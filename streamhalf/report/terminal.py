@@ -205,6 +205,9 @@ def plan_sentences(record: results.PlanRecord) -> Iterator[str]:
     elif record.rows_needed > record.rows:
         yield f"{rows} are too few for {eps}: a promise takes {needs}."
         yield "A halfspace, its error and the certificate are there for any number of rows."
+        at_hand = any(one.n_tasks is not None for one in record.passes)
+        table = f"for {record.rows_needed:,} rows" if not at_hand else "what a run makes of these"
+        yield f"The table is {table}."
     else:
         yield f"{rows} can judge {eps} only if half of them are held out: plan with `--reuse`."
     found = [one for one in record.promises if one.constant is not None]

@@ -285,6 +285,8 @@ def _advice(result: FitResult | CertifyResult) -> Iterator[str]:
     for kind in ("errors-disagree", "one-class", "nearly-one-class", "no-better-than-guess"):
         if notice := notice_of(result, kind):
             yield sentence(notice_words(notice, Names.of(result)))
+        if notice and kind == "one-class":
+            return
     if isinstance(result, FitResult):
         yield from _remedies(result)
     for kind in ("rows-in-order", "repeated-rows", "no-room"):

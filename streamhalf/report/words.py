@@ -49,6 +49,8 @@ def at_least(share: float | None) -> str:
 def _percent(share: float | None, rounded: Any) -> str:
     if share is None or not math.isfinite(share):
         return ABSENT
+    if share == 0:
+        return "0%"
     value = 100 * share
     digits = 3 if abs(value) < 1 else 2 if abs(value) < 10 else 1
     return f"{rounded(value * 10**digits) / 10**digits:.{digits}f}%"
