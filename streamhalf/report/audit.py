@@ -9,9 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from streamhalf.report.figures import Figure, Plot, Steps
+from streamhalf.report.figures import Figure
 from streamhalf.report.html import macro
-from streamhalf.report.svg import Axis
+from streamhalf.report.svg import Axis, Plot, Steps
 from streamhalf.report.tables import Cells, Table
 from streamhalf.report.terminal import show_panel, show_table
 from streamhalf.report.words import count, number, percent

@@ -164,7 +164,8 @@ def wedge_scale(result: FitResult) -> float:
         for one in result.testers
         if one.tester == WedgeTester.name and one.candidate == result.chosen
     )
-    return abs(next(own, None) or result.eps)
+    scale: float | None = next(own, None)
+    return abs(scale or result.eps)
 
 
 def bound_details(

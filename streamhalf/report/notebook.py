@@ -82,18 +82,14 @@ def result_html(result: Result) -> str:
     from streamhalf.report.tables import label_table
     from streamhalf.report.voices import face_of
 
-    fitted = not isinstance(result, MomentTestResult)
-    names = Names.of(result)
+    card = macro("card.html.j2", "result", COLOURS=live_html.COLOURS)
+    face, positive = face_of(result), Names.of(result).label(1)
     judged = () if isinstance(result, CertifyResult) else tester_views(result.testers).values()
-    return macro("card.html.j2", "result", COLOURS=live_html.COLOURS)(
-        result,
-        face_of(result),
-        weights=_weights(result) if fitted else (),
-        positive=names.label(1),
-        testers=list(judged),
-        labels=label_table(result).rows if fitted else (),
-        link=_link("streamhalf-report.html", render_report(result)) if fitted else None,
-    )
+    if isinstance(result, MomentTestResult):
+        return card(result, face, (), positive, list(judged), (), None)
+    link = _link("streamhalf-report.html", render_report(result))
+    weights, labels = _weights(result), label_table(result).rows
+    return card(result, face, weights, positive, list(judged), labels, link)
 
 
 def audit_html(result: AuditResult) -> str:

@@ -58,8 +58,8 @@ def show_test(console: Console, result: results.MomentTestResult, verbose: bool 
     show_face(console, face_of(result))
     for text in details.test_details(result):
         _say(console, text, "dim")
-    labels = ("tester", "outcome", "statistic", "limit", "chance alone", "rows")
-    labels += ("remark",) if verbose else ()
+    labels = ["tester", "outcome", "statistic", "limit", "chance alone", "rows"]
+    labels += ["remark"] if verbose else []
     show_table(console, tables.result_table("Testers", result.testers, names, *labels))
     if verbose:
         for one in result.testers:

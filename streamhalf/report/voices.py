@@ -319,7 +319,8 @@ def remedy(result: FitResult) -> str:
 
 
 def _first_notice(result: FitResult, *codes: str) -> Notice | None:
-    return next(filter(None, (notice_of(result, code) for code in codes)), None)
+    found = (notice_of(result, code) for code in codes)
+    return next((one for one in found if one is not None), None)
 
 
 def suspects_sentence(result: FitResult | CertifyResult) -> str:
