@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from streamhalf.report import details
-from streamhalf.report.notices import notice_words
+from streamhalf.report.notices import notice_sentence
 from streamhalf.report.voices import face_of
-from streamhalf.report.words import Names, sentence
+from streamhalf.report.words import Names
 from streamhalf.results import CertifyResult, FitResult, MomentTestResult
 
 
@@ -20,5 +20,5 @@ def said(result: FitResult | CertifyResult | MomentTestResult) -> str:
         found += [*details.promise_details(result), *details.candidate_details(result)]
     if not isinstance(result, MomentTestResult) and result.certificate is not None:
         found += details.bound_details(result, result.certificate)
-    found += [sentence(notice_words(one, Names.of(result))) for one in result.notices]
+    found += [notice_sentence(one, Names.of(result)) for one in result.notices]
     return "\n".join(filter(None, found))

@@ -19,7 +19,7 @@ from streamhalf.api import report
 from streamhalf.cli import main
 from streamhalf.report.tables import transform_table
 from streamhalf.report.terminal import plan_sentences
-from streamhalf.results import DataRecord, NearlyOneClass, NoBetterThanGuess, Verdict
+from streamhalf.results import DataRecord, Notice, NoticeCode, Verdict
 from streamhalf.results.document import write_json
 from tests.conftest import StoreWriter, make_rows
 from tests.saying import said as words_of
@@ -219,12 +219,10 @@ def test_repr__has_both_ends_of_the_certificate() -> None:
     found = result.certificate
     assert found is not None
     assert result.error is not None
-    shown = repr(result)
-    assert (
-        f"held-out error {result.error.empirical:.4g} (at most {result.error.upper:.4g})" in shown
-    )
+    said = repr(result)
+    assert f"held-out error {result.error.empirical:.4g} (at most {result.error.upper:.4g})" in said
     both = f"on 3,000 rows error {found.error:.4g} and no halfspace (through: any) below"
-    assert f"{both} {found.opt.lower_empirical:.4g}" in shown
+    assert f"{both} {found.opt.lower_empirical:.4g}" in said
     certified = streamhalf.certify((X, y), weights=[1.0, 0.0])
     assert "on 3,000 rows error" in repr(certified)
 
@@ -234,8 +232,8 @@ def test_plan__with_too_few_rows_is_that_of_as_many_as_it_takes(capsys: Captured
     enough = streamhalf.plan(rows=record.rows_needed, dim=4)
     assert record.passes == enough.passes
     assert main(["plan", "--rows", "500", "--dim", "4"]) == 11
-    shown = " ".join(capsys.readouterr().out.split())
-    assert f"The table is for {record.rows_needed:,} rows." in shown
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"The table is for {record.rows_needed:,} rows." in said
 
 
 def test_plan__of_too_few_rows_at_hand_is_what_a_run_makes_of_them() -> None:
@@ -247,14 +245,17 @@ def test_plan__of_too_few_rows_at_hand_is_what_a_run_makes_of_them() -> None:
 
 
 def test_headline__guesses_in_the_words_of_the_labels(tmp_path: Path) -> None:
-    guess, few = NoBetterThanGuess(-1, 0.3), NearlyOneClass(1, 0.002)
+    guess, few = (
+        Notice.of(NoticeCode.NO_BETTER_THAN_GUESS, label=-1, error=0.3),
+        Notice.of(NoticeCode.NEARLY_ONE_CLASS, label=1, share=0.002),
+    )
     data = DataRecord(100, 3, "abc", classes=("stayed", "left"))
     result = make_model(Verdict.INCONCLUSIVE, data=data, notices=(guess, few))
     report(result, tmp_path / "r.html")
-    for text in (words_of(result), (tmp_path / "r.html").read_text()):
-        assert "no better than always guessing stayed, which" in text
-        assert "have label left: always guessing stayed is" in text
-        assert "guessing -1" not in text
+    for said in (words_of(result), (tmp_path / "r.html").read_text()):
+        assert "no better than always guessing stayed, which" in said
+        assert "have label left: always guessing stayed is" in said
+        assert "guessing -1" not in said
 
 
 def test_positions__judged_on_a_sample_keep_the_names_of_features() -> None:

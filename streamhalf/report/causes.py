@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import math
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,28 +15,19 @@ from streamhalf.results import (
     Moment,
     MomentTestResult,
     Outcome,
-    Role,
-    Stage,
     TestResult,
     Transform,
 )
 from streamhalf.testers import WORDS
 from streamhalf.testers.acceptance import AcceptanceTester
+from streamhalf.testers.leading import (
+    MOMENTS,
+    is_localized,
+    is_of_all_rows,
+    leading_rejection,
+    simplest_evidence,
+)
 from streamhalf.testers.moments import MomentTester
-from streamhalf.testers.slab_mass import SlabMassTester
-from streamhalf.testers.wedge import WedgeTester
-
-MOMENTS = "largest moment"
-"""The tester that names moments of features."""
-
-SCALED_BY_ETA = (SlabMassTester.name, WedgeTester.name)
-"""Testers about a candidate; the scale of all others is that of a step."""
-
-_CLEAR = 3.0
-"""In limits: a deviation of the lowest degree from which on it is the cause to name."""
-
-_NAMELESS = {"quadratics": 10.0}
-"""How many times stronger a rejection must be that names directions instead of features."""
 
 _LEAST_RELATIVE_VARIANCE = 1e-9
 """Below this share of its mean square a feature's variance is rounding: it is constant."""
@@ -119,66 +109,6 @@ class Diagnosis:
         )
 
 
-def leading_rejection(test_results: Iterable[TestResult]) -> TestResult | None:
-    """Return the rejection to show: one that counts, and names the cause best."""
-    return _leading(one for one in test_results if one.has_say)
-
-
-def leading_warning(test_results: Iterable[TestResult]) -> TestResult | None:
-    """Return the strongest rejection by an early test, which does not count."""
-    return _leading(one for one in test_results if one.role is Role.EARLY)
-
-
-def leading_doubt(test_results: Iterable[TestResult]) -> TestResult | None:
-    """Return the inconclusive result that counts and is furthest beyond its limit."""
-    doubts = (one for one in test_results if one.has_say and one.outcome is Outcome.INCONCLUSIVE)
-    return max(doubts, key=_strength, default=None)
-
-
-def _leading(test_results: Iterable[TestResult]) -> TestResult | None:
-    """Return the rejection furthest beyond limit and chance, those of all rows first."""
-    rejected = (one for one in test_results if one.outcome is Outcome.REJECTED)
-    return max(rejected, key=lambda one: (_is_of_all_rows(one), _strength(one)), default=None)
-
-
-def _strength(one: TestResult) -> float:
-    chance = 0.0 if one.outcome is Outcome.INCONCLUSIVE else one.null_quantile
-    limit = max(one.limit, chance, sys.float_info.min)
-    return one.statistic / limit / _NAMELESS.get(one.tester, 1.0)
-
-
-def is_localized(one: TestResult) -> bool:
-    """Return whether it is of the rows that a localised update accepts, as that shows them."""
-    if one.tester in SCALED_BY_ETA:
-        return False
-    return one.stage is Stage.UPDATE or (one.scale or 1.0) < 1
-
-
-def _is_of_all_rows(one: TestResult) -> bool:
-    return one.candidate is None and not is_localized(one)
-
-
-def telling_evidence(one: TestResult) -> Evidence | None:
-    """Return the strongest evidence: the largest deviation, in units of its limit.
-
-    A mean or a spread that is far off explains higher powers, which are off by far more then.
-    """
-    simplest = _simplest_evidence(one)
-    if simplest is None or _excess(simplest) >= _CLEAR:
-        return simplest
-    return max(one.evidence, key=_excess)
-
-
-def _excess(evidence: Evidence) -> float:
-    return evidence.deviation / max(evidence.limit, sys.float_info.min)
-
-
-def _simplest_evidence(one: TestResult) -> Evidence | None:
-    """Return the evidence of the lowest degree that chance does not explain."""
-    beyond = (found for found in one.evidence if found.deviation > one.null_quantile)
-    return next(beyond, next(iter(one.evidence), None))
-
-
 def diagnose(result: FitResult | MomentTestResult) -> Diagnosis | None:
     """Return the cause of the leading rejection of a result; None where there is none."""
     leading = leading_rejection(result.testers)
@@ -201,7 +131,7 @@ def diagnose(result: FitResult | MomentTestResult) -> Diagnosis | None:
         return Diagnosis(Cause.TESTER, (), tester, distribution)
     rejected = (one for one in result.testers if one.has_say and one.outcome is Outcome.REJECTED)
     telling = next(
-        (one for one in rejected if one.tester == MOMENTS and _is_of_all_rows(one)), leading
+        (one for one in rejected if one.tester == MOMENTS and is_of_all_rows(one)), leading
     )
     measured = result.measurements if isinstance(result, FitResult) else None
     shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
@@ -223,7 +153,7 @@ def _names(names: Sequence[str], features: Iterable[int]) -> tuple[str, ...]:
 
 def _leading_moment(one: TestResult) -> tuple[int, ...]:
     """Return the variables of the moment that tells; empty where none does."""
-    match _simplest_evidence(one):
+    match simplest_evidence(one):
         case Evidence(Moment(variables, False)):
             return variables
     return ()

@@ -6,14 +6,6 @@ import math
 from collections.abc import Iterator
 
 from streamhalf.redact import plural
-from streamhalf.report.causes import (
-    is_localized,
-    leading_doubt,
-    leading_rejection,
-    leading_warning,
-    telling_evidence,
-)
-from streamhalf.report.voices import is_vacuous
 from streamhalf.report.words import (
     DISTRIBUTIONS,
     TRANSFORMS,
@@ -42,8 +34,16 @@ from streamhalf.results import (
     Transform,
     Verdict,
 )
+from streamhalf.results.quality import PromiseCode
 from streamhalf.testers import WORDS
 from streamhalf.testers.constants import FINEST_SCALE
+from streamhalf.testers.leading import (
+    is_localized,
+    leading_doubt,
+    leading_rejection,
+    leading_warning,
+    telling_evidence,
+)
 from streamhalf.testers.wedge import WedgeTester
 
 
@@ -118,7 +118,7 @@ def _constants(result: FitResult) -> Iterator[str]:
         f"{constant(result.constant)} is an empirical worst case: a program found none worse among "
         "distributions that pass. It is not a theorem."
     )
-    if is_vacuous(result):
+    if result.promise is not None and result.promise.code is PromiseCode.VACUOUS:
         allowed = at_most(result.constant * error.empirical + eps)
         yield f"With opt as large as the error that allows {allowed}, no better than guessing."
     if error.through == HalfspaceClass.ANY:

@@ -12,13 +12,13 @@ from markupsafe import Markup, escape
 
 from streamhalf.redact import plural
 from streamhalf.report import details, figures, tables, words
-from streamhalf.report.causes import MOMENTS, leading_rejection
 from streamhalf.report.figures import Figure
 from streamhalf.report.notices import other_notices
 from streamhalf.report.tables import Table
 from streamhalf.report.voices import face_of, suspects_sentence
 from streamhalf.report.words import Names
 from streamhalf.results import AuditResult, CertifyResult, FitResult, TestResult
+from streamhalf.testers.leading import MOMENTS, leading_rejection
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 from streamhalf.config import SETTINGS
 from streamhalf.redact import plural
-from streamhalf.report.causes import SCALED_BY_ETA, telling_evidence
 from streamhalf.report.words import (
     ABSENT,
     TAU,
@@ -47,6 +46,7 @@ from streamhalf.results import (
 )
 from streamhalf.settings import show_size
 from streamhalf.testers import WORDS
+from streamhalf.testers.leading import SCALED_BY_ETA, telling_evidence
 
 Cells: TypeAlias = Mapping[str, Callable[[Any], str]]
 """Columns of a table: a label, and how to write its cell for one record."""

@@ -15,7 +15,6 @@ from streamhalf import results
 from streamhalf.data.inspection import StoreReport
 from streamhalf.redact import plural
 from streamhalf.report import details, tables
-from streamhalf.report.causes import leading_rejection
 from streamhalf.report.notices import notice_words
 from streamhalf.report.tables import Cells, Table
 from streamhalf.report.voices import Face, face_of
@@ -31,6 +30,7 @@ from streamhalf.report.words import (
     number,
     seconds,
 )
+from streamhalf.testers.leading import leading_rejection
 
 _SPARE = "spare: for updates that repeat"
 _BESIDE = ("sample", "regression", "certificate")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from streamhalf.redact import plural
 from streamhalf.report.causes import diagnose
-from streamhalf.report.notices import notice_of, notice_words
+from streamhalf.report.notices import notice_of, notice_sentence
 from streamhalf.report.svg import Ladder
 from streamhalf.report.words import (
     DISTRIBUTIONS,
@@ -16,17 +16,26 @@ from streamhalf.report.words import (
     at_least,
     at_most,
     confidence,
-    constant,
     count,
     factor,
-    number,
     percent,
     sentence,
     tightening_words,
 )
-from streamhalf.results import CertifyResult, FitResult, MomentTestResult, Notice, Verdict
+from streamhalf.results import CertifyResult, FitResult, MomentTestResult, NoticeCode, Verdict
+from streamhalf.results.quality import PromiseCode, Quality
 
 MOST_ADVICE = 3
+
+_TIGHT = 1.5
+"""The factor up to which nothing is said about a tighter bound."""
+
+_FIRST = (
+    *(NoticeCode.ERRORS_DISAGREE, NoticeCode.ONE_CLASS, NoticeCode.NEARLY_ONE_CLASS),
+    *(NoticeCode.NO_BETTER_THAN_GUESS, NoticeCode.EPS_NOT_REACHED),
+)
+_LAST = (NoticeCode.ROWS_IN_ORDER, NoticeCode.REPEATED_ROWS, NoticeCode.NO_ROOM)
+"""Notices that are advice too, before and after what to do about the features."""
 
 SIGNS = {"good": "✓", "plain": "✓", "bad": "✕", "open": "?"}
 
@@ -70,93 +79,68 @@ class Face:
     advice: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Quality:
-    error: float
-    upper: float
-    lower: float | None
-    ratio: float | None
-    guess: float | None
-    guess_label: str
-
-
 def face_of(result: FitResult | CertifyResult | MomentTestResult) -> Face:
     """Return the first screen of a result."""
-    names = Names.of(result)
     subject = (f"{result.data.source}: " if result.data.source else "") + str(result.data)
     if isinstance(result, MomentTestResult):
-        promise = _test_promise(result)
         advice = tuple(_remedies(result))[:MOST_ADVICE]
-        return Face("Test of features", subject, (), promise, None, "", advice)
+        return Face("Test of features", subject, (), _test_promise(result), None, "", advice)
     title = "Halfspace" if isinstance(result, FitResult) else "Certificate of a linear classifier"
-    quality = _quality(result, names)
-    promise = promise_line(result)
-    tiles = () if quality is None else tuple(_tiles(result, quality, names))
-    ladder = None if quality is None else _ladder(quality)
-    advice = tuple(dict.fromkeys(_advice(result)))[:MOST_ADVICE]
-    return Face(title, subject, tiles, promise, ladder, _measured(result), advice)
+    tiles: tuple[Tile, ...] = ()
+    ladder = None
+    if (quality := result.quality) is not None:
+        tiles, ladder = tuple(_tiles(result, quality)), _ladder(quality)
+    advice = tuple(dict.fromkeys(filter(None, _advice(result))))[:MOST_ADVICE]
+    return Face(title, subject, tiles, promise_line(result), ladder, _measured(result), advice)
 
 
 # quality
 
 
-def _quality(result: FitResult | CertifyResult, names: Names) -> _Quality | None:
-    error, certificate = result.error, result.certificate
-    if error is None:
-        return None
-    labels = error.by_label
-    lower = None
-    if certificate is not None and (
-        certificate.opt.lower_empirical > 0 or not certificate.n_errors
-    ):
-        lower = min(certificate.opt.lower, error.empirical)
-    return _Quality(
-        error.empirical,
-        error.upper,
-        lower,
-        None if certificate is None else certificate.ratio,
-        None if labels is None else labels.guess_error,
-        "" if labels is None else names.label(labels.guess),
-    )
+def _tiles(result: FitResult | CertifyResult, quality: Quality) -> Iterator[Tile]:
+    notes = [f"at most {at_most(quality.upper)} on fresh rows"]
+    if quality.held_out:
+        notes.insert(0, "on held-out rows")
+    yield Tile("Error", percent(quality.error), tuple(notes))
+    yield _best_tile(result, quality)
+    always = f"always “{Names.of(result).label(quality.guess_label)}”"
+    yield Tile("Guessing", percent(quality.guess), (always,))
 
 
-def _tiles(result: FitResult | CertifyResult, quality: _Quality, names: Names) -> Iterator[Tile]:
-    own = "Error on fresh rows" if isinstance(result, FitResult) else "Error of this classifier"
-    yield Tile(own, percent(quality.error), (f"at most {at_most(quality.upper)}",))
-    yield _best_tile(result, quality, names)
-    if quality.guess is not None:
-        always = f"always “{quality.guess_label}”"
-        yield Tile("Guessing", percent(quality.guess), (always,))
-
-
-def _best_tile(result: FitResult | CertifyResult, quality: _Quality, names: Names) -> Tile:
+def _best_tile(result: FitResult | CertifyResult, quality: Quality) -> Tile:
     certificate, name = result.certificate, "Best possible"
     if certificate is None:
         return Tile(name, "unknown", ("no certificate was made",))
     if certificate.n_errors == 0:
         return Tile(name, "0%", ("this one is right on every row",))
-    class_ = names.halfspaces(certificate.opt.through, certificate)
-    if quality.lower is None:
+    lower = quality.lower if certificate.comparable else certificate.opt.lower
+    if not lower or lower <= 0:
         return Tile(name, "unknown", ("no bound above 0 was found",))
-    notes = [f"for halfspaces {class_}"] if class_ != "with any threshold" else []
+    class_ = Names.of(result).halfspaces(certificate.opt.through, certificate)
+    notes = [f"of halfspaces {class_}"] if class_ != "with any threshold" else []
     if not certificate.comparable:
         notes.append("this one is of another class")
-    elif quality.ratio is not None:
-        notes.insert(0, f"this one: at most {factor(quality.ratio)} × the best")
-    return Tile(name, f"≥ {at_least(quality.lower)}", tuple(notes))
+    elif quality.factor is not None:
+        notes.insert(0, f"this one: {factor(quality.factor)} × that")
+    return Tile(name, f"{at_least(lower)} or more", tuple(notes))
 
 
-def _ladder(quality: _Quality) -> Ladder:
-    said = f"{percent(quality.error)}, at most {at_most(quality.upper)}"
-    rungs = [("Error", said, quality.error, quality.error, quality.upper)]
-    if quality.lower is not None:
-        words = f"between {at_least(quality.lower)} and {at_most(quality.upper)}"
-        low = quality.lower
-        rungs.append(("Best possible", words, low, low, max(low, quality.upper)))
-    if quality.guess is not None:
-        rungs.append(("Guessing", percent(quality.guess), *(quality.guess,) * 3))
+def _ladder(quality: Quality) -> Ladder:
+    rungs = [_rung("Error", quality.error, quality.error, quality.upper, "at most")]
+    if quality.lower is not None and quality.lower > 0:
+        low, high = quality.lower, max(quality.lower, quality.error)
+        words = f"between {at_least(low)} and {at_most(high)}"
+        rungs.append(("Best possible", words, low, low, high))
+    guess = quality.guess
+    rungs.append(("Guessing", percent(guess), guess, guess, guess))
     said = "; ".join(f"{name}: {words}" for name, words, *_ in rungs)
     return Ladder("Error, best possible and guessing", said, tuple(rungs))
+
+
+def _rung(
+    name: str, low: float, value: float, high: float, bound: str
+) -> tuple[str, str, float, float, float]:
+    return name, f"{percent(value)}, {bound} {at_most(high)}", low, value, high
 
 
 def _measured(result: FitResult | CertifyResult) -> str:
@@ -180,89 +164,69 @@ def _measured(result: FitResult | CertifyResult) -> str:
 # the promise
 
 
-def is_vacuous(result: FitResult) -> bool:
-    """Return whether C · error + eps says no more than that the error is below guessing."""
-    error = result.error
-    if result.constant is None or error is None:
-        return True
-    guess = 0.5 if error.by_label is None else error.by_label.guess_error
-    return result.constant * error.empirical + result.eps >= guess
-
-
 def proved(result: FitResult | CertifyResult) -> str:
     """Return the factor that the certificate proves, as a clause; empty without one."""
-    certificate = result.certificate
-    if certificate is None or certificate.ratio is None or not certificate.n_errors:
+    promise, certificate = result.promise, result.certificate
+    if promise is None or certificate is None or promise.factor is None:
         return ""
-    rows = "on these rows" if certificate.share >= 1 else f"on {plural(certificate.n_rows, 'row')}"
     class_ = Names.of(result).halfspaces(certificate.opt.through, certificate)
-    return f"within a factor {factor(certificate.ratio)} of the best halfspace {class_}, {rows}"
+    sure = f" (confidence {confidence(1 - promise.confidence)})" if promise.confidence < 1 else ""
+    return f"within a factor {factor(promise.factor)} of the best halfspace {class_}{sure}"
 
 
 def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
     """Return the promise of a result in one line."""
-    if isinstance(result, CertifyResult):
-        if said := proved(result):
-            return PromiseLine("good", "Proved:", f"{said}, whatever the features.")
-        return PromiseLine("open", "Nothing proved:", _unproved(result))
-    write = {
-        Verdict.ACCEPTED: _accepted,
-        Verdict.CERTIFIED: _certified,
-        Verdict.REJECTED: _rejected,
-        Verdict.INCONCLUSIVE: _inconclusive,
-    }
-    return write.get(result.verdict, _accepted)(result)
-
-
-def _unproved(result: CertifyResult) -> str:
-    if not result.certificate.n_errors:
-        return "the classifier is right on every row, so there is nothing below it."
-    if not result.certificate.comparable:
-        return "the bound is for another class of halfspaces than this classifier."
-    return "no lower bound above 0 was found."
-
-
-def _accepted(result: FitResult) -> PromiseLine:
-    title, said = "Accepted:", proved(result)
-    if result.error is None:
-        return PromiseLine("good", title, "the features pass every test.")
-    if notice_of(result, "one-class"):
-        return PromiseLine("open", title, "but all labels are alike, so there is nothing to learn.")
-    if not is_vacuous(result) and result.constant is not None:
-        best = f"{constant(result.constant)} × the best possible + {number(result.eps)}"
-        return PromiseLine(
-            "good", title, f"holds against chosen label flips, up to an error of {best}."
-        )
-    if said:
-        return PromiseLine("good", title, f"the features pass every test. Proved {said}.")
-    return PromiseLine("good", title, f"the features pass every test at eps {number(result.eps)}.")
-
-
-def _certified(result: FitResult) -> PromiseLine:
-    return PromiseLine("good", "Certified:", f"proved {proved(result)}, whatever the features.")
-
-
-def _rejected(result: FitResult) -> PromiseLine:
-    cause = diagnose(result)
-    words = "none for these features" + (f": {cause.clause()}." if cause else ".")
-    if said := proved(result):
-        words += f" Still proved: {said}."
-    return PromiseLine("bad", "No promise (rejected):", words)
-
-
-def _inconclusive(result: FitResult) -> PromiseLine:
-    title = "No promise yet (inconclusive):"
-    if notice_of(result, "one-class"):
-        return PromiseLine("open", title, "all labels are alike, so there is nothing to learn.")
-    if result.rows_needed is not None:
-        words = f"it needs about {about(result.rows_needed)} rows."
-    elif notice := _first_notice(result, "eps-not-reached", "no-better-than-guess"):
-        words = sentence(notice_words(notice, Names.of(result)))
+    found, verdict = result.promise, getattr(result, "verdict", None)
+    title = "Accepted:" if verdict is Verdict.ACCEPTED else "Certified:"
+    if found is None:
+        if verdict is Verdict.REJECTED:
+            return PromiseLine("bad", "No promise (rejected):", _not_these(result))
+        tone = "good" if verdict is Verdict.ACCEPTED else "open"
+        return PromiseLine(tone, f"{sentence(str(verdict or 'no promise'))[:-1]}:", "no labels.")
+    also = f" Proved on these rows: {said}." if (said := proved(result)) else ""
+    match found.code:
+        case PromiseCode.HOLDS:
+            bound = f"its error is at most {at_most(found.at_most)} on fresh rows"
+            return PromiseLine("good", title, f"however labels were flipped, {bound}.{also}")
+        case PromiseCode.FACTOR:
+            words = f"{said}, whatever the features."
+            return PromiseLine("good", f"{title} proved" if verdict else "Proved", words)
+        case PromiseCode.FEATURES:
+            return PromiseLine("bad", "No promise (rejected):", f"{_not_these(result)}{also}")
+        case PromiseCode.VACUOUS:
+            bound = f"the bound of the tests, {at_most(found.at_most)}, is no better than guessing."
+            return PromiseLine("open", "Tests passed, no promise:", f"{bound}{also}")
+        case PromiseCode.NO_CONSTANT:
+            words = "no constant is known for this class of halfspaces."
+            return PromiseLine("open", "Tests passed, no promise:", f"{words}{also}")
+        case PromiseCode.NO_BOUND:
+            return PromiseLine("open", "Nothing proved:", _unproved(result))
+    title = "No promise (inconclusive):"
+    if notice_of(result, NoticeCode.ONE_CLASS):
+        words = "all labels are alike, so there is nothing to learn."
+    elif found.code is PromiseCode.NO_BETTER:
+        words = "it is not shown to be better than guessing."
+    elif found.code is PromiseCode.NOISE:
+        words = "label noise stopped the tests, and more rows would not help."
+    elif found.rows_needed is not None:
+        words = f"the tests need about {about(found.rows_needed)} rows."
     else:
         words = "the tests neither passed nor rejected."
-    if said := proved(result):
-        words += f" Already proved: {said}."
-    return PromiseLine("open", title, words)
+    return PromiseLine("open", title, words + also)
+
+
+def _not_these(result: FitResult | CertifyResult) -> str:
+    cause = diagnose(result) if isinstance(result, FitResult) else None
+    return "none for these features" + (f": {cause.clause()}." if cause else ".")
+
+
+def _unproved(result: FitResult | CertifyResult) -> str:
+    certificate = result.certificate
+    if certificate is not None and not certificate.n_errors:
+        return "the classifier is right on every row, so there is nothing below it."
+    if certificate is not None and not certificate.comparable:
+        return "the bound is for another class of halfspaces than this classifier."
+    return "no lower bound above 0 was found."
 
 
 def _test_promise(result: MomentTestResult) -> PromiseLine:
@@ -281,23 +245,27 @@ def _test_promise(result: MomentTestResult) -> PromiseLine:
 
 
 def _advice(result: FitResult | CertifyResult) -> Iterator[str]:
-    """Yield advice, the most important first."""
-    for kind in ("errors-disagree", "one-class", "nearly-one-class", "no-better-than-guess"):
-        if notice := notice_of(result, kind):
-            yield sentence(notice_words(notice, Names.of(result)))
-        if notice and kind == "one-class":
+    """Yield advice, the most important first; some may be empty."""
+    names = Names.of(result)
+    for code in _FIRST:
+        if notice := notice_of(result, code):
+            yield notice_sentence(notice, names)
+        if notice and code is NoticeCode.ONE_CLASS:
             return
-    if isinstance(result, FitResult):
+    certified = isinstance(result, FitResult) and result.verdict is Verdict.CERTIFIED
+    if isinstance(result, FitResult) and not certified:
         yield from _remedies(result)
-    for kind in ("rows-in-order", "repeated-rows", "no-room"):
-        if notice := notice_of(result, kind):
-            yield sentence(notice_words(notice, Names.of(result)))
+    for code in _LAST:
+        if notice := notice_of(result, code):
+            yield notice_sentence(notice, names)
     certificate = result.certificate
     if certificate is not None and certificate.n_errors:
-        loose = certificate.ratio is None or certificate.ratio > 1.5
+        loose = certificate.ratio is None or certificate.ratio > _TIGHT
         if loose and (words := tightening_words(certificate.advice)):
-            yield f"{words[:1].upper()}{words[1:]}."
+            yield sentence(words)
         yield suspects_sentence(result)
+    if isinstance(result, FitResult) and certified:
+        yield from _remedies(result)
 
 
 def _remedies(result: FitResult | MomentTestResult) -> Iterator[str]:
@@ -316,11 +284,6 @@ def remedy(result: FitResult) -> str:
         words = cause.remedy().rstrip(".")
         return f"{words[:1].lower()}{words[1:]}, then fit again"
     return "fit again"
-
-
-def _first_notice(result: FitResult, *codes: str) -> Notice | None:
-    found = (notice_of(result, code) for code in codes)
-    return next((one for one in found if one is not None), None)
 
 
 def suspects_sentence(result: FitResult | CertifyResult) -> str:

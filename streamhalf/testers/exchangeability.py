@@ -14,9 +14,10 @@ from streamhalf.reductions.segment_scatter import SegmentScatter, SegmentScatter
 from streamhalf.reductions.unturned import Unturned
 from streamhalf.results import (
     Evidence,
+    Notice,
+    NoticeCode,
     Outcome,
     Role,
-    RowsInOrder,
     SegmentMean,
     SegmentQuantity,
     Stage,
@@ -129,13 +130,18 @@ class ExchangeabilityTester:
         )
 
 
-def order_notice(test_result: TestResult) -> RowsInOrder | None:
+def order_notice(test_result: TestResult) -> Notice | None:
     """What to say of rows that come in an order, by the test_result of this tester."""
     if test_result.outcome is Outcome.PASSED:
         return None
     for evidence in test_result.evidence:
         if isinstance(subject := evidence.subject, SegmentMean):
-            return RowsInOrder(subject.quantity, subject.feature, test_result.statistic)
+            return Notice.of(
+                NoticeCode.ROWS_IN_ORDER,
+                quantity=subject.quantity,
+                feature=subject.feature,
+                factor=test_result.statistic,
+            )
     return None
 
 
