@@ -18,10 +18,9 @@ import streamhalf
 from streamhalf.cli import main
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.report.card import result_html
 from streamhalf.report.html import render_report
+from streamhalf.report.notebook import result_html
 from streamhalf.report.terminal import show_certificate
-from streamhalf.report.words import certify_headline
 from streamhalf.results import (
     CertificateRecord,
     Halfspace,
@@ -34,6 +33,7 @@ from streamhalf.results import (
     seal,
 )
 from streamhalf.results.document import write_json
+from tests.saying import said
 
 ROWS, DIM = 150_000, 3
 
@@ -143,8 +143,8 @@ def test_certify__a_threshold_is_compared_with_the_bound_for_any_halfspace() -> 
     assert (result.certificate.direction, result.certificate.threshold) == ((1.0, 0.0), 1.0)
     console = Console(record=True, width=400)
     show_certificate(console, result)
-    for text in (certify_headline(result), console.export_text(), render_report(result)):
-        assert "cannot be compared" not in text
+    for text in (said(result), console.export_text(), render_report(result)):
+        assert "another class" not in text
     assert streamhalf.verify(result, (X, y)).holds
     forged = replace(result, certificate=replace(result.certificate, ratio=0.9))
     assert failed(seal(forged), (X, y)) == {"ratio U/L", "numbers given in two places"}

@@ -20,7 +20,6 @@ from streamhalf.data.block import RowRange
 from streamhalf.events import Event, PassStarted, RunEnded, RunStarted
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.report.words import fit_sentence
 from streamhalf.results import (
     Method,
     NoticeCode,
@@ -29,7 +28,8 @@ from streamhalf.results import (
     to_json,
 )
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
-from tests.conftest import StoreWriter, slowly
+from tests.conftest import StoreWriter
+from tests.saying import said
 
 N_ROWS = 130_000
 
@@ -365,7 +365,7 @@ def test_fit__does_without_a_certificate_that_no_memory_holds() -> None:
     assert result.certificate is None
     (notice,) = [one for one in result.notices if one.code is NoticeCode.NO_ROOM]
     assert limit == notice["room"] < notice["size"]
-    assert "No certificate: of so many features it takes" in fit_sentence(result)
+    assert "No certificate: it takes" in said(result)
     with pytest.raises(MemoryBudgetError, match="coarsest slabs"):
         fit((X, y), certificate_memory=limit, certificate_degree=2)
 

@@ -14,15 +14,11 @@ import streamhalf
 from streamhalf import UsageError
 from streamhalf.cli import main
 from streamhalf.report.tables import transform_table
-from streamhalf.report.words import (
-    fit_advice,
-    fit_sentence,
-    moment_sentence,
-    plan_sentence,
-)
+from streamhalf.report.terminal import plan_sentences
 from streamhalf.results import Verdict
 from streamhalf.results.document import write_json
 from tests.conftest import make_rows
+from tests.saying import said as words_of
 from tests.test_predict import make_model
 
 Captured = pytest.CaptureFixture[str]
@@ -85,14 +81,14 @@ def test_advice__names_features_that_leave_no_position(constant: bool) -> None:
     frame = pd.DataFrame(rng.lognormal(10, 0.5, (3000, 3)), columns=["pay", "rent", "same"])
     frame["same"] = 0.1 if constant else 2 * frame["pay"] + frame["rent"]
     y = np.where(frame["pay"] > frame["rent"], "yes", "no")
-    said = "same is constant" if constant else "pay, rent and same tell the same"
+    cause = "same is constant" if constant else "pay, rent and same repeat each other"
     fitted = streamhalf.fit((frame, y), certificate_degree=0)
     tested = streamhalf.test((frame, y))
-    for text in (fit_sentence(fitted), moment_sentence(tested), *fit_advice(fitted)):
-        assert said in text
+    for text in (words_of(fitted), words_of(tested)):
+        assert cause in text
         assert "--feature-transform auto" not in text
     listed = [row[-1] for row in transform_table(fitted).rows]
-    assert any("same" in cell and "remove" in cell for cell in listed[1:])
+    assert any("same" in cell for cell in listed[1:])
 
 
 def test_plan__of_too_few_rows_at_hand_is_what_a_run_makes_of_them() -> None:
@@ -100,7 +96,7 @@ def test_plan__of_too_few_rows_at_hand_is_what_a_run_makes_of_them() -> None:
     record = streamhalf.plan((X, y))
     assert [one.name for one in record.passes] == ["sample", "final", "certificate"]
     assert max(one.rows for one in record.passes) == 500
-    assert "below is what a run makes of these" in plan_sentence(record)
+    assert "The table is what a run makes of these." in list(plan_sentences(record))
 
 
 def test_positions__judged_on_a_sample_keep_the_names_of_features() -> None:
