@@ -28,7 +28,7 @@ from streamhalf.results import (
     to_json,
 )
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
-from tests.conftest import StoreWriter
+from tests.conftest import StoreWriter, slowly
 from tests.saying import said
 
 N_ROWS = 130_000
