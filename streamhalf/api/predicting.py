@@ -15,7 +15,7 @@ from streamhalf.data.schema import array_of
 from streamhalf.data.zarr_groups import names_of_array
 from streamhalf.errors import DataError, UsageError
 from streamhalf.redact import plural
-from streamhalf.report.words import remedy
+from streamhalf.report.voices import remedy
 from streamhalf.results import FitResult, Halfspace, is_as_written
 
 

@@ -28,7 +28,7 @@ from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageErr
 from streamhalf.estimator.settings import DEFAULTS, fit_settings, signature
 from streamhalf.events import Observer, ignore
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
-from streamhalf.report.words import fit_sentence
+from streamhalf.report.voices import promise_line
 from streamhalf.results import (
     CertificateRecord,
     FitResult,
@@ -300,7 +300,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         halfspace = self.result_.halfspace
         if halfspace is None:
-            found = " ".join(fit_sentence(self.result_).split())
+            found = promise_line(self.result_)
             raise NotAcceptedError(f"the run was {self.verdict_} and has no halfspace. {found}")
         return halfspace
 
