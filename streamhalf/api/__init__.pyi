@@ -4,12 +4,13 @@ from .auditing import Audited, audit
 from .planning import dry_run, plan
 from .runs import certify, fit, test, verify
 from .statistics import lazy
-from .stores import diagnostics, predict, report, synth
+from .stores import convert, diagnostics, predict, report, synth
 
 __all__ = [
     "Audited",
     "audit",
     "certify",
+    "convert",
     "diagnostics",
     "dry_run",
     "fit",

@@ -12,15 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamhalf.api._session import Place, columns_like, mirrored, open_place, who
+from streamhalf.api._session import Place, columns_like, mirrored, open_data, open_place, who
 from streamhalf.api._warnings import warn_unverified
 from streamhalf.api.auditing import Audited
 from streamhalf.api.predicting import usable_halfspace
 from streamhalf.api.weights import check_columns
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.data.conversion import (
+    chunks_for,
+    create_converted,
+    finish_converted,
+    write_converted,
+)
 from streamhalf.data.kinds import is_table_path
-from streamhalf.data.opening import open_source
+from streamhalf.data.opening import DataLike, open_source
 from streamhalf.data.predictions import (
     check_kept,
     create_predictions,
@@ -42,6 +48,7 @@ from streamhalf.report.html import render_report
 from streamhalf.results import (
     AuditResult,
     CertifyResult,
+    EncodingRecord,
     FitResult,
     Halfspace,
     Notice,
@@ -196,6 +203,48 @@ def predict(
             n_positive = write_store(target)
             write_prediction_table(target, file, source, classes, keep)
     return n_positive
+
+
+def convert(
+    data: DataLike,
+    store: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> EncodingRecord:
+    """Write the encoded rows of a table as a Zarr store; returns what became of the columns.
+
+    A fit of the store is that of the table, and faster where it is repeated.
+
+    Parameters
+    ----------
+    data
+        A table: Parquet or CSV files, or a frame.
+    store
+        Path or URL of the new Zarr store.
+    overwrite
+        Replace a store that exists.
+    client, storage_options, observer, **parameters
+        As of `test`; the parameters name the label and say how columns are encoded.
+    """
+    source, config = open_data(data, parameters, storage_options)
+    if source.encoding is None:
+        raise UsageError("data: no table; convert takes Parquet or CSV files, or a frame")
+    target = Target(absolute(store), storage_options)
+    with open_place(config.scheduler, config.n_workers, client) as place:
+        check_access(place.engine, access_check_of(source.reader))
+        started = RunStarted("convert", source.name, source.n_rows, source.dim, who=who())
+        chunks = chunks_for(source)
+        write = partial(write_converted, target, source)
+        writing = _Writing.of(place, started.command, chunks, source.row_nbytes, write)
+        create_converted(target, source, overwrite=overwrite)
+        check_access(place.engine, target.access_check())
+        _write_all(place, started, chunks, writing, observer)
+        finish_converted(target, source)
+    return source.encoding
 
 
 @dataclass(frozen=True, slots=True, eq=False)

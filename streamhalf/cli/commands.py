@@ -36,7 +36,7 @@ _ALIKE = 0.75
 """How alike an option must be to what was typed, to be suggested (difflib's ratio)."""
 
 COMMANDS = (
-    *(data.synth, data.inspect, data.predict),
+    *(data.synth, data.inspect, data.convert, data.predict),
     *(runs.test, runs.plan, runs.fit, runs.certify, runs.verify, audit.audit, runs.report),
 )
 
