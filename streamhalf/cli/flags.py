@@ -35,6 +35,15 @@ def _flag(python_name: str, kind: Any, default: Any, **described: Any) -> inspec
 _file = partial(_flag, kind=Place, default=None, metavar="FILE")
 _SHARED = (
     _flag("quiet", bool, False, show_default=False, help="no progress, no notices"),
+    _flag(
+        "verbose",
+        bool,
+        False,
+        alias="-v",
+        negative=(),
+        show_default=False,
+        help="also show the tables of testers, labels, bounds and passes",
+    ),
     _file(
         "log_json",
         allow_leading_hyphen=True,

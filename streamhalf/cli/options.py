@@ -57,7 +57,7 @@ def calling(given: Given) -> Iterator[dict[str, Any]]:
         yield {**config.parameters, "storage_options": storage, "observer": observer}
 
 
-def finish(given: Given, record: Any, show: Callable[[Console, Any], None]) -> None:
+def finish(given: Given, record: Any, show: Callable[..., None]) -> None:
     """Write the record and its page, and show it, whatever becomes of the others.
 
     Neither a full disk nor a closed pipe loses the rest.
@@ -65,7 +65,8 @@ def finish(given: Given, record: Any, show: Callable[[Console, Any], None]) -> N
     record = _commanded(record)
     storage = read_config(given).storage_options
     with ExitStack() as last_first:
-        last_first.callback(show, ResultConsole(), record)
+        more = {"verbose": True} if given.get("verbose") else {}
+        last_first.callback(show, ResultConsole(), record, **more)
         if page := given.get("report"):
             last_first.callback(api.report, record, page, storage_options=storage)
         if path := given.get("json"):

@@ -28,7 +28,7 @@ Result = Annotated[Place, Parameter(help="what fit or certify wrote")]
 _COMMON = ("where it runs", "names", "quiet", "log_json", "storage_option", "config", "json")
 
 
-@takes("statistics", *_COMMON, example="test data.zarr --tau 0.01 --json result.json")
+@takes("statistics", "verbose", *_COMMON, example="test data.zarr --tau 0.01 --json result.json")
 def test(store: Store, /, **given: Any) -> int:
     """Test whether the features look like N(0, I) up to moments of degree k."""
     with calling(given) as call:
@@ -71,7 +71,7 @@ def plan(
 
 
 @takes(
-    *("statistics", "learning", "certificate", "report", *_COMMON),
+    *("statistics", "learning", "certificate", "report", "verbose", *_COMMON),
     example="fit data.zarr --json result.json",
 )
 def fit(
@@ -105,7 +105,7 @@ def fit(
 
 @takes(
     *("tau", "feature_transform", "centre", "whiten", "seed"),
-    *("certificate_degree", "certificate_rows", "report", *_COMMON),
+    *("certificate_degree", "certificate_rows", "report", "verbose", *_COMMON),
     example="certify data.zarr --weights weights.npy --json certificate.json",
 )
 def certify(
