@@ -29,7 +29,7 @@ from streamhalf.data.raw_chunks import _LocalChunk
 from streamhalf.data.remote_store import RemoteStore
 from streamhalf.data.source import block_nbytes, gathered_chunks
 from streamhalf.engine.cluster import ThreadsEngine
-from streamhalf.engine.local import SerialEngine
+from streamhalf.engine.job import SerialEngine
 from streamhalf.engine.plan import PassPlan, fan_in, plan_pass
 from streamhalf.engine.run import Run
 from streamhalf.events import ignore

@@ -18,7 +18,7 @@ from streamhalf.data.opening import DataLike, holds_labels_named, open_features,
 from streamhalf.data.source import Source, nearest_names
 from streamhalf.data.tables import is_table
 from streamhalf.engine import LazyResult, lazy_call, lazy_pass, plan_pass
-from streamhalf.engine.local import SerialEngine
+from streamhalf.engine.job import SerialEngine
 from streamhalf.engine.memory import at_once
 from streamhalf.errors import DataError, UsageError
 from streamhalf.reductions.base import Bundle, Reduction, reads_labels

@@ -25,9 +25,8 @@ from dask.sizeof import sizeof
 
 from streamhalf.config import SETTINGS, RunConfig
 from streamhalf.engine.dask_graph import Graph, Packed, build_graph, new_run_id
-from streamhalf.engine.job import Counted, Engine, Job, Kept, OnProgress
-from streamhalf.engine.memory import WorkerLimit, mib
-from streamhalf.engine.process import trim_memory
+from streamhalf.engine.job import Counted, Engine, Job, OnProgress, SharedRows
+from streamhalf.engine.memory import WorkerLimit, mib, trim_memory
 from streamhalf.errors import StreamhalfError
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ class ClusterEngine(Engine):
         self._run_id = new_run_id()
         self._names: Counter[str] = Counter()
         self._watch = _Watch(client, self.options)
-        self._sent: dict[Any, tuple[Kept, Future[Any]]] = {}
+        self._sent: dict[Any, tuple[SharedRows, Future[Any]]] = {}
 
     @property
     def address(self) -> str:
@@ -221,8 +220,8 @@ class ClusterEngine(Engine):
     def _send(self, job: Job) -> dict[Any, Any]:
         """Send rows in memory that workers do not hold yet; the keys of all, by name."""
         parts = (part for item in job.items if isinstance(item, tuple) for part in item)
-        kept = {part.name: part for part in parts if isinstance(part, Kept)}
-        portion: dict[Any, Kept] = {}
+        kept = {part.name: part for part in parts if isinstance(part, SharedRows)}
+        portion: dict[Any, SharedRows] = {}
         nbytes = 0
         for name, one in kept.items():
             if name in self._sent:
@@ -235,7 +234,7 @@ class ClusterEngine(Engine):
         self._scatter(job.name, portion)
         return {name: self._sent[name][1].key for name in kept}
 
-    def _scatter(self, name: str, portion: dict[Any, Kept]) -> None:
+    def _scatter(self, name: str, portion: dict[Any, SharedRows]) -> None:
         failures, asking = 0, None
         while portion:
             values = {key: one.value for key, one in portion.items()}

@@ -18,7 +18,7 @@ from dask.delayed import Delayed, delayed
 from dask.highlevelgraph import HighLevelGraph
 from dask.typing import Key
 
-from streamhalf.engine.job import Counted, Job, Kept, merge
+from streamhalf.engine.job import Counted, Job, SharedRows, merge
 
 _MOST_UNPACKED = 4
 _unpacked: dict[str, Any] = {}
@@ -119,7 +119,7 @@ def build_graph(
         0 where every task carries the context (or a `Packed` one), else tasks that hold it, each
         for a run of neighbouring tasks: a worker that holds what tasks depend on attracts them all.
     sent
-        Keys of what a cluster holds already, by `Kept.name`; without them tasks carry it.
+        Keys of what a cluster holds already, by `SharedRows.name`; without them tasks carry it.
     """
     run, n_items = run or new_run_id(), len(job.items)
     tasks = _lazy_rows(job.items)
@@ -170,7 +170,7 @@ def _argument(item: Any, sent: Mapping[Any, Key] | None) -> Any:
     """An item as a task takes it: what others compute or hold becomes references to their keys."""
     if not isinstance(item, tuple):
         return item
-    if not any(isinstance(part, Delayed | Kept) for part in item):
+    if not any(isinstance(part, Delayed | SharedRows) for part in item):
         return item
     return List(*(_part(part, sent) for part in item))
 
@@ -178,7 +178,7 @@ def _argument(item: Any, sent: Mapping[Any, Key] | None) -> Any:
 def _part(part: Any, sent: Mapping[Any, Key] | None) -> Any:
     if isinstance(part, Delayed):
         return TaskRef(part.key)
-    if isinstance(part, Kept):
+    if isinstance(part, SharedRows):
         return part.value if sent is None else TaskRef(sent[part.name])
     return part
 
