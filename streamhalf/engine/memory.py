@@ -37,7 +37,7 @@ PROCESS_NBYTES = 192 << 20
 """A worker before its first task: the interpreter and its libraries (150 MiB), messages."""
 
 KEPT_SHARE = 0.5
-"""Of what tasks leave of a process's memory, for chunks from remote stores; the rest is a margin."""
+"""Of the memory that tasks leave, for chunks from remote stores; the rest is a margin."""
 
 _USED = 0.8  # of the available memory, for tasks of this process; Dask's workers pause there
 _UNKNOWN = 2 << 30  # memory of a process where nothing says how much there is
