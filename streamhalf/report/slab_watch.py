@@ -12,9 +12,9 @@ from typing import Any
 
 from streamhalf.engine.plan import Tell
 from streamhalf.events import Event, Observer, PassProgress, SlabsCounted, SlabsMeasured
-from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
-from streamhalf.reductions.wrapping import Wrapping
+from streamhalf.reductions.row_view import Bundle, Viewed
 from streamhalf.report.live import TOPIC, coarsen, encode
 
 SECONDS_BETWEEN_COUNTS = 1.0
@@ -67,7 +67,7 @@ def find_slabs(
     """The slabs that a pass counts, and its partial of them; None if it counts none."""
     if isinstance(reduction, CandidateSlabs):
         return reduction, partial
-    if isinstance(reduction, Wrapping):
+    if isinstance(reduction, Viewed) and not reduction.counts:
         return find_slabs(reduction.inner, partial)
     if isinstance(reduction, Bundle):
         parts = (None,) * len(reduction.members) if partial is None else partial
