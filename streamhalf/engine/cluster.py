@@ -304,7 +304,7 @@ class _Watch:
             self.look(name)
 
     def look(self, name: str) -> None:
-        """Report workers that are lost or paused; end a pass without progress, as Dask would not."""
+        """Report lost and paused workers; end a pass without progress, for which Dask would wait."""
         self._looked = time.monotonic()
         try:
             found = self._client.scheduler_info(n_workers=-1)["workers"]
