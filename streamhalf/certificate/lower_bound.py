@@ -21,8 +21,7 @@ import numpy as np
 from streamhalf.certificate.bounds import CellBound, LowerBound
 from streamhalf.certificate.cells import Cell, cells_along, cells_around
 from streamhalf.certificate.search import Search, SearchConfig, nothing_known
-from streamhalf.certificate.slab_forms import Ladder
-from streamhalf.certificate.slab_sums import slab_forms, typical_unit
+from streamhalf.certificate.slab_forms import Ladder, slab_forms, typical_unit
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.reductions.slab_moments import SMALLEST_ERROR, SlabStatistics
