@@ -21,7 +21,7 @@ from streamhalf.certificate.slab_choice import (
     certificate_share,
     require_room,
 )
-from streamhalf.certificate.slab_sums import slab_forms, typical_unit
+from streamhalf.certificate.slab_forms import slab_forms, typical_unit
 from streamhalf.data.block import Block
 from streamhalf.data.transforms import Identity, Isotropic, RowTransform
 from streamhalf.engine import open_engine
