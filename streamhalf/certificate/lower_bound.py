@@ -20,7 +20,7 @@ import numpy as np
 
 from streamhalf.certificate.bounds import CellBound, LowerBound
 from streamhalf.certificate.cells import Cell, cells_along, cells_around
-from streamhalf.certificate.search import Search, SearchConfig, nothing_known
+from streamhalf.certificate.search import Meter, Search, SearchConfig, nothing_known
 from streamhalf.certificate.slab_forms import Ladder, slab_forms, typical_unit
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
@@ -57,6 +57,7 @@ def find_again(
     effort: float = 1.0,
     glance: bool = False,
     searches: int = 3,
+    meter: Meter | None = None,
 ) -> LowerBound:
     """Search for a bound that was found from the same sums, rounded otherwise.
 
@@ -64,7 +65,7 @@ def find_again(
     is given more effort, and then begins anew from other cells. The best bound counts.
     """
     usual = replace(usual_search(statistics, effort), glance=glance)
-    found = lower_bound(*statistics, search=usual)
+    found = lower_bound(*statistics, search=usual, meter=meter)
     if found.value < (1 - SAME) * claimed:  # more of it, until it is found
         usual = replace(usual, effort=PATIENCE * usual.effort, enough=claimed)
         found = max(found, lower_bound(*statistics, search=usual), key=lambda one: one.value)
@@ -100,7 +101,9 @@ def _search_again(
     return replace(found, cells=(*kept, *cells))
 
 
-def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None) -> LowerBound:
+def lower_bound(
+    *statistics: SlabStatistics, search: SearchConfig | None = None, meter: Meter | None = None
+) -> LowerBound:
     """Lower bound on the error of every halfspace on the rows behind the statistics.
 
     Of every halfspace sgn(w·x - t) where slabs hold rows of one label each, else of sgn(w·x).
@@ -112,6 +115,8 @@ def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None)
         coarse ones) every cell takes the best.
     search
         Effort; the bound is valid whatever it is.
+    meter
+        Where operations are counted.
     """
     first = _check(statistics)
     limit, unit = least_error(first), typical_unit(first)
@@ -129,7 +134,7 @@ def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None)
         begins = dict.fromkeys(_first_cells(stage[0], begin), -math.inf)
         some = replace(config, effort=share * config.effort)
         floor = found.floor() if found else nothing_known
-        bounds = _search(stage, begins, limit, some, unit, floor)
+        bounds = _search(stage, begins, limit, some, unit, floor, meter)
         found = LowerBound(bounds, first.threshold, unit, stage[0].across is not None)
     assert found is not None  # there is a first stage
     return found
@@ -182,6 +187,7 @@ def _search(
     config: SearchConfig,
     unit: float,
     floor: Callable[[Cell], float],
+    meter: Meter | None = None,
 ) -> tuple[CellBound, ...]:
     """Bounds on cells that cover these, none worse than what is known of them."""
     ladders = tuple(
@@ -190,7 +196,7 @@ def _search(
         for degree in dict.fromkeys((item.degree, min(item.degree, 4), 2))
     )
     found = []
-    for item in Search(ladders, limit, config, floor).run(cells):
+    for item in Search(ladders, limit, config, floor, meter or Meter()).run(cells):
         fit, form = item.fits[item.best], ladders[item.best].forms[0]
         family = f"degree {form.degree}, {fit.refits} refits"
         found.append(CellBound(item.cell, max(0.0, min(limit, item.bound)), family))
@@ -259,3 +265,9 @@ def usual_search(statistics: tuple[SlabStatistics, ...], effort: float = 1.0) ->
     size = max(count_monomials(s.rest, s.degree // 2) for s in statistics)
     operations = effort * (FIRST_OPERATIONS + MATRICES * float(size) ** 3)
     return SearchConfig(effort=operations)
+
+
+def most_operations(statistics: tuple[SlabStatistics, ...], effort: float = 1.0) -> float:
+    """What all stages of a search may take together, about."""
+    share = _FOR_BOXES if any(item.across is not None for item in statistics) else 0.0
+    return usual_search(statistics, effort).effort * (1 + _BEFORE_LABELS + share)

@@ -92,6 +92,12 @@ class Meter:
             self.reported = step
             self.report(min(self.done, self.total), self.total)
 
+    def finish(self) -> None:
+        """Tell that the search is over."""
+        if self.reported < _REPORTS:
+            self.reported = _REPORTS
+            self.report(self.total, self.total)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
