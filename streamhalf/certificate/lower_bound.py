@@ -47,8 +47,8 @@ FIRST_OPERATIONS, MATRICES = 1.2e10, 40
 PATIENCE = 8
 """How much more effort than it took may go into a bound that is to be found again."""
 
-SAME, OUT_OF_REACH = 3e-4, 0.03
-"""Relative differences of two bounds that are the same, and that no further search reconciles."""
+SAME = 3e-4
+"""Relative difference of two bounds that are the same."""
 
 
 def find_again(
@@ -56,49 +56,26 @@ def find_again(
     claimed: float,
     effort: float = 1.0,
     glance: bool = False,
-    searches: int = 3,
     meter: Meter | None = None,
 ) -> LowerBound:
     """Search for a bound that was found from the same sums, rounded otherwise.
 
-    The search takes other turns then, and may end in a dead end somewhere: where it falls short it
-    is given more effort, and then begins anew from other cells. The best bound counts.
+    The search takes other turns then, and may end in a dead end somewhere: where it falls short
+    another one tries harder on every cell. The best bound counts.
     """
     usual = replace(usual_search(statistics, effort), glance=glance)
     found = lower_bound(*statistics, search=usual, meter=meter)
-    if found.value < (1 - SAME) * claimed:  # more of it, until it is found
-        usual = replace(usual, effort=PATIENCE * usual.effort, enough=claimed)
-        found = max(found, lower_bound(*statistics, search=usual), key=lambda one: one.value)
-    for turn in range(1, searches):
-        short = 1 - found.value / claimed if claimed > 0 else 0.0
-        if short <= SAME or short > OUT_OF_REACH:
-            break
-        found = _search_again(found, statistics, claimed, turn, usual)
-    return found
-
-
-def _search_again(
-    found: LowerBound,
-    statistics: tuple[SlabStatistics, ...],
-    claimed: float,
-    turn: int,
-    usual: SearchConfig,
-) -> LowerBound:
-    """The same with better bounds for the cells whose bound is below the one claimed, if any."""
-    kept = tuple(one for one in found.cells if one.bound >= claimed)
-    weak = {one.cell: one.bound for one in found.cells if one.bound < claimed}
-    for _ in range(turn % 3):
-        weak = {half: bound for cell, bound in weak.items() for half in cell.halves()[-1]}
-    config = replace(
+    if found.value >= (1 - SAME) * claimed:
+        return found
+    harder = replace(
         usual,
-        refits=usual.refits + turn % 4,
+        effort=PATIENCE * usual.effort,
+        refits=2 * usual.refits,
+        eigen_steps=2 * usual.eigen_steps,
         enough=claimed,
-        effort=usual.effort / 4,
     )
-    first = _check(statistics)
-    last, _ = _stages(statistics, found.unit, usual)[-1]
-    cells = _search(last, weak, least_error(first), config, found.unit, found.floor())
-    return replace(found, cells=(*kept, *cells))
+    other = lower_bound(*statistics, search=harder, meter=meter)
+    return max(found, other, key=lambda one: one.value)
 
 
 def lower_bound(

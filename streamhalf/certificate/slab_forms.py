@@ -189,7 +189,7 @@ class SlabForms:
         """Packed Hermite coefficients of the polynomials in u that the slabs' minorants sum to."""
         hermite = minorants @ hermite_from_powers(self.degree)
         found = np.empty((len(minorants), self.moments.shape[1]))
-        step = max(1, TILE // len(self.mass))
+        step = max(1, TILE // max(1, len(self.mass)))
         parts = [
             (m, slice(first, min(first + step, part.stop)))
             for m, part in enumerate(self.table.slices)
