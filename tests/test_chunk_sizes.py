@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import pytest
 import zarr
@@ -17,25 +16,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from obstore.store import LocalStore
-from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, ZstdCodec
+from zarr.codecs import Crc32cCodec
 from zarr.storage import ObjectStore
 
 import streamhalf
 from streamhalf import DataError, FitResult, open_source
 from streamhalf.data import raw_chunks, source
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.opening import open_features
-from streamhalf.data.raw_chunks import ChunkFile, read_decoded
-from streamhalf.data.remote_store import FarStore, GivenOrigin
+from streamhalf.data.remote_store import RemoteStore
 from streamhalf.data.source import block_nbytes, gathered_chunks
-from streamhalf.engine.cluster import ThreadsEngine
-from streamhalf.engine.local import SerialEngine
-from streamhalf.engine.plan import PassPlan, fan_in, plan_pass
-from streamhalf.engine.run import Run
-from streamhalf.events import ignore
-from streamhalf.reductions import LabelCounts, Moments
+from streamhalf.engine.plan import PassPlan, plan_pass
+from streamhalf.reductions import LabelCounts
 from tests.comparing import comparable
-from tests.conftest import StoreWriter, make_rows
+from tests.conftest import StoreWriter, make_rows, watch_reads
 
 N_ROWS, DIM = 24_000, 3
 CHECKED = (Crc32cCodec(),)
@@ -82,11 +75,6 @@ def test_tasks__are_enough_for_64_threads_and_for_200_workers_of_4(n_blocks: int
     assert min(n_blocks, 1600) <= n_tasks <= 4096
 
 
-def test_blocks__of_small_data_are_small_enough_for_64_threads() -> None:
-    for nbytes, expected in ((1 << 20, 4 << 20), (512 << 20, 8 << 20), (8 << 30, 16 << 20)):
-        assert block_nbytes(nbytes) == expected
-
-
 def test_reads__of_a_task_do_not_look_at_all_blocks() -> None:
     opened = sources_of(1_000_000).source
     few = RowRanges.of((RowRange(500_000_010, 500_002_010),))
@@ -110,28 +98,6 @@ def test_source__of_many_blocks_is_sent_as_few_bytes() -> None:
     for bounds in ([[0, 10], [10, 20]], [[0, 10], [10, 13]], [[0, 10], [20, 30]], [[5, 9]], []):
         ranges = RowRanges(np.array(bounds, dtype=np.int64).reshape(-1, 2))
         assert pickle.loads(pickle.dumps(ranges)) == ranges
-
-
-def test_fan_in__few_large_partials_are_combined_at_once() -> None:
-    mib = 1 << 20
-    assert [fan_in(8, n * mib) for n in (0, 1, 8, 12, 22, 50)] == [8, 8, 8, 5, 3, 3]
-    assert fan_in(2, 22 * mib) == 2
-    for nbytes in range(mib // 2, 60 * mib, mib // 2):  # a worker holds what it receives
-        assert fan_in(256, nbytes) * nbytes <= max(64 * mib, 3 * nbytes)
-
-
-def test_run__combines_fewer_large_partials(monkeypatch: pytest.MonkeyPatch) -> None:
-    fans: list[int] = []
-
-    def seen(engine: Any, plan: PassPlan, **settings: Any) -> tuple[None, None]:
-        fans.append(plan.split_every)
-        return None, None
-
-    monkeypatch.setattr("streamhalf.engine.run.run_pass", seen)
-    run, opened = Run(SerialEngine(), 1 << 40, 8, ignore), open_source(make_rows(100, 12))
-    for degree in (2, 12):  # of 20 MiB
-        run.reduce("moments", opened, Moments(degree))
-    assert fans == [8, 3]
 
 
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -175,22 +141,6 @@ def test_fit__names_a_tiny_chunk_that_is_missing_or_damaged(write_store: StoreWr
         fit(path)
 
 
-def test_lazy_arrays__tiny_chunks_are_gathered() -> None:
-    lazy = (da.from_array(X, chunks=(10, DIM)), da.from_array(Y, chunks=10))
-    opened = open_source(lazy)
-    assert len(opened.blocks) == 1
-    assert opened.reader.features.npartitions == 1
-    np.testing.assert_array_equal(opened.read(RowRange(0, N_ROWS)).X, X)
-    assert opened.fingerprint == open_source((X, Y)).fingerprint
-
-
-def test_gathered_chunks__thousands_are_blocks_and_large_ones_stay() -> None:
-    rows = 2 << 20  # bytes of a chunk of one row
-    assert gathered_chunks((1,) * 4096, rows) == (1,) * 4096
-    assert gathered_chunks((1,) * 8192, rows) == (8,) * 1024
-    assert gathered_chunks((1,) * 5000, 16 << 20) == (1,) * 5000
-
-
 @given(
     chunks=st.lists(st.integers(0, 50), min_size=1, max_size=600).filter(any),
     row_nbytes=st.sampled_from([10, 100_000]),
@@ -205,48 +155,6 @@ def test_gathered_chunks__hold_whole_chunks_and_are_no_larger_than_blocks(
     assert set(np.cumsum(found).tolist()) <= edges
     if len(found) < sum(map(bool, chunks)):
         assert max(found) * row_nbytes <= block_nbytes(sum(chunks) * row_nbytes) + 50 * row_nbytes
-
-
-CODECS: dict[str, dict[str, Any]] = {
-    "zstd": {"compressors": ZstdCodec()},
-    "blosc": {"compressors": BloscCodec()},
-    "gzip": {"compressors": GzipCodec()},
-    "two": {"compressors": (BloscCodec(), ZstdCodec())},
-    "v2": {"zarr_format": 2},
-    "v2 big endian": {"zarr_format": 2, "dtype": ">f8"},
-    "v2 plain": {"zarr_format": 2, "compressors": None},
-}
-
-
-@pytest.mark.parametrize("layout", CODECS.values(), ids=CODECS)
-def test_read_decoded__equals_zarr(tmp_path: Path, layout: dict[str, Any]) -> None:
-    layout = {"dtype": "float32", "shape": (250, DIM), "chunks": (40, DIM)} | layout
-    array = zarr.create_array(str(tmp_path / "array"), **layout)
-    array[...] = X[:250]
-    for edges in ([0, 250], [39, 41], [0, 1, 3, 4, 100, 190, 249, 250]):
-        rows = RowRanges(np.array(edges, dtype=np.int64).reshape(-1, 2))
-        found = read_decoded(array, rows)
-        assert found is not None
-        np.testing.assert_array_equal(found, X[rows.numbers()])
-    file = next(one for one in sorted((tmp_path / "array").rglob("*[0-9]")) if one.is_file())
-    file.unlink()
-    assert read_decoded(array, RowRanges.evenly(250, 250)) is None
-
-
-@pytest.mark.parametrize(
-    "layout",
-    [
-        {"shards": (80, DIM)},
-        {"chunks": (40, 2)},
-        {"compressors": (ZstdCodec(), Crc32cCodec())},
-        {"zarr_format": 2, "order": "F"},
-    ],
-)
-def test_read_decoded__leaves_other_layouts_to_zarr(tmp_path: Path, layout: dict[str, Any]) -> None:
-    layout = {"dtype": "float32", "shape": (250, DIM), "chunks": (40, DIM)} | layout
-    array = zarr.create_array(str(tmp_path / "array"), **layout)
-    array[...] = X[:250]
-    assert read_decoded(array, RowRanges.evenly(250, 250)) is None
 
 
 @pytest.fixture
@@ -278,13 +186,7 @@ def test_fit__large_chunks_are_read_in_parts(
     write_store: StoreWriter, large: None, monkeypatch: pytest.MonkeyPatch, layout: dict[str, Any]
 ) -> None:
     read: list[int] = []
-    original = ChunkFile.read
-
-    def watched(self: ChunkFile, target: Any, ranges: Any, *, check: bool) -> bool:
-        read.append(target.nbytes)
-        return original(self, target, ranges, check=check)
-
-    monkeypatch.setattr(ChunkFile, "read", watched)
+    watch_reads(monkeypatch, read)
     opened = open_source(write_store(X, Y, **layout))
     assert opened.blocks.sizes.max() * DIM * 4 <= 8_000
     assert opened.unit_rows in (None, 12_000)  # which rows a pass takes does not depend on it
@@ -296,16 +198,8 @@ def test_fit__large_chunks_are_read_in_parts(
     assert result.verdict is whole.verdict
 
 
-def test_blocks__of_large_compressed_chunks_are_whole(
-    write_store: StoreWriter, large: None
-) -> None:
-    assert open_source(write_store(X, Y, chunk_rows=12_000)).blocks == RowRanges.evenly(
-        24_000, 12_000
-    )
-
-
 def predict(path: Path) -> None:
-    opened = open_features(path)
+    opened = open_source(path, labelled=False)
     for rows in opened.blocks:
         opened.read(rows)
 
@@ -333,54 +227,31 @@ def test_damage__in_a_large_chunk_is_found_before_anything_is_said(
         work(path)
 
 
-def far_group(path: Path) -> zarr.Group:
-    """A store that is read as one far away, by requests for ranges."""
+def remote_group(path: Path) -> zarr.Group:
+    """A store that is read as a remote one, by requests for ranges."""
     near = ObjectStore(LocalStore(str(path)), read_only=True)
-    return zarr.open_group(FarStore(GivenOrigin(near)), mode="r")
+    return zarr.open_group(RemoteStore(near), mode="r")
 
 
-def test_fit__large_chunks_far_away_are_fetched_in_parts(
+def test_fit__large_remote_chunks_are_fetched_in_parts(
     write_store: StoreWriter, large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_store(X, Y, compressors=CHECKED, chunk_rows=12_000)
     fetched: list[int] = []
-    original = FarStore.fetch
+    original = RemoteStore.fetch
 
-    def watched(self: FarStore, key: str, *arguments: Any) -> Any:
+    def watched(self: RemoteStore, key: str, *arguments: Any) -> Any:
         content = original(self, key, *arguments)
         fetched.append(0 if content is None else len(content))
         return content
 
-    monkeypatch.setattr(FarStore, "fetch", watched)
+    monkeypatch.setattr(RemoteStore, "fetch", watched)
     expected = fit(path)
-    assert comparable(fit(far_group(path))) == comparable(expected)
+    assert comparable(fit(remote_group(path))) == comparable(expected)
     assert max(fetched) <= 20_000  # chunks of features have 144,004 bytes
-    kept = fit(far_group(path), checkpoint=path.parent / "kept")
+    kept = fit(remote_group(path), checkpoint=path.parent / "kept")
     assert_same_answer(kept, expected)
     flip(path / "X" / "c" / "1" / "0")
     for parameters in ({}, {"certificate_degree": 0}, {"checkpoint": path.parent / "again"}):
         with pytest.raises(DataError, match=r"object X/c/1/0\): its checksum does not fit"):
-            fit(far_group(path), **parameters)
-
-
-def test_damage__in_labels_of_large_chunks_is_found(write_store: StoreWriter, large: None) -> None:
-    path = write_store(X, Y, compressors=CHECKED, chunk_rows=12_000, label_chunk_rows=24_000)
-    flip(path / "y" / "c" / "0")
-    with pytest.raises(DataError, match=r"object y/c/0\): its checksum does not fit"):
-        fit(path)
-
-
-def test_checksums__of_large_chunks_that_were_read_are_looked_at_once(
-    write_store: StoreWriter, large: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked: list[str] = []
-    monkeypatch.setattr(ChunkFile, "is_sound", lambda self: bool(looked.append(self.path)) or True)
-    path = write_store(X, Y, compressors=CHECKED, chunk_rows=6_000)
-    run = Run(ThreadsEngine(2), 1 << 30, 8, ignore)
-    for _ in range(3):
-        some = RowRanges.of((RowRange(100, 200), RowRange(19_000, 19_100)))
-        run.reduce("some", open_source(path), LabelCounts(), blocks=some)
-    assert looked == []
-    run.close()
-    found = sorted(Path(one).relative_to(path).as_posix() for one in looked)
-    assert found == ["X/c/0/0", "X/c/3/0", "y/c/0", "y/c/3"]
+            fit(remote_group(path), **parameters)

@@ -15,13 +15,11 @@ from streamhalf.algorithms.row_split import pilot
 from streamhalf.data import source
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.opening import open_source
-from streamhalf.data.raw_chunks import ChunkFile
 from streamhalf.engine.local import SerialEngine
 from streamhalf.engine.run import Run
 from streamhalf.events import ignore
 from streamhalf.reductions.label_counts import LabelCounts
-from tests.comparing import comparable
-from tests.conftest import StoreWriter, make_rows
+from tests.conftest import StoreWriter, make_rows, watch_reads
 
 CHUNK_ROWS, N_CHUNKS = 6_500, 20
 N_ROWS = CHUNK_ROWS * N_CHUNKS
@@ -46,13 +44,7 @@ def fit(path: Path, **parameters: Any) -> FitResult:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Bytes of every file that is read, whole or in part."""
     found: list[int] = []
-    original = ChunkFile.read
-
-    def watched(self: ChunkFile, target: Any, ranges: Any, *, check: bool) -> bool:
-        found.append(target.nbytes)
-        return original(self, target, ranges, check=check)
-
-    monkeypatch.setattr(ChunkFile, "read", watched)
+    watch_reads(monkeypatch, found)
     return found
 
 
@@ -78,15 +70,6 @@ def test_checksums__are_looked_at_where_no_pass_did(store: Path, read: list[int]
     assert 10 < touched <= 20
     run.close()
     assert sum(read) - opening == (6_400 + touched * CHUNK_ROWS) * ROW_NBYTES
-
-
-def test_checksums__are_looked_at_at_once_where_results_are_saved(
-    store: Path, tmp_path: Path, read: list[int]
-) -> None:
-    saved = fit(store, certificate_degree=0, checkpoint=tmp_path / "saved")
-    whole = (CHUNK_ROWS * 12, CHUNK_ROWS)
-    assert set(read[16:]) == {*whole}  # after the few rows that are looked at first
-    assert comparable(saved) == comparable(fit(store, certificate_degree=0))
 
 
 def damage(store: Path, value: float) -> None:

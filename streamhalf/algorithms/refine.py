@@ -22,8 +22,8 @@ from streamhalf.data.block import Block
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.reductions.near_rows import NearRows
 from streamhalf.reductions.row_sample import RowSample
+from streamhalf.reductions.row_view import MarginBand, RowView, Viewed
 
 _REACH = 3.0
 """Scales within which rows matter: exp(-3²/2) is a hundredth."""
@@ -39,6 +39,8 @@ is left to chance then, and held-out rows decide whether that was too much."""
 
 _FINEST = 1e-6
 """Rows on the plane itself are next to it at any scale."""
+
+_NO_WEIGHT = 2.0**-63
 
 _REPEATS = 3
 """Updates at a scale: noise that somebody chose leaves a part of its turn in each."""
@@ -70,10 +72,10 @@ class Refine:
         scale = min(max(self.start.delta, _WIDE), _COARSEST)
         return min(_REACH * scale, max(_LEAST_REACH * self.start.delta, room))
 
-    def needs(self) -> NearRows:
+    def needs(self) -> Viewed:
         """The rows next to the plane."""
         sample = RowSample(self.size, self.seed, Stream.REFINE_SAMPLE)
-        return NearRows(sample, self.start.plane, self.reach)
+        return Viewed(sample, RowView(accept=MarginBand(self.start.plane, self.reach)))
 
     def conclude(self, result: Any) -> tuple[Candidate, ...]:
         """The planes of the finest scales that the rows allow."""
@@ -93,8 +95,9 @@ class Refine:
         """Least squares in the frame, rows weighted by the chance with which it accepts them."""
         frame = Frame(plane, delta)
         along = frame.coordinates(block.X)
-        near = np.flatnonzero(frame.is_near(along))
-        weights = frame.acceptance(along[near]).astype(np.float64)
+        weights = frame.acceptance(along)
+        near = np.flatnonzero(weights > _NO_WEIGHT)
+        weights = weights[near]
         weight = float(weights.sum())
         if weight < _LEAST + _LEAST_PER_FEATURE * block.dim:
             return None

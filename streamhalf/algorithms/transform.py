@@ -11,7 +11,7 @@ from streamhalf.data.transforms import Identity, Isotropic, Radial, RowTransform
 from streamhalf.engine.run import Run
 from streamhalf.errors import TransformError
 from streamhalf.reductions.covariance import Covariance
-from streamhalf.results import HalfspaceClass, Notice, RadiiDrawn, Transform, TransformRecord
+from streamhalf.results import HalfspaceClass, Notice, NoticeCode, Transform, TransformRecord
 
 _MANY_PER_FEATURE = 1 << 14
 """Rows of a transform for each feature from which on its error, about sqrt(d / rows), is lost in
@@ -49,7 +49,9 @@ def estimate_transform(
 
 def transform_notices(transform: TransformRecord) -> tuple[Notice, ...]:
     """What a transform leaves untested."""
-    return (RadiiDrawn(transform.at_centre),) if transform.kind == Transform.RADIAL else ()
+    if transform.kind != Transform.RADIAL:
+        return ()
+    return (Notice.of(NoticeCode.RADII_DRAWN, at_centre=transform.at_centre),)
 
 
 def class_of(config: RunConfig, row_transform: RowTransform) -> HalfspaceClass:

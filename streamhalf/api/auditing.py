@@ -12,7 +12,7 @@ import numpy as np
 
 from streamhalf.api._session import execute, open_data, takes_data
 from streamhalf.api.predicting import usable_halfspace
-from streamhalf.api.weights import as_halfspace, columns_of
+from streamhalf.api.weights import as_halfspace
 from streamhalf.config import TOP, RunConfig
 from streamhalf.data.opening import DataLike
 from streamhalf.data.row_files import check_file
@@ -21,7 +21,7 @@ from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.label_issues.scores import Audit, held_by_audit
-from streamhalf.places import place_of, refuse_harm
+from streamhalf.paths import path_of, refuse_harm
 from streamhalf.redact import public_name
 from streamhalf.results import AuditResult, FitResult, replace
 
@@ -52,7 +52,7 @@ class Audited:
         return repr(self.result)
 
     def _repr_html_(self) -> str:
-        from streamhalf.report.card import audit_html  # for notebooks alone
+        from streamhalf.report.notebook import audit_html  # for notebooks alone
 
         return audit_html(self.result)
 
@@ -93,9 +93,9 @@ def audit(
         raise UsageError(f"top: {top} given; list 1 row at least, or all (None, --all)")
     if out is not None:
         check_file(out, overwrite=overwrite)
-        if (place := place_of(data)) is not None:
+        if (place := path_of(data)) is not None:
             refuse_harm(place, {"out": out}, replaces=True)
-    source, config = open_data(data, parameters, storage_options, columns=columns_of(model))
+    source, config = open_data(data, parameters, storage_options, model=model)
     halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")
     fitted = model if isinstance(model, FitResult) and usable_halfspace(model) else None
 

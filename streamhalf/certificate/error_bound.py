@@ -11,15 +11,7 @@ from numpy.typing import NDArray
 
 from streamhalf.kernels.binomial import binomial_lower, binomial_upper, segment_upper
 from streamhalf.kernels.segments import scatter_quantile, scatter_ratio
-from streamhalf.results import (
-    CertificateRecord,
-    ErrorRecord,
-    ErrorsCluster,
-    ErrorsDisagree,
-    Notice,
-    RepeatedRows,
-    replace,
-)
+from streamhalf.results import CertificateRecord, ErrorRecord, Notice, NoticeCode, replace
 
 _LEVEL = 1e-3
 """How often independent errors are taken for clusters."""
@@ -64,14 +56,14 @@ def measure_error(
 
 def cluster_notice(
     error: ErrorRecord, segment_errors: NDArray[np.int64], segment_rows: NDArray[np.int64]
-) -> ErrorsCluster | None:
+) -> Notice | None:
     """What to say of a bound that is not for independent rows."""
     if error.segments is None:
         return None
     for level in (levels := list(_levels(segment_errors, segment_rows))):
         if len(level.rows) == error.segments:
-            return ErrorsCluster(error.segments, level.ratio)
-    return ErrorsCluster(error.segments, levels[-1].ratio)
+            return Notice.of(NoticeCode.ERRORS_CLUSTER, segments=error.segments, factor=level.ratio)
+    return Notice.of(NoticeCode.ERRORS_CLUSTER, segments=error.segments, factor=levels[-1].ratio)
 
 
 def claim_notices(
@@ -84,14 +76,21 @@ def claim_notices(
     if certificate.share < 1:
         least = binomial_lower(certificate.n_errors, certificate.n_rows, _BY_CHANCE)
     if error is not None and least > error.upper:
-        disagree = ErrorsDisagree(error.empirical, error.upper, certificate.error)
+        disagree = Notice.of(
+            NoticeCode.ERRORS_DISAGREE,
+            held_out=error.empirical,
+            upper=error.upper,
+            all_rows=certificate.error,
+        )
     found = (disagree, repeated_rows(certificate.repeated, certificate.times))
     return tuple(one for one in found if one is not None)
 
 
 def repeated_rows(share: float, times: float) -> Notice | None:
     """That rows repeat, where they do."""
-    return RepeatedRows(share, times) if share > _NOTICEABLE else None
+    if share <= _NOTICEABLE:
+        return None
+    return Notice.of(NoticeCode.REPEATED_ROWS, share=share, times=times)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -126,6 +126,16 @@ class RowRanges:
         firsts = np.flatnonzero(np.diff(keys)) + 1
         return [RowRanges(part) for part in np.split(self.bounds, firsts) if len(part)]
 
+    def by_step(self, step: int) -> Iterator[tuple[int, RowRanges]]:
+        """Yield the rows of each run of `step` rows, numbered from row 0, that holds any."""
+        span = self.span
+        edges = np.arange(span.start // step, -(-span.stop // step), dtype=np.int64) * step
+        pieces = self.cut(edges)
+        numbers = pieces.bounds[:, 0] // step
+        firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        bounds = np.split(pieces.bounds, firsts[1:])
+        return zip(numbers[firsts].tolist(), map(RowRanges, bounds), strict=True)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
@@ -152,6 +162,15 @@ class Block:
     def cut(self, window: slice) -> Block:
         """Return a view of neighbouring rows."""
         return Block(self.X[window], self.y[window], self.rows[window])
+
+    @classmethod
+    def concatenate(cls, blocks: Sequence[Block]) -> Block:
+        """The rows of several blocks, one after the other."""
+        if len(blocks) == 1:
+            return blocks[0]
+        return cls(
+            *(np.concatenate([getattr(one, name) for one in blocks]) for name in ("X", "y", "rows"))
+        )
 
     def renumbered(self) -> Block:
         """The same rows as neighbours: what works by windows of row numbers finds them full.

@@ -10,13 +10,14 @@ import numpy as np
 
 from streamhalf.kernels.segments import MOST_SEGMENTS, Segments, scatter_quantile
 from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.row_view import StoredSigns, in_space
 from streamhalf.reductions.segment_scatter import SegmentScatter, SegmentScatterResult
-from streamhalf.reductions.unturned import Unturned
 from streamhalf.results import (
     Evidence,
+    Notice,
+    NoticeCode,
     Outcome,
     Role,
-    RowsInOrder,
     SegmentMean,
     SegmentQuantity,
     Stage,
@@ -76,7 +77,7 @@ class ExchangeabilityTester:
     def needs(self) -> Reduction[Any, SegmentScatterResult]:
         """Means over segments."""
         scatter = SegmentScatter(self.total_rows, self.n_segments)
-        return scatter if self.turned_by is None else Unturned(scatter, self.turned_by)
+        return scatter if self.turned_by is None else in_space(scatter, StoredSigns(self.turned_by))
 
     def rows_needed(self) -> int:
         """Any number of rows will do."""
@@ -129,13 +130,18 @@ class ExchangeabilityTester:
         )
 
 
-def order_notice(test_result: TestResult) -> RowsInOrder | None:
+def order_notice(test_result: TestResult) -> Notice | None:
     """What to say of rows that come in an order, by the test_result of this tester."""
     if test_result.outcome is Outcome.PASSED:
         return None
     for evidence in test_result.evidence:
         if isinstance(subject := evidence.subject, SegmentMean):
-            return RowsInOrder(subject.quantity, subject.feature, test_result.statistic)
+            return Notice.of(
+                NoticeCode.ROWS_IN_ORDER,
+                quantity=subject.quantity,
+                feature=subject.feature,
+                factor=test_result.statistic,
+            )
     return None
 
 

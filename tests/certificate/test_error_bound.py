@@ -20,10 +20,9 @@ from streamhalf.results import (
     AdviceCode,
     CertificateRecord,
     ErrorRecord,
-    ErrorsCluster,
-    ErrorsDisagree,
+    Notice,
+    NoticeCode,
     OptRecord,
-    RepeatedRows,
 )
 
 N_ROWS, RATE = 300_000, 0.05
@@ -91,7 +90,9 @@ def test_cluster_notice__says_how_many_segments_and_how_much_they_vary() -> None
     assert record.segments == 256  # neighbours together are all alike
     # variance of the means 0.01, of a mean of 500 independent rows 0.09 / 500
     notice = cluster_notice(record, errors, rows)
-    assert notice == ErrorsCluster(256, pytest.approx(0.01 / (0.09 / 500), rel=0.01))
+    assert notice == Notice.of(
+        NoticeCode.ERRORS_CLUSTER, segments=256, factor=pytest.approx(0.01 / (0.09 / 500), rel=0.01)
+    )
     assert record.upper == segment_upper(errors, rows, 0.005)
     assert 0.1 + 2.34 * 0.1 / 16 < record.upper < 0.1 + 4.7 * 0.1 / 16
 
@@ -177,6 +178,10 @@ def certificate(n_errors: int, n_rows: int = 100_000, **changes: Any) -> Certifi
     )
 
 
+def disagree(all_rows: float) -> Notice:
+    return Notice.of(NoticeCode.ERRORS_DISAGREE, held_out=0.001, upper=0.0014, all_rows=all_rows)
+
+
 ERROR = ErrorRecord(0.001, 0.0014, 30_000)
 
 
@@ -185,7 +190,7 @@ ERROR = ErrorRecord(0.001, 0.0014, 30_000)
     [(140, 1.0, False), (141, 1.0, True), (170, 0.5, False), (5_000, 0.5, True)],
 )
 def test_claim_notices__some_rows_must_leave_no_doubt(n_errors, share, said) -> None:
-    expected = (ErrorsDisagree(0.001, 0.0014, n_errors / 100_000),) if said else ()
+    expected = (disagree(n_errors / 100_000),) if said else ()
     assert claim_notices(ERROR, certificate(n_errors, share=share)) == expected
 
 
@@ -199,14 +204,14 @@ def test_claim_notices__sampling_alone_makes_none() -> None:
 @pytest.mark.parametrize(("share", "said"), [(0.0, False), (0.01, False), (0.02, True)])
 def test_repeats__are_worth_a_word_from_one_in_a_hundred(share: float, said: bool) -> None:
     found = repeated_rows(share, 1.01)
-    assert found == (RepeatedRows(share, 1.01) if said else None)
+    assert found == (Notice.of(NoticeCode.REPEATED_ROWS, share=share, times=1.01) if said else None)
 
 
 def test_claim_notices__the_contradiction_comes_first() -> None:
     both = certificate(5_000, repeated=1.0, times=2.0)
     assert claim_notices(ERROR, both) == (
-        ErrorsDisagree(0.001, 0.0014, 0.05),
-        RepeatedRows(1.0, 2.0),
+        disagree(0.05),
+        Notice.of(NoticeCode.REPEATED_ROWS, share=1.0, times=2.0),
     )
-    assert claim_notices(None, both) == (RepeatedRows(1.0, 2.0),)
+    assert claim_notices(None, both) == (Notice.of(NoticeCode.REPEATED_ROWS, share=1.0, times=2.0),)
     assert claim_notices(ERROR, certificate(100)) == claim_notices(ERROR, None) == ()

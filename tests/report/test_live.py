@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamhalf import events
+from streamhalf.engine.live_messages import Happening, RunClosed, coarsen, decode, encode
 from streamhalf.events import (
     Event,
     PassEnded,
@@ -22,22 +23,15 @@ from streamhalf.events import (
     SlabsCounted,
     SlabsMeasured,
 )
-from streamhalf.report.live import (
-    Board,
-    Happening,
-    RunClosed,
-    RunView,
-    coarsen,
-    decode,
-    encode,
-)
+from streamhalf.report.live import Board, RunView
 from streamhalf.report.live_html import mass_so_far, run_html, run_table, slab_densities
 from streamhalf.results import (
     Evidence,
     Moment,
+    Notice,
+    NoticeCode,
     Outcome,
     PassRecord,
-    Remark,
     TestResult,
     Verdict,
     replace,
@@ -50,7 +44,13 @@ def judge(tester: str, statistic: float, *, outcome: Outcome = Outcome.PASSED) -
 
 
 STORY: list[Event] = [
-    RunStarted("fit", "rows<b>.zarr", 1000, 3, (Remark("12 rows & more"),)),
+    RunStarted(
+        "fit",
+        "rows<b>.zarr",
+        1000,
+        3,
+        (Notice.of(NoticeCode.LABELS_ABSENT, array="12 rows & more"),),
+    ),
     PassStarted("initial", 400, 4),
     PassProgress("initial", 100, 400),
     PassProgress("initial", 400, 400),
