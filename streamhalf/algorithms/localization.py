@@ -37,12 +37,13 @@ from streamhalf.algorithms.row_split import RowSplit
 from streamhalf.algorithms.run_plan import REFINING_ROWS, SCANNED_ROWS, RunPlan
 from streamhalf.algorithms.sketches import with_sketch
 from streamhalf.algorithms.transform import class_of
-from streamhalf.certificate.notices import repeated_rows
+from streamhalf.certificate.error_bound import repeated_rows
 from streamhalf.config import RunConfig
 from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.kernels.frame import Frame
-from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_digest import RowDigest
+from streamhalf.reductions.row_view import Bundle
 from streamhalf.reductions.threshold_scan import ThresholdScan
 from streamhalf.results import (
     HalfspaceClass,

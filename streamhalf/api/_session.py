@@ -15,25 +15,29 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from streamhalf.api.weights import columns_of
 from streamhalf.config import SETTINGS, RunConfig, environment_settings
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.opening import (
     DataLike,
-    holds_labels_named,
-    open_features,
     open_source,
     refuse_features,
 )
 from streamhalf.data.source import Source
 from streamhalf.engine import Engine, open_engine
 from streamhalf.engine.checkpoint import Checkpoint
-from streamhalf.engine.choosing import Chosen, choose, dask_settings, refuse_elsewhere
 from streamhalf.engine.cluster import ClusterEngine, ClusterOptions
 from streamhalf.engine.lazy import plan_keeping
 from streamhalf.engine.live_messages import ClusterSlabs, LocalSlabs
 from streamhalf.engine.memory import fewer_at_once, largest_block
-from streamhalf.engine.opening import check_access
 from streamhalf.engine.run import Run
+from streamhalf.engine.scheduler import (
+    Chosen,
+    check_access,
+    choose,
+    dask_settings,
+    refuse_elsewhere,
+)
 from streamhalf.errors import DataError, UsageError
 from streamhalf.events import Answered, Observer, RunStarted
 from streamhalf.paths import Folder, absolute, check_cache_folder
@@ -113,7 +117,7 @@ def open_place(
     config = make_config({name: value for name, value in given.items() if value is not None})
     chosen = choose(config.scheduler, client)
     with open_engine(chosen.target, config.n_workers, ClusterOptions.of(config)) as engine:
-        yield Place(engine, config.memory_limit, chosen.notices())
+        yield Place(engine, config.memory_limit, chosen.notices)
 
 
 def open_data(
@@ -122,25 +126,42 @@ def open_data(
     storage_options: Mapping[str, Any] | None,
     *,
     needs_labels: bool = True,
-    columns: tuple[str, ...] = (),
+    model: Any = None,
+    probe: bool = True,
 ) -> tuple[Source, RunConfig]:
-    """The data under their configured names, and the parameters as a configuration.
+    """Open data under their configured names; returns the configuration too.
 
-    Where labels are not needed and nobody named them, data without any are features alone.
-    Of a frame that has all of these `columns`, they are the features.
+    Where labels are not needed and none are named, data without any are features alone. Tables are
+    encoded as those that the `model` was fitted on.
     """
     config = make_config(parameters)
     if "features" in parameters:
         refuse_features(data, config.features)
-    names: dict[str, Any] = {"features": config.features, "labels": config.labels}
-    optional = not needs_labels and not {"label", "labels"} & parameters.keys()
-    if optional and not holds_labels_named(data, config.labels, storage_options=storage_options):
-        bare = open_features(
-            data, features=config.features, labels=config.labels, storage_options=storage_options
-        )
-        return bare, config
-    opened = open_source(data, **names, columns=columns, storage_options=storage_options)
+    named = {"label", "labels"} & parameters.keys()
+    opened = open_source(
+        data,
+        features=config.features,
+        labels=config.labels,
+        labelled=True if needs_labels or named else None,
+        storage_options=storage_options,
+        probe=probe,
+        **table_options(config),
+        **columns_like(model),
+    )
     return opened, config
+
+
+def table_options(config: RunConfig) -> dict[str, Any]:
+    """Return what a configuration asks of tables."""
+    names = ("columns", "drop", "positive", "encode", "missing")
+    return {name: getattr(config, name) for name in names}
+
+
+def columns_like(model: Any) -> dict[str, Any]:
+    """Return how tables are encoded for a model: as its record says, or by names of features."""
+    data = getattr(model, "data", None)
+    encoding = getattr(data, "encoding", None)
+    return {"encoding": encoding, "named": () if encoding is not None else columns_of(model)}
 
 
 def execute(
@@ -163,7 +184,7 @@ def execute(
     chosen = choose(config.scheduler, client, source)
     keeping = plan_keeping(source, chosen.target, config, passes=_READS.get(command, 2))
     lazy = () if keeping is None else (keeping.notice,)
-    said = (*source.notices, *notices, *chosen.notices(), *lazy)
+    said = (*source.notices, *notices, *chosen.notices, *lazy)
     started = RunStarted(
         command,
         source.name,
