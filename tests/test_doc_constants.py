@@ -9,7 +9,7 @@ import pytest
 
 from streamhalf.algorithms import budget, localization, plan, refine, run_plan
 from streamhalf.algorithms import plan_promises as promises
-from streamhalf.algorithms.run_plan import FIRST_DELTA, PAPER_FIRST_DELTA
+from streamhalf.algorithms.plan import FIRST_DELTA, PAPER_FIRST_DELTA
 from streamhalf.certificate import conflict_sets, lower_bound, slab_choice
 from streamhalf.certificate.slab_choice import certificate_degree
 from streamhalf.config import SETTINGS, RunConfig

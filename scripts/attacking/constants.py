@@ -16,7 +16,7 @@ from scripts.attacking.moments import flat_plane, solve_within
 from scripts.attacking.plane import Array, Fineness
 from scripts.attacking.program import Program, list_scales
 from scripts.evaluation.tables import Advance, Cell, Table
-from streamhalf.testers.constant_table import DEVIATIONS, SLACKS, TABLES
+from streamhalf.testers.constants import DEVIATIONS, SLACKS, TABLES
 from streamhalf.testers.constants import falling_share
 
 ANGLES = {

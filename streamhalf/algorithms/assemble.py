@@ -6,13 +6,16 @@ import math
 from collections.abc import Iterator
 
 from streamhalf import results
-from streamhalf.algorithms import budget
 from streamhalf.algorithms.baselines import Baseline
 from streamhalf.algorithms.decide import decide
-from streamhalf.algorithms.localization_state import LocalizationState
-from streamhalf.algorithms.path_tests import best_promise, promises
-from streamhalf.algorithms.plan_promises import GOOD_CONSTANT, rows_for_good_constant
-from streamhalf.algorithms.run_plan import RunPlan
+from streamhalf.algorithms.plan import ERROR_TAU, RunPlan
+from streamhalf.algorithms.promises import (
+    GOOD_CONSTANT,
+    best_promise,
+    promises,
+    rows_for_good_constant,
+)
+from streamhalf.algorithms.state import LocalizationState
 from streamhalf.certificate.held_out import cluster_notice, measure_error
 from streamhalf.certificate.notices import claim_notices
 from streamhalf.config import RunConfig
@@ -103,7 +106,7 @@ def assemble(
         promises=supported,
         rows_for_five=_rows_for_five(plan, config, promise),
         rows_needed=_rows_needed(plan, state) if lacks_rows else None,
-        split=state.split,
+        split=state.sampling,
         transform=row_transform.record,
         transforms=trials,
         stop=stop,
@@ -138,7 +141,7 @@ def held_out_error(
     found, chosen = state.errors, state.chosen
     if found is None or chosen is None:
         return None
-    tau = config.tau * budget.ERROR / state.n_transforms
+    tau = config.tau * ERROR_TAU / state.n_transforms
     error = measure_error(
         found.segment_errors[chosen],
         found.segment_rows,

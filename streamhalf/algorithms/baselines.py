@@ -9,25 +9,31 @@ trusted before rows that nobody learnt from have measured it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from streamhalf.algorithms.radial import settle
+from streamhalf.algorithms.plan import RunPlan
 from streamhalf.algorithms.regression import regress_in_memory
+from streamhalf.algorithms.row_split import some_rows
+from streamhalf.algorithms.transform import settle
+from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.data.transforms import Isotropic, Radial
 from streamhalf.errors import TransformError
 from streamhalf.kernels.plane import Plane, are_wrong
 from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.uniforms import generator_of
+from streamhalf.kernels.uniforms import generator_of, uniforms_at
+from streamhalf.reductions.base import Summed
 from streamhalf.reductions.logistic import Logistic
+from streamhalf.reductions.plane_errors import PlaneErrors, PlaneErrorsResult
 from streamhalf.reductions.threshold_scan import ThresholdScan
-from streamhalf.results import Method
+from streamhalf.results import HalfspaceClass, Method, Transform
 
 _LEAST_ACCEPTED, _ACCEPTED_PER_FEATURE = 400, 10
 _FIRST, _FINEST, _MOST_STEPS, _SMALL_STEP = 0.5, 0.01, 14, 0.35
@@ -259,3 +265,82 @@ def least_squares(
 def _threshold(mean_label: float, most: float) -> float:
     """The threshold beyond which N(0, 1) rows are as rare as the label +1, within limits."""
     return float(np.clip(ndtri(np.clip((1 - mean_label) / 2, 1e-9, 1 - 1e-9)), -most, most))
+
+
+FEW_TO_CHOOSE = 1 << 12
+"""Fewer rows that are held out would choose among methods by chance: rows for learning choose."""
+
+_FOLDS = 5
+
+
+def choose(found: PlaneErrorsResult, favourites: Sequence[int]) -> int:
+    """The plane with the fewest errors, or the best of the favourites if it is hardly behind."""
+    best = int(np.argmin(found.errors))
+    favourite = min(favourites, key=lambda i: int(found.errors[i]), default=best)
+    gain = int(found.errors[favourite] - found.errors[best])
+    return favourite if gain <= math.sqrt(found.disagreements(favourite, best)) else best
+
+
+def cross_fit(
+    block: Block,
+    members: Sequence[Baseline],
+    *,
+    seed: int,
+    point: NDArray[np.float64] | None = None,
+) -> Baseline:
+    """The member whose method does best on rows that it was not learnt from, fold by fold.
+
+    The first member, which every pool has, is the favourite.
+    """
+    fold = (uniforms_at(seed, Stream.FOLDS, block.rows) * _FOLDS).astype(np.int64)
+    apart = [fold == number for number in range(_FOLDS)]
+    pools = [
+        {
+            one.method: one.plane
+            for one in learn_baselines(block.select(~out), seed=seed, point=point)
+        }
+        for out in apart
+    ]
+    common = [one for one in members if all(one.method in pool for pool in pools)]
+    counted = [
+        PlaneErrors(tuple(pool[one.method] for one in common), block.n_rows).map(block.select(out))
+        for out, pool in zip(apart, pools, strict=True)
+    ]
+    return common[choose(reduce(Summed().combine, counted), [0])]
+
+
+_ENOUGH_ROWS = 1 << 15
+"""So many are enough where the path of the theorem is likely to be ahead of all members."""
+
+
+def learn_baselines_on_sample(
+    block: Block,
+    plan: RunPlan,
+    config: RunConfig,
+    *,
+    spare: bool,
+    regressions: tuple[Plane, ...] = (),
+) -> tuple[Baseline, ...]:
+    """The pool; where few rows are held out, the one member that does best where it did not learn.
+
+    `spare` where the path of the theorem is likely to win: then a part of the rows will do.
+    `regressions` learnt from more rows than the sample has: no choice is made without them.
+    """
+    block = some_rows(block, _ENOUGH_ROWS, config) if spare else block
+    point = _point(block, config)
+    members = learn_baselines(block, seed=config.seed, point=point, regressions=regressions)
+    if plan.final_rows >= FEW_TO_CHOOSE or regressions or len(members) == 1:
+        return members
+    return (cross_fit(block, members, seed=config.seed, point=point),)
+
+
+def _point(block: Block, config: RunConfig) -> NDArray[np.float64] | None:
+    """Where halfspaces must go through, if anywhere."""
+    if config.through == HalfspaceClass.ANY:
+        return None
+    about_origin = (
+        config.through == HalfspaceClass.ORIGIN or config.feature_transform == Transform.STORED
+    )
+    if about_origin or block.n_rows == 0:
+        return np.zeros(block.dim)
+    return np.asarray(block.X.mean(axis=0), dtype=np.float64)

@@ -11,21 +11,24 @@ from functools import partial
 from typing import Any
 
 from streamhalf import results
-from streamhalf.algorithms import budget
 from streamhalf.algorithms.assemble import assemble, supports_promise
+from streamhalf.algorithms.baselines import learn_baselines_on_sample
 from streamhalf.algorithms.certifying import best_certificate, certify_state, towards
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization import Localization
-from streamhalf.algorithms.localization_state import LocalizationState
-from streamhalf.algorithms.plan import plan_for_rows
+from streamhalf.algorithms.plan import CERTIFIED_TAU, lacks_rows, plan_for_rows
+from streamhalf.algorithms.plan_overview import refuse_strict
 from streamhalf.algorithms.regression import regress
-from streamhalf.algorithms.row_split import pilot, row_split_for
-from streamhalf.algorithms.run_plan import lacks_rows
-from streamhalf.algorithms.sample import draw_sample, learn_baselines_on_sample
-from streamhalf.algorithms.sketches import sketch_directions
-from streamhalf.algorithms.strict import refuse_strict
-from streamhalf.algorithms.transform import estimate_transform, transform_notices
-from streamhalf.algorithms.trials import in_transform, is_open, transforms_to_try, try_transforms
+from streamhalf.algorithms.row_split import draw_sample, pilot, row_split_for
+from streamhalf.algorithms.state import LocalizationState
+from streamhalf.algorithms.transform import (
+    estimate_transform,
+    in_transform,
+    is_open,
+    transform_notices,
+    transforms_to_try,
+    try_transforms,
+)
 from streamhalf.certificate.certification import Certification
 from streamhalf.certificate.held_out import cluster_notice, measure_error
 from streamhalf.certificate.notices import claim_notices
@@ -41,7 +44,7 @@ from streamhalf.reductions.base import Bundle
 from streamhalf.reductions.chow import Chow
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.label_counts import LabelCounts
-from streamhalf.reductions.mapped import Mapped, lay_out
+from streamhalf.reductions.mapped import Mapped
 from streamhalf.results import (
     CertifyResult,
     DataRecord,
@@ -60,7 +63,7 @@ from streamhalf.results import (
     worst_of,
 )
 from streamhalf.testers import TESTERS, Tester
-from streamhalf.testers.moments import WIDE_DIM, MomentTester
+from streamhalf.testers.moments import WIDE_DIM, MomentTester, sketch_directions
 
 _PILOT_ROWS = 65_536
 
@@ -203,8 +206,8 @@ def localize(run: Run, source: Source, algorithm: Localization) -> LocalizationS
     """Run the passes of Algorithm 3, on rows in the transform of the map."""
     state = algorithm.start()
     while (step := algorithm.next_step(state)) is not None:
-        needs = lay_out(step.reduction, algorithm.row_transform, step.beside)
-        result = run.reduce(step.name, source, needs, blocks=step.share.blocks, detail=step.detail)
+        needs = step.over_subset(algorithm.row_transform)
+        result = run.reduce(step.name, source, needs, blocks=step.subset.blocks, detail=step.detail)
         known = len(state.test_results)
         state = step.conclude(result)
         for test_result in state.test_results[known:]:
@@ -292,7 +295,7 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     )
     if chow.vector.any():
         certification = towards(certification, Plane(chow.vector).unit(), config)
-    tau = budget.CERTIFIED * config.tau
+    tau = CERTIFIED_TAU * config.tau
     certificate, counted = best_certificate(
         run, source, config, certification, tau=tau, beside=errors
     )

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from streamhalf.algorithms.radial import windows_over
-from streamhalf.algorithms.run_plan import REGRESSED_PER_FEATURE, REGRESSION_PASSES, RunPlan
+from streamhalf.algorithms.plan import REGRESSED_PER_FEATURE, REGRESSION_PASSES, RunPlan
+from streamhalf.algorithms.row_split import windows_over
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block, RowRanges
 from streamhalf.data.source import Source

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamhalf.algorithms.plan import plan_for_rows
+from streamhalf.algorithms.row_split import sample_windows
+from streamhalf.algorithms.plan import REGRESSION_PASSES, lacks_rows, plan_for_rows
 from streamhalf.algorithms.plan_overview import held_by_learning, make_plan
 from streamhalf.algorithms.regression import regression_rows
 from streamhalf.algorithms.row_split import row_split_for
-from streamhalf.algorithms.run_plan import REGRESSION_PASSES, lacks_rows
-from streamhalf.algorithms.sample import sample_windows
 from streamhalf.api._session import execute, make_config, open_checkpoint, open_data
 from streamhalf.certificate.certification import Certification
 from streamhalf.certificate.slab_choice import (

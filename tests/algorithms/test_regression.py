@@ -12,11 +12,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import streamhalf
-from streamhalf.algorithms import run_plan
-from streamhalf.algorithms.plan import plan_for_rows
+from streamhalf.algorithms import plan as run_plan
+from streamhalf.algorithms.plan import REGRESSION_PASSES, lacks_rows, plan_for_rows
 from streamhalf.algorithms.regression import regress
-from streamhalf.algorithms.run_plan import REGRESSION_PASSES, lacks_rows
-from streamhalf.algorithms.sample import draw_sample
+from streamhalf.algorithms.row_split import draw_sample
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream

@@ -10,10 +10,12 @@ from scripts.attacking.constants import ANGLES, KINDS, MARGIN, as_module, made_f
 from scripts.attacking.plane import Fineness
 from scripts.attacking.program import Program
 from streamhalf.testers import constant_table
-from streamhalf.testers.constant_table import DEVIATIONS, SLACKS, TABLES
 from streamhalf.testers.constants import (
+    DEVIATIONS,
     FINEST_SCALE,
     SAMPLING,
+    SLACKS,
+    TABLES,
     SlabSlack,
     constant_by_scale,
     falling_share,
