@@ -34,22 +34,28 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any, TypeAlias
 
-Table = dict[float, tuple[tuple[float, ...], ...]]
+Axis: TypeAlias = tuple[float, ...]
+Table: TypeAlias = dict[float, tuple[Axis, ...]]
 
-_FILE = json.loads(resources.files(__package__).joinpath("constants.json").read_text("utf-8"))
 
-DEVIATIONS: tuple[float, ...] = tuple(_FILE["deviations"])
-"""Of the quadratics at the finest scale: a row each."""
+def read_tables(content: dict[str, Any]) -> tuple[Axis, Axis, dict[str, Table]]:
+    """Return deviations of the quadratics (rows), slacks (columns), and tables by kind and scale.
 
-SLACKS: tuple[float, ...] = tuple(math.inf if one is None else one for one in _FILE["slacks"])
-"""Slack of the slab masses as a part of the finest scale: a column each."""
+    Deviations are those at the finest scale, slacks parts of it.
+    """
+    slacks = tuple(math.inf if one is None else one for one in content["slacks"])
+    tables = {
+        kind: {1 / float(scale): tuple(map(tuple, rows)) for scale, rows in content[kind].items()}
+        for kind in ("flat", "falling")
+    }
+    return tuple(content["deviations"]), slacks, tables
 
-TABLES: dict[str, Table] = {
-    kind: {1 / float(scale): tuple(map(tuple, rows)) for scale, rows in _FILE[kind].items()}
-    for kind in ("flat", "falling")
-}
-"""By kind of deviation and finest scale."""
+
+DEVIATIONS, SLACKS, TABLES = read_tables(
+    json.loads(resources.files(__package__).joinpath("constants.json").read_text("utf-8"))
+)
 
 LARGEST_DEVIATION = DEVIATIONS[-1]
 """Of quadratics; beyond it no constant was found."""
