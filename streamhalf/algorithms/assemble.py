@@ -58,7 +58,7 @@ def assemble(
     *,
     state: LocalizationState,
     row_transform: RowTransform,
-    members: tuple[Baseline, ...] = (),
+    baselines: tuple[Baseline, ...] = (),
     trials: tuple[TransformTrial, ...] = (),
     certificate: CertificateRecord | None,
     notices: tuple[Notice, ...],
@@ -110,7 +110,7 @@ def assemble(
         transform=row_transform.record,
         transforms=trials,
         stop=stop,
-        candidates=_candidates(state, members, row_transform),
+        candidates=_candidates(state, baselines, row_transform),
         chosen=state.chosen,
         testers=state.test_results,
         passes=tuple(run.passes),
@@ -209,7 +209,7 @@ def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:
 
 
 def _candidates(
-    state: LocalizationState, members: tuple[Baseline, ...], row_transform: RowTransform
+    state: LocalizationState, baselines: tuple[Baseline, ...], row_transform: RowTransform
 ) -> tuple[CandidateRecord, ...]:
     """The path, then the pool; angles are those of the transform."""
     if state.chosen is None or state.errors is None:
@@ -246,10 +246,10 @@ def _candidates(
             angle=plane.angle_to(winner),
             error=error,
             beta=None,
-            method=member.method,
+            method=one.method,
             threshold=plane.threshold,
         )
-        for member, plane, error in zip(members, pushed[start:], errors[start:], strict=True)
+        for one, plane, error in zip(baselines, pushed[start:], errors[start:], strict=True)
     )
     return (*path, *pool)
 

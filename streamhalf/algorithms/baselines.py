@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from streamhalf.algorithms.plan import RunPlan
-from streamhalf.algorithms.regression import regress_in_memory
+from streamhalf.algorithms.regression import is_short_of_rows, regress_in_memory
 from streamhalf.algorithms.row_split import some_rows
 from streamhalf.algorithms.transform import settle
 from streamhalf.config import RunConfig
@@ -75,7 +75,7 @@ def learn_baselines(
     *,
     seed: int,
     point: NDArray[np.float64] | None = None,
-    regressions: tuple[Plane, ...] = (),
+    regression: Plane | None = None,
 ) -> tuple[Baseline, ...]:
     """One member for every method that works, the regression first.
 
@@ -89,32 +89,30 @@ def learn_baselines(
         Of what is drawn.
     point
         Where all members must go through; None if they may have any threshold.
-    regressions
-        Of more rows than these, if there are any: members in place of the regression of these.
+    regression
+        Of more rows than these: a member in place of the regression of these.
     """
     if block.n_rows == 0:  # nothing is known, and any halfspace will do
         first = Plane(np.eye(block.dim)[0])
         return (Baseline(Method.REGRESSION, first if point is None else first.moved_to(point)),)
     X = block.X.astype(np.float64)
     alike = abs(int(block.y.sum(dtype=np.int64))) == block.n_rows
-    if alike and not regressions:
+    if alike and regression is None:
         return (Baseline(Method.REGRESSION, _constant_guess(X, block.y)),)
-    if not regressions:
-        wide = Block(X, block.y, np.arange(len(X)))
-        regressions = (_at_best_threshold(_regression(wide), wide),)
-    regressions = tuple(_or_guess(plane, X) for plane in regressions)
-    members = tuple(
-        Baseline(Method.REGRESSION, plane if point is None else plane.moved_to(point))
-        for plane in regressions
-    )
+    if regression is None:
+        rows = Block(X, block.y, np.arange(len(X)))
+        regression = _at_best_threshold(_regression(rows, seed), rows)
+    regression = _or_guess(regression, X)
+    through = regression if point is None else regression.moved_to(point)
+    first = Baseline(Method.REGRESSION, through)
     if alike or block.n_rows < _LEAST_PER_FEATURE * block.dim:
-        return members
+        return (first,)
     whitening = Isotropic.from_rows(X, strict=False)
     laid = whitening.apply(block.renumbered())
-    regression = whitening.to_transformed(regressions[0]).unit()
+    start = whitening.to_transformed(regression).unit()
     found: list[tuple[Method, Plane]] = []
     for radial in (False, True) if block.dim <= _MOST_RADIAL else (False,):
-        found += _paths(laid, regression, radial=radial, seed=seed)
+        found += _paths(laid, start, radial=radial, seed=seed)
     methods = [method for method, _ in found]
     planes = _place([plane for _, plane in found], laid, whitening, point)
     margins = laid.X @ np.array([plane.normal for plane in planes], dtype=laid.X.dtype).T
@@ -128,13 +126,13 @@ def learn_baselines(
     pulled = {method: _or_guess(plane, X) for method, plane in pulled.items()}
     if point is not None:  # exactly, whatever rounding did
         pulled = {method: plane.moved_to(point) for method, plane in pulled.items()}
-    return (*members, *(Baseline(method, plane) for method, plane in pulled.items()))
+    return (first, *(Baseline(method, plane) for method, plane in pulled.items()))
 
 
-def _regression(block: Block) -> Plane:
+def _regression(block: Block, seed: int) -> Plane:
     """The boundary of the logistic regression of rows in memory."""
-    if block.dim > _MOST_NEWTON:
-        return regress_in_memory(block)
+    if block.dim > _MOST_NEWTON or is_short_of_rows(block.n_rows, block.dim):
+        return regress_in_memory(block, seed=seed)
     return Logistic.start(block.X.mean(axis=0), block.X.std(axis=0)).settle(block).plane
 
 
@@ -319,19 +317,19 @@ def learn_baselines_on_sample(
     config: RunConfig,
     *,
     spare: bool,
-    regressions: tuple[Plane, ...] = (),
+    regression: Plane | None = None,
 ) -> tuple[Baseline, ...]:
-    """The pool; where few rows are held out, the one member that does best where it did not learn.
+    """Return all baselines; where few rows are held out, the best of them by cross-validation.
 
     `spare` where the path of the theorem is likely to win: then a part of the rows will do.
-    `regressions` learnt from more rows than the sample has: no choice is made without them.
+    With a `regression` of more rows than the sample has, all of them are returned.
     """
     block = some_rows(block, _ENOUGH_ROWS, config) if spare else block
     point = _point(block, config)
-    members = learn_baselines(block, seed=config.seed, point=point, regressions=regressions)
-    if plan.final_rows >= FEW_TO_CHOOSE or regressions or len(members) == 1:
-        return members
-    return (cross_fit(block, members, seed=config.seed, point=point),)
+    found = learn_baselines(block, seed=config.seed, point=point, regression=regression)
+    if plan.final_rows >= FEW_TO_CHOOSE or regression is not None or len(found) == 1:
+        return found
+    return (cross_fit(block, found, seed=config.seed, point=point),)
 
 
 def _point(block: Block, config: RunConfig) -> NDArray[np.float64] | None:

@@ -102,15 +102,9 @@ def fit(
         kinds = transforms_to_try(trials)
     elif row_transform is None:
         kinds = (Transform(config.feature_transform),)
-    hopeful = any(is_open(one) for one in trials)
-    lacking = lacks_rows(plan, config)
-    members = learn_baselines_on_sample(
-        sample,
-        plan,
-        config,
-        spare=hopeful and not plan.needed_rows,
-        regressions=regress(run, source, sample, plan, config) if lacking else (),
-    )
+    more = regress(run, source, sample, plan, config) if lacks_rows(plan, config) else None
+    spare = any(is_open(one) for one in trials) and not plan.needed_rows
+    baselines = learn_baselines_on_sample(sample, plan, config, spare=spare, regression=more)
     row_split = row_split_for(source, plan, config)
     kinds = kinds[:1] if config.stop_early else kinds
     attempts: list[tuple[LocalizationState, RowTransform]] = []
@@ -126,7 +120,7 @@ def fit(
             ),
         )
         algorithm = Localization(
-            plan, in_transform(config, kind), row_split, testers, laid, members
+            plan, in_transform(config, kind), row_split, testers, laid, baselines
         )
         state = localize(run, source, algorithm)
         attempts.append((state, laid))
@@ -142,7 +136,7 @@ def fit(
         config,
         state=state,
         row_transform=laid,
-        members=members,
+        baselines=baselines,
         trials=trials,
         certificate=certify_state(run, source, config, laid, state),
         notices=(

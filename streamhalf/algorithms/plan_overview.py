@@ -10,7 +10,6 @@ from scipy.special import ndtri
 from streamhalf.algorithms.plan import (
     REFINING_ROWS,
     REGRESSED_PER_FEATURE,
-    REGRESSION_PASSES,
     SCANNED_ROWS,
     RunPlan,
     lacks_rows,
@@ -22,6 +21,7 @@ from streamhalf.algorithms.plan import (
     suffices,
 )
 from streamhalf.algorithms.promises import expected_promises
+from streamhalf.algorithms.regression import regression_passes
 from streamhalf.config import RunConfig
 from streamhalf.data.source import BLOCK_NBYTES
 from streamhalf.engine.memory import partial_limit, rows_nbytes
@@ -104,7 +104,7 @@ def planned_rows(n_rows: int, dim: int, config: RunConfig) -> int:
     certificate = 0 if config.certificate_degree == 0 else n_rows
     regressed = min(n_rows, REGRESSED_PER_FEATURE * dim) if lacks_rows(plan, config) else 0
     read = sum(one.nbytes for one in passes) + certificate
-    return read + REGRESSION_PASSES * regressed
+    return read + regression_passes(regressed, dim) * regressed
 
 
 def _threshold(positive: float, config: RunConfig) -> float:
