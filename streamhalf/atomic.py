@@ -10,11 +10,6 @@ from pathlib import Path
 from streamhalf.errors import StreamhalfError
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file atomically."""
-    write_bytes(path, text.encode("utf-8"))
-
-
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file atomically."""
     target = Path(path)

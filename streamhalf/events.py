@@ -24,6 +24,10 @@ class RunStarted(Record, frozen=True, tag=True, tag_field="event"):
     rows_planned: int = 0
 
 
+class KernelsCompiled(Record, frozen=True, tag=True, tag_field="event"):
+    """Loops over rows are being compiled, once per machine; it takes some seconds."""
+
+
 class PassStarted(Record, frozen=True, tag=True, tag_field="event"):
     """One pass over (a share of) the rows begins; `detail` says at which scale, if any."""
 
@@ -103,6 +107,7 @@ class RunEnded(Record, frozen=True, tag=True, tag_field="event"):
 
 Event: TypeAlias = (
     RunStarted
+    | KernelsCompiled
     | PassStarted
     | PassProgress
     | PassEnded

@@ -1,4 +1,4 @@
-"""Names of places, texts of errors and counted things: on one line, and without secrets."""
+"""Texts for messages: on one line, and without secrets."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 
 
 def public_name(url: str) -> str:
-    """The URL without user names, passwords and signatures."""
+    """Return the URL without user names, passwords and signatures."""
     return printable(re.sub(r"://[^/]*@", "://", url).split("?")[0] if "://" in url else url)
 
 
 def plural(count: int, noun: str, ending: str = "s") -> str:
-    """A count and its noun: 1 row, 12,345 rows."""
+    """Return a count and its noun: 1 row, 12,345 rows."""
     return f"{count:,} {noun}{'' if count == 1 else ending}"
 
 
 def printable(text: str) -> str:
-    """The text with control characters spelled out: a name must not move a terminal's cursor."""
+    """Spell out control characters: a name must not move a terminal's cursor."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def one_line(error: BaseException) -> str:
-    """The error's text on a single line, with its kind and without secrets of URLs it quotes."""
-    told = str(error).partition("\n\nDebug source:")[0]  # obstore's own affairs follow
+    """Return an error's kind and text on one line, without secrets of URLs that it quotes."""
+    told = str(error).partition("\n\nDebug source:")[0]  # obstore's internals follow
     text = re.sub(r"://[^/\s]*@", "://", " ".join(told.split()))
     text = printable(re.sub(r"(://[^\s?]*)\?[^\s'\")]*", r"\1", text))
     text = "" if text == "None" else text
@@ -33,7 +33,7 @@ def one_line(error: BaseException) -> str:
 
 
 def denial(error: BaseException, url: str, options: Mapping[str, Any] | None) -> str | None:
-    """That storage denies access, and with which credentials; None for other errors."""
+    """Return that storage denies access, and with which credentials; None for other errors."""
     denied = isinstance(error, PermissionError) or type(error).__name__ in _DENIALS
     if not denied or "://" not in url:
         return None
@@ -49,7 +49,7 @@ def denial(error: BaseException, url: str, options: Mapping[str, Any] | None) ->
 
 
 def _credentials(url: str, given: dict[str, Any]) -> str:
-    """Words for where the credentials for a URL come from, in the order in which they are taken."""
+    """Name the source of the credentials for a URL, in the order in which they are looked up."""
     if "key" in given or "secret" in given:
         return "key and secret of the storage options"
     if not url.lower().startswith("s3"):
@@ -66,7 +66,7 @@ _DENIALS = ("PermissionDeniedError", "UnauthenticatedError")  # of obstore
 
 
 def without_secrets(text: str, url: str) -> str:
-    """A text without the user name and password it may quote from the URL."""
+    """Remove the user name and password that a text may quote from the URL."""
     for secret in re.findall(r"(?<=://)[^/]*@", url):
         text = text.replace(secret, "")
     return text

@@ -1,9 +1,8 @@
-"""Try again what a network may refuse for a moment."""
+"""Retries of storage operations; obstore has its own."""
 
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable
 from errno import EDQUOT, EFBIG, ELOOP, ENAMETOOLONG, ENOSPC, EROFS
@@ -14,28 +13,23 @@ T = TypeVar("T")
 logger = logging.getLogger("streamhalf")
 
 DELAYS = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds before each further attempt: a store that is back within a quarter of a minute is met."""
+"""Seconds before further attempts: for a store that is back within a quarter of a minute."""
 
 _PATIENCE = 30.0
-"""Seconds after which no further attempt begins: storage libraries wait and retry themselves."""
+"""Seconds after which no further attempt begins: storage libraries retry themselves too."""
 
 _PERMANENT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 _PERMANENT_CODES = {ENOSPC, EDQUOT, EROFS, EFBIG, ENAMETOOLONG, ELOOP}
 
-_REFUSED = re.compile(r"status code: 4(?!08|29)\d\d|redirect", re.IGNORECASE)
-"""What obstore's only words say of a request that will fail again."""
-
 
 def is_transient(error: BaseException) -> bool:
-    """Whether another attempt may succeed: trouble of the connection, not of the content."""
+    """Return True if another attempt may succeed: a fault of the connection, not of the content."""
     if isinstance(error, _PERMANENT):
         return False
     if isinstance(error, OSError):
         return error.errno not in _PERMANENT_CODES
     kind = type(error)
     library = kind.__module__.split(".")[0]
-    if library == "obstore":
-        return kind.__name__ == "GenericError" and not _REFUSED.search(str(error))
     return library in {"aiohttp", "botocore", "aiobotocore"} and "Credential" not in kind.__name__
 
 

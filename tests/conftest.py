@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import zarr
 from distributed import Client, LocalCluster
@@ -18,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from streamhalf import config
 from streamhalf.data import source
+from streamhalf.data.raw_chunks import _LocalChunk
 
 # how long an example takes says more about the machine than about the code
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,6 +29,28 @@ StoreWriter = Callable[..., Path]
 
 PROGRAMS = Path(__file__).parent / "programs"
 """What programs that tests start find first."""
+
+
+WORKER_NBYTES = 3 << 29
+"""A process of tests with the small cluster of its session, at most."""
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One process per core that memory allows; 0 runs the tests in the first process."""
+    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    available = psutil.virtual_memory().available
+    for limit, used in _MEMORY_GROUPS:
+        if limit.exists() and (text := limit.read_text().strip()).isdigit():
+            available = min(available, int(text) - int(used.read_text()))
+    n_workers = min(n_cores or 1, available // WORKER_NBYTES)
+    return int(n_workers) if n_workers > 1 else 0
+
+
+_GROUPS = Path("/sys/fs/cgroup")
+_MEMORY_GROUPS = (
+    (_GROUPS / "memory.max", _GROUPS / "memory.current"),
+    (_GROUPS / "memory/memory.limit_in_bytes", _GROUPS / "memory/memory.usage_in_bytes"),
+)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -108,6 +132,20 @@ def write_store(tmp_path: Path) -> StoreWriter:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every stored chunk is a block of its own, so that few rows give many tasks."""
     monkeypatch.setattr(source, "BLOCK_NBYTES", 1)
+
+
+def watch_reads(monkeypatch: pytest.MonkeyPatch, found: list[int]) -> None:
+    """Append the bytes of every chunk that is read from a file, whole or in part."""
+
+    def watch(name: str, original: Callable[..., bool]) -> None:
+        def watched(self: Any, target: Any, *ranges: Any) -> bool:
+            found.append(target.nbytes)
+            return original(self, target, *ranges)
+
+        monkeypatch.setattr(_LocalChunk, name, watched)
+
+    watch("read_whole", _LocalChunk.read_whole)
+    watch("read_ranges", _LocalChunk.read_ranges)
 
 
 @pytest.fixture(scope="session")

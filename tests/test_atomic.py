@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from streamhalf import StreamhalfError
-from streamhalf.atomic import write_bytes, write_text
+from streamhalf.atomic import write_bytes
+from streamhalf.paths import write_text_to as write_text
 
 OLD = "what was there before"
 

@@ -346,7 +346,7 @@ def test_command__writes_suspects_record_and_page(
     assert "of them are agreed: every halfspace within" in words(said)
     assert max(map(len, said.splitlines())) <= 80
     content = json.loads(record.read_text())
-    assert content["schema"] == "streamhalf-audit-3"
+    assert content["schema"] == "streamhalf-audit-1"
     assert len(content["suspects"]) == 100
     assert "Labels that look tampered with" in page.read_text()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.benchmarking import effort, growth, remote, width
+from scripts.benchmarking import effort, growth, peers, remote, width
 from scripts.benchmarking.command import PARTS, SCHEMA, main
 from scripts.benchmarking.stores import Folder
 from scripts.benchmarking.tables import Criterion, Table, to_markdown
@@ -18,7 +18,7 @@ from tests.s3_server import require_programs
 
 @pytest.mark.slow
 def test_benchmark__every_part_makes_its_table(tmp_path: Path) -> None:
-    slow = ("gram", "slab-matrices", "others", "growth", "workers", "width", "effort", "remote")
+    slow = ("gram", "slab-matrices", "growth", "workers", "width", "effort", "remote")
     quick = [part for part in PARTS if part not in slow]
     small = ["--rows", "200000", "--rounds", "1", "--tasks", "100"]
     main([*small, "--only", *quick, "--out", str(tmp_path), "--stores", str(tmp_path / "stores")])
@@ -68,6 +68,15 @@ def test_remote__moves_each_chunk_once_and_finds_the_same(
     assert {row[-1] for row in table.rows} == {"yes"}
     found = {one.name: one.value for one in table.criteria}
     assert found["S3, in memory kept: moved"] < 1.5  # requests carry headers too
+
+
+@pytest.mark.slow
+def test_peers__are_whole_commands_beside_ours(tmp_path: Path) -> None:
+    table = peers.measure(Folder(tmp_path), sizes=[20_000], rounds=1)
+    errors = {row[1]: row[-1] for row in table.rows}
+    assert {"streamhalf fit", "LogisticRegression, in memory", "SGD, one epoch"} <= errors.keys()
+    assert errors["streamhalf fit"] < 0.07
+    assert errors["bare read"] is None
 
 
 def test_take_turns__the_first_round_does_not_count() -> None:

@@ -26,11 +26,11 @@ from streamhalf.report.terminal import show_certificate
 from streamhalf.report.words import certify_headline
 from streamhalf.results import (
     CertificateRecord,
-    ErrorsCluster,
     Halfspace,
     HalfspaceClass,
+    Notice,
+    NoticeCode,
     OptRecord,
-    RepeatedRows,
     Verdict,
     replace,
     seal,
@@ -260,8 +260,8 @@ def test_certify__says_that_rows_repeat() -> None:
     y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)
     result = streamhalf.certify((X, y), weights=[1.0, 0.1], certificate_degree=2)
     # the three of a row come one after another, and so do its errors
-    assert result.notices[0] == RepeatedRows(1.0, 3.0)
-    assert [type(one) for one in result.notices[1:]] == [ErrorsCluster]
+    assert result.notices[0] == Notice.of(NoticeCode.REPEATED_ROWS, share=1.0, times=3.0)
+    assert [one.code for one in result.notices[1:]] == [NoticeCode.ERRORS_CLUSTER]
     console = Console(record=True, width=400)
     show_certificate(console, result)
     for text in (console.export_text(), render_report(result), result_html(result)):

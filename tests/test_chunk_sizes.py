@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from obstore.store import LocalStore
-from zarr.codecs import BloscCodec, Crc32cCodec, GzipCodec, ZstdCodec
+from zarr.codecs import Crc32cCodec
 from zarr.storage import ObjectStore
 
 import streamhalf
@@ -25,8 +25,8 @@ from streamhalf import DataError, FitResult, open_source
 from streamhalf.data import raw_chunks, source
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.opening import open_features
-from streamhalf.data.raw_chunks import ChunkFile, read_decoded
-from streamhalf.data.remote_store import FarStore, GivenOrigin
+from streamhalf.data.raw_chunks import _LocalChunk
+from streamhalf.data.remote_store import RemoteStore
 from streamhalf.data.source import block_nbytes, gathered_chunks
 from streamhalf.engine.cluster import ThreadsEngine
 from streamhalf.engine.local import SerialEngine
@@ -35,7 +35,7 @@ from streamhalf.engine.run import Run
 from streamhalf.events import ignore
 from streamhalf.reductions import LabelCounts, Moments
 from tests.comparing import comparable
-from tests.conftest import StoreWriter, make_rows
+from tests.conftest import StoreWriter, make_rows, watch_reads
 
 N_ROWS, DIM = 24_000, 3
 CHECKED = (Crc32cCodec(),)
@@ -207,48 +207,6 @@ def test_gathered_chunks__hold_whole_chunks_and_are_no_larger_than_blocks(
         assert max(found) * row_nbytes <= block_nbytes(sum(chunks) * row_nbytes) + 50 * row_nbytes
 
 
-CODECS: dict[str, dict[str, Any]] = {
-    "zstd": {"compressors": ZstdCodec()},
-    "blosc": {"compressors": BloscCodec()},
-    "gzip": {"compressors": GzipCodec()},
-    "two": {"compressors": (BloscCodec(), ZstdCodec())},
-    "v2": {"zarr_format": 2},
-    "v2 big endian": {"zarr_format": 2, "dtype": ">f8"},
-    "v2 plain": {"zarr_format": 2, "compressors": None},
-}
-
-
-@pytest.mark.parametrize("layout", CODECS.values(), ids=CODECS)
-def test_read_decoded__equals_zarr(tmp_path: Path, layout: dict[str, Any]) -> None:
-    layout = {"dtype": "float32", "shape": (250, DIM), "chunks": (40, DIM)} | layout
-    array = zarr.create_array(str(tmp_path / "array"), **layout)
-    array[...] = X[:250]
-    for edges in ([0, 250], [39, 41], [0, 1, 3, 4, 100, 190, 249, 250]):
-        rows = RowRanges(np.array(edges, dtype=np.int64).reshape(-1, 2))
-        found = read_decoded(array, rows)
-        assert found is not None
-        np.testing.assert_array_equal(found, X[rows.numbers()])
-    file = next(one for one in sorted((tmp_path / "array").rglob("*[0-9]")) if one.is_file())
-    file.unlink()
-    assert read_decoded(array, RowRanges.evenly(250, 250)) is None
-
-
-@pytest.mark.parametrize(
-    "layout",
-    [
-        {"shards": (80, DIM)},
-        {"chunks": (40, 2)},
-        {"compressors": (ZstdCodec(), Crc32cCodec())},
-        {"zarr_format": 2, "order": "F"},
-    ],
-)
-def test_read_decoded__leaves_other_layouts_to_zarr(tmp_path: Path, layout: dict[str, Any]) -> None:
-    layout = {"dtype": "float32", "shape": (250, DIM), "chunks": (40, DIM)} | layout
-    array = zarr.create_array(str(tmp_path / "array"), **layout)
-    array[...] = X[:250]
-    assert read_decoded(array, RowRanges.evenly(250, 250)) is None
-
-
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of more than 20,000 bytes are large, blocks have about 8,000."""
@@ -278,13 +236,7 @@ def test_fit__large_chunks_are_read_in_parts(
     write_store: StoreWriter, large: None, monkeypatch: pytest.MonkeyPatch, layout: dict[str, Any]
 ) -> None:
     read: list[int] = []
-    original = ChunkFile.read
-
-    def watched(self: ChunkFile, target: Any, ranges: Any, *, check: bool) -> bool:
-        read.append(target.nbytes)
-        return original(self, target, ranges, check=check)
-
-    monkeypatch.setattr(ChunkFile, "read", watched)
+    watch_reads(monkeypatch, read)
     opened = open_source(write_store(X, Y, **layout))
     assert opened.blocks.sizes.max() * DIM * 4 <= 8_000
     assert opened.unit_rows in (None, 12_000)  # which rows a pass takes does not depend on it
@@ -333,34 +285,34 @@ def test_damage__in_a_large_chunk_is_found_before_anything_is_said(
         work(path)
 
 
-def far_group(path: Path) -> zarr.Group:
-    """A store that is read as one far away, by requests for ranges."""
+def remote_group(path: Path) -> zarr.Group:
+    """A store that is read as a remote one, by requests for ranges."""
     near = ObjectStore(LocalStore(str(path)), read_only=True)
-    return zarr.open_group(FarStore(GivenOrigin(near)), mode="r")
+    return zarr.open_group(RemoteStore(near), mode="r")
 
 
-def test_fit__large_chunks_far_away_are_fetched_in_parts(
+def test_fit__large_remote_chunks_are_fetched_in_parts(
     write_store: StoreWriter, large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_store(X, Y, compressors=CHECKED, chunk_rows=12_000)
     fetched: list[int] = []
-    original = FarStore.fetch
+    original = RemoteStore.fetch
 
-    def watched(self: FarStore, key: str, *arguments: Any) -> Any:
+    def watched(self: RemoteStore, key: str, *arguments: Any) -> Any:
         content = original(self, key, *arguments)
         fetched.append(0 if content is None else len(content))
         return content
 
-    monkeypatch.setattr(FarStore, "fetch", watched)
+    monkeypatch.setattr(RemoteStore, "fetch", watched)
     expected = fit(path)
-    assert comparable(fit(far_group(path))) == comparable(expected)
+    assert comparable(fit(remote_group(path))) == comparable(expected)
     assert max(fetched) <= 20_000  # chunks of features have 144,004 bytes
-    kept = fit(far_group(path), checkpoint=path.parent / "kept")
+    kept = fit(remote_group(path), checkpoint=path.parent / "kept")
     assert_same_answer(kept, expected)
     flip(path / "X" / "c" / "1" / "0")
     for parameters in ({}, {"certificate_degree": 0}, {"checkpoint": path.parent / "again"}):
         with pytest.raises(DataError, match=r"object X/c/1/0\): its checksum does not fit"):
-            fit(far_group(path), **parameters)
+            fit(remote_group(path), **parameters)
 
 
 def test_damage__in_labels_of_large_chunks_is_found(write_store: StoreWriter, large: None) -> None:
@@ -374,7 +326,9 @@ def test_checksums__of_large_chunks_that_were_read_are_looked_at_once(
     write_store: StoreWriter, large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[str] = []
-    monkeypatch.setattr(ChunkFile, "is_sound", lambda self: bool(looked.append(self.path)) or True)
+    monkeypatch.setattr(
+        _LocalChunk, "is_sound", lambda self: bool(looked.append(self.path)) or True
+    )
     path = write_store(X, Y, compressors=CHECKED, chunk_rows=6_000)
     run = Run(ThreadsEngine(2), 1 << 30, 8, ignore)
     for _ in range(3):

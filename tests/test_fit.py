@@ -24,12 +24,10 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.report.words import fit_sentence
 from streamhalf.results import (
-    EpsNotReached,
-    LabelsAreBits,
     Method,
     Moment,
-    NoBetterThanGuess,
-    NoRoom,
+    Notice,
+    NoticeCode,
     Record,
     Role,
     StopReason,
@@ -372,7 +370,7 @@ def test_document__has_the_keys_and_comes_back(tmp_path: Path, case: str) -> Non
     write_json(path, result)
     document = json.loads(path.read_text())
     assert list(document) == KEYS
-    assert document["schema"] == "streamhalf-fit-2"
+    assert document["schema"] == "streamhalf-fit-1"
     assert document["verdict"] == result.verdict
     for back in (from_json(FitResult, document), read_result(path)):
         assert json.loads(json.dumps(to_json(back))) == document
@@ -468,8 +466,8 @@ def test_fit__of_coin_tosses_is_inconclusive() -> None:
     for seed in range(3):
         result = fit((X, coin), eps=0.1, seed=seed)
         assert result.verdict is Verdict.INCONCLUSIVE
-        kinds = {type(one) for one in result.notices}
-        assert kinds & {EpsNotReached, NoBetterThanGuess}
+        kinds = {one.code for one in result.notices}
+        assert kinds & {NoticeCode.EPS_NOT_REACHED, NoticeCode.NO_BETTER_THAN_GUESS}
         assert result.rows_needed is None
 
 
@@ -495,7 +493,9 @@ def test_events__tell_of_every_pass_and_judgement() -> None:
 
 def test_fit__reports_how_labels_were_read() -> None:
     X, y = draw(300)
-    assert fit((X, (y > 0).astype(np.int64))).notices == (LabelsAreBits("y"),)
+    assert fit((X, (y > 0).astype(np.int64))).notices == (
+        Notice.of(NoticeCode.LABELS_ARE_BITS, array="y"),
+    )
 
 
 def test_fit__refuses_too_little_memory_before_it_learns() -> None:
@@ -516,8 +516,8 @@ def test_fit__does_without_a_certificate_that_no_memory_holds() -> None:
     result = streamhalf.fit((X, y), certificate_memory=limit)
     assert result.halfspace is not None
     assert result.certificate is None
-    (notice,) = [one for one in result.notices if isinstance(one, NoRoom)]
-    assert limit == notice.room < notice.nbytes
+    (notice,) = [one for one in result.notices if one.code is NoticeCode.NO_ROOM]
+    assert limit == notice["room"] < notice["size"]
     assert "No certificate: of so many features it takes" in fit_sentence(result)
     with pytest.raises(MemoryBudgetError, match="coarsest slabs"):
         fit((X, y), certificate_memory=limit, certificate_degree=2)

@@ -24,7 +24,7 @@ from zarr.storage import ObjectStore
 
 import streamhalf
 from streamhalf import DataError
-from streamhalf.results import FeaturesConverted, LabelsAreBits, LabelsRead
+from streamhalf.results import Notice, NoticeCode
 from tests.clusters import open_cluster
 from tests.conftest import make_rows, write_arrays
 from tests.waiting import PATIENCE
@@ -125,37 +125,52 @@ INPUTS: dict[str, Build] = {
 CONVERTED: dict[str, tuple[Build, Any]] = {
     "integers": (
         lambda folder, client: (WHOLE, Y),
-        FeaturesConverted("X", "int64", "float64"),
+        Notice.of(NoticeCode.FEATURES_CONVERTED, array="X", stored="int64", used="float64"),
     ),
     "integers, lazy": (
         lambda folder, client: lazy(WHOLE.astype("i2")),
-        FeaturesConverted("X", "int16", "float32"),
+        Notice.of(NoticeCode.FEATURES_CONVERTED, array="X", stored="int16", used="float32"),
     ),
     "integers, stored": (
         store(WHOLE.astype("u1"), zarr_format=2),
-        FeaturesConverted("X", "uint8", "float32"),
+        Notice.of(NoticeCode.FEATURES_CONVERTED, array="X", stored="uint8", used="float32"),
     ),
     "integers, framed": (
         lambda folder, client: pd.DataFrame(WHOLE, columns=["a", "b"]).assign(y=Y),
-        FeaturesConverted("X", "int64", "float64"),
+        Notice.of(NoticeCode.FEATURES_CONVERTED, array="X", stored="int64", used="float64"),
     ),
-    "bits": (lambda folder, client: (X, Y > 0), LabelsAreBits("y")),
-    "1 and 2": (lambda folder, client: (X, np.where(Y > 0, 2, 1)), LabelsRead("y", "1", "2")),
-    "words": (lambda folder, client: (X, WORDS), LabelsRead("y", "no", "yes")),
-    "words, lazy": (lambda folder, client: lazy(y=WORDS), LabelsRead("y", "no", "yes")),
-    "words, stored": (store(y=WORDS), LabelsRead("y", "no", "yes")),
-    "words, stored as v2": (store(y=WORDS, zarr_format=2), LabelsRead("y", "no", "yes")),
+    "bits": (lambda folder, client: (X, Y > 0), Notice.of(NoticeCode.LABELS_ARE_BITS, array="y")),
+    "1 and 2": (
+        lambda folder, client: (X, np.where(Y > 0, 2, 1)),
+        Notice.of(NoticeCode.LABELS_READ, array="y", low="1", high="2"),
+    ),
+    "words": (
+        lambda folder, client: (X, WORDS),
+        Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes"),
+    ),
+    "words, lazy": (
+        lambda folder, client: lazy(y=WORDS),
+        Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes"),
+    ),
+    "words, stored": (
+        store(y=WORDS),
+        Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes"),
+    ),
+    "words, stored as v2": (
+        store(y=WORDS, zarr_format=2),
+        Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes"),
+    ),
     "words, framed": (
         lambda folder, client: FRAME.assign(y=pd.Categorical(WORDS)),
-        LabelsRead("y", "no", "yes"),
+        Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes"),
     ),
     "words, in a Dask frame": (
         lambda folder, client: framed(y=WORDS),
-        LabelsRead("y", "no", "yes"),
+        Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes"),
     ),
     "words, persisted": (
         lambda folder, client: tuple(client.persist([*lazy(y=WORDS)])),
-        LabelsRead("y", "no", "yes"),
+        Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes"),
     ),
 }
 
@@ -226,8 +241,10 @@ def test_input__is_converted_with_a_notice(
     build, notice = CONVERTED[name]
     weights = np.array([1.0, -0.3])
     result = certify(build(tmp_path, connected), connected, place, weights)
-    features = WHOLE if isinstance(notice, FeaturesConverted) else X
-    features = features.astype(notice.stored) if notice.__class__ is FeaturesConverted else X
+    features = WHOLE if notice.code is NoticeCode.FEATURES_CONVERTED else X
+    features = (
+        features.astype(notice["stored"]) if notice.code is NoticeCode.FEATURES_CONVERTED else X
+    )
     assert result.error.empirical == error_of(weights, features)
     assert notice in result.notices
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 
 import streamhalf
 from streamhalf import api, report
-from streamhalf.late import late_names
 
 HEAVY = {"dask", "distributed", "jinja2", "pandas", "scipy", "sklearn", "xarray", "zarr"}
 COMMAND = """
@@ -54,24 +52,14 @@ def test_records__come_without_engine() -> None:
 
 
 @pytest.mark.parametrize("package", [streamhalf, api, report])
-def test_late_names__are_those_of_type_checkers(package: object) -> None:
-    path = Path(str(vars(package)["__file__"]))
-    checked = next(one for one in ast.parse(path.read_text()).body if isinstance(one, ast.If))
-    typed = {
-        name.name
-        for one in ast.walk(checked)
-        if isinstance(one, ast.ImportFrom)
-        for name in one.names
-    }
+def test_lazy_names__are_all_there(package: object) -> None:
     exported = set(vars(package)["__all__"])
-    assert exported <= typed
-    assert typed - exported <= {"HalfspaceTesterLearner"}  # which needs scikit-learn
-    assert typed <= set(dir(package))
-    assert all(getattr(package, name) is not None for name in typed)
+    assert exported <= set(dir(package))
+    assert all(getattr(package, name) is not None for name in exported)
 
 
-def test_late_names__unknown_name() -> None:
-    find, listed = late_names("streamhalf", {"streamhalf.errors": ("DataError",)})
-    assert "DataError" in listed()
-    with pytest.raises(AttributeError, match=r"module 'streamhalf' has no attribute 'fitt'"):
-        find("fitt")
+def test_lazy_names__scikit_learn_is_not_needed_for_all_of_them() -> None:
+    assert "HalfspaceTesterLearner" not in streamhalf.__all__
+    assert not loaded_by("from streamhalf import *") & {"sklearn"}
+    with pytest.raises(AttributeError, match="No streamhalf attribute fitt"):
+        _ = streamhalf.fitt  # type: ignore[attr-defined]

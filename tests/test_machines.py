@@ -19,7 +19,7 @@ from streamhalf.engine import memory
 from streamhalf.engine.plan import PassPlan
 from streamhalf.engine.survey import Survey
 from streamhalf.events import Event, RunStarted
-from streamhalf.results import FewerAtOnce
+from streamhalf.results import Notice, NoticeCode
 from tests.conftest import StoreWriter
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -83,10 +83,10 @@ def fit(data: Any, **parameters: Any) -> tuple[Any, list[Event]]:
     return (found.verdict, found.halfspace, found.error, found.opt, opt), events
 
 
-def fewer(events: list[Event]) -> list[FewerAtOnce]:
+def fewer(events: list[Event]) -> list[Notice]:
     """What was said about threads that memory keeps idle."""
     (started,) = [one for one in events if isinstance(one, RunStarted)]
-    return [one for one in started.notices if isinstance(one, FewerAtOnce)]
+    return [one for one in started.notices if one.code is NoticeCode.FEWER_AT_ONCE]
 
 
 MACHINES = ((1, 2 * GIB), (2, 8 * GIB), (8, 2 * GIB), (32, 4 * GIB), (96, 256 * GIB))
@@ -120,7 +120,7 @@ def test_fit__says_the_same_on_every_machine(
         assert found == expected
         told = fewer(events)
         assert len(told) <= 1  # one notice for all passes
-        assert all(one.at_once < one.threads == cores for one in told)
+        assert all(one["at_once"] < one["threads"] == cores for one in told)
         if (cores, nbytes) == (32, 4 * GIB):
             assert told
     assert fit(store, client=workers[shape])[0] == expected
@@ -150,8 +150,8 @@ def test_notice__says_how_many_of_the_threads_work(pretend: Pretend) -> None:
     pretend(96, 2 * GIB)
     _, events = fit(make_rows(3_000, 20))
     (told,) = fewer(events)
-    assert (told.threads, told.room) == (96, int(0.8 * 1.5 * GIB))
-    assert told.at_once == told.room // told.nbytes
+    assert (told["threads"], told["room"]) == (96, int(0.8 * 1.5 * GIB))
+    assert told["at_once"] == told["room"] // told["size"]
     pretend(96, 256 * GIB)
     assert fewer(fit(make_rows(3_000, 20))[1]) == []
 
@@ -200,14 +200,14 @@ def test_synth_and_predict__wait_for_memory_too(
     monkeypatch.setenv("STREAMHALF_MEMORY_LIMIT", "100MiB")
     streamhalf.synth(tmp_path / "x.zarr", chunk_rows=1 << 17, observer=events.append, **spec)
     (told,) = fewer(events)
-    assert (told.at_once, told.threads, told.room) == (2, 8, 100 * MIB)
+    assert (told["at_once"], told["threads"], told["room"]) == (2, 8, 100 * MIB)
     events.clear()
     model = streamhalf.Halfspace((1.0,) * 8)
     streamhalf.predict(
         tmp_path / "x.zarr", model=model, out=tmp_path / "y.zarr", observer=events.append
     )
     (told,) = fewer(events)
-    assert told.at_once < told.threads == 8
+    assert told["at_once"] < told["threads"] == 8
     monkeypatch.setenv("STREAMHALF_MEMORY_LIMIT", "10MiB")
     with pytest.raises(streamhalf.MemoryBudgetError, match=r"predict needs about .* raise it"):
         streamhalf.predict(tmp_path / "x.zarr", model=model, out=tmp_path / "z.zarr")

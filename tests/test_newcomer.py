@@ -25,7 +25,7 @@ from streamhalf.report.words import (
     moment_sentence,
     plan_sentence,
 )
-from streamhalf.results import DataRecord, NearlyOneClass, NoBetterThanGuess, Verdict
+from streamhalf.results import DataRecord, Notice, NoticeCode, Verdict
 from streamhalf.results.document import write_json
 from tests.conftest import StoreWriter, make_rows
 from tests.test_predict import make_model
@@ -250,7 +250,10 @@ def test_plan__of_too_few_rows_at_hand_is_what_a_run_makes_of_them() -> None:
 
 
 def test_headline__guesses_in_the_words_of_the_labels(tmp_path: Path) -> None:
-    guess, few = NoBetterThanGuess(-1, 0.3), NearlyOneClass(1, 0.002)
+    guess, few = (
+        Notice.of(NoticeCode.NO_BETTER_THAN_GUESS, label=-1, error=0.3),
+        Notice.of(NoticeCode.NEARLY_ONE_CLASS, label=1, share=0.002),
+    )
     data = DataRecord(100, 3, "abc", classes=("stayed", "left"))
     result = make_model(Verdict.INCONCLUSIVE, data=data, notices=(guess, few))
     report(result, tmp_path / "r.html")

@@ -218,7 +218,7 @@ def counted(s3: S3Server, **parameters: Any) -> tuple[FitResult, dict[str, int],
 def test_fit__moves_a_store_that_fits_once_and_asks_nothing_else(
     s3: S3Server, undisturbed: str
 ) -> None:
-    before = set(chunk_cache._chunk_caches)
+    before = set(chunk_cache._caches)
     result, requests, moved = counted(s3)
     assert comparable(result) == undisturbed
     assert (requests["HEAD"], requests["other"]) == (0, 0)
@@ -227,7 +227,7 @@ def test_fit__moves_a_store_that_fits_once_and_asks_nothing_else(
     first, *others = result.passes
     assert first.bytes_moved > ROWS * ROW_NBYTES
     assert not any(one.requests for one in others)
-    assert set(chunk_cache._chunk_caches) <= before
+    assert set(chunk_cache._caches) <= before
 
 
 def test_cache__takes_what_memory_has_no_room_for_and_is_emptied(

@@ -12,7 +12,7 @@ import zarr
 import streamhalf
 from streamhalf import UsageError, api
 from streamhalf.cli import main
-from streamhalf.places import is_within, normalised, place_of
+from streamhalf.paths import is_within, normalised, path_of
 from streamhalf.results.document import write_json
 from tests.conftest import StoreWriter, make_rows
 from tests.test_predict import make_model
@@ -136,6 +136,6 @@ def test_normalised__urls() -> None:
 def test_place_of__is_known_for_paths_groups_and_datasets(store: Path) -> None:
     import xarray as xr
 
-    assert is_within(place_of(zarr.open_group(str(store), mode="r")) or "", store)
-    assert place_of((np.zeros((2, 2)), np.ones(2))) is None
-    assert place_of(xr.Dataset()) is None
+    assert is_within(path_of(zarr.open_group(str(store), mode="r")) or "", store)
+    assert path_of((np.zeros((2, 2)), np.ones(2))) is None
+    assert path_of(xr.Dataset()) is None

@@ -11,7 +11,7 @@ import pytest
 import streamhalf
 from streamhalf import UsageError, Verdict
 from streamhalf.cli import main
-from streamhalf.results import HalfspaceClass, RadiiDrawn, RowsInOrder, SegmentQuantity, Transform
+from streamhalf.results import HalfspaceClass, Notice, NoticeCode, SegmentQuantity, Transform
 from tests.conftest import StoreWriter
 
 N_ROWS, DIM, RATE = 60_000, 4, 0.04
@@ -39,7 +39,7 @@ def test_fit__accepts_cauchy_rows_and_certifies_them(write_store: StoreWriter) -
     assert errors.mean() < 1.1 * RATE
     assert result.certificate.error == pytest.approx(errors.mean(), abs=0.1 * RATE)
     assert 0.5 * RATE < result.opt.lower_empirical <= result.certificate.error
-    assert RadiiDrawn(0.0) in result.notices
+    assert Notice.of(NoticeCode.RADII_DRAWN, at_centre=0.0) in result.notices
     assert streamhalf.verify(result, path, block_rows=5000).holds
     stored = streamhalf.test(path, feature_transform="isotropic", seed=1)
     assert stored.verdict is Verdict.REJECTED
@@ -73,7 +73,7 @@ def test_fit__labels_in_an_order_are_noticed_although_signs_are_drawn() -> None:
     result = streamhalf.fit(
         (X[order], y[order]), feature_transform="radial", seed=1, certificate_degree=0
     )
-    (notice,) = (one for one in result.notices if isinstance(one, RowsInOrder))
+    (notice,) = (one for one in result.notices if one.code is NoticeCode.ROWS_IN_ORDER)
     assert notice.quantity is SegmentQuantity.LABEL
     assert result.verdict is Verdict.ACCEPTED
 

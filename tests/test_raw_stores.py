@@ -15,13 +15,12 @@ from streamhalf.algorithms.row_split import pilot
 from streamhalf.data import source
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.opening import open_source
-from streamhalf.data.raw_chunks import ChunkFile
 from streamhalf.engine.local import SerialEngine
 from streamhalf.engine.run import Run
 from streamhalf.events import ignore
 from streamhalf.reductions.label_counts import LabelCounts
 from tests.comparing import comparable
-from tests.conftest import StoreWriter, make_rows
+from tests.conftest import StoreWriter, make_rows, watch_reads
 
 CHUNK_ROWS, N_CHUNKS = 6_500, 20
 N_ROWS = CHUNK_ROWS * N_CHUNKS
@@ -46,13 +45,7 @@ def fit(path: Path, **parameters: Any) -> FitResult:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Bytes of every file that is read, whole or in part."""
     found: list[int] = []
-    original = ChunkFile.read
-
-    def watched(self: ChunkFile, target: Any, ranges: Any, *, check: bool) -> bool:
-        found.append(target.nbytes)
-        return original(self, target, ranges, check=check)
-
-    monkeypatch.setattr(ChunkFile, "read", watched)
+    watch_reads(monkeypatch, found)
     return found
 
 

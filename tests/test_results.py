@@ -22,7 +22,8 @@ from streamhalf.results import (
     Halfspace,
     Moment,
     Named,
-    OneClass,
+    Notice,
+    NoticeCode,
     PassRecord,
     Role,
     SecondMoment,
@@ -40,7 +41,6 @@ from streamhalf.results import (
     finite,
     from_json,
     is_as_written,
-    notices,
     overall_outcome,
     replace,
     seal,
@@ -192,17 +192,19 @@ def test_to_json__refuses_what_has_no_place_in_a_record() -> None:
 
 
 def test_codes__carry_their_kind() -> None:
-    assert to_json(OneClass(-1)) == {"type": "one-class", "label": -1}
+    assert to_json(Notice.of(NoticeCode.ONE_CLASS, label=-1)) == {
+        "code": "one-class",
+        "fields": {"label": -1},
+    }
     assert to_json(Advice(AdviceCode.MORE_ROWS, rows=5)) == {
         "code": "more rows",
         "rows": 5,
         "degree": None,
         "through": None,
     }
-    for union in (notices.Notice, codes.Subject):
-        kinds = [member.__struct_config__.tag for member in union.__args__]
-        assert len(set(kinds)) == len(kinds)
-        assert None not in kinds
+    kinds = [member.__struct_config__.tag for member in codes.Subject.__args__]
+    assert len(set(kinds)) == len(kinds)
+    assert None not in kinds
 
 
 @pytest.mark.parametrize("reason", StopReason)
@@ -236,7 +238,7 @@ WRONG = {
         r"document\.testers\[0\]\.evidence\[0\]\.limit: expected float, got 'x'",
     ),
     "notice of text": (("notices",), ["x"], r"document\.notices\[0\]: expected object, got 'x'"),
-    "notice of no kind": (("notices",), [{"type": "x"}], r"document\.notices\[0\]\.type: .*'x'"),
+    "notice of no kind": (("notices",), [{"code": "x"}], r"document\.notices\[0\]\.code: .*'x'"),
     "subject without a kind": (
         ("testers", 0, "evidence", 0, "subject"),
         {"variables": [1]},

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from scripts.benchmarking import effort, fits, growth, kernels, model, passes, remote, width
+from scripts.benchmarking import effort, fits, growth, kernels, model, passes, peers, remote, width
 from scripts.benchmarking.picture import draw_picture
 from scripts.benchmarking.stores import Folder
 from scripts.benchmarking.tables import Table, to_markdown
@@ -54,13 +54,13 @@ def _parts(
     rows, rounds = options.rows, options.rounds
     sizes = [rows // 10, rows] + ([10 * rows] if options.large else [])
     return {
+        "peers": lambda: peers.measure(folder, sizes=sizes[1:], rounds=rounds),
         "gram": lambda: kernels.measure_gram(rounds),
         "slab-matrices": lambda: kernels.measure_slabs(rounds),
         "passes": lambda: passes.measure(folder, rows=rows, rounds=rounds),
         "fits": lambda: fits.measure(folder, sizes=sizes[1:], rounds=rounds),
         "width": lambda: width.measure(folder, rows=rows // 10, rounds=rounds),
         "effort": lambda: effort.measure(folder, rows=rows // 10, rounds=rounds),
-        "others": lambda: fits.compare(folder, rows=rows),
         "growth": lambda: growth.measure_rows(folder, sizes=sizes, rounds=rounds),
         "workers": lambda: growth.measure_workers(folder, rows=sizes[-1], rounds=rounds),
         "chunks": lambda: growth.measure_chunks(folder, rows=rows, rounds=rounds),
@@ -72,20 +72,8 @@ def _parts(
 
 
 PARTS = (
-    "gram",
-    "slab-matrices",
-    "passes",
-    "fits",
-    "width",
-    "effort",
-    "others",
-    "growth",
-    "workers",
-    "chunks",
-    "remote",
-    "tasks",
-    "model",
-    "extrapolation",
+    *("peers", "gram", "slab-matrices", "passes", "fits", "width", "effort", "growth", "workers"),
+    *("chunks", "remote", "tasks", "model", "extrapolation"),
 )
 
 

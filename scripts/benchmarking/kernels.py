@@ -8,7 +8,7 @@ from scripts.benchmarking.tables import Criterion, Table
 from scripts.benchmarking.timing import Ratio, take_turns
 from streamhalf.kernels.monomial_sums import sum_monomials
 from streamhalf.kernels.monomials import count_monomials
-from streamhalf.kernels.slabs import number_slabs, sum_slab_products
+from streamhalf.kernels.slabs import assign_slabs, sum_slab_products
 
 _GEMM = 1024
 _LEAST = {16: 0.45, 32: 0.70, 64: 0.80}
@@ -59,7 +59,7 @@ def measure_slabs(rounds: int) -> Table:
     n, rows, criteria = 1 << 18, [], []
     for dim in (8, 16, 32, 64):
         X = rng.standard_normal((n, dim), dtype=np.float32)
-        slab = number_slabs(X[:, 0].copy(), 0.01, 299)
+        slab = assign_slabs(X[:, 0], 0.01 * np.arange(-299, 300))
         seconds = take_turns(
             {
                 "kernel": lambda X=X, slab=slab: _done(sum_slab_products(X, slab[None], 600)),

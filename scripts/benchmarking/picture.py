@@ -15,14 +15,14 @@ def draw_picture(tables: dict[str, Any], file: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    shown = [name for name in ("passes", "others") if name in tables]
+    shown = [name for name in ("passes", "peers") if name in tables]
     if not shown:
         return
     figure, axes = pyplot.subplots(
         1, len(shown), figsize=(6.2 * len(shown), 4.6), layout="constrained", squeeze=False
     )
     for name, axis in zip(shown, axes[0], strict=True):
-        (_draw_passes if name == "passes" else _draw_others)(axis, tables[name])
+        (_draw_passes if name == "passes" else _draw_peers)(axis, tables[name])
         axis.invert_yaxis()
         axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(file, dpi=150)
@@ -41,13 +41,15 @@ def _draw_passes(axis: Any, table: dict[str, Any]) -> None:
     axis.set_title("Passes over all rows, d = 16, two threads", loc="left", fontsize=11)
 
 
-def _draw_others(axis: Any, table: dict[str, Any]) -> None:
-    rows = table["rows"]
-    names = [row[0].replace(", ", ",\n", 1) for row in rows]
-    colours = [_BLUE if row[0].startswith("streamhalf") else _GREY for row in rows]
-    axis.barh(names, [row[2] for row in rows], color=colours)
-    labels = [f"{row[2]:.0f}×, error {row[3]:.3f}" for row in rows]
+def _draw_peers(axis: Any, table: dict[str, Any]) -> None:
+    largest = table["rows"][-1][0]
+    rows = [row for row in table["rows"] if row[0] == largest]
+    colours = [_BLUE if row[1].startswith("streamhalf") else _GREY for row in rows]
+    axis.barh(
+        [row[1].replace(", ", ",\n", 1) for row in rows], [row[2] for row in rows], color=colours
+    )
+    labels = [f"{row[2]:.3g} s" + (f", error {row[5]:.3f}" if row[5] else "") for row in rows]
     axis.bar_label(axis.containers[0], labels=labels, padding=3)
     axis.set_xlim(0, 1.5 * max(row[2] for row in rows))
-    axis.set_xlabel("time, in bare reads of the data")
+    axis.set_xlabel(f"seconds of the whole command, {largest:,} rows")
     axis.set_title("Learners, 5% of labels flipped by an adversary", loc="left", fontsize=11)

@@ -93,7 +93,7 @@ def _preface(options: argparse.Namespace) -> str:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="evaluate",
-        description="Completeness, robustness, soundness, thresholds and transforms, with criteria.",
+        description="Completeness, robustness, soundness, thresholds, transforms; with criteria.",
     )
     parser.add_argument("--form", choices=("short", "long"), default="short")
     parser.add_argument("--out", type=Path, default=Path(".cache/evaluation"), metavar="DIR")

@@ -19,7 +19,7 @@ from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.api import plan
 from streamhalf.data.block import RowRange
 from streamhalf.kernels.plane import Plane
-from streamhalf.results import EpsNotReached, FitResult
+from streamhalf.results import Notice, NoticeCode, FitResult
 from streamhalf.synthetic.marginals import Marginal
 from streamhalf.synthetic.noise import Noise
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
@@ -218,7 +218,7 @@ def _examine(case: Case) -> Finding:
         frozenset(_rejecting(result)),
         result.eps,
         result.constant if result.verdict == "accepted" else None,
-        any(isinstance(one, EpsNotReached) and one.noise for one in result.notices),
+        any(one.code is NoticeCode.EPS_NOT_REACHED and one.noise for one in result.notices),
     )
     if result.verdict != "accepted" or result.halfspace is None:
         return finding

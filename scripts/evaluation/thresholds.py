@@ -16,7 +16,7 @@ from scripts.evaluation.drawing import Problem, draw, learn
 from scripts.evaluation.robustness import FACTOR, OURS, SLACK
 from scripts.evaluation.search import best_threshold
 from scripts.evaluation.tables import Advance, Cell, Table
-from streamhalf.kernels.margins import wide_margins
+from streamhalf.kernels.margins import margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import FitResult
 from streamhalf.synthetic.spec import SyntheticSpec
@@ -112,7 +112,7 @@ def learn_others(problem: Problem) -> list[Plane]:
             _plane(learner.fit(problem.X, problem.y))
             for learner in (LogisticRegression(), LinearSVC(dual=False, max_iter=50))
         )
-    margin = wide_margins(problem.X, logistic.normal)
+    margin = margins(problem.X, logistic.normal)
     return [logistic, replace(logistic, threshold=best_threshold(margin, problem.y)), svm]
 
 

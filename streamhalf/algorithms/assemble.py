@@ -26,15 +26,12 @@ from streamhalf.results import (
     CandidateRecord,
     CertificateRecord,
     DiagnosticsRecord,
-    EpsNotReached,
     ErrorRecord,
     FitResult,
     Halfspace,
     LabelErrors,
-    NearlyOneClass,
-    NoBetterThanGuess,
     Notice,
-    OneClass,
+    NoticeCode,
     PromiseRecord,
     Role,
     Stage,
@@ -43,8 +40,11 @@ from streamhalf.results import (
     TransformTrial,
     Verdict,
     Versions,
+    make_promise,
+    make_quality,
 )
 from streamhalf.testers.exchangeability import ExchangeabilityTester, order_notice
+from streamhalf.testers.leading import leading_test
 from streamhalf.testers.moments import WIDE_DIM
 
 _RARE = 0.01
@@ -87,14 +87,31 @@ def assemble(
         said.append(state.repeated_rows)
     if promise is None and asked is not None:
         reached = min((one.eps for one in supported), default=None)
-        said.append(EpsNotReached(asked, reached, noise=stop.reason.is_noise))
+        noise = stop.reason.is_noise
+        said.append(
+            Notice.of(NoticeCode.EPS_NOT_REACHED, asked=asked, reached=reached, noise=noise)
+        )
     # where labels are alike, or noise stopped it at a scale that was tested, rows do not help
-    alike = any(isinstance(one, OneClass) for one in notices)
+    alike = any(one.code is NoticeCode.ONE_CLASS for one in notices)
     helpless = alike or (stop.reason.is_noise and bool(supported))
     tested = decide(state.test_results, settled=promise is not None)
     lacks_rows = tested is Verdict.INCONCLUSIVE and not helpless
+    rows_needed = _rows_needed(plan, state) if lacks_rows else None
+    quality = None if error is None else make_quality(source.n_rows, error, certificate)
     return FitResult(
         verdict=verdict,
+        quality=quality,
+        promise=make_promise(
+            verdict,
+            quality,
+            certificate,
+            supported=promise,
+            max_ratio=config.max_ratio,
+            useful=error is None or error.beats_guess,
+            noisy=helpless,
+            rows_needed=rows_needed,
+            leading=leading_test(state.test_results),
+        ),
         halfspace=halfspace_of(state),
         error=error,
         eps=_tested_eps(plan, supported, promise),
@@ -105,7 +122,7 @@ def assemble(
         constant=None if promise is None else promise.constant,
         promises=supported,
         rows_for_five=_rows_for_five(plan, config, promise),
-        rows_needed=_rows_needed(plan, state) if lacks_rows else None,
+        rows_needed=rows_needed,
         split=state.sampling,
         transform=row_transform.record,
         transforms=trials,
@@ -161,9 +178,11 @@ def _label_notices(error: ErrorRecord | None) -> Iterator[Notice]:
         return
     labels = error.by_label
     if 0 < labels.guess_error < _RARE:
-        yield NearlyOneClass(-labels.guess, labels.guess_error)
+        yield Notice.of(NoticeCode.NEARLY_ONE_CLASS, label=-labels.guess, share=labels.guess_error)
     if not error.beats_guess:
-        yield NoBetterThanGuess(labels.guess, labels.guess_error)
+        yield Notice.of(
+            NoticeCode.NO_BETTER_THAN_GUESS, label=labels.guess, error=labels.guess_error
+        )
 
 
 def _row_notices(state: LocalizationState, error: ErrorRecord | None) -> Iterator[Notice]:

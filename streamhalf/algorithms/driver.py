@@ -52,14 +52,15 @@ from streamhalf.results import (
     Halfspace,
     LabelErrors,
     MomentTestResult,
-    NoRoom,
     Notice,
-    OneClass,
+    NoticeCode,
     Outcome,
     Transform,
     TransformTrial,
     Verdict,
     Versions,
+    make_promise,
+    make_quality,
     worst_of,
 )
 from streamhalf.testers import TESTERS, Tester
@@ -147,8 +148,9 @@ def fit(
     )
 
 
-def _no_room(source: Source, config: RunConfig) -> NoRoom:
-    return NoRoom(least_nbytes(source.dim), config.certificate_memory)
+def _no_room(source: Source, config: RunConfig) -> Notice:
+    size, room = least_nbytes(source.dim), config.certificate_memory
+    return Notice.of(NoticeCode.NO_ROOM, size=size, room=room)
 
 
 def _or_as_stored(config: RunConfig, estimate: Callable[[], RowTransform]) -> RowTransform:
@@ -222,7 +224,7 @@ def _one_class(run: Run, source: Source, state: LocalizationState) -> tuple[Noti
     found = run.reduce("labels", source, LabelCounts())
     if min(found.positive, found.negative) > 0:
         return ()
-    return (OneClass(1 if found.positive else -1),)
+    return (Notice.of(NoticeCode.ONE_CLASS, label=1 if found.positive else -1),)
 
 
 def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
@@ -299,7 +301,10 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     )
     error = results.replace(error, through=certificate.through, tau=tau, by_label=by_label)
     clusters = cluster_notice(error, counted.segment_errors, counted.segment_rows)
+    quality = make_quality(source.n_rows, error, certificate)
     return CertifyResult(
+        quality=quality,
+        promise=make_promise(None, quality, certificate, max_ratio=config.max_ratio),
         halfspace=halfspace,
         error=error,
         opt=certificate.opt,

@@ -40,6 +40,8 @@ is left to chance then, and held-out rows decide whether that was too much."""
 _FINEST = 1e-6
 """Rows on the plane itself are next to it at any scale."""
 
+_NO_WEIGHT = 2.0**-63
+
 _REPEATS = 3
 """Updates at a scale: noise that somebody chose leaves a part of its turn in each."""
 
@@ -93,8 +95,9 @@ class Refine:
         """Least squares in the frame, rows weighted by the chance with which it accepts them."""
         frame = Frame(plane, delta)
         along = frame.coordinates(block.X)
-        near = np.flatnonzero(frame.is_near(along))
-        weights = frame.acceptance(along[near]).astype(np.float64)
+        weights = frame.acceptance(along)
+        near = np.flatnonzero(weights > _NO_WEIGHT)
+        weights = weights[near]
         weight = float(weights.sum())
         if weight < _LEAST + _LEAST_PER_FEATURE * block.dim:
             return None

@@ -28,8 +28,8 @@ from streamhalf.reductions.tyler import Tyler, TylerSums
 from streamhalf.results import (
     HalfspaceClass,
     Notice,
+    NoticeCode,
     Outcome,
-    RadiiDrawn,
     Stage,
     Transform,
     TransformRecord,
@@ -74,7 +74,9 @@ def estimate_transform(
 
 def transform_notices(transform: TransformRecord) -> tuple[Notice, ...]:
     """What a transform leaves untested."""
-    return (RadiiDrawn(transform.at_centre),) if transform.kind == Transform.RADIAL else ()
+    if transform.kind != Transform.RADIAL:
+        return ()
+    return (Notice.of(NoticeCode.RADII_DRAWN, at_centre=transform.at_centre),)
 
 
 def class_of(config: RunConfig, row_transform: RowTransform) -> HalfspaceClass:

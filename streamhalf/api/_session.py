@@ -35,8 +35,7 @@ from streamhalf.engine.opening import check_access
 from streamhalf.engine.run import Run
 from streamhalf.errors import DataError, UsageError
 from streamhalf.events import Answered, Observer, RunStarted
-from streamhalf.folders import Folder
-from streamhalf.places import absolute, check_cache_folder
+from streamhalf.paths import Folder, absolute, check_cache_folder
 from streamhalf.redact import one_line, public_name
 from streamhalf.report.notices import notice_words
 from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs
@@ -178,7 +177,7 @@ def execute(
     made = RunRecord.now(chosen.name, config.recorded())
     opened = open_run(config, chosen, observer, checkpoint, started, source, held=held)
     with _in_one_sentence(source), opened as run:
-        if keeping is not None and keeping.notice.kept is not RowsKept.NOWHERE:
+        if keeping is not None and keeping.kept is not RowsKept.NOWHERE:
             run.keeping = keeping
         result = work(run, config)
         run.verdict, run.answer = getattr(result, "verdict", None), _answer(result)

@@ -21,7 +21,7 @@ from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.label_issues.scores import Audit, held_by_audit
-from streamhalf.places import place_of, refuse_harm
+from streamhalf.paths import path_of, refuse_harm
 from streamhalf.redact import public_name
 from streamhalf.results import AuditResult, FitResult, replace
 
@@ -93,7 +93,7 @@ def audit(
         raise UsageError(f"top: {top} given; list 1 row at least, or all (None, --all)")
     if out is not None:
         check_file(out, overwrite=overwrite)
-        if (place := place_of(data)) is not None:
+        if (place := path_of(data)) is not None:
             refuse_harm(place, {"out": out}, replaces=True)
     source, config = open_data(data, parameters, storage_options, columns=columns_of(model))
     halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")

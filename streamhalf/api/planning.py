@@ -37,7 +37,7 @@ from streamhalf.engine.survey import Survey
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.kernels.plane import Plane
-from streamhalf.places import place_of, refuse_harm
+from streamhalf.paths import path_of, refuse_harm
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.label_counts import LabelCounts
 from streamhalf.reductions.moments import Moments
@@ -203,7 +203,7 @@ def dry_run(
     data, client, storage_options, checkpoint, resume, observer, **parameters
         As of `fit`.
     """
-    if checkpoint is not None and (place := place_of(data)) is not None:
+    if checkpoint is not None and (place := path_of(data)) is not None:
         refuse_harm(place, {"checkpoint": checkpoint})
     source, config = open_data(data, parameters, storage_options)
     open_checkpoint(checkpoint, storage_options, source, config, resume=resume, seed_drawn=True)

@@ -29,12 +29,13 @@ from streamhalf.config import RunConfig
 from streamhalf.data.opening import DataLike
 from streamhalf.engine.run import Run
 from streamhalf.events import Observer, ignore
-from streamhalf.places import place_of, refuse_harm
+from streamhalf.paths import path_of, refuse_harm
 from streamhalf.results import (
     CertifyResult,
     FitResult,
     MomentTestResult,
-    Resumed,
+    Notice,
+    NoticeCode,
     VerifyResult,
     replace,
     seal,
@@ -161,7 +162,7 @@ def _fit(
     checkpoint: str | os.PathLike[str] | None,
     resume: bool,
 ) -> FitResult:
-    if checkpoint is not None and (place := place_of(data)) is not None:
+    if checkpoint is not None and (place := path_of(data)) is not None:
         refuse_harm(place, {"checkpoint": checkpoint})
     source, config = open_data(data, parameters, storage_options)
     seed_drawn = draws_seed(parameters)
@@ -172,7 +173,9 @@ def _fit(
         source = source.checked_at_once()
         config = dataclasses.replace(config, seed=kept.identity["seed"])
         seed_drawn = kept.identity[SEED_DRAWN]
-    resumed = [Resumed(kept.name, kept.n_passes)] if kept is not None and resume else []
+    resumed = []
+    if kept is not None and resume:
+        resumed.append(Notice.of(NoticeCode.RESUMED, place=kept.name, passes=kept.n_passes))
 
     def work(run: Run, config: RunConfig) -> FitResult:
         return driver.fit(run, source, config)

@@ -35,16 +35,15 @@ from streamhalf.engine.opening import check_access
 from streamhalf.engine.plan import MAX_TASKS
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted, ignore
-from streamhalf.folders import write_text_to
-from streamhalf.places import absolute, refuse_harm
+from streamhalf.paths import absolute, refuse_harm, write_text_to
 from streamhalf.report.audit import render_audit
 from streamhalf.report.html import render_report
 from streamhalf.results import (
     AuditResult,
     CertifyResult,
-    FewerAtOnce,
     FitResult,
     Halfspace,
+    Notice,
     replace,
 )
 from streamhalf.settings import check_names
@@ -103,7 +102,7 @@ def synth(
         row_nbytes = request.dim * _DRAWN_NBYTES
         writing = _Writing.of(place, started.command, chunks, row_nbytes, write)
         create_store(target, request, chunk_rows=chunk_rows, overwrite=overwrite)
-        check_access(place.engine, target.sight())
+        check_access(place.engine, target.access_check())
         n_flipped = _write_all(place, started, chunks, writing, observer)
     finish_store(target, request, planted, n_flipped)
     return n_flipped / request.rows
@@ -172,7 +171,7 @@ def predict(
             write = partial(write_predictions, target, source, halfspace)
             writing = _Writing.of(place, started.command, source.blocks, source.row_nbytes, write)
             create_predictions(target, source, halfspace, overwrite=overwrite)
-            check_access(place.engine, target.sight())
+            check_access(place.engine, target.access_check())
             n = _write_all(place, started, source.blocks, writing, observer)
             finish_predictions(target, source, n, classes)
             return n
@@ -193,7 +192,7 @@ class _Writing:
     write: Callable[[RowRange], int]
     task_nbytes: int
     room: int
-    fewer: tuple[FewerAtOnce, ...]
+    fewer: tuple[Notice, ...]
 
     @classmethod
     def of(
@@ -235,7 +234,7 @@ def _write_all(
         rows=tuple(rows.n_rows for rows in items),
         leaf=lambda writing, rows: writing(rows),
         combine=lambda _, left, right: left + right,
-        at_once=writing.fewer[0].at_once if writing.fewer else None,
+        at_once=writing.fewer[0]["at_once"] if writing.fewer else None,
     )
     with mirrored(place.engine, observer, started) as (watched, _):
         total: int = run_job(place.engine, job, watched).partial

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamhalf.kernels.binomial import binomial_upper, segment_upper
 from streamhalf.kernels.segments import scatter_quantile, scatter_ratio
-from streamhalf.results import ErrorRecord, ErrorsCluster, replace
+from streamhalf.results import ErrorRecord, Notice, NoticeCode, replace
 
 _LEVEL = 1e-3
 """How often independent errors are taken for clusters."""
@@ -50,14 +50,14 @@ def measure_error(
 
 def cluster_notice(
     error: ErrorRecord, segment_errors: NDArray[np.int64], segment_rows: NDArray[np.int64]
-) -> ErrorsCluster | None:
+) -> Notice | None:
     """What to say of a bound that is not for independent rows."""
     if error.segments is None:
         return None
     for level in (levels := list(_levels(segment_errors, segment_rows))):
         if len(level.rows) == error.segments:
-            return ErrorsCluster(error.segments, level.ratio)
-    return ErrorsCluster(error.segments, levels[-1].ratio)
+            return Notice.of(NoticeCode.ERRORS_CLUSTER, segments=error.segments, factor=level.ratio)
+    return Notice.of(NoticeCode.ERRORS_CLUSTER, segments=error.segments, factor=levels[-1].ratio)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

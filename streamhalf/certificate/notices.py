@@ -6,9 +6,8 @@ from streamhalf.kernels.binomial import binomial_lower
 from streamhalf.results import (
     CertificateRecord,
     ErrorRecord,
-    ErrorsDisagree,
     Notice,
-    RepeatedRows,
+    NoticeCode,
 )
 
 _NOTICEABLE = 0.01
@@ -20,7 +19,9 @@ _BY_CHANCE = 1e-6
 
 def repeated_rows(share: float, times: float) -> Notice | None:
     """That rows repeat, where they do."""
-    return RepeatedRows(share, times) if share > _NOTICEABLE else None
+    if share <= _NOTICEABLE:
+        return None
+    return Notice.of(NoticeCode.REPEATED_ROWS, share=share, times=times)
 
 
 def contradiction(error: ErrorRecord, certificate: CertificateRecord) -> Notice | None:
@@ -30,7 +31,12 @@ def contradiction(error: ErrorRecord, certificate: CertificateRecord) -> Notice 
         least = binomial_lower(certificate.n_errors, certificate.n_rows, _BY_CHANCE)
     if least <= error.upper:
         return None
-    return ErrorsDisagree(error.empirical, error.upper, certificate.error)
+    return Notice.of(
+        NoticeCode.ERRORS_DISAGREE,
+        held_out=error.empirical,
+        upper=error.upper,
+        all_rows=certificate.error,
+    )
 
 
 def claim_notices(

@@ -20,8 +20,7 @@ from streamhalf import report as views
 from streamhalf.config import SETTINGS, ConfigFile, load_config
 from streamhalf.errors import StreamhalfError, UsageError
 from streamhalf.events import Observer, fan_out
-from streamhalf.folders import write_text_to
-from streamhalf.places import refuse_clash, refuse_harm
+from streamhalf.paths import refuse_clash, refuse_harm, write_text_to
 from streamhalf.redact import public_name
 from streamhalf.results import replace, seal
 from streamhalf.results.document import write_json
@@ -138,10 +137,10 @@ def check_writable(
         return
     protocol, mark, key = path.partition("://")
     if mark:
-        from streamhalf.data.access_check import find_trouble
+        from streamhalf.data.access_check import storage_problem
 
-        if trouble := find_trouble(protocol, key, dict(storage_options or {})):
-            raise UsageError(f"{option}: this process {trouble}")
+        if problem := storage_problem(protocol, key, dict(storage_options or {})):
+            raise UsageError(f"{option}: this process {problem}")
         return
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.isdir(path) or not os.path.isdir(folder):

@@ -126,6 +126,16 @@ class RowRanges:
         firsts = np.flatnonzero(np.diff(keys)) + 1
         return [RowRanges(part) for part in np.split(self.bounds, firsts) if len(part)]
 
+    def by_step(self, step: int) -> Iterator[tuple[int, RowRanges]]:
+        """Yield the rows of each run of `step` rows, numbered from row 0, that holds any."""
+        span = self.span
+        edges = np.arange(span.start // step, -(-span.stop // step), dtype=np.int64) * step
+        pieces = self.cut(edges)
+        numbers = pieces.bounds[:, 0] // step
+        firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        bounds = np.split(pieces.bounds, firsts[1:])
+        return zip(numbers[firsts].tolist(), map(RowRanges, bounds), strict=True)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:

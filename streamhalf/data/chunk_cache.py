@@ -1,6 +1,6 @@
-"""What a process has fetched from afar in a run: kept while it fits, fetched by one at a time.
+"""Per-process cache of objects fetched from remote stores: single-flight, in memory or a folder.
 
-Passes read the same chunks in the same order again and again. A cache that throws out what was used
+Passes read the same chunks in the same order again and again. A cache that evicts what was used
 longest ago would keep nothing of a store larger than itself; here what came first stays, so that a
 part of the store is fetched once and only the rest is fetched again.
 """
@@ -25,30 +25,23 @@ from zarr.abc.store import ByteRequest
 logger = logging.getLogger("streamhalf")
 
 Content: TypeAlias = Any
-"""Bytes that were fetched, as anything with a buffer."""
+"""Fetched bytes: anything with a buffer; None where the object is absent or not as expected."""
 
 Key: TypeAlias = "str | tuple[str, ByteRequest]"
-"""An object below a store, or a range of its bytes."""
+"""An object of a store, or a range of its bytes."""
 
 FETCHES_AT_ONCE = 16
 """Enough to fill a line on which a request takes 40 ms before its first byte comes."""
 
-_FIRST_NBYTES = 64 << 20
-"""What is kept before a run has said how much may be."""
-
-_PAYS = 4
-"""Of an object of which a fourth is wanted all is fetched: it will be wanted again."""
-
-_SMALL_NBYTES = 64 << 10
-"""Of the memory a sixteenth is for objects up to this size: the indexes of shards, and the like."""
-
-_IDLE_SECONDS = 600.0
-"""A chunk_cache of another run that nobody used for so long is one whose run was killed."""
+_FIRST_NBYTES = 64 << 20  # kept before a pass has set its limits
+_WORTH_FETCHING = 4  # an object of which a fourth is wanted is fetched whole
+_SMALL_NBYTES = 64 << 10  # a sixteenth of the memory is for objects up to this size
+_IDLE_SECONDS = 600.0  # after which the cache of a run that was killed is dropped
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What came over the network."""
+    """Bytes and requests that went over the network."""
 
     nbytes: int = 0
     requests: int = 0
@@ -61,17 +54,10 @@ NOTHING = Moved()
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """How much a process may keep, and where.
+class CacheLimits:
+    """Bytes of memory and the folder that a process may use; `alone` if no other reads the store.
 
-    Parameters
-    ----------
-    nbytes
-        Of memory.
-    folder
-        For what memory has no room for, if there is one.
-    alone
-        Whether no other process reads the store: what one keeps in memory is of no use to another.
+    What one of several processes keeps in memory is of no use to the others.
     """
 
     nbytes: int = _FIRST_NBYTES
@@ -80,74 +66,59 @@ class Terms:
 
 
 class ChunkCache:
-    """What one process has fetched of one store that was opened; safe for threads.
+    """Cache of one opened store in one process; thread-safe.
 
-    Attributes
-    ----------
-    has_ranges
-        Whether the server gives parts of objects, for all that is known.
+    `has_ranges` is False once the server has sent a whole object for a part. `furthest` is for the
+    engine: the pass that reads, and the first row of the last task that has begun here.
     """
 
     def __init__(self, token: str) -> None:
         self._token = token
         self._lock = threading.Lock()
-        self._terms = Terms()
+        self._limits = CacheLimits()
         self._kept: dict[Key, Content] = {}
         self._coming: dict[Key, Future[Content]] = {}
-        self._checked: set[Key] = set()
-        self._moved = Moved()
+        self._moved = NOTHING
         self._used = self._expected = 0
         self._folder_failed = self._closed = False
-        self._entered: tuple[str, set[int]] = ("", set())
         self.last_used = time.monotonic()
         self.has_ranges = True
+        self.furthest = "", -1
 
-    def settle(self, terms: Terms) -> None:
-        """Keep as much as the terms allow from now on; what came last leaves memory first."""
+    def set_limits(self, limits: CacheLimits) -> None:
+        """Keep as much as the limits allow from now on; what came last leaves memory first."""
         leaving: list[tuple[Key, Content]] = []
         with self._lock:
             self.last_used = time.monotonic()
-            self._terms = replace(terms, folder=None) if self._folder_failed else terms
-            while self._used > terms.nbytes:
+            self._limits = replace(limits, folder=None) if self._folder_failed else limits
+            while self._used > limits.nbytes:
                 key, content = self._kept.popitem()
                 self._used -= len(content)
-                self._checked.discard(key)
                 leaving.append((key, content))
         for key, content in leaving:
             self._keep_in_folder(key, content)
 
-    def enter(self, of_pass: str, task: int) -> None:
-        """A task of a pass begins in this process."""
-        with self._lock:
-            if self._entered[0] != of_pass:
-                self._entered = (of_pass, set())
-            self._entered[1].add(task)
-
-    def has_entered(self, of_pass: str, task: int) -> bool:
-        """Whether a task has begun here: what it reads need not be fetched ahead any more."""
-        with self._lock:
-            return self._entered[0] == of_pass and task in self._entered[1]
-
     def wants_whole(self, nbytes: int, wanted: int) -> bool:
-        """Whether an object of which a part is wanted is to be fetched whole, and kept."""
+        """Return True if an object should be fetched whole although only a part is wanted."""
         with self._lock:
-            terms = self._terms
-            pays = terms.alone or terms.folder is not None or wanted * _PAYS >= nbytes
-            has_room = self._used + self._expected + nbytes <= self._room
-            return pays and (has_room or terms.folder is not None)
+            limits = self._limits
+            shared = limits.alone or limits.folder is not None
+            has_room = self._used + self._expected + nbytes <= self._room(nbytes)
+            pays = shared or wanted * _WORTH_FETCHING >= nbytes
+            return pays and (has_room or limits.folder is not None)
 
-    @property
-    def _room(self) -> int:
-        """Bytes for objects that are not small."""
-        return self._terms.nbytes - self._terms.nbytes // 16
+    def _room(self, nbytes: int) -> int:
+        """Return the bytes of memory for objects of this size."""
+        total = self._limits.nbytes
+        return total - total // 16 if nbytes > _SMALL_NBYTES else total
 
     def holds(self, key: Key) -> bool:
-        """Whether something is here, or on its way."""
+        """Return True if an object is here or on its way."""
         with self._lock:
             return key in self._kept or key in self._coming or self._file(key) is not None
 
     def begin(self, key: Key, fetch: Callable[[], Content], expected: int = 0) -> Future[Content]:
-        """Have something fetched, unless it is here or on its way."""
+        """Start to fetch an object of an `expected` size, unless it is here or on its way."""
         with self._lock:
             self.last_used = time.monotonic()
             if (found := self._coming.get(key)) is not None:
@@ -157,72 +128,55 @@ class ChunkCache:
                 here.set_result(self._kept[key])
                 return here
             self._expected += expected
-            begun = self._coming[key] = _baselines().submit(self._bring, key, fetch, expected)
+            begun = self._coming[key] = _pool().submit(self._bring, key, fetch, expected)
             return begun
 
     def end(self, key: Key, begun: Future[Content]) -> None:
-        """Let go of what was fetched for somebody who has it now, or who will try again."""
+        """Let go of a fetched object: its reader has it now, or will try again."""
         with self._lock:
             if self._coming.get(key) is begun:
                 del self._coming[key]
 
     def take(self, key: Key, fetch: Callable[[], Content], expected: int = 0) -> Content:
-        """Something that was fetched, or is now."""
+        """Return an object, fetched unless it is here."""
         begun = self.begin(key, fetch, expected)
         try:
             return begun.result()
         finally:
             self.end(key, begun)
 
-    def is_checked(self, key: Key) -> bool:
-        """Whether something in memory was held against its checksum."""
-        with self._lock:
-            return key in self._checked
-
-    def note_checked(self, key: Key) -> None:
-        """Something fits its checksum; as long as it is in memory, it need not be held again."""
-        with self._lock:
-            if key in self._kept:
-                self._checked.add(key)
-
-    def drop(self, key: Key) -> None:
-        """Forget something that is not as it should be."""
-        with self._lock:
-            self._used -= len(self._kept.pop(key, b""))
-            self._checked.discard(key)
-            if (file := self._file(key)) is not None:
-                os.unlink(file)
-
     def drain(self) -> Moved:
-        """What came over the network since this was asked last."""
+        """Return what went over the network since the last call."""
         with self._lock:
-            moved, self._moved = self._moved, Moved()
+            moved, self._moved = self._moved, NOTHING
             return moved
 
     def clear(self) -> None:
-        """Forget all, in memory and in the folder, and keep nothing that is still on its way."""
+        """Drop everything, in memory and in the folder, and keep nothing that is on its way."""
         with self._lock:
             self._closed = True
             self._kept.clear()
-            self._checked.clear()
             self._coming.clear()
             self._used = 0
-            if self._terms.folder is not None:
-                shutil.rmtree(self._own_folder(self._terms.folder), ignore_errors=True)
+            if self._limits.folder is not None:
+                shutil.rmtree(self._own_folder(self._limits.folder), ignore_errors=True)
 
     def _bring(self, key: Key, fetch: Callable[[], Content], expected: int) -> Content:
-        """The content from the folder, or from afar; kept where there is room."""
-        content: Content = None
+        """Return the content from the folder or the network; keep it where there is room."""
+        content, file = None, None
         try:
             with self._lock:
                 file = self._file(key)
-            content = fetch() if file is None else _read(file)
+            if file is not None:
+                with open(file, "rb") as stream:
+                    return stream.read()
+            content = fetch()
         finally:
             with self._lock:
                 self._expected -= expected
-                moved = content is not None and file is None
-                self._moved += Moved(len(content) if moved else 0, int(file is None))
-        if file is None and content is not None:
+                if file is None:
+                    self._moved += Moved(0 if content is None else len(content), 1)
+        if content is not None:
             self._keep(key, content)
         return content
 
@@ -230,73 +184,65 @@ class ChunkCache:
         with self._lock:
             if self._closed:
                 return
-            terms = self._terms
-            room = self._room if len(content) > _SMALL_NBYTES else terms.nbytes
-            if fits := self._used + len(content) <= room:
+            if fits := self._used + len(content) <= self._room(len(content)):
                 self._used += len(content)
                 self._kept[key] = content
-        if not (fits and terms.alone):
+        if not (fits and self._limits.alone):
             self._keep_in_folder(key, content)
 
     def _keep_in_folder(self, key: Key, content: Content) -> None:
-        """Keep something in the folder, where all processes of this machine find it."""
-        terms = self._terms
-        if terms.folder is None:
+        """Write an object to the folder, where all processes of this machine find it."""
+        limits = self._limits
+        if limits.folder is None:
             return
-        folder = self._own_folder(terms.folder)
+        folder = self._own_folder(limits.folder)
         try:
             os.makedirs(folder, exist_ok=True)
             _write(os.path.join(folder, _file_name(key)), content)
-        except OSError as error:  # full, most likely: a run can do without
+        except OSError as error:  # most likely full: a run can do without
             if not self._closed:
-                logger.warning("cache: %s is used no more: %s", terms.folder, error.strerror)
+                logger.warning("cache: %s is used no more: %s", limits.folder, error.strerror)
             with self._lock:
-                self._folder_failed, self._terms = True, replace(terms, folder=None)
-        if self._closed:  # emptied in the meantime
+                self._folder_failed, self._limits = True, replace(limits, folder=None)
+        if self._closed:  # cleared meanwhile
             shutil.rmtree(folder, ignore_errors=True)
 
     def _file(self, key: Key) -> str | None:
-        """Where something is in the folder, if it is."""
-        if self._terms.folder is None:
+        if self._limits.folder is None:
             return None
-        path = os.path.join(self._own_folder(self._terms.folder), _file_name(key))
+        path = os.path.join(self._own_folder(self._limits.folder), _file_name(key))
         return path if os.path.exists(path) else None
 
     def _own_folder(self, folder: str) -> str:
         return os.path.join(folder, f"streamhalf-{self._token}")
 
 
-_chunk_caches: dict[str, ChunkCache] = {}
+_caches: dict[str, ChunkCache] = {}
 _registering = threading.Lock()
 
 
-def chunk_cache_of(token: str) -> ChunkCache:
-    """The chunk_cache of a store that was opened, in this process."""
+def cache_of(token: str) -> ChunkCache:
+    """Return this process's cache of an opened store."""
     with _registering:
-        if token not in _chunk_caches:
+        if token not in _caches:
             now = time.monotonic()
-            for other, chunk_cache in list(_chunk_caches.items()):
-                if now - chunk_cache.last_used > _IDLE_SECONDS:
-                    _chunk_caches.pop(other).clear()
-            _chunk_caches[token] = ChunkCache(token)
-        return _chunk_caches[token]
+            for other, found in list(_caches.items()):
+                if now - found.last_used > _IDLE_SECONDS:
+                    _caches.pop(other).clear()
+            _caches[token] = ChunkCache(token)
+        return _caches[token]
 
 
 def release(token: str) -> None:
-    """Forget what was fetched in this process of a store that was opened."""
+    """Drop this process's cache of an opened store."""
     with _registering:
-        chunk_cache = _chunk_caches.pop(token, None)
-    if chunk_cache is not None:
-        chunk_cache.clear()
+        found = _caches.pop(token, None)
+    if found is not None:
+        found.clear()
 
 
 def _file_name(key: Key) -> str:
     return hashlib.sha256(repr(key).encode()).hexdigest()
-
-
-def _read(file: str) -> bytes:
-    with open(file, "rb") as stream:
-        return stream.read()
 
 
 def _write(path: str, content: Content) -> None:
@@ -312,6 +258,6 @@ def _write(path: str, content: Content) -> None:
 
 
 @cache
-def _baselines() -> ThreadPoolExecutor:
-    """Threads that wait for the network, in this process."""
+def _pool() -> ThreadPoolExecutor:
+    """Return the threads of this process that wait for the network."""
     return ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="streamhalf-fetch")

@@ -10,10 +10,10 @@ from typing import Any
 
 import zarr
 
-from streamhalf.data.access_check import endpoint_trouble, find_trouble
-from streamhalf.data.remote_store import FarStore
+from streamhalf.data.access_check import endpoint_problem, storage_problem
+from streamhalf.data.remote_store import open_remote
 from streamhalf.data.source import nearest_names
-from streamhalf.data.store_url import Origin, is_for_obstore
+from streamhalf.data.store_url import StoreURL
 from streamhalf.data.tables import SUFFIXES
 from streamhalf.errors import DataError, UsageError
 from streamhalf.redact import denial, one_line, printable, public_name, without_secrets
@@ -36,38 +36,29 @@ def open_group(
     if "://" not in text:
         text = os.path.abspath(text)  # it travels to workers, which live in other folders
         return _opened(name, text, lambda: zarr.open_group(text, mode="r"))
-    return _open_url(name, Origin(text, dict(storage_options or {})))
+    return _open_url(name, StoreURL(text, dict(storage_options or {})))
 
 
-def _open_url(name: str, origin: Origin) -> zarr.Group:
+def _open_url(name: str, origin: StoreURL) -> zarr.Group:
     """A group far away; who cannot say why it is not there asks fsspec, which tells more."""
-    _refuse(origin, endpoint_trouble)
+    _refuse(origin, endpoint_problem)
     failed: Exception | None = None
-    if is_for_obstore(origin):
+    if origin.is_for_obstore():
         try:
-            return retrying(lambda: open_far(origin))
+            return retrying(lambda: open_remote(origin))
         except Exception as error:
             failed = error
-    _refuse(origin, find_trouble)
+    _refuse(origin, storage_problem)
 
     def open_by_fsspec() -> zarr.Group:
         try:
-            return open_far(replace(origin, use_obstore=False))
+            return open_remote(replace(origin, use_obstore=False))
         except ImportError:
             if failed is not None:
                 raise failed from None
             raise
 
     return _opened(name, origin.url, open_by_fsspec, origin.options)
-
-
-def open_far(origin: Origin) -> zarr.Group:
-    """The group at a place far away, asked for with as few questions as can be."""
-    store = FarStore(origin)
-    try:
-        return zarr.open_group(store, mode="r", zarr_format=3)
-    except zarr.errors.GroupNotFoundError:
-        return zarr.open_group(store, mode="r", zarr_format=2)
 
 
 def _opened(
@@ -121,11 +112,11 @@ def open_member(group: zarr.Group, name: str, key: str) -> zarr.Array[Any]:
     )
 
 
-def _refuse(origin: Origin, trouble: Callable[[str, str, dict[str, Any]], str | None]) -> None:
+def _refuse(origin: StoreURL, problem: Callable[[str, str, dict[str, Any]], str | None]) -> None:
     """Say at once, and in its own words, that storage cannot be used."""
     protocol, _, path = origin.url.partition("://")
     try:
-        found = None if "::" in origin.url else trouble(protocol, path, dict(origin.options))
+        found = None if "::" in origin.url else problem(protocol, path, dict(origin.options))
     except ImportError:
         return  # told by whoever opens it
     if found is not None:

@@ -26,7 +26,7 @@ from streamhalf.data.frames import (
 )
 from streamhalf.data.groups import open_group, open_member
 from streamhalf.data.kinds import is_dask_array, is_data_array, is_dataset
-from streamhalf.data.remote_store import FarStore, brought_near
+from streamhalf.data.remote_store import RemoteStore, through_cache
 from streamhalf.data.source import (
     BLOCK_NBYTES,
     Source,
@@ -99,7 +99,7 @@ def open_source(
         return _from_group(group, public_name(str(data)), features, labels)
     if isinstance(data, zarr.Group):
         return _from_group(
-            brought_near(at_absolute_path(data)), str(data.store_path), features, labels
+            through_cache(at_absolute_path(data)), str(data.store_path), features, labels
         )
     if is_dataset(data):
         return _from_dataset(data, features, labels, probe=probe)
@@ -153,7 +153,7 @@ def open_features(
         return _from_group(group, public_name(os.fspath(data)), features, None, labels)
     if isinstance(data, zarr.Group):
         return _from_group(
-            brought_near(at_absolute_path(data)), str(data.store_path), features, None, labels
+            through_cache(at_absolute_path(data)), str(data.store_path), features, None, labels
         )
     if is_dataset(data):
         name, X = "Dataset", _variable(data, features)
@@ -270,8 +270,8 @@ def _from_arrays(
     labelled = y is not None
     if _is_stored(X) and (not labelled or (_is_stored(y) and _together(X, y))):
         check_arrays(features, X, labels, y)
-        near = brought_near(at_absolute_path(X))
-        if labelled and isinstance(near.store, FarStore):  # of both what is fetched is counted
+        near = through_cache(at_absolute_path(X))
+        if labelled and isinstance(near.store, RemoteStore):  # of both what is fetched is counted
             y = zarr.open_array(
                 near.store, path=y.path, mode="r", zarr_format=y.metadata.zarr_format
             )

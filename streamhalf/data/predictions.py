@@ -11,7 +11,7 @@ from streamhalf.data.row_files import open_rows
 from streamhalf.data.source import Source
 from streamhalf.data.zarr_writer import Column, Target
 from streamhalf.errors import DataError
-from streamhalf.folders import saying
+from streamhalf.paths import storage_errors
 from streamhalf.redact import plural
 from streamhalf.results import Halfspace
 
@@ -55,7 +55,7 @@ def write_prediction_table(
     """A finished store as a CSV or Parquet file with one column, the labels of the data."""
     stored, names = target.array(ARRAY), np.array(classes or (-1, 1))
     step = stored.chunks[0]
-    with saying(f"{path.name}: cannot be written"), open_rows(path, {ARRAY: names}) as file:
+    with storage_errors(f"{path.name}: cannot be written"), open_rows(path, {ARRAY: names}) as file:
         for start in range(0, stored.shape[0], step):
             signs = np.asarray(stored[start : start + step])
             file.append({ARRAY: names[(signs > 0).astype(np.intp)]})

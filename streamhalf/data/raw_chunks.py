@@ -1,24 +1,22 @@
-"""Plain chunks, read straight into the rows' own memory.
+"""Stored chunks read and decoded straight into the rows' own memory.
 
-Zarr reads a chunk in many small steps on one thread of its own: a copy into a buffer, a copy out of
-it, and a turn of the interpreter for every step, which threads that compute keep for themselves.
-Where a chunk is nothing but its numbers, with or without a checksum, one system call or request
-does, and of a chunk no more need be read than is wanted. Compressed chunks in files are read and
-decoded one after the other: Zarr's steps take many times as long as the work on small ones.
-Whatever is not as expected, missing or damaged, is left to Zarr and its errors.
+Zarr reads a chunk in many small steps on one thread of its own, with a turn of the interpreter for
+every step. Where chunks hold whole rows, a chunk is one system call or request, of an uncompressed
+one no more is read than is wanted, and decoders release the interpreter. Whatever is not as
+expected, missing or damaged is left to Zarr and its errors.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from io import FileIO
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import zarr
@@ -27,14 +25,10 @@ from zarr.abc.store import RangeByteRequest
 from zarr.storage import LocalStore
 
 from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.data.buffers import lend
 from streamhalf.data.chunk_cache import Content, Key
-from streamhalf.data.remote_store import FarStore
-from streamhalf.data.zarr_private import (
-    chunk_decoders,
-    chunk_key,
-    chunk_names,
-    plain_checksum,
-)
+from streamhalf.data.remote_store import RemoteStore
+from streamhalf.data.zarr_private import ChunkCodecs, chunk_codecs, chunk_key, chunk_names
 from streamhalf.retry import retrying
 
 google_crc32c: Any
@@ -48,356 +42,330 @@ LARGE_NBYTES = 64 << 20
 
 _CHECKSUM_NBYTES = 4
 _PIECE_NBYTES = 16 << 20  # of a large chunk that is held against its checksum
-_GAP_NBYTES = 1 << 20  # what a request costs is worth more bytes than these
-_PREFETCH_NBYTES = 128 << 10  # what Linux reads ahead where nobody has set it otherwise
+_GAP_NBYTES = 256 << 10  # a request takes as long as about so many bytes
+_PREFETCH_NBYTES = 128 << 10  # what Linux reads ahead unless it is set otherwise
 _SMALL_NBYTES = 64 << 10
 
+Ranges = NDArray[np.int64]
 
-def read_plain(
+
+def read_chunks(
     array: zarr.Array[Any], rows: RowRanges, *, parts: bool = False
 ) -> NDArray[Any] | None:
-    """Rows of an array whose chunks are plain and whole; None if they are not.
+    """Return rows of an array whose chunks hold whole rows; None where Zarr must read them.
 
-    With `parts`, no more is read of a chunk than is wanted; its checksum is then not looked at.
+    With `parts`, no more is read of a raw chunk than is wanted, and its checksum not looked at.
     """
-    if not is_plain(array):
+    if (codecs := _codecs_of(array)) is None:
         return None
-    result = np.empty((rows.n_rows, *array.shape[1:]), dtype=array.dtype)
-    done, end = 0, array.shape[0]
-    for start, file, wanted, n_rows in _chunks(array, rows):
-        target = result[done : done + n_rows]
-        done += n_rows
-        every = n_rows == min(file.n_rows, end - start)
-        if parts and not every:
-            found = file.read(target, wanted, check=False)
-        elif n_rows == file.n_rows or (every and isinstance(file, ChunkFile)):
-            found = file.read(target, np.array([[0, n_rows]]), check=file.has_checksum)
-        elif file.nbytes > LARGE_NBYTES:
-            found = file.is_sound() and file.read(target, wanted, check=False)
+    result = lend((rows.n_rows, *array.shape[1:]), array.dtype)
+    done, n_all = 0, array.shape[0]
+    for number, chunk, wanted in _chunks(array, codecs, rows):
+        n_wanted = int((wanted[:, 1] - wanted[:, 0]).sum())
+        target = result[done : done + n_wanted]
+        done += n_wanted
+        complete = n_wanted == min(chunk.n_rows, n_all - number * chunk.n_rows)
+        if not codecs.decoders and (chunk.nbytes > LARGE_NBYTES or parts) and not complete:
+            found = (parts or chunk.is_sound()) and chunk.read_ranges(target, wanted)
+        elif n_wanted == chunk.n_rows:
+            found = _read_whole(chunk, codecs, target)
         else:  # the last chunk too is stored in full size
-            whole = np.empty(array.chunks, dtype=array.dtype)
-            found = file.read(whole, file.whole, check=file.has_checksum)
-            target[...] = RowRanges(wanted).take_from(whole, 0)
+            whole = lend(array.chunks, array.dtype)
+            if found := _read_whole(chunk, codecs, whole):
+                target[...] = RowRanges(wanted).take_from(whole, 0)
         if not found:
             return None
     return result
 
 
-def read_decoded(array: zarr.Array[Any], rows: RowRanges) -> NDArray[Any] | None:
-    """Rows of an array whose chunks are files, compressed perhaps; None where Zarr reads it."""
-    if not isinstance(array.store, LocalStore) or (decoders := chunk_decoders(array)) is None:
-        return None
-    result = np.empty((rows.n_rows, *array.shape[1:]), dtype=array.dtype)
-    done, shape = 0, array.chunks
-    step, size, name = shape[0], math.prod(shape), chunk_names(array)
-    try:
-        for number, wanted, n_rows in _grouped(rows, step):
-            with FileIO(name(number)) as handle:
-                content: Any = handle.readall()
-            for decoder in decoders:
-                content = decoder.decode(content)
-            numbers = np.frombuffer(content, dtype=array.dtype)
-            if numbers.size != size:
-                return None
-            found = RowRanges(wanted).take_from(numbers.reshape(shape), number * step)
-            result[done : done + n_rows] = found
-            done += n_rows
-    except Exception:
-        return None  # Zarr says what is wrong
-    return result
-
-
-def prefetch_plain(array: zarr.Array[Any], rows: RowRanges, *, parts: bool = True) -> bool:
-    """Have the chunks of these rows brought into memory; whether anybody can be asked to."""
-    if not is_plain(array):
+def _read_whole(chunk: _Chunk, codecs: ChunkCodecs, target: NDArray[Any]) -> bool:
+    raw = target.reshape(-1).view(np.uint8)
+    if not codecs.decoders:
+        return chunk.read_whole(raw)
+    if (content := chunk.content()) is None:
         return False
-    if isinstance(array.store, LocalStore):
-        if not hasattr(os, "posix_fadvise"):
+    try:
+        for decoder in codecs.decoders:
+            content = decoder.decode(content)
+    except Exception:  # Zarr says what is wrong
+        return False
+    decoded = np.frombuffer(content, dtype=np.uint8)
+    if found := decoded.size == raw.size:
+        raw[...] = decoded
+    return found
+
+
+def prefetch_chunks(array: zarr.Array[Any], rows: RowRanges, *, parts: bool = True) -> bool:
+    """Start to bring rows into memory; return False where only reading them does that."""
+    codecs, remote = _codecs_of(array), isinstance(array.store, RemoteStore)
+    if codecs is None:
+        return remote and _prefetch_objects(array, rows)
+    if not remote:
+        if codecs.decoders or not hasattr(os, "posix_fadvise"):
             return False
         if array.chunks[0] * _row_nbytes(array) < _SMALL_NBYTES:
             return True  # to ask for a small chunk takes as long as to read it
-    for _, chunk, wanted, _ in _chunks(array, rows):
-        chunk.prefetch(wanted if parts or chunk.nbytes > LARGE_NBYTES else chunk.whole)
+    for _, chunk, wanted in _chunks(array, codecs, rows):
+        some = not codecs.decoders and (parts or chunk.nbytes > LARGE_NBYTES)
+        chunk.prefetch(wanted if some else chunk.whole)
+    return True
+
+
+def _prefetch_objects(array: zarr.Array[Any], rows: RowRanges) -> bool:
+    """Start to fetch remote objects that Zarr decodes, those of which all is wanted."""
+    store, pieces = array.store, array.shards or array.chunks
+    assert isinstance(store, RemoteStore)
+    step, nbytes = pieces[0], math.prod(pieces[:1] + array.shape[1:]) * array.dtype.itemsize
+    columns = [range(-(-n // piece)) for n, piece in zip(array.shape[1:], pieces[1:], strict=True)]
+    for number, wanted in rows.by_step(step):
+        complete = wanted.n_rows == min(step, array.shape[0] - number * step)
+        part = nbytes * wanted.n_rows // step  # of a shard a part can be read, and of nothing else
+        if array.shards is None or complete or store.cache.wants_whole(nbytes, part):
+            for index in itertools.product([number], *columns):
+                key = f"{array.path}/{chunk_key(array, index)}".lstrip("/")
+                store.cache.begin(key, partial(store.fetch, key), nbytes)
     return True
 
 
 def unsound_chunk(array: zarr.Array[Any], rows: RowRange) -> int | None:
-    """The first plain chunk of these rows that does not fit its checksum.
-
-    No more than a piece of it is in memory.
-    """
-    if not is_plain(array) or not has_checksum(array):
+    """Return the first raw chunk of these rows that does not fit its checksum, read in pieces."""
+    codecs = _codecs_of(array)
+    if codecs is None or codecs.decoders or not codecs.has_checksum:
         return None
-    chunks = _chunks(array, RowRanges.of((rows,)))
-    unsound = (start for start, chunk, *_ in chunks if not chunk.is_sound())
-    return next((start // array.chunks[0] for start in unsound), None)
+    chunks = _chunks(array, codecs, RowRanges.of((rows,)))
+    return next((number for number, chunk, _ in chunks if not chunk.is_sound()), None)
 
 
-def is_plain(array: zarr.Array[Any]) -> bool:
-    """Whether a chunk is an object with the bytes of its rows, with a checksum we can check."""
-    checked = plain_checksum(array)
-    readable = checked is not None and isinstance(array.store, LocalStore | FarStore)
-    return readable and (not checked or google_crc32c is not None)
+def is_raw(array: zarr.Array[Any]) -> bool:
+    """Return True if a chunk is the bytes of its rows, of which a part can be read."""
+    return (codecs := _codecs_of(array)) is not None and not codecs.decoders
 
 
 def has_checksum(array: zarr.Array[Any]) -> bool:
-    """Whether the chunks of a plain array end with a checksum."""
-    return bool(plain_checksum(array))
+    """Return True if the chunks of an array are raw and end with a checksum."""
+    return is_raw(array) and bool((codecs := _codecs_of(array)) and codecs.has_checksum)
+
+
+def _codecs_of(array: zarr.Array[Any]) -> ChunkCodecs | None:
+    codecs = chunk_codecs(array) if isinstance(array.store, LocalStore | RemoteStore) else None
+    unchecked = codecs is not None and codecs.has_checksum and google_crc32c is None
+    return None if unchecked else codecs
 
 
 def _row_nbytes(array: zarr.Array[Any]) -> int:
     return int(math.prod(array.shape[1:]) * array.dtype.itemsize)
 
 
-def _grouped(rows: RowRanges, step: int) -> Iterator[tuple[int, NDArray[np.int64], int]]:
-    """Numbers of the chunks that rows lie in, which rows they are, and how many."""
-    span = rows.span
-    pieces = rows.cut(np.arange(span.start // step, -(-span.stop // step), dtype=np.int64) * step)
-    numbers = pieces.bounds[:, 0] // step
-    firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
-    counts = np.add.reduceat(pieces.sizes, firsts)
-    bounds = np.split(pieces.bounds, firsts[1:])
-    return zip(numbers[firsts].tolist(), bounds, counts.tolist(), strict=True)
-
-
 def _chunks(
-    array: zarr.Array[Any], rows: RowRanges
-) -> Iterator[tuple[int, Chunk, NDArray[np.int64], int]]:
-    """The chunks that rows lie in, each with its first row, those wanted of it, and how many."""
-    step, store = array.chunks[0], array.store
-    shape = (step, _row_nbytes(array), has_checksum(array))
-    zeros = (0,) * (array.ndim - 1)
-    name = str if isinstance(store, FarStore) else chunk_names(array)
-    for number, bounds, n_rows in _grouped(rows, step):
-        chunk: Chunk
-        if isinstance(store, FarStore):
+    array: zarr.Array[Any], codecs: ChunkCodecs, rows: RowRanges
+) -> Iterator[tuple[int, _Chunk, Ranges]]:
+    """Yield the chunks that rows lie in: number, chunk, and the rows wanted of it."""
+    step, store, zeros = array.chunks[0], array.store, (0,) * (array.ndim - 1)
+    shape = (step, _row_nbytes(array), codecs.has_checksum)
+    name = None if isinstance(store, RemoteStore) else chunk_names(array)
+    for number, wanted in rows.by_step(step):
+        chunk: _Chunk
+        if name is None:
             key = f"{array.path}/{chunk_key(array, (number, *zeros))}".lstrip("/")
-            chunk = FarChunk(*shape, store, key)
+            chunk = _RemoteChunk(*shape, store, key, not codecs.decoders)
         else:
-            chunk = ChunkFile(*shape, name(number))
-        start = number * step
-        yield start, chunk, bounds - start, n_rows
+            chunk = _LocalChunk(*shape, name(number))
+        yield number, chunk, wanted.bounds - number * step
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """A stored chunk: its rows, and a checksum perhaps."""
+class _Stored:
+    """A stored chunk; sizes are those of a raw one."""
 
     n_rows: int
     row_nbytes: int
     has_checksum: bool
 
     @property
-    def whole(self) -> NDArray[np.int64]:
+    def whole(self) -> Ranges:
         """All rows, as one range."""
         return np.array([[0, self.n_rows]])
 
     @property
     def nbytes(self) -> int:
-        """What is stored, if it is whole."""
+        """Bytes of the object."""
         return self.n_rows * self.row_nbytes + self.has_checksum * _CHECKSUM_NBYTES
 
-    def prefetch(self, ranges: NDArray[np.int64]) -> None:
-        """Ask for rows without waiting for them."""
-        raise NotImplementedError
-
-    def read(self, target: NDArray[Any], ranges: NDArray[np.int64], *, check: bool) -> bool:
-        """Read ranges of the chunk's rows into the target, one after the other.
-
-        Says whether the object has its size and, if all of it is read to `check` it, its checksum.
-        """
-        raise NotImplementedError
-
     def is_sound(self) -> bool:
-        """Whether it has its size and fits its checksum, a piece of it in memory at a time.
+        """Return True if it has its size and fits its checksum; a process looks once."""
+        stamp = self._stamp()
+        with _looking[hash(stamp) % len(_looking)]:  # one thread looks, others wait for it
+            if stamp is None or (
+                stamp not in _sound and not _are_sound(self._pieces(), self.nbytes)
+            ):
+                return False
+            _sound.add(stamp)
+            return True
 
-        A process looks once, as long as nobody changes it.
-        """
-        raise NotImplementedError
+
+_sound: set[tuple[Any, ...]] = set()
+_looking = tuple(threading.Lock() for _ in range(64))
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkFile(Chunk):
+class _LocalChunk(_Stored):
     """A chunk that is a file."""
 
     path: str
 
-    def prefetch(self, ranges: NDArray[np.int64]) -> None:
-        """Ask for rows, in steps: the kernel takes up only so much of one request."""
+    def prefetch(self, ranges: Ranges) -> None:
         try:
-            with FileIO(self.path) as handle:
+            with FileIO(self.path) as file:
                 for start, stop in (ranges * self.row_nbytes).tolist():
                     for offset in range(start, stop, _PREFETCH_NBYTES):
                         size = min(_PREFETCH_NBYTES, stop - offset)
-                        os.posix_fadvise(handle.fileno(), offset, size, os.POSIX_FADV_WILLNEED)
+                        os.posix_fadvise(file.fileno(), offset, size, os.POSIX_FADV_WILLNEED)
         except OSError:
-            pass  # whoever reads it will say what is wrong
+            pass  # the reader will say what is wrong
 
-    def read(self, target: NDArray[Any], ranges: NDArray[np.int64], *, check: bool) -> bool:
-        """Read ranges of the chunk's rows into the target, one after the other.
-
-        To `check` them they are its first rows; what comes after them is read beside the target.
-        """
-        numbers = target.reshape(-1).view(np.uint8)
-        view: memoryview = numbers.data
+    def content(self) -> Content:
         try:
-            with FileIO(self.path) as handle:
-                if os.fstat(handle.fileno()).st_size != self.nbytes:
+            with FileIO(self.path) as file:
+                return file.readall()
+        except OSError:
+            return None
+
+    def read_whole(self, raw: NDArray[np.uint8]) -> bool:
+        try:
+            with FileIO(self.path) as file:
+                if os.fstat(file.fileno()).st_size != self.nbytes or not _fill(file, raw.data):
                     return False
-                done = 0
-                for start, stop in (ranges * self.row_nbytes).tolist():
-                    handle.seek(start)
-                    end = done + stop - start
-                    while done < end:
-                        got = handle.readinto(view[done:end])
-                        if not got:
-                            return False
-                        done += got
-                if not check:
-                    return True
-                rest = handle.read() or b""
+                return not self.has_checksum or _fits(raw, file.read())
         except OSError:
             return False
-        numbers.setflags(write=False)  # what the checksum's library asks for
-        return done + len(rest) == self.nbytes and _fits(numbers, rest)
 
-    def is_sound(self) -> bool:
-        """Whether it has its size and fits its checksum."""
+    def read_ranges(self, target: NDArray[Any], ranges: Ranges) -> bool:
+        view, done = target.reshape(-1).view(np.uint8).data, 0
+        try:
+            with FileIO(self.path) as file:
+                if os.fstat(file.fileno()).st_size != self.nbytes:
+                    return False
+                for start, stop in (ranges * self.row_nbytes).tolist():
+                    file.seek(start)
+                    if not _fill(file, view[done : done + stop - start]):
+                        return False
+                    done += stop - start
+        except OSError:
+            return False
+        return True
+
+    def _stamp(self) -> tuple[Any, ...] | None:
         try:
             found = os.stat(self.path)
-            right = found.st_size == self.nbytes
-            if not right or not self.has_checksum:
-                return right
-            with _looking[hash(self.path) % len(_looking)]:  # one thread looks, others wait for it
-                return _file_fits(self.path, found.st_mtime_ns)
         except OSError:
-            return False
+            return None
+        return (self.path, found.st_mtime_ns) if found.st_size == self.nbytes else None
+
+    def _pieces(self) -> Iterable[Any]:
+        with FileIO(self.path) as file:
+            while piece := file.read(_PIECE_NBYTES):
+                yield piece
 
 
 @dataclass(frozen=True, slots=True)
-class FarChunk(Chunk):
-    """A chunk that is an object far away, of which a part may be here or on its way."""
+class _RemoteChunk(_Stored):
+    """A chunk that is a remote object, of which a part may be in the cache or on its way."""
 
-    store: FarStore
+    store: Any
     key: str
+    is_raw: bool
 
-    def prefetch(self, ranges: NDArray[np.int64]) -> None:
-        """Have rows fetched."""
-        windows = self._windows(ranges)
-        for window in [None] if windows is None else windows:
-            self._begin(window)
+    def prefetch(self, ranges: Ranges) -> None:
+        for window in self._windows(ranges) or [None]:
+            key, fetch, expected = self._request(window)
+            self.store.cache.begin(key, fetch, expected)
 
-    def read(self, target: NDArray[Any], ranges: NDArray[np.int64], *, check: bool) -> bool:
-        """Read ranges of the chunk's rows into the target, one after the other."""
-        windows = self._windows(ranges)
-        try:
-            held = {window.start: self._take(window) for window in windows or ()}
-        except Exception as error:
-            if type(error).__name__ != "NotSupportedError":  # of obstore, which may be absent
-                raise
-            self.store.chunk_cache.has_ranges, windows = False, None
-        if windows is None:
-            held = {0: self._take(None)}
-        if any(content is None for content in held.values()):
+    def content(self) -> Content:
+        return self._take(None)
+
+    def read_whole(self, raw: NDArray[np.uint8]) -> bool:
+        if (content := self._take(None)) is None:
             return False
-        if windows is None and not self._is_sound(held[0]):
-            self.store.chunk_cache.drop(self.key)
-            return False
-        return self._copy(held, target, ranges)
+        raw[...] = np.frombuffer(content, dtype=np.uint8, count=len(raw))
+        return True
 
-    def _copy(
-        self, held: dict[int, Content], target: NDArray[Any], ranges: NDArray[np.int64]
-    ) -> bool:
-        """Copy ranges of rows out of what begins at these bytes of the object."""
-        numbers, done = target.reshape(-1).view(np.uint8), 0
-        begins = np.array([*held], dtype=np.int64)
+    def read_ranges(self, target: NDArray[Any], ranges: Ranges) -> bool:
+        windows = self._windows(ranges) or [None]
+        held = [self._take(window) for window in windows]
+        if any(content is None for content in held):
+            return False
+        begins = np.array([window.start if window else 0 for window in windows], dtype=np.int64)
+        raw, done = target.reshape(-1).view(np.uint8), 0
         for start, stop in (ranges * self.row_nbytes).tolist():
-            begin = int(begins[np.searchsorted(begins, start, side="right") - 1])
-            found = np.frombuffer(held[begin], dtype=np.uint8)[start - begin : stop - begin]
+            home = int(np.searchsorted(begins, start, side="right")) - 1
+            offset = start - int(begins[home])
+            found = np.frombuffer(held[home], dtype=np.uint8)[offset : offset + stop - start]
             if len(found) != stop - start:
                 return False
-            numbers[done : done + len(found)] = found
+            raw[done : done + len(found)] = found
             done += len(found)
         return True
 
-    def _windows(self, ranges: NDArray[np.int64]) -> list[RangeByteRequest] | None:
-        """What to fetch of it, neighbours together; None for all of it."""
-        chunk_cache, store = self.store.chunk_cache, self.store
-        n_rows = int((ranges[:, 1] - ranges[:, 0]).sum())
-        large = self.nbytes > LARGE_NBYTES
-        if n_rows == self.n_rows or chunk_cache.holds(self.key):
+    def _windows(self, ranges: Ranges) -> list[RangeByteRequest] | None:
+        """Return what to fetch of it, near neighbours together; None for all of it."""
+        cache, large = self.store.cache, self.nbytes > LARGE_NBYTES
+        if int((ranges[:, 1] - ranges[:, 0]).sum()) == self.n_rows or cache.holds(self.key):
             return None
-        if not chunk_cache.has_ranges or not (self.has_checksum or store.tells_sizes):
+        if not cache.has_ranges or not (self.has_checksum or self.store.tells_sizes):
             return None
         edges = ranges * self.row_nbytes
-        far_apart = edges[1:, 0] - edges[:-1, 1] > _GAP_NBYTES
-        starts, stops = edges[np.append(True, far_apart), 0], edges[np.append(far_apart, True), 1]
-        windows = [RangeByteRequest(*pair) for pair in np.stack([starts, stops], axis=1).tolist()]
-        begun = all(chunk_cache.holds((self.key, window)) for window in windows)
-        wanted = int((stops - starts).sum())
-        whole = not begun and not large and chunk_cache.wants_whole(self.nbytes, wanted)
-        return None if whole else windows
+        apart = edges[1:, 0] - edges[:-1, 1] > _GAP_NBYTES
+        starts, stops = edges[np.append(True, apart), 0], edges[np.append(apart, True), 1]
+        windows = [
+            RangeByteRequest(*pair) for pair in zip(starts.tolist(), stops.tolist(), strict=True)
+        ]
+        if large or all(cache.holds((self.key, window)) for window in windows):
+            return windows
+        return None if cache.wants_whole(self.nbytes, int((stops - starts).sum())) else windows
 
-    def is_sound(self) -> bool:
-        """Whether it has its size and fits its checksum."""
-        if not self.has_checksum or (self.store.token, self.key) in _sound:
-            return True
-        edges = range(0, self.nbytes, _PIECE_NBYTES)
-        windows = [RangeByteRequest(i, min(i + _PIECE_NBYTES, self.nbytes)) for i in edges]
-        if not self.store.chunk_cache.has_ranges:
-            content = self._take(None)
-            return content is not None and self._is_sound(content)
-        if not _are_sound((self._take(window) or b"" for window in windows), self.nbytes):
-            return False
-        _sound.add((self.store.token, self.key))
-        return True
-
-    def _begin(self, window: RangeByteRequest | None) -> tuple[Key, Future[Content]]:
-        key: Key = self.key if window is None else (self.key, window)
-        expected = self.nbytes if window is None else 0
-        fetch = partial(self.store.fetch, self.key, window, self.nbytes)
-        return key, self.store.chunk_cache.begin(key, fetch, expected)
+    def _request(self, window: RangeByteRequest | None) -> tuple[Key, Any, int]:
+        if window is None:
+            return self.key, self._fetch_whole, self.nbytes
+        return (self.key, window), partial(self.store.fetch, self.key, window, self.nbytes), 0
 
     def _take(self, window: RangeByteRequest | None) -> Content:
-        def take() -> Content:
-            key, begun = self._begin(window)
-            try:
-                return begun.result()
-            finally:
-                self.store.chunk_cache.end(key, begun)
+        return retrying(lambda: self.store.cache.take(*self._request(window)))
 
-        return retrying(take)
+    def _fetch_whole(self) -> Content:
+        """Return the object; a raw one if size and checksum are as they should be, else None."""
+        if not self.is_raw:
+            return self.store.fetch(self.key)
+        content = self.store.fetch(self.key, None, self.nbytes)
+        if content is None or len(content) != self.nbytes:
+            return None
+        raw = np.frombuffer(content, dtype=np.uint8)
+        end = self.n_rows * self.row_nbytes
+        return content if not self.has_checksum or _fits(raw[:end], raw[end:]) else None
 
-    def _is_sound(self, content: Content) -> bool:
-        """Whether it is the whole object; one that is kept is held against its checksum once."""
-        chunk_cache = self.store.chunk_cache
-        if len(content) != self.nbytes:
+    def _stamp(self) -> tuple[Any, ...]:
+        return self.store.token, self.key
+
+    def _pieces(self) -> Iterable[Any]:
+        edges = range(0, self.nbytes, _PIECE_NBYTES)
+        for start in edges:
+            stop = min(start + _PIECE_NBYTES, self.nbytes)
+            yield self._take(RangeByteRequest(start, stop)) or b""
+
+
+_Chunk: TypeAlias = _LocalChunk | _RemoteChunk
+
+
+def _fill(file: FileIO, view: memoryview) -> bool:
+    done = 0
+    while done < len(view):
+        if not (got := file.readinto(view[done:])):
             return False
-        if self.has_checksum and not chunk_cache.is_checked(self.key):
-            raw = np.frombuffer(content, dtype=np.uint8)
-            if not _fits(raw[:-_CHECKSUM_NBYTES], raw[-_CHECKSUM_NBYTES:]):
-                return False
-            chunk_cache.note_checked(self.key)
-        return True
-
-
-_sound: set[tuple[str, str]] = set()
-"""Large objects far away that this process has held against their checksums."""
-
-
-_looking = tuple(threading.Lock() for _ in range(64))
-
-
-@lru_cache(1 << 14)
-def _file_fits(path: str, modified: int) -> bool:
-    """Whether a file, as it was last written, fits the checksum that ends it."""
-    with FileIO(path) as handle:
-        size = os.fstat(handle.fileno()).st_size
-        return _are_sound(iter(lambda: handle.read(_PIECE_NBYTES) or b"", b""), size)
+        done += got
+    return True
 
 
 def _are_sound(pieces: Iterable[Any], nbytes: int) -> bool:
-    """Whether pieces are so many bytes that fit the checksum that ends them."""
+    """Return True if pieces are so many bytes that fit the checksum that ends them."""
     found, left, rest = 0, nbytes - _CHECKSUM_NBYTES, b""
     for piece in pieces:
         body = memoryview(piece)[:left]
@@ -407,8 +375,7 @@ def _are_sound(pieces: Iterable[Any], nbytes: int) -> bool:
     return left == 0 and rest == found.to_bytes(_CHECKSUM_NBYTES, "little")
 
 
-def _fits(numbers: NDArray[np.uint8], rest: Any) -> bool:
-    """Whether bytes, and what is stored after them, fit the checksum that ends it."""
-    after = np.frombuffer(rest, dtype=np.uint8)
-    found = google_crc32c.extend(google_crc32c.value(numbers), after[:-_CHECKSUM_NBYTES])
-    return bool(found == int.from_bytes(after[-_CHECKSUM_NBYTES:].tobytes(), "little"))
+def _fits(raw: NDArray[np.uint8], checksum: Any) -> bool:
+    readable = raw.view()
+    readable.flags.writeable = False  # as the checksum's library wants it
+    return bool(google_crc32c.value(readable) == int.from_bytes(bytes(checksum), "little"))

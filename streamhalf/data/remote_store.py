@@ -1,12 +1,11 @@
-"""Stores that are not on this machine: every object is fetched by one, counted, and kept."""
+"""Zarr store over a remote one: every object comes through the chunk cache and is counted."""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
 import weakref
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, cast
 
@@ -19,108 +18,104 @@ from zarr.abc.store import (
     Store,
     SuffixByteRequest,
 )
-from zarr.storage import FsspecStore, ObjectStore
+from zarr.storage import FsspecStore, ObjectStore, WrapperStore
 
-from streamhalf.data.chunk_cache import ChunkCache, Content, Key, chunk_cache_of, release
-from streamhalf.data.store_url import Origin
+from streamhalf.data.chunk_cache import ChunkCache, Content, Key, cache_of, release
+from streamhalf.data.store_url import StoreURL
 from streamhalf.data.zarr_private import N, get_now
+from streamhalf.redact import public_name
 
 _LOCAL = ("file", "local", "memory")
 
 
-@dataclass(frozen=True, slots=True)
-class GivenOrigin:
-    """A store that somebody has opened; it knows itself how to travel to other processes."""
-
-    store: Store
-
-    def open(self) -> Store:
-        """The store itself."""
-        return self.store
-
-
-class FarStore(Store):
-    """A store to read from afar; picklable, and in each process with a chunk_cache of its own.
+class RemoteStore(WrapperStore[Store]):
+    """A remote store to read from; picklable, with one chunk cache in each process.
 
     Parameters
     ----------
     origin
-        Where it is.
+        A URL, opened in every process with that process's credentials; or an opened store.
     token
-        Names the chunk_caches of all processes that read it.
+        Names the caches of all processes that read it.
     """
 
-    def __init__(self, origin: Origin | GivenOrigin, token: str | None = None) -> None:
-        super().__init__(read_only=True)
+    def __init__(self, origin: StoreURL | Store, token: str | None = None) -> None:
+        super().__init__(origin.open() if isinstance(origin, StoreURL) else origin)
         self.origin = origin
-        self._is_open = True
-        self._opened: Store | None = None
         self.token = token or uuid.uuid4().hex
-        if token is None:  # who opened it goes last
+        if token is None:  # the process that opened it outlives the others
             weakref.finalize(self, release, self.token)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FarStore, (self.origin, self.token)
+        return RemoteStore, (self.origin, self.token)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, FarStore) and other.token == self.token
+        return isinstance(other, RemoteStore) and other.token == self.token
 
     __hash__ = None  # type: ignore[assignment]
 
     def __str__(self) -> str:
-        return str(self.opened)
+        return str(self._store)
+
+    def __repr__(self) -> str:
+        url = self.origin.url if isinstance(self.origin, StoreURL) else ""
+        return f"RemoteStore({public_name(url)!r})"
 
     @property
-    def opened(self) -> Store:
-        """What reads it in this process."""
-        if self._opened is None:
-            self._opened = self.origin.open()
-        return self._opened
+    def read_only(self) -> bool:
+        """True: nothing is written through a cache."""
+        return True
 
     @property
-    def chunk_cache(self) -> ChunkCache:
-        """What this process has fetched of it."""
-        return chunk_cache_of(self.token)
+    def cache(self) -> ChunkCache:
+        """The cache of this process."""
+        return cache_of(self.token)
+
+    @property
+    def tells_sizes(self) -> bool:
+        """True if an object of a wrong size is noticed where a range of it is read."""
+        return isinstance(self._store, ObjectStore)
 
     def fetch(
         self, key: str, byte_range: ByteRequest | None = None, size: int | None = None
     ) -> Content:
-        """The bytes of an object, or of a range of it, from afar.
+        """Return an object, or a range of it, from the network; None if absent or of another size.
 
-        None where there is no such object, or one of another size than it should have; not every
-        library tells the size of an object with a range of it.
+        Only obstore tells the size of an object with a range of it.
         """
-        opened = self.opened
-        if not isinstance(opened, ObjectStore) or not (
-            byte_range is None or isinstance(byte_range, RangeByteRequest)
-        ):
-            return get_now(opened, key, byte_range)
+        whole_or_range = byte_range is None or isinstance(byte_range, RangeByteRequest)
+        if not isinstance(self._store, ObjectStore) or not whole_or_range:
+            return self._fetch_by_zarr(key, byte_range)
         import obstore
 
-        window: Any = {} if byte_range is None else {"range": (byte_range.start, byte_range.end)}
+        options: Any = {} if byte_range is None else {"range": (byte_range.start, byte_range.end)}
         try:
-            found = obstore.get(opened.store, key, options=window)
+            found = obstore.get(self._store.store, key, options=options)
         except FileNotFoundError:
             return None
         return found.bytes() if size is None or found.meta["size"] == size else None
 
-    @property
-    def tells_sizes(self) -> bool:
-        """Whether an object of a wrong size is noticed where a range of it is read."""
-        return isinstance(self.opened, ObjectStore)
+    def _fetch_by_zarr(self, key: str, byte_range: ByteRequest | None) -> Content:
+        content = get_now(self._store, key, byte_range)
+        if content is None or not isinstance(byte_range, RangeByteRequest):
+            return content
+        if len(content) <= byte_range.end - byte_range.start:
+            return content
+        self.cache.has_ranges = False  # a web server that sends all of an object
+        return content[byte_range.start : byte_range.end]
 
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
     ) -> Buffer | None:
-        """An object or a part of it, from what was fetched if it can be."""
-        chunk_cache = self.chunk_cache
-        part = byte_range if byte_range is not None and not chunk_cache.holds(key) else None
+        """Return an object or a range of it, from the cache if it is there."""
+        cache = self.cache
+        part = byte_range if byte_range is not None and not cache.holds(key) else None
         wanted: Key = key if part is None else (key, part)
-        begun = chunk_cache.begin(wanted, partial(self.fetch, key, part))
+        begun = cache.begin(wanted, partial(self.fetch, key, part))
         try:
             content = await asyncio.wrap_future(begun)
         finally:
-            chunk_cache.end(wanted, begun)
+            cache.end(wanted, begun)
         if content is None:
             return None
         window = slice(None) if part is not None else _slice(byte_range, len(content))
@@ -131,66 +126,26 @@ class FarStore(Store):
         prototype: BufferPrototype,
         key_ranges: Iterable[tuple[str, ByteRequest | None]],
     ) -> list[Buffer | None]:
-        """Several objects or parts of them at once."""
+        """Return several objects or ranges."""
         return [*await asyncio.gather(*(self.get(key, prototype, one) for key, one in key_ranges))]
 
-    @property
-    def _lister(self) -> Store:
-        """What lists it: web servers are listed by reading their pages, which fsspec does."""
-        if isinstance(self.origin, Origin) and self.origin.protocol.startswith("http"):
-            return self.origin.open_fsspec()
-        return self.opened
 
-    async def exists(self, key: str) -> bool:
-        """Whether there is an object of this name."""
-        return await self.opened.exists(key)
-
-    def list(self) -> AsyncIterator[str]:
-        """All objects."""
-        return self._lister.list()
-
-    def list_prefix(self, prefix: str) -> AsyncIterator[str]:
-        """All objects below a prefix."""
-        return self._lister.list_prefix(prefix)
-
-    def list_dir(self, prefix: str) -> AsyncIterator[str]:
-        """What is directly below a prefix."""
-        return self._lister.list_dir(prefix)
-
-    @property
-    def supports_listing(self) -> bool:
-        """Whether it can be listed."""
-        return True
-
-    @property
-    def supports_writes(self) -> bool:
-        """It is read only."""
-        return False
-
-    @property
-    def supports_deletes(self) -> bool:
-        """It is read only."""
-        return False
-
-    async def set(self, key: str, value: Buffer) -> None:
-        """Refuse to write."""
-        self._check_writable()
-
-    async def delete(self, key: str) -> None:
-        """Refuse to delete."""
-        self._check_writable()
+def open_remote(origin: StoreURL) -> zarr.Group:
+    """Open the group at a URL with as few requests as possible."""
+    store = RemoteStore(origin)
+    try:
+        return zarr.open_group(store, mode="r", zarr_format=3)
+    except zarr.errors.GroupNotFoundError:
+        return zarr.open_group(store, mode="r", zarr_format=2)
 
 
-def brought_near(node: N) -> N:
-    """The same group or array, read through a chunk_cache where it is not on this machine."""
+def through_cache(node: N) -> N:
+    """Return the same group or array, read through a cache if it is remote."""
     store = node.store
-    if isinstance(store, FarStore) or not isinstance(store, FsspecStore | ObjectStore):
+    if not isinstance(store, FsspecStore | ObjectStore) or _protocol(store) in _LOCAL:
         return node
-    if _protocol(store) in _LOCAL:
-        return node
-    far = FarStore(GivenOrigin(store))
-    opened = zarr.open(far, path=node.path, mode="r", zarr_format=node.metadata.zarr_format)
-    return cast(N, opened)
+    form = node.metadata.zarr_format
+    return cast(N, zarr.open(RemoteStore(store), path=node.path, mode="r", zarr_format=form))
 
 
 def _protocol(store: FsspecStore | ObjectStore[Any]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from streamhalf.errors import UsageError
-from streamhalf.folders import saying
+from streamhalf.paths import storage_errors
 from streamhalf.redact import public_name
 
 SUFFIXES = (".zarr", ".parquet", ".csv")
@@ -57,11 +57,11 @@ def check_file(out: str | os.PathLike[str], *, overwrite: bool) -> str:
 @contextlib.contextmanager
 def renamed(target: Path) -> Iterator[Path]:
     """A name beside the target, which takes the target's name at the end, or goes."""
-    with saying(f"{target}: cannot be written"):
+    with storage_errors(f"{target}: cannot be written"):
         folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
         yield folder / target.name
-        with saying(f"{target}: cannot be written"):
+        with storage_errors(f"{target}: cannot be written"):
             if target.is_dir():  # a rename replaces files, not stores
                 target.rename(folder / "before")
             (folder / target.name).rename(target)

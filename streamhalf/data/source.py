@@ -30,11 +30,8 @@ from streamhalf.data.zarr_reader import ZarrReader, impossible_value, stored_row
 from streamhalf.errors import DataError, UsageError
 from streamhalf.results import (
     DataRecord,
-    FeaturesConverted,
-    LabelsAbsent,
-    LabelsAreBits,
-    LabelsRead,
     Notice,
+    NoticeCode,
 )
 
 BLOCK_NBYTES = 16 << 20
@@ -188,7 +185,7 @@ class Source:
         Objects that are far away are kept as they come.
         """
         nbytes, reader = self.n_rows * self.row_nbytes, self.reader
-        if not isinstance(reader, ZarrReader) or reader.far is not None or nbytes > _KEPT_NBYTES:
+        if not isinstance(reader, ZarrReader) or reader.remote is not None or nbytes > _KEPT_NBYTES:
             return False
         n_chunks = self.n_rows / stored_rows(reader.features)
         return n_chunks > max(_MANY_CHUNKS, nbytes / _TINY_NBYTES)
@@ -272,7 +269,8 @@ def build_source(
     """
     X, y = reader.features, reader.labels
     coding = _settle_coding(names[1], reader, blocks) if labelled else SIGNS
-    of_labels = _of_labels(names[1], coding) if labelled else (LabelsAbsent(names[1]),)
+    absent = (Notice.of(NoticeCode.LABELS_ABSENT, array=names[1]),)
+    of_labels = _of_labels(names[1], coding) if labelled else absent
     source = Source(
         name=name,
         reader=reader,
@@ -348,13 +346,16 @@ def _each(reader: Reader, blocks: RowRanges) -> Iterator[NDArray[Any]]:
 
 def _of_features(name: str, dtype: np.dtype[Any]) -> tuple[Notice, ...]:
     used = working_dtype(dtype)
-    return () if dtype.kind == "f" else (FeaturesConverted(name, str(dtype), str(used)),)
+    code = NoticeCode.FEATURES_CONVERTED
+    converted = Notice.of(code, array=name, stored=str(dtype), used=str(used))
+    return () if dtype.kind == "f" else (converted,)
 
 
 def _of_labels(name: str, coding: LabelCoding) -> tuple[Notice, ...]:
     if coding == BITS:
-        return (LabelsAreBits(name),)
-    return () if coding == SIGNS else (LabelsRead(name, str(coding.low), str(coding.high)),)
+        return (Notice.of(NoticeCode.LABELS_ARE_BITS, array=name),)
+    code, low, high = NoticeCode.LABELS_READ, str(coding.low), str(coding.high)
+    return () if coding == SIGNS else (Notice.of(code, array=name, low=low, high=high),)
 
 
 def _labels(reader: Reader, rows: RowRange) -> NDArray[Any]:

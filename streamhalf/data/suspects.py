@@ -16,7 +16,7 @@ from zarr.codecs import Crc32cCodec
 
 from streamhalf.data.row_files import RowFile, check_file, open_rows, renamed
 from streamhalf.data.zarr_writer import MARKS, Target
-from streamhalf.folders import saying
+from streamhalf.paths import storage_errors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,7 +164,7 @@ class _ZarrWriter:
 
     @classmethod
     def create(cls, target: Target, marks: Mapping[str, Any], *, overwrite: bool) -> _ZarrWriter:
-        with saying(f"{target.name}: cannot make the store"):
+        with storage_errors(f"{target.name}: cannot make the store"):
             group = zarr.create_group(
                 target.url,
                 zarr_format=3,

@@ -9,7 +9,7 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numcodecs
 import zarr
@@ -77,10 +77,17 @@ def chunk_names(array: zarr.Array[Any]) -> Callable[[int], str]:
     return lambda number: f"{root}{encode((number, *zeros))}"
 
 
-def chunk_decoders(array: zarr.Array[Any]) -> tuple[Any, ...] | None:
-    """What turns a stored chunk of whole rows into the bytes of its numbers, step by step.
+class ChunkCodecs(NamedTuple):
+    """How a stored chunk becomes the bytes of its numbers: its checksum checked, decoded."""
 
-    None where that is Zarr's business: shards, chunks with some of the columns, and other codecs.
+    decoders: tuple[Any, ...]
+    has_checksum: bool
+
+
+def chunk_codecs(array: zarr.Array[Any]) -> ChunkCodecs | None:
+    """Return the codecs of chunks that hold whole rows; None where Zarr must decode them.
+
+    That is shards, chunks with some of the columns, another byte order, and other codecs.
     """
     metadata = array.metadata
     if array.shards is not None or array.chunks[1:] != array.shape[1:]:
@@ -90,12 +97,16 @@ def chunk_decoders(array: zarr.Array[Any]) -> tuple[Any, ...] | None:
     if not isinstance(metadata, ArrayV3Metadata):
         if metadata.order != "C" or metadata.filters:
             return None
-        return () if metadata.compressor is None else (metadata.compressor,)
+        return ChunkCodecs(() if metadata.compressor is None else (metadata.compressor,), False)
     first, *others = metadata.codecs
-    names = [_DECODERS.get(type(codec)) for codec in others]
-    if not isinstance(first, BytesCodec) or None in names or not _is_native(array, first):
+    if not isinstance(first, BytesCodec) or not _is_native(array, first):
         return None
-    return tuple(numcodecs.get_codec({"id": name}) for name in reversed(names))
+    if len(others) == 1 and isinstance(others[0], Crc32cCodec):
+        return ChunkCodecs((), True)
+    names = [_DECODERS.get(type(codec)) for codec in reversed(others)]
+    if None in names:
+        return None
+    return ChunkCodecs(tuple(numcodecs.get_codec({"id": name}) for name in names), False)
 
 
 def _is_native(array: zarr.Array[Any], codec: BytesCodec) -> bool:
@@ -119,23 +130,3 @@ def get_now(store: Store, key: str, byte_range: ByteRequest | None) -> bytes | N
 def is_checksum_error(error: Exception) -> bool:
     """Whether Zarr says that a chunk does not fit its checksum; it has no error of its own kind."""
     return "checksum do not match" in str(error)
-
-
-def plain_checksum(array: zarr.Array[Any]) -> bool | None:
-    """Whether plain chunks end with a checksum; None where chunks are not plain.
-
-    A plain chunk is an object with the bytes of its rows, in this machine's order.
-    """
-    metadata = array.metadata
-    if not isinstance(metadata, ArrayV3Metadata):
-        return None
-    if array.chunks[1:] != array.shape[1:] or array.dtype.kind not in "fiub":
-        return None
-    first, *others = metadata.codecs
-    if not isinstance(first, BytesCodec):
-        return None
-    if not _is_native(array, first):
-        return None
-    if not others:
-        return False
-    return True if len(others) == 1 and isinstance(others[0], Crc32cCodec) else None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,12 @@ from streamhalf.data.clients import here
 from streamhalf.data.raw_chunks import (
     LARGE_NBYTES,
     has_checksum,
-    is_plain,
-    prefetch_plain,
-    read_decoded,
-    read_plain,
+    is_raw,
+    prefetch_chunks,
+    read_chunks,
     unsound_chunk,
 )
-from streamhalf.data.remote_store import FarStore
+from streamhalf.data.remote_store import RemoteStore
 from streamhalf.data.zarr_private import (
     are_whole_shards,
     chunk_key,
@@ -44,11 +42,16 @@ GRID_ROWS = 1024
 """Blocks that need not be whole chunks are cut at multiples of this many rows."""
 
 MISSING = "is missing from the store"
-"""What is said of a chunk that is not there."""
+"""In the message about a chunk that does not exist."""
+
+_CHANGED = (
+    "its checksum does not fit its content, so the object was changed or damaged after it was "
+    "written; restore it"
+)
 
 
 def impossible_value(dtype: np.dtype[Any]) -> Any:
-    """A value of this dtype that is neither a feature nor a label."""
+    """Return a value of this dtype that is neither a feature nor a label."""
     if dtype.kind == "f":
         return np.nan
     if dtype.kind == "b":
@@ -60,26 +63,26 @@ def impossible_value(dtype: np.dtype[Any]) -> Any:
 
 
 def stored_rows(array: zarr.Array[Any]) -> int:
-    """Rows in the smallest piece that is stored as one object."""
+    """Return the rows of the smallest piece that is stored as one object."""
     return int((array.shards or array.chunks)[0])
 
 
 def unit_of_blocks(array: zarr.Array[Any]) -> int:
-    """Rows that blocks are multiples of: of stored objects, or of what is read of large ones.
+    """Return the rows that blocks are multiples of: of an object, or of a part of a large one.
 
-    Of plain chunks that are any rows, of shards their inner chunks; others are decoded whole.
+    Of a raw chunk any rows can be read, of a shard its inner chunks; others are decoded whole.
     """
     rows, row_nbytes = stored_rows(array), math.prod(array.shape[1:]) * array.dtype.itemsize
     if rows * row_nbytes <= LARGE_NBYTES:
         return rows
-    return min(rows, GRID_ROWS) if is_plain(array) else int(array.chunks[0])
+    return min(rows, GRID_ROWS) if is_raw(array) else int(array.chunks[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ZarrReader(Reader):
     """Reads raw rows of two Zarr arrays; without labels, every label is +1 and means nothing.
 
-    With `parts`, no more is read of a plain chunk than is wanted, and the checksum of a chunk is
+    With `parts`, no more is read of a raw chunk than is wanted, and the checksum of a chunk is
     looked at only where all of it is read.
     """
 
@@ -88,8 +91,8 @@ class ZarrReader(Reader):
     parts: bool = True
 
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Raw features and labels of rows; what is missing comes as an invalid value."""
-        if self.far is not None:
+        """Return raw features and labels of rows; what is missing comes as an invalid value."""
+        if self.remote is not None:
             self.prefetch(rows)  # all objects at once
         features, *labels = (_read(array, rows, parts=parts) for array, parts in self._arrays)
         # integers may hold any value: whether one was stored is asked where it could be filled in
@@ -104,57 +107,52 @@ class ZarrReader(Reader):
         return features, labels[0]
 
     def find_missing(self, rows: RowRanges) -> str | None:
-        """Say which stored chunk of the rows does not exist, or None if all do."""
+        """Name a stored chunk of the rows that does not exist; None if all do."""
         return next(filter(None, (_missing_chunk(array, rows) for array, _ in self._arrays)), None)
 
     def prefetch(self, rows: RowRanges) -> bool:
-        """Have rows brought near without waiting; False where only reading them does that."""
-        asked = [
-            prefetch_plain(array, rows, parts=parts) or begin_whole(array, rows)
-            for array, parts in self._arrays
-        ]
-        return all(asked)
+        """Start to bring rows near; return False where only reading them does that."""
+        return all(
+            [prefetch_chunks(array, rows, parts=parts) for array, parts in self._arrays]  # noqa: C419
+        )
 
     @property
-    def far(self) -> FarStore | None:
+    def remote(self) -> RemoteStore | None:
         """The store, where it is not on this machine."""
         store = self.features.store
-        return store if isinstance(store, FarStore) else None
+        return store if isinstance(store, RemoteStore) else None
 
     @property
     def unit_rows(self) -> int | None:
         """Rows of a stored chunk or shard, unless a part of it could be read.
 
-        Whether it is (`parts`) makes no difference to which rows a pass takes.
+        The same whether it is (`parts`) or not: which rows a pass takes does not depend on it.
         """
-        return None if is_plain(self.features) else stored_rows(self.features)
+        return None if is_raw(self.features) else stored_rows(self.features)
 
     @property
     def defers_checks(self) -> bool:
-        """Whether parts of chunks are read without a look at their checksums."""
-        return any(
-            parts and is_plain(array) and has_checksum(array) for array, parts in self._arrays
-        )
+        """True if parts of chunks are read without a look at their checksums."""
+        return any(parts and has_checksum(array) for array, parts in self._arrays)
 
     @property
     def splits_chunks(self) -> bool:
-        """Whether blocks are parts of plain chunks: no pass that reads blocks sees a checksum."""
+        """True if blocks are parts of raw chunks: no pass that reads blocks sees a checksum."""
         array = self.features
-        return is_plain(array) and unit_of_blocks(array) < stored_rows(array)
+        return is_raw(array) and unit_of_blocks(array) < stored_rows(array)
 
     def check(self, rows: RowRange) -> None:
-        """Hold the plain chunks of these rows against their checksums, piece by piece."""
-        for array in (self.features, self.labels):
-            number = None if array is None else unsound_chunk(array, rows)
-            if array is not None and number is not None:
+        """Check the raw chunks of these rows against their checksums, piece by piece."""
+        for array in filter(None, (self.features, self.labels)):
+            if (number := unsound_chunk(array, rows)) is not None:
                 index = (number, *(0 for _ in array.shape[1:]))
                 raise DataError(f"{array.path}: cannot read {_object(array, index)}: {_CHANGED}")
 
     @property
     def _arrays(self) -> list[tuple[zarr.Array[Any], bool]]:
-        """The arrays, and whether parts of their chunks are read.
+        """The arrays, and True for those of whose chunks parts are read.
 
-        Of labels only where a block of features holds whole chunks of them, which are checked then,
+        Labels only where a block of features holds whole chunks of them, which are checked then,
         or where all chunks are checked on their own.
         """
         arrays = [(self.features, self.parts)]
@@ -167,55 +165,21 @@ class ZarrReader(Reader):
 def _read(
     array: zarr.Array[Any], rows: RowRanges, fill_value: Any = None, *, parts: bool = False
 ) -> NDArray[Any]:
-    """Rows, and the fill value (one that no valid row can hold) where there are none stored."""
+    """Return rows, and the fill value (one that no valid row can hold) where none are stored."""
     try:
-        plain = read_plain(array, rows, parts=parts)
-        if plain is None:
-            plain = read_decoded(array, rows)
+        if (found := read_chunks(array, rows, parts=parts)) is not None:
+            return found
     except Exception as error:
         raise DataError(_damage(array, rows.span, error)) from error
-    if plain is not None:
-        return plain
     value = impossible_value(array.dtype) if fill_value is None else fill_value
     step = array.chunks[0]
-    # a chunk is decoded once and whole, also one of a shard; those in between, where no row is
-    # wanted, are left alone
+    # a chunk is decoded once and whole, also one of a shard; those between wanted rows are not
     gaps = rows.bounds[1:, 0] // step > (rows.bounds[:-1, 1] - 1) // step + 1
     pieces = rows.grouped(np.cumsum(np.append(0, gaps)))
     decoded = [
         piece.take_from(_decode(array, piece.span, value), piece.span.start) for piece in pieces
     ]
     return decoded[0] if len(decoded) == 1 else np.concatenate(decoded)
-
-
-def begin_whole(array: zarr.Array[Any], rows: RowRanges) -> bool:
-    """Have objects that rows lie in fetched, where they are far and all of them is wanted."""
-    store, step = array.store, stored_rows(array)
-    if not isinstance(store, FarStore):
-        return False
-    span = rows.span
-    edges = np.arange(span.start // step, -(-span.stop // step), dtype=np.int64) * step
-    pieces = rows.cut(edges)
-    nbytes = step * math.prod(array.shape[1:]) * array.dtype.itemsize
-    columns = [range(-(-extent // piece)) for extent, piece in _across(array)]
-    for wanted in pieces.grouped(pieces.bounds[:, 0] // step):
-        number = wanted.span.start // step
-        complete = wanted.n_rows == min(step, array.shape[0] - number * step)
-        # of a shard a part can be read; of any other object all is wanted
-        if (
-            array.shards is None
-            or complete
-            or store.chunk_cache.wants_whole(nbytes, nbytes * wanted.n_rows // step)
-        ):
-            for index in itertools.product([number], *columns):
-                key = f"{array.path}/{chunk_key(array, index)}".lstrip("/")
-                store.chunk_cache.begin(key, partial(store.fetch, key), nbytes)
-    return True
-
-
-def _across(array: zarr.Array[Any]) -> list[tuple[int, int]]:
-    """Extents and stored pieces of all dimensions but that of the rows."""
-    return list(zip(array.shape[1:], (array.shards or array.chunks)[1:], strict=True))
 
 
 def _decode(array: zarr.Array[Any], rows: RowRange, fill_value: Any) -> NDArray[Any]:
@@ -253,21 +217,15 @@ def _damage(array: zarr.Array[Any], rows: RowRange, error: Exception) -> str:
     )
 
 
-_CHANGED = (
-    "its checksum does not fit its content, so the object was changed or damaged after it was "
-    "written; restore it"
-)
-
-
 def _object(array: zarr.Array[Any], index: tuple[int, ...]) -> str:
-    """Words for a stored object."""
+    """Name a stored object and its rows."""
     step = stored_rows(array)
     last = min((index[0] + 1) * step, array.shape[0]) - 1
     return f"rows {index[0] * step} to {last} (object {array.path}/{chunk_key(array, index)})"
 
 
 def _missing_chunk(array: zarr.Array[Any], rows: RowRanges) -> str | None:
-    """Name the first chunk of the rows that is not stored; its rows depend on the fill value."""
+    """Name the first chunk of the rows that is not stored: its rows depend on the fill value."""
     if unseen := unseen_path(array):
         return f"{here()} does not see {unseen}; use a shared file system or a URL"
     text = {"S": (b"0", b"1")}.get(array.dtype.kind, ("0", "1"))

@@ -16,7 +16,7 @@ from zarr.errors import NodeNotFoundError
 from streamhalf.data.access_check import AccessCheck
 from streamhalf.data.block import RowRange
 from streamhalf.errors import DataError, UsageError
-from streamhalf.folders import Address, saying
+from streamhalf.paths import Address, storage_errors
 from streamhalf.redact import denial, one_line
 from streamhalf.retry import retrying
 
@@ -60,7 +60,7 @@ class Target(Address):
                 f"{self.name}: no store can be made here ({error.strerror}); choose a path in a "
                 "folder that you may write to"
             ) from error
-        with saying(f"{self.name}: cannot make the store", self):
+        with storage_errors(f"{self.name}: cannot make the store", self):
             group = zarr.create_group(
                 self.url,
                 zarr_format=3,
@@ -79,14 +79,14 @@ class Target(Address):
                     dimension_names=column.dimensions,
                 )
 
-    def sight(self) -> AccessCheck:
-        """What workers must see of it."""
+    def access_check(self) -> AccessCheck:
+        """Return the check that workers can reach it."""
         group = zarr.open_group(self.url, mode="r", storage_options=self.options)
         return AccessCheck(group.store, group.path)
 
     def array(self, name: str) -> zarr.Array[Any]:
         """One of its arrays, to write to."""
-        with saying(f"{self.name}: cannot open its array {name}", self):
+        with storage_errors(f"{self.name}: cannot open its array {name}", self):
             return retrying(
                 lambda: zarr.open_array(
                     self.url, path=name, mode="r+", storage_options=self.options
@@ -96,7 +96,7 @@ class Target(Address):
     def write(self, name: str, rows: RowRange, values: NDArray[Any]) -> None:
         """Write a range of rows of one array; whole chunks, so that writing again is harmless."""
         array = self.array(name)
-        with saying(
+        with storage_errors(
             f"{self.name}: cannot write rows {rows.start} to {rows.stop - 1} of {name}", self
         ):
             retrying(lambda: array.__setitem__(slice(rows.start, rows.stop), values))
@@ -105,14 +105,14 @@ class Target(Address):
         """Mark a store whose chunks all exist as complete, and record what it is."""
         for name in names:
             array = self.array(name)
-            with saying(f"{self.name}: cannot list the chunks of {name}", self):
+            with storage_errors(f"{self.name}: cannot list the chunks of {name}", self):
                 n_written: int = retrying(partial(getattr, array, "nchunks_initialized"))
             if n_written != array.nchunks:
                 raise DataError(
                     f"{self.name}: {n_written} of {array.nchunks} chunks of {name} were written; "
                     "write the rest before finishing the store"
                 )
-        with saying(f"{self.name}: cannot mark the store as complete", self):
+        with storage_errors(f"{self.name}: cannot mark the store as complete", self):
             retrying(lambda: self.mark({"complete": True, **marks}))
 
     def mark(self, marks: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from streamhalf.engine.job import Counted
 from streamhalf.errors import DataError, UsageError
-from streamhalf.folders import Folder
+from streamhalf.paths import Folder
 from streamhalf.redact import one_line
 from streamhalf.reductions.base import Reduction
 from streamhalf.results import PassRecord, Record, from_json, to_json

@@ -15,7 +15,7 @@ from streamhalf.data.source import Source
 from streamhalf.engine.cluster import ClusterEngine
 from streamhalf.engine.job import Engine
 from streamhalf.errors import UsageError
-from streamhalf.results import RunsOn
+from streamhalf.results import Notice, NoticeCode
 from streamhalf.settings import check_names
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Chosen:
     """Where a run runs; `notice` says so where nobody named it for this run."""
 
     target: str | Client
-    notice: RunsOn | None = None
+    notice: Notice | None = None
 
     @property
     def name(self) -> str:
@@ -50,7 +50,7 @@ class Chosen:
             return self.target
         return str(self.target.scheduler_info(n_workers=0)["address"])
 
-    def notices(self) -> tuple[RunsOn, ...]:
+    def notices(self) -> tuple[Notice, ...]:
         """What is to be said of it."""
         return () if self.notice is None else (self.notice,)
 
@@ -81,7 +81,8 @@ def choose(scheduler: str, client: Client | None = None, source: Source | None =
     if (active := active_client()) is not None:
         return Chosen(active, _runs_on(active, "the active client"))
     if address := dask.config.get("scheduler-address", None):
-        return Chosen(address, RunsOn(str(address), "named by Dask's scheduler-address"))
+        why = "named by Dask's scheduler-address"
+        return Chosen(address, Notice.of(NoticeCode.RUNS_ON, place=str(address), why=why))
     return Chosen("threads")
 
 
@@ -97,8 +98,9 @@ def dask_settings() -> dict[str, Any]:
     return read_settings(given)
 
 
-def _runs_on(client: Client, why: str) -> RunsOn:
-    return RunsOn(client.scheduler_info(n_workers=0)["address"], why)
+def _runs_on(client: Client, why: str) -> Notice:
+    address = client.scheduler_info(n_workers=0)["address"]
+    return Notice.of(NoticeCode.RUNS_ON, place=address, why=why)
 
 
 def refuse_elsewhere(engine: Engine, source: Source | None) -> None:

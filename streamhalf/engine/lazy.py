@@ -19,7 +19,7 @@ from streamhalf.data.block import Reader
 from streamhalf.data.source import Source
 from streamhalf.engine.memory import own_room
 from streamhalf.errors import StreamhalfError
-from streamhalf.results import LazyRows
+from streamhalf.results import Notice, NoticeCode
 from streamhalf.results.codes import RowsKept
 
 if TYPE_CHECKING:
@@ -38,19 +38,26 @@ class Keeping:
     """Where the rows of lazy arrays go when a pass first wants them."""
 
     reader: DaskReader
-    notice: LazyRows
+    nbytes_of_rows: int
+    kept: RowsKept
     client: Client | None = None
     folder: str | None = None
 
     @property
+    def notice(self) -> Notice:
+        """Where the rows are kept."""
+        size, kept, place = self.nbytes_of_rows, self.kept, self.folder or ""
+        return Notice.of(NoticeCode.LAZY_ROWS, size=size, kept=kept, place=place)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of this process's own memory that they take."""
-        return self.notice.nbytes if self.notice.kept is RowsKept.MEMORY else 0
+        return self.nbytes_of_rows if self.kept is RowsKept.MEMORY else 0
 
     def compute(self) -> tuple[Reader, str | None]:
         """Compute the rows; what reads them from now on, and the folder to be removed, if any."""
         arrays = self.reader.features, self.reader.labels
-        if self.notice.kept is RowsKept.CLUSTER and self.client is not None:
+        if self.kept is RowsKept.CLUSTER and self.client is not None:
             return DaskReader.align(*self.client.persist(list(arrays))), None
         if self.folder is None:
             return DaskReader.align(*persist(*arrays, scheduler="threads")), None
@@ -74,15 +81,15 @@ def plan_keeping(
         workers = target.scheduler_info(n_workers=-1)["workers"].values()
         memory = sum(int(worker["memory_limit"] or 0) for worker in workers)
         kept = RowsKept.CLUSTER if nbytes * _SHARE <= memory else RowsKept.NOWHERE
-        return Keeping(reader, LazyRows(nbytes, kept), target)
+        return Keeping(reader, nbytes, kept, target)
     if target not in ("threads", "serial"):
         return None
     if nbytes * _SHARE <= own_room(config.memory_limit):
-        return Keeping(reader, LazyRows(nbytes, RowsKept.MEMORY))
+        return Keeping(reader, nbytes, RowsKept.MEMORY)
     plain = all(one.dtype.kind in _PLAIN_KINDS for one in (reader.features, reader.labels))
     folder = config.cache if plain else None
     kept = RowsKept.NOWHERE if folder is None else RowsKept.FOLDER
-    return Keeping(reader, LazyRows(nbytes, kept, folder or ""), folder=folder)
+    return Keeping(reader, nbytes, kept, folder=folder)
 
 
 def in_memory(array: da.Array) -> bool:

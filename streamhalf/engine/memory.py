@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from streamhalf.data.source import Source
 from streamhalf.engine.process import trim_memory
 from streamhalf.errors import MemoryBudgetError
-from streamhalf.results import FewerAtOnce
+from streamhalf.results import Notice, NoticeCode
 
 if TYPE_CHECKING:
     from streamhalf.engine.job import Engine
@@ -186,13 +186,20 @@ def at_once(
 
 def fewer_at_once(
     engine: Engine, name: str, task_nbytes: int, memory_limit: int | str, *, partials: int = 0
-) -> tuple[FewerAtOnce, ...]:
+) -> tuple[Notice, ...]:
     """What is said where not all threads of a process can work at once; refused as `at_once`."""
     count = at_once(engine, name, task_nbytes, memory_limit, partials=partials)
     n_threads = engine.n_threads
     if count >= n_threads:
         return ()
-    return (FewerAtOnce(count, n_threads, task_nbytes, room_of(engine, memory_limit)),)
+    notice = Notice.of(
+        NoticeCode.FEWER_AT_ONCE,
+        at_once=count,
+        threads=n_threads,
+        size=task_nbytes,
+        room=room_of(engine, memory_limit),
+    )
+    return (notice,)
 
 
 def process_nbytes(engine: Engine, task_nbytes: int, memory_limit: int | str) -> int:

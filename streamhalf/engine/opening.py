@@ -176,15 +176,15 @@ def _connect(scheduler: str) -> Client:
         ) from error
 
 
-def check_access(engine: Engine, sight: AccessCheck | None) -> None:
+def check_access(engine: Engine, check: AccessCheck | None) -> None:
     """Refuse a store that a worker cannot see, before a task fails on it."""
-    if sight is None or not isinstance(engine, ClusterEngine):
+    if check is None or not isinstance(engine, ClusterEngine):
         return
-    for worker, found in sorted(call_on_workers(engine.client, sight.trouble).items()):
+    for worker, found in sorted(call_on_workers(engine.client, check.problem).items()):
         if isinstance(found, OSError):
             continue  # a worker that has just been lost, as any may be
         if isinstance(found, BaseException):
-            found = f"cannot look at {sight.name}: {one_line(found)}"
+            found = f"cannot look at {check.name}: {one_line(found)}"
         if found is not None:
             raise DataError(f"worker {worker} {found}")
 

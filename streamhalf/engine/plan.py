@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 import time
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from streamhalf.data.arrays import ArrayReader, DaskReader, PieceReader
 from streamhalf.data.block import Block, RowRanges
-from streamhalf.data.chunk_cache import NOTHING
+from streamhalf.data.chunk_cache import NOTHING, CacheLimits, Moved, cache_of
+from streamhalf.data.remote_store import RemoteStore
 from streamhalf.data.source import BLOCK_NBYTES, LEAST_NBYTES, Source
+from streamhalf.data.zarr_reader import ZarrReader
 from streamhalf.engine.dask_graph import LazyResult, build_graph, lazy_call
 from streamhalf.engine.job import Counted, Engine, Job, Kept, run_job
 from streamhalf.engine.memory import at_once, cache_nbytes, room_of, rows_nbytes, task_memory
 from streamhalf.engine.process import eager_switching
-from streamhalf.engine.remote_reads import FarReads, FarRows, far_reads
 from streamhalf.events import Observer, PassEnded
 from streamhalf.reductions.base import Reduction
 from streamhalf.results import PassRecord
@@ -26,16 +29,16 @@ from streamhalf.results import PassRecord
 R = TypeVar("R")
 
 Tell: TypeAlias = Callable[[Any], None]
-"""Called with each task's partial in the task's own process, for those who watch; never raises."""
+"""Called with each task's partial in the task's own process, for live views; never raises."""
 
 MAX_TASKS = 4096
-"""More tasks than this only burden the scheduler: blocks are dealt to tasks in runs."""
+"""More tasks than this only burden the scheduler: neighbouring blocks share a task."""
 
 _TASK_NBYTES = 4 * BLOCK_NBYTES
-_LEAST_TASKS = 1600
-"""So many tasks a pass has, two for each thread of 200 workers of four, if there are as many blocks
-and each task has `LEAST_NBYTES`, or a block. What the machine has is not asked: the tree of
-partials is a part of the answer."""
+_FEW_TASKS, _MANY_TASKS = 12, 1600
+"""Tasks of a pass where it has as many blocks: for six workers, however few rows; and two for each
+thread of 200 workers of four, where each task has `LEAST_NBYTES` to read. The machine is not
+asked: the tree of partials is a part of the answer."""
 
 _FAN_NBYTES = 64 << 20
 """Partials that one task combines take so much at most, where that is three of them or more."""
@@ -52,13 +55,13 @@ class PassPlan:
     source, reduction
         What is read and what is summed.
     blocks
-        The row ranges to read; all of the source's by default.
+        The row ranges to read.
     split_every
         Partials combined by one task.
     detail
-        What else to say of it while it runs.
+        Shown beside the name while it runs.
     tell
-        Hears of every task's partial.
+        Called with every task's partial.
     """
 
     name: str
@@ -74,6 +77,11 @@ class PassPlan:
         """Rows the pass reads."""
         return self.blocks.n_rows
 
+    @property
+    def partials_nbytes(self) -> int:
+        """Memory of the partials that one task holds."""
+        return (self.split_every + 2) * self.reduction.partial_nbytes(self.source.dim)
+
     def task_nbytes(self) -> int:
         """Projected memory of one task at its height."""
         if self.source.unit_rows is None:  # no more than a block of rows is read at once
@@ -81,11 +89,10 @@ class PassPlan:
             largest = min(most, self.source.blocks[0].n_rows)
         else:  # a block is in memory as a whole where chunks are decoded whole
             largest = max(block.n_rows for block, _ in self.source.reads(self.blocks))
-        partial = self.reduction.partial_nbytes(self.source.dim)
-        return rows_nbytes(self.source.row_nbytes, largest) + (self.split_every + 2) * partial
+        return rows_nbytes(self.source.row_nbytes, largest) + self.partials_nbytes
 
     def tasks(self) -> tuple[RowRanges, ...]:
-        """RowSplit blocks to tasks in runs of neighbours, a function of the blocks alone."""
+        """Assign runs of neighbouring blocks to tasks, as a function of the blocks alone."""
         pieces, homes = self.source.pieces(self.blocks)
         numbers, firsts = np.unique(homes, return_index=True)
         n_blocks, run = len(numbers), 1
@@ -95,7 +102,7 @@ class PassPlan:
             n_rows = int(self.source.blocks.sizes[numbers].sum()) if whole else self.n_rows
             row_nbytes = self.source.row_nbytes
             few = min(self.source.blocks[0].n_rows, max(1, LEAST_NBYTES // row_nbytes))
-            least = min(_LEAST_TASKS, math.ceil(n_rows / few))
+            least = min(_MANY_TASKS, max(_FEW_TASKS, math.ceil(n_rows / few)))
             wanted = min(_TASK_NBYTES * n_blocks // (n_rows * row_nbytes), n_blocks // least)
             run = max(1, wanted, math.ceil(n_blocks / MAX_TASKS))
         parts = np.split(pieces.bounds, firsts[run::run])
@@ -104,44 +111,44 @@ class PassPlan:
     def job_for(
         self, engine: Engine, *, memory_limit: int | str = "auto", cache: str | None = None
     ) -> Job:
-        """The pass as a job for an engine, with as many tasks at once as its memory has room for.
+        """Return the job for an engine, with as many tasks at once as its memory has room for.
 
-        Persisted chunks stay where they are if it can be. Of what is fetched from afar as much is
-        kept as the tasks leave room for, and the rest in the folder `cache`.
+        Persisted chunks stay where they are if possible. Of what is fetched from a remote store as
+        much is kept as the tasks leave room for, and the rest in the folder `cache`.
         """
         nbytes, room = self.task_nbytes(), room_of(engine, memory_limit)
-        held = (self.split_every + 2) * self.reduction.partial_nbytes(self.source.dim)
-        count = at_once(engine, f"pass {self.name!r}", nbytes, memory_limit, partials=held)
+        name = f"pass {self.name!r}"
+        count = at_once(engine, name, nbytes, memory_limit, partials=self.partials_nbytes)
         reader = self.source.reader
         held = isinstance(reader, DaskReader) and reader.client is not None
         job = self.job(lazy=engine.remote if held else engine.lazy, apart=engine.remote)
-        context = replace(job.context, task_nbytes=nbytes, room=room)
-        job = replace(job, context=context, at_once=count)
-        kept = cache_nbytes(room, count, nbytes)
-        far = far_reads(
-            self.source, engine, n_tasks=len(job.items), at_once=count, kept=kept, folder=cache
-        )
-        if far is None:
-            return job
-        context = replace(job.context, read=FarRows(self.source), far=far)
-        return replace(job, context=context, items=far.items(job.items))
+        context, items = replace(job.context, task_nbytes=nbytes, room=room), job.items
+        if (store := remote_store_of(self.source)) is not None:
+            alone = engine.n_processes == 1
+            limits = CacheLimits(cache_nbytes(room, count, nbytes), cache, alone)
+            reads = RemoteReads(self.source, store.token, limits, uuid.uuid4().hex)
+            context = replace(context, read=reads, remote=reads)
+            # on several processes it is not known which task comes next in a thread
+            following = items[min(len(items), count) :] if alone else ()
+            items = tuple(zip_longest(items, following))
+        return replace(job, context=context, items=items, at_once=count)
 
     def job(self, *, lazy: bool, apart: bool = False) -> Job:
-        """The pass as a job; with `lazy`, Dask-backed rows enter the graph as they are.
+        """Return the pass as a job.
 
-        With `apart`, every task has its own rows of arrays in memory, instead of all having all.
+        With `lazy`, Dask-backed rows enter the graph as they are. With `apart`, every task has its
+        own rows of arrays in memory, instead of all having all.
         """
         tasks = self.tasks()
         items: tuple[Any, ...] = tasks
         read: Callable[[Any], Iterable[Block]] = self.source.read_each
         if lazy and isinstance(self.source.reader, DaskReader):
-            reader = self.source.reader
-            chunks = dict(zip(self.source.blocks, reader.delayed(), strict=True))
+            chunks = dict(zip(self.source.blocks, self.source.reader.delayed(), strict=True))
             reads = self.source.reads(self.blocks)
             items = tuple((rows, block, *chunks[block]) for block, rows in reads)
             read = self.source.schema.read_arrays
         elif apart and isinstance(self.source.reader, ArrayReader):
-            items = _apart(self.source, self.source.reader, tasks)
+            items = _rows_apart(self.source, self.source.reader, tasks)
             read = RowsApart(replace(self.source, reader=PieceReader()))
         return Job(
             name=self.name,
@@ -157,18 +164,50 @@ class PassPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassContext:
-    """What every task of a pass needs: how its item becomes blocks, what is summed, who hears.
+    """What every task of a pass needs: how its item becomes blocks, and what is summed.
 
-    And how rows come that are far away.
+    A task holds `task_nbytes` of memory, and the tasks of one process at most `room` together.
     """
 
     read: Callable[[Any], Iterable[Block]]
     reduction: Reduction[Any, Any]
     tell: Tell | None = None
-    far: FarReads | None = None
+    remote: RemoteReads | None = None
     task_nbytes: int = 0
     room: int = 0
-    """What a task holds, and what the tasks of one process may hold together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RemoteReads:
+    """Reads a task's rows of a remote store; those of the task that follows are fetched meanwhile.
+
+    `token` names the store, `of_pass` the pass, and `limits` say what a process may keep.
+    """
+
+    source: Source
+    token: str
+    limits: CacheLimits
+    of_pass: str
+
+    def __call__(self, item: tuple[RowRanges, RowRanges | None]) -> Iterable[Block]:
+        """Return the blocks of one task."""
+        cache, (rows, following) = cache_of(self.token), item
+        cache.set_limits(self.limits)
+        of_pass, furthest = cache.furthest
+        furthest = furthest if of_pass == self.of_pass else -1
+        cache.furthest = self.of_pass, max(furthest, rows.span.start)
+        if following is not None and following.span.start <= furthest:
+            following = None  # it has begun already: what is fetched now would be fetched twice
+        return self.source.read_each(rows, following)
+
+    def moved(self) -> Moved:
+        """Return what came over the network in this process since the last call."""
+        return cache_of(self.token).drain()
+
+
+def remote_store_of(source: Source) -> RemoteStore | None:
+    """Return the store of a source, where it is remote."""
+    return source.reader.remote if isinstance(source.reader, ZarrReader) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,46 +217,44 @@ class RowsApart:
     source: Source
 
     def __call__(self, item: Sequence[Any]) -> Iterable[Block]:
-        """The blocks of one task."""
+        """Return the blocks of one task."""
         rows, blocks, *pieces = item
         return replace(self.source, reader=PieceReader(blocks, tuple(pieces))).read_each(rows)
 
 
-def _apart(
+def _rows_apart(
     source: Source, reader: ArrayReader, tasks: tuple[RowRanges, ...]
 ) -> tuple[tuple[Any, ...], ...]:
-    """Items of tasks: rows, the blocks they lie in, and these blocks."""
+    """Return items of tasks: rows, the blocks they lie in, and these blocks."""
     kept = [Kept(reader, block, reader.read(RowRanges.of((block,)))) for block in source.blocks]
-    items = []
-    for rows in tasks:
-        homes = np.unique(source.pieces(rows)[1]).tolist()
-        items.append((rows, tuple(kept[i].rows for i in homes), *(kept[i] for i in homes)))
-    return tuple(items)
+    homes = [np.unique(source.pieces(rows)[1]).tolist() for rows in tasks]
+    return tuple(
+        (rows, tuple(kept[i].rows for i in own), *(kept[i] for i in own))
+        for rows, own in zip(tasks, homes, strict=True)
+    )
 
 
 def map_blocks(context: PassContext, item: Any) -> Counted:
     """Read and reduce the blocks of one task, one after the other."""
     memory = task_memory(context.task_nbytes, context.room)
-    # what is no number is looked for where it matters
+    # values that are not finite are looked for where they matter
     with memory, eager_switching(), np.errstate(all="ignore"):
         return _map_blocks(context, item)
 
 
 def _map_blocks(context: PassContext, item: Any) -> Counted:
-    reduction, far = context.reduction, context.far
-    if far is not None:
-        item = far.enter(item)
-    total: Counted | None = None
+    reduction, total = context.reduction, None
     for block in context.read(item):
-        partial = reduction.map(block)
+        partial, n_rows = reduction.map(block), block.n_rows
+        del block  # its buffer is used for the next one
         if total is not None:
-            partial = reduction.combine(total.partial, partial)
-        total = Counted(block.n_rows + (total.n_rows if total else 0), partial)
+            partial, n_rows = reduction.combine(total.partial, partial), n_rows + total.n_rows
+        total = Counted(n_rows, partial)
     if total is None:
         raise ValueError("a task without blocks")
     if context.tell is not None:
         context.tell(total.partial)
-    return total if far is None else replace(total, moved=far.moved())
+    return total if context.remote is None else replace(total, moved=context.remote.moved())
 
 
 def combine_partials(context: PassContext, left: Any, right: Any) -> Any:
@@ -227,7 +264,7 @@ def combine_partials(context: PassContext, left: Any, right: Any) -> Any:
 
 
 def fan_in(split_every: int, partial_nbytes: int) -> int:
-    """Partials that one task combines: fewer large ones, for a worker receives and holds them all.
+    """Return the partials that one task combines: fewer large ones, for a worker holds them all.
 
     Three at least: in pairs they take the scheduler twice as many tasks as rows do.
     """
@@ -251,11 +288,11 @@ def run_pass(
     save: Callable[[Counted, PassRecord], None] | None = None,
     cache: str | None = None,
 ) -> tuple[Any, PassRecord]:
-    """Validate, run, count the rows, save and finalize; returns the result and the record."""
+    """Validate, run, count the rows, save and finalize; return the result and the record."""
     started = time.perf_counter()
     job = plan.job_for(engine, memory_limit=memory_limit, cache=cache)
     counted = run_job(engine, job, observer)
-    moved = counted.moved + (job.context.far.moved() if job.context.far else NOTHING)
+    moved = counted.moved + (job.context.remote.moved() if job.context.remote else NOTHING)
     result = plan.reduction.finalize(counted.partial)
     record = PassRecord(
         name=plan.name,
@@ -273,8 +310,8 @@ def run_pass(
 
 
 def lazy_pass(plan: PassPlan) -> LazyResult:
-    """The pass's result as a Dask Delayed: compute several together, visualise, persist."""
-    # nobody looks at checksums later on
+    """Return the pass's result as a Dask Delayed: compute several together, visualise, persist."""
+    # checksums that were put off would never be looked at
     plan = replace(plan, source=plan.source.checked_at_once())
     reader = plan.source.reader
     rows = (reader.features, reader.labels) if isinstance(reader, DaskReader) else ()

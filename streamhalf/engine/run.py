@@ -12,15 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Reader, RowRange, RowRanges
+from streamhalf.data.chunk_cache import release
+from streamhalf.data.schema import working_dtype
 from streamhalf.data.source import Source
 from streamhalf.data.zarr_reader import ZarrReader, stored_rows
 from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.job import Counted, Engine, Job, run_job
 from streamhalf.engine.lazy import Keeping
-from streamhalf.engine.plan import PassPlan, Tell, fan_in, run_pass
-from streamhalf.engine.remote_reads import far_store, forget
+from streamhalf.engine.plan import PassPlan, Tell, fan_in, remote_store_of, run_pass
 from streamhalf.errors import DataError
-from streamhalf.events import Answered, Observer, PassEnded, RunEnded, ignore
+from streamhalf.events import Answered, KernelsCompiled, Observer, PassEnded, RunEnded, ignore
+from streamhalf.kernels.warm_up import warm_up
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.label_counts import LabelCounts
 from streamhalf.results import PassRecord, Verdict
@@ -42,6 +44,8 @@ class Run:
     checkpoint: Checkpoint | None = None
     listen: Callable[[str, Reduction[Any, Any]], Tell | None] | None = None
     passes: list[PassRecord] = field(default_factory=list)
+    warm: bool = False
+    """Whether the kernels were compiled or loaded."""
     seen: NDArray[np.int8] | None = None
     """Of each block whose parts may be read without their checksums: 1 if rows of it were read, 2
     if all of it was at once."""
@@ -83,8 +87,8 @@ class Run:
             detail=detail,
             tell=None if self.listen is None else self.listen(name, reduction),
         )
-        if (far := far_store(source)) is not None:
-            self.tokens.add(far.token)
+        if (store := remote_store_of(source)) is not None:
+            self.tokens.add(store.token)
         kept, ordinal = self.checkpoint, len(self.passes)
         if kept and (saved := kept.load(ordinal, name, reduction, source.dim)):
             counted, record = saved
@@ -100,6 +104,7 @@ class Run:
         plan = self._near(plan)
         if plan.source.reader.defers_checks:
             self._note_parts(plan)
+        self._warm_up(plan.source)
         result, record = run_pass(
             self.engine,
             plan,
@@ -110,6 +115,14 @@ class Run:
         )
         self.passes.append(record)
         return result
+
+    def _warm_up(self, source: Source) -> None:
+        """Compile or load the kernels before the first pass, here and on every worker."""
+        if self.warm:
+            return
+        self.warm, dtype = True, working_dtype(source.reader.features.dtype).name
+        warm_up(dtype, lambda: self.observer(KernelsCompiled()))
+        self.engine.everywhere(warm_up, dtype)
 
     def close(self) -> None:
         """Hold what was read in parts only against its checksums, then say how the run ended."""
@@ -124,7 +137,8 @@ class Run:
 
     def forget(self) -> None:
         """Forget what was fetched, everywhere."""
-        forget(self.engine, self.tokens)
+        for token in self.tokens:
+            self.engine.everywhere(release, token)
         if self.spilled is not None:
             shutil.rmtree(self.spilled, ignore_errors=True)
 

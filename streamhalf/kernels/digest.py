@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamhalf.kernels.margins import frozen
 from streamhalf.kernels.row_sketch import LARGEST, RowSketch
 
-_SUB_BATCH = 8192
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -28,19 +28,12 @@ def digest_rows(
     Bits are taken 32 at a time: the top bit of a 64-bit word times any odd key is the top bit, and
     two of them, two signs that changed, would cancel.
     """
+    from streamhalf.kernels import loops
+
     keys = column_keys(X.shape[1] * X.itemsize // 4 + 1)
-    total, small, most = np.uint64(0), [np.empty(0, dtype=np.uint64)], np.uint64(limit)
-    with np.errstate(over="ignore"):
-        for start in range(0, len(y), _SUB_BATCH):
-            window = slice(start, start + _SUB_BATCH)
-            bits = np.ascontiguousarray(X[window]).view(np.uint32).astype(np.uint64)
-            label = (y[window] > 0).astype(np.uint64)
-            content = bits @ keys[:-1] + label * keys[-1]
-            mixed = mix(content ^ (rows[window].astype(np.uint64) * _ODD))
-            total = total + mixed.sum(dtype=np.uint64)
-            hashes = (content ^ (content >> np.uint64(32))) * _ODD
-            small.append(np.take(hashes, np.flatnonzero(hashes <= most)))
-    return int(total), RowSketch.of(np.concatenate(small))
+    small, bits = np.empty(len(y), dtype=np.uint64), frozen(X).view(np.uint32)
+    total, count = loops.digest(bits, frozen(y), frozen(rows), keys, np.uint64(limit), small)
+    return int(total), RowSketch.of(small[:count])
 
 
 def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.kernels.margins import rough_margins, wide_margins
+from streamhalf.kernels.margins import margins
 
-_SUB_BATCH = 16_384
 _SHORT = 1e-140
 
 
@@ -66,7 +65,7 @@ class Plane:
 
     def margins(self, X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """normal·x - threshold of every row, in float64: a threshold may cancel most of it."""
-        return wide_margins(X, self.normal) - self.threshold
+        return margins(X, self.normal) - self.threshold
 
     def signs(self, X: NDArray[np.floating[Any]]) -> NDArray[np.int8]:
         """+1 or -1 for every row."""
@@ -79,30 +78,10 @@ class Plane:
     def find_wrong(
         self, X: NDArray[np.floating[Any]], y: NDArray[np.int8]
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Which rows the halfspace gets wrong, and their margins.
-
-        Margins in the rows' precision, by BLAS and in pieces for the cache, settle which rows are
-        right beyond rounding; those of the others are taken as `margins` takes them. Where few are
-        wrong it is twice as fast.
-        """
-        starts = range(0, max(1, len(X)), _SUB_BATCH)
-        windows = [slice(start, start + _SUB_BATCH) for start in starts]
-        near = np.concatenate([one.start + self._unsettled(X[one], y[one]) for one in windows])
-        margins = self.margins(np.take(X, near, axis=0))
-        wrong = are_wrong(margins, y[near])
-        return near[wrong], margins[wrong]
-
-    def _unsettled(self, X: NDArray[np.floating[Any]], y: NDArray[np.int8]) -> NDArray[np.intp]:
-        """The rows that are not right, or not beyond rounding."""
-        kind, scale = np.finfo(X.dtype), float(np.abs(self.normal).max())
-        unit, threshold = self.normal / scale, self.threshold / scale
-        largest = max(float(X.max(initial=0)), -float(X.min(initial=0)))
-        reach = largest * float(np.abs(unit).sum()) + abs(threshold)
-        if not reach < float(kind.max) / 8:
-            return np.arange(len(X))
-        slack = 2 * (self.dim + 4) * float(kind.eps) * reach + self.dim * float(kind.tiny)
-        rough = X @ unit.astype(X.dtype) - X.dtype.type(threshold)
-        return np.flatnonzero(~(rough * y > X.dtype.type(slack)))
+        """Which rows the halfspace gets wrong, and their margins."""
+        margins = self.margins(X)
+        wrong = np.flatnonzero(are_wrong(margins, y))
+        return wrong, margins[wrong]
 
     def angle_to(self, other: Plane) -> float:
         """Angle between the normals, accurate also where it is small."""
@@ -112,28 +91,9 @@ class Plane:
         )
 
 
-def wrong_rows(
-    planes: Sequence[Plane], X: NDArray[np.floating[Any]], y: NDArray[np.int8]
-) -> Iterator[tuple[slice, NDArray[np.bool_]]]:
-    """Which rows each of several halfspaces gets wrong, (c, m) of piece after piece of the rows.
-
-    One product in the rows' precision settles all rows but those that lie within its rounding of a
-    plane; the margins of these are taken as `Plane.margins` takes them. So the answer does not
-    depend on how BLAS rounds, which changes with a row's place in memory.
-    """
+def stack_planes(
+    planes: Sequence[Plane],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Normals (c, d) and thresholds (c,) of several planes."""
     normals = np.array([plane.normal for plane in planes])
-    thresholds = np.array([plane.threshold for plane in planes])
-    scales = np.maximum(np.abs(normals).max(axis=1), np.abs(thresholds))
-    found = rough_margins(X, normals / scales[:, None], thresholds / scales)
-    for window, rough, slack in found:
-        wrong = are_wrong(rough, y[window])
-        with np.errstate(over="ignore", invalid="ignore"):
-            np.abs(rough, out=rough)
-            room = slack.astype(X.dtype)
-            # what is not a number is not above anything, and is looked at again
-            close = ~(rough.min(axis=1, initial=np.inf) > room)
-        for i in np.flatnonzero(close).tolist():
-            near = np.flatnonzero(~(rough[i] > room[i]))
-            margins = planes[i].margins(np.take(X, window.start + near, axis=0))
-            wrong[i, near] = are_wrong(margins, y[window][near])
-        yield window, wrong
+    return normals, np.array([plane.threshold for plane in planes])

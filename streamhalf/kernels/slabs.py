@@ -7,20 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from streamhalf.kernels.margins import frozen
 from streamhalf.kernels.monomials import SUB_BATCH_NBYTES, sub_batch_rows
-
-_CELL_BITS = 6
-"""Bits of the mantissa in the name of a cell: cells are 1/64 of a power of two wide."""
-
-_MOST_STEPS = 6
-"""Edges in one cell at most; more, and a binary search is as fast."""
 
 _PRODUCT_NS, _ENTRY_NS = 4_000, 1
 """One small matrix product, and one product of two features of one row, in nanoseconds."""
@@ -29,61 +23,15 @@ _PRODUCT_NS, _ENTRY_NS = 4_000, 1
 def assign_slabs(
     margin: NDArray[np.floating[Any]], edges: NDArray[np.float64]
 ) -> NDArray[np.int32]:
-    """Slab number of every margin.
+    """Slab number of every margin, of any shape."""
+    from streamhalf.kernels import loops
 
-    The leading bits of a floating-point number name a cell that holds few edges: one look into
-    a table and a comparison or two, ten times faster than a binary search.
-    """
-    rounded = edges.astype(margin.dtype)
-    table = _slab_table(rounded.tobytes(), margin.dtype.str)
-    if table is None:
-        return np.searchsorted(rounded, margin, side="right").astype(np.int32)
-    first, steps = table
-    upper = np.append(rounded, margin.dtype.type(np.inf))
-    slab = np.take(first, _cells(margin))
-    for _ in range(steps):
-        slab += margin >= np.take(upper, slab)
-    return slab
-
-
-@lru_cache(maxsize=64)
-def _slab_table(edges: bytes, dtype: str) -> tuple[NDArray[np.int32], int] | None:
-    """Slab of the smallest number of each cell, and edges in a cell at most; None if too many."""
-    bounds = np.frombuffer(edges, dtype=dtype)
-    words = np.dtype(f"u{bounds.itemsize}")
-    shift = np.finfo(bounds.dtype).nmant - _CELL_BITS
-    low = np.arange(2 ** (8 * bounds.itemsize - shift), dtype=words) << words.type(shift)
-    high = low | words.type(2**shift - 1)
-    values = np.stack([low.view(bounds.dtype), high.view(bounds.dtype)])
-    with np.errstate(invalid="ignore"):
-        slabs = np.searchsorted(bounds, np.sort(values, axis=0), side="right").astype(np.int32)
-    slabs[:, np.isnan(values).any(axis=0)] = 0  # no margin is there
-    steps = int((slabs[1] - slabs[0]).max())
-    return (slabs[0], steps) if steps <= _MOST_STEPS else None
-
-
-def _cells(values: NDArray[np.floating[Any]]) -> NDArray[np.signedinteger[Any]]:
-    words = np.dtype(f"u{values.itemsize}")
-    shift = np.finfo(values.dtype).nmant - _CELL_BITS
-    cells = values.view(words) >> words.type(shift)
-    # signed: NumPy before 2.3 refuses uint64 as an index
-    signed: NDArray[np.signedinteger[Any]] = cells.view(f"i{values.itemsize}")
-    return signed
-
-
-def number_slabs(
-    margin: NDArray[np.floating[Any]], width: float, half_count: int
-) -> NDArray[np.int32]:
-    """Number of the slab of equal `width`: 1 + half_count + floor(margin / width), tails clipped.
-
-    0 is everything below -half_count·width, 2 half_count + 1 everything from half_count·width on.
-    """
-    scaled = margin / margin.dtype.type(width)
-    np.floor(scaled, out=scaled)
-    np.clip(scaled, -half_count - 1, half_count, out=scaled)
-    result: NDArray[np.int32] = scaled.astype(np.int32)
-    result += np.int32(half_count + 1)
-    return result
+    values = np.ascontiguousarray(margin, dtype=np.float64)
+    table = np.full(2 ** len(edges).bit_length() - 1, np.nan)  # no number is above
+    table[: len(edges)] = edges
+    slabs = np.empty(values.shape, dtype=np.int32)
+    loops.number_cells(frozen(values.reshape(-1)), table, slabs.reshape(-1))
+    return slabs
 
 
 def count_slabs(slab: NDArray[np.int32], n_slabs: int) -> NDArray[np.int64]:

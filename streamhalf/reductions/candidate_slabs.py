@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.plane_slabs import count_planes_slabs
+from streamhalf.kernels.margins import count_slabs_along
+from streamhalf.kernels.plane import Plane, stack_planes
 from streamhalf.reductions.base import Summed
 
 
@@ -49,7 +49,8 @@ class CandidateSlabs(Summed):
 
     def map(self, block: Block) -> CandidateSlabsResult:
         """Count slabs of every candidate."""
-        counts = count_planes_slabs(self.candidates, block.X, self.width, self.half_count)
+        planes = stack_planes(self.candidates)
+        counts = count_slabs_along(block.X, *planes, width=self.width, half_count=self.half_count)
         return CandidateSlabsResult(block.n_rows, counts)
 
     def partial_nbytes(self, dim: int) -> int:

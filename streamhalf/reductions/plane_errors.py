@@ -8,9 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.plane import Plane, wrong_rows
+from streamhalf.kernels.margins import wrong_rows
+from streamhalf.kernels.plane import Plane, stack_planes
 from streamhalf.kernels.segments import Segments, error_segments
 from streamhalf.reductions.base import Summed
+
+_PIECE = 16_384
+"""Rows whose errors stay in cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,18 +76,18 @@ class PlaneErrors(Summed):
 
     def map(self, block: Block) -> PlaneErrorsResult:
         """Count one block, in pieces for the cache."""
-        result, segments = self.empty(block.dim), self.segments
-        for window, wrong in wrong_rows(self.planes, block.X, block.y):
-            y = block.y[window]
-            for segment, part in segments.cut(block.rows[window]):
-                some = part.start + np.flatnonzero(wrong[:, part].any(axis=0))
-                ones = np.take(wrong, some, axis=1).astype(np.float32)  # exact up to 2^24
-                shared = (ones @ ones.T).astype(np.int64)
-                positive = (y[some] > 0).astype(np.float32)
+        result, segments, planes = self.empty(block.dim), self.segments, stack_planes(self.planes)
+        for start in range(0, block.n_rows, _PIECE):
+            piece = block.cut(slice(start, start + _PIECE))
+            wrong = wrong_rows(piece.X, piece.y, *planes)
+            shared = wrong @ wrong.T  # exact: whole numbers below 2^24
+            result.shared[...] += shared.astype(np.int64)
+            positive = wrong @ (piece.y > 0).astype(np.float32)
+            result.positive_errors[...] += positive.astype(np.int64)
+            for segment, part in segments.cut(piece.rows):
                 result.segment_rows[segment] += part.stop - part.start
-                result.segment_errors[:, segment] += np.diag(shared)
-                result.shared[...] += shared
-                result.positive_errors[...] += (ones @ positive).astype(np.int64)
+                errors = wrong[:, part].sum(axis=1)
+                result.segment_errors[:, segment] += errors.astype(np.int64)
         return replace(result, positives=int(np.count_nonzero(block.y > 0)))
 
     def partial_nbytes(self, dim: int) -> int:

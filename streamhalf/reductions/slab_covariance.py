@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.margins import margins
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.plane import Plane, stack_planes
 from streamhalf.kernels.slabs import (
     assign_slabs,
     count_slabs,
@@ -74,13 +74,11 @@ class SlabCovariance(Summed):
 
     def map(self, block: Block) -> SlabCovariancePartial:
         """Number the slabs of every candidate, and sum the products within them."""
-        slabs = np.array([self._number(block, plane) for plane in self.candidates])
+        normals, thresholds = stack_planes(self.candidates)
+        along = margins(block.X, normals) - thresholds[:, None]
+        slabs = assign_slabs(along, self.edges)
         counts = np.array([count_slabs(slab, self.n_slabs) for slab in slabs])
         return SlabCovariancePartial(counts, sum_slab_products(block.X, slabs, self.n_slabs))
-
-    def _number(self, block: Block, plane: Plane) -> NDArray[np.int32]:
-        margin = margins(block.X, plane.normal) - block.X.dtype.type(plane.threshold)
-        return assign_slabs(margin, self.edges)
 
     def finalize(self, partial: SlabCovariancePartial) -> SlabCovarianceResult:
         """Keep the sums; projections are taken slab by slab."""

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from streamhalf.data.block import Block
 from streamhalf.errors import UsageError
-from streamhalf.kernels.margins import wide_margins
+from streamhalf.kernels.margins import margins
 from streamhalf.kernels.monomials import count_monomials, degree_offset
 from streamhalf.kernels.plane import Plane, are_wrong
 from streamhalf.kernels.slab_moments import (
@@ -274,14 +274,14 @@ class SlabMoments:
     def map(self, block: Block) -> SlabMomentsPartial:
         """Return the partial of one block."""
         v = self.plane.normal
-        along = wide_margins(block.X, v)
+        along = margins(block.X, v)
         margin = along - self.plane.threshold
         z = margin * block.y
         slab, sliced, basis = assign_slabs(z, self.edges), [z], complement_basis(v)
         if self.across is not None:
             direction, edges = self.across
             second, basis = split_basis(basis, direction)
-            sliced.append(wide_margins(block.X, second) * block.y)
+            sliced.append(margins(block.X, second) * block.y)
             slab += np.int32(self.n_side) * assign_slabs(sliced[1], edges)
         if self.by_label:
             slab += np.int32(self.n_slabs // 2) * (block.y < 0)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.margins import grid_margins
-from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.margins import margins
+from streamhalf.kernels.plane import Plane, stack_planes
 from streamhalf.kernels.slabs import assign_slabs, count_slabs
 from streamhalf.reductions.base import Summed
 
@@ -65,17 +65,14 @@ class ThresholdScan(Summed):
     def map(self, block: Block) -> ThresholdScanPartial:
         """Count labels between thresholds, direction by direction, in pieces for the cache."""
         found, offsets = self.empty(block.dim), scanned_offsets()
-        normals = np.array([plane.normal for plane in self.planes])
-        along = grid_margins(block.X, normals, block.rows)
+        normals, thresholds = stack_planes(self.planes)
         label = (block.y > 0).astype(np.int32) * np.int32(self.n_cells)
         for start in range(0, block.n_rows, _SUB_BATCH):
             window = slice(start, start + _SUB_BATCH)
-            for counts, plane, margins in zip(
-                found.counts, self.planes, along[:, window], strict=True
-            ):
-                cell = assign_slabs(margins - margins.dtype.type(plane.threshold), offsets)
-                counted = count_slabs(cell + label[window], 2 * self.n_cells)
-                counts += counted.reshape(2, self.n_cells)
+            along = margins(block.X[window], normals) - thresholds[:, None]
+            cells = assign_slabs(along, offsets) + label[window]
+            for counts, cell in zip(found.counts, cells, strict=True):
+                counts += count_slabs(cell, 2 * self.n_cells).reshape(2, self.n_cells)
         return replace(found, n_rows=block.n_rows)
 
     def finalize(self, partial: ThresholdScanPartial) -> tuple[Plane, ...]:

@@ -14,9 +14,9 @@ from streamhalf.report.audit import audit_section
 from streamhalf.report.features import speaking_of
 from streamhalf.report.figures import Figure
 from streamhalf.report.jinja import template
-from streamhalf.report.rejections import MOMENTS, leading_rejection
 from streamhalf.report.test_results import shown_candidate
 from streamhalf.results import AuditResult, CertifyResult, FitResult, TestResult, Verdict
+from streamhalf.testers.leading import MOMENTS, leading_rejection
 
 Figures = dict[str, Figure | None]
 """By the section they are in; None where their numbers are absent."""

@@ -55,6 +55,8 @@ class _Lines:
         if isinstance(event, events.RunStarted):
             for notice in event.notices:
                 self._print(f"notice: {notice_words(notice)}")
+        elif isinstance(event, events.KernelsCompiled):
+            self._print("compiling loops over rows, once per machine")
         elif isinstance(event, events.PassStarted):
             self._started.add(event.name)
         elif isinstance(event, events.PassEnded):

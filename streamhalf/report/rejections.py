@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import enum
 import math
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from streamhalf.report.features import numbered, quoted
-from streamhalf.report.test_results import is_localized
 from streamhalf.results import (
     DiagnosticsRecord,
     Evidence,
@@ -17,22 +15,30 @@ from streamhalf.results import (
     Moment,
     MomentTestResult,
     Outcome,
-    Role,
     TestResult,
     Transform,
     TransformTrial,
 )
 from streamhalf.testers.acceptance import AcceptanceTester
+from streamhalf.testers.leading import (
+    MOMENTS,
+    is_localized,
+    is_of_all_rows,
+    simplest_evidence,
+)
+from streamhalf.testers.leading import (
+    leading_doubt as leading_doubt,
+)
+from streamhalf.testers.leading import (
+    leading_rejection as leading_rejection,
+)
+from streamhalf.testers.leading import (
+    leading_warning as leading_warning,
+)
+from streamhalf.testers.leading import (
+    telling_evidence as telling_evidence,
+)
 from streamhalf.testers.moments import MomentTester
-
-MOMENTS, _EXTRA = "largest moment", "quadratics"
-"""The tester that names moments of features, and the one that is the last to name a cause."""
-
-_CLEAR = 3.0
-"""In limits: a deviation of the lowest degree from which on it is the cause to name."""
-
-_NAMELESS = 10.0
-"""How many times stronger a rejection must be that names directions instead of features."""
 
 _LEAST_RELATIVE_VARIANCE = 1e-9
 """Below this share of its mean square a feature's variance is rounding: it is constant."""
@@ -80,62 +86,6 @@ class Shape(enum.Enum):
     STRANGE = enum.auto()
 
 
-def leading_rejection(test_results: Sequence[TestResult]) -> TestResult | None:
-    """The rejection to show: one that counts, and names the cause best."""
-    return _leading(one for one in test_results if one.has_say)
-
-
-def leading_warning(test_results: Sequence[TestResult]) -> TestResult | None:
-    """The strongest rejection by an early test, which does not count."""
-    return _leading(one for one in test_results if one.role is Role.EARLY)
-
-
-def _leading(test_results: Iterable[TestResult]) -> TestResult | None:
-    """The furthest beyond limit and chance, of all rows first."""
-    rejected = (one for one in test_results if one.outcome is Outcome.REJECTED)
-    return max(rejected, key=lambda one: (_is_of_all_rows(one), _strength(one)), default=None)
-
-
-def leading_doubt(test_results: Sequence[TestResult]) -> TestResult | None:
-    """The inconclusive test_result that counts and is furthest beyond its limit."""
-    doubts = (one for one in test_results if one.has_say and one.outcome is Outcome.INCONCLUSIVE)
-    return max(doubts, key=_strength, default=None)
-
-
-def _strength(test_result: TestResult) -> float:
-    """Statistic over limit; what names no feature must be far stronger to come first."""
-    limit = max(test_result.limit, test_result.null_quantile, sys.float_info.min)
-    if test_result.outcome is Outcome.INCONCLUSIVE:  # chance explains it
-        limit = max(test_result.limit, sys.float_info.min)
-    return test_result.statistic / limit / (_NAMELESS if test_result.tester == _EXTRA else 1.0)
-
-
-def _is_of_all_rows(test_result: TestResult) -> bool:
-    """Whether it is of the features themselves: what is off there is off everywhere."""
-    return test_result.candidate is None and not is_localized(test_result)
-
-
-def telling_evidence(test_result: TestResult) -> Evidence | None:
-    """The strongest evidence: the largest deviation, in units of its limit.
-
-    A mean or a spread that is far off explains higher powers, which are off by far more then.
-    """
-    simplest = _simplest_evidence(test_result)
-    if simplest is None or _excess(simplest) >= _CLEAR:
-        return simplest
-    return max(test_result.evidence, key=_excess)
-
-
-def _excess(evidence: Evidence) -> float:
-    return evidence.deviation / max(evidence.limit, sys.float_info.min)
-
-
-def _simplest_evidence(test_result: TestResult) -> Evidence | None:
-    """The evidence of the lowest degree that chance does not explain: a cause of the others."""
-    beyond = (one for one in test_result.evidence if one.deviation > test_result.null_quantile)
-    return next(beyond, next(iter(test_result.evidence), None))
-
-
 def is_told_by_one(test_result: TestResult) -> bool:
     """Whether this evidence alone tells what the tester saw."""
     first, statistic = telling_evidence(test_result), test_result.statistic
@@ -161,7 +111,7 @@ def advise(result: FitResult | MomentTestResult) -> Advice | None:
         return Advice(Remedy.AS_TESTER_SAYS, tester)
     rejected = (one for one in result.testers if one.has_say and one.outcome is Outcome.REJECTED)
     telling = next(
-        (one for one in rejected if one.tester == MOMENTS and _is_of_all_rows(one)), leading
+        (one for one in rejected if one.tester == MOMENTS and is_of_all_rows(one)), leading
     )
     measured = result.measurements if isinstance(result, FitResult) else None
     shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
@@ -191,7 +141,7 @@ def _names(names: Sequence[str], features: Iterable[int]) -> tuple[str, ...]:
 
 def _leading_moment(test_result: TestResult) -> tuple[int, ...]:
     """The variables of the moment that tells; empty where none does."""
-    match _simplest_evidence(test_result):
+    match simplest_evidence(test_result):
         case Evidence(Moment(variables, False)):
             return variables
     return ()

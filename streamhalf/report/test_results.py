@@ -13,15 +13,11 @@ from streamhalf.results import (
     MomentTestResult,
     Outcome,
     Role,
-    Stage,
     TestResult,
 )
 from streamhalf.testers import WORDS
-from streamhalf.testers.slab_mass import SlabMassTester
+from streamhalf.testers.leading import SCALED_BY_ETA, is_localized
 from streamhalf.testers.wedge import WedgeTester
-
-_SCALED_BY_ETA = (SlabMassTester.name, WedgeTester.name)
-"""Testers about a candidate; the scale of all others is that of a step."""
 
 _UNHEARD = {Role.EXTRA: "extra, not judged", Role.FALLBACK: "began anew", Role.ADVISORY: "noticed"}
 """What became of a test_result that has no say; of any other role it is not judged."""
@@ -71,7 +67,7 @@ def remark_words(test_result: TestResult) -> str:
     if test_result.candidate is not None:
         said.append(f"candidate {test_result.candidate}")
     if test_result.scale is not None:
-        kind = "eta" if test_result.tester in _SCALED_BY_ETA else "delta"
+        kind = "eta" if test_result.tester in SCALED_BY_ETA else "delta"
         said.append(f"{kind} {number(test_result.scale)}")
     if test_result.role is Role.EARLY:
         said.append("warns only: of the pass's own rows")
@@ -88,13 +84,6 @@ def remark_words(test_result: TestResult) -> str:
     if test_result.directions is not None:
         said.append(f"sketched on {test_result.directions} directions")
     return " · ".join(filter(None, said))
-
-
-def is_localized(test_result: TestResult) -> bool:
-    """Whether it is of the rows that a localised update accepts, as that shows them."""
-    if test_result.tester in _SCALED_BY_ETA:
-        return False
-    return test_result.stage is Stage.UPDATE or (test_result.scale or 1.0) < 1
 
 
 def near_boundary(test_result: TestResult) -> str:

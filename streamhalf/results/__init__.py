@@ -1,183 +1,79 @@
-"""What a run leaves behind: frozen values that go to JSON and come back as data only."""
+"""Results: frozen records that go to JSON and come back as data only."""
 
-from streamhalf.results.audit import AuditResult, FeatureShift, Segment, Suspect
-from streamhalf.results.base import Record, finite, from_json, replace, to_json
-from streamhalf.results.certificate import (
-    Advice,
-    AdviceCode,
-    AngleRecord,
-    CertificateMethod,
-    CertificateRecord,
-    OptRecord,
-)
-from streamhalf.results.codes import (
-    AcceptanceRate,
-    HalfspaceClass,
-    Method,
-    Moment,
-    Named,
-    Outcome,
-    Quadratic,
-    Role,
-    RowsKept,
-    Sampling,
-    SecondMoment,
-    SegmentMean,
-    SegmentQuantity,
-    SlabSecondMoment,
-    SlabShare,
-    Stage,
-    Stop,
-    StopReason,
-    Subject,
-    Transform,
-    Verdict,
-    WedgeShare,
-)
-from streamhalf.results.dry_run import DryRunResult, WorkerRecord
-from streamhalf.results.measured import (
-    CandidateRecord,
-    DiagnosticsRecord,
-    HeldOutRecord,
-    PassBudget,
-    PromiseRecord,
-)
-from streamhalf.results.notices import (
-    EpsNotReached,
-    ErrorsCluster,
-    ErrorsDisagree,
-    FeaturesConverted,
-    FewerAtOnce,
-    LabelsAbsent,
-    LabelsAreBits,
-    LabelsRead,
-    LazyRows,
-    NearlyOneClass,
-    NoBetterThanGuess,
-    NoRoom,
-    Notice,
-    OneClass,
-    RadiiDrawn,
-    Remark,
-    RepeatedRows,
-    Resumed,
-    RowsInOrder,
-    RunsOn,
-)
-from streamhalf.results.parts import (
-    DataRecord,
-    ErrorRecord,
-    Evidence,
-    Halfspace,
-    LabelErrors,
-    PassRecord,
-    TestResult,
-    TransformRecord,
-    TransformTrial,
-    overall_outcome,
-    worst_of,
-)
-from streamhalf.results.provenance import RunRecord, Versions, installed_versions
-from streamhalf.results.results import (
-    AS_WRITTEN,
-    CertifyResult,
-    Claim,
-    FitResult,
-    MomentTestResult,
-    PlanRecord,
-    VerifyResult,
-    document_digest,
-    is_as_written,
-    seal,
-)
-
-__all__ = [
-    "AS_WRITTEN",
-    "AcceptanceRate",
-    "Advice",
-    "AdviceCode",
-    "AngleRecord",
-    "AuditResult",
-    "CandidateRecord",
-    "CertificateMethod",
-    "CertificateRecord",
-    "CertifyResult",
-    "Claim",
-    "DataRecord",
-    "DiagnosticsRecord",
-    "DryRunResult",
-    "EpsNotReached",
-    "ErrorRecord",
-    "ErrorsCluster",
-    "ErrorsDisagree",
-    "Evidence",
-    "FeatureShift",
-    "FeaturesConverted",
-    "FewerAtOnce",
-    "FitResult",
-    "Halfspace",
-    "HalfspaceClass",
-    "HeldOutRecord",
-    "LabelErrors",
-    "LabelsAbsent",
-    "LabelsAreBits",
-    "LabelsRead",
-    "LazyRows",
-    "Method",
-    "Moment",
-    "MomentTestResult",
-    "Named",
-    "NearlyOneClass",
-    "NoBetterThanGuess",
-    "NoRoom",
-    "Notice",
-    "OneClass",
-    "OptRecord",
-    "Outcome",
-    "PassBudget",
-    "PassRecord",
-    "PlanRecord",
-    "PromiseRecord",
-    "Quadratic",
-    "RadiiDrawn",
-    "Record",
-    "Remark",
-    "RepeatedRows",
-    "Resumed",
-    "Role",
-    "RowsInOrder",
-    "RowsKept",
-    "RunRecord",
-    "RunsOn",
-    "Sampling",
-    "SecondMoment",
-    "Segment",
-    "SegmentMean",
-    "SegmentQuantity",
-    "SlabSecondMoment",
-    "SlabShare",
-    "Stage",
-    "Stop",
-    "StopReason",
-    "Subject",
-    "Suspect",
-    "TestResult",
-    "Transform",
-    "TransformRecord",
-    "TransformTrial",
-    "Verdict",
-    "VerifyResult",
-    "Versions",
-    "WedgeShare",
-    "WorkerRecord",
-    "document_digest",
-    "finite",
-    "from_json",
-    "installed_versions",
-    "is_as_written",
-    "overall_outcome",
-    "replace",
-    "seal",
-    "to_json",
-    "worst_of",
-]
+from streamhalf.results.audit import AuditResult as AuditResult
+from streamhalf.results.audit import FeatureShift as FeatureShift
+from streamhalf.results.audit import Segment as Segment
+from streamhalf.results.audit import Suspect as Suspect
+from streamhalf.results.base import Record as Record
+from streamhalf.results.base import finite as finite
+from streamhalf.results.base import from_json as from_json
+from streamhalf.results.base import replace as replace
+from streamhalf.results.base import to_json as to_json
+from streamhalf.results.certificate import Advice as Advice
+from streamhalf.results.certificate import AdviceCode as AdviceCode
+from streamhalf.results.certificate import AngleRecord as AngleRecord
+from streamhalf.results.certificate import CertificateMethod as CertificateMethod
+from streamhalf.results.certificate import CertificateRecord as CertificateRecord
+from streamhalf.results.certificate import OptRecord as OptRecord
+from streamhalf.results.codes import AcceptanceRate as AcceptanceRate
+from streamhalf.results.codes import HalfspaceClass as HalfspaceClass
+from streamhalf.results.codes import Method as Method
+from streamhalf.results.codes import Moment as Moment
+from streamhalf.results.codes import Named as Named
+from streamhalf.results.codes import Notice as Notice
+from streamhalf.results.codes import NoticeCode as NoticeCode
+from streamhalf.results.codes import Outcome as Outcome
+from streamhalf.results.codes import Quadratic as Quadratic
+from streamhalf.results.codes import Role as Role
+from streamhalf.results.codes import RowsKept as RowsKept
+from streamhalf.results.codes import Sampling as Sampling
+from streamhalf.results.codes import SecondMoment as SecondMoment
+from streamhalf.results.codes import SegmentMean as SegmentMean
+from streamhalf.results.codes import SegmentQuantity as SegmentQuantity
+from streamhalf.results.codes import SlabSecondMoment as SlabSecondMoment
+from streamhalf.results.codes import SlabShare as SlabShare
+from streamhalf.results.codes import Stage as Stage
+from streamhalf.results.codes import Stop as Stop
+from streamhalf.results.codes import StopReason as StopReason
+from streamhalf.results.codes import Subject as Subject
+from streamhalf.results.codes import Transform as Transform
+from streamhalf.results.codes import Verdict as Verdict
+from streamhalf.results.codes import WedgeShare as WedgeShare
+from streamhalf.results.parts import CalibrationRecord as CalibrationRecord
+from streamhalf.results.parts import CandidateRecord as CandidateRecord
+from streamhalf.results.parts import DataRecord as DataRecord
+from streamhalf.results.parts import DiagnosticsRecord as DiagnosticsRecord
+from streamhalf.results.parts import ErrorRecord as ErrorRecord
+from streamhalf.results.parts import Evidence as Evidence
+from streamhalf.results.parts import Halfspace as Halfspace
+from streamhalf.results.parts import HeldOutRecord as HeldOutRecord
+from streamhalf.results.parts import LabelErrors as LabelErrors
+from streamhalf.results.parts import PassBudget as PassBudget
+from streamhalf.results.parts import PassRecord as PassRecord
+from streamhalf.results.parts import PromiseRecord as PromiseRecord
+from streamhalf.results.parts import TestResult as TestResult
+from streamhalf.results.parts import TransformRecord as TransformRecord
+from streamhalf.results.parts import TransformTrial as TransformTrial
+from streamhalf.results.parts import overall_outcome as overall_outcome
+from streamhalf.results.parts import worst_of as worst_of
+from streamhalf.results.provenance import RunRecord as RunRecord
+from streamhalf.results.provenance import Versions as Versions
+from streamhalf.results.provenance import installed_versions as installed_versions
+from streamhalf.results.quality import Promise as Promise
+from streamhalf.results.quality import PromiseCode as PromiseCode
+from streamhalf.results.quality import Quality as Quality
+from streamhalf.results.quality import make_promise as make_promise
+from streamhalf.results.quality import make_quality as make_quality
+from streamhalf.results.quality import proved_factor as proved_factor
+from streamhalf.results.results import AS_WRITTEN as AS_WRITTEN
+from streamhalf.results.results import CertifyResult as CertifyResult
+from streamhalf.results.results import Claim as Claim
+from streamhalf.results.results import DryRunResult as DryRunResult
+from streamhalf.results.results import FitResult as FitResult
+from streamhalf.results.results import MomentTestResult as MomentTestResult
+from streamhalf.results.results import PlanRecord as PlanRecord
+from streamhalf.results.results import VerifyResult as VerifyResult
+from streamhalf.results.results import WorkerRecord as WorkerRecord
+from streamhalf.results.results import document_digest as document_digest
+from streamhalf.results.results import is_as_written as is_as_written
+from streamhalf.results.results import seal as seal

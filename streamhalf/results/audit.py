@@ -6,7 +6,7 @@ from typing import Literal
 
 from streamhalf.redact import plural
 from streamhalf.results.base import Record
-from streamhalf.results.notices import Notice
+from streamhalf.results.codes import Notice
 from streamhalf.results.parts import DataRecord, Halfspace, PassRecord
 from streamhalf.results.provenance import RunRecord, Versions
 from streamhalf.results.results import Document
@@ -58,7 +58,7 @@ class AuditResult(Document, frozen=True, kw_only=True):
     is marked) whose thresholds, at normals of length 1, differ by up to `threshold_shift`.
     """
 
-    schema: Literal["streamhalf-audit-3"] = "streamhalf-audit-3"
+    schema: Literal["streamhalf-audit-1"] = "streamhalf-audit-1"
     halfspace: Halfspace
     transform: str
     angle: float | None = None

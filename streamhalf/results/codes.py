@@ -6,7 +6,9 @@ Each is a small value; the sentence for it is made where somebody reads it.
 from __future__ import annotations
 
 import enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import msgspec
 
 from streamhalf.results.base import Record
 
@@ -243,3 +245,41 @@ Subject: TypeAlias = (
     | SegmentMean
     | Named
 )
+
+
+class NoticeCode(enum.StrEnum):
+    """What a run should tell its user besides its numbers, with the fields that go with it."""
+
+    LABELS_ABSENT = "labels-absent"  # array: no labels of this name, features alone were tested
+    LABELS_ARE_BITS = "labels-are-bits"  # array: stored as 0 and 1, 0 is read as -1
+    LABELS_READ = "labels-read"  # array, low, high: two values, the first is read as -1
+    FEATURES_CONVERTED = "features-converted"  # array, stored, used: dtypes
+    ONE_CLASS = "one-class"  # label: of all rows
+    NEARLY_ONE_CLASS = "nearly-one-class"  # label, share: of few rows
+    NO_BETTER_THAN_GUESS = "no-better-than-guess"  # label, error: of the constant guess
+    NO_ROOM = "no-room"  # size, room: bytes that a certificate takes more than certificate_memory
+    FEWER_AT_ONCE = "fewer-at-once"  # at_once, threads, size, room: tasks that fit in memory
+    EPS_NOT_REACHED = "eps-not-reached"  # asked, reached (None: no scale), noise: stopped it
+    REPEATED_ROWS = "repeated-rows"  # share met more than once, times on average
+    ERRORS_DISAGREE = "errors-disagree"  # held_out, upper, all_rows: above the held-out bound
+    ERRORS_CLUSTER = "errors-cluster"  # segments that bound them (1: drift), factor over chance
+    ROWS_IN_ORDER = "rows-in-order"  # quantity, feature, factor over chance between segments
+    RADII_DRAWN = "radii-drawn"  # at_centre: share of rows; lengths and signs were drawn
+    RESUMED = "resumed"  # place, passes: that a checkpoint held
+    RUNS_ON = "runs-on"  # place, why: a cluster that was not named
+    LAZY_ROWS = "lazy-rows"  # size in bytes, kept (a `RowsKept`), place
+
+
+class Notice(Record, frozen=True):
+    """Something that a run tells its user besides its numbers, by code."""
+
+    code: NoticeCode
+    fields: dict[str, bool | int | float | str | None] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, code: NoticeCode, **fields: bool | int | float | str | None) -> Notice:
+        """Return the notice of a code with these fields."""
+        return cls(code, fields)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.fields[name]

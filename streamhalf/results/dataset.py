@@ -11,14 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamhalf.kernels.slabs import masses_about
 from streamhalf.results.certificate import CertificateRecord
-from streamhalf.results.measured import (
-    CandidateRecord,
-    DiagnosticsRecord,
-)
-from streamhalf.results.parts import (
-    PassRecord,
-    TestResult,
-)
+from streamhalf.results.parts import CandidateRecord, DiagnosticsRecord, PassRecord, TestResult
 from streamhalf.results.results import FitResult
 
 _CANDIDATE_WORDS = {

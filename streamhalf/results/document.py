@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from streamhalf.errors import DataError
-from streamhalf.folders import read_text_from, write_text_to
-from streamhalf.places import refuse_harm
-from streamhalf.redact import one_line, public_name
+from streamhalf.paths import read_text_from, refuse_harm, write_text_to
+from streamhalf.redact import public_name
 from streamhalf.results import (
     AuditResult,
     CertifyResult,
@@ -22,30 +21,19 @@ from streamhalf.results import (
     MomentTestResult,
     from_json,
     is_as_written,
-    seal,
     to_json,
 )
-from streamhalf.results.first_version import SCHEMAS, upgrade
-from streamhalf.results.results import content_digest
-from streamhalf.results.second_version import name_classes
 
 _LARGEST_RECORD = 64 << 20
 _MOST_DIGITS = 20
 
-_KINDS: dict[str, tuple[type[Any], str]] = {
-    "streamhalf-fit-2": (FitResult, "a result of fit"),
-    "streamhalf-certificate-2": (CertifyResult, "a certificate (what certify writes)"),
-    "streamhalf-test-2": (MomentTestResult, "a result of test"),
-    "streamhalf-audit-3": (AuditResult, "a result of audit"),
+_KINDS: dict[str, tuple[type[Any], str, str]] = {
+    "streamhalf-fit-1": (FitResult, "a result of fit", "fit"),
+    "streamhalf-certificate-1": (CertifyResult, "a certificate (of certify)", "certify"),
+    "streamhalf-test-1": (MomentTestResult, "a result of test", "test"),
+    "streamhalf-audit-1": (AuditResult, "a result of audit", "audit"),
 }
-"""By schema, what a document is."""
-
-_COMMANDS: dict[type[Any], str] = {
-    FitResult: "fit",
-    CertifyResult: "certify",
-    AuditResult: "audit",
-}
-"""What writes it."""
+"""By schema: the class of a document, what to call it, and the command that writes it."""
 
 
 def write_json(
@@ -115,40 +103,18 @@ def read_audit(
 
 
 def _read_kind(
-    path: str | os.PathLike[str],
-    storage_options: Mapping[str, Any] | None,
-    *wanted: type[Any],
+    path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, *wanted: type[Any]
 ) -> Any:
-    """Read a result of one of the kinds that are wanted."""
+    """Read a result of one of the classes that are wanted."""
     content, where = _read_json(path, storage_options), public_name(os.fspath(path))
     schema = str(content.get("schema")) if isinstance(content, dict) else ""
-    found = _KINDS.get(SCHEMAS.get(schema, schema))
-    if found is None:
-        return from_json(wanted[0], content, where=where)
-    kind, words = found
+    kind, words, _ = _KINDS.get(schema, (wanted[0], "", ""))
     if kind not in wanted:
-        commands = " or ".join(_COMMANDS[one] for one in wanted)
+        commands = " or ".join(command for one, _, command in _KINDS.values() if one in wanted)
         raise DataError(
             f"{where}: this is {words}; give the file that {commands} wrote with --json"
         )
-    if kind is AuditResult:
-        return from_json(kind, content, where=where)
-    result = (
-        _upgraded(kind, content, where)
-        if schema in SCHEMAS
-        else from_json(kind, content, where=where)
-    )
-    # a document that was as its run wrote it stays one in its new form, or with newer fields
-    as_written = content_digest(content) == content.get("digest")
-    result = name_classes(result, content)
-    return seal(result) if as_written else result
-
-
-def _upgraded(kind: type[Any], content: dict[str, Any], where: str) -> Any:
-    try:
-        return from_json(kind, upgrade(content), where=where)
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{where}: not as version 0.1 wrote it: {one_line(error)}") from error
+    return from_json(kind, content, where=where)
 
 
 def read_weights(

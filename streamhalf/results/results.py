@@ -7,7 +7,6 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
@@ -15,41 +14,34 @@ import msgspec
 from streamhalf.redact import plural
 from streamhalf.results.base import Record, replace, to_json
 from streamhalf.results.certificate import CertificateRecord, OptRecord
-from streamhalf.results.codes import Sampling, Stop, Verdict
-from streamhalf.results.measured import (
-    CandidateRecord,
-    DiagnosticsRecord,
-    HeldOutRecord,
-    PassBudget,
-    PromiseRecord,
-)
-from streamhalf.results.notices import Notice
+from streamhalf.results.codes import Notice, Sampling, Stop, Verdict
 from streamhalf.results.parts import (
+    CalibrationRecord,
+    CandidateRecord,
     DataRecord,
+    DiagnosticsRecord,
     ErrorRecord,
     Halfspace,
+    HeldOutRecord,
+    PassBudget,
     PassRecord,
+    PromiseRecord,
     TestResult,
     TransformRecord,
     TransformTrial,
 )
 from streamhalf.results.provenance import RunRecord, Versions
+from streamhalf.results.quality import Promise, Quality
 
 if TYPE_CHECKING:
     import xarray as xr
 
 
 class Document(Record, frozen=True):
-    """What a command returns, and can be kept.
-
-    How it is written and shown is the business of modules above, looked up when it is asked for.
-    """
+    """What a command returns, and can be kept."""
 
     def save(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        storage_options: Mapping[str, Any] | None = None,
+        self, path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
     ) -> None:
         """Write it as JSON, which `read_result` reads.
 
@@ -60,24 +52,26 @@ class Document(Record, frozen=True):
         storage_options
             For URLs: what fsspec takes for this kind of storage.
         """
-        import_module("streamhalf.results.document").save(
-            self, path, storage_options=storage_options
-        )
+        from streamhalf.results.document import save
+
+        save(self, path, storage_options=storage_options)  # type: ignore[arg-type]
 
 
 class Reported(Document, frozen=True):
-    """A document that has a page."""
+    """A document that has a page; pages and predictions are of the layers above."""
 
     def to_html(self) -> str:
-        """Give the page that `--report` writes: one self-contained HTML document."""
-        page: str = import_module("streamhalf.report.html").render_report(self)
+        """Return the page that `--report` writes: one self-contained HTML document."""
+        from streamhalf.report.html import render_report
+
+        page: str = render_report(self)  # type: ignore[arg-type]
         return page
 
 
 class MomentTestResult(Document, frozen=True, kw_only=True):
     """What the moment test of a data set found."""
 
-    schema: Literal["streamhalf-test-2"] = "streamhalf-test-2"
+    schema: Literal["streamhalf-test-1"] = "streamhalf-test-1"
     verdict: Verdict
     tau: float
     seed: int
@@ -98,8 +92,10 @@ class MomentTestResult(Document, frozen=True, kw_only=True):
 class FitResult(Reported, frozen=True, kw_only=True):
     """What the tester-learner found; the document that `fit --json` writes."""
 
-    schema: Literal["streamhalf-fit-2"] = "streamhalf-fit-2"
+    schema: Literal["streamhalf-fit-1"] = "streamhalf-fit-1"
     verdict: Verdict
+    quality: Quality | None = None
+    promise: Promise | None = None
     halfspace: Halfspace | None
     error: ErrorRecord | None
     eps: float
@@ -125,6 +121,7 @@ class FitResult(Reported, frozen=True, kw_only=True):
     run: RunRecord | None = None
     notices: tuple[Notice, ...] = ()
     certificate: CertificateRecord | None = None
+    calibration: CalibrationRecord | None = None
     held_out: HeldOutRecord | None = None
     measurements: DiagnosticsRecord | None = msgspec.field(default=None, name="diagnostics")
     digest: str = ""
@@ -132,12 +129,12 @@ class FitResult(Reported, frozen=True, kw_only=True):
     @property
     def diagnostics(self) -> xr.Dataset:
         """What the testers measured, as an xarray Dataset: to plot, to select from, to store."""
-        from streamhalf.results.dataset import to_dataset  # xarray, for those who ask for it
+        from streamhalf.results.dataset import to_dataset  # imports xarray
 
         return to_dataset(self)
 
     def predict(self, X: Any) -> Any:
-        """Give the label of every row: an array in the container of X, lazy where X is.
+        """Return the label of every row: an array in the container of X, lazy where X is.
 
         Parameters
         ----------
@@ -145,7 +142,9 @@ class FitResult(Reported, frozen=True, kw_only=True):
             Features (rows, features): a data frame, of which the columns that the fit knew by
             name are taken, or a NumPy, Dask or xarray array.
         """
-        return import_module("streamhalf.api.predicting").predict_in_memory(self, X)
+        from streamhalf.api.predicting import predict_in_memory
+
+        return predict_in_memory(self, X)
 
     def __repr__(self) -> str:
         said = []
@@ -160,9 +159,11 @@ class FitResult(Reported, frozen=True, kw_only=True):
 
 
 class CertifyResult(Reported, frozen=True, kw_only=True):
-    """The certified interval of somebody's classifier; the document of `certify --json`."""
+    """The certified interval of a given classifier; the document of `certify --json`."""
 
-    schema: Literal["streamhalf-certificate-2"] = "streamhalf-certificate-2"
+    schema: Literal["streamhalf-certificate-1"] = "streamhalf-certificate-1"
+    quality: Quality | None = None
+    promise: Promise | None = None
     halfspace: Halfspace
     error: ErrorRecord
     opt: OptRecord
@@ -221,15 +222,10 @@ class VerifyResult(Record, frozen=True):
 Sealed = TypeVar("Sealed", FitResult, CertifyResult)
 
 
-def content_digest(content: dict[str, Any]) -> str:
-    """Digest of everything that a document, as JSON has it, says besides the digest."""
-    text = json.dumps({**content, "digest": ""}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
 def document_digest(record: FitResult | CertifyResult) -> str:
-    """Digest of everything else that the document says."""
-    return content_digest(to_json(record))
+    """Return the digest of everything that a document says besides the digest."""
+    text = json.dumps({**to_json(record), "digest": ""}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def is_as_written(record: FitResult | CertifyResult) -> bool:
@@ -238,7 +234,7 @@ def is_as_written(record: FitResult | CertifyResult) -> bool:
 
 
 def seal(record: Sealed) -> Sealed:
-    """The record with its own digest, so that a changed number is found out."""
+    """Return the record with its own digest, so that a changed number is found out."""
     return replace(record, digest=document_digest(record))
 
 
@@ -267,3 +263,55 @@ class PlanRecord(Record, frozen=True):
         if self.positive is None:
             return None
         return math.ceil(self.rows_needed * min(self.positive, 1 - self.positive))
+
+
+class WorkerRecord(Record, frozen=True):
+    """A process that would work on tasks, and how it read one block of rows.
+
+    `memory_nbytes` is what its tasks may take (None: unlimited, or not known). `work` are the
+    seconds that a row takes in each kind of statistic, `versions` what is installed there.
+    """
+
+    address: str
+    n_threads: int
+    memory_nbytes: int | None
+    versions: dict[str, str]
+    rows_read: int
+    bytes_read: int
+    seconds: float
+    work: dict[str, float]
+
+
+class DryRunResult(Record, frozen=True, kw_only=True):
+    """What `fit --dry-run` says; nothing was written and no task is left.
+
+    `memory_limit` is what the tasks of the smallest process may take together, `process_nbytes`
+    what one process would take at most, with interpreter and libraries. `seconds` is about what
+    the passes would take at `place`, without the search for the certificate's bound.
+    """
+
+    source: str
+    place: str
+    versions: dict[str, str]
+    workers: tuple[WorkerRecord, ...]
+    plan: PlanRecord
+    n_tasks: int
+    seconds: float
+    memory_limit: int
+    process_nbytes: int
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def n_threads(self) -> int:
+        """Tasks that would run at once."""
+        return sum(one.n_threads for one in self.workers)
+
+    @property
+    def differences(self) -> tuple[tuple[str, str, str, str], ...]:
+        """Worker, package, its version there and its version here, where the two differ."""
+        return tuple(
+            (one.address, name, one.versions.get(name, "none"), here)
+            for one in self.workers
+            for name, here in self.versions.items()
+            if one.versions.get(name) != here
+        )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from streamhalf.kernels.margins import margins
+from streamhalf.kernels.margins import native_margins
 from streamhalf.synthetic.kinds import Marginal
 
 Features: TypeAlias = NDArray[np.floating[Any]]
@@ -181,7 +181,7 @@ def _spike(cell: Cell) -> Features:
 def _with_margins(cell: Cell, wanted: NDArray[np.float64]) -> Features:
     """Gaussian rows moved along v until v·x is as wanted."""
     X = _gaussian(cell)
-    move = (wanted - margins(X, cell.v)).astype(cell.dtype)
+    move = (wanted - native_margins(X, cell.v)).astype(cell.dtype)
     X += np.multiply.outer(move, cell.v.astype(cell.dtype))
     return X
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.kernels.margins import margins
+from streamhalf.kernels.margins import native_margins
 from streamhalf.kernels.plane import on_positive_side
 from streamhalf.synthetic.kinds import Noise
 
@@ -98,7 +98,7 @@ def _normalise(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _wedge(rows: CleanRows, label: int) -> Scores:
     """Tangent of the angle to the plane, where m has this sign and u·x < 0."""
-    side = margins(rows.X, rows.u)
+    side = native_margins(rows.X, rows.u)
     depth = label * rows.margin
     inside = (depth > 0) & (side < 0)
     tangent = np.full_like(side, math.inf)
@@ -112,7 +112,7 @@ _SCORES: dict[Noise, Callable[[CleanRows], Scores]] = {
     Noise.RANDOM: lambda rows: rows.uniforms,
     Noise.NEAR: lambda rows: np.abs(rows.margin),
     Noise.FAR: lambda rows: -np.abs(rows.margin),
-    Noise.CHOW: lambda rows: -rows.labels * margins(rows.X, rows.u),
+    Noise.CHOW: lambda rows: -rows.labels * native_margins(rows.X, rows.u),
     Noise.WEDGE: lambda rows: _wedge(rows, 1),
     Noise.MINOR: lambda rows: np.where(rows.labels == rows.rare, -np.abs(rows.margin), math.inf),
     Noise.TILT: lambda rows: _wedge(rows, rows.rare),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import RowRange
 from streamhalf.errors import UsageError
-from streamhalf.kernels.margins import margins
+from streamhalf.kernels.margins import native_margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
@@ -202,7 +202,7 @@ def _choose_threshold(spec: SyntheticSpec, v: NDArray[np.float64]) -> float:
     if threshold is None:
         n_sample = min(PILOT_ROWS, SAMPLE_VALUES // spec.dim)
         numbers = range(max(1, n_sample // cell_rows(spec.dim)))
-        sample = np.concatenate([margins(_draw_features(spec, v, i), v) for i in numbers])
+        sample = np.concatenate([native_margins(_draw_features(spec, v, i), v) for i in numbers])
         threshold, share = sample_threshold(sample, spec.positive)
         if abs(share - spec.positive) > SHARE_TOLERANCE * min(spec.positive, 1 - spec.positive):
             raise UsageError(
@@ -226,7 +226,7 @@ def _draw_cell(spec: SyntheticSpec, planted: Planted, number: int) -> CleanRows:
     X = _draw_features(spec, planted.v, number)
     return CleanRows(
         X=X,
-        margin=margins(X, planted.v) - planted.threshold,
+        margin=native_margins(X, planted.v) - planted.threshold,
         u=planted.u,
         uniforms=_noise_uniforms(spec, RowRange(number * n_rows, (number + 1) * n_rows)),
         rare=1 if spec.positive <= 0.5 else -1,

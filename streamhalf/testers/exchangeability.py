@@ -14,9 +14,10 @@ from streamhalf.reductions.segment_scatter import SegmentScatter, SegmentScatter
 from streamhalf.reductions.unturned import Unturned
 from streamhalf.results import (
     Evidence,
+    Notice,
+    NoticeCode,
     Outcome,
     Role,
-    RowsInOrder,
     SegmentMean,
     SegmentQuantity,
     Stage,
@@ -121,12 +122,17 @@ class ExchangeabilityTester:
         return (Evidence(subject, mean, overall, statistic, limit),)
 
 
-def order_notice(result: TestResult) -> RowsInOrder | None:
+def order_notice(result: TestResult) -> Notice | None:
     """Return the notice about rows that come in an order, given the result of this tester."""
     if result.outcome is not Outcome.PASSED:
         for evidence in result.evidence:
             if isinstance(subject := evidence.subject, SegmentMean):
-                return RowsInOrder(subject.quantity, subject.feature, result.statistic)
+                return Notice.of(
+                    NoticeCode.ROWS_IN_ORDER,
+                    quantity=subject.quantity,
+                    feature=subject.feature,
+                    factor=result.statistic,
+                )
     return None
 
 

@@ -22,16 +22,11 @@ from streamhalf.data.transforms import Identity
 from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import (
-    EpsNotReached,
-    ErrorsCluster,
-    ErrorsDisagree,
     FitResult,
-    NoBetterThanGuess,
-    OneClass,
+    Notice,
+    NoticeCode,
     Outcome,
-    RepeatedRows,
     Role,
-    RowsInOrder,
     Stop,
     StopReason,
     TestResult,
@@ -155,7 +150,9 @@ def test_eps__that_noise_kept_from_being_reached_is_told_and_rows_do_not_help(
     coarse = {"stop": Stop(reason, 0.25), "steps": state.steps[:2]}
     asked = answer(**coarse)
     assert (asked.verdict, asked.rows_needed) == (Verdict.INCONCLUSIVE, None)
-    assert asked.notices == (EpsNotReached(EPS, 0.25, noise=True),)
+    assert asked.notices == (
+        Notice.of(NoticeCode.EPS_NOT_REACHED, asked=EPS, reached=0.25, noise=True),
+    )
     assert asked.constant is None
     # nobody asked: accepted at the eps that was tested
     free = answer(**coarse, eps="auto")
@@ -169,10 +166,14 @@ def test_eps__that_rows_kept_from_being_reached_is_told_with_the_rows_it_takes(
     _, state = finished
     asked = answer(stop=Stop(reason), steps=state.steps[:3])
     assert asked.verdict is Verdict.INCONCLUSIVE
-    assert asked.notices == (EpsNotReached(EPS, 0.125, noise=False),)
+    assert asked.notices == (
+        Notice.of(NoticeCode.EPS_NOT_REACHED, asked=EPS, reached=0.125, noise=False),
+    )
     assert asked.rows_needed > N_ROWS
     nothing = answer(stop=Stop(reason), steps=state.steps[:1])
-    assert nothing.notices == (EpsNotReached(EPS, None, noise=False),)
+    assert nothing.notices == (
+        Notice.of(NoticeCode.EPS_NOT_REACHED, asked=EPS, reached=None, noise=False),
+    )
     assert nothing.rows_needed > asked.rows_needed
     free = answer(stop=Stop(reason), steps=state.steps[:3], eps="auto")
     assert min(one.eps for one in free.promises) == 0.125
@@ -264,8 +265,8 @@ def test_notices__rows_in_an_order_and_errors_in_clusters_are_told() -> None:
     with serial_run((X, y), eps=0.25) as (run, source, config, _):
         found = fit(run, source, config)
     assert found.verdict is Verdict.ACCEPTED
-    kinds = [type(one) for one in found.notices]
-    assert kinds == [RowsInOrder, ErrorsCluster]
+    kinds = [one.code for one in found.notices]
+    assert kinds == [NoticeCode.ROWS_IN_ORDER, NoticeCode.ERRORS_CLUSTER]
     assert found.error.upper > 0.05
 
 
@@ -275,6 +276,7 @@ class Certificate:
     def __init__(self, ratio: float | None, *, error: float = 0.0, repeated: float = 0.0) -> None:
         self.ratio, self.opt = ratio, None
         self.error, self.share, self.repeated, self.times = error, 1.0, repeated, 2.0
+        self.comparable = False
 
 
 @pytest.mark.parametrize(("said", "verdict"), [(NO, "rejected"), (DOUBT, "inconclusive")])
@@ -304,11 +306,25 @@ def test_guess__that_does_as_well_is_told_and_keeps_the_run_from_being_accepted(
     counted = dataclasses.replace(state.errors, positives=rare, positive_errors=few)
     found = answer(errors=counted, certificate=Certificate(1.0))
     assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.notices == (NoBetterThanGuess(-1, rare / state.errors.n_rows),)
+    assert found.notices == (
+        Notice.of(NoticeCode.NO_BETTER_THAN_GUESS, label=-1, error=rare / state.errors.n_rows),
+    )
 
 
 def test_notices__an_error_that_contradicts_all_rows_is_told(answer: Answer) -> None:
-    found = answer(certificate=Certificate(1.0, error=0.6, repeated=0.5), notices=(OneClass(1),))
+    found = answer(
+        certificate=Certificate(1.0, error=0.6, repeated=0.5),
+        notices=(Notice.of(NoticeCode.ONE_CLASS, label=1),),
+    )
     assert found.error is not None
-    disagree = ErrorsDisagree(found.error.empirical, found.error.upper, 0.6)
-    assert found.notices == (OneClass(1), disagree, RepeatedRows(0.5, 2.0))
+    disagree = Notice.of(
+        NoticeCode.ERRORS_DISAGREE,
+        held_out=found.error.empirical,
+        upper=found.error.upper,
+        all_rows=0.6,
+    )
+    assert found.notices == (
+        Notice.of(NoticeCode.ONE_CLASS, label=1),
+        disagree,
+        Notice.of(NoticeCode.REPEATED_ROWS, share=0.5, times=2.0),
+    )

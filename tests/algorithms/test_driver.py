@@ -20,11 +20,10 @@ from streamhalf.results import (
     FitResult,
     Halfspace,
     Named,
-    NoBetterThanGuess,
-    OneClass,
+    Notice,
+    NoticeCode,
     Outcome,
     Role,
-    RowsInOrder,
     Sampling,
     SegmentQuantity,
     Stage,
@@ -173,7 +172,7 @@ def test_fit__rows_in_an_order_are_sampled() -> None:
     result, _ = fit((X[order], y[order]))
     assert result.split is Sampling.REUSE
     assert result.verdict is Verdict.ACCEPTED
-    (notice,) = (one for one in result.notices if isinstance(one, RowsInOrder))
+    (notice,) = (one for one in result.notices if one.code is NoticeCode.ROWS_IN_ORDER)
     assert notice.quantity in SegmentQuantity
 
 
@@ -181,7 +180,7 @@ def test_fit__rows_in_an_order_are_sampled() -> None:
 def test_fit__one_class_is_told_after_counting_all_labels(label: int) -> None:
     X, _ = DATA
     result, _ = fit((X, np.full(N_ROWS, label, dtype=np.int8)))
-    assert result.notices[0] == OneClass(label)
+    assert result.notices[0] == Notice.of(NoticeCode.ONE_CLASS, label=label)
     assert result.passes[-1].name == "labels"
     assert result.verdict is not Verdict.ACCEPTED
 
@@ -192,7 +191,9 @@ def test_fit__two_classes_that_no_halfspace_tells_apart_are_not_one() -> None:
     result, _ = fit((X, coin))
     labels = result.error.by_label
     assert labels.guess_error == pytest.approx(0.5, abs=0.01)
-    assert result.notices == (NoBetterThanGuess(labels.guess, labels.guess_error),)
+    assert result.notices == (
+        Notice.of(NoticeCode.NO_BETTER_THAN_GUESS, label=labels.guess, error=labels.guess_error),
+    )
     assert result.verdict is not Verdict.ACCEPTED
 
 

@@ -12,8 +12,8 @@ from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.results import (
     FitResult,
     Method,
-    NoBetterThanGuess,
-    OneClass,
+    Notice,
+    NoticeCode,
     Outcome,
     Stop,
     StopReason,
@@ -91,8 +91,8 @@ def test_few_rows__have_a_certificate(n_rows: int) -> None:
 def test_few_rows__of_one_class_are_told(label: int) -> None:
     X, _ = draw(300)
     result = fit((X, np.full(300, label, dtype=np.int8)))
-    assert result.notices[0] == OneClass(label)
-    assert NoBetterThanGuess(label, 0.0) in result.notices
+    assert result.notices[0] == Notice.of(NoticeCode.ONE_CLASS, label=label)
+    assert Notice.of(NoticeCode.NO_BETTER_THAN_GUESS, label=label, error=0.0) in result.notices
     assert (result.verdict, result.error.empirical) == (Verdict.INCONCLUSIVE, 0)
 
 
@@ -102,7 +102,7 @@ def test_few_rows__labels_that_are_a_coin_beat_no_guess() -> None:
     result = fit((X, coin))
     assert not result.error.beats_guess
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert any(isinstance(one, NoBetterThanGuess) for one in result.notices)
+    assert any(one.code is NoticeCode.NO_BETTER_THAN_GUESS for one in result.notices)
 
 
 @pytest.mark.parametrize("through", ["any", "centre"])

@@ -290,7 +290,9 @@ def test_first_pass__has_a_64th_of_many_rows_and_no_more_than_it_can_use() -> No
 @pytest.mark.parametrize("dim", DIMS)
 @pytest.mark.parametrize("eps", [0.02, 0.25])
 def test_reuse__needs_fewer_rows_and_holds_as_many_out(dim: int, eps: float) -> None:
-    shared, reused = (plan_for_eps(eps, dim, RunConfig(sampling=rows)) for rows in ("rows", "reuse"))
+    shared, reused = (
+        plan_for_eps(eps, dim, RunConfig(sampling=rows)) for rows in ("rows", "reuse")
+    )
     assert reused.required_rows < shared.required_rows
     assert reused.final_rows == shared.final_rows
     hungriest = max(reused.initial_rows, math.ceil(reused.accepted_rows / reused.deltas[-1]))

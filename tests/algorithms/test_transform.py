@@ -9,7 +9,7 @@ from streamhalf.algorithms.transform import estimate_transform, transform_notice
 from streamhalf.data.transforms import Identity, Isotropic, Radial
 from streamhalf.errors import TransformError
 from streamhalf.kernels.plane import Plane
-from streamhalf.results import HalfspaceClass, RadiiDrawn
+from streamhalf.results import HalfspaceClass, Notice, NoticeCode
 from streamhalf.testing.drawing import Block
 from tests.algorithms.runs import draw, names_of, serial_run
 
@@ -75,7 +75,7 @@ def test_position__radial_is_estimated_from_rows_that_are_not_held_out_if_they_a
     assert isinstance(found, Radial)
     assert (record.name, record.rows_read) == ("radial", 3_000)
     assert record.rows_accepted == (pytest.approx(1_500, abs=200) if many else 3_000)
-    assert transform_notices(found.record) == (RadiiDrawn(0.0),)
+    assert transform_notices(found.record) == (Notice.of(NoticeCode.RADII_DRAWN, at_centre=0.0),)
     assert transform_notices(Identity().record) == ()
 
 

@@ -14,8 +14,9 @@ from streamhalf.results import (
     FitResult,
     HalfspaceClass,
     Method,
+    Notice,
+    NoticeCode,
     Outcome,
-    RadiiDrawn,
     Stage,
     Transform,
     Verdict,
@@ -71,7 +72,7 @@ def test_auto__cauchy_rows_are_accepted_in_the_radial_position() -> None:
     assert (result.verdict, result.transform.kind) == (Verdict.ACCEPTED, "radial")
     assert said(result) == [("rejected", False), ("rejected", False), ("passed", True)]
     assert passes(result)[:2] == ["sample", "radial"]
-    assert RadiiDrawn(0.0) in result.notices
+    assert Notice.of(NoticeCode.RADII_DRAWN, at_centre=0.0) in result.notices
     # errors are those of stored rows, by planes that come back from there
     assert result.error.empirical == pytest.approx(0.05, abs=0.005)
     assert result.halfspace.plane.errors(rows, y) / N_ROWS == pytest.approx(0.05, abs=0.005)

@@ -6,7 +6,7 @@ import pytest
 from streamhalf.certificate.held_out import cluster_notice, measure_error
 from streamhalf.kernels.binomial import binomial_upper, segment_upper
 from streamhalf.kernels.segments import error_segments
-from streamhalf.results import ErrorRecord, ErrorsCluster
+from streamhalf.results import ErrorRecord, Notice, NoticeCode
 
 N_ROWS, RATE = 300_000, 0.05
 SEGMENTS = error_segments(N_ROWS)
@@ -73,7 +73,9 @@ def test_cluster_notice__says_how_many_segments_and_how_much_they_vary() -> None
     assert record.segments == 256  # neighbours together are all alike
     # variance of the means 0.01, of a mean of 500 independent rows 0.09 / 500
     notice = cluster_notice(record, errors, rows)
-    assert notice == ErrorsCluster(256, pytest.approx(0.01 / (0.09 / 500), rel=0.01))
+    assert notice == Notice.of(
+        NoticeCode.ERRORS_CLUSTER, segments=256, factor=pytest.approx(0.01 / (0.09 / 500), rel=0.01)
+    )
     assert record.upper == segment_upper(errors, rows, 0.005)
     assert 0.1 + 2.34 * 0.1 / 16 < record.upper < 0.1 + 4.7 * 0.1 / 16
 

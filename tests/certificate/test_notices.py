@@ -13,9 +13,9 @@ from streamhalf.results import (
     AdviceCode,
     CertificateRecord,
     ErrorRecord,
-    ErrorsDisagree,
+    Notice,
+    NoticeCode,
     OptRecord,
-    RepeatedRows,
 )
 
 
@@ -43,13 +43,17 @@ ERROR = ErrorRecord(0.001, 0.0014, 30_000)
 
 def test_contradiction__all_rows_are_compared_as_they_are() -> None:
     assert contradiction(ERROR, certificate(140)) is None
-    assert contradiction(ERROR, certificate(141)) == ErrorsDisagree(0.001, 0.0014, 0.00141)
+    assert contradiction(ERROR, certificate(141)) == Notice.of(
+        NoticeCode.ERRORS_DISAGREE, held_out=0.001, upper=0.0014, all_rows=0.00141
+    )
 
 
 def test_contradiction__some_rows_must_leave_no_doubt() -> None:
     assert contradiction(ERROR, certificate(170, share=0.5)) is None
     found = contradiction(ERROR, certificate(5_000, share=0.5))
-    assert found == ErrorsDisagree(0.001, 0.0014, 0.05)
+    assert found == Notice.of(
+        NoticeCode.ERRORS_DISAGREE, held_out=0.001, upper=0.0014, all_rows=0.05
+    )
 
 
 def test_contradiction__sampling_alone_makes_none() -> None:
@@ -62,14 +66,14 @@ def test_contradiction__sampling_alone_makes_none() -> None:
 @pytest.mark.parametrize(("share", "said"), [(0.0, False), (0.01, False), (0.02, True)])
 def test_repeats__are_worth_a_word_from_one_in_a_hundred(share: float, said: bool) -> None:
     found = repeated_rows(share, 1.01)
-    assert found == (RepeatedRows(share, 1.01) if said else None)
+    assert found == (Notice.of(NoticeCode.REPEATED_ROWS, share=share, times=1.01) if said else None)
 
 
 def test_claim_notices__the_contradiction_comes_first() -> None:
     both = certificate(5_000, repeated=1.0, times=2.0)
     assert claim_notices(ERROR, both) == (
-        ErrorsDisagree(0.001, 0.0014, 0.05),
-        RepeatedRows(1.0, 2.0),
+        Notice.of(NoticeCode.ERRORS_DISAGREE, held_out=0.001, upper=0.0014, all_rows=0.05),
+        Notice.of(NoticeCode.REPEATED_ROWS, share=1.0, times=2.0),
     )
-    assert claim_notices(None, both) == (RepeatedRows(1.0, 2.0),)
+    assert claim_notices(None, both) == (Notice.of(NoticeCode.REPEATED_ROWS, share=1.0, times=2.0),)
     assert claim_notices(ERROR, certificate(100)) == claim_notices(ERROR, None) == ()

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from streamhalf.data import chunk_cache as module
-from streamhalf.data.chunk_cache import ChunkCache, Moved, Terms, chunk_cache_of, release
+from streamhalf.data.chunk_cache import CacheLimits, ChunkCache, Moved, cache_of, release
 
 SIZE = 100_000  # not a small object
 
 
 @pytest.fixture
 def chunk_cache(tmp_path: Path) -> Iterator[ChunkCache]:
-    found = chunk_cache_of("test")
+    found = cache_of("test")
     yield found
     release("test")
 
@@ -40,11 +40,11 @@ def read_all(chunk_cache: ChunkCache, storage: Storage, keys: str) -> None:
         assert bytes(chunk_cache.take(key, storage.fetch(key))) == key.encode() * SIZE
 
 
-def test_depot__what_came_first_stays_when_there_is_no_room_for_all(
+def test_chunk_cache__what_came_first_stays_when_there_is_no_room_for_all(
     chunk_cache: ChunkCache,
 ) -> None:
     storage = Storage()
-    chunk_cache.settle(Terms(nbytes=16 * SIZE // 5))  # a sixteenth of it is for small objects
+    chunk_cache.set_limits(CacheLimits(nbytes=16 * SIZE // 5))  # 1/16 for small ones
     for _ in range(3):
         read_all(chunk_cache, storage, "abcdef")
     assert "".join(sorted(storage.fetched)) == "abc" + "ddd" + "eee" + "fff"
@@ -52,14 +52,14 @@ def test_depot__what_came_first_stays_when_there_is_no_room_for_all(
     assert chunk_cache.drain() == Moved()
 
 
-def test_depot__a_folder_takes_what_memory_has_no_room_for(
+def test_chunk_cache__a_folder_takes_what_memory_has_no_room_for(
     chunk_cache: ChunkCache, tmp_path: Path
 ) -> None:
     storage = Storage()
-    chunk_cache.settle(Terms(nbytes=SIZE * 2, folder=str(tmp_path)))
+    chunk_cache.set_limits(CacheLimits(nbytes=SIZE * 2, folder=str(tmp_path)))
     for _ in range(2):
         read_all(chunk_cache, storage, "abc")
-    chunk_cache.settle(Terms(nbytes=0, folder=str(tmp_path)))  # what leaves memory goes there too
+    chunk_cache.set_limits(CacheLimits(nbytes=0, folder=str(tmp_path)))  # to the folder
     read_all(chunk_cache, storage, "abc")
     assert "".join(sorted(storage.fetched)) == "abc"
     assert chunk_cache.drain() == Moved(3 * SIZE, 3)
@@ -68,7 +68,7 @@ def test_depot__a_folder_takes_what_memory_has_no_room_for(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_depot__a_full_folder_is_done_without(
+def test_chunk_cache__a_full_folder_is_done_without(
     chunk_cache: ChunkCache,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -80,21 +80,21 @@ def test_depot__a_full_folder_is_done_without(
     monkeypatch.setattr(module, "_write", full)
     storage = Storage()
     for _ in range(2):
-        chunk_cache.settle(Terms(nbytes=0, folder=str(tmp_path)))
+        chunk_cache.set_limits(CacheLimits(nbytes=0, folder=str(tmp_path)))
         read_all(chunk_cache, storage, "ab")
     assert "".join(storage.fetched) == "abab"
     (said,) = caplog.messages
     assert said.endswith("is used no more: No space left on device")
 
 
-def test_depot__one_fetch_serves_all_who_wait(chunk_cache: ChunkCache) -> None:
+def test_chunk_cache__one_fetch_serves_all_who_wait(chunk_cache: ChunkCache) -> None:
     storage, go = Storage(), threading.Event()
 
     def slow() -> bytes:
         assert go.wait(60)
         return storage.fetch("a")()
 
-    chunk_cache.settle(Terms(nbytes=0))
+    chunk_cache.set_limits(CacheLimits(nbytes=0))
     first = chunk_cache.begin("a", slow)
     assert chunk_cache.holds("a")
     assert chunk_cache.begin("a", storage.fetch("b")) is first
@@ -106,7 +106,7 @@ def test_depot__one_fetch_serves_all_who_wait(chunk_cache: ChunkCache) -> None:
     assert storage.fetched == ["a", "a"]
 
 
-def test_depot__a_fetch_that_failed_is_tried_again(chunk_cache: ChunkCache) -> None:
+def test_chunk_cache__a_fetch_that_failed_is_tried_again(chunk_cache: ChunkCache) -> None:
     def fail() -> bytes:
         raise OSError("gone")
 
@@ -120,24 +120,24 @@ def test_depot__a_fetch_that_failed_is_tried_again(chunk_cache: ChunkCache) -> N
 @pytest.mark.parametrize(
     ("terms", "wanted", "whole"),
     [
-        (Terms(2 * SIZE), 1, True),
-        (Terms(SIZE // 2), 1, False),
-        (Terms(SIZE // 2, "folder"), 1, True),
-        (Terms(2 * SIZE, alone=False), SIZE // 5, False),
-        (Terms(2 * SIZE, alone=False), SIZE // 4, True),
-        (Terms(2 * SIZE, "folder", alone=False), 1, True),
+        (CacheLimits(2 * SIZE), 1, True),
+        (CacheLimits(SIZE // 2), 1, False),
+        (CacheLimits(SIZE // 2, "folder"), 1, True),
+        (CacheLimits(2 * SIZE, alone=False), SIZE // 5, False),
+        (CacheLimits(2 * SIZE, alone=False), SIZE // 4, True),
+        (CacheLimits(2 * SIZE, "folder", alone=False), 1, True),
     ],
 )
 def test_wants_whole__where_it_pays_and_there_is_room(
-    chunk_cache: ChunkCache, terms: Terms, wanted: int, whole: bool
+    chunk_cache: ChunkCache, terms: CacheLimits, wanted: int, whole: bool
 ) -> None:
-    chunk_cache.settle(terms)
+    chunk_cache.set_limits(terms)
     assert chunk_cache.wants_whole(SIZE, wanted) is whole
 
 
 def test_release__what_is_still_on_its_way_does_not_make_the_folder_again(tmp_path: Path) -> None:
-    chunk_cache, begun, go_on = chunk_cache_of("late"), threading.Event(), threading.Event()
-    chunk_cache.settle(Terms(nbytes=0, folder=str(tmp_path)))
+    chunk_cache, begun, go_on = cache_of("late"), threading.Event(), threading.Event()
+    chunk_cache.set_limits(CacheLimits(nbytes=0, folder=str(tmp_path)))
 
     def fetch() -> bytes:
         begun.set()
@@ -155,7 +155,7 @@ def test_release__what_is_still_on_its_way_does_not_make_the_folder_again(tmp_pa
 def test_release__while_a_file_is_written_removes_it_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chunk_cache, write = chunk_cache_of("late"), module._write
+    chunk_cache, write = cache_of("late"), module._write
 
     def late(path: str, content: bytes) -> None:
         release("late")  # after the folder was made, before the file is
@@ -163,6 +163,6 @@ def test_release__while_a_file_is_written_removes_it_too(
         write(path, content)
 
     monkeypatch.setattr(module, "_write", late)
-    chunk_cache.settle(Terms(nbytes=0, folder=str(tmp_path)))
+    chunk_cache.set_limits(CacheLimits(nbytes=0, folder=str(tmp_path)))
     assert len(chunk_cache.take("a", lambda: b"x" * SIZE)) == SIZE
     assert list(tmp_path.iterdir()) == []

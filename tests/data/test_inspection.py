@@ -14,7 +14,7 @@ from streamhalf import DataError, UsageError, open_source
 from streamhalf.cli import main
 from streamhalf.data import inspection
 from streamhalf.data.inspection import inspect
-from streamhalf.results import LabelsAreBits
+from streamhalf.results import Notice, NoticeCode
 from tests.conftest import StoreWriter, make_rows
 
 X, Y = make_rows(1000, 3)
@@ -67,7 +67,7 @@ def test_inspect__tells_notices_and_what_was_planted(tmp_path: Path) -> None:
 def test_inspect__tells_the_coding(write_store: StoreWriter) -> None:
     report = streamhalf.inspect(write_store(X, Y > 0))
     assert report.labels == "0/1"
-    assert report.notices == (LabelsAreBits("y"),)
+    assert report.notices == (Notice.of(NoticeCode.LABELS_ARE_BITS, array="y"),)
 
 
 @pytest.mark.parametrize("layout", [{}, {"zarr_format": 2}], ids=["v3", "v2"])

@@ -21,7 +21,7 @@ from streamhalf.data.arrays import ArrayReader
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.source import Source, align_blocks, nearest_names
 from streamhalf.redact import public_name
-from streamhalf.results import LabelsAreBits
+from streamhalf.results import Notice, NoticeCode
 from tests.conftest import StoreWriter, make_rows, write_arrays
 
 X, Y = make_rows(1000, 3)
@@ -246,7 +246,7 @@ def test_open_source__maps_every_label_coding(
 ) -> None:
     source = open_source(write_store(X, labels) if stored else (X, labels))
     assert_same_rows(source)
-    assert source.notices == ((LabelsAreBits("y"),) if bits else ())
+    assert source.notices == ((Notice.of(NoticeCode.LABELS_ARE_BITS, array="y"),) if bits else ())
     assert source.fingerprint == REFERENCE
 
 

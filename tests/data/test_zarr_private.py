@@ -17,10 +17,10 @@ from zarr.codecs import Crc32cCodec
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.zarr_private import (
     are_whole_shards,
+    chunk_codecs,
     chunk_key,
     chunk_names,
     is_checksum_error,
-    plain_checksum,
     refill,
 )
 from streamhalf.data.zarr_reader import ZarrReader
@@ -115,14 +115,14 @@ def test_chunk_names__are_where_zarr_puts_a_chunk(tmp_path: Path) -> None:
         assert all(Path(chunk_names(array)(i)).is_file() for i in range(3))
 
 
-def test_plain_checksum__chunks_are_the_bytes_of_their_rows(tmp_path: Path) -> None:
+def test_chunk_codecs__chunks_are_the_bytes_of_their_rows(tmp_path: Path) -> None:
     """The last chunk too is stored in full size, with the fill value after the rows."""
     assert sys.byteorder == "little"
     for checked in (False, True):
         codecs = (Crc32cCodec(),) if checked else None
         array = make(tmp_path / f"array-{checked}", compressors=codecs, fill_value=-1)
         with relying("metadata.codecs is the bytes codec, then the checksum where there is one"):
-            assert plain_checksum(array) is checked
+            assert chunk_codecs(array) == ((), checked)
         rows = np.full((12, 2), -1, dtype="<f4")
         rows[:ROWS] = array[:]
         with relying("a chunk's file is the bytes of its rows, then crc32c as 4 little bytes"):

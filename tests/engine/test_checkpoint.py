@@ -17,9 +17,9 @@ from streamhalf.data.block import Block
 from streamhalf.engine.checkpoint import MANIFEST, Checkpoint
 from streamhalf.engine.job import Counted
 from streamhalf.events import PassStarted
-from streamhalf.folders import Folder
+from streamhalf.paths import Folder
 from streamhalf.reductions import REDUCTIONS, LabelCounts, RowDigest, SlabCovariance
-from streamhalf.results import PassRecord, Resumed
+from streamhalf.results import Notice, NoticeCode, PassRecord
 from streamhalf.testing.comparing import assert_identical
 from streamhalf.testing.drawing import make_block
 from tests.comparing import comparable
@@ -200,7 +200,9 @@ def test_resume__says_what_it_goes_on_from(data: Any, tmp_path: Path) -> None:
         resume=True,
         observer=told.append,
     )
-    assert told[0].notices == (Resumed(str(tmp_path / "saved"), len(first.passes)),)
+    assert told[0].notices == (
+        Notice.of(NoticeCode.RESUMED, place=str(tmp_path / "saved"), passes=len(first.passes)),
+    )
 
 
 def test_resume__an_interrupted_run_goes_on_where_it_stopped(data: Any, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from streamhalf.data.opening import open_source
 from streamhalf.engine.choosing import choose
 from streamhalf.estimator import HalfspaceTesterLearner
 from streamhalf.events import RunStarted
-from streamhalf.results import RunsOn
+from streamhalf.results import Notice, NoticeCode
 from tests.conftest import make_rows
 
 X, Y = make_rows(300, 2)
@@ -33,12 +33,12 @@ def active(client: Client) -> Iterator[Client]:
         yield connected
 
 
-def notices_of(command: Any, *arguments: Any, **parameters: Any) -> list[RunsOn]:
+def notices_of(command: Any, *arguments: Any, **parameters: Any) -> list[Notice]:
     """What a command says of where it runs."""
     seen: list[Any] = []
     command(*arguments, observer=seen.append, **parameters)
     (started,) = (event for event in seen if isinstance(event, RunStarted))
-    return [one for one in started.notices if isinstance(one, RunsOn)]
+    return [one for one in started.notices if one.code is NoticeCode.RUNS_ON]
 
 
 def test_choose__takes_what_was_named_before_what_is_active(active: Client) -> None:
@@ -80,7 +80,9 @@ def test_choose__runs_where_persisted_data_are(client: Client, active: Client) -
 def test_active_client__is_told_in_one_notice_by_every_command(
     active: Client, tmp_path: Any
 ) -> None:
-    expected = [RunsOn(active.scheduler.address, "the active client")]
+    expected = [
+        Notice.of(NoticeCode.RUNS_ON, place=active.scheduler.address, why="the active client")
+    ]
     store = tmp_path / "rows.zarr"
     spec = {"rows": 300, "dim": 2, "marginal": "gaussian", "noise": "none"}
     assert notices_of(streamhalf.synth, store, **spec) == expected

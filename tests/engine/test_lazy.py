@@ -13,7 +13,7 @@ import pytest
 import streamhalf
 from streamhalf.engine import lazy
 from streamhalf.events import Event, RunStarted
-from streamhalf.results import LazyRows, RowsKept
+from streamhalf.results import Notice, NoticeCode, RowsKept
 from tests.comparing import comparable
 from tests.conftest import make_rows
 
@@ -37,13 +37,13 @@ class Rows:
         return chunk + 0
 
 
-def fit(X: da.Array, y: da.Array, **parameters: Any) -> tuple[str, tuple[LazyRows, ...]]:
+def fit(X: da.Array, y: da.Array, **parameters: Any) -> tuple[str, tuple[Notice, ...]]:
     """A fit of several passes, and what was said of lazy rows."""
-    said: list[LazyRows] = []
+    said: list[Notice] = []
 
     def observer(event: Event) -> None:
         if isinstance(event, RunStarted):
-            said.extend(one for one in event.notices if isinstance(one, LazyRows))
+            said.extend(one for one in event.notices if one.code is NoticeCode.LAZY_ROWS)
 
     result = streamhalf.fit((X, y), observer=observer, **RUN, **parameters)
     assert len(result.passes) >= 2
@@ -62,7 +62,9 @@ def test_lazy_rows__that_fit_are_computed_once(opening: int) -> None:
     rows = Rows()
     found, (said,) = fit(rows.X, rows.y)
     assert rows.computed == opening + CHUNKS
-    assert said == LazyRows(rows.X.nbytes + rows.y.nbytes, RowsKept.MEMORY)
+    assert said == Notice.of(
+        NoticeCode.LAZY_ROWS, size=rows.X.nbytes + rows.y.nbytes, kept=RowsKept.MEMORY
+    )
     in_memory = rows.X.persist(scheduler="synchronous")
     assert fit(in_memory, rows.y) == (found, ())
 

@@ -25,7 +25,7 @@ from streamhalf.engine.memory import (
     room_of,
     task_memory,
 )
-from streamhalf.results import FewerAtOnce
+from streamhalf.results import Notice, NoticeCode
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -176,7 +176,9 @@ def test_fewer_at_once__says_how_many_of_how_many() -> None:
     engine = WorkersEngine(WorkerLimit("b", 16, 2 * GIB))
     room = 2 * GIB - PROCESS_NBYTES
     found = fewer_at_once(engine, "fit", 500 * MIB, "auto")
-    assert found == (FewerAtOnce(3, 16, 500 * MIB, room),)
+    assert found == (
+        Notice.of(NoticeCode.FEWER_AT_ONCE, at_once=3, threads=16, size=500 * MIB, room=room),
+    )
     assert fewer_at_once(engine, "fit", 10 * MIB, "auto") == ()
 
 

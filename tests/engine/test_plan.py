@@ -133,8 +133,8 @@ def test_tasks__of_few_rows_are_few_and_read_them_at_once() -> None:
     plan = plan_blocks(RowRange(0, 200_000).split(1000), row_nbytes=4 * MIB // 500)
     windows = RowRanges.of(RowRange(i, i + 10) for i in range(0, 200_000, 1000))
     few = replace(plan, blocks=windows)
-    assert [task.n_rows for task in few.tasks()] == [500] * 4
-    assert [len(few.source.gathered(task)) for task in few.tasks()] == [1] * 4
+    assert [task.n_rows for task in few.tasks()] == [160] * 12 + [80]
+    assert [len(few.source.gathered(task)) for task in few.tasks()] == [1] * 13
     assert len(plan.tasks()) > 40
     few.source.reader.unit_rows = 1000  # of chunks that are decoded whole there is no less work
     assert few.tasks() != plan.tasks()

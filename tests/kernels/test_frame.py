@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from streamhalf.kernels.frame import Frame, find_accepted
+from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.uniforms import uniforms_at
 
@@ -111,7 +111,7 @@ def test_frame__without_a_threshold_has_the_papers_formulas(delta: float, dtype:
     frame = Frame(Plane(v), delta)
     along = frame.coordinates(X)
     assert frame.rate == delta
-    assert frame.acceptance(along).dtype == frame.to_frame(X, along).dtype == dtype
+    assert frame.to_frame(X, along).dtype == dtype
     tolerance = 1e-4 if dtype == "float32" else 1e-13
     np.testing.assert_allclose(
         frame.acceptance(along), np.exp(-(along**2) * (delta**-2 - 1) / 2), rtol=0, atol=tolerance
@@ -130,18 +130,6 @@ def test_acceptance__is_a_probability_and_largest_at_its_aim() -> None:
     assert found.max() == 1
 
 
-@pytest.mark.parametrize("threshold", [0.0, 0.6])
-def test_frame__bits_do_not_depend_on_the_chunk(threshold: float) -> None:
-    X = np.random.default_rng(0).standard_normal((3_000, 8)).astype(np.float32)
-    frame = Frame(Plane(unit(8), threshold), 0.2)
-    along = frame.coordinates(X)
-    whole = frame.acceptance(along), frame.to_frame(X, along)
-    for start, stop in ((0, 1), (7, 1_000), (1_001, 2_999)):
-        part = frame.coordinates(X[start:stop])
-        np.testing.assert_array_equal(frame.acceptance(part), whole[0][start:stop])
-        np.testing.assert_array_equal(frame.to_frame(X[start:stop], part), whole[1][start:stop])
-
-
 def test_frame__mutates_nothing() -> None:
     X = np.random.default_rng(0).standard_normal((100, DIM))
     frame = Frame(Plane(unit(DIM), 0.3), 0.2)
@@ -151,29 +139,3 @@ def test_frame__mutates_nothing() -> None:
     frame.to_frame(X, along)
     np.testing.assert_array_equal(X, before)
     np.testing.assert_array_equal(along, kept)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_find_accepted__is_what_acceptance_says_of_every_row(dtype: str) -> None:
-    X = np.random.default_rng(3).standard_normal((20_000, 8)).astype(dtype)
-    uniforms = uniforms_at(1, 2, np.arange(len(X)))
-    uniforms[::1000], uniforms[1::1000], uniforms[2::1000] = 0.0, 1 - 2**-53, np.inf
-    frames = [Frame(Plane(unit(8, i), t), delta) for i, (delta, t) in enumerate(CASES)]
-    frames.append(Frame(Plane(unit(8)), 1e-5))
-    tops = [1.0, 0.5, 1.0, 0.9, 1.0, 0.2, 1.0, 1.0]
-    for frame, top, (places, along) in zip(
-        frames, tops, find_accepted(frames, X, uniforms, tops), strict=True
-    ):
-        coordinates = frame.coordinates(X)
-        keep = frame.is_near(coordinates) & (uniforms / top < frame.acceptance(coordinates))
-        np.testing.assert_array_equal(places, np.flatnonzero(keep))
-        np.testing.assert_array_equal(along, coordinates[keep])
-
-
-def test_find_accepted__rows_that_overflow_are_asked() -> None:
-    X = np.zeros((3, 2), dtype=np.float32)
-    X[1], X[2] = 3e38, [3e38, -3e38]  # on the plane, but products overflow at a fine scale
-    frame = Frame(Plane(np.array([1.0, 1.0]) / math.sqrt(2)), 0.01)
-    ((places, _),) = find_accepted((frame,), X, np.full(3, 0.5))
-    assert places.tolist() == [0, 2]
-    assert find_accepted((), X, np.full(3, 0.5)) == []

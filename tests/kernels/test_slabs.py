@@ -9,7 +9,6 @@ from streamhalf.kernels.slabs import (
     assign_slabs,
     count_slabs,
     masses_about,
-    number_slabs,
     sum_slab_products,
     unpack_symmetric,
 )
@@ -23,7 +22,7 @@ def test_assign_slabs__lower_edge_belongs_to_the_slab() -> None:
 
 @given(
     edges=st.lists(st.floats(-5, 5, width=32), max_size=40, unique=True),
-    margins=st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), max_size=40),
+    margins=st.lists(st.floats(width=32, allow_nan=False), max_size=40),
     dtype=st.sampled_from([np.float32, np.float64]),
 )
 def test_assign_slabs__equals_a_binary_search(
@@ -31,22 +30,15 @@ def test_assign_slabs__equals_a_binary_search(
 ) -> None:
     bounds = np.sort(np.array(edges))
     margin = np.array([*margins, *edges, *np.negative(edges), 0.0, -0.0], dtype=dtype)
-    expected = np.searchsorted(bounds.astype(dtype), margin, side="right")
+    expected = np.searchsorted(bounds, margin, side="right")
     assert assign_slabs(margin, bounds).tolist() == expected.tolist()
-
-
-def test_assign_slabs__a_cell_may_hold_any_number_of_edges() -> None:
-    edges = np.linspace(0.999, 1.001, 5000)
-    margin = np.linspace(0.99, 1.01, 3001)
-    expected = np.searchsorted(edges, margin, side="right")
-    assert assign_slabs(margin, edges).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("n", [300, 40_000])  # a few rows in a slab, and many
 def test_sum_slab_products__float32_is_close_to_the_float64_oracle(n: int) -> None:
     rng = np.random.default_rng(3)
     X = rng.standard_normal((n, 6), dtype=np.float32)
-    slab = number_slabs(X[:, 0], 0.05, 40)
+    slab = assign_slabs(X[:, 0], np.arange(-40, 41) * 0.05)
     found = sum_slab_products(X, slab[None], 82)
     oracle = sum_slab_products(X.astype(np.float64), slab[None], 82)
     assert np.abs(found - oracle).max() / n < 1e-6
@@ -68,15 +60,10 @@ def test_sum_slab_products__equals_a_loop(n: int, n_slabs: int, seed: int) -> No
             np.testing.assert_allclose(found, rows.T @ rows, atol=1e-10)
 
 
-def test_number_slabs__tails_are_clipped() -> None:
-    margin = np.array([-9.0, -1.0, -0.51, -0.5, 0.0, 0.49, 0.5, 1.0, 9.0])
-    assert number_slabs(margin, 0.5, 2).tolist() == [0, 1, 1, 2, 3, 3, 4, 5, 5]
-
-
 @pytest.mark.parametrize("threshold", [0.0, 1.3, -2.0])
 def test_masses_about__are_those_of_rows_less_the_threshold(threshold: float) -> None:
     rows = np.random.default_rng(3).standard_normal(400_000) - threshold
-    counts = count_slabs(number_slabs(rows, 0.5, 3), 8)
+    counts = count_slabs(assign_slabs(rows, np.arange(-3, 4) * 0.5), 8)
     # within five standard deviations, eight times: wrong with probability below 1e-5
     masses = masses_about(0.5, 3, threshold)
     assert masses.sum() == pytest.approx(1)

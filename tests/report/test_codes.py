@@ -6,14 +6,11 @@ from streamhalf.report.codes import evidence_name
 from streamhalf.report.notices import notice_words
 from streamhalf.report.test_results import remark_words
 from streamhalf.results import (
-    ErrorsCluster,
     Evidence,
-    FewerAtOnce,
     Notice,
+    NoticeCode,
     Outcome,
-    RadiiDrawn,
     Role,
-    RowsInOrder,
     SegmentMean,
     SegmentQuantity,
     TestResult,
@@ -38,13 +35,18 @@ def test_evidence_name__of_stretches_of_rows(subject: SegmentMean, name: str) ->
     ("notice", "words"),
     [
         (
-            RowsInOrder(SegmentQuantity.FEATURE, 2, 31.44159),
+            Notice.of(
+                NoticeCode.ROWS_IN_ORDER,
+                quantity=SegmentQuantity.FEATURE,
+                feature=2,
+                factor=31.44159,
+            ),
             "rows come in an order: the mean of x₃ differs between segments of rows (31.44 times "
             "the variance that chance would give it); bounds speak of the rows of this store, and "
             "of rows to come only if those are like all of these together",
         ),
         (
-            ErrorsCluster(64, 14.2),
+            Notice.of(NoticeCode.ERRORS_CLUSTER, segments=64, factor=14.2),
             "errors come in clusters: their share varies between segments of rows 14.2 times as "
             "much as chance would have it, so the upper bound is computed from the means of 64 "
             "segments",
@@ -56,17 +58,21 @@ def test_notice_words__of_the_order_of_rows(notice: Notice, words: str) -> None:
 
 
 def test_notice_words__of_fewer_tasks_at_once() -> None:
-    assert notice_words(FewerAtOnce(3, 96, 500_000_000, 1_600_000_000)) == (
+    assert notice_words(
+        Notice.of(
+            NoticeCode.FEWER_AT_ONCE, at_once=3, threads=96, size=500_000_000, room=1_600_000_000
+        )
+    ) == (
         "memory has room for 3 tasks of the largest kind at once in a process of 96 threads (up to "
         "500.0 MB each, 1.6 GB in all): others wait, and the answer is the same"
     )
 
 
 def test_notice_words__of_rows_in_radial_position() -> None:
-    words = notice_words(RadiiDrawn(0.0))
+    words = notice_words(Notice.of(NoticeCode.RADII_DRAWN, at_centre=0.0))
     assert "lengths and signs drawn anew" in words
     assert words.endswith("about moments of odd degree")
-    assert notice_words(RadiiDrawn(0.125)).endswith(
+    assert notice_words(Notice.of(NoticeCode.RADII_DRAWN, at_centre=0.125)).endswith(
         "12.5% of the rows lie at the centre itself, where every halfspace through it says +1"
     )
 

@@ -35,9 +35,10 @@ from streamhalf.report.live_html import mass_so_far, run_html, run_table, slab_d
 from streamhalf.results import (
     Evidence,
     Moment,
+    Notice,
+    NoticeCode,
     Outcome,
     PassRecord,
-    Remark,
     TestResult,
     Verdict,
     replace,
@@ -50,7 +51,13 @@ def judge(tester: str, statistic: float, *, outcome: Outcome = Outcome.PASSED) -
 
 
 STORY: list[Event] = [
-    RunStarted("fit", "rows<b>.zarr", 1000, 3, (Remark("12 rows & more"),)),
+    RunStarted(
+        "fit",
+        "rows<b>.zarr",
+        1000,
+        3,
+        (Notice.of(NoticeCode.LABELS_ABSENT, array="12 rows & more"),),
+    ),
     PassStarted("initial", 400, 4),
     PassProgress("initial", 100, 400),
     PassProgress("initial", 400, 400),

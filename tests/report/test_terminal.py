@@ -21,8 +21,9 @@ from streamhalf.results import (
     Claim,
     MomentTestResult,
     Named,
+    Notice,
+    NoticeCode,
     Outcome,
-    Remark,
     Role,
     VerifyResult,
     replace,
@@ -143,7 +144,10 @@ def test_store__takes_no_name_for_markup(tmp_path: Path) -> None:
     assert_fits(text)
     assert "[red]rows[" in "".join(text.split())
     assert "300" in text
-    notice = dataclasses.replace(streamhalf.inspect(str(path)), notices=(Remark("[b]odd[/b]"),))
+    notice = dataclasses.replace(
+        streamhalf.inspect(str(path)),
+        notices=(Notice.of(NoticeCode.LABELS_ABSENT, array="[b]odd[/b]"),),
+    )
     assert "notice: [b]odd[/b]" in show(terminal.show_store, notice)
 
 

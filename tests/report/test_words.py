@@ -33,22 +33,16 @@ from streamhalf.report.words import (
 from streamhalf.results import (
     Advice,
     AdviceCode,
-    EpsNotReached,
-    ErrorsCluster,
-    ErrorsDisagree,
     FitResult,
     HalfspaceClass,
     LabelErrors,
     Moment,
-    NearlyOneClass,
-    NoBetterThanGuess,
     Notice,
+    NoticeCode,
     OptRecord,
     Outcome,
     PromiseRecord,
-    RepeatedRows,
     Role,
-    RowsInOrder,
     SegmentQuantity,
     Transform,
     TransformRecord,
@@ -263,7 +257,7 @@ def test_interval__of_two_classes_is_none(results: Results) -> None:
 
 
 def test_errors_that_disagree__lead_the_report(results: Results) -> None:
-    found = ErrorsDisagree(0.001, 0.0014, 0.05086)
+    found = Notice.of(NoticeCode.ERRORS_DISAGREE, held_out=0.001, upper=0.0014, all_rows=0.05086)
     said = "The errors disagree: held-out rows say 0.100%, 0.140% at most, but on all rows it is "
     for fit in (results.accepted, results.rejected):
         result = replace(fit, notices=(found, *fit.notices))
@@ -277,7 +271,9 @@ def test_errors_that_disagree__lead_the_report(results: Results) -> None:
 
 
 def test_repeated_rows__are_said(results: Results) -> None:
-    result = replace(results.accepted, notices=(RepeatedRows(0.25, 1.2),))
+    result = replace(
+        results.accepted, notices=(Notice.of(NoticeCode.REPEATED_ROWS, share=0.25, times=1.2),)
+    )
     said = "about 25.000% of the rows are met more than once (a row 1.2 times on average)"
     assert said in fit_sentence(result).replace("About", "about")
     assert said in Page(render_report(result)).text
@@ -414,7 +410,7 @@ def test_guess__stands_beside_the_error(results: Results) -> None:
 def test_guess__that_does_as_well_is_told_first_and_why_it_is_not_accepted(
     results: Results,
 ) -> None:
-    notice = NoBetterThanGuess(-1, 0.0667)
+    notice = Notice.of(NoticeCode.NO_BETTER_THAN_GUESS, label=-1, error=0.0667)
     changes = {"verdict": Verdict.INCONCLUSIVE, "rows_needed": None}
     result = guessed(results.accepted, notice, **changes)
     first = "The halfspace is no better than always guessing -1, which is wrong on 6.670%"
@@ -432,7 +428,7 @@ def test_guess__that_does_as_well_is_told_first_and_why_it_is_not_accepted(
 
 
 def test_rare_label__is_told_first(results: Results) -> None:
-    result = guessed(results.rejected, NearlyOneClass(1, 0.004))
+    result = guessed(results.rejected, Notice.of(NoticeCode.NEARLY_ONE_CLASS, label=1, share=0.004))
     said = "Only 0.400% of the rows have label +1: always guessing -1 is wrong on no more than"
     for show in (fit_headline, fit_sentence):
         assert show(result).startswith(said)
@@ -474,12 +470,12 @@ def test_rejected__says_what_holds_all_the_same(results: Results) -> None:
         ),
         (
             9_000,
-            EpsNotReached(0.1, 0.2, noise=False),
+            Notice.of(NoticeCode.EPS_NOT_REACHED, asked=0.1, reached=0.2, noise=False),
             "would settle it at accuracy eps = 0.1. These rows reach eps = 0.2.",
         ),
         (
             None,
-            EpsNotReached(0.1, 0.2, noise=True),
+            Notice.of(NoticeCode.EPS_NOT_REACHED, asked=0.1, reached=0.2, noise=True),
             "The eps that was asked for, 0.1, was not reached (0.2 was): label noise is larger "
             "than that scale, and more rows would not help.",
         ),
@@ -498,7 +494,7 @@ def test_inconclusive__has_its_reasons(
     )
     assert said in fit_headline(result)
     assert said in Page(render_report(result)).text
-    larger = isinstance(notice, EpsNotReached) and notice.noise
+    larger = notice.code is NoticeCode.EPS_NOT_REACHED and notice["noise"]
     assert ("Ask for a larger `--eps`" in fit_sentence(result)) is larger
 
 
@@ -559,9 +555,11 @@ def test_held_out__says_how_the_bound_was_had(results: Results) -> None:
 
 def test_row_notices__go_with_every_verdict(results: Results) -> None:
     notices = (
-        RowsInOrder(SegmentQuantity.LABEL, None, 31.0),
-        ErrorsCluster(64, 14.0),
-        RepeatedRows(0.25, 1.2),
+        Notice.of(
+            NoticeCode.ROWS_IN_ORDER, quantity=SegmentQuantity.LABEL, feature=None, factor=31.0
+        ),
+        Notice.of(NoticeCode.ERRORS_CLUSTER, segments=64, factor=14.0),
+        Notice.of(NoticeCode.REPEATED_ROWS, share=0.25, times=1.2),
     )
     for one in (results.accepted, results.rejected, results.inconclusive):
         result = replace(one, notices=notices)

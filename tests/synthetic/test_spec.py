@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import RowRange
 from streamhalf.errors import UsageError
-from streamhalf.kernels.margins import margins
+from streamhalf.kernels.margins import native_margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.synthetic import spec as synthetic
 from streamhalf.synthetic.marginals import (
@@ -35,7 +35,7 @@ SCORED = [noise for noise in Noise if noise.needs_pilot]
 
 
 def clean_labels(planted: Planted, rows: Generated) -> NDArray[np.int8]:
-    above = margins(rows.X, planted.v) >= planted.threshold
+    above = native_margins(rows.X, planted.v) >= planted.threshold
     return np.where(above, np.int8(1), np.int8(-1))
 
 
@@ -146,8 +146,8 @@ def test_plant__pilot_sets_the_share_of_all_rows(
 @pytest.mark.parametrize("noise", SCORED)
 def test_generate__flips_the_rows_that_the_noise_names(noise: Noise, positive: float) -> None:
     planted, rows = whole(make_spec(noise=noise, positive=positive))
-    margin = margins(rows.X, planted.v) - planted.threshold
-    side = margins(rows.X, planted.u)
+    margin = native_margins(rows.X, planted.v) - planted.threshold
+    side = native_margins(rows.X, planted.u)
     clean = clean_labels(planted, rows)
     flipped = clean != rows.y
     rare = 1 if positive <= 0.5 else -1
@@ -169,7 +169,7 @@ def test_generate__tilted_labels_are_those_of_a_tilted_halfspace() -> None:
     spec = make_spec(noise="tilt", positive=0.2)
     planted, rows = whole(spec)
     tilted = Plane(planted.v + planted.cut.score * planted.u, planted.threshold)
-    with_u = margins(rows.X, planted.u) < 0
+    with_u = native_margins(rows.X, planted.u) < 0
     # of the rows on u's far side only those on the cut may differ, by rounding
     assert np.count_nonzero((tilted.signs(rows.X) != rows.y)[with_u]) <= 1
     np.testing.assert_array_equal(planted.plane.signs(rows.X)[~with_u], rows.y[~with_u])

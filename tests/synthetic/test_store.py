@@ -11,7 +11,7 @@ import zarr
 from streamhalf.data.block import RowRange
 from streamhalf.data.zarr_writer import Target
 from streamhalf.errors import DataError, UsageError
-from streamhalf.kernels.margins import margins
+from streamhalf.kernels.margins import native_margins
 from streamhalf.synthetic.spec import (
     SyntheticSpec,
     plant,
@@ -57,7 +57,9 @@ def test_store__records_what_was_planted(tmp_path: Path) -> None:
     np.testing.assert_array_equal(record["planted_vector"], planted.v)
     threshold = record["planted_threshold"]
     assert threshold == planted.threshold == pytest.approx(0.8416, abs=1e-4)
-    measured = np.mean((margins(group["X"][:], planted.v) >= threshold) != (group["y"][:] > 0))
+    measured = np.mean(
+        (native_margins(group["X"][:], planted.v) >= threshold) != (group["y"][:] > 0)
+    )
     assert record["planted_error"] == pytest.approx(measured, abs=1e-12)
 
 

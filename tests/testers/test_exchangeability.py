@@ -11,9 +11,10 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.reductions import Sampled, SegmentScatter, Windowed
 from streamhalf.reductions.base import Reduction
 from streamhalf.results import (
+    Notice,
+    NoticeCode,
     Outcome,
     Role,
-    RowsInOrder,
     SegmentMean,
     SegmentQuantity,
     Stage,
@@ -155,8 +156,11 @@ def test_exchangeability__power_on_rows_sorted_by_the_sign_of_a_feature() -> Non
         SegmentQuantity.FEATURE,
         2,
     )
-    assert order_notice(test_result) == RowsInOrder(
-        SegmentQuantity.FEATURE, 2, test_result.statistic
+    assert order_notice(test_result) == Notice.of(
+        NoticeCode.ROWS_IN_ORDER,
+        quantity=SegmentQuantity.FEATURE,
+        feature=2,
+        factor=test_result.statistic,
     )
 
 

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.slabs import count_slabs, gaussian_masses, masses_about, number_slabs
+from streamhalf.kernels.slabs import assign_slabs, count_slabs, gaussian_masses, masses_about
 from streamhalf.reductions.candidate_slabs import CandidateSlabsResult
 from streamhalf.results import Outcome, Role, SlabShare, Stage, TestResult, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
@@ -42,8 +42,12 @@ def judge(tester: SlabMassTester, *counts: np.ndarray) -> tuple[TestResult, ...]
 
 
 def count_margins(margins: np.ndarray, eps: float) -> np.ndarray:
-    half_count = finest_half_count(eps)
-    return count_slabs(number_slabs(margins, eps, half_count), 2 * half_count + 2)
+    return count_slabs_by(margins, eps, finest_half_count(eps))
+
+
+def count_slabs_by(margins: np.ndarray, width: float, half_count: int) -> np.ndarray:
+    edges = width * np.arange(-half_count, half_count + 1)
+    return count_slabs(assign_slabs(margins, edges), 2 * half_count + 2)
 
 
 @given(eta=st.floats(0.002, 0.5), half_count=st.integers(1, 400))
@@ -84,8 +88,8 @@ def test_merge_slabs__equals_the_histogram_at_the_coarser_scale(
     eps = 1 / 16
     margins = np.array(quarters, dtype=np.float64) * eps / 4
     finest = j * half_count + spare
-    fine = count_slabs(number_slabs(margins, eps, finest), 2 * finest + 2)
-    coarse = count_slabs(number_slabs(margins, j * eps, half_count), 2 * half_count + 2)
+    fine = count_slabs_by(margins, eps, finest)
+    coarse = count_slabs_by(margins, j * eps, half_count)
     np.testing.assert_array_equal(merge_slabs(fine, j, half_count), coarse)
 
 

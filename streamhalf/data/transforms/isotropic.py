@@ -12,7 +12,7 @@ from streamhalf.data.block import Block
 from streamhalf.data.transforms.base import rounding_of
 from streamhalf.data.transforms.involved import involved, name_features, require_more_rows
 from streamhalf.errors import DataError, TransformError
-from streamhalf.kernels.margins import grid_margins
+from streamhalf.kernels.margins import transform_rows
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import Transform, TransformRecord
 
@@ -102,9 +102,7 @@ class Isotropic:
 
     def apply(self, block: Block) -> Block:
         """Whiten rows; centring happens in float64, because a mean may dwarf the spread."""
-        centred = block.X.astype(np.float64) - self.mean
-        turned = grid_margins(centred, self.matrix, block.rows).T
-        X = np.ascontiguousarray(turned, dtype=block.X.dtype)
+        X = transform_rows(block.X, self.mean, self.matrix, block.X.dtype)
         return Block(X, block.y, block.rows)
 
     def to_stored(self, plane: Plane) -> Plane:

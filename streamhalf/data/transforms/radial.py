@@ -12,7 +12,7 @@ from streamhalf.data.block import Block
 from streamhalf.data.transforms.base import rounding_of
 from streamhalf.data.transforms.isotropic import Isotropic
 from streamhalf.errors import DataError
-from streamhalf.kernels.margins import grid_margins, wide_margins
+from streamhalf.kernels.margins import margins, transform_rows
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.radii import chi_radii, row_lengths, turns_at
 from streamhalf.kernels.streams import Stream
@@ -52,12 +52,11 @@ class Radial:
 
     def apply(self, block: Block) -> Block:
         """Turn, then draw length and sign, all in float64, because a centre may dwarf the rest."""
-        centred = block.X - self.centre  # in float64, as the centre is
-        turned = grid_margins(centred, self.matrix, block.rows)
         X, y = np.empty_like(block.X), np.empty_like(block.y)
         for start in range(0, block.n_rows, _SUB_BATCH):
             window = slice(start, start + _SUB_BATCH)
-            piece, rows = np.ascontiguousarray(turned[:, window].T), block.rows[window]
+            piece = transform_rows(block.X[window], self.centre, self.matrix)
+            rows = block.rows[window]
             lengths = row_lengths(piece)
             away = lengths > 0
             turns = turns_at(self.seed, rows) & away
@@ -81,7 +80,7 @@ class Radial:
             )
         normal = self.matrix.T @ plane.normal
         # summed as margins are, so that a row at the centre is on the plane exactly
-        return Plane(normal, float(wide_margins(self.centre[None], normal)[0]))
+        return Plane(normal, float(margins(self.centre[None], normal)[0]))
 
     def to_transformed(self, plane: Plane) -> Plane:
         """W^-T w: the image of the plane, or of its parallel through the centre."""

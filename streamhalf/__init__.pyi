@@ -1,0 +1,85 @@
+from ._version import __version__
+from .accessor import register_accessor
+from .api import (
+    audit,
+    certify,
+    diagnostics,
+    dry_run,
+    fit,
+    lazy,
+    plan,
+    predict,
+    synth,
+    test,
+    verify,
+)
+from .config import RunConfig
+from .data.inspection import inspect
+from .data.opening import open_source
+from .errors import (
+    DataError,
+    MemoryBudgetError,
+    NotAcceptedError,
+    RunCancelledError,
+    StreamhalfError,
+    TargetError,
+    UnverifiedWarning,
+    UsageError,
+)
+from .estimator import HalfspaceTesterLearner as HalfspaceTesterLearner
+from .report.jupyter import monitor
+from .results import (
+    AuditResult,
+    CertifyResult,
+    DryRunResult,
+    FitResult,
+    Halfspace,
+    MomentTestResult,
+    Outcome,
+    PlanRecord,
+    Verdict,
+    VerifyResult,
+)
+from .results.document import read_audit, read_result
+
+__all__ = [
+    "AuditResult",
+    "CertifyResult",
+    "DataError",
+    "DryRunResult",
+    "FitResult",
+    "Halfspace",
+    "MemoryBudgetError",
+    "MomentTestResult",
+    "NotAcceptedError",
+    "Outcome",
+    "PlanRecord",
+    "RunCancelledError",
+    "RunConfig",
+    "StreamhalfError",
+    "TargetError",
+    "UnverifiedWarning",
+    "UsageError",
+    "Verdict",
+    "VerifyResult",
+    "__version__",
+    "audit",
+    "certify",
+    "diagnostics",
+    "dry_run",
+    "fit",
+    "inspect",
+    "lazy",
+    "monitor",
+    "open_source",
+    "plan",
+    "predict",
+    "read_audit",
+    "read_result",
+    "register_accessor",
+    "synth",
+    "test",
+    "verify",
+]
+
+def load_ipython_extension(shell: object) -> None: ...

@@ -1,0 +1,325 @@
+"""Compiled loops over rows (Numba), each visiting a row once.
+
+Rows are turned into float64 columns 128 at a time, so that the loops over rows vectorise. A sum
+over features is one fused multiply-add after the other, in the order of the features: its bits
+depend on the row alone, not on its chunk, and are the same on every machine.
+
+The modules of this package call these functions, with arrays in C order; rows, labels and row
+numbers are read-only (`frozen`). All of them stand in this file: Numba renews its cache of machine
+code when the file of a function changes, whatever that function calls.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import math
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import event
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+Rows = NDArray[np.floating[Any]]
+Doubles = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Words = NDArray[np.uint64]
+F = TypeVar("F", bound=Callable[..., Any])
+
+ROWS = 128
+"""Rows that are turned into columns at once: up to 32 features stay in the first cache."""
+
+_STRIDE = ROWS + 8
+"""Numbers from one column to the next; at a power of two columns would displace each other."""
+
+_LN2 = math.log(2.0)
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_PHILOX_A, _PHILOX_B = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
+_PHILOX_STEP = np.uint64(0xBB67AE8584CAA73B)
+
+
+def _compiled(function: F) -> F:
+    """Compile at the first call, without the interpreter lock; the machine code is cached."""
+    compile_later = numba.njit(nogil=True, cache=True, error_model="numpy")
+    try:
+        return cast(F, compile_later(function))
+    except RuntimeError:  # neither the folder of the package nor the user's cache is writable
+        numba.config.CACHE_DIR = tempfile.mkdtemp(prefix="streamhalf-")
+        atexit.register(shutil.rmtree, numba.config.CACHE_DIR, ignore_errors=True)
+        return cast(F, compile_later(function))
+
+
+@contextlib.contextmanager
+def listening(on_compile: Callable[[], None]) -> Iterator[None]:
+    """Call back once if anything is compiled meanwhile."""
+
+    class First(event.Listener):  # type: ignore[misc]
+        told = False
+
+        def on_start(self, event: Any) -> None:
+            if not self.told:
+                self.told = True
+                on_compile()
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", First()):
+        yield
+
+
+@intrinsic
+def _fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
+    """Return a·b + c, rounded once."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fma(*arguments)
+
+    return numba.float64(numba.float64, numba.float64, numba.float64), generate
+
+
+@intrinsic
+def _wide_product(typing: Any, a: Any, b: Any) -> Any:
+    """Return the upper and the lower 64 bits of the product of two words."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide, half = ir.IntType(128), ir.IntType(64)
+        product = builder.mul(*(builder.zext(one, wide) for one in arguments))
+        upper = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), half)
+        pair = (upper, builder.trunc(product, half))
+        return context.make_tuple(builder, signature.return_type, pair)
+
+    return numba.types.UniTuple(numba.uint64, 2)(numba.uint64, numba.uint64), generate
+
+
+@_compiled
+def _load(X: Rows, first: int, count: int, columns: Doubles) -> None:
+    """Turn rows into columns."""
+    for r in range(count):
+        for j in range(X.shape[1]):
+            columns[j, r] = X[first + r, j]
+
+
+@_compiled
+def _sum_products(columns: Doubles, V: Doubles, i: int, out: Doubles) -> None:
+    """v·x for vectors i, ..., i + 3 of V, whose shape is padded to multiples of 4."""
+    p, q, s, t = out[0], out[1], out[2], out[3]
+    for r in range(ROWS):
+        p[r] = q[r] = s[r] = t[r] = 0.0
+    for j in range(0, V.shape[1], 4):
+        a, b, c, d = columns[j], columns[j + 1], columns[j + 2], columns[j + 3]
+        p0, p1, p2, p3 = V[i, j], V[i, j + 1], V[i, j + 2], V[i, j + 3]
+        q0, q1, q2, q3 = V[i + 1, j], V[i + 1, j + 1], V[i + 1, j + 2], V[i + 1, j + 3]
+        s0, s1, s2, s3 = V[i + 2, j], V[i + 2, j + 1], V[i + 2, j + 2], V[i + 2, j + 3]
+        t0, t1, t2, t3 = V[i + 3, j], V[i + 3, j + 1], V[i + 3, j + 2], V[i + 3, j + 3]
+        for r in range(ROWS):
+            w, x, y, z = a[r], b[r], c[r], d[r]
+            p[r] = _fma(z, p3, _fma(y, p2, _fma(x, p1, _fma(w, p0, p[r]))))
+            q[r] = _fma(z, q3, _fma(y, q2, _fma(x, q1, _fma(w, q0, q[r]))))
+            s[r] = _fma(z, s3, _fma(y, s2, _fma(x, s1, _fma(w, s0, s[r]))))
+            t[r] = _fma(z, t3, _fma(y, t2, _fma(x, t1, _fma(w, t0, t[r]))))
+
+
+@_compiled
+def margins(X: Rows, V: Doubles, shifts: Doubles, out: Doubles) -> None:
+    """Fill `out` (c, n) with v·x - shift; V and shifts are padded, `out` is not."""
+    columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
+    for first in range(0, len(X), ROWS):
+        count = min(ROWS, len(X) - first)
+        _load(X, first, count, columns)
+        for i in range(0, len(out), 4):
+            _sum_products(columns, V, i, sums)
+            for k in range(min(4, len(out) - i)):
+                margin, filled = sums[k], out[i + k, first : first + count]
+                for r in range(count):
+                    filled[r] = margin[r] - shifts[i + k]
+
+
+@_compiled
+def transform(X: Rows, centre: Doubles, W: Doubles, out: Doubles) -> None:
+    """Fill `out` (n, k) with W (x - centre); W is padded."""
+    columns, sums = np.zeros((W.shape[1], _STRIDE)), np.empty((4, ROWS))
+    for first in range(0, len(X), ROWS):
+        count = min(ROWS, len(X) - first)
+        for r in range(count):
+            for j in range(X.shape[1]):
+                columns[j, r] = X[first + r, j] - centre[j]
+        for i in range(0, out.shape[1], 4):
+            _sum_products(columns, W, i, sums)
+            for r in range(count):
+                for k in range(min(4, out.shape[1] - i)):
+                    out[first + r, i + k] = sums[k, r]
+
+
+@_compiled
+def find_wrong(
+    X: Rows, y: NDArray[np.int8], V: Doubles, shifts: Doubles, wrong: NDArray[np.float32]
+) -> None:
+    """Fill `wrong` (c, n) with 1 where sgn(v·x - shift) is not the label, and with 0 elsewhere."""
+    columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
+    positive = np.empty(ROWS, np.bool_)
+    for first in range(0, len(X), ROWS):
+        count = min(ROWS, len(X) - first)
+        _load(X, first, count, columns)
+        for r in range(count):
+            positive[r] = y[first + r] > 0
+        for i in range(0, len(wrong), 4):
+            _sum_products(columns, V, i, sums)
+            for k in range(min(4, len(wrong) - i)):
+                margin, shift, filled = sums[k], shifts[i + k], wrong[i + k, first : first + count]
+                for r in range(count):
+                    filled[r] = np.float32((margin[r] - shift >= 0) != positive[r])
+
+
+@_compiled
+def count_slabs(X: Rows, V: Doubles, shifts: Doubles, width: float, counts: Counts) -> None:
+    """Add rows to `counts` (c, 2 h + 2) by 1 + h + floor((v·x - shift) / width), tails clipped."""
+    columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
+    half = counts.shape[1] // 2 - 1
+    low, high, slab = -half - 1.0, float(half), np.empty(ROWS, np.int32)
+    for first in range(0, len(X), ROWS):
+        count = min(ROWS, len(X) - first)
+        _load(X, first, count, columns)
+        for i in range(0, len(counts), 4):
+            _sum_products(columns, V, i, sums)
+            for k in range(min(4, len(counts) - i)):
+                margin, shift, row = sums[k], shifts[i + k], counts[i + k]
+                for r in range(ROWS):
+                    place = np.floor((margin[r] - shift) / width)
+                    place = place if place > low else low  # as is what is not a number
+                    slab[r] = np.int32(place if place < high else high)
+                for r in range(count):
+                    row[half + 1 + slab[r]] += 1
+
+
+@_compiled
+def number_cells(values: Doubles, edges: Doubles, out: NDArray[np.int32]) -> None:
+    """Fill `out` with the number of edges <= value; 2^k - 1 edges rise; NaN fills up."""
+    for first in range(0, len(values), ROWS):
+        some, place = values[first : first + ROWS], out[first : first + ROWS]
+        for r in range(len(some)):
+            place[r] = 0
+        step = (len(edges) + 1) // 2
+        while step > 0:
+            for r in range(len(some)):
+                beyond = edges[place[r] + step - 1] <= some[r]
+                place[r] += np.int32(step if beyond else 0)
+            step //= 2
+
+
+@_compiled
+def find_accepted(
+    X: Rows,
+    uniforms: Doubles,
+    V: Doubles,
+    frames: Doubles,
+    places: Counts,
+    along: Doubles,
+    counts: Counts,
+) -> None:
+    """Find the rows with u / top < exp(-steepness (v·x - aim)²), for each frame v.
+
+    `frames` (f, 3) holds aims, steepnesses and tops; V is padded. Of frame i, `places` (f, n) and
+    `along` (f, n) receive the place and v·x of `counts[i]` rows. A bound on -ln u from the exponent
+    of u settles most rows without an exponential function.
+    """
+    columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
+    bound, near, bits = np.empty(ROWS), np.empty(ROWS, np.bool_), uniforms.view(np.uint64)
+    counts[:] = 0
+    for first in range(0, len(X), ROWS):
+        count = min(ROWS, len(X) - first)
+        _load(X, first, count, columns)
+        for r in range(count):  # u >= 2^(exponent - 1023), with room for rounding
+            exponent = np.int32(bits[first + r] >> np.uint64(52))
+            bound[r] = (1023 - exponent) * _LN2 + 1e-9
+        for i in range(0, len(frames), 4):
+            _sum_products(columns, V, i, sums)
+            for k in range(min(4, len(frames) - i)):
+                aim, steepness, top = frames[i + k]
+                margin, beside, found = sums[k], math.log(top), counts[i + k]
+                for r in range(ROWS):
+                    away = margin[r] - aim
+                    near[r] = away * away * steepness <= bound[r] + beside
+                for r in range(count):
+                    if near[r]:
+                        away = margin[r] - aim
+                        chance = math.exp(-away * away * steepness)
+                        if uniforms[first + r] / top < chance:
+                            places[i + k, found] = first + r
+                            along[i + k, found] = margin[r]
+                            found += 1
+                counts[i + k] = found
+
+
+@_compiled
+def _philox(counter: Any, first_key: Any, second_key: Any) -> Any:
+    """Four words from one value of the counter (Philox 4x64, ten rounds)."""
+    a, b, c, d = counter, np.uint64(0), np.uint64(0), np.uint64(0)
+    for _ in range(10):
+        upper, lower = _wide_product(_PHILOX_A, a)
+        other_upper, other_lower = _wide_product(_PHILOX_B, c)
+        a, b = other_upper ^ b ^ first_key, other_lower
+        c, d = upper ^ d ^ second_key, lower
+        first_key += _ODD
+        second_key += _PHILOX_STEP
+    return a, b, c, d
+
+
+@_compiled
+def draw(rows: Counts, keys: Words, low: float, high: float, places: Counts, left: Doubles) -> int:
+    """Draw a number u for each rising row number, and keep those in [low, high).
+
+    Fills in their places, if there is room, and (u - low) / (high - low), and returns how many
+    there are. Bits are those of `numpy.random.Generator(Philox)`: the upper 53 of word `row`.
+    """
+    count, reached, width, placed = 0, np.int64(-1), high - low, len(places) > 0
+    words = (np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0))
+    for i in range(len(rows)):
+        row = rows[i]
+        if row >> 2 != reached:
+            reached = row >> 2
+            words = _philox(np.uint64(reached + 1), keys[0], keys[1])
+        uniform = (words[row & 3] >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+        if placed:
+            places[count] = i
+        left[count] = (uniform - low) / width
+        count += low <= uniform < high
+    return count
+
+
+@_compiled
+def _mix(word: Any) -> Any:
+    """Scramble a word (the finaliser of SplitMix64)."""
+    word = (word ^ (word >> np.uint64(30))) * _FIRST
+    word = (word ^ (word >> np.uint64(27))) * _SECOND
+    return word ^ (word >> np.uint64(31))
+
+
+@_compiled
+def digest(
+    bits: NDArray[np.uint32],
+    y: NDArray[np.int8],
+    rows: Counts,
+    keys: Words,
+    limit: Any,
+    small: Words,
+) -> tuple[int, int]:
+    """Return the sum of the rows' hashes, and how many hashes of content went to `small`."""
+    total, count, width = np.uint64(0), 0, bits.shape[1]
+    for r in range(len(y)):
+        content = keys[width] if y[r] > 0 else np.uint64(0)
+        for j in range(width):
+            content += np.uint64(bits[r, j]) * keys[j]
+        total += _mix(content ^ (np.uint64(rows[r]) * _ODD))
+        spread = (content ^ (content >> np.uint64(32))) * _ODD
+        if spread <= limit:
+            small[count] = spread
+            count += 1
+    return total, count

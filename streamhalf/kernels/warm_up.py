@@ -1,0 +1,41 @@
+"""Compiled loops made ready before they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from streamhalf.kernels.digest import digest_rows
+from streamhalf.kernels.frame import Frame, find_accepted
+from streamhalf.kernels.margins import count_slabs_along, margins, transform_rows, wrong_rows
+from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.slabs import assign_slabs
+from streamhalf.kernels.uniforms import draw_rows
+
+
+def warm_up(dtype: str, on_compile: Callable[[], None] = lambda: None) -> None:
+    """Compile what a run over rows of this dtype needs in this process, or load it from the cache.
+
+    `on_compile` is called once if anything must be compiled: once per machine, a few seconds.
+    """
+    from streamhalf.kernels import loops
+
+    with loops.listening(on_compile):
+        for kind in sorted({dtype, "float64"}):  # samples in memory are wide
+            _touch_all(kind)
+
+
+@cache
+def _touch_all(dtype: str) -> None:
+    X, y, rows = np.ones((1, 1), dtype=dtype), np.ones(1, dtype=np.int8), np.zeros(1, np.int64)
+    one, zero = np.ones((1, 1)), np.zeros(1)
+    along = margins(X, one)
+    transform_rows(X, zero, one)
+    wrong_rows(X, y, one, zero)
+    count_slabs_along(X, one, zero, width=1.0, half_count=1)
+    assign_slabs(along, zero)
+    _, uniforms = draw_rows(0, 0, rows, low=0.0, high=1.0)
+    find_accepted((Frame(Plane(one[0]), 0.5),), X, uniforms)
+    digest_rows(X, y, rows)

@@ -1,0 +1,231 @@
+"""Paths and URLs: files read and written whole, and checks that outputs harm no inputs."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from streamhalf.atomic import write_bytes
+from streamhalf.errors import DataError, StreamhalfError, UsageError
+from streamhalf.redact import denial, one_line, public_name
+from streamhalf.retry import retrying
+
+AnyPath: TypeAlias = "str | os.PathLike[str]"
+
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+
+
+@contextmanager
+def storage_errors(what: str, address: Address | None = None) -> Iterator[None]:
+    """Turn any error of storage into one that says what failed, and where."""
+    try:
+        yield
+    except StreamhalfError:
+        raise
+    except Exception as error:
+        denied = address and denial(error, address.url, address.storage_options)
+        raise StreamhalfError(f"{what}: {denied or one_line(error)}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A path, or a URL with fsspec's options for its kind of storage; picklable."""
+
+    url: str
+    # a cluster's logs show the arguments of tasks; secrets must not be among them
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The URL without secrets."""
+        return public_name(self.url)
+
+    @property
+    def is_remote(self) -> bool:
+        """True for a URL."""
+        return "://" in self.url
+
+
+class Folder(Address):
+    """A folder of small files, local or in object storage, that appear whole or not at all."""
+
+    __slots__ = ()
+
+    def read(self, file: str, most_nbytes: int) -> bytes | None:
+        """Return the content of a file, None if it does not exist; refuse one that is too large."""
+        with storage_errors(f"{self.name}/{file}: cannot be read", self):
+            try:
+                content = self._read_all(file, most_nbytes)
+            except FileNotFoundError:
+                return None
+        if len(content) > most_nbytes:
+            raise DataError(
+                f"{self.name}/{file}: more than {most_nbytes} bytes, which is not what a run writes"
+            )
+        return content
+
+    def _read_all(self, file: str, most_nbytes: int) -> bytes:
+        if self.is_remote:
+            return bytes(retrying(lambda: self._remote().cat_file(self._path(file))))
+        path = Path(self.url, file)
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise DataError(f"{self.name}/{file}: not a plain file")
+        with open(path, "rb") as stream:
+            return stream.read(most_nbytes + 1)
+
+    def write(self, file: str, content: bytes) -> None:
+        """Write a file whole."""
+        if self.is_remote:  # an object appears when its upload is complete
+            with storage_errors(f"{self.name}/{file}: cannot be written", self):
+                retrying(lambda: self._remote().pipe_file(self._path(file), content))
+            return
+        try:
+            os.makedirs(self.url, exist_ok=True)
+        except OSError as error:
+            raise StreamhalfError(
+                f"{self.name}: cannot be made: {error.strerror or error}"
+            ) from error
+        write_bytes(Path(self.url, file), content)
+
+    def _path(self, file: str) -> str:
+        return f"{self.url.rstrip('/')}/{file}"
+
+    def _remote(self) -> Any:
+        import fsspec
+
+        try:
+            filesystem, _ = fsspec.url_to_fs(self.url, **dict(self.storage_options or {}))
+        except ImportError as error:
+            raise UsageError(f"{self.name}: {error}; install streamhalf[object-storage]") from error
+        return filesystem
+
+
+def write_text_to(
+    path: AnyPath, text: str, *, storage_options: Mapping[str, Any] | None = None
+) -> None:
+    """Write a text whole, to a path or a URL."""
+    if "://" not in os.fspath(path):
+        write_bytes(path, text.encode("utf-8"))
+        return
+    folder, file = _split(path)
+    Folder(folder, storage_options).write(file, text.encode("utf-8"))
+
+
+def read_text_from(
+    url: AnyPath, most_nbytes: int, *, storage_options: Mapping[str, Any] | None = None
+) -> str:
+    """Return the text at a URL."""
+    folder, file = _split(url)
+    content = Folder(folder, storage_options).read(file, most_nbytes)
+    if content is None:
+        raise DataError(f"{public_name(os.fspath(url))}: there is no such object; check the URL")
+    return content.decode("utf-8")
+
+
+def _split(url: AnyPath) -> tuple[str, str]:
+    folder, _, file = os.fspath(url).rpartition("/")
+    if not file or folder.endswith("/"):
+        raise UsageError(f"{public_name(os.fspath(url))}: names no object; give it a name")
+    return folder, file
+
+
+def path_of(data: Any) -> str | None:
+    """Return the path or URL of a store, Zarr group or Dataset; None if it is not known."""
+    if isinstance(data, str | os.PathLike):
+        return os.fspath(data)
+    if (path := getattr(data, "store_path", None)) is not None:  # a Zarr group
+        return str(path)
+    source = getattr(data, "encoding", {}).get("source") if hasattr(data, "encoding") else None
+    return source if isinstance(source, str) else None
+
+
+def normalised(path: AnyPath) -> str:
+    """Return one spelling of a path: links resolved, no dots, no user, no query, no last slash."""
+    text = os.fspath(path)
+    text = text.rpartition("::")[2] if "://" in text else text
+    scheme, mark, rest = text.partition("://")
+    if not mark:
+        return os.path.realpath(os.path.expanduser(text))
+    scheme = _ALIASES.get(scheme.lower(), scheme.lower())
+    if scheme in ("file", "local"):
+        return os.path.realpath(rest)
+    rest = re.sub(r"^[^/]*@", "", rest.partition("?")[0])
+    return f"{scheme}://{posixpath.normpath(rest).strip('/')}"
+
+
+def absolute(path: AnyPath) -> str:
+    """Return a path that processes in other folders understand; a URL as it is."""
+    text = os.fspath(path)
+    return text if "://" in text else os.path.abspath(text)
+
+
+def is_within(inner: AnyPath, outer: AnyPath) -> bool:
+    """Return True if a path is another, or lies somewhere in it."""
+    low, high = normalised(inner), normalised(outer)
+    if low == high or low.startswith(high.rstrip("/") + "/"):
+        return True
+    if "://" in low or "://" in high or not os.path.exists(high):
+        return False
+    # one folder may have several names: mounts, and systems that ignore case
+    return any(one.exists() and one.samefile(high) for one in (Path(low), *Path(low).parents))
+
+
+def refuse_harm(store: AnyPath, outputs: Mapping[str, AnyPath], *, replaces: bool = False) -> None:
+    """Refuse outputs inside a store that is read; or around it, if they `replaces` what is there."""
+    name = public_name(os.fspath(store))
+    for option, path in outputs.items():
+        inside, around = is_within(path, store), is_within(store, path)
+        if inside or (replaces and around):
+            where = "contains" if not inside else "is" if around else "lies inside"
+            raise UsageError(
+                f"{option}: {public_name(os.fspath(path))} {where} the data {name} that are read; "
+                "choose another path"
+            )
+
+
+def refuse_clash(inputs: Mapping[str, AnyPath], outputs: Mapping[str, AnyPath]) -> None:
+    """Refuse two outputs of one path, and an output over an input file."""
+    seen = {normalised(path): option for option, path in inputs.items() if not _is_device(path)}
+    for option, path in outputs.items():
+        if _is_device(path):
+            continue
+        if (other := seen.get(normalised(path))) is not None:
+            raise UsageError(
+                f"{option}: {public_name(os.fspath(path))} is also what {other} names; give each "
+                "a path of its own"
+            )
+        seen[normalised(path)] = option
+
+
+def _is_device(path: AnyPath) -> bool:
+    """Return True for a pipe or a device, which takes whatever it is given."""
+    text = os.fspath(path)
+    return text == "-" or (
+        "://" not in text
+        and os.path.exists(text)
+        and not (os.path.isfile(text) or os.path.isdir(text))
+    )
+
+
+def check_cache_folder(folder: str | None) -> None:
+    """Refuse a folder for fetched chunks that cannot be made or written to."""
+    if folder is None:
+        return
+    if "://" in folder:
+        raise UsageError(f"cache: {folder} is a URL; give a folder on this machine's own disk")
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cache: {folder} cannot be made ({error.strerror}); choose a folder that you may "
+            "write to"
+        ) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"cache: {folder} cannot be written to; choose another folder")

@@ -1,0 +1,24 @@
+from .audit import show_audit
+from .progress import log_json, watch
+from .terminal import (
+    show_certificate,
+    show_dry_run,
+    show_fit,
+    show_plan,
+    show_store,
+    show_test,
+    show_verification,
+)
+
+__all__ = [
+    "log_json",
+    "show_audit",
+    "show_certificate",
+    "show_dry_run",
+    "show_fit",
+    "show_plan",
+    "show_store",
+    "show_test",
+    "show_verification",
+    "watch",
+]

@@ -1,0 +1,156 @@
+"""Result files: written whole, read as data only; damage is named with its place."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streamhalf
+from streamhalf import CertifyResult, DataError, FitResult, Halfspace
+from streamhalf.results import is_as_written, replace, to_json
+from streamhalf.results.document import (
+    read_fit,
+    read_model,
+    read_result,
+    read_weights,
+    write_json,
+)
+from tests.conftest import make_rows
+
+SERIAL = {"scheduler": "serial", "seed": 1}
+ROWS = make_rows(3_000, 2)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> FitResult:
+    return streamhalf.fit(ROWS, certificate_degree=0, **SERIAL)
+
+
+@pytest.fixture(scope="module")
+def certified() -> CertifyResult:
+    return streamhalf.certify(ROWS, weights=[1.0, 0.2], certificate_degree=2, **SERIAL)
+
+
+def write(path: Path, content: Any) -> Path:
+    path.write_text(json.dumps(content))
+    return path
+
+
+DAMAGED: dict[str, tuple[str | bytes, str]] = {
+    "empty": ("", r"bad\.json: not JSON"),
+    "cut": ('{"schema": "streamhalf-fit-1", "verd', r"bad\.json: not JSON"),
+    "binary": (b"\x80\x04\x95pickle", r"bad\.json: not JSON"),
+    "deep": ("[" * 100_000, r"bad\.json: not JSON"),
+    "no number": ('{"schema": "streamhalf-fit-1", "eps": NaN}', r"bad\.json: not JSON: NaN is no"),
+    "too large": (f'{{"seed": {"9" * 400}}}', r"bad\.json: not JSON: a number of 400 digits"),
+    "a list": ("[1]", r"bad\.json: expected object, got \[1\]"),
+    "no schema": ("{}", r"bad\.json: object missing required field"),
+    "another schema": ('{"schema": "other"}', r"bad\.json\.schema: .*'other'"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_read__damaged_files_are_named(name: str, tmp_path: Path) -> None:
+    content, message = DAMAGED[name]
+    path = tmp_path / "bad.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(DataError, match=message):
+        read_result(path)
+
+
+PLACES: dict[str, tuple[tuple[Any, ...], Any, str]] = {
+    "tau": (("tau",), "x", r"json\.tau"),
+    "testers no list": (("testers",), 3, r"json\.testers"),
+    "test no object": (("testers", 1), 3, r"json\.testers\[1\]"),
+    "outcome": (("testers", 2, "outcome"), "fine", r"json\.testers\[2\]\.outcome"),
+    "notice": (("notices",), [3], r"json\.notices\[0\]"),
+    "code of a notice": (("notices",), [{"code": "x"}], r"json\.notices\[0\]\.code"),
+    "quality": (("quality", "error"), "x", r"json\.quality\.error"),
+    "promise": (("promise", "code"), "x", r"json\.promise\.code"),
+    "halfspace": (("halfspace", "normal", 1), "x", r"json\.halfspace\.normal\[1\]"),
+    "ranges": (("held_out",), {"ranges": [[1]], "low": 0, "high": 1}, r"json\.held_out\.ranges"),
+    "certificate": (("certificate",), {"advice": 3}, r"json\.certificate"),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_read__damaged_places_are_named(name: str, fitted: FitResult, tmp_path: Path) -> None:
+    (*path, last), value, message = PLACES[name]
+    content = to_json(fitted)
+    target: Any = content
+    for key in path:
+        target = target[key]
+    target[last] = value
+    with pytest.raises(DataError, match=rf"bad\.{message}"):
+        read_result(write(tmp_path / "bad.json", content))
+
+
+def test_read__a_folder_and_a_missing_file_are_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="this is a folder; a result file"):
+        read_result(tmp_path)
+    with pytest.raises(DataError, match=r"none\.json: cannot be read: No such file"):
+        read_result(tmp_path / "none.json")
+
+
+def test_read__another_kind_is_told(certified: CertifyResult, tmp_path: Path) -> None:
+    certified.save(tmp_path / "c.json")
+    with pytest.raises(DataError, match=r"this is a certificate .*; give the file that fit wrote"):
+        read_fit(tmp_path / "c.json")
+
+
+def test_read__a_number_that_is_none_is_refused(fitted: FitResult, tmp_path: Path) -> None:
+    for value in (float("nan"), float("inf")):
+        path = write(tmp_path / "new.json", to_json(fitted) | {"eps": value})
+        with pytest.raises(DataError, match="is no number that a result holds"):
+            read_model(path)
+
+
+def test_read__a_changed_model_is_refused(fitted: FitResult, tmp_path: Path) -> None:
+    assert is_as_written(fitted)
+    write_json(tmp_path / "changed.json", replace(fitted, eps=0.01))
+    with pytest.raises(DataError, match="the file was changed after fit wrote it"):
+        read_model(tmp_path / "changed.json")
+
+
+def test_save__is_read_again(fitted: FitResult, certified: CertifyResult, tmp_path: Path) -> None:
+    for result in (fitted, certified):
+        result.save(tmp_path / "out.json")
+        text = (tmp_path / "out.json").read_text()
+        assert text.endswith("}\n")
+        assert '"measurements"' not in text
+        assert read_result(tmp_path / "out.json") == result
+        assert os.listdir(tmp_path) == ["out.json"]
+    assert to_json(fitted)["schema"] == "streamhalf-fit-1"
+    assert to_json(certified)["schema"] == "streamhalf-certificate-1"
+
+
+@pytest.mark.parametrize("what", [{"x": object()}, Halfspace((1.0, float("nan")))])
+def test_write_json__keeps_the_old_file_where_it_cannot_write(what: Any, tmp_path: Path) -> None:
+    target = tmp_path / "out.json"
+    target.write_text("what was there before")
+    with pytest.raises((TypeError, ValueError)):
+        write_json(target, what)
+    assert target.read_text() == "what was there before"
+    assert os.listdir(tmp_path) == ["out.json"]
+
+
+def test_read_weights__forms(fitted: FitResult, tmp_path: Path) -> None:
+    for name, content, expected in (
+        ("list.json", [1, 2.5], Halfspace((1.0, 2.5))),
+        ("object.json", {"normal": [1.0], "offset": 2}, Halfspace((1.0,), 2.0)),
+        ("result.json", to_json(fitted), fitted.halfspace),
+    ):
+        assert read_weights(write(tmp_path / name, content)) == expected
+    np.save(tmp_path / "column.npy", np.ones((3, 1), dtype=np.int32))
+    assert read_weights(tmp_path / "column.npy") == Halfspace((1.0, 1.0, 1.0))
+    np.save(tmp_path / "matrix.npy", np.ones((3, 2)))
+    with pytest.raises(DataError, match=r"shape \(3, 2\); expected one vector"):
+        read_weights(tmp_path / "matrix.npy")
+    np.save(tmp_path / "pickled.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(DataError, match="not an array of numbers"):
+        read_weights(tmp_path / "pickled.npy")

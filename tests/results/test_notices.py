@@ -1,0 +1,23 @@
+"""Every notice code is made somewhere, and has words that its fields fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import streamhalf
+from streamhalf.report.notices import notice_words
+from streamhalf.results import Notice, NoticeCode
+
+SOURCES = [path.read_text() for path in Path(streamhalf.__file__).parent.rglob("*.py")]
+MADE = [text for text in SOURCES if "Notice.of(" in text and "_WORDS" not in text]
+
+
+@pytest.mark.parametrize("code", NoticeCode)
+def test_notice__is_made_somewhere(code: NoticeCode) -> None:
+    assert any(f"NoticeCode.{code.name}" in text for text in MADE)
+
+
+def test_notice__has_words() -> None:
+    assert notice_words(Notice.of(NoticeCode.LABELS_ARE_BITS, array="y")).startswith("y: labels")
