@@ -14,7 +14,7 @@ from streamhalf.config import RunConfig
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.localized import Localized
+from streamhalf.reductions.row_view import RowView, Sample, Viewed
 from streamhalf.results import Outcome, PromiseRecord, Role, Stage, TestResult
 from streamhalf.testers.base import TesterSet
 from streamhalf.testers.constants import (
@@ -155,7 +155,8 @@ class StepTest:
         needs = self.tester_set.needs()
         if self.frame is None:
             return needs
-        return Localized(needs, self.frame, self.seed, Stream.STEPS + self.number)
+        sample = Sample(self.seed, Stream.STEPS + self.number)
+        return Viewed(needs, RowView(sample, accept=self.frame))
 
     def conclude(self, result: Any) -> StepOutcome:
         """Judge the step."""
@@ -200,10 +201,10 @@ def slab_slack(test_results: Iterable[TestResult]) -> SlabSlack:
 def promises(
     steps: Iterable[StepOutcome], test_results: Iterable[TestResult] = ()
 ) -> tuple[PromiseRecord, ...]:
-    """What the steps support, from the coarsest scale of an update to the finest that passed.
+    """Return what the steps support, from the coarsest scale of an update to the finest that passed.
 
     A promise at a scale rests on every step at that scale and above, and its constant on the slab
-    tests among the test_results too. It has none where quadratics were not tested in every direction
+    tests among the results too. It has none where quadratics were not tested in every direction
     and at every scale; where they were, and leave room for any constant, there is no promise.
     """
     excluded: dict[float, float] = {}

@@ -30,7 +30,7 @@ from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.feature_moments import FeatureMoments, FeatureMomentsPartial
 from streamhalf.reductions.logistic import LogisticLine, penalties, plane_of
 from streamhalf.reductions.plane_errors import PlaneErrors
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.row_view import Sample, sampled
 
 _LINE = (0.25, 0.5, 1.0, 2.0, 4.0)
 _SETTLED, _NEARLY_SETTLED = 3e-6, 1e-4
@@ -83,7 +83,7 @@ def regress(run: Run, source: Source, sample: Block, plan: RunPlan, config: RunC
         name: str, reduction: Reduction[Any, Any], low: float = 0.0, high: float = 1.0, /
     ) -> Any:
         ends = (plan.held_out + one * (1 - plan.held_out) for one in (low, high))
-        rows = Sampled(reduction, *ends, config.seed, Stream.SHARES)
+        rows = sampled(reduction, Sample(config.seed, Stream.SHARES, *ends))
         return run.reduce(name, source, rows, blocks=blocks)
 
     return _Regression.start(reduce, sample).fit()

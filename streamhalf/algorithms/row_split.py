@@ -32,7 +32,7 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of, uniforms_at
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_sample import RowSample
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.row_view import Sample, sampled
 from streamhalf.results import HeldOutRecord, Sampling
 
 GROUP_CHUNKS = 64
@@ -64,9 +64,14 @@ class RowSubset:
 
     def restrict(self, reduction: Reduction[Any, Any]) -> Reduction[Any, Any]:
         """The reduction over the share's rows only."""
+        return sampled(reduction, self.sample)
+
+    @property
+    def sample(self) -> Sample | None:
+        """Rows of the subset among those of its blocks; None for all."""
         if (self.low, self.high) == (0.0, 1.0):
-            return reduction
-        return Sampled(reduction, self.low, self.high, self.seed, Stream.SHARES)
+            return None
+        return Sample(self.seed, Stream.SHARES, self.low, self.high)
 
     @property
     def record(self) -> HeldOutRecord:
@@ -241,7 +246,7 @@ def draw_sample(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> B
     """Single rows, drawn from windows all over the data, none of which is held out."""
     size, windows = sample_windows(source, config)
     drawn = RowSample(size, config.seed, Stream.BASELINE_SAMPLE)
-    sample = Sampled(drawn, plan.held_out, 1.0, config.seed, Stream.SHARES)
+    sample = sampled(drawn, Sample(config.seed, Stream.SHARES, plan.held_out))
     found = run.reduce("sample", source, sample, blocks=windows)
     block: Block = found.block
     return block

@@ -18,13 +18,13 @@ from streamhalf.algorithms.plan import RunPlan
 from streamhalf.algorithms.promises import StepOutcome
 from streamhalf.algorithms.row_split import RowSubset
 from streamhalf.algorithms.wedge_bound import WedgeOutcome
-from streamhalf.data.transforms import RowTransform
+from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.mapped import lay_out
 from streamhalf.reductions.moments import MomentsResult
 from streamhalf.reductions.plane_errors import PlaneErrorsResult
+from streamhalf.reductions.row_view import Bundle, in_space
 from streamhalf.results import (
     Notice,
     Outcome,
@@ -161,7 +161,10 @@ class Step:
 
     def statistic(self, transform: RowTransform) -> Reduction[Any, Any]:
         """Return the statistic of rows as they come, `beside` included."""
-        return lay_out(self.reduction, transform, self.beside)
+        found = self.reduction
+        if not isinstance(transform, Identity):
+            found = in_space(found, transform)
+        return found if self.beside is None else Bundle((found, self.beside))
 
     def over_subset(self, transform: RowTransform) -> Reduction[Any, Any]:
         """Return the statistic of the subset's rows alone."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from streamhalf.api._session import execute, open_data, takes_data
 from streamhalf.api.predicting import usable_halfspace
-from streamhalf.api.weights import as_halfspace, columns_of
+from streamhalf.api.weights import as_halfspace
 from streamhalf.config import TOP, RunConfig
 from streamhalf.data.opening import DataLike
 from streamhalf.data.row_files import check_file
@@ -52,7 +52,7 @@ class Audited:
         return repr(self.result)
 
     def _repr_html_(self) -> str:
-        from streamhalf.report.card import audit_html  # for notebooks alone
+        from streamhalf.report.notebook import audit_html  # for notebooks alone
 
         return audit_html(self.result)
 
@@ -95,7 +95,7 @@ def audit(
         check_file(out, overwrite=overwrite)
         if (place := path_of(data)) is not None:
             refuse_harm(place, {"out": out}, replaces=True)
-    source, config = open_data(data, parameters, storage_options, columns=columns_of(model))
+    source, config = open_data(data, parameters, storage_options, model=model)
     halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")
     fitted = model if isinstance(model, FitResult) and usable_halfspace(model) else None
 

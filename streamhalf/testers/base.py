@@ -18,7 +18,8 @@ from scipy.special import ndtri
 from streamhalf.config import RunConfig
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.row_view import Bundle
 from streamhalf.results import Evidence, Outcome, Stage, TestResult, finite
 
 MOST_ROWS = 1 << 60

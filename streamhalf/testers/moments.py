@@ -18,8 +18,9 @@ from streamhalf.kernels.hermite import gaussian_monomial_mean
 from streamhalf.kernels.monomials import count_monomials, degree_offset, monomial_tuples
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of
-from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.moments import Moments, MomentsResult
+from streamhalf.reductions.row_view import Bundle
 from streamhalf.results import (
     Evidence,
     Moment,
