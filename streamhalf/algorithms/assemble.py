@@ -16,8 +16,7 @@ from streamhalf.algorithms.promises import (
     rows_for_good_constant,
 )
 from streamhalf.algorithms.state import LocalizationState
-from streamhalf.certificate.held_out import cluster_notice, measure_error
-from streamhalf.certificate.notices import claim_notices
+from streamhalf.certificate.error_bound import claim_notices, cluster_notice, measure_error
 from streamhalf.config import RunConfig
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import RowTransform

@@ -29,7 +29,7 @@ from streamhalf.algorithms.state import (
     with_mean,
 )
 from streamhalf.algorithms.transform import class_of
-from streamhalf.certificate.notices import repeated_rows
+from streamhalf.certificate.error_bound import repeated_rows
 from streamhalf.config import RunConfig
 from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.kernels.frame import Frame
