@@ -70,8 +70,7 @@ SAID = [
     (ALGORITHM, f"halves every time from {fraction(PAPER_FIRST_DELTA)}"),
     (
         ALGORITHM,
-        f"The scale starts at {fraction(plan._FAR_DELTA)} where t is above "
-        f"{fraction(plan._FAR)}",
+        f"The scale starts at {fraction(plan._FAR_DELTA)} where t is above {fraction(plan._FAR)}",
     ),
     (ALGORITHM, f"of up to {power(plan.REFINING_ROWS)} rows for learning, and in memory"),
     (ALGORITHM, f"or at {refine._WIDE:g} if that is finer"),
@@ -124,6 +123,10 @@ def test_constants__no_number_of_rows_is_left_unchecked(page: str) -> None:
 
 
 def test_budget__is_what_the_page_says() -> None:
-    parts = {"testers": plan.TESTERS_TAU, "`error.upper`": plan.ERROR_TAU, "`opt.lower`": plan.BOUND_TAU}
+    parts = {
+        "testers": plan.TESTERS_TAU,
+        "`error.upper`": plan.ERROR_TAU,
+        "`opt.lower`": plan.BOUND_TAU,
+    }
     for what, part in parts.items():
         assert f"| tau/{1 / part:g} | {what}" in text_of(ALGORITHM)
