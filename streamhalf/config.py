@@ -102,12 +102,6 @@ class RunConfig:
         "origin, or mean",
     )
     whiten: bool = _statistics(False, bool, help="short for transform isotropic")
-    mode: str = _learning(
-        "practical",
-        str,
-        words=("practical", "strict"),
-        help="practical, or strict for the paper's own parameters (which no data set can meet)",
-    )
     schedule: str = _learning(
         "adaptive",
         str,

@@ -16,7 +16,6 @@ from streamhalf.algorithms.baselines import learn_baselines_on_sample
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.plan import CERTIFIED_TAU, lacks_rows, plan_for_rows
-from streamhalf.algorithms.plan_overview import refuse_strict
 from streamhalf.algorithms.regression import regress
 from streamhalf.algorithms.row_split import draw_sample, pilot, row_split_for
 from streamhalf.algorithms.state import LocalizationState
@@ -89,8 +88,6 @@ def fit(
     row_transform
         The transform to work in, instead of the configured one.
     """
-    if config.mode == "strict":
-        raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)
     plan = plan_for_rows(source.n_rows, source.dim, config, testers)
     asked, config = config, within_room(config, source.dim)
     sample = draw_sample(run, source, plan, config)

@@ -27,7 +27,14 @@ from streamhalf.data.source import BLOCK_NBYTES
 from streamhalf.engine.memory import partial_limit, rows_nbytes
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
-from streamhalf.results import HalfspaceClass, PassBudget, PlanRecord, Sampling, Stage
+from streamhalf.results import (
+    HalfspaceClass,
+    PaperParameters,
+    PassBudget,
+    PlanRecord,
+    Sampling,
+    Stage,
+)
 from streamhalf.testers import TESTERS
 from streamhalf.testers.moments import WIDE_DIM
 from streamhalf.testers.slab_mass import finest_half_count
@@ -58,8 +65,6 @@ def make_plan(
         raise UsageError(
             "eps: 'auto' needs a number of rows; give rows, or an eps for which to plan"
         )
-    if config.mode == "strict":
-        raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), dim)
     threshold = 0.0 if positive is None else _threshold(positive, config)
     if n_rows is None:
         least = plan_for_eps(float(config.eps), dim, config)
@@ -92,13 +97,12 @@ def make_plan(
         # with a threshold no constant is known
         promises=() if threshold else expected_promises(plan, config),
         positive=positive,
+        paper=paper_parameters(plan.eps, dim),
     )
 
 
 def planned_rows(n_rows: int, dim: int, config: RunConfig) -> int:
     """Rows that all passes of a fit read, about: what becomes of a run shows while it runs."""
-    if config.mode == "strict":
-        return 0
     plan = plan_for_rows(n_rows, dim, config)
     passes = _passes(plan, replace(plan, n_rows=n_rows), config, 1)
     certificate = 0 if config.certificate_degree == 0 else n_rows
@@ -171,31 +175,18 @@ def held_by_learning(plan: RunPlan, config: RunConfig, *, learns: bool = True) -
     return (split_every + 2) * largest
 
 
-def strict_parameters(eps: float, dim: int) -> dict[str, float]:
-    """The paper's parameters for its constants C = C_A = 1, as base-10 logarithms where huge.
+def paper_parameters(eps: float, dim: int) -> PaperParameters:
+    """Return the paper's parameters with C = C_A = 1, logarithms where numbers are huge.
 
-    eta = 1/20000 (Algorithm 4), k = log(1/eta)/eta^2, log10 of the number of monomials and of
-    the rows d^(k log k) (Algorithm 1).
+    eta = 1/20000 (Algorithm 4), k = log(1/eta)/eta^2, rows d^(k log k) (Algorithm 1).
     """
     eta = 1 / 20000
     k = math.ceil(math.log(1 / eta) / eta**2)
-    log_monomials = (
-        math.lgamma(dim + k + 1) - math.lgamma(k + 1) - math.lgamma(dim + 1)
-    ) / math.log(10)
-    return {
-        "eta": eta,
-        "degree": float(k),
-        "log10_monomials": log_monomials,
-        "log10_rows": k * math.log(k) * math.log10(max(2, dim)),
-        "updates": math.ceil(math.log2(1 / eps)) + 1,
-    }
-
-
-def refuse_strict(eps: float, dim: int) -> UsageError:
-    """The error that a strict run ends with, the paper's parameters in it."""
-    found = strict_parameters(eps, dim)
-    return UsageError(
-        f"mode: 'strict' cannot run: at eta = 1/20000 (Algorithm 4, all constants 1) the degree is "
-        f"k = {found['degree']:.3g}, with 10^{found['log10_monomials']:.3g} monomials of {dim} "
-        f"features and 10^{found['log10_rows']:.3g} rows; use mode: practical"
+    log_monomials = math.lgamma(dim + k + 1) - math.lgamma(k + 1) - math.lgamma(dim + 1)
+    return PaperParameters(
+        eta=eta,
+        degree=float(k),
+        log10_monomials=log_monomials / math.log(10),
+        log10_rows=k * math.log(k) * math.log10(max(2, dim)),
+        updates=math.ceil(math.log2(1 / eps)) + 1,
     )

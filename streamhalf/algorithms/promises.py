@@ -201,7 +201,7 @@ def slab_slack(test_results: Iterable[TestResult]) -> SlabSlack:
 def promises(
     steps: Iterable[StepOutcome], test_results: Iterable[TestResult] = ()
 ) -> tuple[PromiseRecord, ...]:
-    """Return what the steps support, from the coarsest scale of an update to the finest that passed.
+    """Return what the steps support, from the coarsest update to the finest that passed.
 
     A promise at a scale rests on every step at that scale and above, and its constant on the slab
     tests among the results too. It has none where quadratics were not tested in every direction

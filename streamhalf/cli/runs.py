@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -75,6 +76,9 @@ def plan(
         float | None, Parameter(metavar="SHARE", help="share of the rows with label +1")
     ] = None,
     reuse: Annotated[Switch, Parameter(help="passes that learn share all their rows")] = False,
+    strict: Annotated[
+        Switch, Parameter(help="show the paper's own parameters, which no data set can meet")
+    ] = False,
     **given: Any,
 ) -> int:
     """Say which eps and constant a number of rows can judge, or how many rows an eps needs."""
@@ -87,7 +91,7 @@ def plan(
         storage_options=config.storage_options,
         **{**config.parameters, **({"sampling": "reuse"} if reuse else {})},
     )
-    finish(given, record, views.show_plan)
+    finish(given, record, partial(views.show_plan, paper=strict))
     return 0 if record.conclusive else 11
 
 

@@ -238,10 +238,25 @@ def seal(record: Sealed) -> Sealed:
     return replace(record, digest=document_digest(record))
 
 
+class PaperParameters(Record, frozen=True):
+    """The paper's own parameters, all its constants 1: no data set can meet them.
+
+    eta of Algorithm 4, degree k and rows (as a base-10 logarithm) of Algorithm 1, the number of its
+    monomials (likewise), and the updates of Algorithm 3.
+    """
+
+    eta: float
+    degree: float
+    log10_monomials: float
+    log10_rows: float
+    updates: int
+
+
 class PlanRecord(Record, frozen=True):
     """What `plan` says; `promises` are what Gaussian rows would let its tests support.
 
-    `positive` is the share of rows with label +1 that it is for (None: half, no threshold).
+    `positive` is the share of rows with label +1 that it is for (None: half, no threshold);
+    `paper` has the parameters of the paper for the same eps and features.
     """
 
     rows: int
@@ -256,6 +271,7 @@ class PlanRecord(Record, frozen=True):
     sketched: bool
     promises: tuple[PromiseRecord, ...] = ()
     positive: float | None = None
+    paper: PaperParameters | None = None
 
     @property
     def rare_rows_needed(self) -> int | None:
