@@ -28,7 +28,7 @@ from streamhalf.synthetic.spec import (
     generate,
     plant,
 )
-from streamhalf.synthetic.thresholds import SHARE_TOLERANCE
+from streamhalf.synthetic.marginals import SHARE_TOLERANCE
 from tests.synthetic.specs import RATE, SIGMAS, make_spec, whole
 
 SCORED = [noise for noise in Noise if noise.needs_pilot]
