@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from streamhalf.algorithms.plan import REFINED, plan_for_eps
 from streamhalf.algorithms.row_split import RowSubset
 from streamhalf.algorithms.state import Candidate, LocalizationState, Step
 from streamhalf.data.block import Block
+from streamhalf.data.transforms import Identity
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.plane_errors import PlaneErrorsResult
 from streamhalf.results import (
@@ -398,3 +400,25 @@ def test_chosen__without_a_path_or_without_members_is_among_what_there_is() -> N
     assert measured(99, 50, candidates=0, outcome=Outcome.PASSED).chosen == 1
     assert measured(99, 95, candidates=2, outcome=Outcome.REJECTED).chosen == 1
     assert after_initial(make_algorithm()).chosen is None
+
+
+def test_run__steps_are_fed_from_a_stream_and_states_are_saved_between_them() -> None:
+    data, algorithm = draw(), make_algorithm(60_000, eps="auto")
+    state, cursor, window = algorithm.start(), 0, 8_192
+    while (step := algorithm.next_step(pickle.loads(pickle.dumps(state)))) is not None:
+        statistic = step.statistic(Identity())
+        partial, n_rows = statistic.empty(DIM), 0
+        while cursor < N_ROWS and (step.name == "final" or n_rows < step.n_rows):
+            rows = data.take(np.arange(cursor, min(cursor + window, N_ROWS)))
+            partial = statistic.combine(partial, statistic.map(rows))
+            cursor, n_rows = cursor + rows.n_rows, n_rows + rows.n_rows
+            if step.n_accepted and partial.n_accepted >= step.n_accepted:
+                break
+        state = step.conclude(statistic.finalize(partial))
+        if step.name == "update-1":
+            assert state.candidates[-1].n_accepted >= step.n_accepted
+    assert state.stage is Stage.DONE
+    assert state.outcome is Outcome.PASSED
+    assert state.errors is not None
+    assert state.chosen is not None
+    assert state.errors.errors[state.chosen] / state.errors.n_rows < 0.06
