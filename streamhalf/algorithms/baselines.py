@@ -26,7 +26,7 @@ from streamhalf.kernels.plane import Plane, are_wrong
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of
 from streamhalf.reductions.logistic import Logistic
-from streamhalf.reductions.threshold_scan import ThresholdScan
+from streamhalf.reductions.plane_slabs import ThresholdScan
 from streamhalf.results import Method
 
 _LEAST_ACCEPTED, _ACCEPTED_PER_FEATURE = 400, 10

@@ -18,7 +18,7 @@ from streamhalf.data.block import Block
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions.base import Summed
-from streamhalf.reductions.plane_errors import PlaneErrors, PlaneErrorsResult
+from streamhalf.reductions.errors import PlaneErrors, PlaneErrorsResult
 
 FEW_TO_CHOOSE = 1 << 12
 """Fewer rows that are held out would choose among methods by chance: rows for learning choose."""

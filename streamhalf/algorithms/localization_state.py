@@ -18,8 +18,8 @@ from streamhalf.algorithms.wedge_bound import WedgeOutcome
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.errors import PlaneErrorsResult
 from streamhalf.reductions.moments import MomentsResult
-from streamhalf.reductions.plane_errors import PlaneErrorsResult
 from streamhalf.results import (
     Notice,
     Outcome,

@@ -22,8 +22,8 @@ from streamhalf.errors import TransformError
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.row_sample import RowSample
 from streamhalf.reductions.row_view import Sample, sampled
+from streamhalf.reductions.rows import RowSample
 from streamhalf.reductions.tyler import Tyler, TylerSums
 from streamhalf.results import HalfspaceClass
 

@@ -24,7 +24,7 @@ from streamhalf.engine.run import Run
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.feature_moments import FeatureMoments, FeatureMomentsPartial
+from streamhalf.reductions.covariance import FeatureMoments, FeatureMomentsPartial
 from streamhalf.reductions.logistic import LogisticLine, penalties, plane_of
 from streamhalf.reductions.row_view import Sample, sampled
 

@@ -16,8 +16,8 @@ from streamhalf.engine.run import Run
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.reductions.row_sample import RowSample
 from streamhalf.reductions.row_view import Sample, sampled
+from streamhalf.reductions.rows import RowSample
 from streamhalf.results import HalfspaceClass, Transform
 
 _ENOUGH_ROWS = 1 << 15

@@ -41,7 +41,7 @@ from streamhalf.events import Observer, ignore
 from streamhalf.kernels.plane import Plane
 from streamhalf.paths import path_of, refuse_harm
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.labels import LabelCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.results import (
     DryRunResult,

@@ -24,7 +24,7 @@ from streamhalf.errors import DataError
 from streamhalf.events import Answered, KernelsCompiled, Observer, PassEnded, RunEnded, ignore
 from streamhalf.kernels.warm_up import warm_up
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.labels import LabelCounts
 from streamhalf.results import PassRecord, Verdict
 
 logger = logging.getLogger("streamhalf")

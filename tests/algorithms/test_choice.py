@@ -9,7 +9,7 @@ from streamhalf.algorithms.baselines import Baseline, learn_baselines
 from streamhalf.algorithms.choice import FEW_TO_CHOOSE, choose, cross_fit
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.plane_errors import PlaneErrors, PlaneErrorsResult
+from streamhalf.reductions.errors import PlaneErrors, PlaneErrorsResult
 from streamhalf.results import Method
 from tests.algorithms.runs import draw
 

@@ -26,7 +26,7 @@ from streamhalf.algorithms.row_split import RowSubset
 from streamhalf.algorithms.run_plan import REFINED
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.plane_errors import PlaneErrorsResult
+from streamhalf.reductions.errors import PlaneErrorsResult
 from streamhalf.results import (
     Outcome,
     Role,
