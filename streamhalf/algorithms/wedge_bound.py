@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from streamhalf.reductions.plane_slabs import CandidateSlabsResult, SlabCovarianceResult
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.results import TestResult
+from streamhalf.testers.base import TesterSet
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
 from streamhalf.testers.slab_mass import SlabMassTester
-from streamhalf.testers.tester_set import TesterSet
 from streamhalf.testers.wedge import WedgeTester
 
 
