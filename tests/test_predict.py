@@ -14,7 +14,7 @@ from distributed import Client
 
 import streamhalf
 from streamhalf import DataError, FitResult, Halfspace, UnverifiedWarning, UsageError, Verdict
-from streamhalf.api._warnings import doubt
+from streamhalf._models import doubt
 from streamhalf.cli import main
 from streamhalf.events import Event, PassStarted
 from streamhalf.results import (

@@ -7,7 +7,7 @@ import pytest
 from scripts.settings import render_all, render_config, render_table
 from streamhalf import RunConfig, UsageError
 from streamhalf.config import LARGEST_EPS, SETTINGS, SMALLEST_EPS
-from streamhalf.settings import Setting, check_names, parse_size, parse_whole, show_size
+from streamhalf.config import Setting, check_names, parse_size, parse_whole, show_size
 
 
 def declare(default: Any, kind: type, **declared: Any) -> Setting:

@@ -39,6 +39,7 @@ from streamhalf.results import (
     Versions,
     make_promise,
     make_quality,
+    seal,
 )
 from streamhalf.testers.exchangeability import ExchangeabilityTester, order_notice
 from streamhalf.testers.leading import leading_test
@@ -95,7 +96,7 @@ def assemble(
     lacks_rows = tested is Verdict.INCONCLUSIVE and not helpless
     rows_needed = _rows_needed(plan, state) if lacks_rows else None
     quality = None if error is None else make_quality(source.n_rows, error, certificate)
-    return FitResult(
+    found = FitResult(
         verdict=verdict,
         quality=quality,
         promise=make_promise(
@@ -114,6 +115,7 @@ def assemble(
         eps=_tested_eps(plan, supported, promise),
         tau=config.tau,
         seed=config.seed,
+        seed_drawn=config.seed_drawn,
         opt=None if certificate is None else certificate.opt,
         ratio=ratio,
         constant=None if promise is None else promise.constant,
@@ -134,7 +136,9 @@ def assemble(
         certificate=certificate,
         held_out=None if state.held_out is None else state.held_out.record,
         measurements=_measurements(plan, state),
+        run=run.provenance,
     )
+    return seal(found)
 
 
 def supports_promise(state: LocalizationState, config: RunConfig) -> bool:

@@ -23,7 +23,6 @@ from streamhalf.algorithms.row_split import pilot, row_split_for
 from streamhalf.algorithms.run_plan import lacks_rows
 from streamhalf.algorithms.sample import draw_sample, learn_baselines_on_sample
 from streamhalf.algorithms.sketches import sketch_directions
-from streamhalf.algorithms.strict import refuse_strict
 from streamhalf.algorithms.transform import estimate_transform, transform_notices
 from streamhalf.algorithms.trials import in_transform, is_open, transforms_to_try, try_transforms
 from streamhalf.certificate.certification import Certification
@@ -58,6 +57,7 @@ from streamhalf.results import (
     Versions,
     make_promise,
     make_quality,
+    seal,
     worst_of,
 )
 from streamhalf.testers import TESTERS, Tester
@@ -88,8 +88,6 @@ def fit(
     row_transform
         The transform to work in, instead of the configured one.
     """
-    if config.mode == "strict":
-        raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)
     plan = plan_for_rows(source.n_rows, source.dim, config, testers)
     asked, config = config, within_room(config, source.dim)
     sample = draw_sample(run, source, plan, config)
@@ -248,6 +246,7 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
         transform=row_transform.record,
         transforms=trials,
         passes=tuple(run.passes),
+        run=run.provenance,
         notices=(*source.notices, *transform_notices(row_transform.record)),
     )
 
@@ -270,6 +269,7 @@ def moment_test_result(
         verdict=decide(test_results, promise=Verdict.PASSED),
         tau=config.tau,
         seed=config.seed,
+        seed_drawn=config.seed_drawn,
         transform=Identity().record,
         testers=test_results,
         passes=(),
@@ -305,7 +305,9 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     error = results.replace(error, through=certificate.through, tau=tau, by_label=by_label)
     clusters = cluster_notice(error, counted.segment_errors, counted.segment_rows)
     quality = make_quality(source.n_rows, error, certificate)
-    return CertifyResult(
+    certified = CertifyResult(
+        run=run.provenance,
+        seed_drawn=config.seed_drawn,
         quality=quality,
         promise=make_promise(None, quality, certificate, max_ratio=config.max_ratio),
         halfspace=halfspace,
@@ -325,3 +327,4 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
             *transform_notices(row_transform.record),
         ),
     )
+    return seal(certified)

@@ -18,7 +18,6 @@ from streamhalf.algorithms.run_plan import (
     lacks_rows,
     sample_room,
 )
-from streamhalf.algorithms.strict import refuse_strict
 from streamhalf.config import RunConfig
 from streamhalf.data.source import BLOCK_NBYTES
 from streamhalf.engine.memory import partial_limit, rows_nbytes
@@ -55,8 +54,6 @@ def make_plan(
         raise UsageError(
             "eps: 'auto' needs a number of rows; give rows, or an eps for which to plan"
         )
-    if config.mode == "strict":
-        raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), dim)
     threshold = 0.0 if positive is None else _threshold(positive, config)
     if n_rows is None:
         least = plan_for_eps(float(config.eps), dim, config)
@@ -94,8 +91,6 @@ def make_plan(
 
 def planned_rows(n_rows: int, dim: int, config: RunConfig) -> int:
     """Rows that all passes of a fit read, about: what becomes of a run shows while it runs."""
-    if config.mode == "strict":
-        return 0
     plan = plan_for_rows(n_rows, dim, config)
     passes = _passes(plan, replace(plan, n_rows=n_rows), config, 1)
     certificate = 0 if config.certificate_degree == 0 else n_rows

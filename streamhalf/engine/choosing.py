@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import dask.config
 
-from streamhalf.config import AUTO, RunConfig, read_settings
+from streamhalf.config import AUTO, RunConfig, check_names, read_settings
 from streamhalf.data.arrays import DaskReader
 from streamhalf.data.clients import active_client, waitable
 from streamhalf.data.source import Source
@@ -16,7 +16,6 @@ from streamhalf.engine.cluster import ClusterEngine
 from streamhalf.engine.job import Engine
 from streamhalf.errors import UsageError
 from streamhalf.results import Notice, NoticeCode
-from streamhalf.settings import check_names
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -25,7 +25,7 @@ from streamhalf.events import Answered, KernelsCompiled, Observer, PassEnded, Ru
 from streamhalf.kernels.warm_up import warm_up
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.label_counts import LabelCounts
-from streamhalf.results import PassRecord, Verdict
+from streamhalf.results import PassRecord, RunRecord, Verdict
 
 logger = logging.getLogger("streamhalf")
 
@@ -49,6 +49,7 @@ class Run:
     seen: NDArray[np.int8] | None = None
     """Of each block whose parts may be read without their checksums: 1 if rows of it were read, 2
     if all of it was at once."""
+    provenance: RunRecord | None = None
     verdict: Verdict | None = None
     answer: Answered | None = None
     in_parts: Source | None = None

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf import api
-from streamhalf.api.auditing import Audited
-from streamhalf.config import TOP, RunConfig
+from streamhalf.api import Audited
+from streamhalf.config import TOP, RunConfig, check_names
 from streamhalf.data.exact import array_of, refuse_rounded
 from streamhalf.data.frames import (
     dense_columns,
@@ -41,7 +41,6 @@ from streamhalf.results import (
     PassRecord,
     Verdict,
 )
-from streamhalf.settings import check_names
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streamhalf.config import SETTINGS
+from streamhalf.config import SETTINGS, show_size
 from streamhalf.report import codes
 from streamhalf.report.codes import ABSENT
 from streamhalf.report.features import class_words
 from streamhalf.report.tables import Table
 from streamhalf.report.words import TAU
 from streamhalf.results import CertificateMethod, CertifyResult, FitResult, Verdict
-from streamhalf.settings import show_size
 
 
 def fact_table(result: FitResult | CertifyResult) -> Table:
