@@ -15,7 +15,7 @@ from streamhalf.data.frames import chosen_columns, dense_columns, frame_rows, is
 from streamhalf.data.labelled import map_rows, predict_rows
 from streamhalf.errors import DataError, UnverifiedWarning, UsageError
 from streamhalf.redact import one_line, plural, printable
-from streamhalf.report.words import remedy
+from streamhalf.report.voices import remedy
 from streamhalf.results import CertifyResult, FitResult, Halfspace, is_as_written
 
 _STEP = 2.0**20

@@ -30,6 +30,7 @@ from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.choosing import Chosen, choose, dask_settings, refuse_elsewhere
 from streamhalf.engine.cluster import ClusterEngine, ClusterOptions
 from streamhalf.engine.lazy import plan_keeping
+from streamhalf.engine.live_messages import ClusterSlabs, LocalSlabs
 from streamhalf.engine.memory import fewer_at_once, largest_block
 from streamhalf.engine.opening import check_access
 from streamhalf.engine.run import Run
@@ -38,7 +39,6 @@ from streamhalf.events import Answered, Observer, RunStarted
 from streamhalf.paths import Folder, absolute, check_cache_folder
 from streamhalf.redact import one_line, public_name
 from streamhalf.report.notices import notice_words
-from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs
 from streamhalf.results import CertifyResult, FitResult, Notice, RunRecord, Versions, replace
 from streamhalf.results.codes import RowsKept
 

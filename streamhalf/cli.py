@@ -92,7 +92,13 @@ def synth(
     **given: Any,
 ) -> int:
     """Write a labelled data set with a planted halfspace and chosen label noise."""
-    spec = {"rows": rows, "dim": dim, "marginal": marginal, "noise": noise, "rate": rate}
+    spec: dict[str, Any] = {
+        "rows": rows,
+        "dim": dim,
+        "marginal": marginal,
+        "noise": noise,
+        "rate": rate,
+    }
     spec |= {"planted": planted, "positive": positive, "dtype": dtype, "chunk_rows": chunk_rows}
     with calling(given) as call:
         error = streamhalf.synth(out, seed=seed, overwrite=overwrite, **spec, **call)

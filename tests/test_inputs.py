@@ -26,7 +26,7 @@ import streamhalf
 from streamhalf import DataError
 from streamhalf.results import Notice, NoticeCode
 from tests.clusters import open_cluster
-from tests.conftest import make_rows, write_arrays
+from tests.conftest import make_rows, slowly, write_arrays
 from tests.waiting import PATIENCE
 
 X, Y = make_rows(4000, 2, dtype="float64")
@@ -217,11 +217,12 @@ def error_of(weights: Any, features: Any) -> float:
 
 
 def certify(data: Any, client: Client, place: str, weights: Any) -> Any:
-    where = {"client": client} if place == "client" else {}
-    return streamhalf.certify(data, weights=weights, certificate_degree=2, **where)
+    where: dict[str, Any] = {"client": client} if place == "client" else {}
+    quick = {"certificate_degree": 2, "certificate_effort": 0.01}
+    return streamhalf.certify(data, weights=weights, **quick, **where)
 
 
-@pytest.mark.parametrize("place", ["no client", "client"])
+@pytest.mark.parametrize("place", ["client", *slowly(["no client"])])
 @pytest.mark.parametrize("name", INPUTS)
 def test_input__works(
     name: str, place: str, connected: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -233,7 +234,7 @@ def test_input__works(
     assert result.notices == ()
 
 
-@pytest.mark.parametrize("place", ["no client", "client"])
+@pytest.mark.parametrize("place", ["client", *slowly(["no client"])])
 @pytest.mark.parametrize("name", CONVERTED)
 def test_input__is_converted_with_a_notice(
     name: str, place: str, connected: Client, tmp_path: Path
@@ -249,7 +250,7 @@ def test_input__is_converted_with_a_notice(
     assert notice in result.notices
 
 
-@pytest.mark.parametrize("place", ["no client", "client"])
+@pytest.mark.parametrize("place", ["no client", *slowly(["client"])])
 @pytest.mark.parametrize("name", REFUSED)
 def test_input__is_refused_in_a_sentence(
     name: str, place: str, connected: Client, tmp_path: Path

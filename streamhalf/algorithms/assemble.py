@@ -20,6 +20,7 @@ from streamhalf.data.source import Source
 from streamhalf.data.transforms import RowTransform
 from streamhalf.engine.run import Run
 from streamhalf.results import (
+    CalibrationRecord,
     CandidateRecord,
     CertificateRecord,
     DiagnosticsRecord,
@@ -59,6 +60,7 @@ def assemble(
     members: tuple[Baseline, ...] = (),
     trials: tuple[TransformTrial, ...] = (),
     certificate: CertificateRecord | None,
+    calibration: CalibrationRecord | None = None,
     notices: tuple[Notice, ...],
 ) -> FitResult:
     """Verdict, halfspace, error and candidates from the final state."""
@@ -134,6 +136,7 @@ def assemble(
         versions=Versions.current(),
         notices=(*notices, *said),
         certificate=certificate,
+        calibration=calibration,
         held_out=None if state.held_out is None else state.held_out.record,
         measurements=_measurements(plan, state),
         run=run.provenance,

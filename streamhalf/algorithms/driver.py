@@ -132,6 +132,7 @@ def fit(
     state, laid = _best_attempt(attempts, config)
     if state.candidates:  # members are the same in all transforms
         state = replace(state, n_transforms=len(kinds))
+    certificate, calibration = certify_state(run, source, config, laid, state)
     return assemble(
         run,
         source,
@@ -140,7 +141,8 @@ def fit(
         row_transform=laid,
         members=members,
         trials=trials,
-        certificate=certify_state(run, source, config, laid, state),
+        certificate=certificate,
+        calibration=calibration,
         notices=(
             *_one_class(run, source, state),
             *transform_notices(laid.record),

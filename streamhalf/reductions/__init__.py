@@ -10,6 +10,7 @@ from streamhalf.reductions.label_counts import LabelCounts
 from streamhalf.reductions.localized import Localized
 from streamhalf.reductions.logistic import Logistic, LogisticLine
 from streamhalf.reductions.mapped import Mapped
+from streamhalf.reductions.margin_counts import MarginCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.near_rows import NearRows
 from streamhalf.reductions.plane_errors import PlaneErrors
@@ -39,6 +40,7 @@ REDUCTIONS: tuple[type, ...] = (
     Logistic,
     LogisticLine,
     Mapped,
+    MarginCounts,
     Moments,
     NearRows,
     PlaneErrors,

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from streamhalf import UsageError
-from streamhalf.cli import runs
-from streamhalf.cli.commands import COMMANDS, build_app
+from streamhalf.cli import COMMANDS, build_app, runs
 from streamhalf.config import SETTINGS
 
 

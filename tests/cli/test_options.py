@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from streamhalf import UsageError, api
-from streamhalf.cli.options import (
+from streamhalf._flags import (
     calling,
     check_outputs,
     check_writable,
