@@ -78,6 +78,9 @@ _GROUPS = {
 }
 
 
+_METAVARS = {float: "X", int: "N", str: "NAME", tuple: "NAMES"}
+
+
 def _setting_flag(name: str, setting: Setting) -> inspection.Parameter:
     """The flag of a setting; absent unless given, so that a file may set it."""
 
@@ -94,7 +97,7 @@ def _setting_flag(name: str, setting: Setting) -> inspection.Parameter:
     described["show_default"] = lambda _: setting.shown_default
     if setting.kind is str and setting.words:
         return _flag(name, str, setting.default, choices=setting.words, **described)
-    metavar = "SIZE" if setting.is_size else {float: "X", int: "N", str: "NAME"}[setting.kind]
+    metavar = "SIZE" if setting.is_size else _METAVARS[setting.kind]
     return _flag(name, str, setting.default, metavar=metavar, **described)
 
 

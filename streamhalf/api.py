@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +20,6 @@ from streamhalf._lazy import lazy as lazy
 from streamhalf._models import (
     as_halfspace,
     check_columns,
-    columns_of,
     usable_halfspace,
     warn_unverified,
 )
@@ -28,6 +27,7 @@ from streamhalf._planning import dry_run_of, held_by_fit, plan_of
 from streamhalf._session import (
     SEED_DRAWN,
     Place,
+    columns_like,
     execute,
     make_config,
     mirrored,
@@ -47,8 +47,10 @@ from streamhalf.config import TOP, RunConfig, check_names
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.inspection import inspect as inspect
-from streamhalf.data.opening import DataLike, open_features
+from streamhalf.data.kinds import is_frame, is_table_path
+from streamhalf.data.opening import DataLike, open_source
 from streamhalf.data.predictions import (
+    check_kept,
     create_predictions,
     finish_predictions,
     write_prediction_table,
@@ -56,7 +58,6 @@ from streamhalf.data.predictions import (
 )
 from streamhalf.data.row_files import check_file, renamed
 from streamhalf.data.suspects import SuspectTable, Writer, open_suspects
-from streamhalf.data.tables import is_table
 from streamhalf.data.zarr_writer import Target
 from streamhalf.engine import Counted, Job, run_job
 from streamhalf.engine.memory import fewer_at_once, room_of, rows_nbytes, task_memory
@@ -218,7 +219,7 @@ def certify(
     client, storage_options, observer, **parameters
         As of `test`.
     """
-    source, config = open_data(data, parameters, storage_options)
+    source, config = open_data(data, parameters, storage_options, model=weights)
     halfspace = as_halfspace(weights, source.dim, columns=source.schema.columns)
     return execute(
         "certify",
@@ -256,7 +257,7 @@ def verify(
     """
     if (changed := check_document(document)) is not None:
         return changed
-    source, config = open_data(data, parameters, storage_options)
+    source, config = open_data(data, parameters, storage_options, model=document)
     if block_rows is not None:
         source = source.reblocked(block_rows)
     return execute(
@@ -312,7 +313,9 @@ def plan(
         for name, value in given.items():
             if value is not None:
                 raise UsageError(f"{name}: {value} given beside data, which say it themselves")
-        source, config = open_data(data, parameters, storage_options, needs_labels=is_table(data))
+        source, config = open_data(
+            data, parameters, storage_options, needs_labels=is_table_path(data) or is_frame(data)
+        )
         return strict_plan(config, source.dim) if strict else plan_of(source, config, positive)
     if dim is None:
         raise UsageError("dim: not given; give the number of features, or a store")
@@ -423,7 +426,7 @@ def audit(
         check_file(out, overwrite=overwrite)
         if (place := path_of(data)) is not None:
             refuse_harm(place, {"out": out}, replaces=True)
-    source, config = open_data(data, parameters, storage_options, columns=columns_of(model))
+    source, config = open_data(data, parameters, storage_options, model=model)
     halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")
     fitted = model if isinstance(model, FitResult) and usable_halfspace(model) else None
 
@@ -521,6 +524,8 @@ def predict(
     out: str | os.PathLike[str],
     overwrite: bool = False,
     features: str = "X",
+    keep: Sequence[str] = (),
+    missing: str = "auto",
     client: Client | None = None,
     scheduler: str | None = None,
     n_workers: int | None = None,
@@ -544,6 +549,10 @@ def predict(
         Replace a store or file that exists.
     features
         Name of the array of features.
+    keep
+        Columns of a table to write before the predictions, such as an id; for .csv and .parquet.
+    missing
+        "drop" leaves rows with gaps out; a column "row" then says which are there.
     client, scheduler, n_workers
         Where to run, as of `test`.
     storage_options
@@ -556,13 +565,19 @@ def predict(
     if isinstance(model, FitResult):
         warn_unverified(model, stacklevel=2)
     refuse_harm(store, {"out": out}, replaces=True)
-    tabular = is_table(out) and bool(check_file(out, overwrite=overwrite))
-    source = open_features(
+    tabular = is_table_path(out) and bool(check_file(out, overwrite=overwrite))
+    keep = (keep,) if isinstance(keep, str) else tuple(keep)
+    if keep and not tabular:
+        raise UsageError("keep: columns go to files alone; let out end in .csv or .parquet")
+    source = open_source(
         store,
         features=features,
-        columns=() if known is None else known.features,
+        labelled=False,
         storage_options=storage_options,
+        missing=missing,
+        **columns_like(model),
     )
+    check_kept(source, keep)
     check_columns(model, source.schema.columns, field="model")
     classes = () if known is None else known.classes
     with open_place(scheduler, n_workers, client) as place:
@@ -583,7 +598,7 @@ def predict(
         with renamed(Path(out).resolve()) as file:
             target = Target(f"{file}.zarr")
             n_positive = write_store(target)
-            write_prediction_table(target, file, classes)
+            write_prediction_table(target, file, source, classes, keep)
     return n_positive
 
 

@@ -137,20 +137,31 @@ def predict(
         ),
     ],
     overwrite: Annotated[Switch, Parameter(help="replace an existing file or store")] = False,
+    keep: Annotated[
+        str,
+        Parameter(
+            metavar="NAMES", help="columns of a table to write beside the predictions, such as id"
+        ),
+    ] = "",
+    missing: Annotated[
+        str, Parameter(choices=("auto", "drop"), help="drop: leave rows with gaps out")
+    ] = "auto",
     **given: Any,
 ) -> int:
     """Write the predictions of a fitted halfspace, chunk by chunk."""
     fitted = read_model(model, storage_options=read_config(given).storage_options)
     with naming("model", str(model)), calling(given) as call, warnings.catch_warnings():
         warnings.simplefilter("ignore", UnverifiedWarning)  # said below, in a line of its own
-        n_positive = streamhalf.predict(store, model=fitted, out=out, overwrite=overwrite, **call)
+        kept = tuple(filter(None, map(str.strip, keep.split(","))))
+        call |= {"out": out, "overwrite": overwrite, "keep": kept, "missing": missing}
+        n_positive = streamhalf.predict(store, model=fitted, **call)
     from streamhalf._models import doubt
-    from streamhalf.data.tables import is_table
+    from streamhalf.data.kinds import is_table_path
 
     low, high = fitted.data.label_names
     meant = f"+1 ({high}; -1 is {low})" if fitted.data.classes else "+1"
     said = f"{plural(n_positive, 'row')} {'is' if n_positive == 1 else 'are'} "
-    said += high if is_table(out) else meant
+    said += high if is_table_path(out) else meant
     print(f"wrote predictions to {public_name(str(out))}: {said}")
     if (words := doubt(fitted)) and not given.get("quiet"):
         print(f"streamhalf: warning: {words}", file=sys.stderr)
@@ -173,7 +184,7 @@ def _required_code(required: str | None, result: FitResult | CertifyResult) -> i
     factor = None if result.promise is None else result.promise.factor
     if isinstance(result, CertifyResult):
         run = result.run
-        limit = float((run.settings if run else {}).get("max_ratio") or 0)
+        limit = float(str((run.settings if run else {}).get("max_ratio", 0)))
         verdict = Verdict.INCONCLUSIVE
         if factor is not None and factor <= limit:
             verdict = Verdict.CERTIFIED
@@ -186,7 +197,16 @@ def _required_code(required: str | None, result: FitResult | CertifyResult) -> i
     return 10 if overall_outcome(tests) is Outcome.REJECTED else 11
 
 
-_COMMON = ("where it runs", "names", "quiet", "log_json", "storage_option", "config", "json")
+_COMMON = (
+    "where it runs",
+    "names",
+    "tables",
+    "quiet",
+    "log_json",
+    "storage_option",
+    "config",
+    "json",
+)
 
 
 @takes("statistics", *_COMMON, example="test data.zarr --tau 0.01 --json result.json")
@@ -200,6 +220,7 @@ def test(store: Store, /, **given: Any) -> int:
 
 @takes(
     *("statistics", "eps", "schedule", "through", "certificate", "names"),
+    *("columns", "drop", "encode", "missing"),
     *("config", "json", "storage_option"),
     example="plan --dim 10 --rows 1000000",
 )
@@ -359,7 +380,7 @@ def report(
 
 
 @takes(
-    *("where it runs", "names", "quiet", "log_json", "storage_option", "config"),
+    *("where it runs", "names", "tables", "quiet", "log_json", "storage_option", "config"),
     *("json", "report"),
     example="audit data.zarr --model result.json --out suspects.csv",
 )

@@ -64,6 +64,8 @@ class Setting:
         """What it takes, in words."""
         if self.kind is bool:
             return "true or false"
+        if self.kind is tuple:
+            return "names, separated by commas"
         if self.kind is str:
             return ", ".join(self.words) or "text"
         ends = (show_size(int(one)) if self.is_size else f"{one:g}" for one in self.within)
@@ -73,6 +75,8 @@ class Setting:
     @property
     def shown_default(self) -> str | None:
         """The default as a user writes it; None where there is none."""
+        if self.kind is tuple:
+            return None
         if self.default is None or self.kind is bool:
             return None if self.default is None else str(self.default).lower()
         is_number = self.is_size and self.default not in self.words
@@ -80,6 +84,8 @@ class Setting:
 
     def read(self, name: str, text: str) -> Any:
         """The value that a text stands for; where it stands for none, itself, for `check`."""
+        if self.kind is tuple:
+            return tuple(filter(None, map(str.strip, text.split(","))))
         if text in self.words or self.kind in (bool, str):
             return text
         if self.is_size:
@@ -98,6 +104,9 @@ class Setting:
             raise UsageError(f"{name}: {shown(value)} {fault}")
 
     def _find_fault(self, value: Any) -> str | None:
+        if self.kind is tuple:
+            names = isinstance(value, tuple) and all(isinstance(one, str) for one in value)
+            return None if names else "is no list of names; give names of columns"
         if self.kind is str and self.words:
             return f"is unknown; use one of {self.limits}"
         if self.kind is str:
@@ -173,6 +182,7 @@ _statistics = partial(setting, group="statistics")
 _certificate = partial(setting, group="certificate")
 _where = partial(setting, group="where it runs", may_change=True)
 _names = partial(setting, group="names")
+_tables = partial(setting, group="tables")
 
 
 def draw_seed() -> int:
@@ -372,6 +382,30 @@ class RunConfig:
         flag=("--labels", "--label"),
         help="name of the array of the labels, or of their column in a table",
     )
+    columns: tuple[str, ...] = _tables(
+        (), tuple, help="columns of a table to make features of; all but the label without it"
+    )
+    drop: tuple[str, ...] = _tables((), tuple, help="columns of a table to leave out")
+    positive: str | None = _tables(
+        None,
+        str,
+        help="label that is +1, all others together are -1; needed where there are more than two",
+    )
+    encode: str = _tables(
+        "auto",
+        str,
+        words=("auto", "none"),
+        help="how columns of a table become features: auto (text as indicators of its values, "
+        "dates as days and cyclic parts, constants and identifiers left out), or none (numbers as "
+        "they are)",
+    )
+    missing: str = _tables(
+        "auto",
+        str,
+        words=("auto", "drop", "fill", "refuse"),
+        help="rows with gaps: drop (leave them out), fill (the median, with an indicator beside "
+        "it), refuse, or auto (fill in tables that are encoded, else refuse)",
+    )
     seed_drawn: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -380,6 +414,10 @@ class RunConfig:
             object.__setattr__(self, "cache", os.fspath(cache))
         for name, declared in SETTINGS.items():
             given = getattr(self, name)
+            if declared.kind is tuple:
+                given = (given,) if isinstance(given, str) else tuple(given)
+            elif name == "positive" and given is not None:
+                given = str(given)
             if declared.is_size and isinstance(given, str):  # as a flag or a file says it
                 given = declared.read(name, given)
             declared.check(name, given)

@@ -23,7 +23,6 @@ import streamhalf
 from streamhalf import DataError, FitResult, open_source
 from streamhalf.data import raw_chunks, source
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.opening import open_features
 from streamhalf.data.remote_store import RemoteStore
 from streamhalf.data.source import block_nbytes, gathered_chunks
 from streamhalf.engine.plan import PassPlan, plan_pass
@@ -200,7 +199,7 @@ def test_fit__large_chunks_are_read_in_parts(
 
 
 def predict(path: Path) -> None:
-    opened = open_features(path)
+    opened = open_source(path, labelled=False)
     for rows in opened.blocks:
         opened.read(rows)
 

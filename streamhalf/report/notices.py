@@ -28,6 +28,12 @@ _PHRASES = {
     NoticeCode.FEATURES_CONVERTED: (
         "{array}: features are {stored}; they are computed with as {used}."
     ),
+    NoticeCode.ROWS_DROPPED: "{dropped} of {stored} have gaps and were left out.",
+    NoticeCode.GAPS_FILLED: "{gaps} in {features} filled with the median, an indicator beside it.",
+    NoticeCode.SLOW_TABLE: (
+        "every pass parses {size} of CSV. Parquet is faster, and a Zarr store (streamhalf convert) "
+        "fastest."
+    ),
     NoticeCode.ONE_CLASS: (
         "all labels are {label}, so there is nothing to learn. Check the labels."
     ),
@@ -87,6 +93,8 @@ def notice_words(notice: Notice, names: Names = _NAMELESS) -> str:
         case NoticeCode.LAZY_ROWS:
             where = _KEPT[RowsKept(notice["kept"])].format(place=fields["place"])
             return f"rows are lazy Dask arrays of {nbytes(notice['size'])}: {where}."
+        case NoticeCode.TABLE_ENCODED:
+            return _table_encoded(**fields)
         case NoticeCode.RESUMED if not fields["passes"]:
             return f"checkpoint: nothing to resume in {fields['place']}; starting anew."
         case NoticeCode.RESUMED:
@@ -129,6 +137,9 @@ def _written(notice: Notice, names: Names) -> dict[str, str]:
         found |= {"label": names.label(fields["label"]), "other": names.label(-fields["label"])}
     if "quantity" in fields:
         found["name"] = names.quantity(SegmentQuantity(fields["quantity"]), fields["feature"])
+    for name, noun in (("gaps", "gap"), ("features", "feature"), ("stored", "row")):
+        if name in fields:
+            found[name] = plural(fields[name], noun)
     if "at_once" in fields:
         found["tasks"] = plural(fields["at_once"], "task")
         found["threads"] = plural(fields["threads"], "thread")
@@ -141,6 +152,12 @@ def _ties(notice: Notice, names: Names) -> str:
         return ""
     every = f"every halfspace through it says {names.label(1)}"
     return f" {share:.1%} of the rows lie at the centre itself, where {every}."
+
+
+def _table_encoded(columns: Any, features: Any, dropped: Any, gaps: Any) -> str:
+    said = f"{plural(columns, 'column')} became {plural(features, 'feature')}"
+    said += f", {plural(gaps, 'gap')} filled" if gaps else ""
+    return said + (f"; left out: {dropped}." if dropped else ".")
 
 
 def _eps_not_reached(asked: Any, reached: Any, noise: Any) -> str:

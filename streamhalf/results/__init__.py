@@ -39,6 +39,12 @@ from streamhalf.results.codes import Subject as Subject
 from streamhalf.results.codes import Transform as Transform
 from streamhalf.results.codes import Verdict as Verdict
 from streamhalf.results.codes import WedgeShare as WedgeShare
+from streamhalf.results.encoding import ColumnRecord as ColumnRecord
+from streamhalf.results.encoding import ColumnUse as ColumnUse
+from streamhalf.results.encoding import DropReason as DropReason
+from streamhalf.results.encoding import EncodingRecord as EncodingRecord
+from streamhalf.results.encoding import FeatureRecord as FeatureRecord
+from streamhalf.results.encoding import Part as Part
 from streamhalf.results.parts import CalibrationRecord as CalibrationRecord
 from streamhalf.results.parts import CandidateRecord as CandidateRecord
 from streamhalf.results.parts import DataRecord as DataRecord

@@ -12,7 +12,7 @@ from streamhalf.results.base import Record
 
 COMMAND: ContextVar[str] = ContextVar("command line of this run", default="")
 
-SettingValue = bool | int | float | str | None
+SettingValue = bool | int | float | str | tuple[str, ...] | None
 
 
 class RunRecord(Record, frozen=True):
