@@ -61,9 +61,9 @@ from streamhalf.data.suspects import SuspectTable, Writer, open_suspects
 from streamhalf.data.zarr_writer import Target
 from streamhalf.engine import Counted, Job, run_job
 from streamhalf.engine.memory import fewer_at_once, room_of, rows_nbytes, task_memory
-from streamhalf.engine.opening import check_access
 from streamhalf.engine.plan import MAX_TASKS
 from streamhalf.engine.run import Run
+from streamhalf.engine.scheduler import check_access
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted, ignore
 from streamhalf.label_issues.scores import Audit, held_by_audit

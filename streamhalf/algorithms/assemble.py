@@ -13,8 +13,7 @@ from streamhalf.algorithms.localization_state import LocalizationState
 from streamhalf.algorithms.path_tests import best_promise, promises
 from streamhalf.algorithms.plan_promises import GOOD_CONSTANT, rows_for_good_constant
 from streamhalf.algorithms.run_plan import RunPlan
-from streamhalf.certificate.held_out import cluster_notice, measure_error
-from streamhalf.certificate.notices import claim_notices
+from streamhalf.certificate.error_bound import claim_notices, cluster_notice, measure_error
 from streamhalf.config import RunConfig
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import RowTransform

@@ -13,7 +13,6 @@ from typing import Any
 from streamhalf import results
 from streamhalf.algorithms import budget
 from streamhalf.algorithms.assemble import assemble, supports_promise
-from streamhalf.algorithms.certifying import best_certificate, certify_state, towards
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState
@@ -26,8 +25,8 @@ from streamhalf.algorithms.sketches import sketch_directions
 from streamhalf.algorithms.transform import estimate_transform, transform_notices
 from streamhalf.algorithms.trials import in_transform, is_open, transforms_to_try, try_transforms
 from streamhalf.certificate.certification import Certification
-from streamhalf.certificate.held_out import cluster_notice, measure_error
-from streamhalf.certificate.notices import claim_notices
+from streamhalf.certificate.certify import best_certificate, certify_state, towards
+from streamhalf.certificate.error_bound import claim_notices, cluster_notice, measure_error
 from streamhalf.certificate.slab_choice import least_nbytes, require_room, within_room
 from streamhalf.config import RunConfig
 from streamhalf.data.source import Source

@@ -37,7 +37,7 @@ from streamhalf.algorithms.row_split import RowSplit
 from streamhalf.algorithms.run_plan import REFINING_ROWS, SCANNED_ROWS, RunPlan
 from streamhalf.algorithms.sketches import with_sketch
 from streamhalf.algorithms.transform import class_of
-from streamhalf.certificate.notices import repeated_rows
+from streamhalf.certificate.error_bound import repeated_rows
 from streamhalf.config import RunConfig
 from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.kernels.frame import Frame
