@@ -39,8 +39,12 @@ from streamhalf._session import (
 )
 from streamhalf.algorithms import driver
 from streamhalf.algorithms.plan import plan_for_rows
-from streamhalf.algorithms.plan_overview import held_by_learning, make_plan, planned_rows
-from streamhalf.algorithms.strict import strict_plan
+from streamhalf.algorithms.plan_overview import (
+    held_by_learning,
+    make_plan,
+    planned_rows,
+    strict_plan,
+)
 from streamhalf.certificate.slab_choice import held_by_certificate
 from streamhalf.certificate.verify import Verification, check_document
 from streamhalf.config import TOP, RunConfig, check_names

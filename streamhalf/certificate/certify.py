@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamhalf.algorithms import budget
 from streamhalf.algorithms.assemble import halfspace_of, held_out_error
 from streamhalf.algorithms.calibration import calibrate
-from streamhalf.algorithms.localization_state import LocalizationState, turn
+from streamhalf.algorithms.plan import BOUND_TAU
+from streamhalf.algorithms.state import LocalizationState, turn
 from streamhalf.certificate.certification import Certification
 from streamhalf.certificate.conflict_sets import ConflictSets, leaves_little, tells_more
 from streamhalf.config import RunConfig
@@ -60,7 +60,7 @@ def certify_state(
         if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
             certification = certification.looking_from(last)
     found, counted = best_certificate(
-        run, source, config, certification, tau=budget.BOUND * config.tau, beside=margins
+        run, source, config, certification, tau=BOUND_TAU * config.tau, beside=margins
     )
     return found, calibrate(counted)
 
