@@ -16,7 +16,6 @@ from streamhalf.algorithms.baselines import learn_baselines_on_sample
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.plan import CERTIFIED_TAU, lacks_rows, plan_for_rows
-from streamhalf.algorithms.plan_overview import refuse_strict
 from streamhalf.algorithms.regression import regress
 from streamhalf.algorithms.row_split import draw_sample, pilot, row_split_for
 from streamhalf.algorithms.state import LocalizationState
@@ -58,6 +57,7 @@ from streamhalf.results import (
     Versions,
     make_promise,
     make_quality,
+    seal,
     worst_of,
 )
 from streamhalf.testers import TESTERS, Tester
@@ -88,8 +88,6 @@ def fit(
     row_transform
         The transform to work in, instead of the configured one.
     """
-    if config.mode == "strict":
-        raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)
     plan = plan_for_rows(source.n_rows, source.dim, config, testers)
     asked, config = config, within_room(config, source.dim)
     sample = draw_sample(run, source, plan, config)
@@ -128,6 +126,7 @@ def fit(
     state, laid = _best_attempt(attempts, config)
     if state.candidates:  # members are the same in all transforms
         state = replace(state, n_transforms=len(kinds))
+    certificate, calibration = certify_state(run, source, config, laid, state)
     return assemble(
         run,
         source,
@@ -136,7 +135,8 @@ def fit(
         row_transform=laid,
         baselines=baselines,
         trials=trials,
-        certificate=certify_state(run, source, config, laid, state),
+        certificate=certificate,
+        calibration=calibration,
         notices=(
             *_one_class(run, source, state),
             *transform_notices(laid.record),
@@ -242,6 +242,7 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
         transform=row_transform.record,
         transforms=trials,
         passes=tuple(run.passes),
+        run=run.provenance,
         notices=(*source.notices, *transform_notices(row_transform.record)),
     )
 
@@ -264,6 +265,7 @@ def moment_test_result(
         verdict=decide(test_results, promise=Verdict.PASSED),
         tau=config.tau,
         seed=config.seed,
+        seed_drawn=config.seed_drawn,
         transform=Identity().record,
         testers=test_results,
         passes=(),
@@ -299,7 +301,9 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     error = results.replace(error, through=certificate.through, tau=tau, by_label=by_label)
     clusters = cluster_notice(error, counted.segment_errors, counted.segment_rows)
     quality = make_quality(source.n_rows, error, certificate)
-    return CertifyResult(
+    certified = CertifyResult(
+        run=run.provenance,
+        seed_drawn=config.seed_drawn,
         quality=quality,
         promise=make_promise(None, quality, certificate, max_ratio=config.max_ratio),
         halfspace=halfspace,
@@ -319,3 +323,4 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
             *transform_notices(row_transform.record),
         ),
     )
+    return seal(certified)

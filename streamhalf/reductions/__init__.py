@@ -5,6 +5,7 @@ from streamhalf.reductions.covariance import Covariance, FeatureMoments
 from streamhalf.reductions.errors import HalfspaceErrors, PlaneErrors
 from streamhalf.reductions.labels import Chow, LabelCounts
 from streamhalf.reductions.logistic import Logistic, LogisticLine
+from streamhalf.reductions.margin_counts import MarginCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.plane_slabs import CandidateSlabs, SlabCovariance, ThresholdScan
 from streamhalf.reductions.row_view import Bundle, Viewed
@@ -25,6 +26,7 @@ REDUCTIONS: tuple[type, ...] = (
     LabelCounts,
     Logistic,
     LogisticLine,
+    MarginCounts,
     Moments,
     PlaneErrors,
     RowDigest,
