@@ -108,6 +108,7 @@ def test_flags__override_the_file(write: Any, calls: list[dict[str, Any]], comma
         (("--eps", "auto"), {"eps": "auto"}, None),
         (("--sampling", "reuse"), {"sampling": "reuse"}, None),
         (("--schedule", "halving"), {"schedule": "halving"}, None),
+        (("--mode", "strict"), {"mode": "strict"}, None),
         (("--storage-option", "anon=false"), {}, {"anon": False, "endpoint_url": "http://a"}),
         (("--storage-option", "key=b"), {}, {"anon": True, "endpoint_url": "http://a", "key": "b"}),
     ],
@@ -130,9 +131,10 @@ def test_plan__takes_a_file(write: Any, capsys: pytest.CaptureFixture[str]) -> N
     assert "0.2" in capsys.readouterr().out
 
 
-def test_plan__strict_shows_the_papers_parameters(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "--dim", "10", "--rows", "1000000", "--strict"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    # k = ln(20000) 20000^2; rows 10^(k ln k)
-    assert "eta = 1/20000, degree 3.96e+09" in said
-    assert "No data set can meet them." in said
+def test_strict__file_refuses_with_the_papers_parameters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["plan", "--dim", "10", "--rows", "1000000"]
+    assert main([*command, "--config", str(CONFIGS / "strict.yaml")]) == 2
+    assert "mode: 'strict' cannot run" in capsys.readouterr().err
+    assert main([*command, "--config", str(CONFIGS / "strict.yaml"), "--mode", "practical"]) == 11

@@ -22,6 +22,7 @@ from streamhalf.data.source import Source
 from streamhalf.data.transforms import RowTransform
 from streamhalf.engine.run import Run
 from streamhalf.results import (
+    CalibrationRecord,
     CandidateRecord,
     CertificateRecord,
     DiagnosticsRecord,
@@ -41,6 +42,7 @@ from streamhalf.results import (
     Versions,
     make_promise,
     make_quality,
+    seal,
 )
 from streamhalf.testers.exchangeability import ExchangeabilityTester, order_notice
 from streamhalf.testers.leading import leading_test
@@ -60,6 +62,7 @@ def assemble(
     baselines: tuple[Baseline, ...] = (),
     trials: tuple[TransformTrial, ...] = (),
     certificate: CertificateRecord | None,
+    calibration: CalibrationRecord | None = None,
     notices: tuple[Notice, ...],
 ) -> FitResult:
     """Verdict, halfspace, error and candidates from the final state."""
@@ -97,7 +100,7 @@ def assemble(
     lacks_rows = tested is Verdict.INCONCLUSIVE and not helpless
     rows_needed = _rows_needed(plan, state) if lacks_rows else None
     quality = None if error is None else make_quality(source.n_rows, error, certificate)
-    return FitResult(
+    found = FitResult(
         verdict=verdict,
         quality=quality,
         promise=make_promise(
@@ -116,6 +119,7 @@ def assemble(
         eps=_tested_eps(plan, supported, promise),
         tau=config.tau,
         seed=config.seed,
+        seed_drawn=config.seed_drawn,
         opt=None if certificate is None else certificate.opt,
         ratio=ratio,
         constant=None if promise is None else promise.constant,
@@ -134,9 +138,12 @@ def assemble(
         versions=Versions.current(),
         notices=(*notices, *said),
         certificate=certificate,
+        calibration=calibration,
         held_out=None if state.held_out is None else state.held_out.record,
         measurements=_measurements(plan, state),
+        run=run.provenance,
     )
+    return seal(found)
 
 
 def supports_promise(state: LocalizationState, config: RunConfig) -> bool:

@@ -38,9 +38,8 @@ from streamhalf.engine.run import Run
 from streamhalf.errors import TransformError
 from streamhalf.events import SlabsMeasured, TesterJudged
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.chow import Chow
-from streamhalf.reductions.halfspace_errors import HalfspaceErrors
-from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.errors import HalfspaceErrors
+from streamhalf.reductions.labels import Chow, LabelCounts
 from streamhalf.reductions.row_view import Bundle, in_space
 from streamhalf.results import (
     CertifyResult,
@@ -58,6 +57,7 @@ from streamhalf.results import (
     Versions,
     make_promise,
     make_quality,
+    seal,
     worst_of,
 )
 from streamhalf.testers import TESTERS, Tester
@@ -119,6 +119,7 @@ def fit(
     state, laid = _best_attempt(attempts, config)
     if state.candidates:  # baselines are the same in all transforms
         state = replace(state, n_transforms=len(kinds))
+    certificate, calibration = certify_state(run, source, config, laid, state)
     return assemble(
         run,
         source,
@@ -127,7 +128,8 @@ def fit(
         row_transform=laid,
         baselines=baselines,
         trials=trials,
-        certificate=certify_state(run, source, config, laid, state),
+        certificate=certificate,
+        calibration=calibration,
         notices=(
             *_one_class(run, source, state),
             *transform_notices(laid.record),
@@ -233,6 +235,7 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
         transform=row_transform.record,
         transforms=trials,
         passes=tuple(run.passes),
+        run=run.provenance,
         notices=(*source.notices, *transform_notices(row_transform.record)),
     )
 
@@ -255,6 +258,7 @@ def moment_test_result(
         verdict=decide(test_results, promise=Verdict.PASSED),
         tau=config.tau,
         seed=config.seed,
+        seed_drawn=config.seed_drawn,
         transform=Identity().record,
         testers=test_results,
         passes=(),
@@ -290,7 +294,9 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     error = results.replace(error, through=certificate.through, tau=tau, by_label=by_label)
     clusters = cluster_notice(error, counted.segment_errors, counted.segment_rows)
     quality = make_quality(source.n_rows, error, certificate)
-    return CertifyResult(
+    certified = CertifyResult(
+        run=run.provenance,
+        seed_drawn=config.seed_drawn,
         quality=quality,
         promise=make_promise(None, quality, certificate, max_ratio=config.max_ratio),
         halfspace=halfspace,
@@ -310,3 +316,4 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
             *transform_notices(row_transform.record),
         ),
     )
+    return seal(certified)

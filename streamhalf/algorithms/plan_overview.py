@@ -29,11 +29,11 @@ from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.results import (
     HalfspaceClass,
-    PaperParameters,
     PassBudget,
     PlanRecord,
     Sampling,
     Stage,
+    StrictPlanRecord,
 )
 from streamhalf.testers import TESTERS
 from streamhalf.testers.moments import WIDE_DIM
@@ -41,6 +41,9 @@ from streamhalf.testers.slab_mass import finest_half_count
 
 _MATRICES = 12
 """Of a single candidate in the final pass, however little room there is: slabs and wedges."""
+
+_ETA = 1 / 20000
+"""Algorithm 4, with all constants 1."""
 
 
 def make_plan(
@@ -97,7 +100,6 @@ def make_plan(
         # with a threshold no constant is known
         promises=() if threshold else expected_promises(plan, config),
         positive=positive,
-        paper=paper_parameters(plan.eps, dim),
     )
 
 
@@ -175,18 +177,20 @@ def held_by_learning(plan: RunPlan, config: RunConfig, *, learns: bool = True) -
     return (split_every + 2) * largest
 
 
-def paper_parameters(eps: float, dim: int) -> PaperParameters:
-    """Return the paper's parameters with C = C_A = 1, logarithms where numbers are huge.
+def strict_plan(config: RunConfig, dim: int) -> StrictPlanRecord:
+    """Return the paper's parameters for an eps (0.01 where none is given), constants C = C_A = 1.
 
-    eta = 1/20000 (Algorithm 4), k = log(1/eta)/eta^2, rows d^(k log k) (Algorithm 1).
+    k = log(1/eta)/eta^2, and rows d^(k log k) (Algorithm 1).
     """
-    eta = 1 / 20000
-    k = math.ceil(math.log(1 / eta) / eta**2)
-    log_monomials = math.lgamma(dim + k + 1) - math.lgamma(k + 1) - math.lgamma(dim + 1)
-    return PaperParameters(
-        eta=eta,
-        degree=float(k),
-        log10_monomials=log_monomials / math.log(10),
+    eps = 0.01 if config.eps == "auto" else float(config.eps)
+    k = math.ceil(math.log(1 / _ETA) / _ETA**2)
+    monomials = math.lgamma(dim + k + 1) - math.lgamma(k + 1) - math.lgamma(dim + 1)
+    return StrictPlanRecord(
+        eps=eps,
+        dim=dim,
+        eta=_ETA,
+        degree=k,
+        log10_monomials=monomials / math.log(10),
         log10_rows=k * math.log(k) * math.log10(max(2, dim)),
         updates=math.ceil(math.log2(1 / eps)) + 1,
     )

@@ -180,21 +180,14 @@ def show_verification(console: Console, result: results.VerifyResult) -> None:
         _say(console, "the document was changed after it was written: its digest does not fit")
 
 
-def show_plan(console: Console, record: results.PlanRecord, *, paper: bool = False) -> None:
-    """Print rows, eps, what it would support, passes, bytes and memory; `paper` its parameters."""
+def show_plan(console: Console, record: results.PlanRecord) -> None:
+    """Print rows, eps, what it would support, passes, bytes and memory."""
     for text in plan_sentences(record):
         _say(console, text)
     show_table(console, _budget_table(record))
     memory = f"{record.memory_nbytes / 2**20:,.0f} MiB"
     sketched = "; degree above 2 is tested on a sketch" if record.sketched else ""
     _say(console, f"tau = {record.tau:g} ({TAU}); memory of one task: about {memory}{sketched}")
-    if paper and (one := record.paper) is not None:
-        _say(
-            console,
-            f"The paper's own parameters (all constants 1): eta = 1/{1 / one.eta:.0f}, degree "
-            f"{one.degree:.3g}, 10^{one.log10_monomials:.3g} monomials, 10^{one.log10_rows:.3g} "
-            f"rows, {one.updates} updates. No data set can meet them.",
-        )
 
 
 def plan_sentences(record: results.PlanRecord) -> Iterator[str]:

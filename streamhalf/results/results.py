@@ -142,7 +142,7 @@ class FitResult(Reported, frozen=True, kw_only=True):
             Features (rows, features): a data frame, of which the columns that the fit knew by
             name are taken, or a NumPy, Dask or xarray array.
         """
-        from streamhalf.api.predicting import predict_in_memory
+        from streamhalf._models import predict_in_memory
 
         return predict_in_memory(self, X)
 
@@ -238,25 +238,10 @@ def seal(record: Sealed) -> Sealed:
     return replace(record, digest=document_digest(record))
 
 
-class PaperParameters(Record, frozen=True):
-    """The paper's own parameters, all its constants 1: no data set can meet them.
-
-    eta of Algorithm 4, degree k and rows (as a base-10 logarithm) of Algorithm 1, the number of its
-    monomials (likewise), and the updates of Algorithm 3.
-    """
-
-    eta: float
-    degree: float
-    log10_monomials: float
-    log10_rows: float
-    updates: int
-
-
 class PlanRecord(Record, frozen=True):
     """What `plan` says; `promises` are what Gaussian rows would let its tests support.
 
-    `positive` is the share of rows with label +1 that it is for (None: half, no threshold);
-    `paper` has the parameters of the paper for the same eps and features.
+    `positive` is the share of rows with label +1 that it is for (None: half, no threshold).
     """
 
     rows: int
@@ -271,7 +256,6 @@ class PlanRecord(Record, frozen=True):
     sketched: bool
     promises: tuple[PromiseRecord, ...] = ()
     positive: float | None = None
-    paper: PaperParameters | None = None
 
     @property
     def rare_rows_needed(self) -> int | None:
@@ -279,6 +263,18 @@ class PlanRecord(Record, frozen=True):
         if self.positive is None:
             return None
         return math.ceil(self.rows_needed * min(self.positive, 1 - self.positive))
+
+
+class StrictPlanRecord(Record, frozen=True):
+    """The paper's own parameters; numbers too large to write are base-10 logarithms."""
+
+    eps: float
+    dim: int
+    eta: float
+    degree: int
+    log10_monomials: float
+    log10_rows: float
+    updates: int
 
 
 class WorkerRecord(Record, frozen=True):

@@ -21,7 +21,7 @@ from streamhalf.algorithms.state import Candidate, LocalizationState, Step
 from streamhalf.data.block import Block
 from streamhalf.data.transforms import Identity
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.plane_errors import PlaneErrorsResult
+from streamhalf.reductions.errors import PlaneErrorsResult
 from streamhalf.results import (
     Outcome,
     Role,

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamhalf.data.block import Block
 from streamhalf.reductions import Bundle, LabelCounts
-from streamhalf.reductions.label_counts import LabelCountsResult
+from streamhalf.reductions.labels import LabelCountsResult
 from streamhalf.results import Outcome, Stage, TestResult
 from streamhalf.testers import Context, TesterSet
 from streamhalf.testers.moments import MomentTester
