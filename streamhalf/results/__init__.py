@@ -9,6 +9,7 @@ from streamhalf.results.base import finite as finite
 from streamhalf.results.base import from_json as from_json
 from streamhalf.results.base import replace as replace
 from streamhalf.results.base import to_json as to_json
+from streamhalf.results.calibration import CalibrationRecord as CalibrationRecord
 from streamhalf.results.certificate import Advice as Advice
 from streamhalf.results.certificate import AdviceCode as AdviceCode
 from streamhalf.results.certificate import AngleRecord as AngleRecord
@@ -39,7 +40,6 @@ from streamhalf.results.codes import Subject as Subject
 from streamhalf.results.codes import Transform as Transform
 from streamhalf.results.codes import Verdict as Verdict
 from streamhalf.results.codes import WedgeShare as WedgeShare
-from streamhalf.results.parts import CalibrationRecord as CalibrationRecord
 from streamhalf.results.parts import CandidateRecord as CandidateRecord
 from streamhalf.results.parts import DataRecord as DataRecord
 from streamhalf.results.parts import DiagnosticsRecord as DiagnosticsRecord
