@@ -12,6 +12,6 @@ __all__.remove("HalfspaceTesterLearner")  # `import *` must not need scikit-lear
 
 def load_ipython_extension(shell: object) -> None:
     """What `%load_ext streamhalf` calls: results show themselves as HTML."""
-    from streamhalf.report.jupyter import enable
+    from streamhalf.report.notebook import enable
 
     enable()

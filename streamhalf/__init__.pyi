@@ -27,7 +27,7 @@ from .errors import (
     UsageError,
 )
 from .estimator import HalfspaceTesterLearner as HalfspaceTesterLearner
-from .report.jupyter import monitor
+from .report.notebook import monitor
 from .results import (
     AuditResult,
     CertifyResult,

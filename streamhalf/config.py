@@ -38,6 +38,7 @@ _statistics = partial(setting, group="statistics")
 _certificate = partial(setting, group="certificate")
 _where = partial(setting, group="where it runs")
 _names = partial(setting, group="names")
+_tables = partial(setting, group="tables")
 
 
 def draw_seed() -> int:
@@ -251,6 +252,30 @@ class RunConfig:
         flag=("--labels", "--label"),
         help="name of the array of the labels, or of their column in a table",
     )
+    columns: tuple[str, ...] = _tables(
+        (), tuple, help="columns of a table to make features of; all but the label without it"
+    )
+    drop: tuple[str, ...] = _tables((), tuple, help="columns of a table to leave out")
+    positive: str | None = _tables(
+        None,
+        str,
+        help="label that is +1, all others together are -1; needed where there are more than two",
+    )
+    encode: str = _tables(
+        "auto",
+        str,
+        words=("auto", "none"),
+        help="how columns of a table become features: auto (text as indicators of its values, "
+        "dates as days and cyclic parts, constants and identifiers left out), or none (numbers as "
+        "they are)",
+    )
+    missing: str = _tables(
+        "auto",
+        str,
+        words=("auto", "drop", "fill", "refuse"),
+        help="rows with gaps: drop (leave them out), fill (the median, with an indicator beside "
+        "it), refuse, or auto (fill in tables that are encoded, else refuse)",
+    )
 
     def __post_init__(self) -> None:
         cache: Any = self.cache
@@ -258,6 +283,10 @@ class RunConfig:
             object.__setattr__(self, "cache", os.fspath(cache))
         for name, declared in SETTINGS.items():
             given = getattr(self, name)
+            if declared.kind is tuple:
+                given = (given,) if isinstance(given, str) else tuple(given)
+            elif name == "positive" and given is not None:
+                given = str(given)
             if declared.is_size and isinstance(given, str):  # as a flag or a file says it
                 given = declared.read(name, given)
             declared.check(name, given)

@@ -58,6 +58,8 @@ class Setting:
         """What it takes, in words."""
         if self.kind is bool:
             return "true or false"
+        if self.kind is tuple:
+            return "names, separated by commas"
         if self.kind is str:
             return ", ".join(self.words) or "text"
         ends = (show_size(int(one)) if self.is_size else f"{one:g}" for one in self.within)
@@ -67,6 +69,8 @@ class Setting:
     @property
     def shown_default(self) -> str | None:
         """The default as a user writes it; None where there is none."""
+        if self.kind is tuple:
+            return None
         if self.default is None or self.kind is bool:
             return None if self.default is None else str(self.default).lower()
         is_number = self.is_size and self.default not in self.words
@@ -74,6 +78,8 @@ class Setting:
 
     def read(self, name: str, text: str) -> Any:
         """The value that a text stands for; where it stands for none, itself, for `check`."""
+        if self.kind is tuple:
+            return tuple(filter(None, map(str.strip, text.split(","))))
         if text in self.words or self.kind in (bool, str):
             return text
         if self.is_size:
@@ -92,6 +98,9 @@ class Setting:
             raise UsageError(f"{name}: {shown(value)} {fault}")
 
     def _find_fault(self, value: Any) -> str | None:
+        if self.kind is tuple:
+            names = isinstance(value, tuple) and all(isinstance(one, str) for one in value)
+            return None if names else "is no list of names; give names of columns"
         if self.kind is str and self.words:
             return f"is unknown; use one of {self.limits}"
         if self.kind is str:

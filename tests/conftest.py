@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,11 @@ def known_seed() -> Iterator[None]:
         patch.setattr(config, "draw_seed", lambda: 0)
         patch.setenv("PYTHONPATH", str(PROGRAMS), prepend=os.pathsep)
         yield
+
+
+def slowly(values: Iterable[Any]) -> list[Any]:
+    """Parameters of the slow tier."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
 def make_rows(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from streamhalf import StreamhalfError
-from streamhalf.atomic import write_bytes
 from streamhalf.paths import write_text_to as write_text
 
 OLD = "what was there before"
@@ -21,11 +20,6 @@ def test_write_text__writes_and_replaces(tmp_path: Path) -> None:
     write_text(str(target), "β\n")
     assert target.read_text(encoding="utf-8") == "β\n"
     assert os.listdir(tmp_path) == ["out.txt"]
-
-
-def test_write_bytes__writes_what_is_no_text(tmp_path: Path) -> None:
-    write_bytes(tmp_path / "out.npz", b"\x00\xff\n\r\n")
-    assert (tmp_path / "out.npz").read_bytes() == b"\x00\xff\n\r\n"
 
 
 def test_write_text__gives_the_permissions_of_a_plain_file(tmp_path: Path) -> None:
@@ -70,22 +64,10 @@ def test_write_text__keeps_the_old_file_and_no_other_on_failure(
         assert str(caught.value) == f"{target}: cannot be written: No space left on device"
 
 
-def test_write_text__leaves_nothing_when_the_text_cannot_be_encoded(tmp_path: Path) -> None:
-    with pytest.raises(UnicodeEncodeError):
-        write_text(tmp_path / "out.txt", "\ud800")
-    assert os.listdir(tmp_path) == []
-
-
 def test_write_text__names_a_folder_that_is_not_there(tmp_path: Path) -> None:
     target = tmp_path / "nowhere" / "out.txt"
     with pytest.raises(StreamhalfError, match=r"out\.txt: cannot be written: there is no folder"):
         write_text(target, "x")
-
-
-def test_write_text__refuses_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(StreamhalfError, match="cannot be written: Is a directory"):
-        write_text(tmp_path, "x")
-    assert os.listdir(tmp_path) == []
 
 
 def test_write_text__follows_a_link(tmp_path: Path) -> None:

@@ -251,10 +251,6 @@ def test_store__that_is_no_labelled_rows_is_named(
     refused(["test", str(path), "--quiet", "--scheduler", "serial"], code, words, capsys)
 
 
-def test_store__with_a_hostile_path_is_named_on_one_line(tmp_path: Path, capsys: Captured) -> None:
-    refused(["test", str(tmp_path / HOSTILE), "--quiet"], 3, r"evil\n\x1b[31mname: no such", capsys)
-
-
 # ------------------------------------------------------------------------------ flags and configs
 
 FLAGS: dict[tuple[str, ...], tuple[int, str]] = {
@@ -627,8 +623,3 @@ def test_checkpoint__goes_on_with_another_memory_limit(good: Path, tmp_path: Pat
     assert main([*command, *again]) == 0
     results = [json.loads((one / "result.json").read_text()) for one in (good, tmp_path)]
     assert results[0]["halfspace"] == results[1]["halfspace"]
-
-
-def test_tables__hold_enough_cases() -> None:
-    tables = (STORES, FLAGS, CONFIGS, RESULTS, RAW, WEIGHTS, CHECKPOINTS)
-    assert sum(len(table) for table in tables) >= 60

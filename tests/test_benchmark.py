@@ -12,7 +12,7 @@ from scripts.benchmarking import effort, growth, peers, remote, width
 from scripts.benchmarking.command import PARTS, SCHEMA, main
 from scripts.benchmarking.stores import Folder
 from scripts.benchmarking.tables import Criterion, Table, to_markdown
-from scripts.benchmarking.timing import Ratio, take_turns
+from scripts.benchmarking.timing import Ratio
 from tests.s3_server import require_programs
 
 
@@ -77,11 +77,6 @@ def test_peers__are_whole_commands_beside_ours(tmp_path: Path) -> None:
     assert {"streamhalf fit", "LogisticRegression, in memory", "SGD, one epoch"} <= errors.keys()
     assert errors["streamhalf fit"] < 0.07
     assert errors["bare read"] is None
-
-
-def test_take_turns__the_first_round_does_not_count() -> None:
-    calls = iter([100.0, 1.0, 2.0])
-    assert take_turns({"work": lambda: next(calls)}, rounds=2) == {"work": [1.0, 2.0]}
 
 
 def test_ratio__is_the_median_of_the_rounds() -> None:

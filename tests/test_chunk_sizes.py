@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import pytest
 import zarr
@@ -24,16 +23,10 @@ import streamhalf
 from streamhalf import DataError, FitResult, open_source
 from streamhalf.data import raw_chunks, source
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.opening import open_features
-from streamhalf.data.raw_chunks import _LocalChunk
 from streamhalf.data.remote_store import RemoteStore
 from streamhalf.data.source import block_nbytes, gathered_chunks
-from streamhalf.engine.cluster import ThreadsEngine
-from streamhalf.engine.local import SerialEngine
-from streamhalf.engine.plan import PassPlan, fan_in, plan_pass
-from streamhalf.engine.run import Run
-from streamhalf.events import ignore
-from streamhalf.reductions import LabelCounts, Moments
+from streamhalf.engine.plan import PassPlan, plan_pass
+from streamhalf.reductions import LabelCounts
 from tests.comparing import comparable
 from tests.conftest import StoreWriter, make_rows, watch_reads
 
@@ -82,11 +75,6 @@ def test_tasks__are_enough_for_64_threads_and_for_200_workers_of_4(n_blocks: int
     assert min(n_blocks, 1600) <= n_tasks <= 4096
 
 
-def test_blocks__of_small_data_are_small_enough_for_64_threads() -> None:
-    for nbytes, expected in ((1 << 20, 4 << 20), (512 << 20, 8 << 20), (8 << 30, 16 << 20)):
-        assert block_nbytes(nbytes) == expected
-
-
 def test_reads__of_a_task_do_not_look_at_all_blocks() -> None:
     opened = sources_of(1_000_000).source
     few = RowRanges.of((RowRange(500_000_010, 500_002_010),))
@@ -110,28 +98,6 @@ def test_source__of_many_blocks_is_sent_as_few_bytes() -> None:
     for bounds in ([[0, 10], [10, 20]], [[0, 10], [10, 13]], [[0, 10], [20, 30]], [[5, 9]], []):
         ranges = RowRanges(np.array(bounds, dtype=np.int64).reshape(-1, 2))
         assert pickle.loads(pickle.dumps(ranges)) == ranges
-
-
-def test_fan_in__few_large_partials_are_combined_at_once() -> None:
-    mib = 1 << 20
-    assert [fan_in(8, n * mib) for n in (0, 1, 8, 12, 22, 50)] == [8, 8, 8, 5, 3, 3]
-    assert fan_in(2, 22 * mib) == 2
-    for nbytes in range(mib // 2, 60 * mib, mib // 2):  # a worker holds what it receives
-        assert fan_in(256, nbytes) * nbytes <= max(64 * mib, 3 * nbytes)
-
-
-def test_run__combines_fewer_large_partials(monkeypatch: pytest.MonkeyPatch) -> None:
-    fans: list[int] = []
-
-    def seen(engine: Any, plan: PassPlan, **settings: Any) -> tuple[None, None]:
-        fans.append(plan.split_every)
-        return None, None
-
-    monkeypatch.setattr("streamhalf.engine.run.run_pass", seen)
-    run, opened = Run(SerialEngine(), 1 << 40, 8, ignore), open_source(make_rows(100, 12))
-    for degree in (2, 12):  # of 20 MiB
-        run.reduce("moments", opened, Moments(degree))
-    assert fans == [8, 3]
 
 
 LAYOUTS: dict[str, dict[str, Any]] = {
@@ -173,22 +139,6 @@ def test_fit__names_a_tiny_chunk_that_is_missing_or_damaged(write_store: StoreWr
     (path / "X" / "c" / "50" / "0").unlink()
     with pytest.raises(DataError, match=r"chunk 50 \(rows 3000 to 3059\) is missing"):
         fit(path)
-
-
-def test_lazy_arrays__tiny_chunks_are_gathered() -> None:
-    lazy = (da.from_array(X, chunks=(10, DIM)), da.from_array(Y, chunks=10))
-    opened = open_source(lazy)
-    assert len(opened.blocks) == 1
-    assert opened.reader.features.npartitions == 1
-    np.testing.assert_array_equal(opened.read(RowRange(0, N_ROWS)).X, X)
-    assert opened.fingerprint == open_source((X, Y)).fingerprint
-
-
-def test_gathered_chunks__thousands_are_blocks_and_large_ones_stay() -> None:
-    rows = 2 << 20  # bytes of a chunk of one row
-    assert gathered_chunks((1,) * 4096, rows) == (1,) * 4096
-    assert gathered_chunks((1,) * 8192, rows) == (8,) * 1024
-    assert gathered_chunks((1,) * 5000, 16 << 20) == (1,) * 5000
 
 
 @given(
@@ -248,16 +198,8 @@ def test_fit__large_chunks_are_read_in_parts(
     assert result.verdict is whole.verdict
 
 
-def test_blocks__of_large_compressed_chunks_are_whole(
-    write_store: StoreWriter, large: None
-) -> None:
-    assert open_source(write_store(X, Y, chunk_rows=12_000)).blocks == RowRanges.evenly(
-        24_000, 12_000
-    )
-
-
 def predict(path: Path) -> None:
-    opened = open_features(path)
+    opened = open_source(path, labelled=False)
     for rows in opened.blocks:
         opened.read(rows)
 
@@ -313,28 +255,3 @@ def test_fit__large_remote_chunks_are_fetched_in_parts(
     for parameters in ({}, {"certificate_degree": 0}, {"checkpoint": path.parent / "again"}):
         with pytest.raises(DataError, match=r"object X/c/1/0\): its checksum does not fit"):
             fit(remote_group(path), **parameters)
-
-
-def test_damage__in_labels_of_large_chunks_is_found(write_store: StoreWriter, large: None) -> None:
-    path = write_store(X, Y, compressors=CHECKED, chunk_rows=12_000, label_chunk_rows=24_000)
-    flip(path / "y" / "c" / "0")
-    with pytest.raises(DataError, match=r"object y/c/0\): its checksum does not fit"):
-        fit(path)
-
-
-def test_checksums__of_large_chunks_that_were_read_are_looked_at_once(
-    write_store: StoreWriter, large: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked: list[str] = []
-    monkeypatch.setattr(
-        _LocalChunk, "is_sound", lambda self: bool(looked.append(self.path)) or True
-    )
-    path = write_store(X, Y, compressors=CHECKED, chunk_rows=6_000)
-    run = Run(ThreadsEngine(2), 1 << 30, 8, ignore)
-    for _ in range(3):
-        some = RowRanges.of((RowRange(100, 200), RowRange(19_000, 19_100)))
-        run.reduce("some", open_source(path), LabelCounts(), blocks=some)
-    assert looked == []
-    run.close()
-    found = sorted(Path(one).relative_to(path).as_posix() for one in looked)
-    assert found == ["X/c/0/0", "X/c/3/0", "y/c/0", "y/c/3"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ import pytest
 from distributed import Client
 
 import streamhalf
-from streamhalf import UsageError
 from streamhalf.engine import cluster as cluster_engine
 from streamhalf.engine.memory import PROCESS_NBYTES
 from streamhalf.events import PassProgress, RunStarted
@@ -115,41 +112,6 @@ def test_dry_run__asks_every_worker_and_writes_nothing(cluster: Cluster, home: P
     for one in found.plan.passes:
         if one.name in ("sample", "initial", "final", "certificate"):
             assert one.nbytes == read[one.name]
-
-
-def test_dry_run__from_the_command_line(cluster: Cluster, home: Path) -> None:
-    program = [sys.executable, "-m", "streamhalf", "fit", "rows.zarr", "--dry-run"]
-    done = subprocess.run(
-        [*program, "--scheduler-file", str(cluster.file), "--json", "r.json", "--report", "r.html"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"Dry run on {cluster.address}: 2 workers with 2 threads")
-    for words in ("tcp://", "certificate", "the passes", "distributed 2"):
-        assert words in done.stdout
-    assert not (home / "r.json").exists()
-    assert not (home / "r.html").exists()
-
-
-def test_dry_run__needs_no_cluster() -> None:
-    found = streamhalf.dry_run("rows.zarr", scheduler="serial", certificate_degree=0)
-    (own,) = found.workers
-    assert (found.place, own.address, own.n_threads) == ("this process", "this process", 1)
-    assert [one.name for one in found.plan.passes][-1] == "final"
-
-
-def test_plan__of_a_store(home: Path) -> None:
-    found = streamhalf.plan("rows.zarr", seed=3)
-    assert (found.rows, found.dim) == (ROWS, DIM)
-    assert found.passes[-1].name == "certificate"
-    assert found.passes[-1].n_tasks == ROWS // 3072
-    with pytest.raises(UsageError, match="dim: 3 given beside data"):
-        streamhalf.plan("rows.zarr", dim=3)
-    with pytest.raises(UsageError, match="dim: not given"):
-        streamhalf.plan()
 
 
 def test_memory__of_workers_goes_before_memory_limit(home: Path, tmp_path: Path) -> None:

@@ -16,9 +16,8 @@ import pytest
 import zarr
 
 import streamhalf
-from streamhalf import MomentTestResult, UsageError, api
+from streamhalf import UsageError, api
 from streamhalf.cli import main
-from streamhalf.results import from_json
 from tests.conftest import StoreWriter, make_rows
 
 COMMANDS = (
@@ -87,18 +86,6 @@ def test_plan__with_a_rare_label(tmp_path: Path, capsys: Captured) -> None:
     assert_one_line(capsys)
 
 
-def test_fit__through_the_origin(tmp_path: Path) -> None:
-    store, path = str(tmp_path / "rows.zarr"), str(tmp_path / "result.json")
-    assert main(["synth", store, "--rows", "60000", "--dim", "2", "--quiet"]) == 0
-    flags = ["--eps", "0.25", "--quiet", "--certificate-degree", "0", "--json", path]
-    main(["fit", store, *flags, "--through", "origin"])
-    result = streamhalf.read_result(path)
-    assert result.halfspace.offset == 0
-    assert result.error.through == "origin"
-    assert "thresholds" not in [one.name for one in result.passes]
-    assert main(["fit", store, *flags, "--through", "edge"]) == 2
-
-
 def test_synth__plants_a_threshold(tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / "rows.zarr"
     layout = ["--rows", "5000", "--dim", "3", "--positive", "0.1", "--scheduler", "serial"]
@@ -114,14 +101,6 @@ def test_synth__plants_a_threshold(tmp_path: Path, capsys: Captured) -> None:
     assert "planted_threshold 1.28155" in words(capsys.readouterr().out)
     assert main(["synth", str(path), *layout, "--noise", "minor", "--rate", "0.1"]) == 2
     assert "rate: 0.1 given" in capsys.readouterr().err
-
-
-def test_synth__overwrites_only_when_told(tmp_path: Path, capsys: Captured) -> None:
-    command = ["synth", str(tmp_path / "rows.zarr"), "--rows", "50", "--dim", "2", "--quiet"]
-    assert main(command) == 0
-    assert main(command) == 2
-    assert "a store exists here; choose another path or add --overwrite" in capsys.readouterr().err
-    assert main([*command, "--overwrite"]) == 0
 
 
 def test_test__passes_gaussian_rows(stores: Path, capsys: Captured) -> None:
@@ -147,22 +126,6 @@ def test_test__names_the_product_of_correlated_features(stores: Path, capsys: Ca
     assert "evidence: largest moment" in out
 
 
-def test_test__passes_correlated_rows_whitened(stores: Path, capsys: Captured) -> None:
-    assert main(["test", str(stores / "correlated"), "--whiten"]) == 0
-    output = capsys.readouterr()
-    assert "PASSED" in output.out
-    lines = output.err.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["pass whitening", "pass moments"]
-
-
-def test_test__is_inconclusive_on_few_rows(stores: Path, capsys: Captured) -> None:
-    assert main(["test", str(stores / "small"), "--quiet"]) == 11
-    out = words(capsys.readouterr().out)
-    assert "INCONCLUSIVE" in out
-    assert "Too few rows to tell (300 rows of 3 features)" in out
-    assert "rows would settle the question" in out
-
-
 def test_test__needs_no_labels(stores: Path, tmp_path: Path, capsys: Captured) -> None:
     store = tmp_path / "features.zarr"
     shutil.copytree(stores / "gaussian", store)
@@ -174,89 +137,12 @@ def test_test__needs_no_labels(stores: Path, tmp_path: Path, capsys: Captured) -
     assert main(["fit", str(store)]) == 3
 
 
-@pytest.mark.parametrize(("name", "code"), [("gaussian", 0), ("correlated", 10), ("small", 11)])
-def test_test__writes_the_result_as_json(
-    stores: Path, tmp_path: Path, name: str, code: int
-) -> None:
-    target = tmp_path / "result.json"
-    command = ["test", str(stores / name), "--feature-transform", "stored", "--tau", "0.02"]
-    assert main([*command, "--quiet", "--json", str(target)]) == code
-    document = json.loads(target.read_text())
-    assert list(document) == [
-        "schema",
-        "verdict",
-        "tau",
-        "seed",
-        "seed_drawn",
-        "transform",
-        "transforms",
-        "testers",
-        "passes",
-        "data",
-        "versions",
-        "run",
-        "notices",
-    ]
-    known = {"rows", "dim", "fingerprint", "source", "features", "classes"}
-    assert set(document["data"]) == known
-    assert set(document["passes"][0]) == {
-        "name",
-        "rows_read",
-        "bytes_read",
-        "rows_accepted",
-        "seconds",
-        "bytes_moved",
-        "requests",
-    }
-    assert set(document["testers"][0]) == {
-        "tester",
-        "outcome",
-        "statistic",
-        "limit",
-        "null_quantile",
-        "n_rows",
-        "rows_needed",
-        "evidence",
-        "pass_name",
-        "stage",
-        "role",
-        "candidate",
-        "scale",
-        "directions",
-    }
-    result = from_json(MomentTestResult, document)
-    assert result.verdict.exit_code == code
-    assert result.tau == 0.02
-    assert [test_result.tester for test_result in result.testers] == [
-        "largest moment",
-        "second moment",
-        "quadratics",
-    ]
-    assert result.data.source == str(stores / name)
-    again = streamhalf.test(stores / name, tau=0.02, feature_transform="stored", scheduler="serial")
-    assert again.testers == result.testers
-
-
-def test_test__takes_names_and_shows_notices(write_store: StoreWriter, capsys: Captured) -> None:
-    X, y = make_rows(300, 2)
-    path = write_store(X, y > 0, names=("traits", "class"))
-    command = ["test", str(path), "--features", "traits", "--labels", "class"]
-    assert main([*command, "--degree", "2"]) == 0
-    assert "notice: class: labels are 0/1; 0 is read as -1" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help__holds_an_example_and_the_exit_codes(command: str, capsys: Captured) -> None:
     assert main([command, "--help"]) == 0
     out = capsys.readouterr().out
     assert f"example:\n  streamhalf {command} " in out
     assert "10 rejected, 11 inconclusive" in out
-
-
-def test_help__lists_all_commands(capsys: Captured) -> None:
-    assert main(["--help"]) == 0
-    out = capsys.readouterr().out
-    assert all(f"\n│ {command} " in out for command in COMMANDS)
 
 
 def test_version__names_ours_and_what_it_runs_on(capsys: Captured) -> None:
@@ -329,14 +215,6 @@ def test_usage__wrong_values_return_2_with_one_line(
     assert output.out == ""
 
 
-@pytest.mark.parametrize("workers", ["0", "-2"])
-def test_synth__refuses_no_workers(tmp_path: Path, capsys: Captured, workers: str) -> None:
-    path = tmp_path / "rows.zarr"
-    assert main(["synth", str(path), "--rows", "9", "--dim", "2", "--workers", workers]) == 2
-    assert f"n_workers: {workers} is out of range" in capsys.readouterr().err
-    assert not path.exists()
-
-
 def test_quiet__is_silent_on_standard_error(
     write_store: StoreWriter, tmp_path: Path, capsys: Captured
 ) -> None:
@@ -360,17 +238,6 @@ def test_main__returns_130_when_interrupted(
     monkeypatch.setattr(api, command[0], fail_with(KeyboardInterrupt()))
     assert main(command) == 130
     assert capsys.readouterr().err == "streamhalf: interrupted\n"
-
-
-def test_main__returns_1_on_what_no_one_expected(
-    monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    monkeypatch.delenv("STREAMHALF_DEBUG", raising=False)
-    monkeypatch.setattr(api, "test", fail_with(RuntimeError("two\nlines")))
-    assert main(["test", "a"]) == 1
-    err = capsys.readouterr().err
-    assert err.startswith("streamhalf: unexpected RuntimeError: two lines (set STREAMHALF_DEBUG=1")
-    assert len(err.splitlines()) == 1
 
 
 def test_main__shows_the_traceback_when_asked(
@@ -480,33 +347,6 @@ def test_fit__rejects_with_evidence_and_predict_warns(
     assert "streamhalf: warning: the run was rejected" in capsys.readouterr().err
 
 
-def test_fit__is_inconclusive_on_few_rows(stores: Path, tmp_path: Path, capsys: Captured) -> None:
-    target = tmp_path / "result.json"
-    assert main(["fit", str(stores / "small"), "--json", str(target)]) == 11
-    out = words(capsys.readouterr().out)
-    needed = json.loads(target.read_text())["rows_needed"]
-    assert f"about {needed:,} rows would settle it at accuracy eps = 0.25" in out
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--eps", "0.5"), "eps: 0.5 is out of range; use 1e-06 to 0.25"),
-        (("--mode", "strict"), "mode: 'strict' cannot run"),
-        (("--config", "no-such.yaml"), "no-such.yaml: cannot be read: No such file"),
-    ],
-    ids=str,
-)
-def test_fit__wrong_values_return_2_with_one_line(
-    stores: Path, capsys: Captured, options: tuple[str, str], message: str
-) -> None:
-    assert main(["fit", str(stores / "small"), *options]) == 2
-    output = capsys.readouterr()
-    (line,) = output.err.splitlines()
-    assert line.startswith(f"streamhalf: error: {message}")
-    assert output.out == ""
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -535,48 +375,6 @@ def test_plan__says_which_eps_rows_can_judge(tmp_path: Path, capsys: Captured) -
     ]
     assert main(["plan", "--dim", "3", "--rows", "2000000", "--reuse"]) == 0
     assert words(capsys.readouterr().out) != out
-
-
-def test_plan__says_how_many_rows_an_eps_needs(capsys: Captured) -> None:
-    assert main(["plan", "--dim", "3", "--eps", "0.05"]) == 0
-    needed = streamhalf.plan(dim=3, eps=0.05).rows_needed
-    assert f"{needed:,} rows of 3 features can judge eps = 0.05" in words(capsys.readouterr().out)
-
-
-def test_plan__too_few_rows_are_inconclusive_and_nonsense_is_wrong_usage(
-    capsys: Captured,
-) -> None:
-    assert main(["plan", "--dim", "3", "--rows", "100"]) == 11
-    assert "100 rows of 3 features are too few for eps = 0.25" in words(capsys.readouterr().out)
-    assert main(["plan", "--dim", "0", "--rows", "100"]) == 2
-    assert main(["plan", "--dim", "3"]) == 2
-    assert "eps: 'auto' needs a number of rows" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("options", "shared"), [(["--eps", "0.005"], True), (["--rows", "10000000"], False)]
-)
-def test_plan__the_rows_of_its_table_add_up_unless_passes_share_them(
-    options: list[str], shared: bool, tmp_path: Path, capsys: Captured
-) -> None:
-    target = tmp_path / "plan.json"
-    main(["plan", "--dim", "10", *options, "--json", str(target)])
-    text = capsys.readouterr().out
-    head, *rows, _ = text[text.index("pass ") :].splitlines()
-    end = head.index("rows used") + len("rows used")
-    # refine and thresholds use rows that others have learned from
-    own = [row for row in rows if not row.startswith(("refine", "thresholds"))]
-    *parts, total = [int(row[:end].split()[-1].replace(",", "")) for row in own]
-    assert rows[-1].startswith("all ")
-    document = json.loads(target.read_text())
-    assert total == max(document["rows"], document["rows_needed"])
-    assert sum(parts) > total if shared else sum(parts) == total
-    assert rows[-2].startswith("spare:") is not shared
-
-
-def test_plan__reused_rows_need_no_spare(capsys: Captured) -> None:
-    assert main(["plan", "--dim", "10", "--rows", "100000", "--reuse"]) == 0
-    assert "spare" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -609,14 +407,6 @@ def test_main__names_what_is_wrong_and_what_was_probably_meant(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("streamhalf: error: ")
     assert said in line
-
-
-def test_test__marks_an_extra_that_was_not_judged(stores: Path, capsys: Captured) -> None:
-    # the null of quadratics is known for degree 4 only
-    assert main(["test", str(stores / "small"), "--quiet", "--degree", "6"]) == 11
-    (line,) = (row for row in capsys.readouterr().out.splitlines() if row.startswith("quadratics"))
-    assert "extra, not judged" in line
-    assert " – " in line  # a limit that nobody is held to is not shown
 
 
 def test_synth__says_that_no_store_can_be_made_there(tmp_path: Path, capsys: Captured) -> None:

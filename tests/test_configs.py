@@ -34,16 +34,6 @@ def test_default__is_the_default_field_by_field() -> None:
     assert loaded.storage_options is None
 
 
-def test_configs__are_there() -> None:
-    assert {path.stem for path in NAMED} >= {
-        "cluster",
-        "default",
-        "object-store",
-        "quickstart",
-        "strict",
-    }
-
-
 @pytest.mark.parametrize("path", NAMED, ids=lambda path: path.stem)
 def test_configs__load_and_hold_valid_values(path: Path) -> None:
     loaded = load_config(path)
@@ -55,53 +45,11 @@ def test_configs__load_and_hold_valid_values(path: Path) -> None:
     assert all(getattr(config, name) == value for name, value in given.items())
 
 
-def test_object_store__has_storage_options() -> None:
-    assert load_config(CONFIGS / "object-store.yaml").storage_options == {"anon": True}
-
-
 def test_load__reads_sizes_and_numbers(write: Any) -> None:
     loaded = load_config(write("memory_limit: 512MiB\neps: 5e-2\ntau: 1E-3\nmoment_tolerance: 0.2"))
     config = RunConfig(**loaded.parameters)
     assert config.memory_limit == 512 << 20
     assert (config.eps, config.tau, config.moment_tolerance) == (0.05, 0.001, 0.2)
-
-
-def test_load__leaves_names_alone(write: Any) -> None:
-    assert load_config(write("features: 1e5")).parameters == {"features": "1e5"}
-
-
-@pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "---\n"])
-def test_load__an_empty_file_changes_nothing(write: Any, text: str) -> None:
-    loaded = load_config(write(text))
-    assert loaded.parameters == {}
-    assert loaded.storage_options is None
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("tua: 0.1", "unknown parameter 'tua'; did you mean 'tau'?"),
-        ("memory-limit: 2GiB", "unknown parameter 'memory-limit'; did you mean 'memory_limit'?"),
-        ("zzz: 1", "unknown parameter 'zzz'; known: eps, tau,"),
-        ("3: 1", "unknown parameter 3; known: "),
-        ("- eps", "expected 'name: value' lines, got list"),
-        ("eps", "expected 'name: value' lines, got str"),
-        ("eps: [0.1", "not YAML: "),
-        ("eps: 0.1\n\ttau: 1", "not YAML: "),
-        ("eps: 2020-13-45", "not YAML: month must be in 1..12"),
-        (f"seed: {'9' * 5000}", "not YAML: Exceeds the limit"),
-        ("eps: !!python/object/apply:os.getcwd []", "not YAML: could not determine a constructor"),
-        ("storage_options: anon", "storage_options: expected 'name: value' lines"),
-        ("storage_options: [1]", "storage_options: expected 'name: value' lines"),
-    ],
-    ids=lambda value: value[:30],
-)
-def test_load__names_file_and_fault(write: Any, text: str, message: str) -> None:
-    path = write(text)
-    with pytest.raises(UsageError) as caught:
-        load_config(path)
-    assert str(caught.value).startswith(f"{path}: {message}")
-    assert "\n" not in str(caught.value)
 
 
 def test_load__refuses_files_that_are_no_text_or_not_there(tmp_path: Path) -> None:
@@ -118,32 +66,6 @@ def test_load__refuses_files_that_are_no_text_or_not_there(tmp_path: Path) -> No
         with pytest.raises(UsageError) as caught:
             load_config(path)
         assert str(caught.value).startswith(f"{path}: {message}")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("eps: 0.5", "eps: 0.5 is out of range; use 1e-06 to 0.25"),
-        ("eps: often", "eps: 'often' is not a number; use one from 1e-06 to 0.25"),
-        ("eps: .nan", "eps: nan is out of range"),
-        ("tau: 0", "tau: 0 is out of range; use 1e-12 to 0.5"),
-        ("degree: 4.5", "degree: 4.5 is not a whole number; use one from 2 to 8"),
-        ("memory_limit: lots", "memory_limit: 'lots' is not a size; write 2GiB or 500MiB"),
-        ("memory_limit: 10", "memory_limit: 10 is out of range"),
-        ("sampling: all", "sampling: 'all' is unknown; use one of auto, windows, rows, reuse"),
-        ("mode: true", "mode: True is unknown; use one of practical, strict"),
-        ("schedule: [adaptive]", "schedule: ['adaptive'] is unknown; use one of adaptive, halving"),
-        ("whiten: maybe", "whiten: 'maybe' is not True or False; use one of them"),
-        ("scheduler: 8786", "scheduler: 8786 is not text; give a string"),
-    ],
-)
-def test_values__out_of_range_are_named_on_one_line(
-    write: Any, text: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # values are judged before the store is looked for
-    assert main(["fit", "no-such-store", "--config", str(write(text)), "--quiet"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"streamhalf: error: {message}")
 
 
 @pytest.fixture
@@ -201,11 +123,6 @@ def test_flags__and_storage_options_merge(
     found = call.pop("storage_options")
     assert found == (expected or {"anon": True, "endpoint_url": "http://a"})
     assert call == {"eps": 0.2} | value
-
-
-def test_flags__alone_leave_every_default(calls: list[dict[str, Any]]) -> None:
-    assert main(["fit", "store", "--quiet"]) == 2
-    assert calls == [{"storage_options": None}]
 
 
 def test_plan__takes_a_file(write: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from streamhalf import Outcome, Verdict
-from streamhalf.report.words import fit_sentence
 from tests.s3_server import INSTALL
+from tests.saying import said
 
 PAGE = Path(__file__).parents[1] / "docs" / "contributing.md"
 
@@ -32,7 +32,7 @@ def test_contributing__blocks_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert outcomes["heavy rows"] is Outcome.REJECTED
     assert outcomes["largest moment"] is Outcome.PASSED
     assert result.transform.kind == "mirrored"
-    assert "speaks against these rows" in fit_sentence(result)
+    assert "rejects the rows" in said(result)
 
 
 def test_contributing__the_walk_names_what_exists() -> None:

@@ -13,7 +13,6 @@ from streamhalf.algorithms.run_plan import FIRST_DELTA, PAPER_FIRST_DELTA
 from streamhalf.certificate import conflict_sets, lower_bound, slab_choice
 from streamhalf.certificate.slab_choice import certificate_degree
 from streamhalf.config import SETTINGS, RunConfig
-from streamhalf.report import codes
 from streamhalf.testers.acceptance import ACCEPTANCE_TOLERANCE
 from streamhalf.testers.constants import FINEST_SCALE
 from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM
@@ -95,7 +94,6 @@ SAID = [
     (GUIDE, f"Where C is above {promises.GOOD_CONSTANT:g}, the report says"),
     (GUIDE, f"There is no C with more than {WIDE_DIM} features"),
     (GUIDE, f"nor at scales below {fraction(FINEST_SCALE)}"),
-    (GUIDE, f"where it errs on {100 * codes.COIN:g}% or more"),
     (HELP, f"6 up to {MOST_SIX} features, else 4"),
     (HELP, f"the larger of {ENOUGH[4]} d² / error"),
     (HELP, f"reuse up to {power(plan.FEW_ROWS)} rows"),
@@ -130,7 +128,3 @@ def test_budget__is_what_the_page_says() -> None:
     parts = {"testers": budget.TESTERS, "`error.upper`": budget.ERROR, "`opt.lower`": budget.BOUND}
     for what, part in parts.items():
         assert f"| tau/{1 / part:g} | {what}" in text_of(ALGORITHM)
-
-
-def test_good_constant__is_the_same_in_plans_and_reports() -> None:
-    assert codes.GOOD == promises.GOOD_CONSTANT

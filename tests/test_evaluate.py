@@ -17,14 +17,13 @@ from scripts.evaluation import (
 )
 from scripts.evaluation.command import SCHEMA, main
 from scripts.evaluation.drawing import Problem, draw, learn, least_error
-from scripts.evaluation.laws import HELD_OUT, SCHEMES
+from scripts.evaluation.laws import HELD_OUT
 from scripts.evaluation.search import (
     best_halfspace,
     best_in_plane,
     best_threshold,
     error_of,
 )
-from scripts.evaluation.tables import Table
 from streamhalf.synthetic.spec import SyntheticSpec
 
 Rng = np.random.Generator
@@ -59,18 +58,6 @@ def test_best_in_plane__agrees_with_enumeration(draw: object) -> None:
         assert best_in_plane(X, y).error == pytest.approx(enumerate_best(X, y), abs=1e-12)
 
 
-def test_best_in_plane__its_vector_has_its_error() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((500, 2))
-    y = rng.choice(np.array([-1, 1], dtype=np.int8), 500)
-    best = best_in_plane(X, y)
-    assert error_of(X, y, best.vector) == pytest.approx(best.error, abs=1e-12)
-
-
-def test_best_in_plane__only_rows_at_the_origin() -> None:
-    assert best_in_plane(np.zeros((4, 2)), np.array([1, 1, 1, -1], dtype=np.int8)).error == 0.25
-
-
 def test_best_halfspace__finds_what_no_start_points_at() -> None:
     rng = np.random.default_rng(1)
     X = rng.standard_normal((2_000, 3))
@@ -96,21 +83,6 @@ def test_held_out_laws__are_centred_with_unit_covariance(name: str) -> None:
     X = HELD_OUT[name](100_000, np.array([0.6, 0.8, 0.0]), rng)
     assert X.mean(axis=0) == pytest.approx(np.zeros(3), abs=0.2)
     assert np.cov(X.T) == pytest.approx(np.eye(3), abs=0.15)
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_schemes__give_both_labels(name: str) -> None:
-    rng = np.random.default_rng(3)
-    y = SCHEMES[name](rng.standard_normal((1_000, 3)), np.eye(3)[0], rng)
-    assert set(y.tolist()) == {-1, 1}
-
-
-def test_table__shows_its_rows_and_whether_it_is_met() -> None:
-    table = Table("trial", "none is odd", False, "1 of 2", ("n", "odd"), ((1, True), (2.5, None)))
-    text = table.to_markdown()
-    assert "**Not met**: 1 of 2" in text
-    assert "| 1 | yes |\n| 2.5 | – |" in text
-    assert table.to_json()["rows"] == [{"n": 1, "odd": True}, {"n": 2.5, "odd": None}]
 
 
 def test_other_learners__have_thresholds() -> None:
@@ -155,11 +127,6 @@ def test_threshold_tables__are_written(
     assert counts[1]["rows"] == pytest.approx(np.exp(0.5) * counts[0]["rows"], rel=1e-3)
     assert (tmp_path / "evaluation.png").stat().st_size > 10_000
     assert "## Thresholds" in capsys.readouterr().out
-
-
-def test_completeness__has_enough_runs() -> None:
-    assert threshold_completeness.count_runs("long") >= 200
-    assert auto_completeness.SETS["long"] >= 200
 
 
 @pytest.mark.parametrize("law", elliptical.LAWS)

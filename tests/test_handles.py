@@ -111,15 +111,6 @@ def test_handle__can_be_awaited_as_dasks_futures_can(store: Path) -> None:
     assert result is handle.result(0)
 
 
-def test_handle__awaits_a_run_on_an_asynchronous_client(store: Path, client: Client) -> None:
-    async def fit() -> Any:
-        async with Client(client.scheduler.address, asynchronous=True, set_as_default=False) as own:
-            return await streamhalf.fit(store, client=own, wait=False, **OPTIONS)
-
-    expected = comparable(streamhalf.fit(store, scheduler="serial", **OPTIONS))
-    assert comparable(run_apart(fit())) == expected
-
-
 def test_handle__raises_what_ended_the_run(tmp_path: Path) -> None:
     handle = streamhalf.fit(tmp_path / "none.zarr", wait=False)
     with pytest.raises(streamhalf.DataError, match="no such store"):
@@ -140,16 +131,3 @@ def test_fits__of_three_clients_at_once_give_the_same_and_leave_nothing(
     wait_until(lambda: is_clean(client), "the end of all tasks")
     after = client.run_on_scheduler(lambda dask_scheduler: sorted(dask_scheduler.plugins))
     assert set(after) - set(before) <= {"streamhalf-page"}
-
-
-def test_fit__that_fails_leaves_no_task_behind(store: Path, client: Client) -> None:
-    class BoredError(Exception):
-        pass
-
-    def observer(event: Any) -> None:
-        if isinstance(event, PassProgress):
-            raise BoredError
-
-    with pytest.raises(BoredError):
-        streamhalf.fit(store, client=client, observer=observer, **OPTIONS)
-    wait_until(lambda: is_clean(client), "the end of the failed run's tasks")

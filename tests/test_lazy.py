@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from dask.delayed import Delayed
 from distributed import Client
 
 import streamhalf
-from streamhalf.data.block import Block
 from streamhalf.errors import DataError, MemoryBudgetError, UsageError
 from streamhalf.reductions.base import Bundle
 from streamhalf.reductions.covariance import Covariance
@@ -98,24 +96,6 @@ def test_lazy__verdict_is_that_of_the_test() -> None:
     assert shifted.verdict is streamhalf.Verdict.REJECTED
 
 
-def test_lazy__verdict_is_computed_with_arrays_in_one_read_and_in_order() -> None:
-    rows = Counting()
-    verdict = streamhalf.lazy(rows.X, "test")
-    collections = rows.X.mean(axis=0), verdict, streamhalf.lazy(rows.X, "covariance")
-    mean, result, covariance = dask.compute(*collections, **HERE)
-    assert rows.computed == N_ROWS // CHUNK_ROWS
-    assert isinstance(result, MomentTestResult)
-    np.testing.assert_allclose(covariance["mean"], mean, atol=1e-6)
-
-
-def test_lazy__wide_verdict_is_that_of_the_test() -> None:
-    wide, _ = make_rows(2_000, 70)
-    rows = da.from_array(wide, chunks=(500, 35))
-    lazy = streamhalf.lazy(rows, "test", seed=3)
-    expected = streamhalf.test(rows, seed=3, feature_transform="stored")
-    assert lazy.compute(**HERE).testers == expected.testers
-
-
 def test_lazy__takes_reductions_and_testers() -> None:
     rows = da.from_array(X, chunks=(CHUNK_ROWS, DIM))
     tester = MomentTester(dim=DIM, degree=2, moment_tolerance=0.2, spectral_tolerance=0.2, tau=0.01)
@@ -129,39 +109,6 @@ def test_lazy__takes_reductions_and_testers() -> None:
     assert [one.tester for one in test_results] == ["largest moment", "second moment"]
     np.testing.assert_allclose(covariance["mean"], X.mean(0), atol=1e-6)
     assert isinstance(found, RowDigestResult)
-
-
-@dataclass(frozen=True, slots=True)
-class Extremes:
-    """A user's own: the smallest and the largest value of every feature, as an array."""
-
-    name = "extremes"
-    reads_labels = False
-
-    def empty(self, dim: int) -> np.ndarray:
-        return np.stack([np.full(dim, np.inf), np.full(dim, -np.inf)])
-
-    def map(self, block: Block) -> np.ndarray:
-        return np.stack([block.X.min(0), block.X.max(0)]).astype(np.float64)
-
-    def combine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return np.stack([np.minimum(left[0], right[0]), np.maximum(left[1], right[1])])
-
-    def finalize(self, partial: np.ndarray) -> np.ndarray:
-        return partial
-
-    def rows_used(self, partial: np.ndarray) -> int:
-        return 0
-
-    def partial_nbytes(self, dim: int) -> int:
-        return 16 * dim
-
-
-def test_lazy__results_that_are_arrays_are_dask_arrays() -> None:
-    found = streamhalf.lazy(X, Extremes())
-    assert isinstance(found, da.Array)
-    assert (found.shape, found.dtype) == ((2, DIM), np.float64)
-    np.testing.assert_array_equal(found.compute(**HERE), [X.min(0), X.max(0)])
 
 
 def test_lazy__takes_stores_datasets_and_frames(write_store: StoreWriter, tmp_path: Path) -> None:
@@ -182,13 +129,6 @@ def test_lazy__computes_on_a_cluster(client: Client) -> None:
     covariance, verdict, mean = client.gather(client.compute([*mine, rows.mean(axis=0)]))
     np.testing.assert_allclose(covariance["mean"], mean, atol=1e-6)
     assert verdict.verdict is streamhalf.Verdict.PASSED
-
-
-def test_lazy__checks_rows_when_they_are_read() -> None:
-    holed = da.from_array(np.where(np.arange(N_ROWS) == 700, np.nan, X.T).T, chunks=(500, DIM))
-    found = streamhalf.lazy(holed, "feature-moments")
-    with pytest.raises(DataError, match=r"row 700 .* holds NaN"):
-        found.compute(**HERE)
 
 
 @pytest.mark.parametrize(

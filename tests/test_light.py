@@ -47,10 +47,6 @@ def test_fit__of_a_store_needs_no_other_arrays(tmp_path: Path) -> None:
     assert not loaded & {"dask.array", "distributed", "pandas", "xarray", "rich._emoji_codes"}
 
 
-def test_records__come_without_engine() -> None:
-    assert not loaded_by("from streamhalf import FitResult, RunConfig, DataError") & HEAVY
-
-
 @pytest.mark.parametrize("package", [streamhalf, api, report])
 def test_lazy_names__are_all_there(package: object) -> None:
     exported = set(vars(package)["__all__"])

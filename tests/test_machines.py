@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -146,16 +145,6 @@ def test_fit__says_the_same_on_every_machine_at_length(
         assert fit(store, client=client, **whole)[0] == expected
 
 
-def test_notice__says_how_many_of_the_threads_work(pretend: Pretend) -> None:
-    pretend(96, 2 * GIB)
-    _, events = fit(make_rows(3_000, 20))
-    (told,) = fewer(events)
-    assert (told["threads"], told["room"]) == (96, int(0.8 * 1.5 * GIB))
-    assert told["at_once"] == told["room"] // told["size"]
-    pretend(96, 256 * GIB)
-    assert fewer(fit(make_rows(3_000, 20))[1]) == []
-
-
 @pytest.mark.parametrize("dim", [2, 8, 70])
 def test_plan__has_room_for_every_pass(dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is checked before the first pass is as much as any pass takes."""
@@ -240,19 +229,3 @@ def test_dry_run__leaves_the_event_loop_of_a_worker_alone(
     assert threads
     assert not any("IO loop" in name or name == "MainThread" for name in threads)
     assert found.process_nbytes > found.plan.memory_nbytes
-
-
-def test_worker__that_joins_later_with_less_memory_has_fewer_tasks_at_once(
-    workers: dict[str, Client],
-) -> None:
-    """What a task waits for is the memory of the worker that it runs on."""
-    client = workers["2 x 8"]
-    nbytes = 700 * MIB
-
-    def take() -> int:
-        with memory.task_memory(nbytes, 100 * GIB):
-            time.sleep(0.05)
-            return memory._held[0]
-
-    futures = [client.submit(take, pure=False) for _ in range(8)]
-    assert {future.result() for future in futures} == {nbytes}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import http.server
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,9 +24,7 @@ from tests.clusters import open_cluster
 from tests.comparing import comparable
 from tests.fault_proxy import FaultProxy, open_proxy
 from tests.s3_server import BUCKET, KEY, SECRET, S3Server, require_programs, start_server
-from tests.waiting import PATIENCE
 
-Captured = pytest.CaptureFixture[str]
 OPTIONS: dict[str, Any] = {"eps": 0.1, "certificate_degree": 0}
 SYNTH = (
     "--rows",
@@ -131,11 +127,6 @@ def test_commands__run_over_s3_and_keep_the_secret(
     assert f"{URL}x" in output.err
 
 
-def test_client_kwargs__reach_the_storage(s3: S3Server) -> None:
-    nested = {"key": KEY, "secret": SECRET, "client_kwargs": {"endpoint_url": s3.endpoint}}
-    assert streamhalf.inspect(URL, storage_options=nested).rows == 120000
-
-
 @pytest.mark.parametrize("command", ["fit", "synth"])
 def test_secret__that_is_wrong_is_an_error_that_does_not_show_it(
     s3: S3Server,
@@ -159,12 +150,6 @@ def test_secret__that_is_wrong_is_an_error_that_does_not_show_it(
     assert f"access is denied by {s3.endpoint} with key and secret of the storage options" in line
     assert "no-such-secret" not in line
     assert tried_again == []
-
-
-def test_anonymous__is_refused_by_a_private_bucket_and_names_it(s3: S3Server) -> None:
-    options = {"anon": True, "endpoint_url": s3.endpoint}
-    with pytest.raises(DataError, match=r"s3://rows/data/rows\.zarr: access is denied .*anon"):
-        streamhalf.inspect(URL, storage_options=options)
 
 
 def test_anonymous__reads_a_public_bucket(s3: S3Server) -> None:
@@ -387,12 +372,3 @@ def test_http__reads_a_store_from_a_web_server(local: Path, undisturbed: str) ->
         finally:
             server.shutdown()
             thread.join()
-
-
-def test_program__over_s3_says_nothing_it_should_not(s3: S3Server) -> None:
-    command = [sys.executable, "-W", "error", "-m", "streamhalf", "test", URL, *s3.flags]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
-    assert done.returncode == 0
-    assert SECRET not in done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    assert "nclosed" not in done.stderr

@@ -103,15 +103,6 @@ def test_commands__answer_or_refuse_in_one_sentence(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_fit__twelve_rows_at_three_points(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    X, y = rng.standard_normal((3, 2))[np.arange(12) % 3], np.where(rng.random(12) < 0.5, 1, -1)
-    result = streamhalf.fit((X, y), scheduler="serial", seed=0)
-    assert result.halfspace is not None
-    assert result.certificate.opt.lower_empirical > 0  # equal rows with both labels
-
-
-@pytest.mark.parametrize("seed", range(3))
 def test_fit__features_that_differ_by_a_few_units_in_the_last_place(seed: int) -> None:
     rng = np.random.default_rng(seed)
     X, y = 1 + rng.integers(0, 4, (40, 2)) * ULP, np.where(rng.random(40) < 0.5, 1, -1)

@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 import streamhalf
-from streamhalf import UsageError, api
+from streamhalf import UsageError
 from streamhalf.cli import main
 from streamhalf.paths import is_within, normalised, path_of
 from streamhalf.results.document import write_json
@@ -89,20 +89,6 @@ def test_outputs__each_have_a_path_of_their_own(tmp_path: Path, capsys: Captured
     assert "is also what --weights names" in capsys.readouterr().err
 
 
-def test_outputs__may_share_a_device(store: Path, capsys: Captured) -> None:
-    flags = ["--json", "/dev/null", "--report", "/dev/null", "--quiet"]
-    assert main(["fit", str(store), *flags, "--certificate-degree", "0"]) == 11
-    assert "INCONCLUSIVE" in capsys.readouterr().out
-
-
-def test_report__is_not_written_into_the_data(store: Path) -> None:
-    result = streamhalf.fit(store)
-    before = content(store)
-    with pytest.raises(UsageError, match=r"path: .* lies inside the data"):
-        api.report(result, store / "zarr.json")
-    assert content(store) == before
-
-
 @pytest.mark.parametrize("name", ["notes.txt", "pictures/cat.png", ".git/HEAD"])
 def test_synth__never_deletes_what_is_no_part_of_a_store(
     store: Path, capsys: Captured, name: str
@@ -113,15 +99,6 @@ def test_synth__never_deletes_what_is_no_part_of_a_store(
     assert main(["synth", str(store), "--rows", "10", "--dim", "2", "--overwrite"]) == 2
     assert "which is no part of a Zarr store" in capsys.readouterr().err
     assert content(store) == before
-
-
-def test_synth__never_deletes_a_folder(tmp_path: Path, capsys: Captured) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    (folder / "mine").write_text("mine")
-    assert main(["synth", str(folder), "--rows", "10", "--dim", "2", "--overwrite"]) == 2
-    assert "is not a Zarr store" in capsys.readouterr().err
-    assert (folder / "mine").read_text() == "mine"
 
 
 def test_normalised__urls() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import zarr
-from distributed import Client
 
 import streamhalf
 from streamhalf import DataError, FitResult, Halfspace, UnverifiedWarning, UsageError, Verdict
-from streamhalf.api._warnings import doubt
 from streamhalf.cli import main
 from streamhalf.events import Event, PassStarted
 from streamhalf.results import (
@@ -31,7 +28,6 @@ from streamhalf.results import (
     Versions,
     replace,
     seal,
-    to_json,
 )
 from streamhalf.results.document import write_json
 from tests.conftest import StoreWriter, make_rows
@@ -94,12 +90,6 @@ def test_predict__equals_the_sign_on_every_row(store: Path, tmp_path: Path, sche
     assert (started.n_rows, started.n_tasks) == (N_ROWS, 23)
 
 
-def test_predict__runs_on_a_cluster(store: Path, tmp_path: Path, client: Client) -> None:
-    out = tmp_path / "predictions.zarr"
-    streamhalf.predict(store, model=Halfspace(NORMAL, 0.25), out=out, client=client)
-    np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], expected())
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_predict__needs_no_labels(tmp_path: Path, dtype: str) -> None:
     group = zarr.create_group(tmp_path / "rows.zarr")
@@ -109,21 +99,6 @@ def test_predict__needs_no_labels(tmp_path: Path, dtype: str) -> None:
     np.testing.assert_array_equal(
         zarr.open_group(out, mode="r")["prediction"][:], expected(X.astype(dtype))
     )
-
-
-def test_halfspace__zero_is_positive_and_offsets_do_not_cancel() -> None:
-    rows = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 5.0]], dtype=np.float32)
-    np.testing.assert_array_equal(Halfspace((1.0, 0.0)).plane.signs(rows), [1, 1, -1])
-    # float32 would lose the unit beside 1e8
-    far = np.array([[1e8, 1.0], [1e8, -1.0]], dtype=np.float32)
-    np.testing.assert_array_equal(Halfspace((1.0, 1.0), -1e8).plane.signs(far), [1, -1])
-
-
-def test_predict__refuses_other_features(store: Path, tmp_path: Path) -> None:
-    out = tmp_path / "predictions.zarr"
-    with pytest.raises(DataError, match="3 features, but the model has 2; predict on data with"):
-        streamhalf.predict(store, model=Halfspace((1.0, 0.0)), out=out)
-    assert not out.exists()
 
 
 @pytest.mark.parametrize("verdict", [Verdict.REJECTED, Verdict.INCONCLUSIVE])
@@ -156,66 +131,11 @@ def certificate(n_errors: int) -> CertificateRecord:
     )
 
 
-@pytest.mark.parametrize(
-    ("n_errors", "said"),
-    [
-        (10, "it is proved to be within a factor 2.66 of the best halfspace with any threshold"),
-        (0, "on the rows of the certificate it makes no error"),
-    ],
-)
-def test_doubt__says_what_the_certificate_proves(n_errors: int, said: str) -> None:
-    found = certificate(n_errors)
-    words = doubt(make_model(Verdict.REJECTED, certificate=found, opt=found.opt, ratio=found.ratio))
-    assert said in words
-    assert "nothing is promised" not in words
-
-
-def test_predict__says_nothing_of_a_certified_model(store: Path, tmp_path: Path) -> None:
-    out = tmp_path / "predictions.zarr"
-    streamhalf.predict(store, model=make_model(Verdict.CERTIFIED), out=out)
-    np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], expected())
-
-
 def test_predict__refuses_a_result_that_was_changed(store: Path, tmp_path: Path) -> None:
     model = make_model(Verdict.REJECTED)
     changed = replace(model, verdict=Verdict.ACCEPTED)
     with pytest.raises(DataError, match="changed after fit returned it"):
         streamhalf.predict(store, model=changed, out=tmp_path / "out")
-
-
-def test_command__refuses_a_file_that_was_changed(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file, out = tmp_path / "model.json", tmp_path / "out"
-    document = to_json(make_model(Verdict.REJECTED))
-    for changes in (
-        {"verdict": "accepted"},
-        {"halfspace": {"normal": [1.0] * DIM, "offset": 0.0}},
-        {"verdict": "accepted", "digest": ""},
-    ):
-        file.write_text(json.dumps(document | changes))
-        assert run_predict(store, file, out, "--force") == 3
-        err = capsys.readouterr().err
-        assert err.startswith(f"streamhalf: error: {file}: the file was changed after fit wrote it")
-        assert "restore the file or fit again" in err
-    assert not out.exists()
-
-
-def test_command__says_what_an_inconclusive_run_needs(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "model.json"
-    write_json(file, make_model(Verdict.INCONCLUSIVE, halfspace=None, rows_needed=12_345))
-    assert run_predict(store, file, tmp_path / "out", "--force") == 2
-    err = capsys.readouterr().err
-    assert err.startswith(f"streamhalf: error: {file}: the run was inconclusive")
-    assert "fit on about 12,345" in err
-
-
-def test_predict__no_force_makes_a_halfspace(store: Path, tmp_path: Path) -> None:
-    model = make_model(Verdict.INCONCLUSIVE, halfspace=None)
-    with pytest.raises(UsageError, match="the run was inconclusive and has no halfspace"):
-        streamhalf.predict(store, model=model, out=tmp_path / "out.zarr", force=True)
 
 
 def test_predict__replaces_a_store_only_when_told(store: Path, tmp_path: Path) -> None:
@@ -227,15 +147,6 @@ def test_predict__replaces_a_store_only_when_told(store: Path, tmp_path: Path) -
     np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], expected())
     streamhalf.predict(store, model=turned, out=out, overwrite=True)
     np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], -expected())
-
-
-def test_predict__refuses_to_replace_what_is_no_store(store: Path, tmp_path: Path) -> None:
-    out = tmp_path / "folder"
-    out.mkdir()
-    (out / "letter.txt").write_text("dear")
-    with pytest.raises(UsageError, match="exists and is not a Zarr store"):
-        streamhalf.predict(store, model=make_model(), out=out, overwrite=True)
-    assert (out / "letter.txt").read_text() == "dear"
 
 
 def test_predict__bad_rows_leave_an_unfinished_store(
@@ -287,80 +198,6 @@ def without(*path: str) -> Callable[[dict[str, Any]], Any]:
         return document
 
     return change
-
-
-def having(key: str, value: Any) -> Callable[[dict[str, Any]], Any]:
-    return lambda document: document | {key: value}
-
-
-DAMAGE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "no verdict": (without("verdict"), "object missing required field verdict"),
-    "no normal": (without("halfspace", "normal"), ".halfspace: object missing required field"),
-    "another key": (having("vector", [1]), "object contains unknown field vector"),
-    "another verdict": (having("verdict", "fine"), ".verdict: invalid enum value 'fine'"),
-    "another schema": (having("schema", "other"), ".schema: invalid enum value 'other'"),
-    "text for a number": (having("eps", "small"), ".eps: expected float, got 'small'"),
-    "number for a list": (having("passes", 3), ".passes: expected array, got 3"),
-    "list for an object": (
-        having("halfspace", [1.0]),
-        ".halfspace: expected object | null",
-    ),
-    "text in the normal": (
-        having("halfspace", {"normal": [1.0, "2", 3.0], "offset": 0.0}),
-        ".halfspace.normal[1]: expected float, got '2'",
-    ),
-    "a list": (lambda document: [document], "expected object, got [{"),
-    "nothing": (lambda document: None, "expected object, got None"),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_command__damaged_models_are_named_on_one_line(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
-) -> None:
-    change, message = DAMAGE[damage]
-    model, out = tmp_path / "model.json", tmp_path / "predictions.zarr"
-    model.write_text(json.dumps(change(to_json(make_model()))))
-    assert run_predict(store, model, out) == 3
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"streamhalf: error: {model}")
-    assert message in line
-    assert not out.exists()
-
-
-GARBAGE: dict[str, tuple[bytes, str]] = {
-    "empty": (b"", "not JSON"),
-    "binary": (b"\x89PNG\r\n\x1a\n\x00\xff", "not JSON"),
-    "half": (b'{"schema": "streamhalf-fit-1", "verdict"', "not JSON"),
-    "deep": (b"[" * 200_000, "not JSON"),
-    "digits": (b'{"seed": ' + b"9" * 6_000 + b"}", "not JSON"),
-    "huge": (b" " * ((64 << 20) + 1), "more than 67108864 characters"),
-}
-
-
-@pytest.mark.parametrize("kind", GARBAGE)
-def test_command__files_that_are_no_models_are_named_on_one_line(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
-    content, message = GARBAGE[kind]
-    model, out = tmp_path / "model.json", tmp_path / "predictions.zarr"
-    model.write_bytes(content)
-    assert run_predict(store, model, out) == 3
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"streamhalf: error: {model}: {message}")
-    assert not out.exists()
-
-
-def test_command__names_a_model_or_store_that_is_not_there(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    missing, model = tmp_path / "none.json", tmp_path / "model.json"
-    assert run_predict(store, missing, tmp_path / "out") == 3
-    assert f"{missing}: cannot be read: No such file" in capsys.readouterr().err
-    write_json(model, make_model())
-    assert run_predict(tmp_path / "none.zarr", model, tmp_path / "out") == 3
-    assert "no such store" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
 
 
 def test_result__predicts_in_memory_with_the_labels_of_the_data() -> None:
@@ -433,8 +270,3 @@ def test_command__writes_a_table_of_labels(
     assert main(command) == 2
     assert "exists; choose another path or add --overwrite" in capsys.readouterr().err
     assert main([*command, "--overwrite"]) == 0
-
-
-def test_predict__refuses_a_table_at_a_url(store: Path) -> None:
-    with pytest.raises(UsageError, match=r"is a URL; only \.zarr goes there"):
-        streamhalf.predict(store, model=make_model(), out="memory://p.csv")

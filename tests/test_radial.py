@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import streamhalf
-from streamhalf import UsageError, Verdict
+from streamhalf import Verdict
 from streamhalf.cli import main
 from streamhalf.results import HalfspaceClass, Notice, NoticeCode, SegmentQuantity, Transform
 from tests.conftest import StoreWriter
@@ -44,15 +44,6 @@ def test_fit__accepts_cauchy_rows_and_certifies_them(write_store: StoreWriter) -
     stored = streamhalf.test(path, feature_transform="isotropic", seed=1)
     assert stored.verdict is Verdict.REJECTED
     assert streamhalf.test(path, feature_transform="radial", seed=1).verdict is Verdict.PASSED
-
-
-def test_fit__about_the_origin_is_for_halfspaces_through_the_origin() -> None:
-    X, y = draw(0.0, seed=1)
-    result = streamhalf.fit(
-        (X, y), feature_transform="radial", centre="origin", through="origin", seed=2
-    )
-    assert (result.verdict, result.halfspace.offset) == (Verdict.ACCEPTED, 0.0)
-    assert {result.error.through, result.opt.through} == {HalfspaceClass.ORIGIN}
 
 
 def test_fit__chunks_and_threads_do_not_matter() -> None:
@@ -138,21 +129,3 @@ def test_certify__no_halfspace_through_many_rows_is_below_the_bound(seed: int) -
     exact = [(a, b) for a in range(-2, 3) for b in range(-2, 3) if (a, b) != (0, 0)]
     least = min(np.mean(np.where(X @ w >= 0, 1, -1) != y) for w in [*turns, *exact])
     assert 0.5 * least < found.opt.lower_empirical <= least == found.certificate.error
-
-
-def test_fit__through_the_origin_has_the_origin_for_its_centre() -> None:
-    X, y = draw(1.0)
-    result = streamhalf.fit((X, y), feature_transform="radial", through="origin", seed=1)
-    assert result.halfspace.offset == 0
-    assert {result.error.through, result.opt.through} == {HalfspaceClass.ORIGIN}
-
-
-def test_position__is_one_of_the_words() -> None:
-    with pytest.raises(
-        UsageError, match="transform: 'spherical' is unknown; use one of auto, stored"
-    ):
-        streamhalf.test(draw(0.0), transform="spherical")
-    with pytest.raises(UsageError, match="centre: 'median' is unknown; use one of auto, origin"):
-        streamhalf.test(draw(0.0), feature_transform="radial", centre="median")
-    with pytest.raises(UsageError, match="whiten: stands for transform isotropic"):
-        streamhalf.test(draw(0.0), feature_transform="radial", whiten=True)

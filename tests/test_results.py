@@ -2,29 +2,21 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
 import sys
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 import streamhalf
 from streamhalf import DataError, MomentTestResult, Outcome, Verdict
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import (
-    Advice,
-    AdviceCode,
     Evidence,
     Halfspace,
     Moment,
     Named,
-    Notice,
-    NoticeCode,
-    PassRecord,
     Role,
     SecondMoment,
     SegmentMean,
@@ -34,9 +26,7 @@ from streamhalf.results import (
     StopReason,
     TestResult,
     Transform,
-    Versions,
     WedgeShare,
-    codes,
     document_digest,
     finite,
     from_json,
@@ -84,22 +74,6 @@ def test_result__survives_json(result: MomentTestResult) -> None:
     assert isinstance(subject.direction, tuple)
 
 
-def test_results__print_as_one_short_line(result: MomentTestResult) -> None:
-    X, y = ROWS
-    fitted = streamhalf.fit((X, y), scheduler="serial", certificate_degree=0)
-    certified = streamhalf.certify((X, y), weights=[1.0, 0.0], scheduler="serial")
-    verified = streamhalf.verify(certified, (X, y), scheduler="serial")
-    lines = [str(one) for one in (result, fitted, certified, verified)]
-    assert all(len(line) < 160 and "\n" not in line for line in lines)
-    assert lines[0].endswith(": 300 rows of 2 features>")
-    assert lines[1].startswith("<FitResult inconclusive: ")
-    assert f"{fitted.rows_needed:,} rows needed" in lines[1]
-    assert f"error {certified.error.empirical:.4g}" in lines[2]
-    assert lines[3] == f"<VerifyResult: {len(verified.claims)} claims, none wrong>"
-    damaged = streamhalf.verify(certified, (X, -y), scheduler="serial")
-    assert "error" in str(damaged)
-
-
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 ends = st.none() | numbers
 directions = st.lists(numbers, max_size=3).map(tuple)
@@ -143,12 +117,6 @@ test_results = st.builds(
 )
 
 
-@given(test_results)
-def test_judgement__survives_json(test_result: TestResult) -> None:
-    text = json.dumps(to_json(test_result), allow_nan=False)
-    assert from_json(TestResult, json.loads(text)) == test_result
-
-
 @pytest.mark.parametrize(
     ("value", "written"),
     [
@@ -189,27 +157,6 @@ def test_to_json__turns_numpy_and_containers_into_plain_values() -> None:
 def test_to_json__refuses_what_has_no_place_in_a_record() -> None:
     with pytest.raises(TypeError, match="object has no place in a record"):
         to_json({"x": object()})
-
-
-def test_codes__carry_their_kind() -> None:
-    assert to_json(Notice.of(NoticeCode.ONE_CLASS, label=-1)) == {
-        "code": "one-class",
-        "fields": {"label": -1},
-    }
-    assert to_json(Advice(AdviceCode.MORE_ROWS, rows=5)) == {
-        "code": "more rows",
-        "rows": 5,
-        "degree": None,
-        "through": None,
-    }
-    kinds = [member.__struct_config__.tag for member in codes.Subject.__args__]
-    assert len(set(kinds)) == len(kinds)
-    assert None not in kinds
-
-
-@pytest.mark.parametrize("reason", StopReason)
-def test_stop_reason__says_whether_the_labels_stopped_it(reason: StopReason) -> None:
-    assert reason.is_noise == (reason.value in ("noise dominates", "no progress"))
 
 
 WRONG = {
@@ -264,16 +211,6 @@ def test_from_json__names_what_does_not_fit(
         from_json(MomentTestResult, document)
 
 
-def test_from_json__says_where_it_was_told(result: MomentTestResult) -> None:
-    with pytest.raises(DataError, match=r"run\.json\.tau: expected float, got \[\]"):
-        from_json(MomentTestResult, change(to_json(result), ("tau",), []), where="run.json")
-
-
-def test_from_json__fills_defaults_in(result: MomentTestResult) -> None:
-    document = change(to_json(result), ("notices",), ...)
-    assert from_json(MomentTestResult, document).notices == ()
-
-
 def test_from_json__what_is_nested_too_deeply_is_told() -> None:
     deep: Any = []
     for _ in range(100_000):
@@ -310,25 +247,6 @@ def test_overall_outcome__takes_the_worst(outcomes: str, overall: str) -> None:
         TestResult("t", Outcome(word), 0.0, 0.0, 0.0, 1) for word in outcomes.split(",") if word
     )
     assert overall_outcome(given) is Outcome(overall)
-
-
-def test_versions__are_those_at_work() -> None:
-    assert Versions.current().streamhalf == streamhalf.__version__
-    assert Versions.current().numpy == np.__version__
-
-
-def test_records__are_frozen_and_change_by_replacement() -> None:
-    record = PassRecord("p", 1, 1, 1, 0.0)
-    with pytest.raises(AttributeError, match="immutable"):
-        record.name = "q"  # type: ignore[misc]
-    assert replace(record, name="q") == PassRecord("q", 1, 1, 1, 0.0)
-    assert record.name == "p"
-    assert isinstance(record, msgspec.Struct)
-
-
-def test_records__pickle_and_hash(result: MomentTestResult) -> None:
-    assert pickle.loads(pickle.dumps(result)) == result
-    assert len({*result.testers, *result.testers}) == len(result.testers)
 
 
 def test_judgements__are_ordered_by_how_much_they_matter() -> None:

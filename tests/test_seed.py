@@ -15,18 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 from sklearn.base import clone
 
 import streamhalf
 from streamhalf import FitResult, HalfspaceTesterLearner, RunConfig, UsageError, config
 from streamhalf.cli import main
-from streamhalf.config import draw_seed, load_config
-from streamhalf.report.facts import fact_table
-from streamhalf.report.terminal import show_certificate, show_fit
-from streamhalf.results import from_json, is_as_written, replace, to_json
-from streamhalf.results.document import read_result, write_json
-from streamhalf.results.results import content_digest
+from streamhalf.config import draw_seed
+from streamhalf.results import is_as_written, replace
 from tests.algorithms.runs import draw
 from tests.comparing import comparable
 
@@ -55,51 +50,10 @@ def system(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths[1:]))
 
 
-def test_draw__never_twice_the_same_and_exact_as_a_double() -> None:
-    drawn = {draw_seed() for _ in range(1000)}  # two agree with probability below 1e-10
-    assert len(drawn) == 1000
-    assert all(float(seed) == seed and 0 <= seed < 2**53 for seed in drawn)
-    assert max(drawn) > 2**45  # not so with probability below 1e-2000
-
-
 def test_config__has_a_seed_of_its_own_unless_given(system: None) -> None:
     first, second = RunConfig(), RunConfig(eps=0.1)
     assert first.seed != second.seed
     assert RunConfig(seed=first.seed) == first
-
-
-@pytest.mark.parametrize("seed", [np.int32(5), np.uint64(2**63 - 1), np.int64(0), 2**63 - 1])
-def test_config__takes_whole_numbers_of_any_kind(seed: Any) -> None:
-    found = RunConfig(seed=seed).seed
-    assert found == seed
-    assert type(found) is int
-
-
-@pytest.mark.parametrize(
-    ("seed", "fault"),
-    [
-        (-1, "is out of range; use"),
-        (2**63, "is out of range; use"),
-        (np.uint64(2**63), "is out of range; use"),
-        (1.5, "is not a whole number; use one from"),
-        (True, "is not a whole number; use one from"),
-        (None, "is not a whole number; use one from"),
-        ("any", "is not a whole number; use one from"),
-    ],
-)
-def test_config__names_the_limits_of_a_seed(seed: Any, fault: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        streamhalf.fit(DATA, seed=seed)
-    assert str(caught.value).startswith("seed: ")
-    assert str(caught.value).endswith(f"{fault} 0 to 9.22337e+18, or auto")
-
-
-def test_file__may_leave_the_seed_to_the_system(tmp_path: Path, system: None) -> None:
-    path = tmp_path / "run.yaml"
-    path.write_text("seed: auto\n", encoding="utf-8")
-    given = load_config(path).parameters
-    assert given == {"seed": "auto"}
-    assert RunConfig(**given).seed != RunConfig(**given).seed
 
 
 def repeated(result: FitResult) -> str:
@@ -119,11 +73,6 @@ def test_fit__without_a_seed_draws_one_and_can_be_repeated(system: None) -> None
         assert repeated(result) == comparable(result)
 
 
-def test_fit__takes_a_seed_of_numpy(tmp_path: Path) -> None:
-    given = streamhalf.fit(DATA, seed=np.int64(7), checkpoint=tmp_path / "saved", **QUICK)
-    assert comparable(given) == comparable(streamhalf.fit(DATA, seed=7, **QUICK))
-
-
 def test_results__say_whether_the_seed_was_drawn() -> None:
     some = (DATA[0][:3000], DATA[1][:3000])
     weights = np.ones(2)
@@ -134,53 +83,6 @@ def test_results__say_whether_the_seed_was_drawn() -> None:
         assert found == (drawn, drawn)
         assert tested.seed == certified.certificate.seed == (0 if drawn else 3)
         assert is_as_written(certified)
-
-
-def test_json__records_the_seed(tmp_path: Path, system: None) -> None:
-    path = tmp_path / "result.json"
-    result = streamhalf.fit((DATA[0][:300], DATA[1][:300]))
-    write_json(path, result)
-    document = json.loads(path.read_text())
-    assert (document["seed"], document["seed_drawn"]) == (result.seed, True)
-    assert read_result(path) == result
-
-
-def test_json__that_does_not_know_of_drawn_seeds_stays_as_written(tmp_path: Path) -> None:
-    path = tmp_path / "result.json"
-    document = to_json(streamhalf.fit((DATA[0][:300], DATA[1][:300]), seed=3))
-    del document["seed_drawn"]
-    document["digest"] = content_digest(document)
-    path.write_text(json.dumps(document))
-    found = read_result(path)
-    assert found.seed_drawn is False
-    assert is_as_written(found)
-    path.write_text(json.dumps(document | {"seed": 4}))
-    assert not is_as_written(read_result(path))
-    assert not is_as_written(from_json(FitResult, document | {"seed": 4}))
-
-
-def test_words__name_the_seed() -> None:
-    result = streamhalf.fit(DATA, seed=3, **QUICK)
-    shown = {True: "12345, drawn by the system", False: "12345, given"}
-    for drawn, words in shown.items():
-        one = replace(result, seed=12345, seed_drawn=drawn)
-        assert ("seed", words) in fact_table(one).rows
-        console = Console(width=200)
-        with console.capture() as caught:
-            show_fit(console, one)
-        assert f"seed {words}; --seed repeats this run with it" in caught.get()
-
-
-def test_words__of_a_certificate_name_the_seed_that_chose_its_rows() -> None:
-    X, y = draw(300_000)
-    result = streamhalf.certify(
-        (X, y), weights=np.ones(2), certificate_rows=1 << 16, certificate_degree=2, seed=8
-    )
-    assert ("seed", "8, given") in fact_table(result).rows
-    console = Console(width=200)
-    with console.capture() as caught:
-        show_certificate(console, result)
-    assert "seed 8, given; --seed repeats" in caught.get()
 
 
 @pytest.mark.filterwarnings("ignore::streamhalf.UnverifiedWarning")
@@ -205,14 +107,6 @@ def test_resume__keeps_the_seed_it_began_with(tmp_path: Path, system: None) -> N
         streamhalf.fit(DATA, resume=True, seed=3, **where, **QUICK)
     said = f"is of another run: seed (was {first.seed}, is 3); use what the run began with, or"
     assert said in str(caught.value)
-
-
-def test_resume__a_seed_that_was_given_is_not_called_drawn(tmp_path: Path) -> None:
-    where = {"checkpoint": tmp_path / "saved"}
-    first = streamhalf.fit(DATA, seed=5, **where, **QUICK)
-    again = streamhalf.fit(DATA, resume=True, **where, **QUICK)
-    assert (again.seed, again.seed_drawn) == (5, False)
-    assert comparable(again) == comparable(first)
 
 
 @pytest.mark.parametrize("flags", [(), ("--seed", "12345")], ids=["drawn", "given"])

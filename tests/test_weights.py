@@ -71,12 +71,6 @@ def test_pipeline__with_a_step_that_is_not_linear_is_refused_by_its_name(name: s
         as_halfspace(pipeline, X.shape[1])
 
 
-def test_pipeline__of_other_data_is_refused() -> None:
-    pipeline = make_pipeline(StandardScaler(), Perceptron()).fit(X, Y)
-    with pytest.raises(UsageError, match=r"step 'standardscaler' .* cannot be folded into"):
-        as_halfspace(pipeline, 3)
-
-
 def test_pipeline__that_ends_in_no_linear_model_is_refused() -> None:
     pipeline = make_pipeline(StandardScaler(), RandomForestClassifier(2)).fit(X, Y)
     with pytest.raises(UsageError, match="RandomForestClassifier is no linear classifier; give a"):

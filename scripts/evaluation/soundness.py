@@ -19,7 +19,7 @@ from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.api import plan
 from streamhalf.data.block import RowRange
 from streamhalf.kernels.plane import Plane
-from streamhalf.results import Notice, NoticeCode, FitResult
+from streamhalf.results import FitResult, NoticeCode
 from streamhalf.synthetic.marginals import Marginal
 from streamhalf.synthetic.noise import Noise
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant

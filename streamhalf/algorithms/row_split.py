@@ -37,6 +37,9 @@ GROUP_CHUNKS = 64
 """Chunks that are dealt together where they must be read whole: windows of a pass lie in these, and
 so are drawn from so many places of the data at least."""
 
+_SEGMENTS = 128
+"""Equal parts of other data: of each a pass reads one range, so many requests in object storage."""
+
 _SMALLEST_WINDOW, _LARGEST_WINDOW, _MOST_WINDOWS = 64, 16_384, 1 << 20
 _LEAST_WINDOWS = 256
 _PILOT_WINDOWS = 64
@@ -136,7 +139,13 @@ class RowSplit:
         starts, stops = self._bounds(windows)
         windows = windows[starts < stops]
         order = uniforms_at(self.seed, Stream.WINDOW_ORDER, windows)
-        line = windows[np.lexsort((order, self._groups(windows // self._per_unit)))]
+        units, numbers = np.divmod(windows, self._per_unit)
+        if self.chunk_rows is None:
+            # neighbours follow one another, from a random one on: a pass reads one range of each
+            start = uniforms_at(self.seed, Stream.WINDOW_START, np.arange(units[-1] + 1))
+            first = (start * self._per_unit).astype(np.int64)[units]
+            order += (numbers - first) % self._per_unit
+        line = windows[np.lexsort((order, self._groups(units)))]
         starts, stops = self._bounds(line)
         return line, np.cumsum(stops - starts) - (stops - starts)
 
@@ -152,9 +161,9 @@ class RowSplit:
 
     @property
     def _unit(self) -> int:
-        """Rows that windows are cut from: of a chunk, or of several where a window has room."""
+        """Rows of a segment: of a chunk, or of several where a window has room for them."""
         if self.chunk_rows is None:
-            return self.window_rows
+            return self.window_rows * max(1, self.n_rows // _SEGMENTS // self.window_rows)
         return self.chunk_rows * max(1, self.window_rows // self.chunk_rows)
 
     @property

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from streamhalf.api.weights import columns_of
 from streamhalf.config import SETTINGS, RunConfig, environment_settings
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.opening import (
     DataLike,
-    holds_labels_named,
-    open_features,
     open_source,
     refuse_features,
 )
@@ -30,6 +29,7 @@ from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.choosing import Chosen, choose, dask_settings, refuse_elsewhere
 from streamhalf.engine.cluster import ClusterEngine, ClusterOptions
 from streamhalf.engine.lazy import plan_keeping
+from streamhalf.engine.live_messages import ClusterSlabs, LocalSlabs
 from streamhalf.engine.memory import fewer_at_once, largest_block
 from streamhalf.engine.opening import check_access
 from streamhalf.engine.run import Run
@@ -38,7 +38,6 @@ from streamhalf.events import Answered, Observer, RunStarted
 from streamhalf.paths import Folder, absolute, check_cache_folder
 from streamhalf.redact import one_line, public_name
 from streamhalf.report.notices import notice_words
-from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs
 from streamhalf.results import CertifyResult, FitResult, Notice, RunRecord, Versions, replace
 from streamhalf.results.codes import RowsKept
 from streamhalf.results.results import Document
@@ -122,25 +121,42 @@ def open_data(
     storage_options: Mapping[str, Any] | None,
     *,
     needs_labels: bool = True,
-    columns: tuple[str, ...] = (),
+    model: Any = None,
+    probe: bool = True,
 ) -> tuple[Source, RunConfig]:
-    """The data under their configured names, and the parameters as a configuration.
+    """Open data under their configured names; returns the configuration too.
 
-    Where labels are not needed and nobody named them, data without any are features alone.
-    Of a frame that has all of these `columns`, they are the features.
+    Where labels are not needed and none are named, data without any are features alone. Tables are
+    encoded as those that the `model` was fitted on.
     """
     config = make_config(parameters)
     if "features" in parameters:
         refuse_features(data, config.features)
-    names: dict[str, Any] = {"features": config.features, "labels": config.labels}
-    optional = not needs_labels and not {"label", "labels"} & parameters.keys()
-    if optional and not holds_labels_named(data, config.labels, storage_options=storage_options):
-        bare = open_features(
-            data, features=config.features, labels=config.labels, storage_options=storage_options
-        )
-        return bare, config
-    opened = open_source(data, **names, columns=columns, storage_options=storage_options)
+    named = {"label", "labels"} & parameters.keys()
+    opened = open_source(
+        data,
+        features=config.features,
+        labels=config.labels,
+        labelled=True if needs_labels or named else None,
+        storage_options=storage_options,
+        probe=probe,
+        **table_options(config),
+        **columns_like(model),
+    )
     return opened, config
+
+
+def table_options(config: RunConfig) -> dict[str, Any]:
+    """Return what a configuration asks of tables."""
+    names = ("columns", "drop", "positive", "encode", "missing")
+    return {name: getattr(config, name) for name in names}
+
+
+def columns_like(model: Any) -> dict[str, Any]:
+    """Return how tables are encoded for a model: as its record says, or by names of features."""
+    data = getattr(model, "data", None)
+    encoding = getattr(data, "encoding", None)
+    return {"encoding": encoding, "named": () if encoding is not None else columns_of(model)}
 
 
 def execute(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import warnings
 
 from streamhalf.errors import UnverifiedWarning
-from streamhalf.report.codes import factor
-from streamhalf.report.features import class_words
+from streamhalf.report.voices import proved
 from streamhalf.results import FitResult, Verdict
 
 _TRUSTED = (Verdict.ACCEPTED, Verdict.CERTIFIED)
@@ -21,12 +20,8 @@ def doubt(result: FitResult) -> str:
     rest = "nothing is promised about how much better another could be"
     if result.certificate is not None and result.certificate.n_errors == 0:
         rest = "on the rows of the certificate it makes no error"
-    elif result.ratio is not None and result.opt is not None:
-        rest = (
-            f"on the rows of the certificate it is proved to be within a factor "
-            f"{factor(result.ratio)} of the best halfspace "
-            f"{class_words(result.opt.through, result.certificate)}"
-        )
+    elif found := proved(result):
+        rest = f"it is proved to be {found}"
     return f"the run was {result.verdict}: the halfspace is the best that was found{known}; {rest}"
 
 

@@ -27,9 +27,9 @@ from streamhalf.certificate.slab_choice import (
 )
 from streamhalf.config import RunConfig
 from streamhalf.data.block import RowRanges
+from streamhalf.data.kinds import is_frame, is_table_path
 from streamhalf.data.opening import DataLike
 from streamhalf.data.source import Source
-from streamhalf.data.tables import is_table
 from streamhalf.data.transforms import Identity
 from streamhalf.engine import PassPlan
 from streamhalf.engine.cluster import ClusterEngine
@@ -104,7 +104,9 @@ def plan(
         for name, value in given.items():
             if value is not None:
                 raise UsageError(f"{name}: {value} given beside data, which say it themselves")
-        source, config = open_data(data, parameters, storage_options, needs_labels=is_table(data))
+        source, config = open_data(
+            data, parameters, storage_options, needs_labels=is_table_path(data) or is_frame(data)
+        )
         return plan_of(source, config, positive)
     if dim is None:
         raise UsageError("dim: not given; give the number of features, or a store")

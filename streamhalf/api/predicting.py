@@ -9,13 +9,13 @@ import numpy as np
 
 from streamhalf.api._warnings import warn_unverified
 from streamhalf.api.weights import check_columns
-from streamhalf.data.exact import array_of
-from streamhalf.data.feature_names import names_of_array
-from streamhalf.data.frames import chosen_columns, dense_columns, frame_rows, is_frame
+from streamhalf.data.kinds import is_frame
 from streamhalf.data.labelled import map_rows, predict_rows
+from streamhalf.data.schema import array_of
+from streamhalf.data.zarr_groups import names_of_array
 from streamhalf.errors import DataError, UsageError
 from streamhalf.redact import plural
-from streamhalf.report.words import remedy
+from streamhalf.report.voices import remedy
 from streamhalf.results import FitResult, Halfspace, is_as_written
 
 
@@ -35,17 +35,19 @@ def usable_halfspace(model: FitResult) -> Halfspace:
 
 def predict_in_memory(model: FitResult, X: Any) -> Any:
     """What `FitResult.predict` returns: the label of every row."""
-    halfspace, columns = usable_halfspace(model), model.data.features
+    halfspace = usable_halfspace(model)
     warn_unverified(model, stacklevel=3)
+    classes = np.array(model.data.classes or (-1, 1))
+    predict = partial(predict_rows, plane=halfspace.plane, classes=classes)
     if is_frame(X):
-        X = dense_columns(chosen_columns(X, columns))
+        from streamhalf.data.table_source import map_frame
+
+        return map_frame(predict, X, model.data.encoding, model.data.features, dtype=classes.dtype)
     check_columns(model, names_of_array(X, "X"), field="model")
-    rows = frame_rows("X", X) if is_frame(X) or hasattr(X, "shape") else array_of("X", X)
+    rows = X if hasattr(X, "shape") else array_of("X", X)
     if rows.ndim != 2 or rows.shape[1] != len(halfspace.normal):
         raise DataError(
             f"X: shape {tuple(rows.shape)}; the model was fitted on "
             f"{plural(len(halfspace.normal), 'feature')}: give (rows, features)"
         )
-    classes = np.array(model.data.classes or (-1, 1))
-    predict = partial(predict_rows, plane=halfspace.plane, classes=classes)
     return map_rows(predict, rows, dtype=classes.dtype)

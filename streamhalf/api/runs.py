@@ -216,7 +216,7 @@ def certify(
     client, storage_options, observer, **parameters
         As of `test`.
     """
-    source, config = open_data(data, parameters, storage_options)
+    source, config = open_data(data, parameters, storage_options, model=weights)
     halfspace = as_halfspace(weights, source.dim, columns=source.schema.columns)
 
     def work(run: Run, config: RunConfig) -> CertifyResult:
@@ -252,7 +252,7 @@ def verify(
     """
     if (changed := check_document(document)) is not None:
         return changed
-    source, config = open_data(data, parameters, storage_options)
+    source, config = open_data(data, parameters, storage_options, model=document)
     if block_rows is not None:
         source = source.reblocked(block_rows)
 

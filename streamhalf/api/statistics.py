@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.algorithms.driver import moment_test_result, moment_tester
-from streamhalf.api._session import draws_seed, make_config
+from streamhalf.api._session import draws_seed, make_config, table_options
 from streamhalf.config import RunConfig
-from streamhalf.data.frames import frame_columns
-from streamhalf.data.opening import DataLike, holds_labels_named, open_features, open_source
+from streamhalf.data.kinds import is_frame, is_table_path
+from streamhalf.data.opening import DataLike, open_source
 from streamhalf.data.source import Source, nearest_names
-from streamhalf.data.tables import is_table
 from streamhalf.engine import LazyResult, lazy_call, lazy_pass, plan_pass
 from streamhalf.engine.local import SerialEngine
 from streamhalf.engine.memory import at_once
@@ -153,30 +152,24 @@ def _open(
     *,
     labelled: bool,
 ) -> Source:
-    """The data; features alone where labels are not needed, and nothing of Dask arrays computed."""
-    opened = partial(
-        open_source if labelled else open_features,
+    """Open data; features alone where labels are not needed, and nothing of Dask arrays computed."""
+    if labelled and getattr(data, "ndim", 0) == 2 and not is_frame(data):
+        raise DataError(
+            "data: features without labels, which this statistic needs; give a pair (features, "
+            "labels)"
+        )
+    if not labelled and isinstance(data, tuple | list) and len(data) == 2:
+        data = data[0]
+    return open_source(
+        data,
         features=config.features,
         labels=config.labels,
+        # labels may be one of the columns of a table
+        labelled=True if labelled else (None if is_frame(data) or is_table_path(data) else False),
         storage_options=storage_options,
         probe=False,
+        **table_options(config),
     )
-    if isinstance(data, Source):
-        return data
-    if labelled:
-        if getattr(data, "ndim", 0) == 2 and frame_columns(data) is None:
-            raise DataError(
-                "data: features without labels, which this statistic needs; give a pair (features, "
-                "labels)"
-            )
-        return opened(data)
-    if isinstance(data, tuple | list) and len(data) == 2:
-        return opened(data[0])
-    # labels may be one of the columns of a table
-    columns = is_table(data) or frame_columns(data) is not None
-    if columns and holds_labels_named(data, config.labels, storage_options=storage_options):
-        return _open(data, config, storage_options, labelled=True)
-    return opened(data)
 
 
 def _result(source: Source, reduction: Reduction[Any, Any], config: RunConfig) -> LazyResult:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,22 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamhalf.api._session import Place, mirrored, open_place, who
+from streamhalf.api._session import Place, columns_like, mirrored, open_place, who
 from streamhalf.api._warnings import warn_unverified
 from streamhalf.api.auditing import Audited
 from streamhalf.api.predicting import usable_halfspace
 from streamhalf.api.weights import check_columns
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.opening import open_features
+from streamhalf.data.kinds import is_table_path
+from streamhalf.data.opening import open_source
 from streamhalf.data.predictions import (
+    check_kept,
     create_predictions,
     finish_predictions,
     write_prediction_table,
     write_predictions,
 )
 from streamhalf.data.row_files import check_file, renamed
-from streamhalf.data.tables import is_table
 from streamhalf.data.zarr_writer import Target
 from streamhalf.engine import Counted, Job, run_job
 from streamhalf.engine.memory import fewer_at_once, room_of, rows_nbytes, task_memory
@@ -116,6 +117,8 @@ def predict(
     force: bool = False,
     overwrite: bool = False,
     features: str = "X",
+    keep: Sequence[str] = (),
+    missing: str = "auto",
     client: Client | None = None,
     scheduler: str | None = None,
     n_workers: int | None = None,
@@ -142,6 +145,10 @@ def predict(
         Replace a store or file that exists.
     features
         Name of the array of features.
+    keep
+        Columns of a table to write before the predictions, such as an id; for .csv and .parquet.
+    missing
+        "drop" leaves rows with gaps out; a column "row" then says which are there.
     client, scheduler, n_workers
         Where to run, as of `test`.
     storage_options
@@ -154,13 +161,19 @@ def predict(
     if isinstance(model, FitResult):
         warn_unverified(model, stacklevel=2)
     refuse_harm(store, {"out": out}, replaces=True)
-    tabular = is_table(out) and bool(check_file(out, overwrite=overwrite))
-    source = open_features(
+    tabular = is_table_path(out) and bool(check_file(out, overwrite=overwrite))
+    keep = (keep,) if isinstance(keep, str) else tuple(keep)
+    if keep and not tabular:
+        raise UsageError("keep: columns go to files alone; let out end in .csv or .parquet")
+    source = open_source(
         store,
         features=features,
-        columns=() if known is None else known.features,
+        labelled=False,
         storage_options=storage_options,
+        missing=missing,
+        **columns_like(model),
     )
+    check_kept(source, keep)
     check_columns(model, source.schema.columns, field="model")
     classes = () if known is None else known.classes
     with open_place(scheduler, n_workers, client) as place:
@@ -181,7 +194,7 @@ def predict(
         with renamed(Path(out).resolve()) as file:
             target = Target(f"{file}.zarr")
             n_positive = write_store(target)
-            write_prediction_table(target, file, classes)
+            write_prediction_table(target, file, source, classes, keep)
     return n_positive
 
 

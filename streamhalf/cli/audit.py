@@ -16,7 +16,7 @@ from streamhalf.results.document import read_classifier
 
 
 @takes(
-    *("where it runs", "names", "quiet", "log_json", "storage_option", "config"),
+    *("where it runs", "names", "tables", "quiet", "log_json", "storage_option", "config"),
     *("json", "report"),
     example="audit data.zarr --model result.json --out suspects.csv",
 )

@@ -13,7 +13,7 @@ from streamhalf import report as views
 from streamhalf.api._warnings import doubt
 from streamhalf.cli.flags import File, Place, Store, Switch, Whole, takes
 from streamhalf.cli.options import ResultConsole, calling, naming, read_config
-from streamhalf.data.tables import is_table
+from streamhalf.data.kinds import is_table_path
 from streamhalf.errors import DataError, UnverifiedWarning
 from streamhalf.redact import plural, public_name
 from streamhalf.results.document import read_model
@@ -102,6 +102,15 @@ def predict(
     ],
     force: Annotated[Switch, Parameter(help="ignored (of version 0.1)")] = False,
     overwrite: Annotated[Switch, Parameter(help="replace an existing file or store")] = False,
+    keep: Annotated[
+        str,
+        Parameter(
+            metavar="NAMES", help="columns of a table to write beside the predictions, such as id"
+        ),
+    ] = "",
+    missing: Annotated[
+        str, Parameter(choices=("auto", "drop"), help="drop: leave rows with gaps out")
+    ] = "auto",
     **given: Any,
 ) -> int:
     """Write the predictions of a fitted halfspace, chunk by chunk."""
@@ -109,12 +118,19 @@ def predict(
     with naming("model", str(model)), calling(given) as call, warnings.catch_warnings():
         warnings.simplefilter("ignore", UnverifiedWarning)  # said below, in a line of its own
         n_positive = api.predict(
-            store, model=fitted, out=out, force=force, overwrite=overwrite, **call
+            store,
+            model=fitted,
+            out=out,
+            force=force,
+            overwrite=overwrite,
+            keep=tuple(filter(None, map(str.strip, keep.split(",")))),
+            missing=missing,
+            **call,
         )
     low, high = fitted.data.label_names
     meant = f"+1 ({high}; -1 is {low})" if fitted.data.classes else "+1"
     said = f"{plural(n_positive, 'row')} {'is' if n_positive == 1 else 'are'} "
-    said += high if is_table(out) else meant
+    said += high if is_table_path(out) else meant
     print(f"wrote predictions to {public_name(str(out))}: {said}")
     if (words := doubt(fitted)) and not given.get("quiet"):
         print(f"streamhalf: warning: {words}", file=sys.stderr)

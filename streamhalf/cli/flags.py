@@ -74,7 +74,11 @@ def _setting_flag(name: str, setting: Setting) -> inspect.Parameter:
     described["show_default"] = lambda _: setting.shown_default
     if setting.kind is str and setting.words:
         return _flag(name, str, setting.default, choices=setting.words, **described)
-    metavar = "SIZE" if setting.is_size else {float: "X", int: "N", str: "NAME"}[setting.kind]
+    metavar = (
+        "SIZE"
+        if setting.is_size
+        else {float: "X", int: "N", str: "NAME", tuple: "NAMES"}[setting.kind]
+    )
     return _flag(name, str, setting.default, metavar=metavar, **described)
 
 

@@ -25,7 +25,16 @@ from streamhalf.results.document import read_audit, read_result, read_weights
 
 Result = Annotated[Place, Parameter(help="what fit or certify wrote")]
 
-_COMMON = ("where it runs", "names", "quiet", "log_json", "storage_option", "config", "json")
+_COMMON = (
+    "where it runs",
+    "names",
+    "tables",
+    "quiet",
+    "log_json",
+    "storage_option",
+    "config",
+    "json",
+)
 
 
 @takes("statistics", *_COMMON, example="test data.zarr --tau 0.01 --json result.json")
@@ -38,7 +47,19 @@ def test(store: Store, /, **given: Any) -> int:
 
 
 @takes(
-    *("statistics", "eps", "mode", "schedule", "through", "certificate", "names"),
+    *(
+        "statistics",
+        "eps",
+        "mode",
+        "schedule",
+        "through",
+        "certificate",
+        "names",
+        "columns",
+        "drop",
+        "encode",
+        "missing",
+    ),
     *("config", "json", "storage_option"),
     example="plan --dim 10 --rows 1000000",
 )

@@ -12,9 +12,9 @@ from typing import Any
 import zarr
 
 from streamhalf.data.block import RowRanges
-from streamhalf.data.groups import open_group, open_member
 from streamhalf.data.opening import open_source
 from streamhalf.data.source import align_blocks
+from streamhalf.data.zarr_groups import open_group, open_member
 from streamhalf.data.zarr_reader import MISSING, ZarrReader, stored_rows, unit_of_blocks
 from streamhalf.errors import DataError, UsageError
 from streamhalf.redact import public_name

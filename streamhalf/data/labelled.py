@@ -15,10 +15,11 @@ import zarr
 from numpy.typing import NDArray
 
 from streamhalf.data.clients import compute_on, holding_client
-from streamhalf.data.exact import refuse_rounded
-from streamhalf.data.feature_names import names_of_array
-from streamhalf.data.opening import open_source
+from streamhalf.data.kinds import is_frame
+from streamhalf.data.opening import open_source, unwrapped
+from streamhalf.data.schema import refuse_rounded
 from streamhalf.data.source import Source
+from streamhalf.data.zarr_groups import names_of_array
 from streamhalf.errors import DataError, TargetError, UsageError
 from streamhalf.kernels.plane import Plane
 
@@ -36,11 +37,6 @@ def holds_labels(data: Any) -> bool:
     return isinstance(data, str | os.PathLike | zarr.Group | xr.Dataset)
 
 
-def is_wrapped_array(data: Any) -> bool:
-    """Whether data are an array whose container should be kept: Dask or xarray."""
-    return isinstance(data, da.Array | xr.DataArray)
-
-
 def open_labelled(
     X: Any,
     y: Any = None,
@@ -49,7 +45,8 @@ def open_labelled(
     labels: str = "y",
     storage_options: Mapping[str, Any] | None = None,
     classes: NDArray[Any] | None = None,
-    columns: tuple[str, ...] | None = None,
+    names: tuple[str, ...] | None = None,
+    **table: Any,
 ) -> Labelled:
     """Open rows whose labels are any two values.
 
@@ -67,10 +64,12 @@ def open_labelled(
     classes
         The two classes, where they are known; else the distinct labels are looked up first.
         Labels in a store are -1/+1 or 0/1 and need no such look.
-    columns
+    names
         Names of the features of an array, where it has none of its own.
+    **table
+        As of `open_source`.
     """
-    open_named = partial(open_source, features=features, labels=labels)
+    open_named = partial(open_source, features=features, labels=labels, **table)
     if holds_labels(X) and y is not None:
         raise UsageError(
             f"y: given beside {type(X).__name__}, which holds its labels; leave it out"
@@ -89,10 +88,11 @@ def open_labelled(
     elif holds_labels(X):
         source = open_named(X, storage_options=storage_options)
     else:
-        columns = columns or names_of_array(X, features)
-        X, y = _plain(X), _plain(y)
+        y = _plain(unwrapped(labels, y))
         classes = _settle(labels, y, classes)
-        coded = open_named((X, encode_labels(y, classes=classes)))
+        rows = X if is_frame(X) else _plain(X)
+        coded = open_named((rows, encode_labels(y, classes=classes)))
+        columns = coded.schema.columns if is_frame(X) else names or names_of_array(X, features)
         source = coded.named(columns, tuple(classes.tolist()))
     stored = np.array(source.schema.coding.values)
     return Labelled(source, stored if classes is None else classes)

@@ -1,32 +1,35 @@
-"""`open_source`: one door for paths, URLs, Zarr groups, xarray Datasets and arrays."""
+"""`open_source`: one registry of readers for stores, tables, Datasets, arrays and frames."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import zarr
+from zarr.abc.store import Store
 from zarr.storage import LocalStore, MemoryStore
 
 from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import RowRanges
-from streamhalf.data.exact import array_of
-from streamhalf.data.feature_names import names_in_group, names_of_array
-from streamhalf.data.frames import (
-    NAMING_LABELS,
-    chosen_columns,
-    dense_columns,
-    frame_columns,
-    frame_rows,
+from streamhalf.data.clients import compute_on, holding_client
+from streamhalf.data.gaps import FilledRows, WithoutRows, find_gaps
+from streamhalf.data.kinds import (
+    is_dask_array,
+    is_dask_frame,
+    is_data_array,
+    is_data_tree,
+    is_dataset,
     is_frame,
+    is_pandas,
+    is_table_path,
     refuse_sparse,
-    split_frame,
 )
-from streamhalf.data.groups import open_group, open_member
-from streamhalf.data.kinds import is_dask_array, is_data_array, is_dataset
 from streamhalf.data.remote_store import RemoteStore, through_cache
+from streamhalf.data.schema import array_of
 from streamhalf.data.source import (
     BLOCK_NBYTES,
     Source,
@@ -36,7 +39,13 @@ from streamhalf.data.source import (
     gathered_chunks,
     nearest_names,
 )
-from streamhalf.data.tables import is_table, read_table
+from streamhalf.data.zarr_groups import (
+    names_in_group,
+    names_of_array,
+    open_group,
+    open_member,
+    open_store,
+)
 from streamhalf.data.zarr_private import at_absolute_path, refill
 from streamhalf.data.zarr_reader import (
     GRID_ROWS,
@@ -47,18 +56,36 @@ from streamhalf.data.zarr_reader import (
 )
 from streamhalf.errors import DataError, UsageError
 from streamhalf.redact import one_line, public_name
+from streamhalf.results import EncodingRecord, Notice, NoticeCode, from_json
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from streamhalf.data.table_source import TableOptions
 
 DataLike: TypeAlias = (
     "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | list[Any] | Source | Any"
 )
 """Data frames, which need not be installed, are the last of these."""
 
-
 MOST_BLOCKS = 1 << 22
-"""A list of more blocks than these is refused: 64 TiB of well-stored rows, or a damaged shape."""
+"""Limit of blocks: 64 TiB of well-stored rows; a longer list means a damaged shape."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """How data are to be opened: names of arrays, what is asked of tables, and of storage.
+
+    `labelled` is None for labels where the data bring some along. Without `probe` no features of
+    Dask arrays are computed, and there is no fingerprint.
+    """
+
+    features: str = "X"
+    labels: str = "y"
+    labelled: bool | None = True
+    table: Mapping[str, Any] = field(default_factory=dict)
+    storage_options: Mapping[str, Any] | None = None
+    probe: bool = True
 
 
 def open_source(
@@ -66,179 +93,253 @@ def open_source(
     *,
     features: str = "X",
     labels: str = "y",
-    columns: tuple[str, ...] = (),
+    labelled: bool | None = True,
     storage_options: Mapping[str, Any] | None = None,
     probe: bool = True,
+    **table: Any,
 ) -> Source:
-    """Open labelled rows and validate them once.
+    """Open rows and validate them once.
 
     Parameters
     ----------
     data
-        Path or URL of a Zarr v2 or v3 group, or of a CSV or Parquet file, which is read into
-        memory; a Zarr group, an xarray Dataset, a data frame with one column of labels, or a pair
-        (features, labels) of Zarr, NumPy or Dask arrays, frames, or DataArrays.
+        Path or URL of a Zarr store, of a Parquet or CSV file, or of a folder or glob of them; a
+        Zarr store or group, an xarray Dataset, a frame (pandas, Dask, Polars, Arrow) with a column
+        of labels, or a pair (features, labels) of arrays or frames.
     features, labels
-        Names of the two arrays in a store or Dataset; `labels` of the column in a data frame.
-    columns
-        Names of the features that are wanted: of a frame that has them all, these in this order.
+        Names of the two arrays in a store or Dataset; `labels` of the column in a table.
+    labelled
+        False to read features alone; None for labels where the data have some.
     storage_options
         For URLs: what fsspec takes for this kind of storage.
     probe
         False to compute no features of Dask arrays yet: such a source has no fingerprint.
+    **table
+        Fields of `TableOptions`: columns, drop, positive, encode, missing, encoding, named.
     """
     if isinstance(data, Source):
         return data
-    if features != "X":
-        refuse_features(data, features)
-    name = "DataFrame"
-    if is_table(data):
-        name, data = public_name(str(data)), read_table(data, storage_options=storage_options)
-    if isinstance(data, str | os.PathLike):
-        group = open_group(data, storage_options=storage_options)
-        return _from_group(group, public_name(str(data)), features, labels)
-    if isinstance(data, zarr.Group):
-        return _from_group(
-            through_cache(at_absolute_path(data)), str(data.store_path), features, labels
-        )
-    if is_dataset(data):
-        return _from_dataset(data, features, labels, probe=probe)
-    if is_frame(data):
-        X, y = split_frame(data, labels, name=name, columns=columns)
-        rows = frame_rows(name, X)
-        return _from_arrays(name, rows, y, features, labels, names_of_array(X, features))
-    if isinstance(data, tuple | list) and len(data) == 2:
-        for name, one in zip((features, labels), data, strict=True):
-            if one is None:
-                raise DataError(f"{name}: None in the pair; give an array: (features, labels)")
-        X, y = data
-        if is_frame(X):
-            X = dense_columns(chosen_columns(X, columns))
-        named = names_of_array(X, features)
-        return _from_arrays("arrays", X, y, features, labels, named, probe=probe)
+    request = Request(
+        features=features,
+        labels=labels,
+        labelled=labelled,
+        table=table,
+        storage_options=storage_options,
+        probe=probe,
+    )
+    for reader in READERS:
+        if reader.matches(data, request):
+            if reader.is_table and features != "X":
+                raise UsageError(_features_of_table(features))
+            return reader.open(data, request)
     raise UsageError(
         f"data: {type(data).__name__} cannot be opened; expected a path or URL of a Zarr store, a "
-        "Zarr group, an xarray Dataset, a data frame with a column of labels, or a pair (features, "
-        "labels) of NumPy or Dask arrays"
+        "Parquet or CSV table, a Zarr group, an xarray Dataset, a data frame with a column of "
+        "labels, or a pair (features, labels) of NumPy or Dask arrays"
     )
 
 
-def open_features(
-    data: DataLike,
-    *,
-    features: str = "X",
-    labels: str = "y",
-    columns: tuple[str, ...] = (),
-    storage_options: Mapping[str, Any] | None = None,
-    probe: bool = True,
-) -> Source:
-    """Open features alone: of a store, a Dataset, a data frame or an array; no labels are read.
+@dataclass(frozen=True, slots=True)
+class FormatReader:
+    """One kind of data: how it is recognised, and how it is opened."""
 
-    Parameters
-    ----------
-    data, features, storage_options, probe
-        As of `open_source`; or features (rows, features) without labels.
-    labels
-        What labels would be called.
-    columns
-        Names of the features that are wanted: of a frame that has them all, these in this order.
-    """
-    name, X = "arrays", data
-    if features != "X":
-        refuse_features(data, features)
-    if is_table(data):
-        name, data = public_name(str(data)), read_table(data, storage_options=storage_options)
-    if isinstance(data, str | os.PathLike):
-        group = open_group(data, storage_options=storage_options)
-        return _from_group(group, public_name(os.fspath(data)), features, None, labels)
-    if isinstance(data, zarr.Group):
-        return _from_group(
-            through_cache(at_absolute_path(data)), str(data.store_path), features, None, labels
-        )
-    if is_dataset(data):
-        name, X = "Dataset", _variable(data, features)
-    elif is_frame(data):
-        name = "DataFrame" if name == "arrays" else name
-        remedy = f"; or name it if it holds the labels: {NAMING_LABELS}"
-        X = dense_columns(chosen_columns(data, columns), name=name, remedy=remedy)
-    return _from_arrays(name, X, None, features, labels, names_of_array(X, features), probe=probe)
+    name: str
+    matches: Callable[[Any, Request], bool]
+    open: Callable[[Any, Request], Source]
+    is_table: bool = False
 
 
-def refuse_features(data: DataLike, features: str) -> None:
-    """Refuse a name of features for a table, which has no such array."""
-    if is_table(data) or is_frame(data):
-        raise UsageError(
-            f"features: {features!r} given for a table, whose features are all columns but that of "
-            "the labels; leave it out (--features), and keep only the columns that are wanted"
-        )
+def _is_path(data: Any, request: Request) -> bool:
+    return isinstance(data, str | os.PathLike)
 
 
-def holds_labels_named(
-    data: DataLike, labels: str, *, storage_options: Mapping[str, Any] | None = None
-) -> bool:
-    """Whether data bring labels of this name along; a pair does, whatever they are called."""
-    if is_table(data):
-        data = read_table(data, storage_options=storage_options)
-    if isinstance(data, str | os.PathLike):
-        data = open_group(data, storage_options=storage_options)
-    if isinstance(data, zarr.Group) or is_dataset(data):
-        return labels in data
-    if (columns := frame_columns(data)) is not None:
-        return labels in columns
-    return isinstance(data, tuple | list | Source) or getattr(data, "ndim", 0) != 2
+def _open_table_path(data: Any, request: Request) -> Source:
+    text = os.fspath(data)
+    name = public_name(text)
+    if "://" not in text and not any(mark in text for mark in "*?[") and not os.path.exists(text):
+        raise DataError(f"{name}: no such file; check the path")
+    if (found := _files(text, request)) is not None:
+        return _open_tabular(found, request)
+    raise DataError(f"{name}: no CSV or Parquet file is here; check the path")
 
 
-def _from_group(
-    group: zarr.Group, name: str, features: str, labels: str | None, unread: str = "labels"
-) -> Source:
+def _files(text: str, request: Request) -> Any:
+    from streamhalf.data.tables import open_files  # pyarrow, where there is a table
+
+    return open_files(text, request.storage_options)
+
+
+def _open_path(data: Any, request: Request) -> Source:
+    """Open a Zarr store, or the tables of a folder that is none."""
+    text = os.fspath(data)
+    try:
+        group = open_group(text, storage_options=request.storage_options)
+    except DataError:
+        if os.path.isfile(text) or (found := _try_files(text, request)) is None:
+            raise
+        if request.features != "X":
+            raise UsageError(_features_of_table(request.features)) from None
+        return _open_tabular(found, request)
+    return _from_group(group, public_name(text), request)
+
+
+def _try_files(text: str, request: Request) -> Any:
+    try:
+        return _files(text, request)
+    except DataError:
+        raise
+    except Exception:  # what Zarr said of it is what is told
+        return None
+
+
+def _open_tabular(table: Any, request: Request) -> Source:
+    from streamhalf.data.table_source import open_table
+
+    options = _table_options(request)
+    labelled = request.labelled
+    if labelled is None:
+        labelled = options.label in table.columns
+    return open_table(table, options, labelled=labelled)
+
+
+def _table_options(request: Request) -> TableOptions:
+    from streamhalf.data.table_source import TableOptions
+
+    return TableOptions(label=request.labels, **request.table)
+
+
+def _open_frame(data: Any, request: Request) -> Source:
+    from streamhalf.data.tables import to_table
+
+    return _open_tabular(to_table(data), request)
+
+
+def _open_zarr_group(data: Any, request: Request) -> Source:
+    return _from_group(through_cache(at_absolute_path(data)), str(data.store_path), request)
+
+
+def _is_zarr_store(data: Any, request: Request) -> bool:
+    return isinstance(getattr(data, "store", data), Store) and not isinstance(data, zarr.Array)
+
+
+def _open_zarr_store(data: Any, request: Request) -> Source:
+    """Open a store, or what has one: a session of Icechunk."""
+    store = getattr(data, "store", data)
+    return _open_zarr_group(open_store(store), request)
+
+
+def _from_group(group: zarr.Group, name: str, request: Request) -> Source:
+    features, labels = request.features, request.labels
     X = open_member(group, name, features)
-    y = None if labels is None else open_member(group, name, labels)
-    names = (features, labels or unread)
-    check_arrays(names[0], X, names[1], y)
+    labelled = request.labelled if request.labelled is not None else labels in group
+    y = open_member(group, name, labels) if labelled else None
+    check_arrays(features, X, labels, y)
     marks = group.attrs.get("streamhalf")
-    if isinstance(marks, dict) and marks.get("complete") is False:
+    marks = marks if isinstance(marks, dict) else {}
+    if marks.get("complete") is False:
         raise DataError(f"{name}: the store was never finished; write it again (--overwrite)")
     columns = names_in_group(group, X, features)
-    return _from_stored(name, X, y, names, columns)
+    source = _from_stored(name, X, y, request, columns)
+    source = replace(source, snapshot=_snapshot(group.store))
+    if "encoding" in marks:  # of a table that was converted
+        source = replace(
+            source,
+            encoding=from_json(EncodingRecord, marks["encoding"], where=f"{name}: encoding"),
+        )
+        if labelled and isinstance(classes := marks.get("classes"), list) and len(classes) == 2:
+            source = source.named(source.schema.columns, tuple(classes))
+    return source
+
+
+def _snapshot(store: Any) -> str:
+    """Return the snapshot of an Icechunk store; empty for others."""
+    return str(getattr(getattr(store, "session", None), "snapshot_id", ""))
 
 
 def _from_stored(
     name: str,
     X: zarr.Array[Any],
     y: zarr.Array[Any] | None,
-    names: tuple[str, str],
+    request: Request,
     columns: tuple[str, ...],
 ) -> Source:
-    """Arrays that were checked, read chunk by chunk."""
-    features = names[0]
+    """Open checked arrays that are read chunk by chunk."""
     row_nbytes = X.shape[1] * X.dtype.itemsize
     unit = unit_of_blocks(X)
     if (n_blocks := X.nbytes / max(BLOCK_NBYTES, unit * row_nbytes)) > MOST_BLOCKS:
         raise DataError(
-            f"{name}: {features} claims {X.shape[0]} rows in {n_blocks:.2g} blocks; the limit is "
-            f"{MOST_BLOCKS}, store larger chunks"
+            f"{name}: {request.features} claims {X.shape[0]} rows in {n_blocks:.2g} blocks; the "
+            f"limit is {MOST_BLOCKS}, store larger chunks"
         )
-    blocks = align_blocks(X.shape[0], unit, row_nbytes)
-    reader = ZarrReader(X, y, parts=y is not None)
-    chunk_rows = (X.chunks[0], X.chunks[0] if y is None else y.chunks[0])
-    return build_source(
+    return _built(
+        name,
+        ZarrReader(X, y, parts=y is not None),
+        align_blocks(X.shape[0], unit, row_nbytes),
+        request,
+        chunk_rows=(X.chunks[0], X.chunks[0] if y is None else y.chunks[0]),
+        columns=columns,
+        labelled=y is not None,
+    )
+
+
+def _built(
+    name: str,
+    reader: Any,
+    blocks: RowRanges,
+    request: Request,
+    *,
+    chunk_rows: tuple[int, int],
+    columns: tuple[str, ...],
+    labelled: bool,
+    probe: bool = True,
+) -> Source:
+    """Build a source of arrays; rows with gaps are left out or filled where that is asked for."""
+    missing = request.table.get("missing", "auto")
+    said: tuple[Notice, ...] = ()
+    dropped = np.empty(0, np.int64)
+    names = (request.features, request.labels)
+    if missing in ("drop", "fill"):
+        gaps = find_gaps(name, reader, blocks)
+        if missing == "drop" and len(gaps.rows):
+            n_rows, dropped = blocks.span.stop, gaps.rows
+            if len(dropped) == n_rows:
+                raise DataError(f"{name}: every row has gaps; use missing='fill' (--missing fill)")
+            reader = WithoutRows(reader, dropped)
+            blocks = reader.blocks(blocks)
+            said = (Notice.of(NoticeCode.ROWS_DROPPED, dropped=len(dropped), stored=n_rows),)
+        elif missing == "fill" and gaps.by_feature.any():
+            flagged = np.flatnonzero(gaps.by_feature)
+            reader = FilledRows(reader, gaps.medians, flagged)
+            own = columns or tuple(f"x{j + 1}" for j in range(len(gaps.medians)))
+            columns = (*own, *(f"{own[j]} missing" for j in flagged))
+            filled = {"gaps": int(gaps.by_feature.sum()), "features": len(flagged)}
+            said = (Notice.of(NoticeCode.GAPS_FILLED, **filled),)
+    source = build_source(
         name,
         reader,
         blocks,
         names=names,
         chunk_rows=chunk_rows,
         columns=columns,
-        labelled=y is not None,
+        labelled=labelled,
+        probe=probe,
+        positive=request.table.get("positive"),
     )
+    return replace(source, notices=(*source.notices, *said), dropped=dropped)
 
 
-def _from_dataset(dataset: xr.Dataset, features: str, labels: str, *, probe: bool) -> Source:
-    X, y = _variable(dataset, features), _variable(dataset, labels)
+def _open_dataset(data: Any, request: Request) -> Source:
+    if is_data_tree(data):
+        data = data.to_dataset()
+    X = _variable(data, request.features)
+    labelled = request.labelled if request.labelled is not None else request.labels in data
+    if not labelled:
+        return _from_arrays("Dataset", X, None, request, names_of_array(X, request.features))
+    y = _variable(data, request.labels)
     if y.ndim == 1 and X.ndim == 2 and y.dims[0] in X.dims:
         X = X.transpose(y.dims[0], ...)
-    columns = names_of_array(X, features)
-    rows = _lazy(X).data, _lazy(y).data
-    return _from_arrays("Dataset", *rows, features, labels, columns, probe=probe)
+    columns = names_of_array(X, request.features)
+    return _from_arrays("Dataset", _lazy(X).data, _lazy(y).data, request, columns)
 
 
 def _variable(dataset: xr.Dataset, key: str) -> xr.DataArray:
@@ -250,24 +351,87 @@ def _variable(dataset: xr.Dataset, key: str) -> xr.DataArray:
 
 
 def _lazy(variable: xr.DataArray) -> xr.DataArray:
-    """A variable that is still on disk, in its stored chunks; any other as it is."""
+    """Return a variable that is still on disk in its stored chunks; any other as it is."""
     stored = variable.encoding.get("preferred_chunks")
     if variable.chunks is not None or stored is None:
         return variable
     return variable.chunk({dim: stored[dim] for dim in variable.dims if dim in stored})
 
 
+def _is_pair(data: Any, request: Request) -> bool:
+    return isinstance(data, tuple | list) and len(data) == 2 and request.labelled is not False
+
+
+def _open_pair(data: Any, request: Request) -> Source:
+    for name, one in zip((request.features, request.labels), data, strict=True):
+        if one is None:
+            raise DataError(f"{name}: None in the pair; give an array: (features, labels)")
+    X, y = data
+    if not is_frame(X):
+        return _from_arrays("arrays", X, y, request, names_of_array(X, request.features))
+    if request.features != "X":
+        raise UsageError(_features_of_table(request.features))
+    opened = _open_frame(X, replace(request, labelled=False))
+    rows = opened.reader.features
+    if len(opened.dropped):
+        if is_dask_array(rows):
+            raise UsageError(
+                "missing: 'drop' needs the labels in the Dask DataFrame; give one frame and label="
+            )
+        y = np.delete(np.asarray(y), opened.dropped)
+    bare = replace(request, table={**request.table, "missing": "auto"})
+    source = _from_arrays("arrays", rows, y, bare, opened.schema.columns)
+    kept = (NoticeCode.ROWS_DROPPED, NoticeCode.TABLE_ENCODED)
+    said = tuple(one for one in opened.notices if one.code in kept)
+    return replace(
+        source,
+        notices=(*source.notices, *said),
+        encoding=opened.encoding,
+        dropped=opened.dropped,
+        table=opened.table,
+    )
+
+
+def _is_array(data: Any, request: Request) -> bool:
+    return not request.labelled and (hasattr(data, "ndim") or isinstance(data, list | tuple))
+
+
+def _open_array(data: Any, request: Request) -> Source:
+    return _from_arrays("arrays", data, None, request, names_of_array(data, request.features))
+
+
+def refuse_features(data: Any, features: str) -> None:
+    """Refuse a name of the array of features where data are a table, which has none."""
+    if is_table_path(data) or is_frame(data):
+        raise UsageError(_features_of_table(features))
+
+
+def _features_of_table(features: str) -> str:
+    return (
+        f"features: {features!r} given for a table, whose features are all columns but that of the "
+        "labels; leave it out (--features), and choose columns with columns= or drop= (--columns, "
+        "--drop)"
+    )
+
+
+READERS: tuple[FormatReader, ...] = (
+    FormatReader("table files", lambda d, r: is_table_path(d), _open_table_path, is_table=True),
+    FormatReader("path", _is_path, _open_path),
+    FormatReader("Zarr group", lambda d, r: isinstance(d, zarr.Group), _open_zarr_group),
+    FormatReader("Zarr store", _is_zarr_store, _open_zarr_store),
+    FormatReader("Dataset", lambda d, r: is_dataset(d) or is_data_tree(d), _open_dataset),
+    FormatReader("frame", lambda d, r: is_frame(d), _open_frame, is_table=True),
+    FormatReader("pair of arrays", _is_pair, _open_pair),
+    FormatReader("array", _is_array, _open_array),
+)
+"""Kinds of data, the first that matches is taken; a new one is a line here."""
+
+
 def _from_arrays(
-    name: str,
-    X: Any,
-    y: Any,
-    features: str,
-    labels: str,
-    columns: tuple[str, ...] = (),
-    *,
-    probe: bool = True,
+    name: str, X: Any, y: Any, request: Request, columns: tuple[str, ...] = ()
 ) -> Source:
-    labelled = y is not None
+    """Open arrays in memory, Dask arrays and single Zarr arrays."""
+    features, labels, labelled = request.features, request.labels, y is not None
     if _is_stored(X) and (not labelled or (_is_stored(y) and _together(X, y))):
         check_arrays(features, X, labels, y)
         near = through_cache(at_absolute_path(X))
@@ -277,13 +441,13 @@ def _from_arrays(
             )
         elif labelled:
             y = at_absolute_path(y)
-        return _from_stored(name, near, y, (features, labels), columns)
+        return _from_stored(name, near, y, request, columns)
     if _is_stored(X):
         X = _lazily(X)
-    X = _unwrapped(features, X)
+    X = unwrapped(features, X)
     if is_dask_array(X) and X.ndim == 2 and np.isnan(X.shape[0]):
         raise DataError(f"{features}: chunks of unknown size; call compute_chunk_sizes() first")
-    y = _unwrapped(labels, y) if labelled else np.ones(len(X), dtype=np.int8)
+    y = unwrapped(labels, y) if labelled else np.ones(len(X), dtype=np.int8)
     lazy = is_dask_array(X) or is_dask_array(y)
     X, y = _as_array(features, X, lazy), _as_array(labels, y, lazy)
     if lazy and X.ndim == 2 and len(X):
@@ -298,44 +462,52 @@ def _from_arrays(
     else:
         chunk_rows = GRID_ROWS
         blocks = align_blocks(X.shape[0], chunk_rows, X.shape[1] * X.dtype.itemsize)
-    both = (chunk_rows, chunk_rows)
-    names = (features, labels)
-    return build_source(
+    return _built(
         name,
         reader,
         blocks,
-        names=names,
-        chunk_rows=both,
+        request,
+        chunk_rows=(chunk_rows, chunk_rows),
         columns=columns,
         labelled=labelled,
-        probe=probe or not lazy,
+        probe=request.probe or not lazy,
     )
 
 
 def _is_stored(array: Any) -> bool:
-    """Whether this is a Zarr array outside of this process's memory."""
+    """Return True for a Zarr array outside of this process's memory."""
     return isinstance(array, zarr.Array) and not isinstance(array.store, MemoryStore)
 
 
 def _together(X: zarr.Array[Any], y: zarr.Array[Any]) -> bool:
-    """Whether one reader may read both."""
+    """Return True where one reader may read both."""
     stores = X.store, y.store
     return stores[0] == stores[1] or all(isinstance(one, LocalStore) for one in stores)
 
 
 def _lazily(X: zarr.Array[Any]) -> Any:
-    """A stored array whose labels are elsewhere; what was never written comes as invalid rows."""
+    """Return a stored array, whose labels are elsewhere, as a Dask array; NaN where none is."""
     import dask.array as da
 
     refilled = refill(at_absolute_path(X), impossible_value(X.dtype))
     return da.from_array(refilled, chunks=(stored_rows(X), *X.shape[1:]))
 
 
-def _unwrapped(name: str, array: Any) -> Any:
-    """What is inside a DataArray or a frame; sparse rows are refused."""
-    inner = _lazy(array).data if is_data_array(array) else frame_rows(name, array)
-    refuse_sparse(name, inner)
-    return inner
+def unwrapped(name: str, array: Any) -> Any:
+    """Return what is inside a DataArray or a series; sparse rows are refused."""
+    if is_data_array(array):
+        array = _lazy(array).data
+    elif is_dask_frame(array):
+        (lengths,) = compute_on(holding_client(array), array.map_partitions(len))
+        with warnings.catch_warnings():
+            # labels that are words come as objects, which is what is wanted
+            limited = "Dask currently has limited support for converting pandas"
+            warnings.filterwarnings("ignore", message=limited, category=UserWarning)
+            array = array.to_dask_array(lengths=tuple(map(int, lengths)))
+    elif is_pandas(array) or hasattr(array, "__arrow_c_stream__"):  # a series
+        array = array.to_numpy()
+    refuse_sparse(name, array)
+    return array
 
 
 def _as_array(name: str, array: Any, lazy: bool) -> Any:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from streamhalf.data.block import RowRange
 from streamhalf.data.row_files import open_rows
-from streamhalf.data.source import Source
+from streamhalf.data.source import Source, nearest_names
 from streamhalf.data.zarr_writer import Column, Target
-from streamhalf.errors import DataError
+from streamhalf.errors import DataError, UsageError
 from streamhalf.paths import storage_errors
 from streamhalf.redact import plural
 from streamhalf.results import Halfspace
@@ -49,13 +51,43 @@ def finish_predictions(
     target.finish((ARRAY,), marks)
 
 
+def check_kept(source: Source, keep: Sequence[str]) -> None:
+    """Refuse columns to keep that the data do not have."""
+    if keep and source.table is None:
+        raise UsageError("keep: the data are arrays, which have no other columns; leave it out")
+    own = source.table.table.columns if keep else ()
+    if unknown := [name for name in keep if name not in own]:
+        raise UsageError(
+            f"keep: {', '.join(map(repr, unknown))} not among the columns; "
+            f"{nearest_names(unknown[0], own)}"
+        )
+
+
 def write_prediction_table(
-    target: Target, path: Path, classes: tuple[int | float | str, ...] = ()
+    target: Target,
+    path: Path,
+    source: Source,
+    classes: tuple[int | float | str, ...] = (),
+    keep: Sequence[str] = (),
 ) -> None:
-    """A finished store as a CSV or Parquet file with one column, the labels of the data."""
+    """Write a finished store as CSV or Parquet: kept columns, then the labels of the data.
+
+    Where rows were left out, a column "row" says which are there.
+    """
     stored, names = target.array(ARRAY), np.array(classes or (-1, 1))
     step = stored.chunks[0]
-    with storage_errors(f"{path.name}: cannot be written"), open_rows(path, {ARRAY: names}) as file:
+    numbered = np.empty(0, np.int64)
+    kinds = {"row": numbered} if len(source.dropped) else {}
+    if keep:
+        first = source.table.take(source.stored_numbers(numbered[:0]), keep)
+        kinds |= {name: first.column(name).combine_chunks() for name in keep}
+    kinds |= {ARRAY: names}
+    with storage_errors(f"{path.name}: cannot be written"), open_rows(path, kinds) as file:
         for start in range(0, stored.shape[0], step):
             signs = np.asarray(stored[start : start + step])
-            file.append({ARRAY: names[(signs > 0).astype(np.intp)]})
+            rows = source.stored_numbers(np.arange(start, start + len(signs)))
+            found: dict[str, Any] = {"row": rows} if len(source.dropped) else {}
+            if keep:
+                kept = source.table.take(rows, keep)
+                found |= {name: kept.column(name).combine_chunks() for name in keep}
+            file.append(found | {ARRAY: names[(signs > 0).astype(np.intp)]})

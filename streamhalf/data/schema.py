@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,73 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block, RowRange, RowRanges
-from streamhalf.data.exact import find_rounded, words_on_rounded
 from streamhalf.errors import DataError
+
+_BITS = 53
+"""Of the significand of a float64: all integers up to 2^53 are one."""
+
+REMEDY = (
+    "subtract an offset before it is stored (the feature's smallest value, or a start where it is "
+    "a time stamp), so that every integer is at most 2^53 = 9,007,199,254,740,992"
+)
+
+
+def find_rounded(values: NDArray[Any]) -> NDArray[np.bool_] | None:
+    """Which values float64 cannot hold; None where it holds them all."""
+    kind, nbytes = values.dtype.kind, values.dtype.itemsize
+    if values.size == 0 or (kind in "fiu" and nbytes < 8) or (kind == "f" and nbytes == 8):
+        return None
+    if kind in "iu":
+        if int(values.min()) >= -(1 << _BITS) and int(values.max()) <= 1 << _BITS:
+            return None
+        native = values.astype(values.dtype.newbyteorder("="), copy=False)
+        sizes = np.abs(native).view(np.uint64)  # that of -2^63 too
+        lowest_bit = sizes & (~sizes + np.uint64(1))
+        found = (sizes > 1 << _BITS) & (sizes >> np.uint64(_BITS) >= lowest_bit)
+    elif kind == "f":
+        with np.errstate(over="ignore", under="ignore"):
+            found = (values.astype(np.float64) != values) & (values == values)
+    elif kind == "O":
+        with np.errstate(invalid="ignore"):
+            found = np.frompyfunc(_is_rounded, 1, 1)(values).astype(np.bool_)
+    else:
+        return None
+    return found if found.any() else None
+
+
+def words_on_rounded(value: Any) -> str:
+    """What is said of such a value after the place where it was found."""
+    kind = "wider floats" if isinstance(value, np.floating) else "integers beyond 2^53"
+    return f"{value!s}, which float64 would round, as {kind} are; {REMEDY}"
+
+
+def refuse_rounded(name: str, values: NDArray[Any], columns: Sequence[Any] = ()) -> None:
+    """Refuse rows (n, d) with a value that float64 cannot hold."""
+    if values.ndim != 2 or (found := find_rounded(values)) is None:
+        return
+    row, column = np.argwhere(found)[0].tolist()
+    feature = repr(columns[column]) if len(columns) else f"{column + 1}, counting from 1"
+    said = words_on_rounded(values[row, column])
+    raise DataError(f"{name}: row {row} (counting from 0) holds in feature {feature} {said}")
+
+
+def array_of(name: str, rows: Any) -> NDArray[Any]:
+    """Rows as an array; integers among the floats of a list are refused where they are rounded."""
+    found = np.asarray(rows)
+    if isinstance(rows, list | tuple) and found.dtype.kind == "f":
+        refuse_rounded(name, np.asarray(rows, dtype=object))
+    return found
+
+
+def _is_rounded(value: Any) -> bool:
+    """Whether an object is an integer, or the text of one, that float64 cannot hold."""
+    try:
+        whole = int(value.removesuffix(".0") if isinstance(value, str) else value)
+        return (isinstance(value, str) or whole == value) and whole != int(float(whole))
+    except OverflowError:
+        return isinstance(value, int)
+    except (TypeError, ValueError):
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +86,8 @@ class LabelCoding:
 
     low: Any
     high: Any
+    rest: bool = False
+    """Every value but `high` stands for -1, and `low` names them all."""
 
     @property
     def values(self) -> tuple[Any, Any]:
@@ -52,7 +120,7 @@ def find_coding(labels: str, values: NDArray[Any]) -> LabelCoding | None:
     shown = ", ".join(str(value) for value in found[:5])
     raise DataError(
         f"{labels}: values {shown} found; expected two, such as -1 and +1; recode the labels to "
-        "two classes"
+        "two classes, or name the one to tell from the rest (positive=..., --positive VALUE)"
     )
 
 
@@ -76,18 +144,18 @@ def _are_numbers(found: list[Any]) -> bool:
 
 def is_feature_dtype(dtype: np.dtype[Any]) -> bool:
     """Whether features may be stored so."""
-    return dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize in (4, 8))
+    return dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize in (2, 4, 8))
 
 
 def words_on_dtype(dtype: np.dtype[Any]) -> str:
     """What is said of any other dtype, and how to convert it."""
     how = "convert it" if dtype.kind not in "mM" else "give the time since a start as a number"
-    return f"dtype {dtype}; expected float32, float64 or integers ({how})"
+    return f"dtype {dtype}; expected floats of 16 to 64 bits, integers or bool ({how})"
 
 
 def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """What features are computed with: their own floats, or floats that hold their integers."""
-    if dtype.kind == "f":
+    if dtype.kind == "f" and dtype.itemsize > 2:
         return dtype.newbyteorder("=")
     return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
 
@@ -189,8 +257,9 @@ class RowSchema:
     def _map_labels(self, rows: NDArray[np.int64], y: NDArray[Any]) -> NDArray[np.int8]:
         low, high = self.coding.values
         positive = y == high
-        if np.count_nonzero(positive) + np.count_nonzero(y == low) != len(y):
-            bad = np.flatnonzero(~(positive | (y == low)))
+        negative = ~positive & _is_label(y) if self.coding.rest else y == low
+        if np.count_nonzero(positive) + np.count_nonzero(negative) != len(y):
+            bad = np.flatnonzero(~(positive | negative))
             chunk = rows[bad[0]] // self.labels_chunk_rows
             where, first = f"{self.labels}: {_found(rows, bad, chunk)}", y[bad[0]]
             if first != first or first is None or first in ("", b""):
@@ -205,6 +274,15 @@ class RowSchema:
         labels: NDArray[np.int8] = positive.view(np.int8) * np.int8(2)
         labels -= np.int8(1)
         return labels
+
+
+def _is_label(y: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which labels are not missing."""
+    if y.dtype.kind in "biu":
+        return np.ones(len(y), dtype=np.bool_)
+    if y.dtype.kind == "f":
+        return np.asarray(y == y)
+    return np.array([one == one and one not in (None, "", b"") for one in y.tolist()], dtype=bool)
 
 
 def _plain(value: Any) -> int | float | str:

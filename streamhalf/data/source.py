@@ -7,7 +7,7 @@ import hashlib
 import itertools
 from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.arrays import KeptRows
 from streamhalf.data.block import Block, Reader, RowRange, RowRanges
+from streamhalf.data.gaps import stored_numbers
 from streamhalf.data.schema import (
     BITS,
     SIGNS,
@@ -30,6 +31,7 @@ from streamhalf.data.zarr_reader import ZarrReader, impossible_value, stored_row
 from streamhalf.errors import DataError, UsageError
 from streamhalf.results import (
     DataRecord,
+    EncodingRecord,
     Notice,
     NoticeCode,
 )
@@ -45,6 +47,10 @@ _MOST_CHUNKS = 4096
 _TINY_NBYTES, _KEPT_NBYTES = 64 << 10, 64 << 20
 
 _PROBES, _PROBE_ROWS = 4, 64
+
+
+def _no_rows() -> NDArray[np.int64]:
+    return np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +73,14 @@ class Source:
         Digest of shape, dtype and the values of sampled rows; the same whatever the chunking.
     notices
         What the user should know about the data.
+    encoding
+        How features were made of the columns of a table.
+    snapshot
+        Which snapshot of a versioned store is read.
+    dropped
+        Numbers of stored rows that are left out; rising.
+    table
+        Reads other columns of the same rows, where there are any.
     """
 
     name: str
@@ -76,6 +90,10 @@ class Source:
     row_nbytes: int
     fingerprint: str
     notices: tuple[Notice, ...] = ()
+    encoding: EncodingRecord | None = None
+    snapshot: str = ""
+    dropped: NDArray[np.int64] = field(default_factory=_no_rows)
+    table: Any = None
 
     @property
     def n_rows(self) -> int:
@@ -224,7 +242,13 @@ class Source:
             self.name,
             self.schema.columns,
             () if values == SIGNS.values else values,
+            self.encoding,
+            self.snapshot,
         )
+
+    def stored_numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers that rows have in the stored data, where some are left out."""
+        return stored_numbers(self.dropped, rows)
 
 
 def check_arrays(features: str, X: Any, labels: str, y: Any) -> None:
@@ -260,6 +284,7 @@ def build_source(
     columns: tuple[str, ...] = (),
     labelled: bool = True,
     probe: bool = True,
+    positive: str | None = None,
 ) -> Source:
     """Look at a few rows of checked arrays, settle the label coding, and fingerprint.
 
@@ -268,7 +293,11 @@ def build_source(
     `probe` no features are looked at, and there is no fingerprint.
     """
     X, y = reader.features, reader.labels
-    coding = _settle_coding(names[1], reader, blocks) if labelled else SIGNS
+    coding = SIGNS
+    if labelled and positive is not None:
+        coding = _one_against_rest(names[1], reader, blocks, positive)
+    elif labelled:
+        coding = _settle_coding(names[1], reader, blocks)
     absent = (Notice.of(NoticeCode.LABELS_ABSENT, array=names[1]),)
     of_labels = _of_labels(names[1], coding) if labelled else absent
     source = Source(
@@ -306,6 +335,15 @@ def gathered_chunks(chunks: tuple[int, ...], row_nbytes: int) -> tuple[int, ...]
     return tuple(np.add.reduceat(rows, np.flatnonzero(np.diff(groups, prepend=-1))).tolist())
 
 
+def gathered(sizes: NDArray[np.int64], row_nbytes: int) -> RowRanges:
+    """Return blocks of whole pieces, small neighbours together until they are as large as one."""
+    ends = np.cumsum(sizes[sizes > 0])
+    nbytes = block_nbytes(int(ends[-1]) * row_nbytes)
+    groups = (ends - sizes[sizes > 0]) * row_nbytes // nbytes
+    stops = ends[np.append(np.diff(groups) > 0, True)]
+    return RowRanges(np.stack([np.append(0, stops[:-1]), stops], axis=1))
+
+
 def nearest_names(wanted: str, found: Iterable[Hashable]) -> str:
     """Words for an error about a name that is not there."""
     names = sorted(str(name) for name in found)
@@ -338,6 +376,23 @@ def _settle_coding(name: str, reader: Reader, blocks: RowRanges) -> LabelCoding:
     if labels.dtype.kind not in "iuf" and len(seen):
         raise DataError(f"{name}: only one label, {seen[0]}, was found; two classes are needed")
     return SIGNS
+
+
+def _one_against_rest(name: str, reader: Reader, blocks: RowRanges, positive: str) -> LabelCoding:
+    """Return the coding of one class, by its text, against all others."""
+    seen: dict[Any, None] = {}
+    for y in _each(reader, blocks):
+        seen |= dict.fromkeys(distinct(name, y))
+        high = next((value for value in seen if str(value) == positive), None)
+        if high is not None and len(seen) > 2:
+            return LabelCoding(f"not {positive}", high, rest=True)
+    if high is None:
+        raise UsageError(
+            f"positive: {positive!r} is no value of {name}; {nearest_names(positive, seen)}"
+        )
+    if len(seen) < 2:
+        raise DataError(f"{name}: only one label, {high}, was found; two classes are needed")
+    return LabelCoding(next(value for value in seen if value != high), high)
 
 
 def _each(reader: Reader, blocks: RowRanges) -> Iterator[NDArray[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,28 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf import api
+from streamhalf.api._session import columns_like, table_options
 from streamhalf.api.auditing import Audited
 from streamhalf.config import TOP, RunConfig
-from streamhalf.data.exact import array_of, refuse_rounded
-from streamhalf.data.frames import (
-    dense_columns,
-    is_dask_frame,
-    is_frame,
-    refuse_rounded_columns,
-)
+from streamhalf.data.kinds import is_frame, is_pandas, is_wrapped_array
 from streamhalf.data.labelled import (
     Labelled,
     holds_labels,
-    is_wrapped_array,
     map_rows,
     open_labelled,
     predict_rows,
 )
+from streamhalf.data.schema import array_of, refuse_rounded
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
 from streamhalf.estimator.settings import DEFAULTS, fit_settings, signature
 from streamhalf.events import Observer, ignore
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
-from streamhalf.report.words import fit_sentence
+from streamhalf.report.voices import promise_line
 from streamhalf.results import (
     CertificateRecord,
     FitResult,
@@ -162,7 +157,9 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             **self._parameters(),
         )
         self.classes_ = found.classes
-        self.n_features_in_ = found.source.dim
+        self._n_encoded = found.source.dim
+        names = getattr(self, "feature_names_in_", None)
+        self.n_features_in_ = found.source.dim if names is None else len(names)
         self._keep(result)
         api.warn_unverified(result, stacklevel=2)
         return self
@@ -170,22 +167,22 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Any:
         """normal·x + offset of every row: an array in the container of X, lazy where X is."""
         plane = self._usable_halfspace().plane
-        return map_rows(plane.margins, self._check_rows(X), dtype=np.float64)
+        return self._map(plane.margins, X, dtype=np.float64)
 
     def predict(self, X: Any) -> Any:
         """The class of every row: an array in the container of X, lazy where X is."""
         plane = self._usable_halfspace().plane
         predict = partial(predict_rows, plane=plane, classes=self.classes_)
-        return map_rows(predict, self._check_rows(X), dtype=self.classes_.dtype)
+        return self._map(predict, X, dtype=self.classes_.dtype)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Share of rows whose class is predicted rightly; out of core where the data are."""
-        if not (holds_labels(X) or is_wrapped_array(X)):
+        if not _is_out_of_core(X):
             return float(super().score(X, y, sample_weight))
         if sample_weight is not None:
             raise UsageError("sample_weight: not supported for data out of core; leave it out")
         halfspace, config = self._usable_halfspace(), self._config()
-        source = self._open(X, y, classes=self.classes_).source
+        source = self._open(X, y, classes=self.classes_, **self._like_fitted()).source
         self._check_dim(source.dim)
         with api.open_run(config, None, ignore, source=source) as run:
             counted = run.reduce("score", source, HalfspaceErrors(halfspace.plane))
@@ -213,8 +210,9 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             As of `streamhalf.audit`.
         """
         check_is_fitted(self)
-        if holds_labels(X) or is_wrapped_array(X):
-            found = self._open(X, y, classes=self.classes_, storage_options=storage_options)
+        if _is_out_of_core(X) or self._fits_frame(X):
+            known = {"classes": self.classes_, "storage_options": storage_options}
+            found = self._open(X, y, **known, **self._like_fitted())
         else:
             X, y = validate_data(self, _exact(X), y, dtype=_FLOATS, reset=False)
             found = self._open_arrays(X, y, classes=self.classes_)
@@ -249,11 +247,11 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         return api.make_config(self._parameters())
 
     def _open_training(self, X: Any, y: Any, storage_options: Mapping[str, Any] | None) -> Labelled:
-        if holds_labels(X) or is_wrapped_array(X):
+        if _is_out_of_core(X) or _is_mixed(X):
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit, on a data frame
+            if is_frame(X):
+                self.feature_names_in_ = np.array(columns_of_frame(X), dtype=object)
             return self._open(X, y, storage_options=storage_options)
-        if is_frame(X):
-            dense_columns(X)  # a column that is no number is named
         X, y = validate_data(self, _exact(X), y, dtype=_FLOATS)
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y")
@@ -265,13 +263,30 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
 
     def _open_arrays(self, X: Any, y: Any, **known: Any) -> Labelled:
         columns = tuple(getattr(self, "feature_names_in_", ()))  # of the last data frame
-        return self._open(X, y, columns=columns, **known)
+        return self._open(X, y, names=columns, **known)
 
     def _open(self, X: Any, y: Any, **known: Any) -> Labelled:
-        return open_labelled(X, y, features=self.features, labels=self.labels, **known)
+        asked = table_options(self._config()) | known
+        return open_labelled(X, y, features=self.features, labels=self.labels, **asked)
+
+    def _like_fitted(self) -> dict[str, Any]:
+        return columns_like(self.result_)
+
+    def _fits_frame(self, X: Any) -> bool:
+        """Return True for a frame whose columns are encoded as those of the fit."""
+        return is_frame(X) and self.result_.data.encoding is not None
+
+    def _map(self, function: Callable[[Any], Any], X: Any, *, dtype: Any) -> Any:
+        """Apply a function of features to rows, in their container."""
+        if not self._fits_frame(X):
+            return map_rows(function, self._check_rows(X), dtype=dtype)
+        from streamhalf.data.table_source import map_frame
+
+        data = self.result_.data
+        return map_frame(function, X, data.encoding, data.features, dtype=dtype)
 
     def _keep(self, result: FitResult) -> None:
-        unknown = Halfspace((np.nan,) * self.n_features_in_, np.nan)
+        unknown = Halfspace((np.nan,) * self._n_encoded, np.nan)
         halfspace = result.halfspace or unknown
         self.coef_ = np.array([halfspace.normal])
         self.intercept_ = np.array([halfspace.offset])
@@ -285,7 +300,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         halfspace = self.result_.halfspace
         if halfspace is None:
-            found = " ".join(fit_sentence(self.result_).split())
+            found = promise_line(self.result_)
             raise NotAcceptedError(f"the run was {self.verdict_} and has no halfspace. {found}")
         return halfspace
 
@@ -298,16 +313,36 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         return X
 
     def _check_dim(self, dim: int) -> None:
-        if dim != self.n_features_in_:
-            fitted = f"the estimator was fitted on {self.n_features_in_}"
+        if dim != self._n_encoded:
+            fitted = f"the estimator was fitted on {self._n_encoded}"
             raise DataError(f"X: {dim} features, but {fitted}; give the same features")
+
+
+def _is_out_of_core(X: Any) -> bool:
+    """Return True for data that scikit-learn is not to make an array of."""
+    return holds_labels(X) or is_wrapped_array(X) or (is_frame(X) and not is_pandas(X))
+
+
+def _is_mixed(X: Any) -> bool:
+    """Return True for a pandas DataFrame with columns that are no numbers, or with gaps."""
+    if not is_frame(X) or not is_pandas(X):
+        return False
+    plain = all(isinstance(one, np.dtype) and one.kind in "biuf" for one in X.dtypes)
+    return not plain or bool(X.isna().to_numpy().any())
+
+
+def columns_of_frame(X: Any) -> list[str]:
+    """Return the names of the columns of a frame."""
+    names = getattr(X, "columns", None)
+    return list(map(str, names if names is not None else X.collect_schema().names()))
 
 
 def _exact(X: Any) -> Any:
     """Rows, unless scikit-learn would round them on the way to float64."""
     if is_frame(X):
-        X = X.compute() if is_dask_frame(X) else X
-        refuse_rounded_columns(X, "X")
+        for name, dtype in X.dtypes.items():
+            if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
+                refuse_rounded("X", X[[name]].to_numpy(), (name,))
     elif isinstance(X, np.ndarray):
         refuse_rounded("X", X)
     elif isinstance(X, list | tuple):

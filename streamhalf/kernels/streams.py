@@ -38,6 +38,9 @@ class Stream(enum.IntEnum):
     WINDOW_ORDER = 2**42 + 1
     """In which order windows of rows are dealt to passes."""
 
+    WINDOW_START = 2**42 + 3
+    """From which window on those of a segment are dealt."""
+
     PILOT = 2**42 + 2
     """Windows of rows for a first look, of which a command takes one."""
 

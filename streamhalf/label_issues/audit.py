@@ -7,34 +7,42 @@ is `agreed`: no choice among those that the tests cannot tell apart makes its la
 from __future__ import annotations
 
 import math
+import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from streamhalf.algorithms.row_split import pilot
 from streamhalf.config import TOP
 from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.data.row_files import open_rows, renamed
 from streamhalf.data.source import Source
-from streamhalf.data.suspects import SuspectTable
+from streamhalf.data.suspects import SuspectTable, Writer, open_suspects
 from streamhalf.data.transforms.isotropic import find_varying
 from streamhalf.engine.memory import partial_limit
 from streamhalf.engine.run import Run
 from streamhalf.errors import UsageError
+from streamhalf.kernels.plane import are_wrong
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.turns import Turns
+from streamhalf.label_issues.proofs import find_sets
 from streamhalf.label_issues.reviews import review_columns
 from streamhalf.reductions.base import Bundle
 from streamhalf.reductions.feature_moments import FeatureMoments, FeatureMomentsPartial
 from streamhalf.reductions.margin_counts import MarginCounts, bin_centres
 from streamhalf.reductions.review_sample import ReviewSample, share_out
+from streamhalf.reductions.row_sample import RowSample
 from streamhalf.reductions.suspects import ROW, OtherModel, SuspectList, Suspects, SuspectsPartial
 from streamhalf.results import (
     AuditResult,
     CalibrationRecord,
+    ConflictSets,
     FeatureShift,
     FitResult,
     Halfspace,
@@ -65,6 +73,12 @@ _MOMENT_ROWS = 1 << 18
 _SMALL = 4
 """A partial takes one part in so many of what it may."""
 
+_MOST_DRAWN = 100_000
+"""Rows of a review, and sets in conflict."""
+
+_PROOF_ROWS = 1 << 15
+"""Rows among which sets in conflict are looked for."""
+
 _MOST_AT_ONCE = 1 << 20
 """Suspects that are on their way to a file."""
 
@@ -73,11 +87,12 @@ _MOST_AT_ONCE = 1 << 20
 class Audited:
     """What `audit` returns: its record, and the rows that it lists.
 
-    `suspects` is None where all of them went to a file.
+    `suspects` is None where all of them went to a file; `conflicts` are there if asked for.
     """
 
     result: AuditResult
     suspects: SuspectTable | None
+    conflicts: ConflictSets | None = None
 
     def to_frame(self) -> pd.DataFrame:
         """Return the listed rows as a data frame, columns named as cleanlab names them."""
@@ -108,11 +123,26 @@ class AuditRequest:
         List every misclassified row, not label issues alone.
     review
         Rows to draw for a review instead of a list; 0: none.
+    proofs
+        Sets of rows in conflict to look for, at most.
     """
 
     top: int | None = TOP
     misclassified: bool = False
     review: int = 0
+    proofs: int = 0
+
+    def check(self, out: str | os.PathLike[str] | None) -> None:
+        """Refuse what cannot be done, before any row is read."""
+        if self.top is not None and self.top < 1:
+            raise UsageError(f"top: {self.top} given; list 1 row at least, or all (None, --all)")
+        for name in ("review", "proofs"):
+            if not 0 <= getattr(self, name) <= _MOST_DRAWN:
+                raise UsageError(
+                    f"{name}: {getattr(self, name)} given; must be between 0 and {_MOST_DRAWN:,}"
+                )
+        if self.review and (out is None or not os.fspath(out).lower().endswith(".csv")):
+            raise UsageError("review: needs a file for the rows that ends in .csv; give out")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,6 +169,54 @@ class Audit:
     request: AuditRequest
     fitted: FitResult | None = None
     probabilities: NDArray[np.floating[Any]] | None = None
+
+    def write(
+        self,
+        out: str | os.PathLike[str] | None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        overwrite: bool = False,
+    ) -> Audited:
+        """Return what was found, and write rows to `out`, if any."""
+        classes = np.asarray(self.source.schema.label_values)
+        if self.request.review and out is not None:
+            result, columns = self.draw_review()
+            with renamed(Path(out).resolve()) as temporary, open_rows(temporary, columns) as file:
+                file.append(columns)
+            return Audited(result, None)
+        marks = {
+            "fingerprint": self.source.fingerprint,
+            "rows": self.source.n_rows,
+            "ranked": self.request.top is not None,
+        }
+        opened: AbstractContextManager[Writer | None] = nullcontext()
+        if out is not None:
+            opened = open_suspects(
+                out,
+                marks,
+                classes=classes,
+                storage_options=storage_options,
+                overwrite=overwrite,
+                beside=self.probabilities is not None,
+            )
+        with opened as writer:
+            streams = self.request.top is None and writer is not None
+            found = self.list(writer.append if streams and writer is not None else None)
+            if writer is not None and found.suspects is not None:
+                writer.append(found.suspects)
+        return replace(found, conflicts=self.find_conflicts()) if self.request.proofs else found
+
+    def find_conflicts(self) -> ConflictSets:
+        """Return sets of rows that no halfspace gets right, of a sample of the data."""
+        drawn: Any = self.run.reduce(
+            "proofs", self.source, RowSample(_PROOF_ROWS, _review_seed(), Stream.REVIEW + 1)
+        )
+        plane = self.halfspace.plane.unit()
+        margins = plane.margins(drawn.block.X)
+        wrong = np.flatnonzero(are_wrong(margins, drawn.block.y))
+        surest = wrong[np.argsort(-np.abs(margins[wrong]), kind="stable")]
+        sets = find_sets(drawn.block, surest.tolist(), margins, self.request.proofs)
+        return ConflictSets(data=self.source.record, sets=sets, versions=Versions.current())
 
     def list(self, take: Callable[[SuspectTable], None] | None) -> Audited:
         """Return the listed rows, or hand them over where `take` is given."""
@@ -296,6 +374,20 @@ class Audit:
             versions=Versions.current(),
             notices=self.source.notices,
         )
+
+
+def check_probabilities(given: ArrayLike, n_rows: int) -> NDArray[np.floating[Any]]:
+    """Return probabilities of label +1, one for each row, or refuse them."""
+    found = np.asanyarray(given)
+    if found.shape != (n_rows,) or found.dtype.kind != "f":
+        raise UsageError(
+            f"probabilities: {found.dtype} array of shape {found.shape}; expected one number "
+            f"from 0 to 1 for each of the {n_rows:,} rows, the probability of the second class"
+        )
+    low, high = (float(found.min()), float(found.max())) if n_rows else (0.0, 1.0)
+    if not (low >= 0 and high <= 1):
+        raise UsageError(f"probabilities: between {low:g} and {high:g}; must be from 0 to 1")
+    return found
 
 
 def _review_seed() -> int:

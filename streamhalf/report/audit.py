@@ -9,12 +9,12 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from streamhalf.report.codes import count, number, percent
-from streamhalf.report.figures import Figure, Plot, Steps
-from streamhalf.report.jinja import macro
-from streamhalf.report.svg import Axis
+from streamhalf.report.figures import Figure
+from streamhalf.report.html import macro
+from streamhalf.report.svg import Axis, Plot, Steps
 from streamhalf.report.tables import Cells, Table
 from streamhalf.report.terminal import show_panel, show_table
+from streamhalf.report.words import count, number, percent
 from streamhalf.results import AuditResult, Segment
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -98,7 +98,7 @@ def segment_figure(result: AuditResult) -> Figure:
         said,
         Axis("row", 0.0, edges[-1], whole=True),
         Axis("wrong rows", 0.0, 1.1 * high or 1.0, unit="%"),
-        (Steps(edges, shares, "wrong rows", filled=True),),
+        (Steps("wrong rows", edges=edges, heights=shares, filled=True),),
     )
     cells: Cells = {
         "rows": lambda one: f"{count(one.start)} to {count(one.stop - 1)}",

@@ -18,13 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from streamhalf.engine.live_messages import (
+    SECONDS_BETWEEN_COUNTS,
+    TOPIC,
+    ClusterSlabs,
+    Happening,
+    RunClosed,
+    encode,
+)
 from streamhalf.errors import RunCancelledError, StreamhalfError
 from streamhalf.events import Event, Observer, PassProgress, RunStarted, fan_out
 from streamhalf.redact import one_line, printable
 from streamhalf.report import distributed_private as private
-from streamhalf.report.live import TOPIC, Board, Happening, RunClosed, encode
+from streamhalf.report.live import Board
 from streamhalf.report.metrics import Totals
-from streamhalf.report.slab_watch import SECONDS_BETWEEN_COUNTS, ClusterSlabs
 
 if TYPE_CHECKING:
     from bokeh.document import Document
@@ -139,7 +146,7 @@ def _draw(
     board: Board, framed: bool, scheduler: Scheduler, extra: dict[str, Any], doc: Document
 ) -> None:
     """Fill a document with the page, perhaps under the dashboard's menu."""
-    from streamhalf.report.page import Page
+    from streamhalf.report.dashboard_page import Page
 
     page = Page(board)
     page.update()

@@ -1,73 +1,209 @@
-"""A report as one HTML file: no script, no request, every word from the document escaped.
-
-Nothing here computes statistics: it picks what the document holds, and the template lays it out.
-"""
+"""A report as one HTML file: no script, no request, every word from the document escaped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from streamhalf.report import distribution, facts, pictures, tables, words
-from streamhalf.report.audit import audit_section
-from streamhalf.report.features import speaking_of
+from streamhalf.redact import plural
+from streamhalf.report import details, figures, tables, words
 from streamhalf.report.figures import Figure
-from streamhalf.report.jinja import template
-from streamhalf.report.test_results import shown_candidate
-from streamhalf.results import AuditResult, CertifyResult, FitResult, TestResult, Verdict
+from streamhalf.report.notices import other_notices
+from streamhalf.report.tables import Table
+from streamhalf.report.voices import face_of, suspects_sentence
+from streamhalf.report.words import Names
+from streamhalf.results import AuditResult, CertifyResult, FitResult, TestResult
 from streamhalf.testers.leading import MOMENTS, leading_rejection
 
-Figures = dict[str, Figure | None]
-"""By the section they are in; None where their numbers are absent."""
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # when something is shown
+
+    environment = Environment(
+        loader=PackageLoader("streamhalf.report"),
+        autoescape=lambda name: name is None or name.endswith(".html.j2"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {**vars(words), "outcome_words": tables.outcome_words}
+    environment.filters |= {"plural": plural, "with_code": _with_code}
+    return environment
+
+
+def template(name: str, **known: Any) -> Template:
+    """Return a template of this package; a value that it lacks is an error."""
+    return _environment().get_template(name, globals=known)
+
+
+def macro(file: str, name: str, **known: Any) -> Callable[..., str]:
+    """Return a macro as a function; the template is read at the first call."""
+
+    def write(*values: Any, **named: Any) -> str:
+        return str(getattr(template(file, **known).module, name)(*values, **named))
+
+    return write
+
+
+def _with_code(text: str) -> Markup:
+    """Return escaped words, with `options` as code that does not break at a hyphen."""
+    short = re.sub("`([^`]{1,40})`", r"<code>\1</code>", str(escape(text)))
+    return Markup(re.sub("`([^`]+)`", r'<code class="command">\1</code>', short))
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a report that is folded; `gist` is what its title line says."""
+
+    anchor: str
+    title: str
+    gist: str = ""
+    texts: tuple[str, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    tables: tuple[Table, ...] = ()
+    folded: tuple[Table, ...] = ()
+    html: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is nothing to unfold."""
+        return not (self.texts or self.figures or self.tables or self.folded or self.html)
 
 
 def render_report(result: FitResult | CertifyResult, audit: AuditResult | None = None) -> str:
-    """The whole report of a result as one self-contained HTML document, perhaps with an audit."""
-    page = template("report.html.j2", words=words, tables=tables, facts=facts, pictures=pictures)
-    verdict = str(result.verdict) if isinstance(result, FitResult) else "certificate"
-    with speaking_of(result):
-        return page.render(
-            result=result,
-            verdict=verdict,
-            figures=report_figures(result),
-            audit=None if audit is None else Markup(audit_section(audit)),
-        )
+    """Return the report of a result as one self-contained HTML document."""
+    page = template("report.html.j2")
+    shown = (one for one in sections(result, audit) if not one.is_empty)
+    return page.render(result=result, face=face_of(result), sections=list(shown))
 
 
-def report_figures(result: FitResult | CertifyResult) -> Figures:
-    """The figures of a report by their sections; None where their numbers are absent."""
-    found = _fit_figures(result) if isinstance(result, FitResult) else {}
-    if certificate := result.certificate:
-        upper = result.error.upper if result.error else 1.0
-        found["interval"] = pictures.interval_figure(certificate, upper)
-        if certificate.n_errors > 0:  # nothing lies below no error at all
-            found["profile"] = pictures.profile_figure(certificate)
-    if result.halfspace:
-        found["halfspace"] = distribution.weight_figure(result)
-    return found
+def sections(
+    result: FitResult | CertifyResult, audit: AuditResult | None = None
+) -> Iterator[Section]:
+    """Yield the sections of a report in their order; some may be empty."""
+    names = Names.of(result)
+    if isinstance(result, FitResult):
+        yield _promise(result, names)
+    yield _bound(result, names)
+    labels = tables.label_table(result)
+    gist = "errors of each label, and of always guessing"
+    yield Section("labels", "Errors by label", gist, tables=_shown(labels))
+    yield _halfspace(result)
+    if isinstance(result, FitResult):
+        yield _candidates(result)
+        yield _features(result, names)
+        yield _testers(result, names)
+    yield _suspects(result, audit)
+    notices = other_notices(result.notices, names)
+    yield Section("notices", "Notices", plural(len(notices), "notice"), notices)
+    passes = tables.pass_table(result.passes)
+    gist = "rows, bytes and time of each pass over the data"
+    yield Section("passes", "Passes", gist, tables=_shown(passes))
+    facts = (tables.fact_table(result), *_shown(tables.setting_table(result)))
+    yield Section("facts", "Facts and settings", "data, seed, versions, digests", tables=facts)
 
 
-def _fit_figures(result: FitResult) -> Figures:
-    found: Figures = {}
-    if rejection := leading_rejection(result.testers):
-        found["evidence"] = pictures.evidence_figure(rejection)
-    elif result.verdict is not Verdict.ACCEPTED and result.rows_needed:
-        found["missing"] = pictures.rows_figure(result, result.rows_needed)
-    acceptance, moment = (_first(result.testers, one) for one in ("acceptance", MOMENTS))
-    tolerance = acceptance.limit if acceptance else None
-    found["path"] = pictures.path_figure(result.candidates, result.chosen, tolerance)
-    if measured := result.measurements:
-        shown = shown_candidate(result)
-        chosen = [one for one in result.testers if one.candidate == shown]
-        found["slabs"] = distribution.slab_figure(measured, _first(chosen, "slab mass"))
-        if result.data.dim > 1:  # there is no other direction than the one
-            spread = _first(chosen, "slab covariance")
-            found["slices"] = distribution.eigen_figure(measured, spread)
-        bound = moment.limit if moment and 0 < moment.limit < 1e6 else 1.0
-        found["moments"] = distribution.moment_figure(measured, bound)
-    return found
+def _shown(*found: Table) -> tuple[Table, ...]:
+    return tuple(one for one in found if one.rows)
 
 
-def _first(test_results: Iterable[TestResult], tester: str) -> TestResult | None:
-    return next((one for one in test_results if one.tester == tester), None)
+def _present(*found: Figure | None) -> tuple[Figure, ...]:
+    return tuple(one for one in found if one is not None)
+
+
+def _promise(result: FitResult, names: Names) -> Section:
+    rejection = leading_rejection(result.testers)
+    shown = [tables.transform_table(result)]
+    drawn = None
+    if rejection is not None:
+        drawn = figures.evidence_figure(rejection, names)
+    else:
+        shown.append(tables.lacking_table(result))
+    if result.constant is not None:
+        shown.append(tables.constant_table(result))
+    texts = tuple(details.promise_details(result))
+    gist = "what the tests saw" if rejection else "what the tests support"
+    return Section("promise", "Why this promise", gist, texts, _present(drawn), _shown(*shown))
+
+
+def _bound(result: FitResult | CertifyResult, names: Names) -> Section:
+    certificate, title = result.certificate, "The best possible"
+    if certificate is None:
+        return Section("bound", title)
+    bounds = tables.bound_table(certificate, names)
+    return Section(
+        "bound",
+        title,
+        "what no halfspace can beat",
+        tuple(details.bound_details(result, certificate)),
+        _present(figures.profile_figure(certificate, names)),
+        _shown(bounds) if len(bounds.rows) > 1 else (),
+    )
+
+
+def _halfspace(result: FitResult | CertifyResult) -> Section:
+    title = "The halfspace" if isinstance(result, FitResult) else "The classifier"
+    drawn = _present(figures.weight_figure(result))
+    return Section("halfspace", title, "its weights", figures=drawn)
+
+
+def _candidates(result: FitResult) -> Section:
+    drawn = figures.candidate_figure(result.candidates, result.chosen)
+    shown = () if drawn else (tables.candidate_table(result.candidates),)
+    texts = tuple(details.candidate_details(result))
+    gist = plural(len(result.candidates), "candidate")
+    return Section("candidates", "How it was found", gist, texts, _present(drawn), _shown(*shown))
+
+
+def _features(result: FitResult, names: Names) -> Section:
+    measured, title = result.measurements, "The features"
+    if measured is None:
+        return Section("features", title)
+    shown = details.shown_candidate(result)
+    own = [one for one in result.testers if one.candidate == shown]
+    moment = _first(result.testers, MOMENTS)
+    limit = moment.limit if moment and 0 < moment.limit < 1e6 else 1.0
+    slices = None
+    if result.data.dim > 1:  # there is no other direction than the one
+        slices = figures.slice_figure(measured, _first(own, "slab covariance"))
+    drawn = _present(
+        figures.moment_figure(measured, limit, names),
+        figures.slab_figure(measured, _first(own, "slab mass")),
+        slices,
+    )
+    gist = "moments, margins and spread beside a Gaussian"
+    return Section("features", title, gist, tuple(details.feature_details(result)), drawn)
+
+
+def _first(found: Iterable[TestResult], tester: str) -> TestResult | None:
+    return next((one for one in found if one.tester == tester), None)
+
+
+def _testers(result: FitResult, names: Names) -> Section:
+    summary = tables.tester_summary(result.testers)
+    folded = tables.tester_details(result.testers, names)
+    texts = (
+        "A tester passes up to its limit, and rejects only beyond what chance alone reaches.",
+        "Tests on held-out rows decide; those that a pass makes of its own rows only warn.",
+    )
+    gist = plural(len(summary.rows), "tester")
+    return Section("testers", "Testers", gist, texts, (), _shown(summary), folded)
+
+
+def _suspects(result: FitResult | CertifyResult, audit: AuditResult | None) -> Section:
+    title = "Labels that look wrong"
+    if audit is not None:
+        from streamhalf.report.audit import audit_section
+
+        return Section("audit", title, "the audit of this model", html=Markup(audit_section(audit)))
+    said = suspects_sentence(result)
+    return Section("suspects", title, "how to list them", (said,) if said else ())

@@ -1,46 +1,17 @@
-"""A run while it runs, as a value to draw: events folded into passes, testers, slabs and a verdict.
-
-Whoever watches from another process gets the same events as messages: `encode` here, `Board` there.
-"""
+"""A run while it runs, as a value to draw: events folded into passes, testers and slabs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from streamhalf import events
-from streamhalf.errors import DataError
-from streamhalf.report.tables import by_tester
-from streamhalf.report.test_results import deciding
-from streamhalf.results import Notice, Record, TestResult, Verdict, from_json, replace, to_json
-
-TOPIC = "streamhalf"
-"""Topic of a Dask scheduler's event log that the messages go to."""
+from streamhalf.engine.live_messages import RunClosed, decode
+from streamhalf.report.tables import by_tester, deciding
+from streamhalf.results import Notice, TestResult, Verdict, replace
 
 _MOST_RUNS = 20
-_MOST_SLABS = 80
-
-
-class RunClosed(Record, frozen=True, tag=True, tag_field="event"):
-    """Nothing more will come; `error` says what ended a run that did not come to its end.
-
-    `interrupted` if that was somebody's will, or the end of the process that drove it.
-    """
-
-    error: str = ""
-    interrupted: bool = False
-
-
-Happening: TypeAlias = tuple[float, events.Event | RunClosed]
-"""An event, and the time at which it happened in seconds since the epoch."""
-
-
-class Message(Record, frozen=True):
-    """Events of one run, on their way to those who watch from another process."""
-
-    run: str
-    events: tuple[Happening, ...]
 
 
 @dataclass(slots=True)
@@ -58,25 +29,25 @@ class PassView:
 
     @property
     def share(self) -> float:
-        """How much of it is done, between 0 and 1."""
+        """Return how much of it is done, between 0 and 1."""
         return min(1.0, self.rows_done / max(1, self.n_rows))
 
     @property
     def rows_per_second(self) -> float:
-        """Speed so far."""
+        """Return the speed so far."""
         return self.rows_done / self.seconds if self.seconds > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class TesterView:
-    """The test_result of a tester that came closest to its limit, or went furthest beyond."""
+    """The test result of a tester that came closest to its limit, or went furthest beyond."""
 
     worst: TestResult
     n_judged: int
 
 
 def tester_views(test_results: Iterable[TestResult]) -> dict[str, TesterView]:
-    """What became of every tester, by its name; early warnings until something else is said."""
+    """Return the state of every tester; early warnings until a deciding test has a result."""
     found = by_tester(test_results)
     counted = {name: deciding(own) for name, own in found.items()}
     return {
@@ -115,7 +86,7 @@ class RunView:
 
     @property
     def status(self) -> str:
-        """The verdict, or how far the run is."""
+        """Return the verdict, or the state of a run without one."""
         if self.interrupted:
             return "interrupted"
         if self.error:
@@ -126,13 +97,13 @@ class RunView:
 
     @property
     def short(self) -> str:
-        """A name that tells it from others on the same page."""
+        """Return a short name, unique on a page."""
         first, *others = self.run.removeprefix("Client-").split("-")
         return "-".join((first[:8], *others[-1:]))
 
     @property
     def pass_seconds_left(self) -> float | None:
-        """Of the pass under way, at its own speed; None where there is none."""
+        """Return what the pass under way will take at its own speed; None where there is none."""
         current = next((one for one in reversed(self.passes) if not one.done), None)
         if self.closed or current is None or not current.rows_per_second:
             return None
@@ -140,7 +111,7 @@ class RunView:
 
     @property
     def seconds_left(self) -> float | None:
-        """Of all passes that are planned, at the speed so far; None where nobody knows."""
+        """Return what all planned passes will take at the speed so far; None where unknown."""
         own, read = self.pass_seconds_left, sum(one.rows_done for one in self.passes)
         elapsed = sum(one.seconds for one in self.passes)
         if own is None or not self.rows_planned or not read or elapsed <= 0:
@@ -149,12 +120,12 @@ class RunView:
 
     @property
     def testers(self) -> dict[str, TesterView]:
-        """The testers that have spoken."""
+        """Return the testers that have results."""
         return tester_views(self.test_results)
 
     @property
     def slabs(self) -> events.SlabsMeasured | None:
-        """Slabs along the best candidate; while the pass runs, the last one, of the rows so far."""
+        """Return slabs along the best candidate; of the rows so far while the pass runs."""
         if self.measured is not None or self.counted is None:
             return self.measured
         counted = self.counted
@@ -162,7 +133,7 @@ class RunView:
 
     @property
     def slabs_so_far(self) -> bool:
-        """Whether the slabs are of a pass under way."""
+        """Return whether the slabs are of a pass under way."""
         return self.measured is None and self.counted is not None
 
     def take(self, at: float, event: events.Event | RunClosed) -> None:
@@ -199,7 +170,7 @@ class RunView:
                 self.error, self.interrupted, self.closed = error, interrupted, True
 
     def _pass(self, name: str, n_rows: int) -> PassView:
-        """The pass of this name under way; one that nobody announced begins now."""
+        """Return the pass of this name under way; one that was not announced begins now."""
         for known in reversed(self.passes):
             if known.name == name and not known.done:
                 return known
@@ -224,55 +195,6 @@ def _layout(slabs: events.SlabsCounted) -> tuple[str, float, int, float]:
     return slabs.name, slabs.width, len(slabs.counts), slabs.threshold
 
 
-def encode(run: str, happenings: Iterable[Happening]) -> dict[str, Any]:
-    """A message that msgpack and JSON take; only what a view draws is in it."""
-    message = Message(run, tuple((at, _slim(event)) for at, event in happenings))
-    plain: dict[str, Any] = to_json(message)
-    return plain
-
-
-def decode(message: Any) -> tuple[str, tuple[Happening, ...]]:
-    """Back from a message; one that another version wrote may raise DataError."""
-    if not isinstance(message, dict):
-        raise DataError(f"message: {type(message).__name__} is none of a run")
-    # Dask says beside it which worker sent it
-    ours = {key: value for key, value in message.items() if key in Message.__struct_fields__}
-    found = from_json(Message, ours, where="message")
-    return found.run, found.events
-
-
-def _slim(event: events.Event | RunClosed) -> events.Event | RunClosed:
-    """Without what no view draws: evidence is in the result, and a screen has few pixels."""
-    if isinstance(event, events.TesterJudged):
-        return events.TesterJudged(replace(event.test_result, evidence=()))
-    if isinstance(event, events.SlabsMeasured):
-        return coarsen(event)
-    return event
-
-
-def coarsen(slabs: events.SlabsMeasured) -> events.SlabsMeasured:
-    """Neighbouring slabs joined until there are few enough to draw; 0 stays an edge."""
-    tails, inner = (slabs.counts[0], slabs.counts[-1]), slabs.counts[1:-1]
-    half = len(inner) // 2
-    factor = max(1, -(-2 * half // _MOST_SLABS))
-    kept = half // factor * factor  # what is left over on either side goes into the tails
-    low, high = half - kept, half + kept
-    joined = [sum(inner[i : i + factor]) for i in range(low, high, factor)]
-    return events.SlabsMeasured(
-        slabs.width * factor,
-        (tails[0] + sum(inner[:low]), *joined, tails[1] + sum(inner[high:])),
-        slabs.threshold,
-    )
-
-
-def decode_quietly(message: Any) -> tuple[str, tuple[Happening, ...]]:
-    """What a message says; nothing if it is none of ours."""
-    try:
-        return decode(message)
-    except DataError:
-        return "", ()
-
-
 class Board:
     """The latest runs of a cluster, oldest first; `version` grows with every event."""
 
@@ -281,14 +203,14 @@ class Board:
         self.version = 0
 
     def take(self, message: Any) -> None:
-        """Take in a message; what is none of ours is passed over."""
-        run, happenings = decode_quietly(message)
+        """Take in a message; foreign ones are ignored."""
+        run, happenings = decode(message)
         for at, event in happenings:
             self.happen(run, at, event)
 
     def lacks_beginning(self, message: Any) -> bool:
-        """Whether a message goes on with a run whose beginning nobody has told."""
-        run, happenings = decode_quietly(message)
+        """Return whether a message continues a run whose beginning is unknown."""
+        run, happenings = decode(message)
         begins = any(
             isinstance(event, events.RunStarted | events.SlabsCounted)
             for _, event in happenings[:1]
@@ -308,7 +230,7 @@ class Board:
         self.version += 1
 
     def under_way(self, prefix: str = "") -> list[str]:
-        """Names of the runs that have not ended and whose name begins so."""
+        """Return the names of the runs that have not ended and start with a prefix."""
         return [
             name for name, run in self.runs.items() if name.startswith(prefix) and not run.closed
         ]

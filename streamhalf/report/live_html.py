@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamhalf.events import SlabsMeasured
 from streamhalf.kernels.slabs import masses_about
-from streamhalf.report.jinja import macro
+from streamhalf.report.html import macro
 from streamhalf.report.live import RunView
 
 # white words on them, and they themselves on a white, black or dark grey page, can be told

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from streamhalf import events
-from streamhalf.report.live import Board, RunClosed, decode_quietly
+from streamhalf.engine.live_messages import RunClosed, decode
+from streamhalf.report.live import Board
 
 _registered: list[Totals] = []
 
@@ -27,7 +28,7 @@ class Totals:
 
     def take(self, message: Any) -> None:
         """Count what a message says, after the board has taken it in."""
-        run, happenings = decode_quietly(message)
+        run, happenings = decode(message)
         for _, event in happenings:
             match event:
                 case events.PassStarted(name):

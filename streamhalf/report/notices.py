@@ -1,172 +1,178 @@
-"""Notices in words: one phrase for each code."""
+"""Notices in words: a sentence or two for each code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from streamhalf import results
 from streamhalf.redact import plural
-from streamhalf.report.codes import nbytes, number, percent, quantity_name
-from streamhalf.report.features import label_name
-from streamhalf.results import NoticeCode, RowsKept, SegmentQuantity
+from streamhalf.report.words import Names, nbytes, number, percent
+from streamhalf.results import Notice, NoticeCode, RowsKept, SegmentQuantity
 
-_LABELS = (NoticeCode.NEARLY_ONE_CLASS, NoticeCode.NO_BETTER_THAN_GUESS)
-_ROWS = (
-    NoticeCode.ROWS_IN_ORDER,
-    NoticeCode.ERRORS_CLUSTER,
-    NoticeCode.REPEATED_ROWS,
-    NoticeCode.RADII_DRAWN,
+_NAMELESS = Names()
+_SAID = (
+    *(NoticeCode.NO_ROOM, NoticeCode.ONE_CLASS, NoticeCode.NEARLY_ONE_CLASS),
+    *(NoticeCode.NO_BETTER_THAN_GUESS, NoticeCode.ERRORS_DISAGREE, NoticeCode.EPS_NOT_REACHED),
 )
-_IN_VERDICT = (
-    *(NoticeCode.NO_ROOM, NoticeCode.ONE_CLASS, *_LABELS),
-    *(NoticeCode.ERRORS_DISAGREE, NoticeCode.EPS_NOT_REACHED),
-)
-"""Notices that the sentences about the verdict say."""
+"""Notices that promise and advice say."""
+
+_PHRASES = {
+    NoticeCode.LABELS_ABSENT: (
+        "no labels named {array}: features alone were tested. If they have another name: "
+        "label=... (--label NAME)."
+    ),
+    NoticeCode.LABELS_ARE_BITS: "{array}: labels are 0/1; 0 is read as -1.",
+    NoticeCode.LABELS_READ: (
+        "{array}: labels are {low} and {high}; {low} is read as -1, {high} as +1."
+    ),
+    NoticeCode.FEATURES_CONVERTED: (
+        "{array}: features are {stored}; they are computed with as {used}."
+    ),
+    NoticeCode.ROWS_DROPPED: "{dropped} of {stored} have gaps and were left out.",
+    NoticeCode.GAPS_FILLED: "{gaps} in {features} filled with the median, an indicator beside it.",
+    NoticeCode.SLOW_TABLE: (
+        "every pass parses {size} of CSV. Parquet is faster, and a Zarr store (streamhalf convert) "
+        "fastest."
+    ),
+    NoticeCode.ONE_CLASS: (
+        "all labels are {label}, so there is nothing to learn. Check the labels."
+    ),
+    NoticeCode.NEARLY_ONE_CLASS: (
+        "only {share} of the rows have label {label}: always guessing {other} is wrong on no more "
+        "than these."
+    ),
+    NoticeCode.NO_BETTER_THAN_GUESS: (
+        "the halfspace is no better than always guessing {label}, which is wrong on {error}. "
+        "Look for features that separate the labels, or gather more rows."
+    ),
+    NoticeCode.NO_ROOM: (
+        "no certificate: it takes {size} for so many features, and certificate_memory is {room}. "
+        "Raise it for one."
+    ),
+    NoticeCode.FEWER_AT_ONCE: (
+        "memory has room for {tasks} of the largest kind at once ({size} each, {room} in all), "
+        "fewer than the {threads} of a process. The answer is the same."
+    ),
+    NoticeCode.REPEATED_ROWS: (
+        "about {share} of the rows repeat (a row is met {times} times on average). Bounds for new "
+        "rows count them as independent, so they are too narrow; those on these rows hold."
+    ),
+    NoticeCode.ERRORS_DISAGREE: (
+        "the errors disagree: {held_out} on held-out rows, {upper} at most, but {all_rows} on all "
+        "rows. Do not rely on bounds for new rows."
+    ),
+    NoticeCode.ROWS_IN_ORDER: (
+        "rows come in an order: the mean of {name} differs between segments of rows ({factor} "
+        "times the variance of chance). Bounds hold for new rows only if those are like all of these."
+    ),
+    NoticeCode.RADII_DRAWN: (
+        "the radial transform draws lengths and signs of rows anew. The tests say nothing about "
+        "lengths or about moments of odd degree."
+    ),
+    NoticeCode.RUNS_ON: "runs on {place}, {why}; scheduler='threads' keeps it on this machine.",
+}
+_KEPT = {
+    RowsKept.MEMORY: "computed once and kept in memory",
+    RowsKept.CLUSTER: "computed once and kept by the cluster",
+    RowsKept.FOLDER: "computed once and kept in {place} until the run ends",
+    RowsKept.NOWHERE: (
+        "computed again in every pass, for want of room. On this machine a larger memory_limit, or "
+        "a folder given as cache, makes some"
+    ),
+}
 
 
-def notice_words(notice: results.Notice) -> str:
-    """Return the phrase of a notice, to go on a line of its own."""
-    return _WORDS[notice.code](**notice.fields)
+def notice_words(notice: Notice, names: Names = _NAMELESS) -> str:
+    """Return a notice as words that go on a line of their own, and end with a full stop."""
+    fields = notice.fields
+    match notice.code:
+        case NoticeCode.EPS_NOT_REACHED:
+            return _eps_not_reached(**fields)
+        case NoticeCode.ERRORS_CLUSTER:
+            return _errors_cluster(**fields)
+        case NoticeCode.LAZY_ROWS:
+            where = _KEPT[RowsKept(notice["kept"])].format(place=fields["place"])
+            return f"rows are lazy Dask arrays of {nbytes(notice['size'])}: {where}."
+        case NoticeCode.TABLE_ENCODED:
+            return _table_encoded(**fields)
+        case NoticeCode.RESUMED if not fields["passes"]:
+            return f"checkpoint: nothing to resume in {fields['place']}; starting anew."
+        case NoticeCode.RESUMED:
+            passes = plural(notice["passes"], "finished pass", "es")
+            return f"checkpoint: {fields['place']} holds {passes}."
+    return _PHRASES[notice.code].format_map(_written(notice, names)) + _ties(notice, names)
 
 
-def notice_sentence(notice: results.Notice) -> str:
-    """Return a notice as a sentence."""
-    words = notice_words(notice)
-    return f"{words[:1].upper()}{words[1:]}."
+def notice_sentence(notice: Notice, names: Names = _NAMELESS) -> str:
+    """Return a notice that begins with a capital."""
+    words = notice_words(notice, names)
+    return f"{words[:1].upper()}{words[1:]}"
 
 
-def notice_of(result: Any, code: str) -> results.Notice | None:
-    """Return the notice of a result with this code, if it has one."""
-    return next((one for one in result.notices if one.code == code), None)
+def notice_of(result: Any, *codes: NoticeCode) -> Notice | None:
+    """Return the first notice of a result with one of these codes, in their order."""
+    found = (one for code in codes for one in result.notices if one.code is code)
+    return next(found, None)
 
 
-def label_notices(result: results.FitResult) -> list[results.Notice]:
-    """Return what comes before all else: labels are alike, or nearly, or a guess does as well."""
-    alike = notice_of(result, NoticeCode.ONE_CLASS)
-    return [alike] if alike else [one for one in result.notices if one.code in _LABELS]
+def other_notices(notices: Iterable[Notice], names: Names) -> tuple[str, ...]:
+    """Return the sentences of notices that neither promise nor advice says."""
+    return tuple(notice_sentence(one, names) for one in notices if one.code not in _SAID)
 
 
-def row_notices(result: results.FitResult | results.CertifyResult) -> list[results.Notice]:
-    """Return notices about the rows, which go with every verdict."""
-    return [one for one in result.notices if one.code in _ROWS]
+def _written(notice: Notice, names: Names) -> dict[str, str]:
+    """Return the fields of a notice in words."""
+    fields: dict[str, Any] = dict(notice.fields)
+    found = {name: str(value) for name, value in fields.items()}
+    for name in ("share", "error", "held_out", "upper", "all_rows"):
+        if name in fields:
+            found[name] = percent(fields[name])
+    for name in ("size", "room"):
+        if name in fields:
+            found[name] = nbytes(fields[name])
+    for name in ("times", "factor"):
+        if name in fields:
+            found[name] = number(fields[name])
+    if "label" in fields:
+        found |= {"label": names.label(fields["label"]), "other": names.label(-fields["label"])}
+    if "quantity" in fields:
+        found["name"] = names.quantity(SegmentQuantity(fields["quantity"]), fields["feature"])
+    for name, noun in (("gaps", "gap"), ("features", "feature"), ("stored", "row")):
+        if name in fields:
+            found[name] = plural(fields[name], noun)
+    if "at_once" in fields:
+        found["tasks"] = plural(fields["at_once"], "task")
+        found["threads"] = plural(fields["threads"], "thread")
+    return found
 
 
-def other_notices(notices: Sequence[results.Notice]) -> tuple[str, ...]:
-    """Return the phrases of notices that no sentence about the verdict says."""
-    return tuple(notice_words(one) for one in notices if one.code not in _IN_VERDICT)
+def _ties(notice: Notice, names: Names) -> str:
+    share = notice.fields.get("at_centre")
+    if not isinstance(share, float) or share <= 0:
+        return ""
+    every = f"every halfspace through it says {names.label(1)}"
+    return f" {share:.1%} of the rows lie at the centre itself, where {every}."
 
 
-def _nearly_one_class(label: int, share: float) -> str:
-    return (
-        f"only {percent(share)} of the rows have label {label_name(label)}: always guessing "
-        f"{label_name(-label)} is wrong on no more than these"
-    )
+def _table_encoded(columns: Any, features: Any, dropped: Any, gaps: Any) -> str:
+    said = f"{plural(columns, 'column')} became {plural(features, 'feature')}"
+    said += f", {plural(gaps, 'gap')} filled" if gaps else ""
+    return said + (f"; left out: {dropped}." if dropped else ".")
 
 
-def _eps_not_reached(asked: float, reached: float | None, noise: bool) -> str:
+def _eps_not_reached(asked: Any, reached: Any, noise: Any) -> str:
     said = f"the eps that was asked for, {number(asked)}, was not reached"
     if reached is None:
-        return f"{said}: no scale could be tested"
-    why = ": label noise is larger than that scale, and more rows would not help"
-    return f"{said} ({number(reached)} was){why if noise else ''}"
+        return f"{said}: no scale could be tested."
+    why = " Label noise is larger than that scale; more rows would not help." if noise else ""
+    return f"{said} ({number(reached)} was).{why}"
 
 
-def _errors_cluster(segments: int, factor: float) -> str:
-    follows = (
-        "it is bounded for the rows of these data and not for new ones (shuffle sorted rows)"
-        if segments == 1
-        else f"the upper bound is computed from the means of {segments} segments"
-    )
+def _errors_cluster(segments: Any, factor: Any) -> str:
+    follows = f"The upper bound is computed from the means of {segments} segments."
+    if segments == 1:
+        follows = "They are bounded for these rows and not for new ones; shuffle sorted rows."
     return (
-        "errors come in clusters: their share varies between segments of rows "
-        f"{number(factor)} times as much as chance would have it, so {follows}"
+        f"errors come in clusters: their share varies {number(factor)} times as much between "
+        f"segments of rows as by chance. {follows}"
     )
-
-
-def _rows_in_order(quantity: str, feature: int | None, factor: float) -> str:
-    name = quantity_name(SegmentQuantity(quantity), feature)
-    return (
-        f"rows come in an order: the mean of {name} differs between segments of rows "
-        f"({number(factor)} times the variance that chance would give it); bounds speak of the "
-        "rows of this store, and of rows to come only if those are like all of these together"
-    )
-
-
-def _radii_drawn(at_centre: float) -> str:
-    ties = (
-        f"; {at_centre:.1%} of the rows lie at the centre itself, where every halfspace through "
-        f"it says {label_name(1)}"
-    )
-    return (
-        "rows were tested with the radial transform, which draws lengths and signs anew: the tests "
-        "say nothing about the lengths of rows or about moments of odd degree"
-        f"{ties if at_centre > 0 else ''}"
-    )
-
-
-def _lazy_rows(size: int, kept: str, place: str) -> str:
-    where = {
-        RowsKept.MEMORY: "computed once and kept in memory",
-        RowsKept.CLUSTER: "computed once and kept by the cluster",
-        RowsKept.FOLDER: f"computed once and kept in {place} until the run ends",
-        RowsKept.NOWHERE: "computed again in every pass, for want of room (on this machine a "
-        "larger memory_limit, or a folder given as cache, makes some)",
-    }[RowsKept(kept)]
-    return f"rows are lazy Dask arrays of {nbytes(size)}: {where}"
-
-
-def _resumed(place: str, passes: int) -> str:
-    if passes == 0:
-        return f"checkpoint: nothing to resume in {place}; starting anew"
-    return f"checkpoint: {place} holds {plural(passes, 'finished pass', 'es')}"
-
-
-_WORDS: dict[NoticeCode, Callable[..., str]] = {
-    NoticeCode.LABELS_ABSENT: lambda array: (
-        f"no labels named {array}: features alone were looked at; if they have another name: "
-        "label=... (--label NAME)"
-    ),
-    NoticeCode.LABELS_ARE_BITS: lambda array: f"{array}: labels are 0/1; 0 is read as -1",
-    NoticeCode.LABELS_READ: lambda array, low, high: (
-        f"{array}: labels are {low} and {high}; {low} is read as -1, {high} as +1"
-    ),
-    NoticeCode.FEATURES_CONVERTED: lambda array, stored, used: (
-        f"{array}: features are {stored}; they are computed with as {used}"
-    ),
-    NoticeCode.ONE_CLASS: lambda label: (
-        f"all labels are {label_name(label)}, so there is nothing to learn; check the labels"
-    ),
-    NoticeCode.NEARLY_ONE_CLASS: _nearly_one_class,
-    NoticeCode.NO_BETTER_THAN_GUESS: lambda label, error: (
-        f"the halfspace is no better than always guessing {label_name(label)}, which is wrong on "
-        f"{percent(error)}, as far as these rows tell"
-    ),
-    NoticeCode.NO_ROOM: lambda size, room: (
-        f"no certificate: of so many features it takes {nbytes(size)} at least, and "
-        f"certificate_memory is {nbytes(room)}; raise it for one"
-    ),
-    NoticeCode.FEWER_AT_ONCE: lambda at_once, threads, size, room: (
-        f"memory has room for {plural(at_once, 'task')} of the largest kind at once in a process "
-        f"of {plural(threads, 'thread')} (up to {nbytes(size)} each, {nbytes(room)} in all): "
-        "others wait, and the answer is the same"
-    ),
-    NoticeCode.EPS_NOT_REACHED: _eps_not_reached,
-    NoticeCode.REPEATED_ROWS: lambda share, times: (
-        f"about {percent(share)} of the rows are met more than once (a row {number(times)} times "
-        "on average): bounds for rows to come count every row as independent, so they are too "
-        "narrow; those on these rows hold"
-    ),
-    NoticeCode.ERRORS_DISAGREE: lambda held_out, upper, all_rows: (
-        f"the errors disagree: held-out rows say {percent(held_out)}, {percent(upper)} at most, "
-        f"but on all rows it is {percent(all_rows)}; do not rely on what is said of rows to come"
-    ),
-    NoticeCode.ERRORS_CLUSTER: _errors_cluster,
-    NoticeCode.ROWS_IN_ORDER: _rows_in_order,
-    NoticeCode.RADII_DRAWN: _radii_drawn,
-    NoticeCode.RESUMED: _resumed,
-    NoticeCode.RUNS_ON: lambda place, why: (
-        f"runs on {place}, {why}; scheduler='threads' keeps it on this machine"
-    ),
-    NoticeCode.LAZY_ROWS: _lazy_rows,
-}

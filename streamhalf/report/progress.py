@@ -1,4 +1,4 @@
-"""What a run says while it runs: a bar on a terminal, plain lines or JSON lines elsewhere."""
+"""Progress of a run: one line with a bar on a terminal, plain lines or JSON lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rich.text import Text
 
 from streamhalf import events
 from streamhalf.redact import plural
-from streamhalf.report.codes import human_count, pass_words
 from streamhalf.report.notices import notice_words
+from streamhalf.report.words import human_count, of_limit, pass_words
 from streamhalf.results import PassRecord, Role, TestResult, replace, to_json, worst_of
 
 _NAME, _BAR = 11, 20
@@ -30,12 +30,12 @@ _WIDE = 90
 
 @contextmanager
 def watch(console: Console) -> Iterator[events.Observer]:
-    """An observer that draws a bar on a terminal, and prints plain lines elsewhere."""
+    """Yield an observer that draws a bar on a terminal, and prints plain lines elsewhere."""
     if not console.is_terminal:
         yield _Lines(console).observe
         return
     shown = _Bars(console)
-    # what is printed while it lives goes above it
+    # what is printed meanwhile goes above it
     with Live(console=console, get_renderable=shown.line, transient=True):
         try:
             yield shown.observe
@@ -51,7 +51,7 @@ class _Lines:
         self._started: set[str] = set()
 
     def observe(self, event: events.Event) -> None:
-        """Print what has happened."""
+        """Print notices and finished passes."""
         if isinstance(event, events.RunStarted):
             for notice in event.notices:
                 self._print(f"notice: {notice_words(notice)}")
@@ -60,120 +60,119 @@ class _Lines:
         elif isinstance(event, events.PassStarted):
             self._started.add(event.name)
         elif isinstance(event, events.PassEnded):
-            self._print_pass(event.record)
-
-    def _print_pass(self, record: PassRecord) -> None:
-        name, rows = record.name, record.rows_read
-        if name in self._started:
-            self._print(pass_words(name, rows, record.seconds))
-        else:
-            self._print(f"pass {name}: {plural(rows, 'row')} from the checkpoint")
+            name, rows = event.record.name, event.record.rows_read
+            if name in self._started:
+                self._print(pass_words(name, rows, event.record.seconds))
+            else:
+                self._print(f"pass {name}: {plural(rows, 'row')} from the checkpoint")
 
     def _print(self, line: str) -> None:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 @dataclass(slots=True)
-class _Pass:
-    """What is known of a pass: under way until it has a record."""
+class _Step:
+    """A pass, or another step that takes time: under way until it has a record."""
 
     name: str
     detail: str
-    n_rows: int
-    started: float
-    rows_done: int = 0
+    total: int
+    unit: str = "rows"
+    started: float = field(default_factory=time.monotonic)
+    done: int = 0
     record: PassRecord | None = None
-    judged: list[TestResult] = field(default_factory=list)
+    found: list[TestResult] = field(default_factory=list)
+
+    def running_line(self, width: int) -> Text:
+        """Return its bar, speed and the time that is left."""
+        seconds = max(time.monotonic() - self.started, 1e-3)
+        rate = self.done / seconds
+        left = (self.total - self.done) / rate if rate else math.nan
+        counted = f"{human_count(self.done)} of {human_count(self.total)} {self.unit}"
+        full = round(_BAR * min(1.0, self.done / max(1, self.total)))
+        parts = (
+            (self.name.ljust(_NAME), "bold", 0),
+            ("━" * full + "╌" * (_BAR - full), "cyan", 2),
+            (counted, "", 1),
+            (f"{human_count(rate)} {self.unit}/s" if rate else "", "cyan", 3),
+            (f"{left:,.0f} s left" if math.isfinite(left) else "", "", 4),
+            (self.detail, "dim", 5),
+        )
+        return _fitted(parts, width)
+
+    def finished_line(self, record: PassRecord, width: int) -> Text:
+        """Return how fast it was, and how close its testers came to their limits."""
+        rate = human_count(record.rows_read / max(record.seconds, 1e-9))
+        parts = (
+            (self.name.ljust(_NAME), "bold", 0),
+            (f"{human_count(record.rows_read):>6} rows", "", 1),
+            (f"{record.seconds:6.2f} s", "", 3),
+            (f"{rate:>6} rows/s", "cyan", 2),
+            (self._remark(record, " of its limit" if width >= _WIDE else ""), "dim", 4),
+        )
+        return _fitted(parts, width)
+
+    def _remark(self, record: PassRecord, of_what: str) -> str:
+        # an early warning is all that there is of a pass that learns
+        told = (
+            replace(one, role=Role.REQUIRED) if one.role is Role.EARLY else one
+            for one in self.found
+        )
+        if (worst := worst_of(told)) is not None:
+            return f"{worst.tester} at {of_limit(worst.share)}{of_what}"
+        if record.rows_accepted < record.rows_read:
+            return f"kept {human_count(record.rows_accepted)} rows"
+        return ""
 
 
 class _Bars(_Lines):
-    """One line for each pass: with a bar while it runs, then how fast it was and how close it came.
+    """One line for each step: with a bar while it runs, then its speed and its testers.
 
     A finished pass is let go when the next one begins: its testers speak after its end.
     """
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        self._pass: _Pass | None = None
+        self._step: _Step | None = None
 
     def observe(self, event: events.Event) -> None:
         """Draw what has happened; what has no bar is printed."""
-        under_way = self._pass
+        under_way = self._step
         if isinstance(event, events.PassStarted):
-            self.let_go()
-            self._pass = _Pass(event.name, event.detail, event.n_rows, time.monotonic())
+            self._begin(_Step(event.name, event.detail, event.n_rows))
         elif under_way is None:
             super().observe(event)
         elif isinstance(event, events.PassProgress) and event.name == under_way.name:
-            under_way.rows_done = event.rows_done
+            under_way.done = event.rows_done
         elif isinstance(event, events.PassEnded) and event.record.name == under_way.name:
             under_way.record = event.record
         elif isinstance(event, events.TesterJudged):
             if event.test_result.pass_name == under_way.name:
-                under_way.judged.append(event.test_result)
+                under_way.found.append(event.test_result)
         else:
             super().observe(event)
 
+    def _begin(self, step: _Step) -> None:
+        self.let_go()
+        self._step = step
+
     def let_go(self) -> None:
         """Print the line of a pass that is over, once; of one that was broken off, none."""
-        over, self._pass = self._pass, None
+        over, self._step = self._step, None
         if over is not None and over.record is not None:
-            self._console.print(_finished_line(over, over.record, self._console.width))
+            self._console.print(over.finished_line(over.record, self._console.width))
 
     def line(self) -> Text:
-        """The pass of now."""
-        if (now := self._pass) is None:
+        """Return the line of the step under way."""
+        if (now := self._step) is None:
             return Text()
         if now.record is not None:
-            return _finished_line(now, now.record, self._console.width)
-        return _running_line(now, self._console.width)
-
-
-def _running_line(now: _Pass, width: int) -> Text:
-    seconds = max(time.monotonic() - now.started, 1e-3)
-    rate = now.rows_done / seconds
-    left = (now.n_rows - now.rows_done) / rate if rate else math.nan
-    parts = (
-        (now.name.ljust(_NAME), "bold", 0),
-        (_bar(now.rows_done / max(1, now.n_rows)), "cyan", 2),
-        (f"{human_count(now.rows_done)} of {human_count(now.n_rows)} rows", "", 1),
-        (f"{human_count(rate)} rows/s" if rate else "", "cyan", 3),
-        (f"{left:,.0f} s left" if math.isfinite(left) else "", "", 4),
-        (now.detail, "dim", 5),
-    )
-    return _fitted(parts, width)
-
-
-def _finished_line(over: _Pass, record: PassRecord, width: int) -> Text:
-    rate = human_count(record.rows_read / max(record.seconds, 1e-9))
-    parts = (
-        (over.name.ljust(_NAME), "bold", 0),
-        (f"{human_count(record.rows_read):>6} rows", "", 1),
-        (f"{record.seconds:6.2f} s", "", 3),
-        (f"{rate:>6} rows/s", "cyan", 2),
-        (_remark(over.judged, record, " of its limit" if width >= _WIDE else ""), "dim", 4),
-    )
-    return _fitted(parts, width)
-
-
-def _remark(judged: list[TestResult], record: PassRecord, of_what: str) -> str:
-    """How close the worst tester came to its limit, or which rows were accepted."""
-    # an early warning is all that there is of a pass that learns
-    told = (replace(one, role=Role.REQUIRED) if one.role is Role.EARLY else one for one in judged)
-    if (worst := worst_of(told)) is not None:
-        return f"{worst.tester} at {worst.share:.0%}{of_what}"
-    if record.rows_accepted < record.rows_read:
-        return f"accepted {record.rows_accepted / record.rows_read:.2%}"
-    return ""
-
-
-def _bar(share: float) -> str:
-    full = round(_BAR * min(1.0, share))
-    return "━" * full + "╌" * (_BAR - full)
+            return now.finished_line(now.record, self._console.width)
+        return now.running_line(self._console.width)
 
 
 def _fitted(parts: Iterable[tuple[str, str, int]], width: int) -> Text:
-    """On one line: of (words, style, rank), those of the highest rank go until the others fit."""
+    """Return (words, style, rank) on one line, without those of the highest ranks if need be."""
     kept = [one for one in parts if one[0]]
     while len(kept) > 1 and sum(cell_len(words) + 2 for words, _, _ in kept) > width:
         kept.remove(max(kept, key=lambda one: one[2]))
@@ -183,7 +182,7 @@ def _fitted(parts: Iterable[tuple[str, str, int]], width: int) -> Text:
 
 
 def log_json(stream: TextIO) -> events.Observer:
-    """An observer that writes every event as one line of JSON, with its kind and time."""
+    """Return an observer that writes every event as one line of JSON, with its kind and time."""
 
     def observe(event: events.Event) -> None:
         line = {**to_json(event), "time": time.time()}

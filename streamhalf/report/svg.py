@@ -1,87 +1,93 @@
-"""Inline SVG to draw on: no script, no fonts, colours from the stylesheet.
+"""Inline SVG: a canvas, axes, marks, and the kinds of pictures that a report has.
 
-A picture is drawn for a given width in CSS pixels, so that letters keep their size on a phone.
+No script and no fonts; colours come from the stylesheet by class. A picture is drawn for a width
+in CSS pixels, so letters keep their size on a phone. Values that are not finite are left out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from xml.etree.ElementTree import Element, SubElement, tostring
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-LETTER = 7.0
-"""Average width of a letter, enough to keep labels apart."""
+LETTER, BOLD, DIGIT = 7.0, 8.0, 8.0
+"""Widths that keep labels apart: of an average letter, of a bold one, of a digit on an axis."""
 
 _LARGEST_DRAWN = 1e100
 """Beyond this, differences of coordinates could overflow."""
 
+_VANISHES = 1000.0
+"""Times a limit that a bar may reach before both are drawn on a logarithmic axis."""
+
+_SHADES = 20
 Place = Callable[[float], float]
-"""The coordinate of a value."""
+
+
+def drawable(value: float) -> bool:
+    """Return whether a value has a place on an axis."""
+    return abs(value) < _LARGEST_DRAWN
+
+
+def _short(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
 
 
 class Canvas:
-    """An <svg> element to add to; coordinates to a tenth of a pixel, every word escaped."""
+    """An <svg> element under construction; every word is escaped."""
 
-    def __init__(self, width: int, **attributes: str) -> None:
+    def __init__(self, width: int) -> None:
         self.width = width
-        self._svg = Element("svg", _attributes({"role": "img", **attributes}))
+        self._parts: list[str] = []
 
-    def finish(self, height: float) -> Markup:
-        """The drawing, for a page that escapes."""
-        box = f"0 0 {self.width} {short(height)}"
-        size = _attributes({"viewBox": box, "width": self.width, "height": height})
-        self._svg.attrib.update(size)
-        return Markup(tostring(self._svg, encoding="unicode"))
-
-    def add(self, tag: str, words: str = "", **attributes: float | str) -> Element:
-        """An element; `kind` is its class."""
-        element = SubElement(self._svg, tag, _attributes(attributes))
-        element.text = words
-        return element
+    def add(self, tag: str, words: str = "", hint: str = "", **attributes: float | str) -> None:
+        """Add an element; `kind` is its class, `hint` its tooltip."""
+        pairs = ((key, _short(value)) for key, value in attributes.items())
+        names = {"kind": "class"}
+        written = "".join(
+            f' {names.get(key, key.replace("_", "-"))}="{escape(value)}"'
+            for key, value in pairs
+            if value
+        )
+        title = f"<title>{escape(hint)}</title>" if hint else ""
+        self._parts.append(f"<{tag}{written}>{title}{escape(words)}</{tag}>")
 
     def text(self, x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> None:
-        """Words that begin, end or have their middle here."""
+        """Add words that start, end or have their middle at x."""
         self.add("text", words, x=x, y=y, text_anchor=anchor, kind=kind)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
-        """A straight line."""
+        """Add a straight line."""
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, kind=f"stroke {kind}")
 
     def rect(self, x: float, y: float, width: float, height: float, kind: str) -> None:
-        """A rectangle from its upper left corner."""
+        """Add a rectangle by its upper left corner."""
         self.add("rect", x=x, y=y, width=max(0.0, width), height=max(0.0, height), kind=kind)
 
-    def axis(self, axis: Axis, ends: tuple[float, float], base: float, most: int) -> None:
-        """A horizontal axis with its ticks, `most` of them or fewer, and its label below."""
-        x = axis.along(*ends)
-        shown = {value: axis.tick(value) for value in ticks(axis, most)}
-        room = (ends[1] - ends[0]) / max(1, len(axis.names))
-        if axis.names and LETTER * (1 + max(map(len, axis.names))) < room:
+    def axis(self, axis: Axis, ends: tuple[float, float], base: float) -> None:
+        """Add a horizontal axis, its ticks as far apart as their words need, and its label."""
+        place, width = axis.along(*ends), ends[1] - ends[0]
+        shown = {value: axis.tick(value) for value in axis.ticks(max(2, int(width // 75)))}
+        if axis.names and LETTER * (1 + max(map(len, axis.names))) * len(axis.names) < width:
             shown = {i + 1.0: name for i, name in enumerate(axis.names)}
         for value, words in shown.items():
-            self.line(x(value), base, x(value), base + 5, "axis")
-            self.text(x(value), base + 19, words, "tick", "middle")
+            self.line(place(value), base, place(value), base + 5, "axis")
+            self.text(place(value), base + 19, words, "tick", "middle")
         self.line(ends[0], base, ends[1], base, "axis")
         self.text(sum(ends) / 2, base + 38, axis.label, "label", "middle")
 
-
-def _attributes(given: Mapping[str, float | str]) -> dict[str, str]:
-    written = {key: one if isinstance(one, str) else short(one) for key, one in given.items()}
-    names = {key: "class" if key == "kind" else key.replace("_", "-") for key in given}
-    return {names[key]: value for key, value in written.items() if value}
-
-
-def short(value: float) -> str:
-    """A coordinate to a tenth of a pixel."""
-    return f"{value:.1f}".removesuffix(".0")
+    def finish(self, height: float, kind: str) -> Markup:
+        """Return the drawing as markup."""
+        box = f'viewBox="0 0 {self.width} {_short(height)}" width="{self.width}"'
+        head = f'<svg role="img" class="{kind}" {box} height="{_short(height)}">'
+        return Markup(head + "".join(self._parts) + "</svg>")
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A labelled range."""
+    """A labelled range; `names` of things numbered from 1 replace the numbers where they fit."""
 
     label: str
     low: float
@@ -90,10 +96,9 @@ class Axis:
     unit: str = ""
     whole: bool = False
     names: tuple[str, ...] = ()
-    """Of things numbered from 1; they take the place of the numbers where there is room."""
 
     def along(self, start: float, end: float) -> Place:
-        """Where values lie if the axis goes from start to end; it is never left."""
+        """Return the map from values to coordinates; values beyond the ends stay at the ends."""
         scale: Place = math.log10 if self.log else float
         low, high = scale(self.low), scale(self.high)
 
@@ -104,40 +109,297 @@ class Axis:
         return place
 
     def tick(self, value: float) -> str:
-        """A value in the unit of the axis."""
+        """Return a value in the unit of the axis."""
         return f"{value:.4g}{self.unit}"
 
-
-def drawable(value: float) -> bool:
-    """Whether a value has a place on an axis."""
-    return abs(value) < _LARGEST_DRAWN
+    def ticks(self, most: int) -> tuple[float, ...]:
+        """Return at most `most` round values of the range."""
+        if self.log:
+            low, high = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+            found: list[float] = []
+            for factors in ((1, 2, 5), (1, 3), (1,)):
+                found = [f * 10.0**k for k in range(low, high + 1) for f in factors]
+                found = [value for value in found if self.low <= value <= self.high]
+                if len(found) <= most:
+                    break
+            return tuple(found[:: max(1, math.ceil(len(found) / most))])
+        width = self.high - self.low
+        step = 10.0 ** math.floor(math.log10(width / most))
+        step *= next(factor for factor in (1, 2, 5, 10, 20) if width / (step * factor) <= most)
+        step = max(1.0, step) if self.whole else step
+        first, last = math.ceil(self.low / step), math.floor(self.high / step + 1e-9)
+        return tuple(k * step for k in range(first, last + 1))
 
 
 def span(values: Iterable[float], *, low: float, high: float) -> tuple[float, float]:
-    """The range that holds low, high and every drawable value, with a little room above."""
+    """Return the range that holds low, high and every drawable value, with some room above."""
     found = [value for value in values if drawable(value)]
     least, most = min([low, *found]), max([high, *found])
     room = 0.06 * (most - least) or 1.0
     return (least if least == low else least - room), most + room
 
 
-def ticks(axis: Axis, most: int) -> tuple[float, ...]:
-    """Round values on an axis, `most` of them or fewer."""
-    if axis.log:
-        return _log_ticks(axis, most)
-    width = axis.high - axis.low
-    step = 10.0 ** math.floor(math.log10(width / most))
-    step *= next(factor for factor in (1, 2, 5, 10, 20) if width / (step * factor) <= most)
-    step = max(1.0, step) if axis.whole else step
-    first, last = math.ceil(axis.low / step), math.floor(axis.high / step + 1e-9)
-    return tuple(k * step for k in range(first, last + 1))
+@dataclass(frozen=True, slots=True)
+class Picture(ABC):
+    """A drawing with a title and a description."""
+
+    title: str
+    description: str
+
+    @abstractmethod
+    def paint(self, canvas: Canvas) -> float:
+        """Draw on the canvas and return the height that was used."""
+
+    def draw(self, width: int, kind: str) -> Markup:
+        """Return the picture as an <svg> element of this width and class."""
+        canvas = Canvas(width)
+        canvas.add("title", self.title)
+        canvas.add("desc", self.description)
+        return canvas.finish(self.paint(canvas), kind)
 
 
-def _log_ticks(axis: Axis, most: int) -> tuple[float, ...]:
-    decades = range(math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high)) + 1)
-    for factors in ((1, 2, 5), (1, 3), (1,)):
-        found = [f * 10.0**k for k in decades for f in factors]
-        inside = tuple(value for value in found if axis.low <= value <= axis.high)
-        if len(inside) <= most:
-            return inside
-    return inside[:: math.ceil(len(inside) / most)]
+@dataclass(frozen=True, slots=True)
+class Mark(ABC):
+    """Something drawn over two axes; `role` (main, contrast, reference) is its colour."""
+
+    label: str = ""
+    role: str = "main"
+
+    @abstractmethod
+    def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
+        """Draw with the places of both axes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps(Mark):
+    """A value on each interval between edges: an outline, or a filled histogram."""
+
+    edges: tuple[float, ...] = ()
+    heights: tuple[float, ...] = ()
+    filled: bool = False
+
+    def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
+        """Draw one path."""
+        intervals = zip(self.edges[:-1], self.edges[1:], self.heights, strict=True)
+        drawn = [
+            f"{_short(x(low))} {_short(y(value))}H{_short(x(high))}"
+            for low, high, value in intervals
+            if drawable(value)
+        ]
+        close = f"V{_short(y(-math.inf))}H{_short(x(self.edges[0]))}Z" if self.filled else ""
+        if drawn:
+            kind = f"{'fill' if self.filled else 'stroke'} {self.role}"
+            canvas.add("path", d=f"M{'L'.join(drawn)}{close}", kind=kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Dots(Mark):
+    """Values of things numbered from 0; the chosen one has a ring."""
+
+    values: tuple[float, ...] = ()
+    chosen: int | None = None
+
+    def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
+        """Draw a dot for each."""
+        for i, value in enumerate(self.values):
+            if drawable(value):
+                size, ring = (7, " ring") if i == self.chosen else (4, "")
+                canvas.add("circle", cx=x(i), cy=y(value), r=size, kind=f"dot {self.role}{ring}")
+
+
+@dataclass(frozen=True, slots=True)
+class Bars(Mark):
+    """One bar from zero for each of a few things numbered from 1."""
+
+    heights: tuple[float, ...] = ()
+
+    def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
+        """Draw the bars, then the line that they stand on."""
+        zero, wide = y(0.0), 0.8 * (x(1.0) - x(0.0))
+        for i, value in enumerate(self.heights):
+            if drawable(value):
+                low, high = sorted((zero, y(value)))
+                canvas.rect(x(i + 1.0) - wide / 2, low, wide, high - low, "fill main")
+        canvas.line(x(-math.inf), zero, x(math.inf), zero, "axis")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Mark):
+    """A horizontal line at a value, named above or below it; or a vertical one."""
+
+    at: float = 0.0
+    below: bool = False
+    vertical: bool = False
+
+    def paint(self, canvas: Canvas, x: Place, y: Place) -> None:
+        """Draw from end to end."""
+        left, right = x(-math.inf), x(math.inf)
+        if self.vertical:
+            canvas.line(x(self.at), y(-math.inf), x(self.at), y(math.inf), self.role)
+            canvas.text(x(self.at), y(math.inf) - 4, self.label, f"tick on-{self.role}", "middle")
+            return
+        height = y(self.at)
+        canvas.line(left, height, right, height, self.role)
+        words = height + 15 if self.below else height - 5
+        canvas.text(right, words, self.label, f"tick on-{self.role}", "end")
+
+
+@dataclass(frozen=True, slots=True)
+class Plot(Picture):
+    """Marks over two axes."""
+
+    x: Axis
+    y: Axis
+    marks: tuple[Mark, ...]
+
+    @property
+    def key(self) -> list[tuple[str, str]]:
+        """The look of lines and histograms, and what they stand for."""
+        named = [one for one in self.marks if isinstance(one, Steps | Dots) and one.label]
+        return [
+            ("filled" if isinstance(one, Steps) and one.filled else one.role, one.label)
+            for one in named
+        ]
+
+    def paint(self, canvas: Canvas) -> float:
+        """Draw the axes, then the marks in their order."""
+        height = 250 if canvas.width < 500 else 290
+        labels = {value: self.y.tick(value) for value in self.y.ticks(5)}
+        left = max(52.0, 12 + DIGIT * max(map(len, labels.values()), default=0))
+        right, bottom = canvas.width - 18.0, height - 44.0
+        x, y = self.x.along(left, right), self.y.along(bottom, 34)
+        canvas.text(0, 16, self.y.label, "label")
+        for value, words in labels.items():
+            canvas.line(left, y(value), right, y(value), "grid")
+            canvas.text(left - 8, y(value) + 4, words, "tick", "end")
+        canvas.axis(self.x, (left, right), bottom)
+        for mark in self.marks:
+            mark.paint(canvas, x, y)
+        return height
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder(Picture):
+    """Shares of rows on one axis from 0%, one below the other: (name, words, low, value, high).
+
+    A rung is a dot at its value with a bar from `low` to `high` behind it. Each has its words in a
+    line of its own above, so no two labels ever meet.
+    """
+
+    rungs: tuple[tuple[str, str, float, float, float], ...]
+
+    def paint(self, canvas: Canvas) -> float:
+        """Draw the rungs, then the axis below all of them."""
+        most = max(100 * max(value, high) for _, _, _, value, high in self.rungs)
+        axis = Axis("share of rows that are wrong", 0.0, 1.04 * most or 1.0, unit="%")
+        left, right, tall = 16.0, canvas.width - 20.0, 50.0
+        place = axis.along(left, right)
+        for i, (name, words, low, value, high) in enumerate(self.rungs):
+            top = tall * i
+            canvas.text(left - 8, top + 16, name, "name")
+            canvas.text(right, top + 16, words, "tick", "end")
+            canvas.line(left, top + 34, right, top + 34, "grid")
+            start, end = place(100 * low), place(100 * high)
+            canvas.rect(start, top + 29, max(end - start, 2.0), 10, "fill excluded")
+            kind = ("main", "good", "reference")[min(i, 2)]
+            canvas.add("circle", cx=place(100 * value), cy=top + 34, r=6, kind=f"dot {kind}")
+        canvas.axis(axis, (left, right), tall * len(self.rungs) + 4)
+        return tall * len(self.rungs) + 50
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap(Picture):
+    """Signed values in a grid; full colour is reached at the limit."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[float, ...], ...]
+    limit: float
+
+    def paint(self, canvas: Canvas) -> float:
+        """Draw the cells, as many names as there is room for, and the scale."""
+        left = 12 + LETTER * max(map(len, self.rows))
+        n_rows, n_columns = len(self.rows), len(self.columns)
+        wide = (canvas.width - left - 4) / n_columns
+        tall = min(wide, 30.0) if n_columns > n_rows or wide > 30 else wide
+        tall = max(tall, 14.0) if n_rows <= 16 else tall
+        longest = LETTER * max(map(len, self.columns))
+        for j in range(0, n_columns, math.ceil((longest + LETTER) / wide)):
+            if (x := left + (j + 0.5) * wide) + longest / 2 <= canvas.width:
+                canvas.text(x, 14, self.columns[j], "tick", "middle")
+        for i in range(0, n_rows, math.ceil(14 / tall)):
+            canvas.text(left - 6, 26 + (i + 0.5) * tall, self.rows[i], "tick", "end")
+        for i, row in enumerate(self.values):
+            for j, value in enumerate(row):
+                if drawable(value):
+                    hint = f"{self.rows[i]}, {self.columns[j]}: {value:.4g}"
+                    corner = (left + j * wide, 22 + i * tall)
+                    self._cell(canvas, *corner, (wide, tall), value / self.limit, hint)
+        canvas.rect(left, 22, wide * n_columns, tall * n_rows, "frame")
+        return self._paint_scale(canvas, left, 26 + tall * n_rows)
+
+    @staticmethod
+    def _cell(
+        canvas: Canvas, x: float, y: float, size: tuple[float, float], shade: float, hint: str = ""
+    ) -> None:
+        opacity = f"{min(1.0, abs(shade)):.2f}"
+        place = {"x": f"{x:.2f}", "y": f"{y:.2f}", "width": f"{size[0]:.2f}"}
+        kind = "plus" if shade > 0 else "minus"
+        height = f"{size[1]:.2f}"
+        canvas.add("rect", hint=hint, **place, height=height, kind=kind, fill_opacity=opacity)
+
+    def _paint_scale(self, canvas: Canvas, left: float, top: float) -> float:
+        """Draw the colours from minus to plus the limit, with their values."""
+        wide = min(220.0, canvas.width - left - 30) / _SHADES
+        for i in range(_SHADES):
+            self._cell(canvas, left + i * wide, top + 10, (wide, 10.0), 2 * (i + 0.5) / _SHADES - 1)
+        canvas.rect(left, top + 10, wide * _SHADES, 10, "frame")
+        ends = (
+            (0.0, f"-{self.limit:.4g} or less", "start"),
+            (1.0, f"{self.limit:.4g} or more", "end"),
+        )
+        for place, words, anchor in ends:
+            canvas.text(left + place * wide * _SHADES, top + 34, words, "tick", anchor)
+        return top + 40
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Picture):
+    """Quantities as bars against one limit: (name, remark, value)."""
+
+    bars: tuple[tuple[str, str, float], ...]
+    limit: float
+    limit_words: str
+
+    @property
+    def is_log(self) -> bool:
+        """Return whether the limit would vanish beside the largest bar on a linear axis."""
+        return max(self._drawn) > _VANISHES * self.limit > 0
+
+    @property
+    def _drawn(self) -> list[float]:
+        values = (*(value for _, _, value in self.bars), self.limit)
+        return [value for value in values if drawable(value)]
+
+    def paint(self, canvas: Canvas) -> float:
+        """Draw the words above each bar, and the limit beside the bars only."""
+        left, right, tall = 2.0, canvas.width - 2.0, 46.0
+        most = max(self._drawn)
+        axis = Axis("", 0.0, 1.12 * most)
+        if self.is_log:
+            least = min(value for value in self._drawn if value > 0)
+            axis = Axis("", least / 2, most * (most / least) ** 0.05, log=True)
+        at = axis.along(left, right)
+        limit = at(self.limit)
+        canvas.text(limit, 14, self.limit_words, "tick", "start" if limit < right / 2 else "end")
+        for i, (name, remark, value) in enumerate(self.bars):
+            y = 28 + tall * i
+            room = max(4, int((right - left) / LETTER - len(remark) - 2))
+            shown = name if len(name) <= room else f"{name[: room - 1]}…"  # the table has it all
+            canvas.text(left, y + 14, shown, "name")
+            canvas.text(right, y + 14, remark, anchor="end")
+            if drawable(value):
+                kind = "contrast" if value > self.limit else "main"
+                canvas.rect(left, y + 20, at(value) - left, 16, f"fill {kind}")
+            canvas.line(limit, y + 20, limit, y + 40, "end")
+        return 32 + tall * len(self.bars)

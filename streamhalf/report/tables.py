@@ -1,4 +1,4 @@
-"""Tables of testers, evidence, passes and facts, for the page and for the terminal alike."""
+"""Tables of testers, evidence, passes, bounds and facts, for pages and terminals alike."""
 
 from __future__ import annotations
 
@@ -6,32 +6,52 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from streamhalf.config import SETTINGS
 from streamhalf.redact import plural
-from streamhalf.report import codes, test_results
-from streamhalf.report.codes import ABSENT
-from streamhalf.report.features import class_words, speaking_of
-from streamhalf.report.rejections import telling_evidence
+from streamhalf.report.words import (
+    ABSENT,
+    TAU,
+    Names,
+    at_least,
+    at_most,
+    constant,
+    count,
+    degrees,
+    listed,
+    method_words,
+    nbytes,
+    number,
+    percent,
+    seconds,
+)
 from streamhalf.results import (
+    CandidateRecord,
+    CertificateMethod,
     CertificateRecord,
     CertifyResult,
     FitResult,
+    Method,
     Outcome,
     PassRecord,
     Role,
     TestResult,
-    TransformRecord,
+    Transform,
     TransformTrial,
-    Verdict,
     worst_of,
 )
-from streamhalf.results import replace as replace_record
+from streamhalf.settings import show_size
+from streamhalf.testers import WORDS
+from streamhalf.testers.leading import SCALED_BY_ETA, telling_evidence
 
 Cells: TypeAlias = Mapping[str, Callable[[Any], str]]
-"""Columns of a table as data: a label, and how to write its cell for one record."""
+"""Columns of a table: a label, and how to write its cell for one record."""
+
+Result: TypeAlias = FitResult | CertifyResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,34 +72,36 @@ class Table:
     def of(
         cls, caption: str, cells: Cells, records: Iterable[Any], **kinds: tuple[str, ...]
     ) -> Table:
-        """A row for each record; `kinds` are the words and the names."""
+        """Return a table with a row for each record; `kinds` are the words and the names."""
         rows = tuple(tuple(write(one) for write in cells.values()) for one in records)
         return cls(caption, tuple(cells), rows, **kinds)
 
     @property
     def slug(self) -> str:
-        """Its caption as the name of a file."""
+        """Return the caption as the name of a file."""
         return "-".join(re.findall(r"[a-z0-9]+", self.caption.lower())) or "table"
 
     def csv(self) -> str:
-        """The cells for a program: plain numbers, units in the heading, nothing where none is."""
-        units = {i: _unit_of(row[i] for row in self.rows) for i in range(len(self.labels))}
+        """Return plain numbers for a program, with units in the heading."""
+        units = [_unit_of(row[i] for row in self.rows) for i in range(len(self.labels))]
         stream = io.StringIO()
         write = csv.writer(stream, lineterminator="\n").writerow
-        write(f"{name} ({units[i]})" if units[i] else name for i, name in enumerate(self.labels))
+        write(
+            f"{name} ({unit})" if unit else name
+            for name, unit in zip(self.labels, units, strict=True)
+        )
         for row in self.rows:
-            write(_bare(cell, units[i]) for i, cell in enumerate(row))
+            write(_bare(cell, unit) for cell, unit in zip(row, units, strict=True))
         return stream.getvalue()
 
     def kind(self, label: str) -> str | None:
-        """What the stylesheet calls a column of numbers or of names."""
+        """Return the class of a column in the stylesheet."""
         if label in self.words:
             return None
         return "unbroken" if label in self.names else "number"
 
 
 def _unit_of(cells: Iterable[str]) -> str:
-    """The sign that every number of a column ends with."""
     given = {cell[-1:] for cell in cells if cell not in ("", ABSENT)}
     return next((sign for sign in ("%", "°") if given == {sign}), "")
 
@@ -91,111 +113,129 @@ def _bare(cell: str, unit: str) -> str:
     return bare.replace(",", "") if re.fullmatch(r"-?\d{1,3}(,\d{3})+", bare) else bare
 
 
-_TEST_RESULT: Cells = {
-    "tester": lambda one: one.tester,
-    "pass": lambda one: one.pass_name,
-    "outcome": lambda one: test_results.outcome_words(one),
-    "statistic": lambda one: codes.number(one.statistic),
-    "limit": lambda one: codes.number(one.limit),
-    "chance alone": lambda one: codes.number(one.null_quantile),
-    "rows": lambda one: codes.count(one.n_rows),
-    "rows seen": lambda one: codes.count(one.n_rows),
-    "rows needed": lambda one: codes.count(one.rows_needed),
-    "worst": lambda one: codes.evidence_name(one.evidence[0]) if one.evidence else ABSENT,
-    "remark": lambda one: test_results.remark_words(one) or ABSENT,
-}
-_EVIDENCE: Cells = {
-    "quantity": codes.evidence_name,
-    "observed": lambda one: codes.number(one.observed),
-    "expected": lambda one: codes.number(one.expected),
-    "deviation": lambda one: codes.number(one.deviation),
-    "limit": lambda one: codes.number(one.limit),
-}
-_PROMISE: Cells = {
-    "scale delta": lambda one: codes.number(one.delta),
-    "eps": lambda one: codes.number(one.eps),
-    "quadratics off by less than": lambda one: codes.number(one.deviation),
-    "slab masses off by less than": lambda one: codes.number(one.masses_off),
-    "constant C": lambda one: ABSENT if one.constant is None else codes.constant(one.constant),
-}
-_PASS: Cells = {
-    "pass": lambda one: one.name,
-    "rows read": lambda one: codes.count(one.rows_read),
-    "rows used": lambda one: codes.count(one.rows_accepted),
-    "bytes read": lambda one: codes.nbytes(one.bytes_read),
-    "time": lambda one: codes.seconds(one.seconds),
-}
+# testers
 
-_MOVED: Cells = {
-    "over the network": lambda one: codes.nbytes(one.bytes_moved),
-    "requests": lambda one: codes.count(one.requests),
-}
+_UNHEARD = {Role.EXTRA: "extra, not judged", Role.FALLBACK: "began anew", Role.ADVISORY: "noticed"}
 
 
-def result_table(caption: str, judged: Iterable[TestResult], *labels: str) -> Table:
-    """What is asked for of every test_result."""
-    cells = {label: _TEST_RESULT[label] for label in labels}
-    words = ("outcome", "worst", "remark")
-    return Table.of(caption, cells, judged, words=words, names=("tester", "pass"))
+def outcome_words(one: TestResult) -> str:
+    """Return the outcome, or that it has no say."""
+    if one.role is Role.EARLY:
+        return f"{one.outcome}, early"
+    return str(one.outcome) if one.has_say else _UNHEARD.get(one.role, "not judged")
 
 
-def lacking_table(result: FitResult) -> Table:
-    """The testers that left an inconclusive run without an answer."""
-    open_ones = (Verdict.INCONCLUSIVE, Verdict.CERTIFIED)
-    asked = result.testers if result.verdict in open_ones else ()
-    lacking = [
-        one
-        for one in asked
-        if (one.has_say and one.outcome is Outcome.INCONCLUSIVE)
-        or (one.role is Role.REFINEMENT and one.rows_needed is not None)
-    ]
-    labels = ("tester", "rows seen", "rows needed")
-    return result_table("Testers that could not tell", lacking, *labels)
+def deciding(test_results: Iterable[TestResult]) -> list[TestResult]:
+    """Return those without early warnings; all of them where there is nothing else."""
+    found = list(test_results)
+    return [one for one in found if one.role is not Role.EARLY] or found
 
 
-def tester_summary(judged: tuple[TestResult, ...]) -> Table:
-    """One row for each tester: how often which outcome, and its worst word; no early warnings."""
-    found = by_tester(test_results.deciding(judged))
-    rows = tuple(_summary_row(name, own) for name, own in found.items())
-    labels = ("tester", "outcomes", "worst", "limit", "in pass")
-    return Table("Testers", labels, rows, words=("tester", "outcomes"), names=("in pass",))
-
-
-def tester_details(judged: tuple[TestResult, ...]) -> tuple[Table, ...]:
-    """Every test_result, one table for each tester."""
-    labels = ("pass", "outcome", "statistic", "limit", "chance alone", "rows", "worst", "remark")
-    found = []
-    for name, own in by_tester(judged).items():
-        caption = (
-            f"{name}: {plural(len(own), 'test_result')}. {test_results.question(name)}".strip()
-        )
-        found.append(result_table(caption, own, *labels))
-    return tuple(found)
-
-
-def by_tester(judged: Iterable[TestResult]) -> dict[str, list[TestResult]]:
-    """The test_results of each tester, by its name."""
+def by_tester(test_results: Iterable[TestResult]) -> dict[str, list[TestResult]]:
+    """Return the test results of each tester."""
     found: dict[str, list[TestResult]] = {}
-    for one in judged:
+    for one in test_results:
         found.setdefault(one.tester, []).append(one)
     return found
 
 
-def _summary_row(name: str, own: list[TestResult]) -> tuple[str, ...]:
-    words = test_results.outcome_counts(own)
-    if (found := worst_of(own)) is None:
-        return (name, words, ABSENT, ABSENT, ABSENT)
-    return (name, words, codes.number(found.statistic), codes.number(found.limit), found.pass_name)
+def remark_words(one: TestResult) -> str:
+    """Return candidate, scale, sketch and role of a test result, where they matter."""
+    said = []
+    if one.candidate is not None:
+        said.append(f"candidate {one.candidate}")
+    if one.scale is not None:
+        said.append(f"{'eta' if one.tester in SCALED_BY_ETA else 'delta'} {number(one.scale)}")
+    if one.role is Role.EARLY:
+        said.append("warns only: the pass's own rows")
+    elif one.role is Role.EXTRA and not one.has_say:
+        needed = one.rows_needed
+        said.append("too few rows" + (f": needs {count(needed)}" if needed else "") + "; ignore it")
+    elif one.role is Role.REFINEMENT and not one.has_say:
+        said.append("finer than the scale that is judged")
+    elif one.role in (Role.ADVISORY, Role.FALLBACK) and not one.has_say:
+        said.append("segments of rows differ")
+    if one.directions is not None:
+        said.append(f"sketched on {one.directions} directions")
+    return " · ".join(said)
 
 
-def evidence_table(test_result: TestResult) -> Table:
-    """Every quantity that a tester names, against what a Gaussian has."""
-    caption = f"Evidence of tester {test_result.tester}"
-    return Table.of(caption, _EVIDENCE, test_result.evidence, words=("quantity",))
+def _result_cells(names: Names) -> dict[str, Callable[[Any], str]]:
+    return {
+        "tester": lambda one: one.tester,
+        "pass": lambda one: one.pass_name,
+        "outcome": outcome_words,
+        "statistic": lambda one: number(one.statistic),
+        "limit": lambda one: number(one.limit if one.has_say else math.nan),
+        "chance alone": lambda one: number(one.null_quantile),
+        "rows": lambda one: count(one.n_rows),
+        "rows needed": lambda one: count(one.rows_needed),
+        "worst": lambda one: names.evidence(one.evidence[0]) if one.evidence else ABSENT,
+        "remark": lambda one: remark_words(one) or ABSENT,
+    }
+
+
+def result_table(caption: str, found: Iterable[TestResult], names: Names, *labels: str) -> Table:
+    """Return the asked columns of every test result."""
+    known = _result_cells(names)
+    cells = {label: known[label] for label in labels}
+    words = ("outcome", "worst", "remark")
+    return Table.of(caption, cells, found, words=words, names=("tester", "pass"))
+
+
+def tester_summary(test_results: Iterable[TestResult]) -> Table:
+    """Return one row for each tester: how often which outcome, and its worst word."""
+    rows = []
+    for name, own in by_tester(deciding(test_results)).items():
+        ordered = sorted(own, key=lambda one: (not one.has_say, list(Outcome).index(one.outcome)))
+        counts = Counter(map(outcome_words, ordered))
+        outcomes = ", ".join(f"{n} {word}" for word, n in counts.items())
+        worst = worst_of(own)
+        cells = (ABSENT,) * 3
+        if worst is not None:
+            cells = (number(worst.statistic), number(worst.limit), worst.pass_name)
+        rows.append((name, outcomes, *cells))
+    labels = ("tester", "outcomes", "worst", "limit", "in pass")
+    return Table("Testers", labels, tuple(rows), words=("tester", "outcomes"), names=("in pass",))
+
+
+def tester_details(test_results: Iterable[TestResult], names: Names) -> tuple[Table, ...]:
+    """Return every test result, one table for each tester."""
+    labels = ("pass", "outcome", "statistic", "limit", "chance alone", "rows", "worst", "remark")
+    found = []
+    for name, own in by_tester(test_results).items():
+        asks = WORDS[name].asks if name in WORDS else ""
+        caption = f"{name}: {plural(len(own), 'result')}. {asks}".strip()
+        found.append(result_table(caption, own, names, *labels))
+    return tuple(found)
+
+
+def lacking_table(result: FitResult) -> Table:
+    """Return the testers that had too few rows for an answer."""
+    lacking = [
+        one
+        for one in result.testers
+        if (one.has_say and one.outcome is Outcome.INCONCLUSIVE)
+        or (one.role is Role.REFINEMENT and one.rows_needed is not None)
+    ]
+    labels = ("tester", "rows", "rows needed")
+    return result_table("Testers with too few rows", lacking, Names.of(result), *labels)
+
+
+def evidence_table(one: TestResult, names: Names) -> Table:
+    """Return every quantity that a tester names, against what a Gaussian has."""
+    cells: Cells = {
+        "quantity": names.evidence,
+        "observed": lambda found: number(found.observed),
+        "expected": lambda found: number(found.expected),
+        "deviation": lambda found: number(found.deviation),
+        "limit": lambda found: number(found.limit),
+    }
+    return Table.of(f"Evidence of {one.tester}", cells, one.evidence, words=("quantity",))
 
 
 def transform_table(result: FitResult) -> Table:
-    """What was said of each transform, and what speaks most against it; empty if one was given."""
+    """Return the outcome for each transform, and the strongest evidence against it."""
     labels = ("transform", "outcome", "judged by", "strongest evidence")
     rows = tuple(
         (
@@ -206,18 +246,7 @@ def transform_table(result: FitResult) -> Table:
         )
         for one in result.transforms
     )
-    return Table("Positions", labels, rows, words=labels[2:], names=labels[:2])
-
-
-def _problem(result: FitResult, trial: TransformTrial) -> str:
-    """Why there is no such transform, features by their names."""
-    if not trial.features:
-        return trial.problem
-    names = codes.named([result.data.feature_names[j] for j in trial.features])
-    if trial.constant:
-        them = "it" if len(trial.features) == 1 else "them"
-        return f"constant there: {names}; remove {them} if that holds of all rows"
-    return f"{names} tell the same there, or hardly vary; remove one of them"
+    return Table("Transforms", labels, rows, words=labels[2:], names=labels[:2])
 
 
 def _trial_outcome(trial: TransformTrial) -> str:
@@ -226,79 +255,209 @@ def _trial_outcome(trial: TransformTrial) -> str:
     return str(trial.outcome if trial.evidence else Outcome.NOT_JUDGED)
 
 
+def _problem(result: FitResult, trial: TransformTrial) -> str:
+    """Return why there is no such transform, features by their names."""
+    if not trial.features:
+        return trial.problem
+    names = listed([result.data.feature_names[j] for j in trial.features])
+    if trial.constant:
+        return f"constant there: {names}"
+    return f"{names} repeat each other there, or hardly vary"
+
+
 def _strongest(result: FitResult, trial: TransformTrial) -> str:
     first = None if trial.evidence is None else telling_evidence(trial.evidence)
     if trial.outcome is Outcome.PASSED or first is None:
         return ABSENT
-    own = result.transform if trial.kind == result.transform.kind else TransformRecord(trial.kind)
-    with speaking_of(replace_record(result, transform=own)):
-        name = codes.evidence_name(first)
-    return f"{name}: {codes.number(first.observed)}, a Gaussian has {codes.number(first.expected)}"
+    taken = trial.kind == result.transform.kind or trial.kind is Transform.STORED
+    names = Names.of(result) if taken else Names(result.data.features)
+    said = f"{number(first.observed)}, a Gaussian has {number(first.expected)}"
+    return f"{names.evidence(first)}: {said}"
 
 
-def pass_table(passes: tuple[PassRecord, ...]) -> Table:
-    """What each pass read and took, and all of them together."""
-    moved = sum(one.bytes_moved for one in passes), sum(one.requests for one in passes)
-    far = any(moved)
-    table = Table.of("Passes", {**_PASS, **(_MOVED if far else {})}, passes, names=("pass",))
-    if not passes:
-        return table
-    read, size = sum(one.rows_read for one in passes), sum(one.bytes_read for one in passes)
-    time = codes.seconds(sum(one.seconds for one in passes))
-    last = ("all", codes.count(read), ABSENT, codes.nbytes(size), time)
-    sums = (codes.nbytes(moved[0]), codes.count(moved[1])) if far else ()
-    return replace(table, rows=(*table.rows, (*last, *sums)))
-
-
-def promise_table(result: FitResult) -> Table:
-    """Which constant the tests support at which scale, and what that comes to."""
-    table = Table.of("Which constant at which scale", _PROMISE, result.promises)
+def constant_table(result: FitResult) -> Table:
+    """Return the constant that the tests support at each scale, and the error that it allows."""
     error = result.error.empirical if result.error else math.nan
-    bounds = (
-        math.nan if one.constant is None else one.constant * error + one.eps
-        for one in result.promises
-    )
-    rows = zip(table.rows, map(codes.percent, bounds), strict=True)
-    return replace(
-        table,
-        labels=(*table.labels, "C · held-out error + eps"),
-        rows=tuple((*row, bound) for row, bound in rows),
-    )
+    cells: Cells = {
+        "scale delta": lambda one: number(one.delta),
+        "eps": lambda one: number(one.eps),
+        "quadratics off by less than": lambda one: number(one.deviation),
+        "slab masses off by less than": lambda one: number(one.masses_off),
+        "constant C": lambda one: constant(one.constant),
+        "C · error + eps": lambda one: percent(
+            math.nan if one.constant is None else one.constant * error + one.eps
+        ),
+    }
+    return Table.of("Constant by scale", cells, result.promises)
 
 
-def label_table(result: FitResult | CertifyResult) -> Table:
-    """Errors by label, of both alike (balanced), and of the constant guess; empty if not known."""
+# error, bounds, candidates, passes
+
+
+def label_table(result: Result) -> Table:
+    """Return errors by label, and of the constant guess; empty if they are not known."""
     labels = ("label", "rows", "wrong", "share")
     found = None if result.error is None else result.error.by_label
     if found is None:
-        return Table("By label", labels, (), words=labels[:1])
-    rows, errors = (found.positive, found.negative), (found.positive_errors, found.negative_errors)
-    rates = tuple(e / n if n else math.nan for e, n in zip(errors, rows, strict=True))
-    low, high = result.data.label_names
+        return Table("Errors by label", labels, (), words=labels[:1])
+    names = Names.of(result)
+    rows = found.positive + found.negative
+    errors = found.positive_errors + found.negative_errors
     lines = (
-        *zip((high, low), rows, errors, rates, strict=True),
-        ("both", sum(rows), sum(errors), sum(errors) / max(1, sum(rows))),
-        ("balanced (mean of the two)", None, None, sum(rates) / 2),
+        (names.label(1), found.positive, found.positive_errors, found.rates[0]),
+        (names.label(-1), found.negative, found.negative_errors, found.rates[1]),
+        ("both", rows, errors, errors / max(1, rows)),
+        ("balanced (mean of the two)", None, None, found.balanced),
         (
-            f"always guessing {high if found.guess > 0 else low}",
-            sum(rows),
-            min(rows),
+            f"always guessing {names.label(found.guess)}",
+            rows,
+            min(found.positive, found.negative),
             found.guess_error,
         ),
     )
-    cells = tuple(
-        (name, codes.count(n), codes.count(wrong), codes.percent(share))
-        for name, n, wrong, share in lines
-    )
-    return Table("By label", labels, cells, words=labels[:1])
+    cells = tuple((name, count(n), count(wrong), percent(share)) for name, n, wrong, share in lines)
+    return Table("Errors by label", labels, cells, words=labels[:1])
 
 
-def bound_table(certificate: CertificateRecord) -> Table:
-    """L for every class of halfspaces that was looked at, the one that is claimed first."""
+def bound_table(certificate: CertificateRecord, names: Names) -> Table:
+    """Return L for every class of halfspaces that was looked at, the claimed one first."""
     found = {one.through: one for one in (certificate.opt, *certificate.bounds)}
     cells: Cells = {
-        "halfspaces": lambda one: class_words(one.through, certificate),
-        "L on these rows": lambda one: codes.percent(one.lower_empirical),
-        "L on their source": lambda one: codes.percent(one.lower),
+        "halfspaces": lambda one: names.halfspaces(one.through, certificate),
+        "L on these rows": lambda one: at_least(one.lower_empirical),
+        "L for new rows": lambda one: at_least(one.lower),
     }
     return Table.of("Lower bounds by class", cells, found.values(), words=("halfspaces",))
+
+
+def is_on_path(candidate: CandidateRecord) -> bool:
+    """Return whether a candidate has a scale and rows of its own."""
+    return candidate.method is Method.PATH
+
+
+def candidate_table(candidates: tuple[CandidateRecord, ...]) -> Table:
+    """Return all that is known of the candidates; what is known of none is left out."""
+
+    def ratio(one: CandidateRecord) -> float:
+        expected = one.rows_seen * (one.delta if one.rate is None else one.rate)
+        return one.rows_accepted / expected if expected > 0 else math.nan
+
+    def of_path(write: Callable[[Any], str]) -> Callable[[Any], str]:
+        return lambda one: write(one) if is_on_path(one) else ABSENT
+
+    cells: Cells = {
+        "found by": lambda one: method_words(one.method),
+        "error": lambda one: percent(one.error),
+        "angle to the returned": lambda one: degrees(one.angle),
+        "threshold": lambda one: number(one.threshold),
+        "scale delta": of_path(lambda one: number(one.delta)),
+        "step": of_path(lambda one: number(one.step)),
+        "rows seen": of_path(lambda one: count(one.rows_seen)),
+        "accepted": of_path(lambda one: count(one.rows_accepted)),
+        "of expected": of_path(lambda one: number(ratio(one))),
+        "wedge bound beta": lambda one: percent(one.beta),
+    }
+    known = Table.of("Candidates", cells, candidates)
+    kept = [i for i in range(len(cells)) if any(row[i] != ABSENT for row in known.rows)]
+    rows = tuple((str(j), *(row[i] for i in kept)) for j, row in enumerate(known.rows))
+    labels = ("candidate", *(known.labels[i] for i in kept))
+    return Table(known.caption, labels, rows, words=("found by",))
+
+
+def pass_table(passes: tuple[PassRecord, ...]) -> Table:
+    """Return what each pass read and kept, and all of them together."""
+    remote = any(one.bytes_moved or one.requests for one in passes)
+    cells: dict[str, Callable[[Any], str]] = {
+        "pass": lambda one: one.name,
+        "rows read": lambda one: count(one.rows_read),
+        "rows used": lambda one: count(one.rows_accepted),
+        "bytes read": lambda one: nbytes(one.bytes_read),
+        "time": lambda one: seconds(one.seconds),
+    }
+    if remote:
+        cells["over the network"] = lambda one: nbytes(one.bytes_moved)
+        cells["requests"] = lambda one: count(one.requests)
+    table = Table.of("Passes", cells, passes, names=("pass",))
+    if not passes:
+        return table
+
+    def total(name: str) -> Any:
+        return sum(getattr(one, name) for one in passes)
+
+    last = ["all", count(total("rows_read")), ABSENT, nbytes(total("bytes_read"))]
+    last.append(seconds(total("seconds")))
+    if remote:
+        last += [nbytes(total("bytes_moved")), count(total("requests"))]
+    return replace(table, rows=(*table.rows, tuple(last)))
+
+
+# provenance
+
+
+def fact_table(result: Result) -> Table:
+    """Return data, parameters, versions and digests."""
+    return Table("Facts", ("fact", "value"), tuple(_facts(result)), words=("fact", "value"))
+
+
+def _facts(result: Result) -> Iterator[tuple[str, str]]:
+    names = Names.of(result)
+    yield "source", result.data.source or ABSENT
+    yield "rows", count(result.data.rows)
+    yield "features", count(result.data.dim)
+    yield "fingerprint of the data", result.data.fingerprint or ABSENT
+    if isinstance(result, FitResult):
+        yield "eps, accuracy judged", number(result.eps)
+        yield "transform", result.transform.kind
+    if (error := result.error) is not None:
+        yield "held-out rows" if isinstance(result, FitResult) else "rows", count(error.n_rows)
+        yield "error", percent(error.empirical)
+        yield "its upper bound", at_most(error.upper)
+        if error.tau is not None:
+            yield "share of tau for the upper bound", number(error.tau)
+    if (certificate := result.certificate) is not None:
+        yield "rows of the certificate", count(certificate.n_rows)
+        yield "errors on them", count(certificate.n_errors)
+        yield "halfspaces of its bound", names.halfspaces(certificate.opt.through, certificate)
+        if certificate.method is CertificateMethod.SETS:
+            yield "disjoint sets of rows in conflict", count(certificate.n_sets)
+        else:
+            yield "degree of its slab moments", str(certificate.degree)
+        if certificate.opt.tau is not None:
+            yield "share of tau for L", number(certificate.opt.tau)
+        yield "digest of every row", certificate.digest or ABSENT
+    yield "seed", seed_words(result)
+    yield f"tau, {TAU}", number(result.tau)
+    versions = result.versions
+    yield "streamhalf", versions.streamhalf
+    yield "Python", versions.python
+    yield "NumPy, Dask, Zarr", f"{versions.numpy}, {versions.dask}, {versions.zarr}"
+    if (run := result.run) is not None:
+        yield "started (UTC)", run.started
+        yield "host", run.host or ABSENT
+        yield "scheduler", run.scheduler
+        yield "command", run.command or "called from Python"
+    yield "schema", result.schema
+    yield "digest of this document", result.digest or ABSENT
+
+
+def setting_table(result: Result) -> Table:
+    """Return every setting of the run."""
+    settings = {} if result.run is None else result.run.settings
+    rows = tuple((name, setting_words(name, value)) for name, value in settings.items())
+    return Table("Settings", ("setting", "value"), rows, words=("setting", "value"))
+
+
+def setting_words(name: str, value: object) -> str:
+    """Return the value as a user writes it."""
+    declared = SETTINGS.get(name)
+    if value is None:
+        return ABSENT
+    if declared is not None and declared.is_size and isinstance(value, int):
+        return show_size(value)
+    return str(value).lower() if isinstance(value, bool) else f"{value}"
+
+
+def seed_words(result: Result) -> str:
+    """Return the seed and where it came from."""
+    seed = result.seed if isinstance(result, FitResult) else result.certificate.seed
+    return f"{seed}, {'drawn by the system' if result.seed_drawn else 'given'}"

@@ -1,14 +1,12 @@
-"""The verdict on a terminal: in words first, then the testers and the evidence."""
+"""Results on a terminal: quality, promise and advice first; the tables with `verbose`."""
 
 from __future__ import annotations
 
 import itertools
-import math
 import re
 from collections.abc import Iterator
 
 from rich.console import Console, JustifyMethod
-from rich.panel import Panel
 from rich.table import Column
 from rich.table import Table as Grid
 from rich.text import Text
@@ -16,13 +14,23 @@ from rich.text import Text
 from streamhalf import results
 from streamhalf.data.inspection import StoreReport
 from streamhalf.redact import plural
-from streamhalf.report import tables, words
-from streamhalf.report.codes import ABSENT, count, nbytes, promise, seconds
-from streamhalf.report.facts import seed_words
-from streamhalf.report.features import speaking_of
+from streamhalf.report import details, tables
 from streamhalf.report.notices import notice_words
-from streamhalf.report.rejections import leading_rejection
 from streamhalf.report.tables import Cells, Table
+from streamhalf.report.voices import Face, face_of
+from streamhalf.report.words import (
+    ABSENT,
+    TAU,
+    Names,
+    about,
+    constant,
+    count,
+    duration,
+    nbytes,
+    number,
+    seconds,
+)
+from streamhalf.testers.leading import leading_rejection
 
 _SPARE = "spare: for updates that repeat"
 _BESIDE = ("sample", "regression", "certificate")
@@ -40,93 +48,192 @@ _STYLES = {
 """How verdicts, outcomes and answers look."""
 
 _STYLED = ("outcome", "outcomes", "holds")
-"""Columns that hold them."""
-
+_TONES = {"good": "bold green", "plain": "bold cyan", "bad": "bold red", "open": "bold yellow"}
 _DIGEST, _SHOWN = re.compile(r"\b[0-9a-f]{32,}\b"), 12
 
-_CLAIM: Cells = {
-    "claim": lambda one: one.name,
-    "holds": lambda one: "yes" if one.holds else "NO",
-    "claimed": lambda one: _shortened(one.claimed),
-    "recomputed": lambda one: _shortened(one.recomputed),
-}
+
+def show_test(console: Console, result: results.MomentTestResult, verbose: bool = False) -> None:
+    """Print the outcome of a moment test, and what speaks against the features."""
+    names = Names.of(result)
+    show_face(console, face_of(result))
+    for text in details.test_details(result):
+        _say(console, text, "dim")
+    labels = ["tester", "outcome", "statistic", "limit", "chance alone", "rows"]
+    labels += ["remark"] if verbose else []
+    show_table(console, tables.result_table("Testers", result.testers, names, *labels))
+    if verbose:
+        for one in result.testers:
+            if one.outcome is results.Outcome.REJECTED:
+                _show_evidence(console, one, names)
 
 
-def _shortened(value: str) -> str:
-    """A digest by its beginning, which tells it from any other; the record has it in full."""
-    return _DIGEST.sub(lambda found: f"{found[0][:_SHOWN]}…", value)
+def show_fit(console: Console, result: results.FitResult, verbose: bool = False) -> None:
+    """Print quality, promise and advice of a fit; with `verbose` also what they rest on."""
+    names = Names.of(result)
+    show_face(console, face_of(result))
+    if verbose:
+        for text in details.promise_details(result):
+            _say(console, text, "dim")
+        _show_bound(console, result)
+        shown = [tables.label_table(result), tables.transform_table(result)]
+        shown += [tables.tester_summary(result.testers), tables.pass_table(result.passes)]
+        for table in shown:
+            if table.rows:
+                show_table(console, table, title=True)
+        if (rejection := leading_rejection(result.testers)) is not None:
+            _show_evidence(console, rejection, names)
+    _show_seed(console, result, verbose)
 
 
-def show_test(console: Console, result: results.MomentTestResult) -> None:
-    """The verdict of a moment test, its testers, and the evidence."""
-    show_panel(console, words.moment_sentence(result), result.verdict)
-    labels = ("tester", "outcome", "statistic", "limit", "chance alone", "rows", "remark")
-    judged = [
-        one if one.has_say else results.replace(one, limit=math.nan) for one in result.testers
-    ]
-    show_table(console, tables.result_table("Testers", judged, *labels))
-    for test_result in result.testers:
-        if test_result.outcome is results.Outcome.REJECTED:
-            with speaking_of(result):
-                _show_evidence(console, test_result, result.transform.kind)
+def show_certificate(
+    console: Console, result: results.CertifyResult, verbose: bool = False
+) -> None:
+    """Print quality and certificate of a classifier."""
+    show_face(console, face_of(result))
+    if verbose:
+        _show_bound(console, result)
+        for table in (tables.label_table(result), tables.pass_table(result.passes)):
+            if table.rows:
+                show_table(console, table, title=True)
+    _show_seed(console, result, verbose)
 
 
-def show_fit(console: Console, result: results.FitResult) -> None:
-    """The verdict of a fit, its testers, and the leading evidence."""
-    show_panel(console, words.fit_sentence(result), result.verdict)
-    _show_labels(console, result)
-    if any(one.outcome is not results.Outcome.PASSED for one in result.transforms):
-        show_table(console, tables.transform_table(result))
-    if result.testers:
-        show_table(console, tables.tester_summary(result.testers))
-    if (rejection := leading_rejection(result.testers)) is not None:
-        with speaking_of(result):
-            _show_evidence(console, rejection, result.transform.kind)
-    if result.testers:
-        _show_seed(console, result)
+def show_face(console: Console, face: Face) -> None:
+    """Print the first screen of a result."""
+    console.print(Text(f"{face.title}: {face.subject}"), overflow="fold")
+    if face.tiles:
+        layout = Grid(box=None, show_header=False, pad_edge=False, padding=(0, 4, 0, 0))
+        for _ in face.tiles:
+            layout.add_column()
+        height = 2 + max(len(tile.notes) for tile in face.tiles)
+        columns = [[tile.name, tile.value, *tile.notes] for tile in face.tiles]
+        for i in range(height):
+            style = ("dim", "bold", "")[min(i, 2)]
+            cells = (column[i] if i < len(column) else "" for column in columns)
+            layout.add_row(*(Text(cell, style) for cell in cells))
+        console.print()
+        console.print(layout)
+    console.print()
+    promise, tone = face.promise, _TONES[face.promise.tone]
+    line = Text.assemble((f"{promise.sign} {promise.title}", tone), f" {promise.words}")
+    console.print(line)
+    if face.measured:
+        _say(console, face.measured, "dim")
+    for one in face.advice:
+        console.print(_hanging("→ ", one.replace("`", "")))
 
 
-def show_certificate(console: Console, result: results.CertifyResult) -> None:
-    """The certified interval of a classifier."""
-    show_panel(console, words.certify_sentence(result), "certificate")
-    _show_labels(console, result)
-    if result.certificate.share < 1:
-        _show_seed(console, result)
+def _hanging(mark: str, words: str) -> Grid:
+    """Return words with a mark before their first line."""
+    layout = Grid.grid(Column(no_wrap=True), Column(overflow="fold"))
+    layout.add_row(Text(mark, "cyan"), Text(words))
+    return layout
+
+
+def show_panel(console: Console, said: str, title: str) -> None:
+    """Print what was found under a title."""
+    console.print(Text(title.upper(), "bold"))
+    console.print(Text(said))
+
+
+def _say(console: Console, words: str, style: str = "") -> None:
+    console.print(Text(words, style))
+
+
+def _show_bound(console: Console, result: results.FitResult | results.CertifyResult) -> None:
+    if (certificate := result.certificate) is not None:
+        for text in details.bound_details(result, certificate):
+            _say(console, text, "dim")
+
+
+def _show_seed(
+    console: Console, result: results.FitResult | results.CertifyResult, verbose: bool
+) -> None:
+    more = "" if verbose else "; -v shows testers, labels and passes"
+    _say(console, f"seed {tables.seed_words(result)}{more}", "dim")
+
+
+def _show_evidence(console: Console, one: results.TestResult, names: Names) -> None:
+    show_table(console, tables.evidence_table(one, names), title=True)
 
 
 def show_verification(console: Console, result: results.VerifyResult) -> None:
-    """Every claim, and whether it holds."""
-    show_table(console, Table.of("Claims", _CLAIM, result.claims, words=tuple(_CLAIM)))
+    """Print every claim, and whether it holds."""
+
+    def shortened(value: str) -> str:
+        return _DIGEST.sub(lambda found: f"{found[0][:_SHOWN]}…", value)
+
+    cells: Cells = {
+        "claim": lambda one: one.name,
+        "holds": lambda one: "yes" if one.holds else "NO",
+        "claimed": lambda one: shortened(one.claimed),
+        "recomputed": lambda one: shortened(one.recomputed),
+    }
+    show_table(console, Table.of("Claims", cells, result.claims, words=tuple(cells)))
     failed = sum(not claim.holds for claim in result.claims)
     if not failed:
-        console.print("every claim holds", style="green")
+        _say(console, "every claim holds", "green")
         return
     verb = "does" if failed == 1 else "do"
-    console.print(f"{plural(failed, 'claim')} {verb} not hold", style="bold red", highlight=False)
+    _say(console, f"{plural(failed, 'claim')} {verb} not hold", "bold red")
     if any(claim.name == results.AS_WRITTEN and not claim.holds for claim in result.claims):
-        console.print("the document was changed after it was written: its digest does not fit")
+        _say(console, "the document was changed after it was written: its digest does not fit")
 
 
 def show_plan(console: Console, record: results.PlanRecord) -> None:
-    """Rows, eps, what it would support, passes, bytes and memory."""
-    console.print(words.plan_sentence(record), highlight=False)
+    """Print rows, eps, what it would support, passes, bytes and memory."""
+    for text in plan_sentences(record):
+        _say(console, text)
     show_table(console, _budget_table(record))
-    console.print(words.plan_details(record), highlight=False)
+    memory = f"{record.memory_nbytes / 2**20:,.0f} MiB"
+    sketched = "; degree above 2 is tested on a sketch" if record.sketched else ""
+    _say(console, f"tau = {record.tau:g} ({TAU}); memory of one task: about {memory}{sketched}")
+
+
+def plan_sentences(record: results.PlanRecord) -> Iterator[str]:
+    """Yield whether so many rows suffice, and what Gaussian ones would support."""
+    rare = record.rare_rows_needed
+    rows = f"{plural(record.rows, 'row')} of {plural(record.dim, 'feature')}"
+    if rare is not None:
+        rows += f", {100 * (record.positive or 0):g}% of them labelled +1,"
+        needs = f"{about(record.rows_needed)} rows, {about(rare)} of them of the rarer label"
+    else:
+        needs = f"{about(record.rows_needed)} rows"
+    eps = f"eps = {number(record.eps)}"
+    if record.conclusive:
+        yield f"{rows} can judge {eps}." + (f" It takes {needs}." if rare is not None else "")
+    elif record.rows_needed > record.rows:
+        yield f"{rows} are too few for {eps}: a promise takes {needs}."
+        yield "A halfspace, its error and the certificate are there for any number of rows."
+        at_hand = any(one.n_tasks is not None for one in record.passes)
+        table = f"for {record.rows_needed:,} rows" if not at_hand else "what a run makes of these"
+        yield f"The table is {table}."
+    else:
+        yield f"{rows} can judge {eps} only if half of them are held out: plan with `--reuse`."
+    found = [one for one in record.promises if one.constant is not None]
+    if found:
+        best = next((one for one in reversed(found) if (one.constant or 0) <= 5), found[0])
+        words = f"error at most {constant(best.constant)} × the best possible + {number(best.eps)}"
+        yield f"Gaussian rows would support: {words} (an empirical worst case)."
+    elif rare is not None:
+        yield "With a threshold no constant is known here; the certificate needs none."
 
 
 def _budget_table(record: results.PlanRecord) -> Table:
-    """What the passes use and read, in how many tasks if that is known, and would support."""
+    """Return what the passes use and read, and would support."""
     known = any(one.n_tasks is not None for one in record.passes)
     wanted = (True, True, True, known, bool(record.promises))
     labels = ("pass", "rows used", "read", "tasks", "supports, about")
-    rows = (labels, *_budgets(record))
-    head, *body = (tuple(itertools.compress(row, wanted)) for row in rows)
+    head, *body = (tuple(itertools.compress(row, wanted)) for row in (labels, *_budgets(record)))
     return Table("Passes", head, tuple(body), words=("pass",))
 
 
 def _budgets(record: results.PlanRecord) -> Iterator[tuple[str, str, str, str, str]]:
-    """What the passes use, read and would support; rows add up unless passes share them."""
-    supported = {one.delta: promise(one) for one in record.promises}
+    supported = {
+        one.delta: f"{constant(one.constant)} opt + {number(one.eps)}"
+        for one in record.promises
+        if one.constant is not None
+    }
     for one in record.passes:
         tested = "" if one.name in _BESIDE else supported.get(one.delta or 1.0, "")
         yield one.name, count(one.rows), nbytes(one.nbytes), count(one.n_tasks), tested
@@ -135,37 +242,50 @@ def _budgets(record: results.PlanRecord) -> Iterator[tuple[str, str, str, str, s
     rows = sum(one.rows for one in record.passes if one.name not in again)
     at_hand = any(one.n_tasks is not None for one in record.passes)
     planned = record.rows if record.conclusive or at_hand else record.rows_needed
-    updates = any(one.delta is not None for one in record.passes)
-    if rows < planned and updates:  # not where passes share their rows
+    if rows < planned and any(one.delta is not None for one in record.passes):
         yield _SPARE, count(planned - rows), "", "", ""
     tasks = sum(one.n_tasks or 0 for one in record.passes)
     yield "all", count(planned), nbytes(record.nbytes), count(tasks), ""
 
 
 def show_dry_run(console: Console, found: results.DryRunResult) -> None:
-    """Who would work, with what, how they read, and what the run would take."""
-    console.print(words.dry_run_sentence(found), highlight=False)
-    rows = tuple(
-        (
-            one.address,
-            count(one.n_threads),
-            ABSENT if one.memory_nbytes is None else nbytes(one.memory_nbytes),
-            f"{count(one.rows_read)} rows, {nbytes(one.bytes_read)}" if one.rows_read else ABSENT,
-            seconds(one.seconds) if one.rows_read else ABSENT,
-        )
-        for one in found.workers
-    )
-    labels = ("worker", "threads", "memory for tasks", "has read", "in")
-    show_table(console, Table("Workers", labels, rows, words=("worker",)))
+    """Print who would work, with what, how they read, and what the run would take."""
+    workers = plural(len(found.workers), "worker")
+    threads = plural(found.n_threads, "thread")
+    _say(console, f"Dry run on {found.place}: {workers} with {threads} can read {found.source}.")
+    _say(console, "Nothing was learnt and nothing was written.")
+    versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
+    _say(console, f"Versions: {versions}.")
+    cells: Cells = {
+        "worker": lambda one: one.address,
+        "threads": lambda one: count(one.n_threads),
+        "memory for tasks": lambda one: (
+            ABSENT if one.memory_nbytes is None else nbytes(one.memory_nbytes)
+        ),
+        "has read": lambda one: (
+            f"{count(one.rows_read)} rows, {nbytes(one.bytes_read)}" if one.rows_read else ABSENT
+        ),
+        "in": lambda one: seconds(one.seconds) if one.rows_read else ABSENT,
+    }
+    show_table(console, Table.of("Workers", cells, found.workers, words=("worker",)))
     for worker, name, there, here in found.differences:
         line = f" worker {worker} has {name} {there}, this process {here}"
         console.print(Text.assemble(("notice:", "yellow"), line), soft_wrap=True)
     show_plan(console, found.plan)
-    console.print(words.dry_run_details(found), highlight=False)
+    used, room = (f"{n / 2**20:,.0f} MiB" for n in (found.process_nbytes, found.memory_limit))
+    _say(
+        console,
+        f"{plural(found.n_tasks, 'task')}; a process takes up to {used} and has {room} for tasks.",
+    )
+    _say(
+        console,
+        f"At the speed of these reads the passes take about {duration(found.seconds)}. The search "
+        "for the lower bound comes on top, as do further transforms and shared storage.",
+    )
 
 
 def show_store(console: Console, report: StoreReport) -> None:
-    """What `inspect` found."""
+    """Print what `inspect` found."""
     facts = Grid("", Column(overflow="fold"), box=None, show_header=False, pad_edge=False)
     for name, value in _store_facts(report):
         facts.add_row(Text(name, "bold"), Text(value))
@@ -199,37 +319,16 @@ def _store_facts(report: StoreReport) -> Iterator[tuple[str, str]]:
         yield "planted", ", ".join(f"{key} {value}" for key, value in shown.items())
 
 
-def show_panel(console: Console, said: str, title: str) -> None:
-    """What was found, in a frame with a title."""
-    shown = _styled(title.upper())
-    console.print(Panel(Text(said), title=shown, title_align="left", expand=False))
-
-
-def _show_labels(console: Console, result: results.FitResult | results.CertifyResult) -> None:
-    if (table := tables.label_table(result)).rows:
-        show_table(console, table)
-
-
-def _show_seed(console: Console, result: results.FitResult | results.CertifyResult) -> None:
-    said = f"seed {seed_words(result)}; --seed repeats this run with it"
-    console.print(said, style="dim", highlight=False, soft_wrap=True)
-
-
-def _show_evidence(console: Console, test_result: results.TestResult, kind: str) -> None:
-    layout = Grid(box=None, pad_edge=False)
-    layout.title = Text(f"evidence: {test_result.tester}", "table.title")
-    layout.caption = words.evidence_features(kind) or None
-    layout.title_justify = layout.caption_justify = "left"
-    show_table(console, tables.evidence_table(test_result), layout)
-
-
-def show_table(console: Console, table: Table, layout: Grid | None = None) -> None:
-    """Cells are text: nothing in them is taken for markup."""
-    layout = layout or Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+def show_table(console: Console, table: Table, title: bool = False) -> None:
+    """Print cells as text: nothing in them is taken for markup."""
+    layout = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), title_justify="left")
+    if title:
+        console.print()
+        layout.title = Text(table.caption, "bold")
     for label in table.labels:
         side: JustifyMethod = "right" if table.kind(label) == "number" else "left"
-        whole = label in (*table.names, "outcome")
-        layout.add_column(label, justify=side, no_wrap=whole, overflow="fold")
+        whole = label in (*table.names, "outcome") or table.kind(label) == "number"
+        layout.add_column(label, justify=side, no_wrap=whole)
     for row in table.rows:
         cells = zip(table.labels, row, strict=True)
         layout.add_row(

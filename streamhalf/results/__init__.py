@@ -1,7 +1,10 @@
 """Results: frozen records that go to JSON and come back as data only."""
 
 from streamhalf.results.audit import AuditResult as AuditResult
+from streamhalf.results.audit import ConflictSet as ConflictSet
+from streamhalf.results.audit import ConflictSets as ConflictSets
 from streamhalf.results.audit import FeatureShift as FeatureShift
+from streamhalf.results.audit import ReviewRecord as ReviewRecord
 from streamhalf.results.audit import Segment as Segment
 from streamhalf.results.audit import Suspect as Suspect
 from streamhalf.results.base import Record as Record
@@ -40,6 +43,12 @@ from streamhalf.results.codes import Subject as Subject
 from streamhalf.results.codes import Transform as Transform
 from streamhalf.results.codes import Verdict as Verdict
 from streamhalf.results.codes import WedgeShare as WedgeShare
+from streamhalf.results.encoding import ColumnRecord as ColumnRecord
+from streamhalf.results.encoding import ColumnUse as ColumnUse
+from streamhalf.results.encoding import DropReason as DropReason
+from streamhalf.results.encoding import EncodingRecord as EncodingRecord
+from streamhalf.results.encoding import FeatureRecord as FeatureRecord
+from streamhalf.results.encoding import Part as Part
 from streamhalf.results.parts import CandidateRecord as CandidateRecord
 from streamhalf.results.parts import DataRecord as DataRecord
 from streamhalf.results.parts import DiagnosticsRecord as DiagnosticsRecord

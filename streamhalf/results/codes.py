@@ -254,6 +254,10 @@ class NoticeCode(enum.StrEnum):
     LABELS_ARE_BITS = "labels-are-bits"  # array: stored as 0 and 1, 0 is read as -1
     LABELS_READ = "labels-read"  # array, low, high: two values, the first is read as -1
     FEATURES_CONVERTED = "features-converted"  # array, stored, used: dtypes
+    ROWS_DROPPED = "rows-dropped"  # dropped, stored: rows with gaps that were left out
+    GAPS_FILLED = "gaps-filled"  # gaps, features: with medians, an indicator beside each
+    TABLE_ENCODED = "table-encoded"  # columns, features, dropped (names), gaps
+    SLOW_TABLE = "slow-table"  # size: bytes of CSV that every pass parses
     ONE_CLASS = "one-class"  # label: of all rows
     NEARLY_ONE_CLASS = "nearly-one-class"  # label, share: of few rows
     NO_BETTER_THAN_GUESS = "no-better-than-guess"  # label, error: of the constant guess

@@ -19,6 +19,7 @@ from streamhalf.results.codes import (
     Subject,
     Transform,
 )
+from streamhalf.results.encoding import EncodingRecord
 
 
 class Evidence(Record, frozen=True):
@@ -129,6 +130,8 @@ class DataRecord(Record, frozen=True):
     """Which data a result speaks of; `features` are the names of theirs, if they have any.
 
     `classes` are the labels that stand for -1 and +1, in this order, unless they are just these.
+    `encoding` says how features were made of the columns of a table, `snapshot` which one of a
+    versioned store was read.
     """
 
     rows: int
@@ -137,6 +140,8 @@ class DataRecord(Record, frozen=True):
     source: str = ""
     features: tuple[str, ...] = ()
     classes: tuple[int | float | str, ...] = ()
+    encoding: EncodingRecord | None = None
+    snapshot: str = ""
 
     @property
     def label_names(self) -> tuple[str, str]:

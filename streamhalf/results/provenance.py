@@ -9,7 +9,7 @@ import platform
 from streamhalf.redact import public_name
 from streamhalf.results.base import Record
 
-SettingValue = bool | int | float | str | None
+SettingValue = bool | int | float | str | tuple[str, ...] | None
 
 
 class RunRecord(Record, frozen=True):

@@ -21,10 +21,10 @@ from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.report.words import fit_sentence
 from streamhalf.results import Method, Outcome
 from tests.algorithms.runs import serial_run
 from tests.conftest import StoreWriter
+from tests.saying import said
 
 SEED, DIM, N_ROWS, N_FRESH = 4, 300, 3_000, 20_000
 Rows = tuple[np.ndarray, np.ndarray]
@@ -87,7 +87,7 @@ def test_fit__says_nothing_of_dependent_features_where_rows_cannot_tell(
     result = streamhalf.fit(draw(N_ROWS, DIM), seed=SEED, certificate_degree=0)
     assert not any(one.features for one in result.transforms)
     assert [one.outcome for one in result.transforms[1:]] == [Outcome.NOT_JUDGED] * 2
-    assert "tell the same" not in fit_sentence(result)
+    assert "repeat each other" not in said(result)
 
 
 def test_fit__has_the_same_bits_for_every_chunking_and_engine(

@@ -106,21 +106,41 @@ def test_windows__small_chunks_make_one_window() -> None:
     assert sorted(rows.start for ranges in taken for rows in ranges) == list(range(0, 1_000, 60))
 
 
-@pytest.mark.parametrize("chunk_rows", [None, 5_000])
-def test_windows__of_a_pass_are_drawn_from_everywhere(chunk_rows: int | None) -> None:
-    # 12,500 of 125,000 windows over 50 segments of 2,500: 250 each, hypergeometric. In chunks, of
-    # which there are 1,600, a pass has only those of about two groups of 64: there each chunk is
-    # all or nothing, so chunks are counted, and windows only where chunks can be cut. Chi² with 49
-    # degrees beyond its quantile at 1e-6 has this probability for each of 8 cases.
+def test_windows__of_a_pass_are_chunks_drawn_from_everywhere() -> None:
+    # of 1,600 chunks a pass has those of about two groups of 64, over 50 parts of 32 chunks. Chi²
+    # with 49 degrees beyond its quantile at 1e-6 has this probability for each of 4 cases.
     limit = stats.chi2.isf(1e-6, 49)
     for cursor in (0, 400_000, 2_000_000, 3_600_000):
-        share = make_deal(8_000_000, chunk_rows=chunk_rows).take(cursor, 400_000)
-        places = share.blocks.numbers()[::64]
-        if chunk_rows is not None:
-            places = 5_000 * np.unique(places // 5_000)
-        counts, _ = np.histogram(places, bins=50, range=(0, 8_000_000))
+        share = make_deal(8_000_000, chunk_rows=5_000).take(cursor, 400_000)
+        chunks = np.unique(share.blocks.numbers() // 5_000)
+        counts, _ = np.histogram(chunks, bins=50, range=(0, 1_600))
         expected = counts.sum() / 50
         assert ((counts - expected) ** 2 / expected).sum() < limit
+
+
+def test_windows__of_a_pass_are_one_range_of_each_segment() -> None:
+    # 128 segments of 62,464 rows, 976 windows each, and the rest; 100 or so of each in a pass
+    split = make_deal(8_000_000)
+    starts = []
+    for cursor in (0, 400_000, 2_000_000, 3_500_000):
+        share = split.take(cursor, 400_000)
+        segments = share.blocks.numbers() // 62_464
+        counts = np.bincount(segments)[:128] // 64
+        assert counts.max() - counts.min() <= 2
+        assert len(share.blocks) <= 2 * 129  # a range may go round the end of its segment
+        starts += [block.start % 62_464 for block in share.blocks]
+    # ranges begin anywhere: a share of 1e-6 of seeds is beyond this
+    assert stats.kstest(np.array(starts) / 62_464, "uniform").pvalue > 1e-6
+    assert split.take(0, 64).blocks != make_deal(8_000_000, seed=1).take(0, 64).blocks
+
+
+def test_windows__of_a_small_pass_are_of_random_segments() -> None:
+    places = [make_deal(8_000_000, seed=i).take(0, 64 * 5).blocks.bounds[:, 0] for i in range(200)]
+    assert {len(one) for one in places} <= {10, 11}  # half of the rows are held out
+    limit = stats.chi2.isf(1e-6, 49)
+    counts, _ = np.histogram(np.concatenate(places), bins=50, range=(0, 8_000_000))
+    expected = counts.sum() / 50
+    assert ((counts - expected) ** 2 / expected).sum() < limit
 
 
 def test_windows__touch_a_group_of_chunks_and_as_many_as_they_need() -> None:

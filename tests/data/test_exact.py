@@ -15,8 +15,8 @@ import xarray as xr
 import zarr
 
 import streamhalf
-from streamhalf.data.exact import find_rounded
-from streamhalf.data.opening import open_features, open_source
+from streamhalf.data.opening import open_source
+from streamhalf.data.schema import find_rounded
 from streamhalf.errors import DataError
 from streamhalf.estimator import HalfspaceTesterLearner
 
@@ -158,6 +158,6 @@ def test_estimator__fit_and_predict_refuse_what_is_rounded(convert: Callable[...
 
 
 def test_features__are_checked_without_labels_too(tmp_path: Path) -> None:
-    source = open_features(as_zarr(integers(), tmp_path))
+    source = open_source(as_zarr(integers(), tmp_path), labelled=False)
     with pytest.raises(DataError, match=r"row 2500 .*9007199254740993"):
         source.read(source.blocks[-1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 import streamhalf
 from streamhalf import DataError, UsageError
 from streamhalf.cli import main
-from streamhalf.data.opening import open_features
+from streamhalf.data.opening import open_source
 from tests.conftest import make_rows
 
 X, Y = make_rows(600, 3, seed=8)
@@ -56,17 +55,15 @@ def test_commands__go_from_a_table_to_suspects(
     ("frame", "words"),
     [
         (FRAME.rename(columns={"bought": "sold"}), "found: age, score, sold, visits.*--label"),
-        (FRAME.assign(city="Ulm"), "column 'city' has dtype .* drop it"),
-        (FRAME.assign(age=FRAME["age"].where(FRAME.index != 7)), "row 7 .*'age'.*dropna"),
-        (FRAME.assign(bought=FRAME["bought"].where(FRAME.index != 7)), "row 7 .* no label"),
+        (FRAME.assign(bought=FRAME["bought"].where(FRAME.index != 7)), "1 row of 600 has no label"),
         (FRAME.assign(age=FRAME["age"].where(FRAME.index != 7, np.inf)), "row 7 .*replace infin"),
         (
-            FRAME.assign(age=FRAME["age"].astype(object).where(FRAME.index != 7, "?")),
-            r"column 'age' holds text among numbers: '\?' in row 7 .*1 such cell",
+            FRAME.assign(age=FRAME["age"].astype(object).where(FRAME.index != 7, "old")),
+            r"column 'age' holds text among numbers: 'old' in row 7 .*1 such cell",
         ),
         (FRAME[:0], "no rows, only names of columns"),
     ],
-    ids=["label", "text", "missing value", "missing label", "infinite", "stray text", "no rows"],
+    ids=["label", "missing label", "infinite", "stray text", "no rows"],
 )
 def test_table__names_what_is_wrong_in_it(frame: pd.DataFrame, words: str, tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
@@ -75,17 +72,12 @@ def test_table__names_what_is_wrong_in_it(frame: pd.DataFrame, words: str, tmp_p
         streamhalf.fit(path, label="bought", certificate_degree=0)
 
 
-def test_table__that_cannot_be_read_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_table__that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     with pytest.raises(DataError, match="no such file"):
         streamhalf.fit(path)
     path.write_text("no parquet")
     with pytest.raises(DataError, match="not a readable table"):
-        streamhalf.fit(path)
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(UsageError, match="takes pandas, which is not installed"):
         streamhalf.fit(path)
     with pytest.raises(DataError, match="only a Zarr store has a layout"):
         streamhalf.inspect(path)
@@ -137,4 +129,4 @@ def test_features__are_refused_for_tables(
     with pytest.raises(UsageError, match="given for a table"):
         streamhalf.fit(frame, features=features)
     with pytest.raises(UsageError, match="given for a table"):
-        open_features(str(path), features="a")
+        open_source(str(path), features="a", labelled=False)

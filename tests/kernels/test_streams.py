@@ -42,6 +42,7 @@ def test_streams__numbers_stay_what_they_are() -> None:
         "CERTIFICATE": 2**41,
         "CHUNK_ORDER": 2**42,
         "WINDOW_ORDER": 2**42 + 1,
+        "WINDOW_START": 2**42 + 3,
         "PILOT": 2**42 + 2,
         "SKETCHES": 2**43,
         "RADII": 2**44,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import streamhalf
-from streamhalf.report.test_results import shown_candidate
+from streamhalf.report.details import shown_candidate
 from streamhalf.results import (
     CertifyResult,
     FitResult,

@@ -21,6 +21,7 @@ from distributed import Client
 
 import streamhalf
 from streamhalf.api._session import who
+from streamhalf.engine.live_messages import TOPIC, RunClosed, decode, encode
 from streamhalf.errors import DataError, RunCancelledError
 from streamhalf.events import (
     PassProgress,
@@ -32,8 +33,8 @@ from streamhalf.events import (
 )
 from streamhalf.report import dashboard
 from streamhalf.report.dashboard import DashboardObserver, PagePlugin, install, mirrored
-from streamhalf.report.live import TOPIC, Board, RunClosed, RunView, decode, encode
-from streamhalf.report.page import Page
+from streamhalf.report.dashboard_page import Page
+from streamhalf.report.live import Board, RunView
 from streamhalf.results import Verdict
 from tests.waiting import PATIENCE, wait_until
 

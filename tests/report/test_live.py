@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamhalf import events
+from streamhalf.engine.live_messages import Happening, RunClosed, coarsen, decode, encode
 from streamhalf.events import (
     Event,
     PassEnded,
@@ -22,15 +23,7 @@ from streamhalf.events import (
     SlabsCounted,
     SlabsMeasured,
 )
-from streamhalf.report.live import (
-    Board,
-    Happening,
-    RunClosed,
-    RunView,
-    coarsen,
-    decode,
-    encode,
-)
+from streamhalf.report.live import Board, RunView
 from streamhalf.report.live_html import mass_so_far, run_html, run_table, slab_densities
 from streamhalf.results import (
     Evidence,

@@ -6,8 +6,9 @@ from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
+from streamhalf.engine.live_messages import RunClosed, encode
 from streamhalf.events import PassEnded, PassStarted, RunEnded, RunStarted
-from streamhalf.report.live import Board, RunClosed, encode
+from streamhalf.report.live import Board
 from streamhalf.report.metrics import Totals
 from streamhalf.results import PassRecord, Verdict
 

@@ -1,7 +1,8 @@
-"""Notebooks: a live view of runs, here or on a cluster, and results that show themselves."""
+"""Notebooks: cards of results, and a live view of runs, here or on a cluster."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import contextvars
 import json
@@ -9,35 +10,129 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from streamhalf.engine.live_messages import TOPIC, RunClosed
 from streamhalf.errors import RunCancelledError
 from streamhalf.events import Event, RunEnded, RunStarted
 from streamhalf.redact import plural
 from streamhalf.report import live_html
-from streamhalf.report.codes import pass_words
-from streamhalf.report.live import TOPIC, Board, RunClosed, RunView
-from streamhalf.report.widget import CancelButton
+from streamhalf.report.live import Board, RunView, tester_views
+from streamhalf.report.words import Names, count, number, pass_words
 from streamhalf.results import AuditResult, CertifyResult, FitResult, MomentTestResult
 
 if TYPE_CHECKING:
     from distributed import Client
 
+Result: TypeAlias = MomentTestResult | FitResult | CertifyResult
+
 _SECONDS_BETWEEN_DRAWINGS = 0.25
+_MOST_WEIGHTS = 8
+_MOST_SUSPECTS = 10
+_NOTHING = {"text/plain": "", "text/html": ""}
+
+_BUTTON = """
+function render({ model, el }) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.style.cssText =
+    "font:inherit;color:inherit;background:none;border:1px solid currentColor;" +
+    "border-radius:4px;padding:2px 12px;margin:4px 0;cursor:pointer";
+  const draw = () => {
+    button.disabled = model.get("pressed");
+    button.textContent = button.disabled ? "cancelling ..." : "Cancel the run";
+    button.style.opacity = button.disabled ? 0.6 : 1;
+  };
+  button.addEventListener("click", () => {
+    model.set("pressed", true);
+    model.save_changes();
+  });
+  model.on("change:pressed", draw);
+  draw();
+  el.append(button);
+}
+export default { render };
+"""
 
 
 def enable() -> bool:
-    """Let notebooks show results as HTML; returns whether there is a notebook or IPython."""
+    """Let notebooks show results as HTML; return whether there is a notebook or IPython."""
     shell = _shell()
     if shell is None:
         return False
-    from streamhalf.report.card import audit_html, result_html  # the whole report comes with them
-
     formatter = shell.display_formatter.formatters["text/html"]
     for kind in (MomentTestResult, FitResult, CertifyResult):
         formatter.for_type(kind, result_html)
     formatter.for_type(AuditResult, audit_html)
     return True
+
+
+# cards
+
+
+def _link(name: str, html: str) -> tuple[str, str]:
+    """Return a file name, and a page as an address that holds it."""
+    content = base64.b64encode(html.encode("utf-8")).decode("ascii")
+    return name, f"data:text/html;base64,{content}"
+
+
+def result_html(result: Result) -> str:
+    """Return the card of a result: quality, promise, advice, weights, and a link to the report."""
+    from streamhalf.report.html import macro, render_report  # when a result is shown
+    from streamhalf.report.tables import label_table
+    from streamhalf.report.voices import face_of
+
+    card = macro("card.html.j2", "result", COLOURS=live_html.COLOURS)
+    face, positive = face_of(result), Names.of(result).label(1)
+    judged = () if isinstance(result, CertifyResult) else tester_views(result.testers).values()
+    if isinstance(result, MomentTestResult):
+        return card(result, face, (), positive, list(judged), (), None)
+    link = _link("streamhalf-report.html", render_report(result))
+    weights, labels = _weights(result), label_table(result).rows
+    return card(result, face, weights, positive, list(judged), labels, link)
+
+
+def audit_html(result: AuditResult) -> str:
+    """Return the card of an audit: its counts, and the first suspects."""
+    from streamhalf.report.audit import audit_details, audit_headline, render_audit
+    from streamhalf.report.html import macro
+
+    suspects = [
+        (
+            str(one.row),
+            str(one.given_label),
+            str(one.predicted_label),
+            f"{one.margin:.4f}",
+            "yes" if one.agreed else "no",
+        )
+        for one in result.suspects[:_MOST_SUSPECTS]
+    ]
+    tiles = [("suspects", count(result.n_wrong), f"of {count(result.data.rows)} rows")]
+    if result.angle is not None:
+        tiles.append(("agreed", count(result.n_agreed), "wrong nearby as well"))
+    return macro("card.html.j2", "audit", COLOURS=live_html.COLOURS)(
+        result,
+        audit_headline(result),
+        audit_details(result).splitlines(),
+        tiles,
+        suspects,
+        _link("streamhalf-audit.html", render_audit(result)),
+    )
+
+
+def _weights(result: FitResult | CertifyResult) -> list[tuple[str, str]]:
+    """Return names and weights of the features that weigh most, the offset, and the rest."""
+    halfspace, names = result.halfspace, result.data.feature_names
+    if halfspace is None:
+        return []
+    order = sorted(range(len(names)), key=lambda j: -abs(halfspace.normal[j]))[:_MOST_WEIGHTS]
+    shown = [(names[j], number(halfspace.normal[j])) for j in order]
+    shown.append(("offset", number(halfspace.offset)))
+    rest = len(names) - len(order)
+    return [*shown, (f"and {rest} more", "result.halfspace")] if rest else shown
+
+
+# the live view
 
 
 def monitor(client: Client | None = None) -> Monitor:
@@ -50,14 +145,14 @@ def monitor(client: Client | None = None) -> Monitor:
     Parameters
     ----------
     client
-        A `distributed` client: every run on its cluster is shown, whoever started it. Without one,
+        A `distributed` client: all runs on its cluster are shown. Without one,
         only runs that have the monitor as their `observer`.
     """
     return Monitor(client)
 
 
 class Monitor:
-    """What `monitor` returns."""
+    """A live view of runs, made by `monitor`."""
 
     def __init__(self, client: Client | None = None) -> None:
         self._client = client
@@ -90,13 +185,13 @@ class Monitor:
             self._draw()
 
     def _catch_up(self) -> None:
-        """Take in what the scheduler's log has and nobody has told."""
+        """Take in messages of the scheduler's log that were not heard."""
         if self._client is not None:
             for event in self._client.get_events(TOPIC):
                 self._take(event)
 
     def _take(self, event: tuple[float, Any]) -> None:
-        """A message with the scheduler's time, unless it is known or of a run shown already."""
+        """Take in a message, unless it is known or of a run shown already."""
         # heard and read in the log it is the same text; its time alone may be that of others too
         known_by = hash(json.dumps(event, default=str))
         with self._lock:
@@ -121,24 +216,24 @@ class Monitor:
                 self._draw()
 
     def _settle(self, closed: RunClosed) -> None:
-        """The run here is over without a verdict."""
+        """Close the run of this process without a verdict."""
         self._board.happen(self._local, time.time(), closed)
         self._screen.end()
         self._draw()
 
     def _end_with_cell(self, *_: object) -> None:
-        """After a cell: a run that it waited for and that has not ended was broken off."""
+        """Close the run that the cell waited for, if it has not ended."""
         with self._lock:
             if self._local in self._board.under_way() and self._thread == threading.get_ident():
                 self._settle(RunClosed("broken off"))
 
     def _hear(self, event: tuple[float, Any]) -> None:
-        """A message from the scheduler, in the client's own thread."""
-        if not self._listening:  # the scheduler learns a little later that nobody does
+        """Take in a message from the scheduler, in the client's own thread."""
+        if not self._listening:  # the scheduler learns of it a little later
             return
         with self._lock:
             missed = self._board.lacks_beginning(event[1])
-        if missed:  # told before the scheduler knew that somebody listens; this thread cannot ask
+        if missed:  # sent before the subscription was known; this thread cannot ask
             threading.Thread(target=self._fetch, daemon=True).start()
             return
         self._take(event)
@@ -159,6 +254,45 @@ class Monitor:
             self._screen.show(list(self._board.runs.values()))
 
 
+class CancelButton:
+    """A button that is there while a run goes on; without anywidget there is none."""
+
+    def __init__(self) -> None:
+        self._pressed = threading.Event()
+        self._handle: Any = None
+        self._widget: Any = None
+
+    @property
+    def pressed(self) -> bool:
+        """Return whether the button was pressed."""
+        return self._pressed.is_set()
+
+    def show(self) -> None:
+        """Put the button into the output of this cell."""
+        try:
+            from anywidget import AnyWidget
+            from traitlets import Bool
+        except ImportError:
+            return
+        from IPython.display import display
+
+        pressed = Bool(False).tag(sync=True)
+        kind = type("CancelWidget", (AnyWidget,), {"_esm": _BUTTON, "pressed": pressed})
+        self._widget = kind()
+        self._widget.observe(lambda change: self._pressed.set(), "pressed")
+        view = {"version_major": 2, "version_minor": 0, "model_id": self._widget.model_id}
+        # a view without widgets shows nothing
+        bundle = {"application/vnd.jupyter.widget-view+json": view, **_NOTHING}
+        self._handle = display(bundle, raw=True, display_id=True)
+
+    def hide(self) -> None:
+        """Remove the button."""
+        if self._handle is not None:
+            self._handle.update(_NOTHING, raw=True)
+            self._widget.close()
+            self._handle = self._widget = None
+
+
 class _Notebook:
     """One output of the cell in which the monitor was made, renewed in place."""
 
@@ -171,11 +305,11 @@ class _Notebook:
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody pressed the button."""
+        """Return whether the button was pressed."""
         return self._button.pressed
 
     def begin(self, after_cell: Callable[..., None]) -> None:
-        """A run begins: a button in the background, a look at it when its cell has ended."""
+        """Show a button for a run in the background, and look at it when its cell has ended."""
         self.end()
         self._button = CancelButton()
         if threading.current_thread() is not threading.main_thread():
@@ -184,7 +318,7 @@ class _Notebook:
         _shell().events.register("post_run_cell", after_cell)
 
     def end(self) -> None:
-        """It has ended."""
+        """Remove the button."""
         self._context.run(self._button.hide)
         if self._after_cell is not None:
             _shell().events.unregister("post_run_cell", self._after_cell)
@@ -214,10 +348,10 @@ class _Text:
         self._printed: dict[str, int] = {}
 
     def begin(self, after_cell: Callable[..., None]) -> None:
-        """There is no button here: Ctrl-C will do."""
+        """Do nothing: Ctrl-C interrupts."""
 
     def end(self) -> None:
-        """Nothing to take away."""
+        """Do nothing."""
 
     def show(self, runs: list[RunView]) -> None:
         """Print what is new."""
@@ -229,7 +363,7 @@ class _Text:
 
 
 def run_lines(run: RunView) -> list[str]:
-    """What is settled about a run, a line each: later calls only add lines."""
+    """Return one line for each settled fact of a run; later calls only add lines."""
     lines = [
         f"{run.command} {run.source}: {plural(run.n_rows, 'row')} of {plural(run.dim, 'feature')}"
     ]
@@ -240,11 +374,11 @@ def run_lines(run: RunView) -> list[str]:
 
 
 def _shell() -> Any:
-    """The IPython shell of this process, if there is one; IPython is not loaded to find out."""
+    """Return the IPython shell of this process, if there is one, without loading IPython."""
     ipython = sys.modules.get("IPython")
     return None if ipython is None else ipython.get_ipython()
 
 
 def _has_kernel() -> bool:
-    """Whether outputs go to a notebook: the shell of a terminal has no kernel."""
+    """Return whether outputs go to a notebook: the shell of a terminal has no kernel."""
     return getattr(_shell(), "kernel", None) is not None

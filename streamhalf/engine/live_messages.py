@@ -1,4 +1,7 @@
-"""Slabs while the final pass runs: counted where its tasks run, told in a few small messages."""
+"""Messages about a run for other processes, and the slab counts that tasks contribute to them.
+
+A driver and its workers log messages on the scheduler under `TOPIC`; views decode them.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,96 @@ import contextlib
 import functools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from streamhalf.engine.plan import Tell
-from streamhalf.events import Event, Observer, PassProgress, SlabsCounted, SlabsMeasured
+from streamhalf.errors import DataError
+from streamhalf.events import (
+    Event,
+    Observer,
+    PassProgress,
+    SlabsCounted,
+    SlabsMeasured,
+    TesterJudged,
+)
 from streamhalf.reductions.base import Bundle, Reduction
 from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
 from streamhalf.reductions.wrapping import Wrapping
-from streamhalf.report.live import TOPIC, coarsen, encode
+from streamhalf.results import Record, from_json, replace, to_json
+
+TOPIC = "streamhalf"
+"""Topic of a Dask scheduler's event log that the messages go to."""
+
+_MOST_SLABS = 80
+
+
+class RunClosed(Record, frozen=True, tag=True, tag_field="event"):
+    """The last message of a run; `error` says what ended it early, if anything did.
+
+    `interrupted` if a user ended it, or the process that drove it has left.
+    """
+
+    error: str = ""
+    interrupted: bool = False
+
+
+Happening: TypeAlias = tuple[float, Event | RunClosed]
+"""An event, and the time at which it happened in seconds since the epoch."""
+
+
+class Message(Record, frozen=True):
+    """Events of one run."""
+
+    run: str
+    events: tuple[Happening, ...]
+
+
+def encode(run: str, happenings: Iterable[Happening]) -> dict[str, Any]:
+    """Return a message that msgpack and JSON take, with no more than a view draws."""
+    message = Message(run, tuple((at, _slim(event)) for at, event in happenings))
+    plain: dict[str, Any] = to_json(message)
+    return plain
+
+
+def decode(message: Any) -> tuple[str, tuple[Happening, ...]]:
+    """Return run and events of a message; nothing if it is none of ours."""
+    if not isinstance(message, dict):
+        return "", ()
+    # Dask says beside it which worker sent it
+    ours = {key: value for key, value in message.items() if key in Message.__struct_fields__}
+    try:
+        found = from_json(Message, ours, where="message")
+    except DataError:  # of another version
+        return "", ()
+    return found.run, found.events
+
+
+def _slim(event: Event | RunClosed) -> Event | RunClosed:
+    if isinstance(event, TesterJudged):
+        return TesterJudged(replace(event.test_result, evidence=()))
+    return coarsen(event) if isinstance(event, SlabsMeasured) else event
+
+
+def coarsen(slabs: SlabsMeasured) -> SlabsMeasured:
+    """Join neighbouring slabs until there are few enough to draw; 0 stays an edge."""
+    tails, inner = (slabs.counts[0], slabs.counts[-1]), slabs.counts[1:-1]
+    half = len(inner) // 2
+    factor = max(1, -(-2 * half // _MOST_SLABS))
+    kept = half // factor * factor  # what is left over on either side goes into the tails
+    low, high = half - kept, half + kept
+    joined = [sum(inner[i : i + factor]) for i in range(low, high, factor)]
+    return SlabsMeasured(
+        slabs.width * factor,
+        (tails[0] + sum(inner[:low]), *joined, tails[1] + sum(inner[high:])),
+        slabs.threshold,
+    )
+
 
 SECONDS_BETWEEN_COUNTS = 1.0
 _SHARE_BETWEEN_COUNTS = 0.02
-"""A long pass tells of itself less often: not before this share of its time has passed again."""
+"""Share of the time of a pass that lies between two messages, at least."""
 
 _MOST_TALLIES = 8
 _tallies: dict[tuple[str, str], Tally] = {}
@@ -27,10 +106,7 @@ _tallies_lock = threading.Lock()
 
 
 class Tally:
-    """Rows counted in this process since they were last told of; tasks in threads share it.
-
-    `seconds` pass between two times at least; with 0, every task is told of.
-    """
+    """Rows counted in this process since its last message, at most one every `seconds`."""
 
     def __init__(self, name: str, seconds: float) -> None:
         self._name = name
@@ -47,7 +123,7 @@ class Tally:
             self._waiting = found if waiting is None else slabs.combine(waiting, found)
 
     def take(self, slabs: CandidateSlabs) -> SlabsCounted | None:
-        """What is to be told, if it is time and there is anything."""
+        """Return the counts that wait, if a message is due."""
         with self._lock:
             now = time.monotonic()
             found = self._waiting
@@ -64,7 +140,7 @@ class Tally:
 def find_slabs(
     reduction: Reduction[Any, Any], partial: Any = None
 ) -> tuple[CandidateSlabs, Any] | None:
-    """The slabs that a pass counts, and its partial of them; None if it counts none."""
+    """Return the slabs that a pass counts, and its partial of them; None if it counts none."""
     if isinstance(reduction, CandidateSlabs):
         return reduction, partial
     if isinstance(reduction, Wrapping):
@@ -77,7 +153,7 @@ def find_slabs(
 
 
 class LocalSlabs:
-    """Tasks in this process: an observer that slips counts in between the events of the run."""
+    """An observer that adds counts of tasks in this process to the events of a run."""
 
     def __init__(self, observer: Observer, seconds: float = SECONDS_BETWEEN_COUNTS) -> None:
         self._observer = observer
@@ -91,7 +167,7 @@ class LocalSlabs:
             self._observer(counted)
 
     def listen(self, name: str, reduction: Reduction[Any, Any]) -> Tell | None:
-        """What is to hear of the tasks of a pass."""
+        """Return the callback for partials of a pass; None if it counts no slabs."""
         if (counted := find_slabs(reduction)) is None:
             self._take = lambda: None
             return None
@@ -107,7 +183,7 @@ class LocalSlabs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterSlabs:
-    """Tasks on a cluster: each worker sums up what its tasks count, and logs it now and then.
+    """Counts of tasks on a cluster: each worker sums up its own, and logs them now and then.
 
     Parameters
     ----------
@@ -121,7 +197,7 @@ class ClusterSlabs:
     seconds: float = SECONDS_BETWEEN_COUNTS
 
     def listen(self, name: str, reduction: Reduction[Any, Any]) -> Tell | None:
-        """What is to hear of the tasks of a pass."""
+        """Return the callback for partials of a pass; None if it counts no slabs."""
         counts = find_slabs(reduction) is not None
         return functools.partial(self._tell, name, reduction) if counts else None
 
@@ -137,7 +213,7 @@ class ClusterSlabs:
                 get_worker().log_event(TOPIC, encode(self.run, [(time.time(), counted)]))
 
     def _tally(self, name: str) -> Tally:
-        """The tally of this pass in this process; those of old passes go."""
+        """Return the tally of this pass in this process, and drop those of old passes."""
         with _tallies_lock:
             tally = _tallies.setdefault((self.run, name), Tally(name, self.seconds))
             while len(_tallies) > _MOST_TALLIES:

@@ -12,15 +12,23 @@ from distributed import Client
 
 import streamhalf
 from streamhalf.data.block import Block
+from streamhalf.engine import live_messages as slab_watch
+from streamhalf.engine.live_messages import (
+    TOPIC,
+    ClusterSlabs,
+    LocalSlabs,
+    Tally,
+    coarsen,
+    decode,
+    find_slabs,
+)
 from streamhalf.events import Event, PassEnded, PassProgress, SlabsCounted, SlabsMeasured
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions import LabelCounts
 from streamhalf.reductions.base import Bundle
 from streamhalf.reductions.candidate_slabs import CandidateSlabs
 from streamhalf.reductions.sampled import Sampled
-from streamhalf.report import slab_watch
-from streamhalf.report.live import TOPIC, RunView, coarsen, decode
-from streamhalf.report.slab_watch import ClusterSlabs, LocalSlabs, Tally, find_slabs
+from streamhalf.report.live import RunView
 
 SLABS = CandidateSlabs(tuple(Plane(axis) for axis in np.eye(2)), 0.5, 4)
 ROWS, DIM = 120_000, 3

@@ -1,20 +1,24 @@
-"""Zarr groups and their arrays, opened for reading, or why they cannot be."""
+"""Zarr groups and arrays for reading, names of features included, or why they cannot be read."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import zarr
+from zarr.abc.store import Store
+from zarr.storage import ZipStore
 
 from streamhalf.data.access_check import endpoint_problem, storage_problem
+from streamhalf.data.kinds import TABLE_SUFFIXES, is_data_array
 from streamhalf.data.remote_store import open_remote
 from streamhalf.data.source import nearest_names
 from streamhalf.data.store_url import StoreURL
-from streamhalf.data.tables import SUFFIXES
 from streamhalf.errors import DataError, UsageError
 from streamhalf.redact import denial, one_line, printable, public_name, without_secrets
 from streamhalf.retry import retrying
@@ -31,6 +35,10 @@ def open_group(
     name = public_name(text)
     if "://" not in text and not os.path.exists(text):
         raise DataError(f"{name}: no such store; check the path")
+    if "://" not in text and zipfile.is_zipfile(text):
+        return _opened(
+            name, text, lambda: zarr.open_group(ZipStore(os.path.abspath(text)), mode="r")
+        )
     if "://" not in text and os.path.isfile(text):
         raise DataError(f"{name}: {_kind_of_file(text)}; a Zarr store is a folder")
     if "://" not in text:
@@ -59,6 +67,11 @@ def _open_url(name: str, origin: StoreURL) -> zarr.Group:
             raise
 
     return _opened(name, origin.url, open_by_fsspec, origin.options)
+
+
+def open_store(store: Store) -> zarr.Group:
+    """Open the root group of a Zarr store."""
+    return _opened(str(store), "://", lambda: zarr.open_group(store, mode="r"))
 
 
 def _opened(
@@ -132,9 +145,66 @@ def _kind_of_file(path: str) -> str:
         start = ""
     if '"schema": "streamhalf-' in start:
         return "this is a result file, not data; give the store that it was made from"
-    if path.endswith(SUFFIXES):
+    if path.endswith(TABLE_SUFFIXES):
         return "this is a table, which is read and not inspected; only a Zarr store has a layout"
     return (
         "this is a file and no Zarr store; write it as .csv (separated by commas) or .parquet, or "
         "give arrays in Python: streamhalf.fit((X, y))"
     )
+
+
+ATTRIBUTE = "feature_names"
+"""Of an array or a group, a list with one name for each feature."""
+
+
+def names_of_array(X: Any, field: str) -> tuple[str, ...]:
+    """Of the columns of a data frame or of an xarray array (rows, features); empty without any."""
+    if is_data_array(X):
+        if X.ndim != 2:
+            return ()
+        if ATTRIBUTE in X.attrs:
+            return checked_names(X.attrs[ATTRIBUTE], X.shape[1], field)
+        coordinate = X.coords.get(X.dims[1])
+        return () if coordinate is None else _words(coordinate.values.tolist())
+    if isinstance(X, zarr.Array):
+        named = X.ndim == 2 and ATTRIBUTE in X.attrs
+        return checked_names(X.attrs[ATTRIBUTE], X.shape[1], field) if named else ()
+    columns = getattr(X, "columns", None)
+    return () if columns is None or not hasattr(X, "dtypes") else _words(columns)
+
+
+def names_in_group(group: zarr.Group, X: zarr.Array[Any], field: str) -> tuple[str, ...]:
+    """Of the features of a store: said by an attribute, or by a coordinate."""
+    for attributes in (X.attrs, group.attrs):
+        if ATTRIBUTE in attributes:
+            return checked_names(attributes[ATTRIBUTE], X.shape[1], field)
+    written = X.attrs.get("_ARRAY_DIMENSIONS") or getattr(X.metadata, "dimension_names", None)
+    dimension = written[-1] if isinstance(written, list | tuple) and len(written) == 2 else None
+    if not isinstance(dimension, str) or not dimension or dimension == X.basename:
+        return ()
+    try:  # a coordinate is a help and no part of the data: one that cannot be read is none
+        coordinate = retrying(lambda: group.get(dimension))
+        if not isinstance(coordinate, zarr.Array) or coordinate.shape != X.shape[1:]:
+            return ()
+        return _words(np.asarray(coordinate[:]).tolist())
+    except Exception:
+        return ()
+
+
+def checked_names(names: Any, dim: int, field: str) -> tuple[str, ...]:
+    """Names that somebody gave, one for each feature; refused where they do not fit."""
+    if isinstance(names, np.ndarray):
+        names = names.tolist()
+    if not isinstance(names, Sequence) or isinstance(names, str) or len(names) != dim:
+        found = len(names) if isinstance(names, Sequence) and not isinstance(names, str) else names
+        raise DataError(
+            f"{field}: {ATTRIBUTE} is {printable(str(found))!r} for {dim} features; give a list of "
+            "one name each, or remove the attribute"
+        )
+    return tuple(printable(str(name)) for name in names)
+
+
+def _words(names: Iterable[Any]) -> tuple[str, ...]:
+    """Names that are words; numbers of columns are none."""
+    found = list(names)
+    return tuple(map(printable, found)) if all(isinstance(one, str) for one in found) else ()

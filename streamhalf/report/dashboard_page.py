@@ -15,9 +15,9 @@ from bokeh.models.widgets.markups import Div
 from bokeh.plotting import figure
 
 from streamhalf.report import live_html
-from streamhalf.report.codes import number
 from streamhalf.report.live import Board, RunView
 from streamhalf.report.live_html import COLOURS, SO_FAR
+from streamhalf.report.words import number, of_limit
 from streamhalf.results import Outcome
 
 _LATEST = "latest"
@@ -122,7 +122,7 @@ def _tester_columns(run: RunView) -> dict[str, Any]:
         "margin": [min(_WIDEST_MARGIN, share) for _, share, _, _ in bars],
         "label": [_WIDEST_MARGIN] * len(bars),
         "colour": [colour for _, _, colour, _ in bars],
-        "words": [f"{share:.0%} {name}" for _, share, _, name in bars],
+        "words": [f"{of_limit(share)} {name}" for _, share, _, name in bars],
     }
 
 

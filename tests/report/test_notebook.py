@@ -15,14 +15,13 @@ import pytest
 from distributed import Client
 from nbclient import NotebookClient
 
+from streamhalf.engine.live_messages import TOPIC, encode
 from streamhalf.events import PassEnded, PassStarted, RunEnded, RunStarted
-from streamhalf.report.card import result_html
-from streamhalf.report.codes import number, percent
 from streamhalf.report.dashboard import DashboardObserver
 from streamhalf.report.html import render_report
-from streamhalf.report.jupyter import enable, monitor
-from streamhalf.report.live import TOPIC, encode
 from streamhalf.report.live_html import COLOURS
+from streamhalf.report.notebook import enable, monitor, result_html
+from streamhalf.report.words import number, percent
 from streamhalf.results import PassRecord, Verdict
 from tests.waiting import PATIENCE, wait_until
 

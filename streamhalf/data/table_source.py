@@ -1,0 +1,540 @@
+"""Tables as sources: which columns, how they are encoded, which rows are left out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from streamhalf.data.arrays import ArrayReader, DaskReader
+from streamhalf.data.block import Reader, RowRanges
+from streamhalf.data.encoding import Survey, encode, gaps_of, make_encoding, plain_text, survey
+from streamhalf.data.gaps import Layout, WithoutRows
+from streamhalf.data.kinds import is_dask_frame
+from streamhalf.data.schema import BITS, SIGNS, LabelCoding, find_coding
+from streamhalf.data.source import Source, align_blocks, build_source, gathered, nearest_names
+from streamhalf.data.tables import CsvTable, DaskTable, Table, frame_to_arrow, to_table
+from streamhalf.errors import DataError, UsageError
+from streamhalf.redact import plural
+from streamhalf.results import (
+    ColumnRecord,
+    ColumnUse,
+    EncodingRecord,
+    FeatureRecord,
+    Notice,
+    NoticeCode,
+)
+
+NAMING_LABELS = "label=... (--label COLUMN in a terminal)"
+
+_KEPT_NBYTES = 256 << 20
+"""Encoded rows of at most so many bytes are held in memory."""
+
+_MOST_NAMED = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """What a user asks of a table: columns, label, encoding, gaps; `encoding` is that of a model."""
+
+    label: str = "y"
+    positive: str | None = None
+    columns: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    encode: str = "auto"
+    missing: str = "auto"
+    encoding: EncodingRecord | None = None
+    named: tuple[str, ...] = ()
+    """Features of a model that was fitted on columns of numbers; taken where all are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelColumn:
+    """The column of the labels, and the values of the classes -1 and +1; `rest`: all but +1."""
+
+    name: str
+    low: Any
+    high: Any
+    rest: bool = False
+
+    def signs(self, cells: pa.ChunkedArray) -> NDArray[np.int8]:
+        """Return -1 and +1; 0 where there is no label, or another."""
+        missing = gaps_of(cells)
+        plain = plain_text(cells)
+        positive = _equals(plain, self.high)
+        negative = ~positive if self.rest else _equals(plain, self.low)
+        found = positive.astype(np.int8) - negative.astype(np.int8)
+        found[missing] = 0
+        return found
+
+
+def _equals(cells: pa.ChunkedArray, value: Any) -> NDArray[np.bool_]:
+    if pa.types.is_null(cells.type):
+        return np.zeros(len(cells), np.bool_)
+    wanted = pa.scalar(value)
+    try:
+        found = pc.equal(cells, wanted)
+    except pa.ArrowException:
+        found = pc.equal(cells.cast(pa.string()), str(value))
+    return np.asarray(pc.fill_null(found, False).to_numpy())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableReader(Reader):
+    """Reads rows of a table piece by piece; labels come as -1, +1, and 0 where there is none."""
+
+    table: Table
+    encoding: EncodingRecord
+    label: LabelColumn | None
+    starts: NDArray[np.int64]
+    """First rows of the pieces, and the number of all rows."""
+
+    @property
+    def features(self) -> Layout:  # type: ignore[override]
+        """Return shape and type of the features."""
+        shape = (int(self.starts[-1]), len(self.encoding.features))
+        return Layout(shape, np.dtype(self.encoding.dtype))
+
+    @property
+    def labels(self) -> Layout | None:  # type: ignore[override]
+        """Return shape and type of the labels."""
+        return None if self.label is None else Layout((int(self.starts[-1]),), np.dtype(np.int8))
+
+    def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Read the pieces that the rows lie in, one after the other."""
+        parts = []
+        names = [*self.encoding.used, *(() if self.label is None else (self.label.name,))]
+        for piece, within in self._pieces(rows):
+            found = self._taken(piece, within, list(dict.fromkeys(names)))
+            X = encode(self.encoding, found)
+            parts.append((X, self._signs(found)))
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
+
+    def read_labels(self, rows: RowRanges) -> NDArray[Any]:
+        """Read the column of the labels alone."""
+        if self.label is None:
+            return np.ones(rows.n_rows, dtype=np.int8)
+        found = [
+            self._signs(self._taken(piece, within, [self.label.name]))
+            for piece, within in self._pieces(rows)
+        ]
+        return np.concatenate(found)
+
+    def take(self, rows: NDArray[np.int64], columns: Sequence[str]) -> pa.Table:
+        """Return columns of single rows, which rise."""
+        homes = np.searchsorted(self.starts, rows, side="right") - 1
+        if not len(rows):
+            return self.table.read(0, columns).slice(0, 0)
+        parts = [
+            self.table.read(piece, columns).take(rows[homes == piece] - self.starts[piece])
+            for piece in np.unique(homes).tolist()
+        ]
+        return pa.concat_tables(parts, promote_options="permissive")
+
+    def _signs(self, found: pa.Table) -> NDArray[np.int8]:
+        if self.label is None:
+            return np.ones(found.num_rows, dtype=np.int8)
+        return self.label.signs(found.column(self.label.name))
+
+    def _pieces(self, rows: RowRanges) -> list[tuple[int, RowRanges]]:
+        cut = rows.cut(self.starts[1:-1])
+        homes = np.searchsorted(self.starts, cut.bounds[:, 0], side="right") - 1
+        return list(zip(np.unique(homes).tolist(), cut.grouped(homes), strict=True))
+
+    def _taken(self, piece: int, rows: RowRanges, columns: list[str]) -> pa.Table:
+        """Return rows of one piece."""
+        first, n_rows = int(self.starts[piece]), int(np.diff(self.starts)[piece])
+        found = self.table.read(piece, columns)
+        if found.num_rows != n_rows and columns:
+            raise DataError(f"{self.table.name}: the rows changed after they were opened")
+        if rows.n_rows == n_rows:
+            return found
+        if len(rows) == 1:
+            return found.slice(rows.span.start - first, rows.n_rows)
+        return found.take(rows.numbers() - first)
+
+
+def open_table(table: Table, options: TableOptions, *, labelled: bool) -> Source:
+    """Open a table: settle columns, labels and encoding in one pass over its rows."""
+    label = options.label if labelled else None
+    columns = _choose(table, options, label)
+    where = options.missing == "drop"
+    found = survey(table, columns, label, where=where, n_threads=_threads())
+    if isinstance(table, CsvTable) and (settled := table.settled(_mixed_columns(found))):
+        table = settled
+        found = survey(table, columns, label, where=where, n_threads=_threads())
+    if found.n_rows == 0:
+        raise DataError(f"{table.name}: no rows, only names of columns; give a file with rows")
+    coded, notices = (None, ()) if label is None else _settle_labels(table, found, label, options)
+    encoding = options.encoding or _encoding(table, found, columns, options)
+    dropped = np.empty(0, np.int64)
+    if where:
+        used = [*encoding.used, *([label] if label is not None else [])]
+        dropped = found.gap_rows([name for name in used if name in found.counts])
+        if len(dropped) == found.n_rows:
+            raise DataError(f"{table.name}: every row has gaps; use missing='fill' (--missing)")
+    elif label is not None and (gaps := found.counts[label].gaps):
+        raise DataError(
+            f"{table.name}: {plural(gaps, 'row')} of {found.n_rows:,} {'has' if gaps == 1 else 'have'} "
+            f"no label in column {label!r}; leave these rows out (missing='drop', --missing drop)"
+        )
+    starts = np.concatenate([[0], np.cumsum(found.sizes)]).astype(np.int64)
+    reader = TableReader(table, encoding, coded, starts)
+    source = _build(reader, options, dropped)
+    said: tuple[Notice, ...] = (*source.notices, *notices)
+    if len(dropped):
+        said = (
+            *said,
+            Notice.of(NoticeCode.ROWS_DROPPED, dropped=len(dropped), stored=found.n_rows),
+        )
+    if options.encoding is None and (told := _told(encoding, found, table)) is not None:
+        said = (*said, told)
+    if isinstance(table, CsvTable) and isinstance(source.reader, TableReader | WithoutRows):
+        said = (
+            *said,
+            Notice.of(
+                NoticeCode.SLOW_TABLE, size=sum(one.stop - one.start for one in table.blocks)
+            ),
+        )
+    classes = () if coded is None else _classes(coded)
+    source = replace(source, notices=said, encoding=encoding, dropped=dropped, table=reader)
+    return source.named(_names_of(encoding), classes)
+
+
+def _told(encoding: EncodingRecord, found: Survey, table: Table) -> Notice | None:
+    """Return the notice of an encoding; None where columns of numbers stay as they are."""
+    used = [one for one in encoding.columns if one.features]
+    gone = tuple(one.name for one in encoding.columns if not one.features)
+    gaps = sum(one.gaps for one in used if one.fill is not None or one.use == ColumnUse.CATEGORY)
+    if not gone and encoding.features == encoding.used:
+        return None
+    return Notice.of(
+        NoticeCode.TABLE_ENCODED,
+        columns=len(used),
+        features=len(encoding.features),
+        dropped=", ".join(gone[:8]) + (", ..." if len(gone) > 8 else ""),
+        gaps=gaps,
+    )
+
+
+def _threads() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _choose(table: Table, options: TableOptions, label: str | None) -> list[str]:
+    """Return the columns that features are made of; one error for all names that are wrong."""
+    own = list(table.columns)
+    if len(set(own)) < len(own):
+        twice = next(name for name in own if own.count(name) > 1)
+        raise DataError(
+            f"{table.name}: two columns are called {twice!r}; give each a name of its own"
+        )
+    if label is not None and label not in own:
+        raise DataError(
+            f"{table.name}: no column named {label!r}; {nearest_names(label, own)}; name the "
+            f"column of the labels: {NAMING_LABELS}"
+        )
+    if options.encoding is not None:
+        wanted: tuple[str, ...] = options.encoding.used
+        _require(wanted, own)
+        return list(wanted)
+    if options.named and set(own) & set(options.named):
+        _require(options.named, own)
+        return list(options.named)
+    for field_, names in (("columns", options.columns), ("drop", options.drop)):
+        if unknown := [name for name in names if name not in own]:
+            raise UsageError(
+                f"{field_}: {', '.join(map(repr, unknown))} not among the columns; "
+                f"{nearest_names(unknown[0], own)}"
+            )
+    if label is not None and label in options.columns:
+        raise UsageError(f"columns: {label!r} is the label; leave it out of the columns")
+    if label is not None and label in options.drop:
+        raise UsageError(f"drop: {label!r} is the label; leave it out of drop")
+    asked = options.columns or tuple(own)
+    kept = [name for name in asked if name != options.label and name not in options.drop]
+    if faults := [f"column {name!r} {table.faults[name]}" for name in kept if name in table.faults]:
+        raise DataError(
+            f"{table.name}: {'; '.join(faults[:_MOST_NAMED])} (leave columns out with drop=, --drop)"
+        )
+    if label is not None and label in table.faults:
+        raise DataError(f"{table.name}: column {label!r} {table.faults[label]}")
+    if not kept:
+        raise DataError(
+            f"{table.name}: no column is left for features beside the label; give a table with more"
+        )
+    return kept
+
+
+def _require(wanted: Sequence[str], own: Sequence[str]) -> None:
+    if missing := [name for name in wanted if name not in own]:
+        raise DataError(
+            f"columns: {', '.join(missing[:_MOST_NAMED])} not found among {', '.join(own)}; give "
+            "data with all columns that the model was fitted on"
+        )
+
+
+def _mixed_columns(found: Survey) -> list[str]:
+    """Return the columns that are text in one piece and something else in another."""
+    from streamhalf.data.encoding import kind_of
+
+    mixed = []
+    for name, counts in found.counts.items():
+        kinds = {kind_of(one) for one in counts.types} - {"empty"}
+        if len(kinds) > 1:
+            mixed.append(name)
+    return mixed
+
+
+def _encoding(
+    table: Table, found: Survey, columns: Sequence[str], options: TableOptions
+) -> EncodingRecord:
+    """Return the encoding of the columns; gaps are refused by name where that is asked for."""
+    automatic = options.encode == "auto" and not options.named
+    missing = options.missing
+    if missing == "auto":
+        missing = "fill" if automatic else "refuse"
+    if missing == "refuse":
+        gaps = [(name, found.counts[name].gaps) for name in columns if found.counts[name].gaps]
+        if gaps:
+            shown = ", ".join(f"{name!r} {n:,}" for name, n in gaps[:_MOST_NAMED])
+            raise DataError(
+                f"{table.name}: gaps in {plural(len(gaps), 'column')} ({shown}) of {found.n_rows:,} "
+                "rows; leave these rows out (missing='drop', --missing drop) or fill the gaps with "
+                "medians (missing='fill')"
+            )
+    encoding = make_encoding(table, found, columns, automatic=automatic, fill=missing == "fill")
+    return encoding
+
+
+def _settle_labels(
+    table: Table, found: Survey, label: str, options: TableOptions
+) -> tuple[LabelColumn, tuple[Notice, ...]]:
+    """Return the classes of the labels, and what is to be said of them."""
+    values = list(found.labels)
+    if not values:
+        raise DataError(f"{table.name}: column {label!r} holds no label; name another: label=...")
+    if options.positive is not None:
+        high = next((one for one in values if str(one) == options.positive), None)
+        if high is None:
+            raise UsageError(
+                f"positive: {options.positive!r} is no value of {label!r}; "
+                f"{nearest_names(options.positive, map(str, values[:50]))}"
+            )
+        others = [one for one in values if one != high]
+        if not others:
+            raise DataError(f"{label}: only one label, {high}, was found; two classes are needed")
+        low: Any = others[0] if len(others) == 1 else f"not {high}"
+        coded = LabelColumn(label, low, high, rest=len(others) > 1)
+        return coded, (
+            Notice.of(NoticeCode.LABELS_READ, array=label, low=str(low), high=str(high)),
+        )
+    if len(values) > 2:
+        shown = ", ".join(f"{value} ({n:,} rows)" for value, n in _most(found.labels)[:6])
+        more = ", ..." if len(values) > 6 else ""
+        several = f"more than {len(values) - 1:,}" if len(values) > 1000 else f"{len(values):,}"
+        raise DataError(
+            f"{label}: {several} classes found: {shown}{more}; expected two: name the one to tell "
+            "from the rest (positive=..., --positive VALUE)"
+        )
+    coding = find_coding(label, np.array(values))
+    if coding is None:
+        coding = SIGNS
+        if not all(isinstance(one, int | float) for one in values):
+            raise DataError(
+                f"{label}: only one label, {values[0]}, was found; two classes are needed"
+            )
+    if coding == BITS:
+        return LabelColumn(label, *_typed(coding, values)), (
+            Notice.of(NoticeCode.LABELS_ARE_BITS, array=label),
+        )
+    said = (
+        ()
+        if coding == SIGNS
+        else (
+            Notice.of(
+                NoticeCode.LABELS_READ, array=label, low=str(coding.low), high=str(coding.high)
+            ),
+        )
+    )
+    return LabelColumn(label, *_typed(coding, values)), said
+
+
+def _typed(coding: LabelCoding, values: list[Any]) -> tuple[Any, Any]:
+    """Return the values of a coding as the column has them."""
+    if any(isinstance(value, bool) for value in values):
+        return bool(coding.low), bool(coding.high)
+    return coding.low, coding.high
+
+
+def _most(labels: dict[Any, int]) -> list[tuple[Any, int]]:
+    return sorted(labels.items(), key=lambda one: -one[1])
+
+
+def _names_of(encoding: EncodingRecord) -> tuple[str, ...]:
+    """Return the names of the features; none where columns have numbers for names."""
+    return () if all(map(str.isdigit, encoding.features)) else encoding.features
+
+
+def _classes(coded: LabelColumn) -> tuple[Any, ...]:
+    found = tuple(int(one) if isinstance(one, bool) else one for one in (coded.low, coded.high))
+    return () if found == SIGNS.values else found
+
+
+def _build(reader: TableReader, options: TableOptions, dropped: NDArray[np.int64]) -> Source:
+    """Return a source of the rows: in memory where they are few, else read piece by piece."""
+    label = reader.label
+    names = ("X", label.name if label is not None else options.label)
+    features = reader.features
+    if isinstance(reader.table, DaskTable):
+        lazy = lazy_reader(reader, reader.table, dropped)
+        stops = np.cumsum(lazy.features.chunks[0])
+        blocks = RowRanges(np.stack([stops - lazy.features.chunks[0], stops], axis=1))
+        rows = max(lazy.features.chunks[0])
+        return build_source(
+            reader.table.name,
+            lazy,
+            blocks,
+            names=names,
+            chunk_rows=(rows, rows),
+            labelled=label is not None,
+            columns=_names_of(reader.encoding),
+        )
+    row_nbytes = features.shape[1] * features.dtype.itemsize
+    n_rows = features.shape[0]
+    found: Reader
+    if n_rows * row_nbytes <= _KEPT_NBYTES:
+        every = RowRanges.evenly(n_rows, n_rows)
+        X, y = reader.read(every)
+        if len(dropped):
+            X, y = np.delete(X, dropped, axis=0), np.delete(y, dropped)
+        found, chunk = ArrayReader(X, y), 1024
+        blocks = align_blocks(len(X), chunk, row_nbytes)
+    else:
+        found, chunk = reader, int(np.diff(reader.starts).max())
+        blocks = gathered(np.diff(reader.starts), row_nbytes)
+        if len(dropped):
+            found = WithoutRows(reader, dropped)
+            blocks = found.blocks(blocks)
+    return build_source(
+        reader.table.name,
+        found,
+        blocks,
+        names=names,
+        chunk_rows=(chunk, chunk),
+        labelled=label is not None,
+        columns=_names_of(reader.encoding),
+    )
+
+
+def lazy_reader(reader: TableReader, table: DaskTable, dropped: NDArray[np.int64]) -> DaskReader:
+    """Return the partitions of a Dask DataFrame as lazy arrays of known lengths."""
+    import dask.array as da
+    from dask import delayed
+
+    from streamhalf.data.clients import holding_client
+
+    encoding, label = reader.encoding, reader.label
+    sizes = np.diff(reader.starts) - np.diff(np.searchsorted(dropped, reader.starts))
+    drops = (
+        [
+            dropped[(dropped >= a) & (dropped < b)] - a
+            for a, b in zip(reader.starts[:-1].tolist(), reader.starts[1:].tolist(), strict=True)
+        ]
+        if len(dropped)
+        else [np.empty(0, np.int64)] * len(sizes)
+    )
+    dim = len(encoding.features)
+    work = delayed(_encode_partition, pure=False)
+    parts = table.select(encoding.used).to_delayed()
+    X = da.concatenate(
+        [
+            da.from_delayed(work(part, encoding, gone), (int(n), dim), np.dtype(encoding.dtype))
+            for part, n, gone in zip(parts, sizes, drops, strict=True)
+        ]
+    )
+    if label is None:
+        y = da.ones(X.shape[0], chunks=(X.chunks[0],), dtype=np.int8)
+    else:
+        signs = delayed(_sign_partition, pure=False)
+        ys = table.select([label.name]).to_delayed()
+        y = da.concatenate(
+            [
+                da.from_delayed(signs(part, label, gone), (int(n),), np.dtype(np.int8))
+                for part, n, gone in zip(ys, sizes, drops, strict=True)
+            ]
+        )
+    client = holding_client(table.frame)
+    from streamhalf.data.source import gathered_chunks
+
+    rows = gathered_chunks(X.chunks[0], dim * X.dtype.itemsize)
+    found = DaskReader.align(X.rechunk({0: rows}), y)
+    return replace(found, client=client)
+
+
+def _encode_partition(
+    frame: Any, encoding: EncodingRecord, dropped: NDArray[np.int64]
+) -> NDArray[Any]:
+    X = encode(encoding, frame_to_arrow(frame))
+    return np.delete(X, dropped, axis=0) if len(dropped) else X
+
+
+def _sign_partition(frame: Any, label: LabelColumn, dropped: NDArray[np.int64]) -> NDArray[np.int8]:
+    y = label.signs(frame_to_arrow(frame).column(0))
+    return np.delete(y, dropped) if len(dropped) else y
+
+
+def map_frame(
+    function: Callable[[NDArray[Any]], NDArray[Any]],
+    frame: Any,
+    encoding: EncodingRecord | None,
+    named: tuple[str, ...],
+    *,
+    dtype: Any,
+) -> Any:
+    """Apply a function of features to rows of a frame, encoded as those of a model.
+
+    Returns an array, or of a Dask DataFrame a lazy series with its index.
+    """
+    columns = tuple(map(str, getattr(frame, "columns", ()))) or None
+    table = None if is_dask_frame(frame) else to_table(frame)
+    own = table.columns if table is not None else columns or ()
+    if encoding is None:
+        encoding = plain_encoding(named if set(named) & set(own) else own)
+    _require(encoding.used, own)
+    if table is None:
+        chosen = DaskTable("DataFrame", frame).select(encoding.used)
+        meta = chosen._meta.iloc[:, 0].astype(object).astype(dtype).rename("prediction")
+        return chosen.map_partitions(_map_partition, function, encoding, dtype, meta=meta)
+    if faults := [name for name in encoding.used if name in table.faults]:
+        raise DataError(f"{table.name}: column {faults[0]!r} {table.faults[faults[0]]}")
+    pieces = (table.read(piece, encoding.used) for piece in range(table.n_pieces))
+    return np.concatenate([function(encode(encoding, rows)) for rows in pieces])
+
+
+def _map_partition(
+    part: Any,
+    function: Callable[[NDArray[Any]], NDArray[Any]],
+    encoding: EncodingRecord,
+    dtype: Any,
+) -> Any:
+    import pandas as pd
+
+    found = function(encode(encoding, frame_to_arrow(part))) if len(part) else np.empty(0, dtype)
+    return pd.Series(found, index=part.index, name="prediction")
+
+
+def plain_encoding(names: Sequence[str]) -> EncodingRecord:
+    """Return the encoding of columns of numbers as they are."""
+    columns = (ColumnRecord(one, ColumnUse.NUMBER, (FeatureRecord(one),)) for one in names)
+    return EncodingRecord(tuple(columns))
