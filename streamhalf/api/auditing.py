@@ -83,7 +83,7 @@ def audit(
         if (place := path_of(data)) is not None:
             refuse_harm(place, {"out": out}, replaces=True)
     request.check(out)
-    source, config = open_data(data, parameters, storage_options, columns=columns_of(model))
+    source, config = open_data(data, parameters, storage_options, model=model)
     halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")
     fitted = model if isinstance(model, FitResult) and usable_halfspace(model) else None
     other = None if probabilities is None else check_probabilities(probabilities, source.n_rows)

@@ -1,6 +1,6 @@
 """Sets of rows of which at least one label is wrong under every linear rule, with exact proofs.
 
-With a = y (x, 1) a halfspace (w, t) is right on a row only if (w, -t)·a >= 0, and for y = -1 only if
+With a = y (x, 1) a halfspace (w, t) is right on a row only if (w, -t)·a >= 0; for y = -1 only if
 it is above 0. So where weights >= 0, not all 0, make the weighted sum of the a's exactly 0, no
 halfspace is right on all rows that have a weight: the labels cancel, hence one of them is -1.
 """

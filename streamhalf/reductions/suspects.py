@@ -13,6 +13,7 @@ from streamhalf.kernels.plane import are_wrong
 from streamhalf.kernels.segments import MOST_SEGMENTS, Segments
 from streamhalf.kernels.turns import Turns
 from streamhalf.reductions.base import Summed
+from streamhalf.reductions.margin_counts import log_odds
 from streamhalf.results.calibration import CalibrationRecord
 
 ROW = np.dtype(
