@@ -37,11 +37,11 @@ from streamhalf.engine.run import Run
 from streamhalf.errors import TransformError
 from streamhalf.events import SlabsMeasured, TesterJudged
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.base import Bundle
+from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.chow import Chow
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.label_counts import LabelCounts
-from streamhalf.reductions.mapped import Mapped, lay_out
+from streamhalf.reductions.row_view import Bundle, RowView, Viewed, in_space
 from streamhalf.results import (
     CertifyResult,
     DataRecord,
@@ -219,6 +219,20 @@ def localize(run: Run, source: Source, algorithm: Localization) -> LocalizationS
     return state
 
 
+def lay_out(
+    reduction: Reduction[Any, Any],
+    row_transform: RowTransform,
+    beside: Reduction[Any, Any] | None = None,
+) -> Reduction[Any, Any]:
+    """A reduction of transformed rows, and one beside it of the same rows as they are stored."""
+    same = isinstance(row_transform, Identity)
+    transformed = reduction if same else in_space(reduction, row_transform)
+    if beside is None:
+        return transformed
+    sample = reduction.view.sample if isinstance(reduction, Viewed) else None
+    return Bundle((transformed, Viewed(beside, RowView(sample))))
+
+
 def _one_class(run: Run, source: Source, state: LocalizationState) -> tuple[Notice, ...]:
     """Whether all labels are the same; they are counted where those of held-out rows are."""
     errors = state.errors
@@ -239,7 +253,7 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
         config = in_transform(config, transforms_to_try(trials)[0])
     row_transform = estimate_transform(run, source, config)
     tester = moment_tester(source.dim, config)
-    result = run.reduce("moments", source, Mapped(tester.needs(), row_transform))
+    result = run.reduce("moments", source, in_space(tester.needs(), row_transform))
     tested = moment_test_result(tester, result, config, source.record)
     for test_result in tested.testers:
         run.observer(TesterJudged(test_result))
@@ -287,7 +301,7 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     row_transform = _or_as_stored(config, partial(estimate_transform, run, source, asked))
     errors = HalfspaceErrors(halfspace.plane, total_rows=source.n_rows)
     some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
-    needs = Bundle((errors, Mapped(Chow(), row_transform)))
+    needs = Bundle((errors, in_space(Chow(), row_transform)))
     found, chow = run.reduce("pilot", source, needs, blocks=some)
     certification = Certification.of(
         source, config, halfspace, row_transform, found.n_errors / found.n_rows

@@ -29,8 +29,7 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.candidate_slabs import CandidateSlabs
 from streamhalf.reductions.plane_errors import PlaneErrors
-from streamhalf.reductions.sampled import Sampled
-from streamhalf.reductions.thinned import Thinned
+from streamhalf.reductions.row_view import Bundle, Sample, sampled
 from streamhalf.results import HalfspaceClass, Stage
 from streamhalf.testers import Context, TesterSet
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
@@ -57,19 +56,15 @@ class FinalPass:
         about_candidates = wedge.needs().members if context.candidates else ()
         part = self.plan.counted_rows / self.plan.final_rows
         parts = (part if isinstance(one, CandidateSlabs) else 1.0 for one in about_candidates)
-        needs = Thinned(
-            (*about_candidates, *(test.needs() for test in tests)),
-            (*parts, *(test.top for test in tests)),
-            self.config.seed,
-            Stream.SHARES,
-        )
+        wanted = (*about_candidates, *(test.needs() for test in tests))
+        tops = (*parts, *(test.top for test in tests))
+        needs = Bundle(tuple(map(self._nearest, wanted, tops)))
 
         state = state if state.planes else replace(state, planes=self._planes(state))
         counts: Reduction[Any, Any] | None = None
         if state.errors is None:
             errors = PlaneErrors(state.planes, self.plan.n_rows)
-            fewer = Sampled(errors, 0.0, part, self.config.seed, Stream.SHARES)
-            counts = fewer if part < 1 else errors
+            counts = self._nearest(errors, part) if part < 1 else errors
 
         def conclude(result: tuple[Any, ...]) -> LocalizationState:
             errors = state.errors
@@ -90,6 +85,10 @@ class FinalPass:
         whole = len(tests) > state.n_updates and len(context.candidates) == len(state.candidates)
         name = "final" if whole else f"final-{state.n_batches + 1}"
         return Step(name, share.restrict(needs), share, conclude, beside=counts)
+
+    def _nearest(self, reduction: Reduction[Any, Any], top: float) -> Reduction[Any, Any]:
+        """The reduction over the rows with the smallest numbers; frames draw from these too."""
+        return sampled(reduction, Sample(self.config.seed, Stream.SHARES, 0.0, top))
 
     def _planes(self, state: LocalizationState) -> tuple[Plane, ...]:
         """All candidates, then all members, among stored rows."""

@@ -41,8 +41,9 @@ from streamhalf.certificate.notices import repeated_rows
 from streamhalf.config import RunConfig
 from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.kernels.frame import Frame
-from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_digest import RowDigest
+from streamhalf.reductions.row_view import Bundle
 from streamhalf.reductions.threshold_scan import ThresholdScan
 from streamhalf.results import (
     HalfspaceClass,

@@ -17,7 +17,7 @@ from streamhalf.algorithms.plan_promises import supported
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.localized import Localized
+from streamhalf.reductions.row_view import RowView, Sample, Viewed
 from streamhalf.results import Outcome, PromiseRecord, Role, Stage, TestResult
 from streamhalf.testers.constants import SlabSlack, have_no_gap
 from streamhalf.testers.moment_nulls import excluded_deviation
@@ -81,7 +81,8 @@ class StepTest:
         needs = self.tester_set.needs()
         if self.frame is None:
             return needs
-        return Localized(needs, self.frame, self.seed, Stream.STEPS + self.number)
+        sample = Sample(self.seed, Stream.STEPS + self.number)
+        return Viewed(needs, RowView(sample, accept=self.frame))
 
     def conclude(self, result: Any) -> StepOutcome:
         """Judge the step."""

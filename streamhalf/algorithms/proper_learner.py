@@ -13,9 +13,9 @@ from typing import Any
 from scipy.special import ndtri
 
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.base import Bundle
 from streamhalf.reductions.chow import Chow
 from streamhalf.reductions.moments import MomentsResult
+from streamhalf.reductions.row_view import Bundle
 from streamhalf.results import TestResult
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.tester_set import TesterSet

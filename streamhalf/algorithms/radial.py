@@ -23,7 +23,7 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_sample import RowSample
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.row_view import Sample, sampled
 from streamhalf.reductions.tyler import Tyler, TylerSums
 from streamhalf.results import HalfspaceClass
 
@@ -79,8 +79,8 @@ def estimate_radial(
     )
 
     def reduce(name: str, reduction: Reduction[Any, Any], blocks: RowRanges) -> Any:
-        fresh = Sampled(reduction, held_out, 1.0, config.seed, Stream.SHARES)
-        return run.reduce(name, source, fresh if held_out > 0 else reduction, blocks=blocks)
+        fresh = Sample(config.seed, Stream.SHARES, held_out) if held_out > 0 else None
+        return run.reduce(name, source, sampled(reduction, fresh), blocks=blocks)
 
     sample = reduce("radial", RowSample(size, config.seed, Stream.POSITION_SAMPLE), some)
     tyler, sums = settle(sample.block.X, centre=centre)

@@ -22,8 +22,8 @@ from streamhalf.data.block import Block
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.reductions.near_rows import NearRows
 from streamhalf.reductions.row_sample import RowSample
+from streamhalf.reductions.row_view import MarginBand, RowView, Viewed
 
 _REACH = 3.0
 """Scales within which rows matter: exp(-3²/2) is a hundredth."""
@@ -72,10 +72,10 @@ class Refine:
         scale = min(max(self.start.delta, _WIDE), _COARSEST)
         return min(_REACH * scale, max(_LEAST_REACH * self.start.delta, room))
 
-    def needs(self) -> NearRows:
+    def needs(self) -> Viewed:
         """The rows next to the plane."""
         sample = RowSample(self.size, self.seed, Stream.REFINE_SAMPLE)
-        return NearRows(sample, self.start.plane, self.reach)
+        return Viewed(sample, RowView(accept=MarginBand(self.start.plane, self.reach)))
 
     def conclude(self, result: Any) -> tuple[Candidate, ...]:
         """The planes of the finest scales that the rows allow."""

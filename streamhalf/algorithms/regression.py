@@ -26,7 +26,7 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.feature_moments import FeatureMoments, FeatureMomentsPartial
 from streamhalf.reductions.logistic import LogisticLine, penalties, plane_of
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.row_view import Sample, sampled
 
 _LINE = (0.25, 0.5, 1.0, 2.0, 4.0)
 _SETTLED = 3e-6
@@ -53,7 +53,7 @@ def regress(
     blocks = regression_rows(source, config)
 
     def reduce(name: str, reduction: Reduction[Any, Any]) -> Any:
-        learning = Sampled(reduction, plan.held_out, 1.0, config.seed, Stream.SHARES)
+        learning = sampled(reduction, Sample(config.seed, Stream.SHARES, plan.held_out))
         return run.reduce(name, source, learning, blocks=blocks)
 
     return _descend(reduce, sample)

@@ -30,7 +30,7 @@ from streamhalf.data.source import Source
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of, uniforms_at
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.row_view import Sample, sampled
 from streamhalf.results import HeldOutRecord, Sampling
 
 GROUP_CHUNKS = 64
@@ -56,9 +56,14 @@ class RowSubset:
 
     def restrict(self, reduction: Reduction[Any, Any]) -> Reduction[Any, Any]:
         """The reduction over the share's rows only."""
+        return sampled(reduction, self.sample)
+
+    @property
+    def sample(self) -> Sample | None:
+        """Rows of the subset among those of its blocks; None for all."""
         if (self.low, self.high) == (0.0, 1.0):
-            return reduction
-        return Sampled(reduction, self.low, self.high, self.seed, Stream.SHARES)
+            return None
+        return Sample(self.seed, Stream.SHARES, self.low, self.high)
 
     @property
     def record(self) -> HeldOutRecord:

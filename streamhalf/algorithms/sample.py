@@ -17,7 +17,7 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions.row_sample import RowSample
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.row_view import Sample, sampled
 from streamhalf.results import HalfspaceClass, Transform
 
 _ENOUGH_ROWS = 1 << 15
@@ -31,7 +31,7 @@ def draw_sample(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> B
     """Single rows, drawn from windows all over the data, none of which is held out."""
     size, windows = sample_windows(source, config)
     drawn = RowSample(size, config.seed, Stream.BASELINE_SAMPLE)
-    sample = Sampled(drawn, plan.held_out, 1.0, config.seed, Stream.SHARES)
+    sample = sampled(drawn, Sample(config.seed, Stream.SHARES, plan.held_out))
     found = run.reduce("sample", source, sample, blocks=windows)
     block: Block = found.block
     return block

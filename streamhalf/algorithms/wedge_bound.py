@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.reductions.base import Bundle
 from streamhalf.reductions.candidate_slabs import CandidateSlabsResult
+from streamhalf.reductions.row_view import Bundle
 from streamhalf.reductions.slab_covariance import SlabCovarianceResult
 from streamhalf.results import TestResult
 from streamhalf.testers.slab_covariance import SlabCovarianceTester

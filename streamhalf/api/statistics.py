@@ -20,12 +20,13 @@ from streamhalf.engine import LazyResult, lazy_call, lazy_pass, plan_pass
 from streamhalf.engine.local import SerialEngine
 from streamhalf.engine.memory import at_once
 from streamhalf.errors import DataError, UsageError
-from streamhalf.reductions.base import Bundle, Reduction, reads_labels
+from streamhalf.reductions.base import Reduction, reads_labels
 from streamhalf.reductions.chow import Chow
 from streamhalf.reductions.covariance import Covariance
 from streamhalf.reductions.feature_moments import FeatureMoments
 from streamhalf.reductions.label_counts import LabelCounts
 from streamhalf.reductions.moments import Moments
+from streamhalf.reductions.row_view import Bundle
 from streamhalf.results import DataRecord, MomentTestResult, Transform, replace
 from streamhalf.testers import Tester
 from streamhalf.testers.moments import MomentTester

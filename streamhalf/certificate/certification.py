@@ -36,18 +36,16 @@ from streamhalf.kernels.binomial import binomial_lower
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
-from streamhalf.reductions.mapped import Mapped
 from streamhalf.reductions.row_digest import RowDigest
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.row_view import Bundle, Sample, Widened, in_space, sampled
 from streamhalf.reductions.slab_moments import (
     SlabMoments,
     SlabStatistics,
     across_edges,
     certificate_edges,
 )
-from streamhalf.reductions.windowed import Windowed
 from streamhalf.results import (
     Advice,
     AdviceCode,
@@ -211,11 +209,13 @@ class Certification:
         slabs = tuple(slabs for one in self.planes for slabs in self.slabs(one))
         if not slabs:
             raise no_room_for_slabs(self.planes[0].dim, self.memory)
-        wide = not isinstance(self.row_transform, Identity)  # slabs widen stored rows themselves
+        # slabs widen stored rows themselves
+        stored = isinstance(self.row_transform, Identity)
+        transforms = () if stored else (Widened(), self.row_transform)
         rounding = self.row_transform.rounding
         allowing = Bundle(tuple(replace(one, rounding=rounding) for one in slabs))
-        mapped = Mapped(allowing, self.row_transform, wide)
-        measured = Bundle((HalfspaceErrors(self.halfspace.plane), mapped))
+        transformed = in_space(allowing, *transforms)
+        measured = Bundle((HalfspaceErrors(self.halfspace.plane), transformed))
         return Bundle((RowDigest(total_rows), self._chosen(measured)))
 
     def run(
@@ -295,9 +295,7 @@ class Certification:
         """What is measured, on the chosen rows."""
         if self.share >= 1:
             return measured
-        if self.window_rows == 1:
-            return Sampled(measured, 0.0, self.share, self.seed, Stream.CERTIFICATE)
-        return Windowed(measured, self.share, self.seed, window_rows=self.window_rows)
+        return sampled(measured, Sample(self.seed, Stream.CERTIFICATE, 0.0, self.share))
 
     def _best(
         self, statistics: tuple[SlabStatistics, ...]

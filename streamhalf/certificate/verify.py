@@ -23,7 +23,7 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors, HalfspaceErrorsResult
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.row_view import Sample, sampled
 from streamhalf.results import (
     AS_WRITTEN,
     CertificateMethod,
@@ -149,7 +149,7 @@ class Verification:
         if (held_out.low, held_out.high) == (0.0, 1.0):
             return errors
         seed = self.document.seed if isinstance(self.document, FitResult) else 0
-        return Sampled(errors, held_out.low, held_out.high, seed, Stream.SHARES)
+        return sampled(errors, Sample(seed, Stream.SHARES, held_out.low, held_out.high))
 
     def _certified(self, claimed: CertificateRecord, found: CertificateRecord) -> list[Claim]:
         slack = _slack(found.n_rows, same_rows=claimed.digest == found.digest)

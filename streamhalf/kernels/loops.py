@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import numba
+import numba.extending
 import numpy as np
 from llvmlite import ir
 from numba.core import event
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 Rows = NDArray[np.floating[Any]]
@@ -31,6 +31,8 @@ Doubles = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Words = NDArray[np.uint64]
 F = TypeVar("F", bound=Callable[..., Any])
+
+_intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = numba.extending.intrinsic
 
 ROWS = 128
 """Rows that are turned into columns at once: up to 32 features stay in the first cache."""
@@ -51,8 +53,9 @@ def _compiled(function: F) -> F:
     try:
         return cast(F, compile_later(function))
     except RuntimeError:  # neither the folder of the package nor the user's cache is writable
-        numba.config.CACHE_DIR = tempfile.mkdtemp(prefix="streamhalf-")
-        atexit.register(shutil.rmtree, numba.config.CACHE_DIR, ignore_errors=True)
+        settings: Any = numba.config
+        settings.CACHE_DIR = tempfile.mkdtemp(prefix="streamhalf-")
+        atexit.register(shutil.rmtree, settings.CACHE_DIR, ignore_errors=True)
         return cast(F, compile_later(function))
 
 
@@ -60,7 +63,7 @@ def _compiled(function: F) -> F:
 def listening(on_compile: Callable[[], None]) -> Iterator[None]:
     """Call back once if anything is compiled meanwhile."""
 
-    class First(event.Listener):  # type: ignore[misc]
+    class First(event.Listener):
         told = False
 
         def on_start(self, event: Any) -> None:
@@ -75,7 +78,7 @@ def listening(on_compile: Callable[[], None]) -> Iterator[None]:
         yield
 
 
-@intrinsic
+@_intrinsic
 def _fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """Return a·b + c, rounded once."""
 
@@ -85,7 +88,7 @@ def _fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     return numba.float64(numba.float64, numba.float64, numba.float64), generate
 
 
-@intrinsic
+@_intrinsic
 def _wide_product(typing: Any, a: Any, b: Any) -> Any:
     """Return the upper and the lower 64 bits of the product of two words."""
 
@@ -290,7 +293,7 @@ def draw(rows: Counts, keys: Words, low: float, high: float, places: Counts, lef
         if placed:
             places[count] = i
         left[count] = (uniform - low) / width
-        count += low <= uniform < high
+        count += int(low <= uniform < high)
     return count
 
 
@@ -310,7 +313,7 @@ def digest(
     keys: Words,
     limit: Any,
     small: Words,
-) -> tuple[int, int]:
+) -> tuple[Any, int]:
     """Return the sum of the rows' hashes, and how many hashes of content went to `small`."""
     total, count, width = np.uint64(0), 0, bits.shape[1]
     for r in range(len(y)):

@@ -18,8 +18,9 @@ from streamhalf.kernels.monomials import (
     degree_offset,
     monomial_tuples,
 )
-from streamhalf.reductions.base import Bundle, Reduction
+from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.moments import Moments, MomentsResult
+from streamhalf.reductions.row_view import Bundle
 from streamhalf.results import (
     Evidence,
     Moment,

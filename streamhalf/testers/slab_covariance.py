@@ -17,7 +17,7 @@ from scipy.special import ndtr
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.row_view import Sample, sampled
 from streamhalf.reductions.slab_covariance import SlabCovariance, SlabCovarianceResult
 from streamhalf.results import Evidence, SlabSecondMoment, Stage, TestResult, replace
 from streamhalf.testers.base import (
@@ -102,7 +102,7 @@ class SlabCovarianceTester:
         moments, rows = SlabCovariance(self.candidates, self.edges()), self.sample_rows()
         if rows == self.n_rows:
             return moments
-        return Sampled(moments, 0.0, rows / self.n_rows, self.seed, Stream.SLAB_SAMPLE)
+        return sampled(moments, Sample(self.seed, Stream.SLAB_SAMPLE, 0.0, rows / self.n_rows))
 
     def sample_rows(self) -> int:
         """Rows from which second moments are taken."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from streamhalf.reductions.base import Bundle
+from streamhalf.reductions.row_view import Bundle
 from streamhalf.results import TestResult
 from streamhalf.testers.base import Context, Tester
 

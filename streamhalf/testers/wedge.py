@@ -19,8 +19,8 @@ from scipy.special import ndtr, wofz
 
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.reductions.base import Bundle, Reduction
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.row_view import Bundle, Sample, sampled
 from streamhalf.reductions.wedge_sums import WedgeSums, WedgeSumsResult
 from streamhalf.results import Evidence, Stage, TestResult, WedgeShare
 from streamhalf.testers.base import (
@@ -127,7 +127,8 @@ class WedgeTester:
     def _sums(self, eta: float) -> Reduction[Any, Any]:
         sums = WedgeSums(self.candidates, eta, eta if self.any_threshold else 0.0)
         share = self.sample_rows(eta) / self.n_rows
-        return sums if share >= 1 else Sampled(sums, 0.0, share, self.seed, Stream.WEDGE_SAMPLE)
+        sample = Sample(self.seed, Stream.WEDGE_SAMPLE, 0.0, share)
+        return sums if share >= 1 else sampled(sums, sample)
 
     def sample_rows(self, eta: float) -> int:
         """Rows that are looked at for a scale: plenty for every candidate that has enough."""

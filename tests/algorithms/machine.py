@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamhalf import RunConfig
+from streamhalf.algorithms.driver import lay_out
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.localization_state import LocalizationState, Step
 from streamhalf.algorithms.plan import plan_for_rows
@@ -16,7 +17,6 @@ from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.mapped import lay_out
 from streamhalf.results import Stage
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 

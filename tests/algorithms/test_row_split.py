@@ -25,7 +25,8 @@ from streamhalf.engine import PassPlan, open_engine, run_pass
 from streamhalf.events import ignore
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.reductions import Bundle, Chow, LabelCounts, Moments, Sampled
+from streamhalf.reductions import Bundle, Chow, LabelCounts, Moments, Viewed
+from streamhalf.reductions.row_view import Sample
 from streamhalf.results import HeldOutRecord, Sampling
 from streamhalf.testing.comparing import assert_close, assert_identical
 from tests.conftest import make_rows
@@ -222,9 +223,8 @@ def test_held_out__is_drawn_row_by_row_from_all_blocks(split: Sampling) -> None:
 
 def test_share__restricts_only_where_rows_are_sampled() -> None:
     sampled = RowSubset(RowRanges.of((RowRange(0, 9),)), 4, 0.25, 0.5).restrict(LabelCounts())
-    assert isinstance(sampled, Sampled)
-    assert (sampled.low, sampled.high, sampled.seed) == (0.25, 0.5, 4)
-    assert sampled.stream == Stream.SHARES
+    assert isinstance(sampled, Viewed)
+    assert sampled.view.sample == Sample(4, Stream.SHARES, 0.25, 0.5)
 
 
 def test_record__names_the_windows_of_a_share() -> None:

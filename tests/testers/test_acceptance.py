@@ -7,8 +7,9 @@ from scipy import stats
 from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions import LabelCounts, Localized
+from streamhalf.reductions import LabelCounts
 from streamhalf.reductions.label_counts import LabelCountsResult
+from streamhalf.reductions.row_view import RowView, Sample, Viewed
 from streamhalf.results import AcceptanceRate, Outcome, TestResult
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.acceptance import ACCEPTANCE_TOLERANCE, AcceptanceTester
@@ -95,7 +96,7 @@ def test_acceptance__a_hole_at_the_boundary_is_seen(marginal: str, outcome: Outc
     rows = generate(spec, planted, RowRange(0, spec.rows))
     frame = Frame(Plane(planted.v), 0.0625)
     tester = AcceptanceTester(frame=frame, tau=0.001)
-    pass_ = Localized(tester.needs(), frame, seed=5, stream=1)
+    pass_ = Viewed(tester.needs(), RowView(Sample(5, 1), accept=frame))
     result = pass_.map(Block(rows.X, rows.y, np.arange(spec.rows)))
     assert isinstance(pass_.inner, LabelCounts)
     (test_result,) = tester.judge(result.inner, n_seen=result.n_seen)
@@ -113,7 +114,7 @@ def test_acceptance__gaussian_rows_pass_about_a_plane_with_a_threshold(threshold
     # rejected with probability below tau = 0.001
     X = np.random.default_rng(3).standard_normal((40_000, 3))
     tester = make_tester(0.1, 0.001, threshold)
-    pass_ = Localized(tester.needs(), tester.frame, seed=5, stream=1)
+    pass_ = Viewed(tester.needs(), RowView(Sample(5, 1), accept=tester.frame))
     result = pass_.map(Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X))))
     (test_result,) = tester.judge(result.inner, n_seen=result.n_seen)
     assert test_result.outcome is Outcome.PASSED

@@ -12,7 +12,7 @@ import pytest
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.frame import Frame
-from streamhalf.reductions import Localized
+from streamhalf.reductions.row_view import RowView, Sample, Viewed
 from streamhalf.results import Evidence, Named, Outcome, Role, Stage, TestResult
 from streamhalf.testers import TESTERS, WORDS, TesterSet
 from streamhalf.testers.base import (
@@ -161,7 +161,7 @@ def judge_block(tester: Any, X: np.ndarray, frame: Frame | None) -> tuple[TestRe
     needs = tester.needs()
     if frame is None:
         return tester.judge(needs.finalize(needs.map(block)), n_seen=len(X))
-    local = Localized(needs, frame, seed=1, stream=1)
+    local = Viewed(needs, RowView(Sample(1, 1), accept=frame))
     found = local.finalize(local.map(block))
     return tester.judge(found.inner, n_seen=found.n_seen)
 

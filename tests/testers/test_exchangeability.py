@@ -8,7 +8,8 @@ import pytest
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.kernels.streams import Stream
-from streamhalf.reductions import Sampled, SegmentScatter, Windowed
+from streamhalf.kernels.uniforms import uniforms_at
+from streamhalf.reductions import SegmentScatter
 from streamhalf.reductions.base import Reduction
 from streamhalf.results import (
     Notice,
@@ -41,11 +42,10 @@ def judge(
     tester = make_tester(len(y), X.shape[1], n_rows=round(share * len(y)), tau=tau)
     scatter: Reduction = tester.needs()
     assert isinstance(scatter, SegmentScatter)
-    if windows:
-        scatter = Windowed(scatter, share, 1, Stream.SHARES, window_rows=windows)
-    elif share < 1:
-        scatter = Sampled(scatter, 0.0, share, 1, Stream.SHARES)
     block = Block(X, y.astype(np.int8), np.arange(len(y)))
+    if share < 1:
+        numbers = block.rows // max(1, windows)
+        block = block.select(uniforms_at(1, Stream.SHARES, numbers) < share)
     (test_result,) = tester.judge(scatter.finalize(scatter.map(block)), n_seen=len(y))
     assert test_result.role is Role.ADVISORY
     assert test_result.outcome in (Outcome.PASSED, Outcome.NOT_JUDGED)  # never of the marginal

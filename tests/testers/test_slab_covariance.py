@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.reductions import Sampled, SlabCovariance
+from streamhalf.reductions import SlabCovariance, Viewed
 from streamhalf.reductions.slab_covariance import SlabCovarianceResult
 from streamhalf.results import Outcome, SlabSecondMoment, TestResult
 from streamhalf.testers.slab_covariance import (
@@ -186,10 +186,13 @@ def test_needs__a_sample_of_many_rows(n_rows: int, sampled: bool) -> None:
     candidates = (Plane(np.eye(5)[0]),)
     tester = make_tester(5, tau=0.001, n_slabs=40, n_rows=n_rows, candidates=candidates, seed=9)
     needs = tester.needs()
-    assert isinstance(needs, Sampled) == sampled
+    assert isinstance(needs, Viewed) == sampled
     assert (tester.sample_rows() < n_rows) == sampled
     if sampled:
-        assert (needs.low, needs.high) == (0.0, tester.sample_rows() / n_rows)
+        assert (needs.view.sample.low, needs.view.sample.high) == (
+            0.0,
+            tester.sample_rows() / n_rows,
+        )
         assert (needs.seed, needs.stream) == (9, Stream.SLAB_SAMPLE)
     # enough for every slab of about half the central width to be conclusive
     assert len(tester.edges()) > (20 if sampled else 4)

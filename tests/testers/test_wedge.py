@@ -11,7 +11,7 @@ from scipy.special import erfcx
 from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.reductions import Sampled, WedgeSums
+from streamhalf.reductions import Viewed, WedgeSums
 from streamhalf.results import Outcome, Stage, TestResult, WedgeShare
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.base import MOST_ROWS
@@ -170,9 +170,10 @@ def test_needs__single_rows_of_many_and_fewer_at_coarse_scales() -> None:
     assert all(isinstance(one, WedgeSums) for one in few.members)
     tester = make_tester(5, n_rows=10**6, seed=9)
     for one, eta in zip(tester.needs().members, tester.etas, strict=True):
-        assert isinstance(one, Sampled)
-        assert (one.low, one.seed, one.stream) == (0.0, 9, Stream.WEDGE_SAMPLE)
-        assert one.high == pytest.approx(2 * 150 / eta / 10**6)
+        assert isinstance(one, Viewed)
+        sample = one.view.sample
+        assert (sample.low, sample.seed, sample.stream) == (0.0, 9, Stream.WEDGE_SAMPLE)
+        assert sample.high == pytest.approx(2 * 150 / eta / 10**6)
 
 
 def test_of__takes_eps_and_not_the_width_of_slabs() -> None:
