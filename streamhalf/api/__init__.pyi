@@ -1,6 +1,6 @@
 from ._session import make_config, open_run
 from ._warnings import warn_no_effect, warn_unverified
-from .auditing import Audited, audit
+from .auditing import Audited, audit, judge_review
 from .planning import dry_run, plan
 from .runs import certify, fit, test, verify
 from .statistics import lazy
@@ -13,6 +13,7 @@ __all__ = [
     "diagnostics",
     "dry_run",
     "fit",
+    "judge_review",
     "lazy",
     "make_config",
     "open_run",

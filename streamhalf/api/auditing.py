@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from streamhalf.api._session import execute, open_data, takes_data
 from streamhalf.api.predicting import usable_halfspace
 from streamhalf.api.weights import as_halfspace
-from streamhalf.config import TOP, RunConfig
+from streamhalf.config import SETTINGS, TOP, RunConfig
 from streamhalf.data.opening import DataLike
 from streamhalf.data.row_files import check_file
 from streamhalf.engine.run import Run
@@ -24,9 +24,10 @@ from streamhalf.label_issues.audit import (
     check_probabilities,
     held_by_audit,
 )
+from streamhalf.label_issues.reviews import judge_reviews, read_reviews
 from streamhalf.paths import path_of, refuse_harm
 from streamhalf.redact import public_name
-from streamhalf.results import FitResult
+from streamhalf.results import FitResult, ReviewRecord
 from streamhalf.results import replace as replace_record
 
 if TYPE_CHECKING:
@@ -96,3 +97,18 @@ def audit(
     found = execute("audit", source, config, work, client, observer, held=held)
     place = "" if out is None else public_name(os.fspath(out))
     return replace(found, result=replace_record(found.result, out=place))
+
+
+def judge_review(
+    path: str | os.PathLike[str], *, tau: float = SETTINGS["tau"].default
+) -> ReviewRecord:
+    """Count wrong labels from a reviewed file.
+
+    Parameters
+    ----------
+    path
+        The file that `audit` wrote with `review`, its column `wrong` filled: yes, no or ?.
+    tau
+        Probability that an interval does not hold, for all of them together.
+    """
+    return judge_reviews(*read_reviews(path), tau)

@@ -8,8 +8,10 @@ from streamhalf.reductions.feature_moments import FeatureMoments
 from streamhalf.reductions.halfspace_errors import HalfspaceErrors
 from streamhalf.reductions.label_counts import LabelCounts
 from streamhalf.reductions.logistic import Logistic, LogisticLine
+from streamhalf.reductions.margin_counts import MarginCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.plane_errors import PlaneErrors
+from streamhalf.reductions.review_sample import ReviewSample
 from streamhalf.reductions.row_digest import RowDigest
 from streamhalf.reductions.row_sample import RowSample
 from streamhalf.reductions.row_view import Bundle, Viewed
@@ -31,8 +33,10 @@ REDUCTIONS: tuple[type, ...] = (
     LabelCounts,
     Logistic,
     LogisticLine,
+    MarginCounts,
     Moments,
     PlaneErrors,
+    ReviewSample,
     RowDigest,
     RowSample,
     SegmentScatter,

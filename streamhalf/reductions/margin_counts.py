@@ -20,13 +20,15 @@ _PARTS = 4
 
 _SIDE = 2 * _OCTAVES * _PARTS
 
+_LARGEST = 1e300
+
 N_BINS = 2 * _SIDE
 """Bins on both sides of a plane."""
 
 
 def margin_bins(margins: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
     """Return the bin of every margin; bins rise with margins, and 0 is the first of its side."""
-    mantissa, exponent = np.frexp(np.abs(margins, dtype=np.float64))
+    mantissa, exponent = np.frexp(np.minimum(np.abs(margins), _LARGEST))
     part = ((mantissa - 0.5) * (2 * _PARTS)).astype(np.int64)
     size = np.clip((exponent.astype(np.int64) + _OCTAVES) * _PARTS + part, 0, _SIDE - 1)
     size[mantissa == 0] = 0

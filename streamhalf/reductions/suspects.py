@@ -193,7 +193,7 @@ class Suspects(Summed):
         sines, agreed = self.turns.measure(some.X, margins)
         unit = margins / (self.turns.plane.length or 1.0)
         rows["row"], rows["label"], rows["margin"] = some.rows, some.y, sines
-        rows["agreed"], rows["other_score"] = agreed, np.nan
+        rows["agreed"] = agreed
         contradicted = are_wrong(margins, some.y)
         if self.calibration is None:  # labels of one class alone have no curve
             rows["label_score"] = (1 - np.where(contradicted, sines, -sines)) / 2
