@@ -212,7 +212,6 @@ class ConflictSets:
             advice=advice,
             share=block.n_rows / max(1, digest.n_rows),
             seed=self.seed,
-            window_rows=1,
             through=through,
             repeated=digest.repeated,
             times=digest.times,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streamhalf.certificate.certification import MOST_EFFORT, Certification
 from streamhalf.certificate.conflict_sets import ConflictSets
-from streamhalf.certificate.held_out import measure_error
+from streamhalf.certificate.error_bound import measure_error
 from streamhalf.config import RunConfig
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import Isotropic, make_transform
@@ -115,7 +115,6 @@ class Verification:
             across=_across(record, own),
             share=record.share,
             seed=record.seed,
-            window_rows=max(1, record.window_rows),
             n_slabs=record.n_slabs,
             claimed=bounds,
             through=HalfspaceClass.ANY if HalfspaceClass.ANY in classes else record.opt.through,

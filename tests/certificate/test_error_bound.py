@@ -1,12 +1,29 @@
+"""The bound of an error on fresh rows, and notices of it."""
+
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
-from streamhalf.certificate.held_out import cluster_notice, measure_error
+from streamhalf.certificate.error_bound import (
+    claim_notices,
+    cluster_notice,
+    measure_error,
+    repeated_rows,
+)
 from streamhalf.kernels.binomial import binomial_upper, segment_upper
 from streamhalf.kernels.segments import error_segments
-from streamhalf.results import ErrorRecord, Notice, NoticeCode
+from streamhalf.results import (
+    Advice,
+    AdviceCode,
+    CertificateRecord,
+    ErrorRecord,
+    Notice,
+    NoticeCode,
+    OptRecord,
+)
 
 N_ROWS, RATE = 300_000, 0.05
 SEGMENTS = error_segments(N_ROWS)
@@ -140,3 +157,61 @@ def test_measure_error__bound_holds_however_few_stretches_are_bad(
         missed += record.segments is not None and record.upper < truth
     assert seen > 180
     assert missed < 6
+
+
+def certificate(n_errors: int, n_rows: int = 100_000, **changes: Any) -> CertificateRecord:
+    return CertificateRecord(
+        n_rows=n_rows,
+        n_errors=n_errors,
+        error=n_errors / n_rows,
+        opt=OptRecord(0.0, 0.0),
+        ratio=None,
+        angle_low=0.0,
+        angle_high=0.1,
+        degree=2,
+        slab_error=0.05,
+        n_slabs=(9,),
+        digest="",
+        profile=(),
+        advice=Advice(AdviceCode.TIGHT),
+        **changes,
+    )
+
+
+def disagree(all_rows: float) -> Notice:
+    return Notice.of(NoticeCode.ERRORS_DISAGREE, held_out=0.001, upper=0.0014, all_rows=all_rows)
+
+
+ERROR = ErrorRecord(0.001, 0.0014, 30_000)
+
+
+@pytest.mark.parametrize(
+    ("n_errors", "share", "said"),
+    [(140, 1.0, False), (141, 1.0, True), (170, 0.5, False), (5_000, 0.5, True)],
+)
+def test_claim_notices__some_rows_must_leave_no_doubt(n_errors, share, said) -> None:
+    expected = (disagree(n_errors / 100_000),) if said else ()
+    assert claim_notices(ERROR, certificate(n_errors, share=share)) == expected
+
+
+def test_claim_notices__sampling_alone_makes_none() -> None:
+    # 2,000 certificates from rows whose error is the upper bound itself: chance 2e-3 in all
+    counts = np.random.default_rng(3).binomial(100_000, ERROR.upper, 2_000)
+    assert counts.max() > 170
+    assert not any(claim_notices(ERROR, certificate(int(n), share=0.5)) for n in counts)
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.0, False), (0.01, False), (0.02, True)])
+def test_repeats__are_worth_a_word_from_one_in_a_hundred(share: float, said: bool) -> None:
+    found = repeated_rows(share, 1.01)
+    assert found == (Notice.of(NoticeCode.REPEATED_ROWS, share=share, times=1.01) if said else None)
+
+
+def test_claim_notices__the_contradiction_comes_first() -> None:
+    both = certificate(5_000, repeated=1.0, times=2.0)
+    assert claim_notices(ERROR, both) == (
+        disagree(0.05),
+        Notice.of(NoticeCode.REPEATED_ROWS, share=1.0, times=2.0),
+    )
+    assert claim_notices(None, both) == (Notice.of(NoticeCode.REPEATED_ROWS, share=1.0, times=2.0),)
+    assert claim_notices(ERROR, certificate(100)) == claim_notices(ERROR, None) == ()

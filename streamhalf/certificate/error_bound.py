@@ -1,4 +1,4 @@
-"""The error of a halfspace on rows that did not choose it, with an upper bound."""
+"""The error of a halfspace on rows that did not choose it, with an upper bound, and notices."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.kernels.binomial import binomial_upper, segment_upper
+from streamhalf.kernels.binomial import binomial_lower, binomial_upper, segment_upper
 from streamhalf.kernels.segments import scatter_quantile, scatter_ratio
-from streamhalf.results import ErrorRecord, Notice, NoticeCode, replace
+from streamhalf.results import CertificateRecord, ErrorRecord, Notice, NoticeCode, replace
 
 _LEVEL = 1e-3
 """How often independent errors are taken for clusters."""
@@ -21,6 +21,12 @@ _LEAST_SEGMENTS = 16
 
 _NEIGHBOURS = 2.33
 """In standard errors, what the correlation of neighbouring segments stays below by chance."""
+
+_NOTICEABLE = 0.01
+"""Share of repeated rows that is worth a word."""
+
+_BY_CHANCE = 1e-6
+"""Probability with which the rows of a certificate alone make two errors disagree."""
 
 
 def measure_error(
@@ -58,6 +64,33 @@ def cluster_notice(
         if len(level.rows) == error.segments:
             return Notice.of(NoticeCode.ERRORS_CLUSTER, segments=error.segments, factor=level.ratio)
     return Notice.of(NoticeCode.ERRORS_CLUSTER, segments=error.segments, factor=levels[-1].ratio)
+
+
+def claim_notices(
+    error: ErrorRecord | None, certificate: CertificateRecord | None
+) -> tuple[Notice, ...]:
+    """Notices of repeated rows, and of an error on all rows above the bound from some of them."""
+    if certificate is None:
+        return ()
+    least, disagree = certificate.error, None
+    if certificate.share < 1:
+        least = binomial_lower(certificate.n_errors, certificate.n_rows, _BY_CHANCE)
+    if error is not None and least > error.upper:
+        disagree = Notice.of(
+            NoticeCode.ERRORS_DISAGREE,
+            held_out=error.empirical,
+            upper=error.upper,
+            all_rows=certificate.error,
+        )
+    found = (disagree, repeated_rows(certificate.repeated, certificate.times))
+    return tuple(one for one in found if one is not None)
+
+
+def repeated_rows(share: float, times: float) -> Notice | None:
+    """That rows repeat, where they do."""
+    if share <= _NOTICEABLE:
+        return None
+    return Notice.of(NoticeCode.REPEATED_ROWS, share=share, times=times)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
