@@ -33,11 +33,11 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.turns import Turns
 from streamhalf.label_issues.proofs import find_sets
 from streamhalf.label_issues.reviews import review_columns
-from streamhalf.reductions.feature_moments import FeatureMoments, FeatureMomentsPartial
+from streamhalf.reductions.covariance import FeatureMoments, FeatureMomentsPartial
 from streamhalf.reductions.margin_counts import MarginCounts, bin_centres
 from streamhalf.reductions.review_sample import ReviewSample, share_out
-from streamhalf.reductions.row_sample import RowSample
 from streamhalf.reductions.row_view import Bundle
+from streamhalf.reductions.rows import RowSample
 from streamhalf.reductions.suspects import ROW, OtherModel, SuspectList, Suspects, SuspectsPartial
 from streamhalf.results import (
     AuditResult,

@@ -6,7 +6,7 @@ import pytest
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.turns import Turns
-from streamhalf.reductions.feature_moments import FeatureMoments
+from streamhalf.reductions.covariance import FeatureMoments
 from streamhalf.reductions.margin_counts import MarginCounts, bin_centres
 from streamhalf.reductions.suspects import OtherModel, Suspects
 from streamhalf.results import CalibrationRecord
