@@ -7,6 +7,7 @@ from .api import (
     diagnostics,
     dry_run,
     fit,
+    judge_review,
     lazy,
     plan,
     predict,
@@ -41,7 +42,7 @@ from .results import (
     Verdict,
     VerifyResult,
 )
-from .results.document import read_audit, read_result
+from .results.document import read_audit, read_conflicts, read_result
 
 __all__ = [
     "AuditResult",
@@ -71,12 +72,14 @@ __all__ = [
     "dry_run",
     "fit",
     "inspect",
+    "judge_review",
     "lazy",
     "monitor",
     "open_source",
     "plan",
     "predict",
     "read_audit",
+    "read_conflicts",
     "read_result",
     "register_accessor",
     "synth",

@@ -51,6 +51,16 @@ class PassEnded(Record, frozen=True, tag=True, tag_field="event"):
     record: PassRecord
 
 
+class SearchProgress(Record, frozen=True, tag=True, tag_field="event"):
+    """The search for a lower bound has spent `done` of at most `total` operations.
+
+    Sent some twenty times, the last time with both equal, though the search may end early.
+    """
+
+    done: float
+    total: float
+
+
 class TesterJudged(Record, frozen=True, tag=True, tag_field="event"):
     """A tester has spoken."""
 
@@ -111,6 +121,7 @@ Event: TypeAlias = (
     | PassStarted
     | PassProgress
     | PassEnded
+    | SearchProgress
     | TesterJudged
     | SlabsMeasured
     | SlabsCounted

@@ -268,7 +268,6 @@ def test_certify__some_rows_speak_for_themselves_and_all_are_in_the_digest(store
     )
     certificate = some.certificate
     assert certificate.n_rows == pytest.approx(65_536, rel=0.02)
-    assert certificate.window_rows == 1
     assert certificate.share == 65_536 / ROWS
     assert whole.certificate.n_rows == some.error.n_rows == ROWS
     assert some.error == whole.error

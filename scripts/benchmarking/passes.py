@@ -24,8 +24,9 @@ from streamhalf.events import ignore
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.reductions import Bundle, Chow, Localized, Moments, RowDigest
+from streamhalf.reductions import Bundle, Chow, Moments, RowDigest, Viewed
 from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.row_view import RowView, Sample
 from streamhalf.results import Halfspace, Stage
 from streamhalf.testers import TESTERS, TesterSet
 
@@ -39,7 +40,7 @@ def reductions(n_rows: int, dim: int) -> dict[str, Reduction[Any, Any]]:
     planes = tuple(Plane(vector).unit() for vector in rng.standard_normal((_CANDIDATES, dim)))
     config = RunConfig()
     plan = plan_for_rows(n_rows, dim, config)
-    learner = Bundle((Moments(4), Chow(25)))
+    learner, drawn = Bundle((Moments(4), Chow(25))), Sample(0, Stream.UPDATES)
     final = replace(plan.context(Stage.FINAL, config, plan.final_rows), candidates=planes)
     certification = Certification(
         halfspace=Halfspace.of(planes[0]),
@@ -52,8 +53,8 @@ def reductions(n_rows: int, dim: int) -> dict[str, Reduction[Any, Any]]:
     return {
         "moments of degree 2": Moments(2),
         "moments of degree 4": Moments(4),
-        "localised, delta 0.05": Localized(learner, Frame(planes[0], 0.05), 0, Stream.UPDATES),
-        "localised, delta 0.01": Localized(learner, Frame(planes[0], 0.01), 0, Stream.UPDATES),
+        "localised, delta 0.05": Viewed(learner, RowView(drawn, accept=Frame(planes[0], 0.05))),
+        "localised, delta 0.01": Viewed(learner, RowView(drawn, accept=Frame(planes[0], 0.01))),
         f"final, {_CANDIDATES} candidates": TesterSet.of(TESTERS, final).needs(),
         "digest of all rows": RowDigest(n_rows),
         "certificate": certification.needs(n_rows),

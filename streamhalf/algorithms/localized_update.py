@@ -11,13 +11,13 @@ from streamhalf.algorithms.proper_learner import ProperLearner
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.reductions.localized import Localized, LocalizedResult
+from streamhalf.reductions.row_view import Accepted, RowView, Sample, Viewed
 from streamhalf.results import TestResult
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdateOutcome:
-    """What an update found.
+    """Result of an update.
 
     `step` is how far the plane moved, |(v' - v, t' - t)|; `overlap` is w·v in the frame, at most 0
     where noise dominates at this scale; `strength` is that of the Chow vector there.
@@ -51,11 +51,12 @@ class LocalizedUpdate:
     seed: int
     number: int
 
-    def needs(self) -> Localized:
+    def needs(self) -> Viewed:
         """Algorithm 1's statistics over the accepted rows, in the frame."""
-        return Localized(self.learner.needs(), self.frame, self.seed, Stream.UPDATES + self.number)
+        sample = Sample(self.seed, Stream.UPDATES + self.number)
+        return Viewed(self.learner.needs(), RowView(sample, accept=self.frame))
 
-    def conclude(self, result: LocalizedResult) -> UpdateOutcome:
+    def conclude(self, result: Accepted) -> UpdateOutcome:
         """Judge acceptance and moments, and map the Chow direction back."""
         proper = self.learner.conclude(result.inner, n_seen=result.n_seen)
         plane, before = self.frame.from_frame(proper.plane), self.frame.plane

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from streamhalf.kernels.compiling import compiled
 
 if TYPE_CHECKING:
     from streamhalf.certificate.slab_forms import SlabForms
@@ -109,37 +110,46 @@ class Cell:
         return float(found.min()), float(found.max())
 
 
-def smallest_thresholds(cells: Sequence[Cell], forms: SlabForms) -> Array:
-    """Smallest tau of each slab over each cell; -infinity where no row is sure to err."""
-    lowest = _lowest(cells, forms)
-    steepest = [math.inf if one.omega_low == 0 else 1 / math.tan(one.omega_low) for one in cells]
-    flattest = [0.0 if one.omega_high == RIGHT else 1 / math.tan(one.omega_high) for one in cells]
-    # g = 0 at omega = 0: w·r = 0 is no error of a row with y = 1
-    at_zero = [-math.inf if one.omega_low == 0 else 0.0 for one in cells]
-    slope = np.where(lowest > 0, np.array(flattest)[:, None], np.array(steepest)[:, None])
-    with np.errstate(invalid="ignore"):
-        tau = np.where(lowest == 0, np.array(at_zero)[:, None], lowest * slope)
-    return np.asarray(tau * (1 - np.copysign(ROUNDING, tau)))
+def smallest_thresholds(cell: Cell, forms: SlabForms) -> Array:
+    """Smallest tau of each slab over a cell; -infinity where no row is sure to err."""
+    low, high = cell.omega_low, cell.omega_high
+    steepest = math.inf if low == 0 else 1 / math.tan(low)
+    flattest = 0.0 if high == RIGHT else 1 / math.tan(high)
+    ends = np.array([_point(cell.alpha_low), _point(cell.alpha_high)])
+    tau = np.empty(len(forms.mass))
+    _lowest(forms.z_low, forms.z_high, forms.q_low, forms.q_high, ends, steepest, flattest, tau)
+    return tau
 
 
-def _lowest(cells: Sequence[Cell], forms: SlabForms) -> Array:
-    """The smallest g of each slab in each cell: at a corner, or at the alpha that points to one."""
-    ends = [np.array([_point(one.alpha_low) for one in cells])[:, :, None]]
-    if any(one.alpha_low != one.alpha_high for one in cells):
-        ends.append(np.array([_point(one.alpha_high) for one in cells])[:, :, None])
-    size = np.maximum(np.abs(forms.z_low), np.abs(forms.z_high))
-    size = size + np.maximum(np.abs(forms.q_low), np.abs(forms.q_high))
-    largest = np.full((len(cells), len(size)), -math.inf)
-    second = (forms.q_low,) if forms.q_low is forms.q_high else (forms.q_low, forms.q_high)
-    for z, q in itertools.product((forms.z_low, forms.z_high), second):
-        for end in ends:
-            np.maximum(largest, z * end[:, 0] + q * end[:, 1], out=largest)
-        if len(ends) == 2:
-            first, last = ends
-            after, before = first[:, 0] * q - first[:, 1] * z, last[:, 1] * z - last[:, 0] * q
-            inside = np.minimum(after, before) >= -ROUNDING * size
-            np.maximum(largest, np.hypot(z, q), out=largest, where=inside)
-    return np.asarray(-largest - ROUNDING * size)
+@compiled
+def _lowest(
+    z_low: Array,
+    z_high: Array,
+    q_low: Array,
+    q_high: Array,
+    ends: Array,
+    steepest: float,
+    flattest: float,
+    tau: Array,
+) -> None:
+    """Write the smallest tau: at a corner of the slab, at an end of alpha or where it points."""
+    (c1, s1), (c2, s2) = (ends[0, 0], ends[0, 1]), (ends[1, 0], ends[1, 1])
+    turns = c1 != c2 or s1 != s2
+    for i in range(len(tau)):
+        size = max(abs(z_low[i]), abs(z_high[i])) + max(abs(q_low[i]), abs(q_high[i]))
+        largest = -math.inf
+        for corner in range(4):
+            z = z_high[i] if corner & 1 else z_low[i]
+            q = q_high[i] if corner & 2 else q_low[i]
+            largest = max(largest, z * c1 + q * s1, z * c2 + q * s2)
+            if turns and min(c1 * q - s1 * z, s2 * z - c2 * q) >= -ROUNDING * size:
+                largest = max(largest, math.hypot(z, q))
+        lowest = -largest - ROUNDING * size
+        if lowest == 0:  # at omega = 0 w·r = 0 is no error of a row with y = 1
+            tau[i] = -math.inf if steepest == math.inf else 0.0
+        else:
+            value = lowest * (flattest if lowest > 0 else steepest)
+            tau[i] = value * (1 - math.copysign(ROUNDING, value))
 
 
 def _point(alpha: float) -> tuple[float, float]:

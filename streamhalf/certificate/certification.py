@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.certificate.bounds import LowerBound
-from streamhalf.certificate.lower_bound import SAME, find_again
+from streamhalf.certificate.lower_bound import SAME, find_again, most_operations
+from streamhalf.certificate.search import Meter
 from streamhalf.certificate.slab_choice import (
     BOX_DEGREE,
     BOXES,
@@ -32,22 +33,21 @@ from streamhalf.config import RunConfig
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import Identity, Radial, RowTransform
 from streamhalf.engine.run import Run
+from streamhalf.events import Observer, SearchProgress, ignore
 from streamhalf.kernels.binomial import binomial_lower
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.reductions.base import Bundle, Reduction
-from streamhalf.reductions.halfspace_errors import HalfspaceErrors
-from streamhalf.reductions.mapped import Mapped
-from streamhalf.reductions.row_digest import RowDigest
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.errors import HalfspaceErrors
+from streamhalf.reductions.row_view import Bundle, Sample, Widened, in_space, sampled
+from streamhalf.reductions.rows import RowDigest
 from streamhalf.reductions.slab_moments import (
     SlabMoments,
     SlabStatistics,
     across_edges,
     certificate_edges,
 )
-from streamhalf.reductions.windowed import Windowed
 from streamhalf.results import (
     Advice,
     AdviceCode,
@@ -78,7 +78,7 @@ class Certification:
     halfspace
         Whose errors are counted, on the rows as they are stored.
     row_transform
-        The transform in which slabs are cut.
+        Of the rows that slabs hold.
     error
         Of the halfspace, about: it sets the width of the slabs next to the boundary.
     degree
@@ -89,10 +89,9 @@ class Certification:
         Of unit normals, about which slabs lie; the best bound of all is kept.
     across
         A second direction that rows are sliced by, beside the first plane, if there is memory.
-    share, seed, window_rows
+    share, seed
         Rows behind the moments and the errors: a random share of all, one by one, so that a
-        binomial bound speaks for all rows in whatever order they are; in windows, to repeat an
-        earlier pass.
+        binomial bound speaks for all rows in whatever order they are.
     n_slabs
         Slabs of an earlier pass that is repeated; chosen for the memory by default.
     claimed
@@ -112,7 +111,6 @@ class Certification:
     across: NDArray[np.float64] | None = None
     share: float = 1.0
     seed: int = 0
-    window_rows: int = 1
     n_slabs: tuple[int, ...] = ()
     claimed: tuple[OptRecord, ...] = ()
     through: HalfspaceClass = HalfspaceClass.ANY
@@ -129,8 +127,8 @@ class Certification:
     ) -> Certification:
         """The certificate pass that the configuration asks for, about the halfspace's plane.
 
-        In radial transform only halfspaces through the centre keep their errors; of all halfspaces
-        an affine map speaks.
+        With a radial transform only halfspaces through the centre keep their errors; of all
+        halfspaces its affine part speaks.
         """
         through = HalfspaceClass(config.through)
         if isinstance(row_transform, Radial) and through is HalfspaceClass.ANY:
@@ -211,12 +209,17 @@ class Certification:
         slabs = tuple(slabs for one in self.planes for slabs in self.slabs(one))
         if not slabs:
             raise no_room_for_slabs(self.planes[0].dim, self.memory)
-        wide = not isinstance(self.row_transform, Identity)  # slabs widen stored rows themselves
+        # slabs widen stored rows themselves
+        stored = isinstance(self.row_transform, Identity)
+        transforms = () if stored else (Widened(), self.row_transform)
         rounding = self.row_transform.rounding
         allowing = Bundle(tuple(replace(one, rounding=rounding) for one in slabs))
-        mapped = Mapped(allowing, self.row_transform, wide)
-        measured = Bundle((HalfspaceErrors(self.halfspace.plane), mapped))
-        return Bundle((RowDigest(total_rows), self._chosen(measured)))
+        transformed = in_space(allowing, *transforms)
+        measured = Bundle((HalfspaceErrors(self.halfspace.plane), transformed))
+        if self.share >= 1:
+            return Bundle((RowDigest(total_rows), measured))
+        chosen = sampled(measured, Sample(self.seed, Stream.CERTIFICATE, 0.0, self.share))
+        return Bundle((RowDigest(total_rows), chosen))
 
     def run(
         self,
@@ -233,17 +236,18 @@ class Certification:
             needs = Bundle((needs, beside))
         split_every = fan_in(needs.partial_nbytes(source.dim), run.split_every)
         found = run.reduce(name, source, needs, split_every=split_every)
-        if beside is None:
-            return self.conclude(found, tau=tau), None
-        return self.conclude(found[0], tau=tau), found[1]
+        own, other = (found, None) if beside is None else found
+        return self.conclude(own, tau=tau, observer=run.observer), other
 
-    def conclude(self, result: tuple[Any, ...], *, tau: float) -> CertificateRecord:
+    def conclude(
+        self, result: tuple[Any, ...], *, tau: float, observer: Observer = ignore
+    ) -> CertificateRecord:
         """Bounds, where they are weakest, and what would tighten them.
 
         L of the source may fail with chance tau, which the classes share.
         """
         digest, (counted, statistics) = result
-        plane, used, found = self._best(statistics)
+        plane, used, found = self._best(statistics, observer)
         n_rows, degree = counted.n_rows, max(item.degree for item in used)
         error = counted.n_errors / max(1, n_rows)
         through = self.row_transform.record.class_of(self.halfspace)
@@ -279,7 +283,6 @@ class Certification:
             across=() if across is None else tuple(across.tolist()),
             share=self.share,
             seed=self.seed,
-            window_rows=self.window_rows,
             through=through,
             repeated=digest.repeated,
             times=digest.times,
@@ -291,82 +294,62 @@ class Certification:
             effort=self.effort,
         )
 
-    def _chosen(self, measured: Bundle) -> Reduction[Any, Any]:
-        """What is measured, on the chosen rows."""
-        if self.share >= 1:
-            return measured
-        if self.window_rows == 1:
-            return Sampled(measured, 0.0, self.share, self.seed, Stream.CERTIFICATE)
-        return Windowed(measured, self.share, self.seed, window_rows=self.window_rows)
-
     def _best(
-        self, statistics: tuple[SlabStatistics, ...]
+        self, statistics: tuple[SlabStatistics, ...], observer: Observer
     ) -> tuple[Plane, tuple[SlabStatistics, ...], dict[HalfspaceClass, LowerBound]]:
         """The plane with the largest bound for the first class, its statistics and all bounds."""
-        found = []
-        first, *others = self.classes
+        found, effort = [], self.effort
         for one in self.planes:
             slabs = self.slabs(one)
             used, statistics = statistics[: len(slabs)], statistics[len(slabs) :]
             found.append((slabs[0].plane, used))
-        plane, used = found[0]
-        effort = self.effort
+        (plane, used), (first, *others) = found[0], self.classes
         if len(found) > 1:  # a glance from each, and what that leaves goes to the better one
-            plane, used = max(found, key=lambda item: self._glance(item[1], first).value)
             effort *= 2 * (1 - 1 / _GLANCE)
-        bound = self._bound(used, first, effort)
+        meter = Meter(
+            most_operations(used, effort + self.effort * (len(found) + len(others)) / _GLANCE),
+            lambda done, total: observer(SearchProgress(done, total)),
+        )
+        if len(found) > 1:
+            plane, used = max(
+                found, key=lambda item: self._bound(item[1], first, meter, glance=True).value
+            )
+        bounds = {first: (bound := self._bound(used, first, meter, effort))}
         # what is nearly the error leaves nothing to be gained for fewer halfspaces
         is_central = abs(plane.threshold) < _CENTRAL
         tight = first is HalfspaceClass.ANY and is_central and bound.value >= _TIGHT * used[0].error
-        bounds = {first: bound} | {
-            # a class that the halfspace is not compared within gets a glance
-            one: bound
-            if tight or self._covers(first, bound, one)
-            else self._glance(tuple(item.upto(_GLANCE_DEGREE) for item in used), one)
-            for one in others
-        }
-        if HalfspaceClass.ANY in bounds:
-            # what holds for all holds for those through the centre
-            central = self.row_transform.record.through
-            both = (bounds[central], bounds[HalfspaceClass.ANY])
-            bounds[central] = max(both, key=lambda one: one.value)
+        for one in others:  # what holds for all holds for those through the centre
+            claimed = self._claimed(one)
+            bounds[one] = bound
+            if not tight and not (claimed is not None and bound.value >= claimed * (1 - SAME)):
+                few = tuple(item.upto(_GLANCE_DEGREE) for item in used)
+                other = self._bound(few, one, meter, glance=True)
+                bounds[one] = max(other, bound, key=lambda found: found.value)
+        meter.finish()
         return plane, used, bounds
-
-    def _covers(self, first: HalfspaceClass, bound: LowerBound, through: HalfspaceClass) -> bool:
-        """Whether the bound of all halfspaces is all that was claimed of a smaller class."""
-        claimed = self._claimed(through)
-        return (
-            first is HalfspaceClass.ANY
-            and claimed is not None
-            and bound.value >= claimed * (1 - SAME)
-        )
 
     def _claimed(self, through: HalfspaceClass) -> float | None:
         """The bound of a class that was found before, if there was one."""
         claims = (one.lower_empirical for one in self.claimed if one.through is through)
         return next(claims, None)
 
-    def _glance(
-        self, statistics: tuple[SlabStatistics, ...], through: HalfspaceClass
-    ) -> LowerBound:
-        """L of one class, for little."""
-        return self._bound(statistics, through, self.effort / _GLANCE, glance=True)
-
     def _bound(
         self,
         statistics: tuple[SlabStatistics, ...],
         through: HalfspaceClass,
-        effort: float,
+        meter: Meter,
+        effort: float = 1.0,
         *,
         glance: bool = False,
     ) -> LowerBound:
-        """L of one class."""
+        """L of one class; a glance takes little."""
         if through is HalfspaceClass.ANY:
             statistics = tuple(item for item in statistics if item.by_label)
         else:
             statistics = tuple(item.central() for item in statistics)
+        effort = self.effort / _GLANCE if glance else effort
         claimed = self._claimed(through) or 0.0
-        return find_again(*statistics, claimed=claimed, effort=effort, glance=glance)
+        return find_again(*statistics, claimed=claimed, effort=effort, glance=glance, meter=meter)
 
     def _slabs(self, plane: Plane, ratio: float, degree: int) -> SlabMoments:
         by_label = self.through is HalfspaceClass.ANY

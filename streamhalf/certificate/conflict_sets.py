@@ -24,9 +24,9 @@ from streamhalf.engine.run import Run
 from streamhalf.kernels.binomial import binomial_lower
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.reductions.base import Bundle, Reduction
-from streamhalf.reductions.row_digest import RowDigest, RowDigestResult
-from streamhalf.reductions.row_sample import RowSample
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.row_view import Bundle
+from streamhalf.reductions.rows import RowDigest, RowDigestResult, RowSample
 from streamhalf.results import (
     Advice,
     AdviceCode,
@@ -211,7 +211,6 @@ class ConflictSets:
             advice=advice,
             share=block.n_rows / max(1, digest.n_rows),
             seed=self.seed,
-            window_rows=1,
             through=through,
             repeated=digest.repeated,
             times=digest.times,

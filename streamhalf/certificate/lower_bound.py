@@ -20,9 +20,8 @@ import numpy as np
 
 from streamhalf.certificate.bounds import CellBound, LowerBound
 from streamhalf.certificate.cells import Cell, cells_along, cells_around
-from streamhalf.certificate.search import Search, SearchConfig, nothing_known
-from streamhalf.certificate.slab_forms import Ladder
-from streamhalf.certificate.slab_sums import slab_forms, typical_unit
+from streamhalf.certificate.search import Meter, Search, SearchConfig, nothing_known
+from streamhalf.certificate.slab_forms import Ladder, slab_forms, typical_unit
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.reductions.slab_moments import SMALLEST_ERROR, SlabStatistics
@@ -48,8 +47,8 @@ FIRST_OPERATIONS, MATRICES = 1.2e10, 40
 PATIENCE = 8
 """How much more effort than it took may go into a bound that is to be found again."""
 
-SAME, OUT_OF_REACH = 3e-4, 0.03
-"""Relative differences of two bounds that are the same, and that no further search reconciles."""
+SAME = 3e-4
+"""Relative difference of two bounds that are the same."""
 
 
 def find_again(
@@ -57,51 +56,31 @@ def find_again(
     claimed: float,
     effort: float = 1.0,
     glance: bool = False,
-    searches: int = 3,
+    meter: Meter | None = None,
 ) -> LowerBound:
     """Search for a bound that was found from the same sums, rounded otherwise.
 
-    The search takes other turns then, and may end in a dead end somewhere: where it falls short it
-    is given more effort, and then begins anew from other cells. The best bound counts.
+    The search takes other turns then, and may end in a dead end somewhere: where it falls short
+    another one tries harder on every cell. The best bound counts.
     """
     usual = replace(usual_search(statistics, effort), glance=glance)
-    found = lower_bound(*statistics, search=usual)
-    if found.value < (1 - SAME) * claimed:  # more of it, until it is found
-        usual = replace(usual, effort=PATIENCE * usual.effort, enough=claimed)
-        found = max(found, lower_bound(*statistics, search=usual), key=lambda one: one.value)
-    for turn in range(1, searches):
-        short = 1 - found.value / claimed if claimed > 0 else 0.0
-        if short <= SAME or short > OUT_OF_REACH:
-            break
-        found = _search_again(found, statistics, claimed, turn, usual)
-    return found
-
-
-def _search_again(
-    found: LowerBound,
-    statistics: tuple[SlabStatistics, ...],
-    claimed: float,
-    turn: int,
-    usual: SearchConfig,
-) -> LowerBound:
-    """The same with better bounds for the cells whose bound is below the one claimed, if any."""
-    kept = tuple(one for one in found.cells if one.bound >= claimed)
-    weak = {one.cell: one.bound for one in found.cells if one.bound < claimed}
-    for _ in range(turn % 3):
-        weak = {half: bound for cell, bound in weak.items() for half in cell.halves()[-1]}
-    config = replace(
+    found = lower_bound(*statistics, search=usual, meter=meter)
+    if found.value >= (1 - SAME) * claimed:
+        return found
+    harder = replace(
         usual,
-        refits=usual.refits + turn % 4,
+        effort=PATIENCE * usual.effort,
+        refits=2 * usual.refits,
+        eigen_steps=2 * usual.eigen_steps,
         enough=claimed,
-        effort=usual.effort / 4,
     )
-    first = _check(statistics)
-    last, _ = _stages(statistics, found.unit, usual)[-1]
-    cells = _search(last, weak, least_error(first), config, found.unit, found.floor())
-    return replace(found, cells=(*kept, *cells))
+    other = lower_bound(*statistics, search=harder, meter=meter)
+    return max(found, other, key=lambda one: one.value)
 
 
-def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None) -> LowerBound:
+def lower_bound(
+    *statistics: SlabStatistics, search: SearchConfig | None = None, meter: Meter | None = None
+) -> LowerBound:
     """Lower bound on the error of every halfspace on the rows behind the statistics.
 
     Of every halfspace sgn(w·x - t) where slabs hold rows of one label each, else of sgn(w·x).
@@ -113,6 +92,8 @@ def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None)
         coarse ones) every cell takes the best.
     search
         Effort; the bound is valid whatever it is.
+    meter
+        Where operations are counted.
     """
     first = _check(statistics)
     limit, unit = least_error(first), typical_unit(first)
@@ -130,7 +111,7 @@ def lower_bound(*statistics: SlabStatistics, search: SearchConfig | None = None)
         begins = dict.fromkeys(_first_cells(stage[0], begin), -math.inf)
         some = replace(config, effort=share * config.effort)
         floor = found.floor() if found else nothing_known
-        bounds = _search(stage, begins, limit, some, unit, floor)
+        bounds = _search(stage, begins, limit, some, unit, floor, meter)
         found = LowerBound(bounds, first.threshold, unit, stage[0].across is not None)
     assert found is not None  # there is a first stage
     return found
@@ -183,6 +164,7 @@ def _search(
     config: SearchConfig,
     unit: float,
     floor: Callable[[Cell], float],
+    meter: Meter | None = None,
 ) -> tuple[CellBound, ...]:
     """Bounds on cells that cover these, none worse than what is known of them."""
     ladders = tuple(
@@ -191,7 +173,7 @@ def _search(
         for degree in dict.fromkeys((item.degree, min(item.degree, 4), 2))
     )
     found = []
-    for item in Search(ladders, limit, config, floor).run(cells):
+    for item in Search(ladders, limit, config, floor, meter or Meter()).run(cells):
         fit, form = item.fits[item.best], ladders[item.best].forms[0]
         family = f"degree {form.degree}, {fit.refits} refits"
         found.append(CellBound(item.cell, max(0.0, min(limit, item.bound)), family))
@@ -260,3 +242,9 @@ def usual_search(statistics: tuple[SlabStatistics, ...], effort: float = 1.0) ->
     size = max(count_monomials(s.rest, s.degree // 2) for s in statistics)
     operations = effort * (FIRST_OPERATIONS + MATRICES * float(size) ** 3)
     return SearchConfig(effort=operations)
+
+
+def most_operations(statistics: tuple[SlabStatistics, ...], effort: float = 1.0) -> float:
+    """What all stages of a search may take together, about."""
+    share = _FOR_BOXES if any(item.across is not None for item in statistics) else 0.0
+    return usual_search(statistics, effort).effort * (1 + _BEFORE_LABELS + share)

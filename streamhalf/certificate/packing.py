@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.certificate.conflicts import are_conflicts, exact_weights
-from streamhalf.certificate.points import Points
-from streamhalf.certificate.simplex import Bases, feasible_bases
+from streamhalf.certificate.simplex import feasible_basis
 from streamhalf.kernels.plane import Plane
 
 Array = NDArray[np.float64]
@@ -49,11 +48,98 @@ _NEAREST, _WRONG_COSTS = 1e-3, 1e2
 _NO_WEIGHT = 1e-7
 """Of vectors of length 1; less is what moving targets leaves."""
 
+_NARROWEST = 2.0**-400
+"""Of scaled features other than 0: products of smaller ones could be rounded to 0."""
+
 _EXACT_OPERATIONS = 150
 """What an exact proof costs, in operations on an array, over the cube of its rows."""
 
 PROGRAM_OPERATIONS = 36
 """The same of one program of the first round, about: three turns for each equation."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Points:
+    """Different points with one label each, and how often each is there.
+
+    `n_settled` is how many rows every halfspace is wrong on already: of p rows with one label and
+    q with the other at one point min(p, q). `exact` (n, r) are y (x, 1) of the points that are
+    left, y x where halfspaces go through the origin, features multiplied by powers of two; `scaled`
+    are the same in units that suit computing, at length 1, and `lengths` what they were before.
+    `margins` of a plane are in these units too, about, and below 0 where it is wrong.
+    """
+
+    n_settled: int
+    labels: NDArray[np.int8]
+    counts: NDArray[np.int64]
+    exact: Array
+    scaled: Array
+    lengths: Array
+    margins: Array
+
+    @classmethod
+    def of(cls, X: Array, y: NDArray[np.int8], plane: Plane, *, central: bool) -> Points:
+        """The points of rows; `central` where halfspaces go through the origin."""
+        points, place = np.unique(X + 0.0, axis=0, return_inverse=True)  # -0 is 0
+        positive = np.bincount(place.ravel()[y > 0], minlength=len(points))
+        negative = np.bincount(place.ravel()[y < 0], minlength=len(points))
+        settled, left = np.minimum(positive, negative), np.abs(positive - negative)
+        if central:  # sgn(0) = +1 whatever the direction
+            zero = ~points.any(axis=1)
+            settled[zero], left[zero] = negative[zero], 0
+        largest = np.abs(points).max(axis=0, initial=0.0)
+        exponents = np.where(largest > 0, np.frexp(largest)[1], 0)
+        exact = np.ldexp(points, -exponents)
+        left[((points != 0) & (np.abs(exact) < _NARROWEST)).any(axis=1)] = 0
+        kept = np.flatnonzero(left)
+        labels = np.where(positive > negative, 1, -1).astype(np.int8)[kept]
+        normal = np.ldexp(plane.normal, exponents)
+        about = Plane(normal, 0.0 if central else plane.threshold)
+        return cls._left(int(settled.sum()), exact[kept], labels, left[kept], about, central)
+
+    @classmethod
+    def _left(
+        cls,
+        n_settled: int,
+        exact: Array,
+        labels: NDArray[np.int8],
+        counts: NDArray[np.int64],
+        plane: Plane,
+        central: bool,
+    ) -> Points:
+        """The points with the coordinates that tell them apart."""
+        centre = np.zeros(exact.shape[1])
+        if len(exact) and not central:
+            centre = np.median(exact, axis=0)
+        spread = _spreads(exact - centre)
+        varies = spread > 0  # what is the same for all says nothing that the constant does not
+        scaled = (exact - centre)[:, varies] / spread[varies]
+        along = (plane.normal * spread)[varies]
+        exact = exact[:, varies]
+        if not central:
+            ones = np.ones((len(exact), 1))
+            scaled, exact = np.hstack([scaled, ones]), np.hstack([exact, ones])
+            along = np.append(along, plane.normal @ centre - plane.threshold)
+        lengths = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+        scaled = scaled * (labels / lengths)[:, None]
+        unit = along / (np.linalg.norm(along) or 1.0)
+        return cls(
+            n_settled,
+            labels,
+            counts,
+            exact * labels[:, None],
+            scaled,
+            lengths,
+            np.einsum("ij,j->i", scaled, unit),
+        )
+
+
+def _spreads(away: Array) -> Array:
+    """How far points lie from the centre, typically; 0 where none does."""
+    if not len(away):
+        return np.zeros(away.shape[1])
+    typical = np.median(np.abs(away), axis=0)
+    return np.asarray(np.where(typical > 0, typical, np.sqrt(np.mean(away**2, axis=0))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +224,7 @@ class _Packer:
         while len(queue := queue[self.left[queue] > 0]) and self.operations < self.effort:
             if hurried and n_tried >= _TRIED and n_served < _SERVED * n_tried:
                 break
-            pools = self._row_split(queue, (share + self.turn) * self.size, any_others)
+            pools = self._candidates(queue, (share + self.turn) * self.size, any_others)
             if pools.size == 0:
                 break
             first, queue = queue[: len(pools)], queue[len(pools) :]
@@ -148,7 +234,7 @@ class _Packer:
             n_tried, n_served = n_tried + len(first), n_served + int(np.count_nonzero(served))
         return np.concatenate([*failed, queue])
 
-    def _row_split(self, queue: Indices, width: int, any_others: bool) -> Indices:
+    def _candidates(self, queue: Indices, width: int, any_others: bool) -> Indices:
         """Points for the first few of the queue, (b, m), none of them twice."""
         free = self.left > 0
         if not any_others:
@@ -166,17 +252,22 @@ class _Packer:
         margins = points.margins[pools]
         costs = 1 / np.maximum(np.abs(margins), _NEAREST)
         costs[margins < 0] = _WRONG_COSTS / _NEAREST
-        found = feasible_bases(
-            np.swapaxes(points.scaled[pools], 1, 2),
-            -points.scaled[first],
-            costs,
-            spare=_SPARE_TURNS,
-        )
-        self.operations += found.operations
-        used = (found.columns >= 0) & (found.weights > _NO_WEIGHT) & found.found[:, None]
-        sets = np.take_along_axis(pools, np.maximum(found.columns, 0), axis=1)
-        proved = self._proved(first, sets, used, found)
-        for place in np.flatnonzero(found.found):
+        basis = np.empty((len(first), self.size), dtype=np.int64)
+        weights, met = np.empty(basis.shape), np.zeros(len(first), dtype=np.bool_)
+        for place, pool in enumerate(pools):
+            met[place], operations = feasible_basis(
+                points.scaled[pool],
+                -points.scaled[first[place]],
+                costs[place],
+                _SPARE_TURNS,
+                basis[place],
+                weights[place],
+            )
+            self.operations += operations
+        used = (basis >= 0) & (weights > _NO_WEIGHT) & met[:, None]
+        sets = np.take_along_axis(pools, np.maximum(basis, 0), axis=1)
+        proved = self._proved(first, sets, used, weights)
+        for place in np.flatnonzero(met):
             chosen = np.append(sets[place][used[place]], first[place])
             if not proved[place]:
                 chosen = self._exactly(chosen)
@@ -190,11 +281,11 @@ class _Packer:
         return proved
 
     def _proved(
-        self, first: Indices, sets: Indices, used: NDArray[np.bool_], found: Bases
+        self, first: Indices, sets: Indices, used: NDArray[np.bool_], weights: Array
     ) -> NDArray[np.bool_]:
         """Which sets of full size hold for sure."""
         proved: NDArray[np.bool_] = np.asarray(used.all(axis=1))
-        first, sets, weights = first[proved], sets[proved], found.weights[proved]
+        first, sets, weights = first[proved], sets[proved], weights[proved]
         lengths = self.points.lengths
         weights = weights * lengths[first][:, None] / lengths[sets]
         if len(first):

@@ -1,4 +1,8 @@
-"""Best-first search over cells of halfspaces: the worst are refitted or cut, until all are good."""
+"""Best-first search over cells of halfspaces: the worst are refitted or cut, until all are good.
+
+A batch of the worst cells is improved at a time, by as many threads as there are cores; what comes
+out does not depend on how many there are.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,16 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from streamhalf.certificate.cells import Cell, smallest_thresholds
-from streamhalf.certificate.slab_forms import Fit, Ladder, SlabForms
+from streamhalf.certificate.slab_forms import Each, Fit, Ladder, SlabForms
+from streamhalf.engine.cluster import available_cpus
 
 Array = NDArray[np.float64]
 
@@ -25,6 +31,9 @@ NARROW = 1.3
 
 WORTHWHILE = 0.003
 """Refits that gain less than this share of the limit begin once more from another law."""
+
+
+_REPORTS = 20
 
 
 def nothing_known(_: Cell) -> float:
@@ -67,6 +76,29 @@ class SearchConfig:
     glance: bool = False
 
 
+@dataclass(slots=True, eq=False)
+class Meter:
+    """Operations that a search spends, told at most `_REPORTS` times of the `total` it may take."""
+
+    total: float = math.inf
+    report: Callable[[float, float], None] = field(default=lambda done, total: None)
+    done: float = 0.0
+    reported: int = 0
+
+    def spend(self, operations: float) -> None:
+        """Count operations, and tell of them now and then."""
+        self.done += operations
+        if (step := int(min(1.0, self.done / self.total) * _REPORTS)) > self.reported:
+            self.reported = step
+            self.report(min(self.done, self.total), self.total)
+
+    def finish(self) -> None:
+        """Tell that the search is over."""
+        if self.reported < _REPORTS:
+            self.reported = _REPORTS
+            self.report(self.total, self.total)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
     """A cell with the best bound found so far, for each of the forms.
@@ -100,16 +132,25 @@ class Search:
     limit: float
     config: SearchConfig
     floor: Callable[[Cell], float] = nothing_known
+    meter: Meter = field(default_factory=Meter)
+    each: Each = map
 
     def run(self, cells: Mapping[Cell, float]) -> list[Piece]:
         """Return cells that cover these, with bounds that are known, cut where they were worst."""
+        with ThreadPoolExecutor(min(BATCH, available_cpus())) as pool:
+            return replace(self, each=pool.map).refine(cells)
+
+    def refine(self, cells: Mapping[Cell, float]) -> list[Piece]:
+        """Improve the worst cells until L is good, or the effort is spent."""
         serial, config, left = itertools.count(), self.config, self.config.effort
         possible = min(self.limit * (1 - config.tolerance), config.enough)
         queue: list[tuple[float, int, Piece]] = []
         done: list[Piece] = []
         pieces = self.begin(cells)
         while True:
-            left -= sum(item.spent for item in pieces)
+            spent = sum(item.spent for item in pieces)
+            left -= spent
+            self.meter.spend(spent)
             for item in pieces:
                 heapq.heappush(queue, (item.bound, next(serial), item))
             if left <= 0:
@@ -173,8 +214,9 @@ class Search:
             for form, among in self._by_form(kind, [cells[i] for i in wanted]):
                 chosen = [wanted[j] for j in among]
                 found = form.measure(
-                    smallest_thresholds([cells[i] for i in chosen], form),
+                    self.thresholds([cells[i] for i in chosen], form),
                     [form.seen(fits[i][kind]) for i in chosen],
+                    self.each,
                     steps=self.config.eigen_steps,
                 )
                 for i, fit in zip(chosen, found, strict=True):
@@ -185,6 +227,10 @@ class Search:
             Piece(cell, tuple(own), self.floor(cell), spent=cost)
             for cell, own, cost in zip(cells, fits, spent, strict=True)
         ]
+
+    def thresholds(self, cells: Sequence[Cell], form: SlabForms) -> Array:
+        """Smallest thresholds of the slabs over each cell."""
+        return np.stack(list(self.each(smallest_thresholds, cells, itertools.repeat(form))))
 
     def _is_promising(self, cell: Cell, fits: Sequence[Fit], kind: int) -> bool:
         """Whether one of the forms may have the best bound of a cell."""
@@ -210,7 +256,7 @@ class Search:
         form = self.ladders[item.best].forms[-1]  # coarse slabs rank cuts as fine ones do
         ways = item.cell.halves()
         cells = [item.cell, *itertools.chain(*ways)]
-        worth = ndtr(smallest_thresholds(cells, form)) @ form.mass
+        worth = ndtr(np.stack([smallest_thresholds(cell, form) for cell in cells])) @ form.mass
         gains = [float(worth[i] + worth[i + 1]) / 2 for i in range(1, len(cells), 2)]
         best = int(np.argmax(gains))
         return ways[best], gains[best] - float(worth[0])
@@ -225,9 +271,10 @@ class Search:
         config = self.config
         for form, among in self._by_form(chosen, [item.cell for item in items]):
             own = [items[i] for i in among]
-            tau = smallest_thresholds([item.cell for item in own], form)
+            tau = self.thresholds([item.cell for item in own], form)
             starts = [form.seen(item.fits[chosen]) for item in own]
-            improved = form.refit(tau, starts, rounds=config.refits, steps=config.eigen_steps)
+            rounds, steps = config.refits, config.eigen_steps
+            improved = form.refit(tau, starts, self.each, rounds=rounds, steps=steps)
             spent = [2 * config.refits * form.operations] * len(own)
             least = WORTHWHILE * self.limit
             dead = [
@@ -237,7 +284,7 @@ class Search:
             ]
             if dead:
                 anew = [replace(form.start(), value=improved[i].value) for i in dead]
-                again = form.refit(tau[dead], anew, rounds=config.refits, steps=config.eigen_steps)
+                again = form.refit(tau[dead], anew, self.each, rounds=rounds, steps=steps)
                 for i, fit in zip(dead, again, strict=True):
                     improved[i] = max(improved[i], fit, key=lambda one: one.value)
                     spent[i] *= 2

@@ -1,33 +1,40 @@
-"""Slab statistics as polynomials in the direction u: what every bound is made of."""
+"""Slab statistics as polynomials in the direction u, and the bounds made of them.
+
+Sums over the rows of slabs become Hermite moments, with a bound on what rounding can amount to.
+A bound takes minorants of each slab's indicator (minorants.py), their sum as a polynomial in u, and
+its minimum over the sphere (sphere.py). Work on one cell is compiled and free of the interpreter;
+cells of a batch are shared by threads, with the same results for any number of them.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse
 from numpy.typing import NDArray
 
 from streamhalf.certificate.cells import Cell
-from streamhalf.certificate.minorants import (
-    Proposal,
-    hermite_from_powers,
-    normal_moments,
-    propose_minorants,
-)
+from streamhalf.certificate.minorants import fit_minorants, hermite_from_powers, normal_moments
 from streamhalf.certificate.sphere import (
     Guide,
-    Minimum,
     Sphere,
     minimum_over_sphere,
+    sphere,
     uniform_point,
 )
+from streamhalf.kernels.hermite import wick_terms
+from streamhalf.kernels.monomials import count_monomials, degree_offset
+from streamhalf.reductions.slab_moments import SlabStatistics
 
 Array = NDArray[np.float64]
+Each: TypeAlias = Callable[..., Iterator[Any]]
+"""`map`, or that of a pool of threads."""
 
 NEXT_TO_NOTHING = 1e-100
 """Added to every size, in the same units: more than products that underflow can amount to."""
@@ -39,9 +46,6 @@ PRIOR_ROWS = (0.0, 0.0, 2.0, 0.0, 1.0, 0.0, 12.0, 0.0, 30.0)
 """By degree: minorants are fitted to a slab's law as if so many rows of N(0, 1) were in the slab as
 well. Those fitted to a handful of rows are steep, and sum to a polynomial that no bound does
 justice; the higher the degree, the more rows make a law."""
-
-LARGE = 128
-"""Matrices with as many rows keep a core busy without the interpreter: bounds go to threads."""
 
 MINORANT, OVERHEAD = 1e4, 1e6
 """Operations on the minorant of one slab, and on what no size matters to."""
@@ -57,6 +61,29 @@ FINEST = 0.06
 
 STALL = 1e-3
 """A round of refitting that gains less than this share of the bound is the last."""
+
+TILE = 1 << 19
+"""Numbers of the moments in one product, which one thread makes."""
+
+UNIT = 2.0**-52
+"""Twice the largest relative error of one float64 operation: room for products of such errors."""
+
+SUM_STEPS = 32
+"""Operations on a row's monomial, and on a minorant's coefficient, beside the sum over rows: up to
+8 products for the monomial, a division by the rows and one by the unit, 8 for the coefficient."""
+
+BASIS_STEPS = 1024
+"""Operations from raw moments to a polynomial in u beside the sum over slabs: 764 pairings for
+Hermite degree 8, at most 100 for the tables, the minorants' basis, weights and splits."""
+
+SMALLEST_SCALE = 1e-25
+"""Rows smaller than this, or larger than its inverse, have moments that float64 cannot hold."""
+
+MOST_ROUNDING = 1e-3
+"""Rows that their position may have moved by a larger share of their length say nothing."""
+
+LARGEST_MOMENT, LARGEST_MARGIN = 1e150, 1e30
+"""Slabs with larger ones, in units of the typical slab, take no part."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,8 +127,8 @@ class SlabForms:
     @property
     def operations(self) -> float:
         """What one bound takes, about: minorants, their sum, a matrix and two of its factors."""
-        slabs, size = self.moments.shape[0], self.table.parts[-1].stop
-        return float(MINORANT * slabs + self.moments.size + float(size) ** 3 + OVERHEAD)
+        slabs, size = len(self.mass), float(self.table.size)
+        return float(MINORANT * slabs + self.moments.size + size**3 + OVERHEAD)
 
     def seen(self, fit: Fit) -> Fit:
         """A fit to other slabs of the same rows, with the moments of its law in these."""
@@ -124,162 +151,170 @@ class SlabForms:
         while at < len(middle):
             starts.append(at)
             at += 2 if at < len(same) and same[at] else 1
-        counts = np.add.reduceat(self.counts, starts)
         z_low = np.minimum.reduceat(self.z_low, starts)
         z_high = np.maximum.reduceat(self.z_high, starts)
         return dataclasses.replace(
             self,
             mass=np.add.reduceat(self.mass, starts),
-            counts=counts,
+            counts=np.add.reduceat(self.counts, starts),
             z_low=z_low,
             z_high=z_high,
-            q_low=(q := np.minimum.reduceat(self.q_low, starts)),
-            q_high=q if self.q_low is self.q_high else np.maximum.reduceat(self.q_high, starts),
+            q_low=np.minimum.reduceat(self.q_low, starts),
+            q_high=np.maximum.reduceat(self.q_high, starts),
             strips=self.strips[starts],
             moments=np.add.reduceat(self.moments, starts, axis=0),
             slack=np.add.reduceat(self.slack, starts, axis=0),
             fineness=fineness_of(z_low, z_high),
         )
 
-    @property
-    def trust(self) -> Array:
-        """How far each slab's own law counts beside N(0, 1) where minorants are fitted."""
-        return np.asarray(self.counts / (self.counts + PRIOR_ROWS[self.degree]))
-
-    def laws(self, laws: Array) -> Array:
-        """Raw moments 0, ..., k of u·s in each slab, u drawn from each law with these moments."""
-        parts = [laws[:, part] @ self.moments[:, part].T for part in self.table.slices]
-        powers = np.stack(parts, axis=2) @ hermite_from_powers(self.degree).T
-        return np.asarray(powers / self.mass[:, None])
-
-    def pooled(self, coefficients: Array) -> Array:
-        """Packed Hermite coefficients of the polynomials in u that the slabs' minorants sum to."""
-        hermite = coefficients @ hermite_from_powers(self.degree)
-        slices = enumerate(self.table.slices)
-        parts = [hermite[:, :, m] @ self.moments[:, part] for m, part in slices]
-        return np.concatenate(parts, axis=1)
-
-    def propose(self, laws: Array, tau: Array) -> Proposal:
-        """Minorants for laws of u·s, those of all slabs for each."""
-        trust = self.trust[:, None]
-        shrunk = trust * laws + (1 - trust) * normal_moments(self.degree)
-        return propose_minorants(shrunk.reshape(-1, self.degree + 1), tau.ravel())
-
     def start(self) -> Fit:
         """Nothing known: all directions alike."""
-        law = uniform_point(self.table)
+        law = uniform_point(self.table.dim, self.degree)
         return Fit(-math.inf, law, self.laws(law[None])[0], 0)
 
-    def measure(self, tau: Array, starts: Sequence[Fit], *, steps: int) -> list[Fit]:
-        """Bound the mass of {u·s < tau} for every unit u, with minorants fitted to laws of u.
+    def laws(self, laws: Array, each: Each = map) -> Array:
+        """Raw moments 0, ..., k of u·s in each slab, u drawn from each law with these moments."""
+        found = np.empty((len(laws), len(self.mass), self.degree + 1))
+        step = max(1, TILE // self.moments.shape[1])
 
-        One vector of thresholds and one bound for each start, which holds whatever its law is.
-        """
-        here = np.stack([start.moments for start in starts])
-        proposal = self.propose(here, tau)
-        values, guides = self.bounds(
-            self._shaped(proposal.certified(), len(starts)),
-            [start.guide for start in starts],
-            steps=steps,
-        )
-        earned = self._earned(proposal, here)
-        return [
-            dataclasses.replace(start, value=value, earned=worth, guide=guide)
-            for start, value, worth, guide in zip(
-                starts, values, earned.tolist(), guides, strict=True
-            )
+        def some(first: int) -> None:
+            rows = slice(first, first + step)
+            for m, part in enumerate(self.table.slices):
+                found[:, rows, m] = laws[:, part] @ self.moments[rows, part].T
+
+        list(each(some, range(0, len(self.mass), step)))
+        return np.asarray(found @ hermite_from_powers(self.degree).T / self.mass[:, None])
+
+    def pooled(self, minorants: Array, each: Each = map) -> Array:
+        """Packed Hermite coefficients of the polynomials in u that the slabs' minorants sum to."""
+        hermite = minorants @ hermite_from_powers(self.degree)
+        found = np.empty((len(minorants), self.moments.shape[1]))
+        step = max(1, TILE // max(1, len(self.mass)))
+        parts = [
+            (m, slice(first, min(first + step, part.stop)))
+            for m, part in enumerate(self.table.slices)
+            for first in range(part.start, part.stop, step)
         ]
+
+        def some(m: int, part: slice) -> None:
+            found[:, part] = hermite[:, :, m] @ self.moments[:, part]
+
+        list(each(some, *zip(*parts, strict=True)))
+        return found
+
+    def fit(self, laws: Array, tau: Array, minorants: Array | None = None) -> float:
+        """What minorants fitted to a law of u·s in each slab are worth under it, all together.
+
+        Certified ones are written to `minorants`.
+        """
+        room = np.empty((0, 0)) if minorants is None else minorants
+        trust = self.counts / (self.counts + PRIOR_ROWS[self.degree])
+        normal = normal_moments(self.degree)
+        return float(fit_minorants(laws, trust, normal, tau, self.mass, room))
 
     def bounds(
         self,
-        coefficients: Array,
+        minorants: Array,
         guides: Sequence[Guide | None],
+        each: Each,
         *,
         steps: int,
         closely: bool = False,
     ) -> tuple[list[float], list[Guide]]:
-        """The bounds that given minorants make."""
+        """The bounds that certified minorants make, rounding allowed for."""
 
-        def bound(pooled: Array, guide: Guide | None) -> Minimum:
+        def bound(pooled: Array, guide: Guide | None) -> tuple[float, Guide]:
             return minimum_over_sphere(self.table, pooled, guide, steps=steps, closely=closely)
 
-        pooled = self.pooled(coefficients)
-        if self.table.parts[-1].stop < LARGE:
-            found = list(map(bound, pooled, guides))
-        else:
-            with ThreadPoolExecutor(os.cpu_count()) as pool:
-                found = list(pool.map(bound, pooled, guides))
-        slack = self.allowance(coefficients).tolist()
-        values = [one.bound - less for one, less in zip(found, slack, strict=True)]
-        return values, [one.guide for one in found]
+        found = list(each(bound, self.pooled(minorants, each), guides))
+        slack = self.allowance(minorants).tolist()
+        values = [value - less for (value, _), less in zip(found, slack, strict=True)]
+        return values, [guide for _, guide in found]
 
-    def allowance(self, coefficients: Array) -> Array:
+    def allowance(self, minorants: Array) -> Array:
         """What rounding, from the rows to each polynomial in u, can amount to."""
-        return np.asarray(np.einsum("nsk,sk->n", np.abs(coefficients), self.slack))
+        return np.asarray(np.einsum("nsk,sk->n", np.abs(minorants), self.slack))
 
-    def refit(self, tau: Array, starts: Sequence[Fit], *, rounds: int, steps: int) -> list[Fit]:
+    def measure(
+        self, tau: Array, starts: Sequence[Fit], each: Each = map, *, steps: int
+    ) -> list[Fit]:
+        """Bound the mass of {u·s < tau} for every unit u, with minorants fitted to laws of u.
+
+        One vector of thresholds and one bound for each start, which holds whatever its law is.
+        """
+        minorants = np.empty((len(starts), len(self.mass), self.degree + 1))
+        earned = list(each(self.fit, [start.moments for start in starts], tau, minorants))
+        guides = [start.guide for start in starts]
+        values, found = self.bounds(minorants, guides, each, steps=steps)
+        return [
+            dataclasses.replace(start, value=value, earned=worth, guide=guide)
+            for start, value, worth, guide in zip(starts, values, earned, found, strict=True)
+        ]
+
+    def refit(
+        self, tau: Array, starts: Sequence[Fit], each: Each = map, *, rounds: int, steps: int
+    ) -> list[Fit]:
         """Improve bounds by fitting the minorants to the directions that defeat them.
 
         A bound is the value of a game between minorants and directions: the law of u moves
         towards the worst direction as long as that lowers what the best response earns
         (Frank-Wolfe with a line search). Every round gives a valid bound; the best is kept.
         """
-        best, going = list(starts), np.arange(len(starts))
-        law = np.stack([start.law for start in starts])
-        here = np.stack([start.moments for start in starts])
-        guides = [start.guide for start in starts]
-        proposal = self.propose(here, tau)
-        earned = self._earned(proposal, here)
-        minorants = self._shaped(proposal.certified(), len(starts))
+        best = list(starts)
+        now = [dataclasses.replace(start, value=-math.inf) for start in starts]
+        minorants = np.empty((len(starts), len(self.mass), self.degree + 1))
+        earned = list(each(self.fit, [one.moments for one in now], tau, minorants))
+        going = list(range(len(starts)))
         for turn in range(rounds):
-            values, found = self.bounds(
-                minorants, [guides[i] for i in going], steps=steps, closely=True
+            values, guides = self.bounds(
+                minorants[going], [now[i].guide for i in going], each, steps=steps, closely=True
             )
-            stalled = []
-            for i, value, guide in zip(going.tolist(), values, found, strict=True):
-                guides[i] = guide
-                stalled.append(turn > 1 and value < best[i].value + STALL * abs(best[i].value))
-                if value > best[i].value:
-                    refits = starts[i].refits + turn
-                    best[i] = Fit(value, law[i].copy(), here[i].copy(), refits, earned[i], guide)
-            going = going[~np.array(stalled)]
-            if not len(going) or turn == rounds - 1:
+            left = []
+            for i, value, guide in zip(going, values, guides, strict=True):
+                now[i] = dataclasses.replace(
+                    now[i],
+                    value=value,
+                    refits=starts[i].refits + turn,
+                    earned=earned[i],
+                    guide=guide,
+                )
+                if turn <= 1 or value >= best[i].value + STALL * abs(best[i].value):
+                    left.append(i)
+                best[i] = max(best[i], now[i], key=lambda one: one.value)
+            going = left
+            if not going or turn == rounds - 1:
                 break
-            worst = np.stack([self.table.point(guides[i].worst) for i in going])
-            there = self.laws(worst)
-            share, worth, minorants = self._step(here[going], there, tau[going])
-            moved = worth < earned[going]
-            going, share, minorants = going[moved], share[moved], minorants[moved]
-            if not len(going):
-                break
-            earned[going] = worth[moved]
-            law[going] += share[:, None] * (worst[moved] - law[going])
-            here[going] += share[:, None, None] * (there[moved] - here[going])
+            worst = np.stack([self.table.point(_known(now[i].guide).worst) for i in going])
+            there = self.laws(worst, each)
+            moves = each(
+                self._step, [now[i].moments for i in going], there, tau[going], minorants[going]
+            )
+            for i, law, (share, worth, moments, fitted) in zip(
+                going.copy(), worst, list(moves), strict=True
+            ):
+                if worth >= earned[i]:
+                    going.remove(i)
+                    continue
+                earned[i], minorants[i] = worth, fitted
+                moved = now[i].law + share * (law - now[i].law)
+                now[i] = dataclasses.replace(now[i], law=moved, moments=moments)
         return best
 
-    def _step(self, here: Array, there: Array, tau: Array) -> tuple[Array, Array, Array]:
-        """How far from one law to the other the best minorants earn least, that, and these."""
-        shares, count = np.array(LINE_SEARCH), len(here)
-        laws = here[None] + shares[:, None, None, None] * (there - here)
-        laws = laws.reshape(len(shares) * count, *here.shape[1:])
-        proposal = self.propose(laws, np.tile(tau, (len(shares), 1)))
-        earned = self._earned(proposal, laws).reshape(len(shares), count)
-        least = np.argmin(earned, axis=0)
-        chosen = np.zeros((len(shares), count), dtype=np.bool_)
-        chosen[least, np.arange(count)] = True
-        ranks = np.argsort(np.flatnonzero(chosen) % count)
-        certified = proposal.rows(np.repeat(chosen, here.shape[1])).certified()
-        minorants = self._shaped(certified, count)[ranks]
-        return shares[least], earned[least, np.arange(count)], minorants
+    def _step(
+        self, here: Array, there: Array, tau: Array, room: Array
+    ) -> tuple[float, float, Array, Array]:
+        """How far to go from one law to the other until the best minorants earn least.
 
-    def _earned(self, proposal: Proposal, laws: Array) -> Array:
-        """What minorants are worth under laws, all slabs together."""
-        means = proposal.means(laws.reshape(-1, self.degree + 1))
-        return np.asarray(means.reshape(len(laws), len(self.mass)) @ self.mass)
+        With what they earn there, the law's moments and the minorants.
+        """
+        laws = [here + share * (there - here) for share in LINE_SEARCH]
+        least = int(np.argmin([self.fit(law, tau) for law in laws]))
+        return LINE_SEARCH[least], self.fit(laws[least], tau, room), laws[least], room
 
-    def _shaped(self, coefficients: Array, count: int) -> Array:
-        """One row for each slab of each law."""
-        return coefficients.reshape(count, len(self.mass), self.degree + 1)
+
+def _known(guide: Guide | None) -> Guide:
+    assert guide is not None  # a bound has been made
+    return guide
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -307,3 +342,129 @@ def fineness_of(low: Array, high: Array) -> float:
     """Logarithm of the quotient of a slab's ends; a quarter of the slabs are wider."""
     held = low > 0
     return float(np.quantile(np.log(high[held] / low[held]), 0.75)) if held.any() else 0.0
+
+
+def slab_forms(statistics: SlabStatistics, degree: int, unit: float | None = None) -> SlabForms:
+    """Turn sums into Hermite moments up to an even `degree`.
+
+    Lengths are in a `unit`, by default that of the typical slab; labels are not lengths, so forms
+    of one search have one unit.
+    """
+    dim = statistics.rest
+    unit = typical_unit(statistics) if unit is None else unit
+    held = np.flatnonzero(statistics.counts)
+    if not (SMALLEST_SCALE < unit < 1 / SMALLEST_SCALE and statistics.rounding < MOST_ROUNDING):
+        held, unit = held[:0], 1.0
+    raw = statistics.sums[held, : count_monomials(dim, degree)] / statistics.n_rows
+    with np.errstate(over="ignore", invalid="ignore"):
+        for m in range(1, degree + 1):
+            raw[:, degree_offset(dim, m) : count_monomials(dim, m)] /= unit**m
+        # a slab whose moments overflow takes no part: 0 is a minorant too
+        tame = (raw.max(axis=1) < LARGEST_MOMENT) & (raw.min(axis=1) > -LARGEST_MOMENT)
+    reach = np.maximum(np.abs(statistics.low[held]), np.abs(statistics.high[held]))
+    reach += abs(statistics.threshold)
+    if statistics.across is not None:
+        reach += np.abs(statistics.across[:, held]).max(axis=0)
+    tame &= reach < LARGEST_MARGIN * unit
+    held, raw, reach = held[tame], raw[tame], reach[tame]
+    counts, labels = statistics.counts[held], statistics.labels[held].astype(np.float64)
+    sizes = _sizes(raw, dim, degree)
+    longest = reach / unit + (sizes[:, -1] * statistics.n_rows) ** (1 / degree)
+    moved = _moved(longest, statistics.dim, statistics.rounding)
+    q_low = q_high = -labels
+    if statistics.across is not None:
+        q_low, q_high = statistics.across[:, held] / unit + np.outer([-1, 1], moved)
+    return SlabForms(
+        degree,
+        counts / statistics.n_rows,
+        counts,
+        z_low := statistics.low[held] / unit - moved,
+        z_high := statistics.high[held] / unit + moved,
+        q_low,
+        q_high,
+        statistics.strips[held],
+        np.ascontiguousarray((_hermite_table(dim, degree) @ raw.T).T),
+        _slack(sizes, counts, moved),
+        sphere(dim, degree),
+        fineness_of(z_low, z_high),
+    )
+
+
+def typical_unit(statistics: SlabStatistics) -> float:
+    """Median over rows of their slab's root mean square: outliers must not set the unit."""
+    dim = statistics.rest
+    held = statistics.counts > 0
+    raw = statistics.sums[held, : count_monomials(dim, 2)] / max(1, statistics.n_rows)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = _even_sizes(raw, dim, 2) / dim
+        spread = np.sqrt(squares / raw[:, 0])
+    order = np.argsort(spread)
+    mass = np.cumsum(raw[order, 0])
+    middle = int(np.searchsorted(mass, raw[:, 0].sum() / 2))
+    chosen = spread[order[min(middle, len(order) - 1)]] if len(order) else 0.0
+    return float(chosen) or float(np.sqrt(squares.sum())) or 1.0
+
+
+def _moved(longest: Array, dim: int, rounding: float) -> Array:
+    """How far rounding may move z and s of a row, for each slab.
+
+    s is Q^T x, with Q off an orthonormal basis by at most (4 d + 24) u, u = 2^-53 (a Householder
+    reflection), and dot products of d terms each off by at most d u |x|: together no more than
+    (d^1.5 + 4 d + 24) u |x| <= (d + 8)^1.5 UNIT |x|; beside a second direction Q is the product of
+    two such, and twice that is enough. z is one such dot product less the threshold t, q another.
+    |x| is at most |z| + |t| + |q|, the reach, + |s|, and |s| at most the root of the slab's sum of
+    |s|^degree: the `longest`. Rows that were put into a position are off by `rounding` |x| before.
+    """
+    return np.asarray((2 * (dim + 8) ** 1.5 * UNIT + rounding) * longest)
+
+
+def _slack(sizes: Array, counts: NDArray[np.int64], moved: Array) -> Array:
+    """Bound on the error of each slab's mean of (u·s)^m times mass, for every unit u.
+
+    A sum of n products, in any order and any number of pieces, is off by at most n u times the
+    sum of their absolute values (Higham, Accuracy and Stability of Numerical Algorithms, section
+    4.2); with one operation more for every factor, so is a monomial's sum. Over all monomials of
+    degree m that makes n u times the sum of (sum_j |u_j s_j|)^m <= |s|^m: the `sizes`. The change
+    to the Hermite basis and all that follows is off by its number of operations times he_m with
+    all terms taken positive. Rows `moved` by r change (u·s)^m by at most (|s| + r)^m - |s|^m.
+    """
+    degree = sizes.shape[1] - 1
+    table = hermite_from_powers(degree)
+    spread = sizes @ np.abs(np.linalg.inv(table)).T @ table.T
+    slack = UNIT * ((counts[:, None] + SUM_STEPS) * sizes + (len(counts) + BASIS_STEPS) * spread)
+    for m in range(1, degree + 1):
+        for j in range(1, m + 1):
+            slack[:, m] += math.comb(m, j) * moved**j * sizes[:, m - j]
+    return np.asarray(slack)
+
+
+@cache
+def _hermite_table(dim: int, degree: int) -> scipy.sparse.csr_array:
+    """The matrix that takes raw moments to Hermite moments."""
+    entries = []
+    for m in range(degree + 1):
+        for places, ranks, coefficients in wick_terms(dim, m):
+            entries.append((coefficients, degree_offset(dim, m) + places, ranks))
+    values, rows, columns = (np.concatenate(one) for one in zip(*entries, strict=True))
+    size = count_monomials(dim, degree)
+    return scipy.sparse.csr_array((values, (rows, columns)), shape=(size, size))
+
+
+def _even_sizes(raw: Array, dim: int, m: int) -> Array:
+    """Mean of |s|^m, m even, times mass: a sum over the squares of the monomials of degree m/2."""
+    if m == 0:
+        return np.asarray(raw[:, 0])
+    table = sphere(dim, m)
+    part = table.slices[m // 2]
+    squares = np.diagonal(table.ranks)[part]
+    return np.asarray(raw[:, squares] @ table.weights[part] ** 2)
+
+
+def _sizes(raw: Array, dim: int, degree: int) -> Array:
+    """Mean of |s|^m times mass for m = 0, ..., degree; odd ones by Cauchy and Schwarz."""
+    result = np.zeros((len(raw), degree + 1))
+    for m in range(0, degree + 1, 2):
+        result[:, m] = np.maximum(_even_sizes(raw, dim, m), 0.0) + NEXT_TO_NOTHING
+    for m in range(1, degree, 2):
+        result[:, m] = np.sqrt(result[:, m - 1] * result[:, m + 1])
+    return result

@@ -1,21 +1,24 @@
 """Lower bounds on a polynomial over the unit sphere, from its packed Hermite coefficients.
 
 p(u) = sum over monomials a of sqrt(m!/a!) u^a b_a, m the degree of a; with b_a = mean c_m he_a(s)
-this is the mean of sum_m c_m he_m(u·s). As a quadratic form in y = (1, u, u⊗u, ...), whose parts
-all have length 1, it is bounded from below by eigenvalues.
+this is the mean of sum_m c_m he_m(u·s). As a quadratic form y·My in y = (1, u, u⊗u, ...), whose
+parts all have length 1, it is bounded from below by eigenvalues: for every shift nu_j of the parts
+y·My is at least sum nu_j plus the number of parts times the smallest eigenvalue of M - diag(nu).
+The best shifts are those of a y at which the form is smallest, nu_j = y_j·(My)_j. Only the last
+eigenvalue is claimed, and only from below: the matrix less that number has a Cholesky factor.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.certificate.dual import Parts, Shifts, bound_form
+from streamhalf.certificate.form_bound import ROUNDING, bound_form, descend, lapack_addresses
 from streamhalf.kernels.hermite import factorial_products, gaussian_monomial_mean
 from streamhalf.kernels.monomials import (
     count_monomials,
@@ -25,175 +28,119 @@ from streamhalf.kernels.monomials import (
 )
 
 Array = NDArray[np.float64]
-
-ROUNDING = 2.0**-52
-"""Twice the relative error of one operation."""
+Indices = NDArray[np.int64]
 
 CELLS = 4096
 """Pieces of [-1, 1] in each of which a polynomial is bounded by its values at the ends."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
-    """Where the coefficients of one degree stand in the matrix: (rows, columns), half if odd."""
+class Sphere(NamedTuple):
+    """Index tables for polynomials of even degree on the unit sphere of R^dim.
 
-    rows: slice
-    columns: slice
-    ranks: NDArray[np.int64]
-    weights: Array
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sphere:
-    """Index tables for polynomials of even degree `degree` on the unit sphere of R^dim."""
+    `slices` are the monomials of each degree; the first degree / 2 + 1 of them are the parts of y,
+    of which `owner` tells for each entry of y.
+    """
 
     dim: int
     degree: int
     slices: tuple[slice, ...]
+    owner: Indices
+    ranks: Indices
+    shares: Array
     weights: Array
-    parts: tuple[slice, ...]
-    spheres: Parts
-    blocks: tuple[Block, ...]
-    lowered: NDArray[np.int64]
-    last: NDArray[np.int64]
-    raised: NDArray[np.int64]
+    lowered: Indices
+    last: Indices
+    raised: Indices
     slopes: Array
 
-    def powers(self, u: Array) -> Array:
-        """u^a of every monomial a."""
-        return self._powers(u, self.slices)
-
-    def half_powers(self, u: Array) -> Array:
-        """u^a of every monomial a of at most half the degree."""
-        return self._powers(u, self.parts)
-
-    def _powers(self, u: Array, slices: tuple[slice, ...]) -> Array:
-        values = np.empty(slices[-1].stop)
-        values[0] = 1.0
-        for part in slices[1:]:
-            values[part] = values[self.lowered[part]] * u[self.last[part]]
-        return values
+    @property
+    def size(self) -> int:
+        """Rows of the matrix."""
+        return len(self.ranks)
 
     def point(self, u: Array) -> Array:
         """sqrt(m!/a!) u^a of every monomial a: what pairs with b to give p(u)."""
-        return self.powers(u) * self.weights
+        values = np.ones(len(self.weights))
+        for part in self.slices[1:]:
+            values[part] = values[self.lowered[part]] * u[self.last[part]]
+        return values * self.weights
 
     def matrix(self, b: Array) -> Array:
         """The matrix of the quadratic form in y, without the constant b[0]."""
-        size = self.parts[-1].stop
-        result = np.zeros((size, size))
-        for block in self.blocks:
-            values = b[block.ranks] * block.weights
-            result[block.rows, block.columns] = values
-            if block.rows != block.columns:
-                result[block.columns, block.rows] = values.T
-        return result
+        return np.asarray(b[self.ranks] * self.shares)
 
 
 @cache
 def sphere(dim: int, degree: int) -> Sphere:
     """Return the tables, made once for each size."""
-    starts = [degree_offset(dim, m) for m in range(degree + 1)] + [count_monomials(dim, degree)]
-    slices = tuple(slice(a, b) for a, b in itertools.pairwise(starts))
+    slices = tuple(slice(degree_offset(dim, m), count_monomials(dim, m)) for m in range(degree + 1))
+    tuples = [monomial_tuples(dim, m) for m in range(degree + 1)]
     weights = np.concatenate(
-        [
-            np.sqrt(math.factorial(m) / factorial_products(monomial_tuples(dim, m)))
-            for m in range(degree + 1)
-        ]
+        [np.sqrt(math.factorial(m) / factorial_products(one)) for m, one in enumerate(tuples)]
     )
-    parts = slices[: degree // 2 + 1]
-    blocks = tuple(_block(dim, m, parts, weights) for m in range(1, degree + 1))
-    tuples = [monomial_tuples(dim, m) for m in range(1, degree + 1)]
-    lowered = np.concatenate([[0], *(monomial_ranks(item[:, :-1], dim) for item in tuples)])
-    last = np.concatenate([[0], *(item[:, -1] for item in tuples)])
-    raised = np.concatenate([_raised_ranks(dim, m) for m in range(degree)])
-    raised_degree = np.repeat(
-        np.arange(1, degree + 1), [len(monomial_tuples(dim, m)) for m in range(degree)]
-    )
-    below = weights[: len(raised), None]
-    slopes = raised_degree[:, None] * below**2 / weights[raised]
-    return Sphere(
-        dim=dim,
-        degree=degree,
-        slices=slices,
-        weights=weights,
-        parts=parts,
-        spheres=Parts.of(parts),
-        blocks=blocks,
-        lowered=lowered,
-        last=last,
-        raised=raised,
-        slopes=np.asarray(slopes),
-    )
+    half, size = degree // 2, count_monomials(dim, degree // 2)
+    ranks, shares = np.zeros((size, size), dtype=np.int64), np.zeros((size, size))
+    for i, j in itertools.product(range(half + 1), repeat=2):
+        if abs(i - j) > 1 or i + j == 0:
+            continue
+        rows, columns = slices[i], slices[j]
+        pairs = np.concatenate(
+            [
+                np.repeat(tuples[i], len(tuples[j]), axis=0),
+                np.tile(tuples[j], (len(tuples[i]), 1)),
+            ],
+            axis=1,
+        )
+        found = monomial_ranks(np.sort(pairs, axis=1), dim)
+        ranks[rows, columns] = found.reshape(len(tuples[i]), len(tuples[j]))
+        shares[rows, columns] = np.outer(weights[rows], weights[columns])
+        # the tensor of odd degree stands on both sides of the diagonal
+        shares[rows, columns] /= weights[ranks[rows, columns]] * (2 if i != j else 1)
+    lowered = np.concatenate([[0], *(monomial_ranks(one[:, :-1], dim) for one in tuples[1:])])
+    last = np.concatenate([[0], *(one[:, -1] for one in tuples[1:])])
+    raised = np.concatenate([_raised_ranks(one, dim) for one in tuples[:half]])
+    owner = np.repeat(np.arange(half + 1), [len(one) for one in tuples[: half + 1]])
+    slopes = (owner[: len(raised), None] + 1) * weights[: len(raised), None] ** 2 / weights[raised]
+    return Sphere(dim, degree, slices, owner, ranks, shares, weights, lowered, last, raised, slopes)
 
 
 @cache
-def uniform_point(table: Sphere) -> Array:
+def uniform_point(dim: int, degree: int) -> Array:
     """The mean of `point` over the whole sphere."""
+    table = sphere(dim, degree)
     values = np.zeros(len(table.weights))
-    for m in range(0, table.degree + 1, 2):
-        shrink = math.prod(table.dim + j for j in range(0, m, 2))
+    for m in range(0, degree + 1, 2):
+        shrink = math.prod(dim + j for j in range(0, m, 2))
         values[table.slices[m]] = [
-            gaussian_monomial_mean(tuple(row)) / shrink
-            for row in monomial_tuples(table.dim, m).tolist()
+            gaussian_monomial_mean(tuple(row)) / shrink for row in monomial_tuples(dim, m).tolist()
         ]
     values *= table.weights
     values.setflags(write=False)
     return values
 
 
-def _raised_ranks(dim: int, m: int) -> NDArray[np.int64]:
-    """Rank of a + e_j for every monomial a of degree m and every variable j: (count, dim)."""
-    tuples = monomial_tuples(dim, m)
+def _raised_ranks(tuples: Indices, dim: int) -> Indices:
+    """Rank of a + e_j for every monomial a of one degree and every variable j: (count, dim)."""
     variables = np.tile(np.arange(dim), len(tuples))[:, None]
     joined = np.concatenate([np.repeat(tuples, dim, axis=0), variables], axis=1)
     return monomial_ranks(np.sort(joined, axis=1), dim).reshape(len(tuples), dim)
 
 
-def _block(dim: int, m: int, parts: tuple[slice, ...], weights: Array) -> Block:
-    """Place the symmetric tensor of degree m, flattened over its lower and upper half."""
-    rows, columns = parts[m // 2], parts[m - m // 2]
-    left, right = monomial_tuples(dim, m // 2), monomial_tuples(dim, m - m // 2)
-    pairs = np.concatenate(
-        [np.repeat(left, len(right), axis=0), np.tile(right, (len(left), 1))], axis=1
-    )
-    ranks = monomial_ranks(np.sort(pairs, axis=1), dim).reshape(len(left), len(right))
-    values = np.outer(weights[rows], weights[columns]) / weights[ranks]
-    return Block(rows, columns, ranks, values / 2 if m % 2 else values)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Guide:
+class Guide(NamedTuple):
     """What served to bound one polynomial, and may serve the next like it.
 
-    The axis that it was split along, if any, the shifts that served the rest, and a unit vector at
-    which the polynomial was small.
+    The axis that it was split along, if any; the shifts that served the rest, the bottom vector
+    that they left and its eigenvalue; and a unit vector at which the polynomial was small.
     """
 
     axis: Array | None
-    shifts: Shifts | None
+    shifts: tuple[Array, Array, float] | None
     worst: Array
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Minimum:
-    """Lower bound on p over the sphere, and how it was found."""
-
-    bound: float
-    guide: Guide
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sampling:
-    """p as a polynomial in one direction with a known minimum, and a rest with its matrix."""
-
-    minimum: float
-    matrix: Array
 
 
 def minimum_over_sphere(
     table: Sphere, b: Array, guide: Guide | None = None, *, steps: int, closely: bool = False
-) -> Minimum:
+) -> tuple[float, Guide]:
     """Bound p from below, in the way that served a polynomial like it if there is a guide.
 
     By the eigenvalues of p, or of what is left of it after a split into a polynomial in u·e,
@@ -202,61 +149,62 @@ def minimum_over_sphere(
     """
     if table.dim == 1:
         return _smaller_of_two(table, b)
-    axes: tuple[Array | None, ...]
+    linear = b[1 : table.dim + 1]
+    length = math.sqrt(linear @ linear)
+    axes = [linear / length] if length > 0 else []
     if guide is None:
-        guide = Guide(None, None, _start(table, b)[table.parts[1]])
-        axes = _axes(table, b)
+        guide = Guide(None, None, bottom_direction(table, b))
     elif closely:
-        guide = replace(guide, worst=descend(table, b, guide.worst))
-        plain = () if guide.axis is None else (None,)
-        axes = (*plain, guide.worst, *_axes(table, b))
+        worst = guide.worst.copy()
+        descend(table.matrix(b), *table[6:], worst)
+        guide = guide._replace(worst=worst)
+        axes = [*([] if guide.axis is None else [None]), worst, *axes]
     else:
-        axes = ()
-    found = _follow(table, b, guide, steps)
-    for axis in axes:
-        other = _follow(table, b, Guide(axis, None, guide.worst), steps)
-        found = max(found, other, key=lambda one: one.bound)
-    return found
+        axes = []
+    guides = [guide, *(Guide(axis, None, guide.worst) for axis in axes)]
+    return max((_follow(table, b, one, steps) for one in guides), key=lambda one: one[0])
 
 
-def _smaller_of_two(table: Sphere, b: Array) -> Minimum:
+def _smaller_of_two(table: Sphere, b: Array) -> tuple[float, Guide]:
     """On a line there are two directions."""
     values = [float(b @ table.point(np.array([u]))) for u in (-1.0, 1.0)]
     worst = np.array([-1.0 if values[0] < values[1] else 1.0])
     rounding = ROUNDING * len(b) * float(np.abs(b).sum())
-    return Minimum(min(values) - rounding, Guide(None, None, worst))
+    return min(values) - rounding, Guide(None, None, worst)
 
 
-def _follow(table: Sphere, b: Array, guide: Guide, steps: int) -> Minimum:
+def _follow(table: Sphere, b: Array, guide: Guide, steps: int) -> tuple[float, Guide]:
     """The bound of one split; its shifts take a few steps if there are none yet."""
-    split, rest = _split(table, b, guide.axis)
-    shifts = guide.shifts
-    if shifts is None:
-        shifts, steps = Shifts.of(split.matrix, table.spheres, _start(table, rest)), steps + 1
-    bound, shifts = bound_form(split.matrix, table.spheres, shifts, steps=steps)
-    return Minimum(split.minimum + bound, replace(guide, shifts=shifts))
+    least, rest = float(b[0]), b
+    if guide.axis is not None:
+        along, rest = split_axis(table, b, guide.axis)
+        least += univariate_minimum(along)
+    matrix = table.matrix(rest)
+    if guide.shifts is None:
+        y = table.point(bottom_direction(table, rest))[: table.size]
+        shift, vector, lowest = first_shifts(table, matrix, y)
+        steps += 1
+    else:
+        shift, vector, lowest = guide.shifts[0].copy(), guide.shifts[1].copy(), guide.shifts[2]
+    bound, lowest = bound_form(
+        matrix, table.owner, shift, vector, lowest, steps, lapack_addresses()
+    )
+    return least + bound, guide._replace(shifts=(shift, vector, lowest))
 
 
-def _split(table: Sphere, b: Array, axis: Array | None) -> tuple[Sampling, Array]:
-    """The split along an axis, and the coefficients that its matrix is made of."""
-    if axis is None:
-        return Sampling(float(b[0]), table.matrix(b)), b
-    along, rest = split_axis(table, b, axis)
-    return Sampling(float(b[0]) + univariate_minimum(along), table.matrix(rest)), rest
+def first_shifts(table: Sphere, matrix: Array, y: Array) -> tuple[Array, Array, float]:
+    """Shifts, bottom vector and its eigenvalue from a y at which the form is small, about."""
+    image, count = matrix @ y, table.degree // 2 + 1
+    shift = np.bincount(table.owner, y * image)
+    residual = image - shift[table.owner] * y
+    return shift, y / math.sqrt(count), -2 * math.sqrt(residual @ residual / count)
 
 
-def _start(table: Sphere, b: Array) -> Array:
-    """The point at which the quadratic part is smallest, on the side that the linear part likes."""
-    block = table.blocks[1]
-    u = np.linalg.eigh(b[block.ranks] * block.weights)[1][:, 0]
-    return table.point(-u if b[table.parts[1]] @ u > 0 else u)[: table.parts[-1].stop]
-
-
-def _axes(table: Sphere, b: Array) -> tuple[Array, ...]:
-    """The direction that the linear part of p singles out, if it has one."""
-    linear = b[table.parts[1]]
-    length = float(np.linalg.norm(linear))
-    return (linear / length,) if length > 0 else ()
+def bottom_direction(table: Sphere, b: Array) -> Array:
+    """The u at which the quadratic part is smallest, on the side that the linear part likes."""
+    part = table.slices[1]
+    u = np.linalg.eigh(b[table.ranks[part, part]] * table.shares[part, part])[1][:, 0]
+    return -u if b[part] @ u > 0 else u
 
 
 def split_axis(table: Sphere, b: Array, axis: Array) -> tuple[Array, Array]:
@@ -265,11 +213,10 @@ def split_axis(table: Sphere, b: Array, axis: Array) -> tuple[Array, Array]:
     Where s is normal but for one direction e, its Hermite tensors are multiples of e⊗e⊗...:
     the split then leaves sampling noise alone to the eigenvalues.
     """
-    point = table.point(axis)
-    along = np.array([0.0] + [float(b[part] @ point[part]) for part in table.slices[1:]])
-    rest = b.copy()
-    for value, part in zip(along[1:], table.slices[1:], strict=True):
-        rest[part] -= value * point[part]
+    point, rest, along = table.point(axis), b.copy(), np.zeros(table.degree + 1)
+    for m, part in enumerate(table.slices[1:], 1):
+        along[m] = b[part] @ point[part]
+        rest[part] -= along[m] * point[part]
     return along, rest
 
 
@@ -290,31 +237,3 @@ def univariate_minimum(coefficients: Array) -> float:
 def _grid_powers(count: int) -> Array:
     """1, t, ..., t^(count - 1) at the ends of all cells."""
     return np.vander(np.linspace(-1.0, 1.0, CELLS + 1), count, increasing=True)
-
-
-def descend(table: Sphere, b: Array, start: Array, *, steps: int = 25) -> Array:
-    """Follow the gradient of p on the sphere downwards from `start`."""
-    length = math.sqrt(float(start @ start))
-    u = start / length if length > 1e-9 else np.eye(table.dim)[0]
-    matrix = table.matrix(b)
-    inner = table.parts[-1].start
-    raised, slopes = table.raised[:inner], table.slopes[:inner]
-
-    def value_and_gradient(point: Array) -> tuple[float, Array]:
-        powers = table.half_powers(point)
-        y = powers * table.weights[: len(powers)]
-        image = matrix @ y
-        # p = y·My, and the slope of y along the sphere is a polynomial of half the degree
-        return float(y @ image), 2 * (powers[:inner] @ (slopes * image[raised]))
-
-    value, gradient = value_and_gradient(u)
-    stride = 1.0 / max(math.sqrt(float(gradient @ gradient)), 1e-12)
-    for _ in range(steps):
-        moved = u - stride * (gradient - (gradient @ u) * u)
-        moved /= math.sqrt(float(moved @ moved))
-        lower, slope = value_and_gradient(moved)
-        if lower < value:
-            u, value, gradient, stride = moved, lower, slope, stride * 1.5
-        else:
-            stride /= 3
-    return np.asarray(u)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streamhalf.certificate.certification import MOST_EFFORT, Certification
 from streamhalf.certificate.conflict_sets import ConflictSets
-from streamhalf.certificate.held_out import measure_error
+from streamhalf.certificate.error_bound import measure_error
 from streamhalf.config import RunConfig
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import Isotropic, make_transform
@@ -22,8 +22,8 @@ from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.halfspace_errors import HalfspaceErrors, HalfspaceErrorsResult
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.errors import HalfspaceErrors, HalfspaceErrorsResult
+from streamhalf.reductions.row_view import Sample, sampled
 from streamhalf.results import (
     AS_WRITTEN,
     CertificateMethod,
@@ -115,7 +115,6 @@ class Verification:
             across=_across(record, own),
             share=record.share,
             seed=record.seed,
-            window_rows=max(1, record.window_rows),
             n_slabs=record.n_slabs,
             claimed=bounds,
             through=HalfspaceClass.ANY if HalfspaceClass.ANY in classes else record.opt.through,
@@ -149,7 +148,7 @@ class Verification:
         if (held_out.low, held_out.high) == (0.0, 1.0):
             return errors
         seed = self.document.seed if isinstance(self.document, FitResult) else 0
-        return Sampled(errors, held_out.low, held_out.high, seed, Stream.SHARES)
+        return sampled(errors, Sample(seed, Stream.SHARES, held_out.low, held_out.high))
 
     def _certified(self, claimed: CertificateRecord, found: CertificateRecord) -> list[Claim]:
         slack = _slack(found.n_rows, same_rows=claimed.digest == found.digest)

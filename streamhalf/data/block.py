@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -162,6 +162,15 @@ class Block:
     def cut(self, window: slice) -> Block:
         """Return a view of neighbouring rows."""
         return Block(self.X[window], self.y[window], self.rows[window])
+
+    @classmethod
+    def concatenate(cls, blocks: Sequence[Block]) -> Block:
+        """The rows of several blocks, one after the other."""
+        if len(blocks) == 1:
+            return blocks[0]
+        return cls(
+            *(np.concatenate([getattr(one, name) for one in blocks]) for name in ("X", "y", "rows"))
+        )
 
     def renumbered(self) -> Block:
         """The same rows as neighbours: what works by windows of row numbers finds them full.

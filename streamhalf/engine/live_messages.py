@@ -23,9 +23,9 @@ from streamhalf.events import (
     SlabsMeasured,
     TesterJudged,
 )
-from streamhalf.reductions.base import Bundle, Reduction
-from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
-from streamhalf.reductions.wrapping import Wrapping
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.plane_slabs import CandidateSlabs, CandidateSlabsResult
+from streamhalf.reductions.row_view import Bundle, Viewed
 from streamhalf.results import Record, from_json, replace, to_json
 
 TOPIC = "streamhalf"
@@ -143,7 +143,7 @@ def find_slabs(
     """Return the slabs that a pass counts, and its partial of them; None if it counts none."""
     if isinstance(reduction, CandidateSlabs):
         return reduction, partial
-    if isinstance(reduction, Wrapping):
+    if isinstance(reduction, Viewed) and not reduction.counts:
         return find_slabs(reduction.inner, partial)
     if isinstance(reduction, Bundle):
         parts = (None,) * len(reduction.members) if partial is None else partial

@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import numba
+import numba.extending
 import numpy as np
 from llvmlite import ir
 from numba.core import event
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 Rows = NDArray[np.floating[Any]]
@@ -31,6 +31,8 @@ Doubles = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Words = NDArray[np.uint64]
 F = TypeVar("F", bound=Callable[..., Any])
+
+_intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = numba.extending.intrinsic
 
 ROWS = 128
 """Rows that are turned into columns at once: up to 32 features stay in the first cache."""
@@ -51,8 +53,9 @@ def _compiled(function: F) -> F:
     try:
         return cast(F, compile_later(function))
     except RuntimeError:  # neither the folder of the package nor the user's cache is writable
-        numba.config.CACHE_DIR = tempfile.mkdtemp(prefix="streamhalf-")
-        atexit.register(shutil.rmtree, numba.config.CACHE_DIR, ignore_errors=True)
+        settings: Any = numba.config
+        settings.CACHE_DIR = tempfile.mkdtemp(prefix="streamhalf-")
+        atexit.register(shutil.rmtree, settings.CACHE_DIR, ignore_errors=True)
         return cast(F, compile_later(function))
 
 
@@ -60,7 +63,7 @@ def _compiled(function: F) -> F:
 def listening(on_compile: Callable[[], None]) -> Iterator[None]:
     """Call back once if anything is compiled meanwhile."""
 
-    class First(event.Listener):  # type: ignore[misc]
+    class First(event.Listener):
         told = False
 
         def on_start(self, event: Any) -> None:
@@ -75,7 +78,7 @@ def listening(on_compile: Callable[[], None]) -> Iterator[None]:
         yield
 
 
-@intrinsic
+@_intrinsic
 def _fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     """Return a·b + c, rounded once."""
 
@@ -85,7 +88,7 @@ def _fma(typing: Any, a: Any, b: Any, c: Any) -> Any:
     return numba.float64(numba.float64, numba.float64, numba.float64), generate
 
 
-@intrinsic
+@_intrinsic
 def _wide_product(typing: Any, a: Any, b: Any) -> Any:
     """Return the upper and the lower 64 bits of the product of two words."""
 
@@ -182,7 +185,7 @@ def find_wrong(
 def count_slabs(X: Rows, V: Doubles, shifts: Doubles, width: float, counts: Counts) -> None:
     """Add rows to `counts` (c, 2 h + 2) by 1 + h + floor((v·x - shift) / width), tails clipped."""
     columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
-    half = counts.shape[1] // 2 - 1
+    half, inverse = counts.shape[1] // 2 - 1, 1.0 / width
     low, high, slab = -half - 1.0, float(half), np.empty(ROWS, np.int32)
     for first in range(0, len(X), ROWS):
         count = min(ROWS, len(X) - first)
@@ -192,7 +195,7 @@ def count_slabs(X: Rows, V: Doubles, shifts: Doubles, width: float, counts: Coun
             for k in range(min(4, len(counts) - i)):
                 margin, shift, row = sums[k], shifts[i + k], counts[i + k]
                 for r in range(ROWS):
-                    place = np.floor((margin[r] - shift) / width)
+                    place = np.floor((margin[r] - shift) * inverse)
                     place = place if place > low else low  # as is what is not a number
                     slab[r] = np.int32(place if place < high else high)
                 for r in range(count):
@@ -200,18 +203,33 @@ def count_slabs(X: Rows, V: Doubles, shifts: Doubles, width: float, counts: Coun
 
 
 @_compiled
-def number_cells(values: Doubles, edges: Doubles, out: NDArray[np.int32]) -> None:
-    """Fill `out` with the number of edges <= value; 2^k - 1 edges rise; NaN fills up."""
-    for first in range(0, len(values), ROWS):
-        some, place = values[first : first + ROWS], out[first : first + ROWS]
+def number_cells(
+    values: Doubles, edges: Doubles, first: NDArray[np.int32], out: NDArray[np.int32]
+) -> None:
+    """Fill `out` with the number of rising edges <= value.
+
+    The leading 15 bits of a value in float32 name a cell; `first[cell]` edges lie in cells before.
+    """
+    narrow = np.empty(ROWS, np.float32)
+    bits = narrow.view(np.uint32)
+    for start in range(0, len(values), ROWS):
+        some, place = values[start : start + ROWS], out[start : start + ROWS]
         for r in range(len(some)):
-            place[r] = 0
-        step = (len(edges) + 1) // 2
-        while step > 0:
-            for r in range(len(some)):
-                beyond = edges[place[r] + step - 1] <= some[r]
-                place[r] += np.int32(step if beyond else 0)
-            step //= 2
+            narrow[r] = some[r] + 0.0  # -0.0 is 0.0
+        for r in range(len(some)):
+            negative = bits[r] >> np.uint32(31) == 1
+            mask = np.uint32(0xFFFFFFFF) if negative else np.uint32(0x80000000)
+            cell = np.int64((bits[r] ^ mask) >> np.uint32(17))
+            low, high = first[cell], first[cell + 1]
+            while high - low > 8:
+                middle = (low + high) // 2
+                if edges[middle] <= some[r]:
+                    low = middle + 1
+                else:
+                    high = middle
+            while low < high and edges[low] <= some[r]:
+                low += 1
+            place[r] = low
 
 
 @_compiled
@@ -290,7 +308,7 @@ def draw(rows: Counts, keys: Words, low: float, high: float, places: Counts, lef
         if placed:
             places[count] = i
         left[count] = (uniform - low) / width
-        count += low <= uniform < high
+        count += int(low <= uniform < high)
     return count
 
 
@@ -310,7 +328,7 @@ def digest(
     keys: Words,
     limit: Any,
     small: Words,
-) -> tuple[int, int]:
+) -> tuple[Any, int]:
     """Return the sum of the rows' hashes, and how many hashes of content went to `small`."""
     total, count, width = np.uint64(0), 0, bits.shape[1]
     for r in range(len(y)):

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
 
@@ -58,26 +56,6 @@ class Reduction(Protocol[P, R_co]):
         ...
 
 
-class Drawing(Protocol):
-    """A reduction that draws a number for every row, or holds one that does."""
-
-    def map_drawn(self, block: Block, uniforms: NDArray[np.float64]) -> Any:
-        """The partial of rows that have been drawn a number each, which nobody has used yet."""
-        ...
-
-
-def is_drawing(reduction: object) -> TypeGuard[Drawing]:
-    """Whether a reduction draws; asked for every block, of which a protocol would make much."""
-    return hasattr(reduction, "map_drawn")
-
-
-def map_drawn(reduction: Reduction[Any, Any], block: Block, uniforms: NDArray[np.float64]) -> Any:
-    """The partial of rows that have been drawn a uniform number each, which is still unused."""
-    if is_drawing(reduction):
-        return reduction.map_drawn(block, uniforms)
-    return reduction.map(block)
-
-
 def reads_labels(reduction: Reduction[Any, Any]) -> bool:
     """Whether a reduction needs labels; one that does not say is taken to."""
     return getattr(reduction, "reads_labels", True)
@@ -110,53 +88,3 @@ class Summed:
         empty = self.empty(dim)  # type: ignore[attr-defined]
         values = (getattr(empty, field.name) for field in dataclasses.fields(empty))
         return sum(np.asarray(value).nbytes for value in values)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bundle:
-    """Several reductions that share one read of every block; results come in members' order."""
-
-    members: tuple[Reduction[Any, Any], ...]
-
-    @property
-    def name(self) -> str:
-        """The members' names, joined."""
-        return "+".join(member.name for member in self.members)
-
-    def empty(self, dim: int) -> tuple[Any, ...]:
-        """Return the members' empty partials."""
-        return tuple(member.empty(dim) for member in self.members)
-
-    def map(self, block: Block) -> tuple[Any, ...]:
-        """Return the members' partials of one block."""
-        return tuple(member.map(block) for member in self.members)
-
-    def map_drawn(self, block: Block, uniforms: NDArray[np.float64]) -> tuple[Any, ...]:
-        """The same of rows that have been drawn a number each."""
-        return tuple(map_drawn(member, block, uniforms) for member in self.members)
-
-    def combine(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Combine member by member."""
-        return tuple(
-            member.combine(a, b) for member, a, b in zip(self.members, left, right, strict=True)
-        )
-
-    def finalize(self, partial: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Finalize member by member."""
-        return tuple(
-            member.finalize(part) for member, part in zip(self.members, partial, strict=True)
-        )
-
-    def rows_used(self, partial: tuple[Any, ...]) -> int:
-        """The most that any member used."""
-        pairs = zip(self.members, partial, strict=True)
-        return max((member.rows_used(part) for member, part in pairs), default=0)
-
-    @property
-    def reads_labels(self) -> bool:
-        """Whether a member does."""
-        return any(reads_labels(member) for member in self.members)
-
-    def partial_nbytes(self, dim: int) -> int:
-        """Sum of the members' sizes."""
-        return sum(member.partial_nbytes(dim) for member in self.members)

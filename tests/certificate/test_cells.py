@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from streamhalf.certificate.cells import RIGHT, Cell, cells_along, cells_around, smallest_thresholds
-from streamhalf.certificate.slab_forms import SlabForms
-from streamhalf.certificate.slab_sums import slab_forms
+from streamhalf.certificate.slab_forms import SlabForms, slab_forms
 from tests.certificate.brute_force import Problem
 
 
@@ -38,7 +37,7 @@ CELLS = [
 @pytest.mark.parametrize("by_label", [True, False])
 def test_thresholds__are_the_smallest_over_slab_and_cell(cell: Cell, by_label: bool) -> None:
     forms = forms_of(by_label=by_label)
-    tau = smallest_thresholds([cell], forms)[0]
+    tau = smallest_thresholds(cell, forms)
     omega = np.linspace(cell.omega_low, cell.omega_high, 40)
     alpha = np.linspace(cell.alpha_low, cell.alpha_high, 201)
     smallest = np.full(len(tau), np.inf)
@@ -54,38 +53,38 @@ def test_thresholds__a_second_coordinate_may_be_an_interval() -> None:
     forms = forms_of(by_label=True)
     wide = replace(forms, q_low=forms.q_low - 0.2, q_high=forms.q_high + 0.1)
     for cell in CELLS:
-        tau = smallest_thresholds([cell], wide)[0]
+        tau = smallest_thresholds(cell, wide)
         for share in (0.0, 0.3, 1.0):
             q = wide.q_low + share * (wide.q_high - wide.q_low)
             assert (
-                tau <= smallest_thresholds([cell], replace(forms, q_low=q, q_high=q))[0] + 1e-12
+                tau <= smallest_thresholds(cell, replace(forms, q_low=q, q_high=q)) + 1e-12
             ).all()
 
 
 def test_thresholds__where_omega_is_0_or_a_right_angle() -> None:
     forms = forms_of(by_label=False)
     near, far = (
-        smallest_thresholds([Cell(0.0, 0.3)], forms)[0],
-        smallest_thresholds([Cell(0.0, 0.3, math.pi, math.pi)], forms)[0],
+        smallest_thresholds(Cell(0.0, 0.3), forms),
+        smallest_thresholds(Cell(0.0, 0.3, math.pi, math.pi), forms),
     )
     assert (near[forms.z_high > 0] == -math.inf).all()
     assert (near[forms.z_high < 0] > 0).all()
     assert (far[forms.z_low < 0] == -math.inf).all()
     assert (far[forms.z_low > 0] > 0).all()
     # both sides of the origin meet at a right angle, with nothing between them
-    assert (smallest_thresholds([Cell(1.0, RIGHT)], forms)[0][forms.z_high < 0] == 0).all()
+    assert (smallest_thresholds(Cell(1.0, RIGHT), forms)[forms.z_high < 0] == 0).all()
     # w·r = 0 is no error that could be counted
     nothing = np.zeros_like(forms.z_low)
     flat = replace(forms, z_low=nothing, z_high=nothing)
-    assert (smallest_thresholds([Cell(0.0, 0.3)], flat)[0] == -math.inf).all()
-    assert (smallest_thresholds([Cell(0.3, 0.5)], flat)[0] == 0).all()
+    assert (smallest_thresholds(Cell(0.0, 0.3), flat) == -math.inf).all()
+    assert (smallest_thresholds(Cell(0.3, 0.5), flat) == 0).all()
 
 
 def test_thresholds__constant_guesses_err_on_one_label() -> None:
     forms = forms_of(by_label=True)
     # beyond all rows on either side: always -1, always +1
-    always = smallest_thresholds([Cell(0.0, 1e-4, RIGHT - 1e-4, RIGHT + 1e-4)], forms)[0]
-    never = smallest_thresholds([Cell(0.0, 1e-4, -RIGHT - 1e-4, -RIGHT + 1e-4)], forms)[0]
+    always = smallest_thresholds(Cell(0.0, 1e-4, RIGHT - 1e-4, RIGHT + 1e-4), forms)
+    never = smallest_thresholds(Cell(0.0, 1e-4, -RIGHT - 1e-4, -RIGHT + 1e-4), forms)
     positive = forms.q_low < 0
     assert (always[positive] > 100).all()
     assert (always[~positive] == -math.inf).all()

@@ -21,7 +21,7 @@ from streamhalf.certificate.slab_choice import (
     certificate_share,
     require_room,
 )
-from streamhalf.certificate.slab_sums import slab_forms, typical_unit
+from streamhalf.certificate.slab_forms import slab_forms, typical_unit
 from streamhalf.data.block import Block
 from streamhalf.data.transforms import Identity, Isotropic, RowTransform
 from streamhalf.engine import open_engine
@@ -32,7 +32,6 @@ from streamhalf.kernels.slabs import assign_slabs
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions import RowDigest
-from streamhalf.reductions.windowed import WINDOW_ROWS
 from streamhalf.results import AdviceCode, CertificateRecord, Halfspace, HalfspaceClass
 from streamhalf.testing.comparing import assert_close, assert_identical
 
@@ -292,21 +291,10 @@ def test_share__errors_and_moments_are_of_the_same_single_rows_and_the_digest_of
     taken = uniforms_at(4, Stream.CERTIFICATE, ROWS.rows) < 0.5
     assert found.n_rows == np.count_nonzero(taken)
     assert found.n_errors == Plane(AXIS).errors(ROWS.X[taken], ROWS.y[taken])
-    assert (found.share, found.seed, found.window_rows) == (0.5, 4, 1)
+    assert (found.share, found.seed) == (0.5, 4)
     whole = measure(dataclasses.replace(one, share=1.0), ROWS)
-    assert (whole.n_rows, whole.window_rows) == (N_ROWS, 1)
+    assert whole.n_rows == N_ROWS
     assert found.digest == whole.digest
-
-
-def test_windows__of_an_earlier_certificate_are_taken_again() -> None:
-    one = certification(Identity(), Plane(AXIS), share=0.5, seed=4, window_rows=WINDOW_ROWS)
-    found = measure(one, ROWS)
-    windows = uniforms_at(4, Stream.CERTIFICATE, np.arange(N_ROWS // WINDOW_ROWS + 1)) < 0.5
-    taken = windows[ROWS.rows // WINDOW_ROWS]
-    assert found.n_rows == np.count_nonzero(taken)
-    assert 0 < found.n_rows < N_ROWS
-    assert found.n_errors == Plane(AXIS).errors(ROWS.X[taken], ROWS.y[taken])
-    assert found.window_rows == WINDOW_ROWS
 
 
 def test_needs__nothing_fits_and_the_message_says_what_helps() -> None:

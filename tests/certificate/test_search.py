@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from streamhalf.certificate.cells import Cell, cells_along
-from streamhalf.certificate.search import Search, SearchConfig
-from streamhalf.certificate.slab_forms import Ladder
-from streamhalf.certificate.slab_sums import slab_forms, typical_unit
+from streamhalf.certificate.search import Meter, Search, SearchConfig
+from streamhalf.certificate.slab_forms import Ladder, slab_forms, typical_unit
 from streamhalf.kernels.slab_moments import complement_basis
 from tests.certificate.brute_force import Problem, predict
 
@@ -74,6 +73,23 @@ def test_run__ends_when_the_bound_is_enough():
     early = enough.run(everything(error))
     assert min(item.bound for item in early) >= 0.3 * error
     assert len(early) < len(whole)
+
+
+@pytest.mark.parametrize("cores", [1, 3])
+def test_run__does_not_depend_on_the_number_of_threads(cores, monkeypatch):
+    search, error = search_of(plane_problem(n=500), 6, 4, 2)
+    monkeypatch.setattr("streamhalf.certificate.search.available_cpus", lambda: cores)
+    found = search.run(everything(error))
+    alone = search.refine(everything(error))
+    assert [(one.cell, one.bound) for one in found] == [(one.cell, one.bound) for one in alone]
+
+
+def test_meter__tells_of_each_twentieth_once():
+    told = []
+    meter = Meter(200.0, lambda done, total: told.append(done / total))
+    for _ in range(300):
+        meter.spend(1.0)
+    np.testing.assert_allclose(told, np.arange(1, 21) / 20)
 
 
 def test_run__what_is_known_of_a_cell_is_not_lost():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamhalf.certificate.cells import Cell, smallest_thresholds
-from streamhalf.certificate.slab_sums import slab_forms
+from streamhalf.certificate.slab_forms import slab_forms
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slab_moments import complement_basis
@@ -129,7 +129,8 @@ def test_measure__never_exceeds_the_mass_below_the_thresholds(seed, degree):
     problem, statistics, forms = friendly_forms(seed, degree)
     margins, sides = slab_rows(problem, statistics)
     scale = margins[-1].max() / forms.z_high[-1]
-    (tau,) = thresholds = smallest_thresholds([Cell(0.3, 0.5)], forms)
+    tau = smallest_thresholds(Cell(0.3, 0.5), forms)
+    thresholds = tau[None]
     (fit,) = forms.measure(thresholds, [forms.start()], steps=2)
     (improved,) = forms.refit(thresholds, [fit], rounds=3, steps=2)
     assert improved.value >= fit.value

@@ -1,4 +1,4 @@
-"""Bounds over the sphere against the polynomial itself."""
+"""Bounds over the sphere against the polynomial itself, and on the quadratic forms behind them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamhalf.certificate.form_bound import bound_form, descend, lapack_addresses
 from streamhalf.certificate.sphere import (
-    descend,
+    bottom_direction,
     minimum_over_sphere,
     sphere,
     split_axis,
@@ -16,10 +17,61 @@ from streamhalf.certificate.sphere import (
     univariate_minimum,
 )
 
+OWNER = np.repeat([0, 1, 2], [1, 4, 10])
+seeds = st.integers(0, 2**32 - 1)
+
 
 def unit_vectors(rng, dim, count=200):
     u = rng.standard_normal((count, dim))
     return u / np.linalg.norm(u, axis=1, keepdims=True)
+
+
+def normalised(owner, y):
+    return y / np.sqrt(np.bincount(owner, y * y))[owner]
+
+
+def bound_of(matrix, owner, y, steps):
+    """The bound from shifts that belong to y, and the bottom vector that it ends with."""
+    y = normalised(owner, y)
+    shift = np.bincount(owner, y * (matrix @ y))
+    found, _ = bound_form(matrix, owner, shift, y, -1.0, steps, lapack_addresses())
+    return found, y
+
+
+@given(
+    seed=seeds,
+    steps=st.integers(0, 6),
+    scale=st.sampled_from([0.0, 1e-30, 1e-3, 1.0, 1e20]),
+    rank=st.sampled_from([0, 1, 15]),
+)
+@settings(max_examples=80, deadline=None)
+def test_bound_form__never_exceeds_the_form(seed, steps, scale, rank):
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((rank, 15))
+    matrix = scale * (rows + rows.T if rank == 15 else -rows.T @ rows)
+    bound, bottom = bound_of(matrix, OWNER, rng.standard_normal(15), steps)
+    points = [normalised(OWNER, y) for y in (bottom, *rng.standard_normal((50, 15)))]
+    assert bound <= min(float(y @ matrix @ y) for y in points)
+
+
+@pytest.mark.parametrize("start", ["ones", "an eigenvector that is not the lowest"])
+def test_bound_form__is_the_smallest_eigenvalue_where_there_is_one_part(start):
+    square = np.random.default_rng(1).standard_normal((30, 30))
+    matrix = square + square.T
+    values, vectors = np.linalg.eigh(matrix)
+    y = np.ones(30) if start == "ones" else vectors[:, 20].copy()
+    found, _ = bound_of(matrix, np.zeros(30, dtype=np.int64), y, 8)
+    assert found <= values[0]
+    assert found == pytest.approx(values[0], rel=2e-3)
+
+
+def test_bound_form__is_attained_where_one_direction_is_far_below_the_others():
+    rng = np.random.default_rng(2)
+    low, square = normalised(OWNER, rng.standard_normal(15)), rng.standard_normal((15, 15))
+    matrix = 0.01 * (square + square.T) - np.outer(low, low)
+    found, bottom = bound_of(matrix, OWNER, rng.standard_normal(15), 8)
+    y = normalised(OWNER, bottom)
+    assert found == pytest.approx(float(y @ matrix @ y), rel=2e-3)
 
 
 @pytest.mark.parametrize(("dim", "degree"), [(1, 2), (1, 6), (2, 4), (4, 4), (3, 8)])
@@ -27,86 +79,77 @@ def test_matrix__represents_the_polynomial(dim, degree):
     rng = np.random.default_rng(dim + degree)
     table = sphere(dim, degree)
     b = rng.standard_normal(len(table.weights))
-    matrix = table.matrix(b)
     for u in unit_vectors(rng, dim, 5):
-        y = table.point(u)[: table.parts[-1].stop]
-        assert b[0] + y @ matrix @ y == pytest.approx(b @ table.point(u), abs=1e-10)
+        y = table.point(u)[: table.size]
+        assert b[0] + y @ table.matrix(b) @ y == pytest.approx(b @ table.point(u), abs=1e-10)
 
 
 def test_uniform__is_the_mean_over_the_sphere():
     table = sphere(3, 4)
-    sample = np.mean(
-        [table.point(u) for u in unit_vectors(np.random.default_rng(0), 3, 20_000)], axis=0
-    )
+    points = [table.point(u) for u in unit_vectors(np.random.default_rng(0), 3, 20_000)]
     # standard errors are below 0.007 times the weights, at most sqrt(12)
-    np.testing.assert_allclose(uniform_point(table), sample, atol=0.05)
+    np.testing.assert_allclose(uniform_point(3, 4), np.mean(points, axis=0), atol=0.05)
 
 
-@given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([(1, 4), (2, 4), (3, 6), (5, 4)]))
+@given(seed=seeds, size=st.sampled_from([(1, 4), (2, 4), (3, 6), (5, 4)]))
 @settings(max_examples=60, deadline=None)
-def test_bounds__never_exceed_the_polynomial(seed, size):
+def test_minimum_over_sphere__never_exceeds_the_polynomial(seed, size):
     rng = np.random.default_rng(seed)
     table = sphere(*size)
     b = rng.standard_normal(len(table.weights)) * rng.choice([0.0, 0.01, 1.0], len(table.weights))
-    found = minimum_over_sphere(table, b, steps=4)
+    bound, guide = minimum_over_sphere(table, b, steps=4)
+    closer, better = minimum_over_sphere(table, b, guide, steps=4, closely=True)
     seen = min(float(b @ table.point(u)) for u in unit_vectors(rng, size[0]))
-    assert found.bound <= min(seen, float(b @ table.point(found.guide.worst)))
+    seen = min(seen, *(float(b @ table.point(one.worst)) for one in (guide, better)))
+    assert max(bound, closer) <= seen
 
 
 def test_minimum_over_sphere__is_exact_for_quadratics_and_for_one_direction():
     rng = np.random.default_rng(4)
     table = sphere(6, 4)
-    square = rng.standard_normal((6, 6))
-    block = table.blocks[1]
+    square, part = rng.standard_normal((6, 6)), table.slices[1]
     b = np.zeros(len(table.weights))
-    b[block.ranks] = (square + square.T) / block.weights
+    b[table.ranks[part, part]] = (square + square.T) / table.shares[part, part]
     least = np.linalg.eigvalsh(square + square.T)[0]
-    assert minimum_over_sphere(table, b, steps=8).bound == pytest.approx(least, rel=1e-4)
+    assert minimum_over_sphere(table, b, steps=8)[0] == pytest.approx(least, rel=1e-4)
     b = 0.7 * table.point(unit_vectors(rng, 6, 1)[0])
     grid = np.linspace(-1, 1, 20_001)
     least = 0.7 * np.min(1 + grid + grid**2 + grid**3 + grid**4)
-    assert minimum_over_sphere(table, b, steps=8).bound == pytest.approx(least, rel=1e-4)
+    assert minimum_over_sphere(table, b, steps=8)[0] == pytest.approx(least, rel=1e-4)
 
 
 def test_descend__finds_the_bottom_of_a_quadratic():
     table = sphere(6, 2)
     b = np.random.default_rng(3).standard_normal(len(table.weights))
     b[1:7] = 0
-    found = float(b @ table.point(descend(table, b, np.ones(6), steps=300)))
-    block = table.blocks[1]
-    least = b[0] + np.linalg.eigvalsh(b[block.ranks] * block.weights)[0]
-    assert found == pytest.approx(least, abs=1e-6)
+    u = np.full(6, 6**-0.5)
+    for _ in range(12):
+        descend(table.matrix(b), *table[6:], u)
+    least = float(b @ table.point(bottom_direction(table, b)))
+    assert float(b @ table.point(u)) == pytest.approx(least, abs=1e-6)
 
 
 def test_split_axis__leaves_nothing_of_a_polynomial_in_one_direction():
     table = sphere(4, 4)
     axis = np.array([0.5, -0.5, 0.5, 0.5])
     scales = np.array([0.0, 0.3, -1.0, 0.4, 2.0])
-    b = np.zeros(len(table.weights))
-    for value, part in zip(scales, table.slices, strict=True):
-        b[part] = value * table.point(axis)[part]
+    b = np.concatenate(
+        [value * table.point(axis)[part] for value, part in zip(scales, table.slices, strict=True)]
+    )
     along, rest = split_axis(table, b, axis)
     np.testing.assert_allclose(along, scales, atol=1e-12)
     np.testing.assert_allclose(rest, 0, atol=1e-12)
 
 
-@pytest.mark.parametrize("leading", [0.0, 1e-300, 1e-12, 1.0])
-def test_univariate_minimum__is_attained_and_not_exceeded(leading):
-    coefficients = np.array([0.2, -1.0, 0.5, 1.5, leading])
-    grid = np.polynomial.polynomial.polyval(np.linspace(-1, 1, 100_001), coefficients)
-    assert grid.min() - 1e-6 <= univariate_minimum(coefficients) <= grid.min()
-    assert univariate_minimum(np.zeros(3)) == 0.0
-
-
-@given(seed=st.integers(0, 2**32 - 1), degree=st.integers(2, 8))
+@given(seed=seeds, degree=st.integers(2, 8), leading=st.sampled_from([0.0, 1e-300, 1e-12, 1.0]))
 @settings(max_examples=60, deadline=None)
-def test_univariate_minimum__is_below_every_value_and_next_to_the_smallest(seed, degree):
+def test_univariate_minimum__is_below_every_value_and_next_to_the_smallest(seed, degree, leading):
     rng = np.random.default_rng(seed)
     # double zeros inside the interval: the minimum is 0 or next to it, wherever they are
     zeros = rng.uniform(-1, 1, degree // 2)
-    polynomial = np.polynomial.polynomial.polyfromroots([*zeros, *zeros])
-    found = univariate_minimum(polynomial)
-    values = np.polynomial.polynomial.polyval(
-        np.concatenate([zeros, rng.uniform(-1, 1, 500)]), polynomial
-    )
-    assert -1e-5 * np.abs(polynomial).sum() <= found <= values.min()
+    coefficients = np.polynomial.polynomial.polyfromroots([*zeros, *zeros])
+    coefficients[-1] *= leading
+    points = np.concatenate([zeros, np.linspace(-1, 1, 20_001)])
+    least = np.polynomial.polynomial.polyval(points, coefficients).min()
+    found = univariate_minimum(coefficients)
+    assert least - 1e-5 * np.abs(coefficients).sum() <= found <= least

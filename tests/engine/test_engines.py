@@ -24,13 +24,12 @@ from streamhalf.data.source import Source
 from streamhalf.data.transforms import Isotropic
 from streamhalf.engine import Counted, Engine, Job, lazy_pass, open_engine, plan_pass
 from streamhalf.engine.cluster import ClusterEngine, ThreadsEngine, available_cpus
-from streamhalf.engine.local import SerialEngine
+from streamhalf.engine.job import SerialEngine
 from streamhalf.engine.plan import run_pass
 from streamhalf.engine.run import Run
 from streamhalf.events import Event, PassEnded, PassProgress, PassStarted, ignore
 from streamhalf.reductions import Bundle, Chow, Covariance, LabelCounts, Moments
-from streamhalf.reductions.mapped import Mapped
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.row_view import Sample, in_space, sampled
 from streamhalf.testing.comparing import assert_identical, leaves
 from tests.conftest import StoreWriter, make_rows
 
@@ -73,7 +72,7 @@ def test_engines__give_identical_bits_whitened(engine: Engine, source: Source) -
         state = Run(chosen, MEMORY, 4, ignore)
         estimate = state.reduce("whitening", source, Covariance())
         white = Isotropic.from_moments(estimate.mean, estimate.covariance, n_rows=estimate.n_rows)
-        return state.reduce("moments", source, Mapped(BUNDLE, white))
+        return state.reduce("moments", source, in_space(BUNDLE, white))
 
     assert_identical(run(engine), run(SerialEngine()))
 
@@ -193,7 +192,7 @@ def test_progress__adds_up_to_all_rows(engine: Engine, source: Source) -> None:
 
 def test_run_pass__records_the_rows_that_the_reduction_used(source: Source) -> None:
     run = Run(SerialEngine(), MEMORY, 8, ignore)
-    some = Sampled(LabelCounts(), 0.0, 0.5, seed=1, stream=2)
+    some = sampled(LabelCounts(), Sample(1, 2, 0.0, 0.5))
     found = run.reduce("labels", source, some, blocks=RowRanges.of([*source.blocks][:3]))
     (record,) = run.passes
     assert record.rows_read == 3 * CHUNK_ROWS

@@ -25,9 +25,8 @@ from streamhalf.engine.live_messages import (
 from streamhalf.events import Event, PassEnded, PassProgress, SlabsCounted, SlabsMeasured
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions import LabelCounts
-from streamhalf.reductions.base import Bundle
-from streamhalf.reductions.candidate_slabs import CandidateSlabs
-from streamhalf.reductions.sampled import Sampled
+from streamhalf.reductions.plane_slabs import CandidateSlabs
+from streamhalf.reductions.row_view import Bundle, Sample, sampled
 from streamhalf.report.live import RunView
 
 SLABS = CandidateSlabs(tuple(Plane(axis) for axis in np.eye(2)), 0.5, 4)
@@ -50,7 +49,7 @@ def block(n_rows: int, seed: int = 0) -> Block:
 
 
 def test_find_slabs__looks_inside() -> None:
-    whole = Sampled(Bundle((LabelCounts(), SLABS)), 0.0, 1.0, 0, 0)
+    whole = sampled(Bundle((LabelCounts(), SLABS)), Sample(0, 0))
     partial = whole.map(block(50))
     found = find_slabs(whole, partial)
     assert found is not None

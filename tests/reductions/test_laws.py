@@ -26,27 +26,24 @@ from streamhalf.reductions import (
     FeatureMoments,
     HalfspaceErrors,
     LabelCounts,
-    Localized,
     Logistic,
     LogisticLine,
-    Mapped,
+    MarginCounts,
     Moments,
-    NearRows,
     PlaneErrors,
+    ReviewSample,
     RowDigest,
     RowSample,
-    Sampled,
     SegmentScatter,
     SlabCovariance,
     SlabMoments,
     Suspects,
-    Thinned,
     ThresholdScan,
     Tyler,
-    Unturned,
+    Viewed,
     WedgeSums,
-    Windowed,
 )
+from streamhalf.reductions.row_view import MarginBand, RowView, Sample, StoredSigns
 from streamhalf.testing import check_reduction
 from streamhalf.testing.comparing import assert_identical
 from streamhalf.testing.drawing import DIMS, MAX_ROWS, make_block
@@ -80,9 +77,6 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
         planes(dim)[0], np.array([[3, 20], [30, 55]]), total_rows=200
     ),
     LabelCounts: lambda dim: LabelCounts(),
-    Localized: lambda dim: Localized(
-        Bundle((Moments(2), Chow(3))), Frame(planes(dim)[0], 0.5), seed=1, stream=2
-    ),
     Logistic: lambda dim: Logistic(
         np.linspace(-1, 1, dim), np.linspace(0.5, 2.0, dim), np.linspace(-0.5, 1.0, dim + 1)
     ),
@@ -93,13 +87,14 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
         np.linspace(1.0, -1.0, dim + 1),
         (0.0, 0.5, 2.0),
     ),
-    Mapped: lambda dim: Mapped(Covariance(), isotropic(dim)),
+    MarginCounts: lambda dim: MarginCounts(planes(dim)),
     Moments: lambda dim: Moments(4),
-    NearRows: lambda dim: NearRows(RowSample(20, seed=1, stream=9), planes(dim)[0], reach=0.7),
     PlaneErrors: lambda dim: PlaneErrors(planes(dim), total_rows=200),
+    ReviewSample: lambda dim: ReviewSample(
+        Suspects(turns(dim), None, MAX_ROWS, limit=1), 0.3, (3, 2, 0, 4), seed=1, stream=9
+    ),
     RowDigest: lambda dim: RowDigest(),
     RowSample: lambda dim: RowSample(20, seed=1, stream=9),
-    Sampled: lambda dim: Sampled(LabelCounts(), 0.2, 0.7, seed=1, stream=2),
     SegmentScatter: lambda dim: SegmentScatter(total_rows=MAX_ROWS, n_segments=7),
     SlabCovariance: lambda dim: SlabCovariance(planes(dim), BORDERS),
     SlabMoments: lambda dim: SlabMoments(
@@ -108,13 +103,21 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
         degree=4,
         across=(np.linspace(1, 2, dim), BORDERS) if dim > 2 else None,
     ),
-    Suspects: lambda dim: Suspects(turns(dim), MAX_ROWS, limit=5),
-    Thinned: lambda dim: Thinned((Moments(2), LabelCounts(), Chow(3)), (0.7, 0.3, 0.7), 1, 2),
+    Suspects: lambda dim: Suspects(turns(dim), None, MAX_ROWS, limit=5),
     ThresholdScan: lambda dim: ThresholdScan(planes(dim)),
     Tyler: lambda dim: Tyler(np.ones(dim), np.diag(np.linspace(0.5, 2.0, dim))),
-    Unturned: lambda dim: Unturned(Covariance(), seed=1),
+    Viewed: lambda dim: Bundle(
+        (
+            Viewed(
+                Bundle((Moments(2), Chow(3))),
+                RowView(Sample(1, 2, 0.1, 0.9), (isotropic(dim),), Frame(planes(dim)[0], 0.5)),
+            ),
+            Viewed(RowSample(20, 1, 9), RowView(accept=MarginBand(planes(dim)[0], 0.7))),
+            Viewed(LabelCounts(), RowView(Sample(1, 2, 0.1, 0.6))),
+            Viewed(Covariance(), RowView(transforms=(isotropic(dim), StoredSigns(1)))),
+        )
+    ),
     WedgeSums: lambda dim: WedgeSums(planes(dim), 0.2),
-    Windowed: lambda dim: Windowed(LabelCounts(), 0.5, seed=3, window_rows=8),
 }
 
 
@@ -130,13 +133,6 @@ def test_registry__names_are_distinct() -> None:
 @pytest.mark.parametrize("cls", REDUCTIONS, ids=lambda cls: cls.__name__)
 def test_reduction__obeys_the_laws(cls: type) -> None:
     check_reduction(EXAMPLES[cls])
-
-
-def test_windowed__example_takes_and_leaves_windows() -> None:
-    """The laws would hold for a reduction that takes all rows or none."""
-    block = make_block(MAX_ROWS, 3, seed=0)
-    counted = EXAMPLES[Windowed](3).map(block)
-    assert 0 < counted.positive + counted.negative < MAX_ROWS
 
 
 @pytest.mark.parametrize("dim", DIMS[::2])

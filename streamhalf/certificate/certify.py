@@ -1,0 +1,116 @@
+"""The certificate of a halfspace, for the class of halfspaces that was asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamhalf.algorithms.assemble import halfspace_of, held_out_error
+from streamhalf.algorithms.plan import BOUND_TAU
+from streamhalf.algorithms.state import LocalizationState, turn
+from streamhalf.certificate.certification import Certification
+from streamhalf.certificate.conflict_sets import ConflictSets, leaves_little, tells_more
+from streamhalf.config import RunConfig
+from streamhalf.data.source import Source
+from streamhalf.data.transforms import RowTransform
+from streamhalf.engine.run import Run
+from streamhalf.kernels.plane import Plane
+from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.margin_counts import MarginCounts, MarginCountsResult, bin_centres
+from streamhalf.results import CalibrationRecord, CertificateRecord, Outcome
+
+_NOTICEABLE = 0.15
+"""Angle between two candidates, in units of the error, from which both are certified from: they
+disagree on a twentieth of the error."""
+
+
+_TOWARDS = 0.92
+"""Part of the way to the first candidate: what hides best lies beyond the middle."""
+
+_MUCH_ERROR = 0.02
+"""Below this error the bound is close to it whatever the direction."""
+
+
+def certify_state(
+    run: Run,
+    source: Source,
+    config: RunConfig,
+    row_transform: RowTransform,
+    state: LocalizationState,
+) -> tuple[CertificateRecord | None, CalibrationRecord | None]:
+    """Return the certificate of the chosen halfspace, and its calibration on held-out rows.
+
+    Where noise next to the boundary makes an early candidate the best one, the last is nearer to
+    the halfspace behind the noise, and slabs along it give the better bound.
+    """
+    halfspace, error = halfspace_of(state), held_out_error(state, row_transform, config)
+    ended = config.stop_early and state.outcome is Outcome.REJECTED
+    if halfspace is None or error is None or ended or state.held_out is None:
+        return None, None
+    margins = state.held_out.restrict(MarginCounts((halfspace.plane.unit(),)))
+    if not config.certificate_degree:
+        blocks = state.held_out.blocks
+        return None, _calibrated(run.reduce("calibration", source, margins, blocks=blocks))
+    is_member = (state.chosen or 0) >= len(state.candidates)
+    certification = Certification.of(source, config, halfspace, row_transform, error.empirical)
+    if state.candidates:
+        certification = towards(certification, state.candidates[0].plane, config)
+    if not is_member:
+        chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
+        if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
+            certification = certification.looking_from(last)
+    found, counted = best_certificate(
+        run, source, config, certification, tau=BOUND_TAU * config.tau, beside=margins
+    )
+    return found, _calibrated(counted)
+
+
+def _calibrated(found: MarginCountsResult) -> CalibrationRecord | None:
+    return CalibrationRecord.of(found.counts[0], bin_centres(), held_out=True)
+
+
+def towards(certification: Certification, first: Plane, config: RunConfig) -> Certification:
+    """The same with boxes, where the Chow vector, the normal of `first`, is far from its plane.
+
+    Noise that pulled it away leaves halfspaces on that side to hide best; boxes along both
+    directions, about a plane between the two, tell most about them. Higher degrees than theirs gain
+    nothing beside them, and are left to who names one.
+    """
+    own, error = certification.planes[0], certification.error
+    angle = own.angle_to(first)
+    if error <= _MUCH_ERROR or angle <= 2 * error:
+        return certification
+    named = config.certificate_degree != "auto"
+    degree = certification.degree if named else certification.box_degree
+    return certification.across_too(turn(own, first, _TOWARDS * angle), own.normal, degree)
+
+
+def best_certificate(
+    run: Run,
+    source: Source,
+    config: RunConfig,
+    certification: Certification,
+    *,
+    tau: float,
+    beside: Reduction[Any, Any] | None = None,
+) -> tuple[CertificateRecord, Any]:
+    """The certificate of slab moments, or the count of sets of rows in conflict, if it tells more.
+
+    Both bound the class that was asked for. They have an equal part of tau. Who names a degree asks
+    for moments alone.
+    """
+    if config.certificate_degree != "auto":
+        return certification.run(run, source, tau=tau, beside=beside)
+    each = tau / 2
+    sets = ConflictSets.of_all(source, config, certification)
+    if sets is not None:
+        found, counted = sets.run(run, source, tau=each, beside=beside)
+        if leaves_little(found, source.dim):
+            return found, counted
+        other, _ = certification.run(run, source, tau=each)
+        return (found if tells_more(found, other) else other), counted
+    found, counted = certification.run(run, source, tau=each, beside=beside)
+    sets = ConflictSets.of_some(source, config, certification, found)
+    if sets is None:
+        return found, counted
+    other, _ = sets.run(run, source, tau=each)
+    return (other if tells_more(other, found) else found), counted

@@ -1,0 +1,28 @@
+"""The decorator of compiled functions."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(function: F) -> F:
+    """Compile at the first call, to run without the interpreter lock; machine code is cached.
+
+    Numba renews its cache when the file of a function changes, whatever that function calls:
+    compiled functions call those of their own file alone.
+    """
+    compile_later = numba.njit(nogil=True, cache=True, error_model="numpy")
+    try:
+        return cast(F, compile_later(function))
+    except RuntimeError:  # neither the folder of the package nor the user's cache is writable
+        numba.config.CACHE_DIR = tempfile.mkdtemp(prefix="streamhalf-")
+        atexit.register(shutil.rmtree, numba.config.CACHE_DIR, ignore_errors=True)
+        return cast(F, compile_later(function))

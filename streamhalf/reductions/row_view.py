@@ -1,0 +1,411 @@
+"""Which rows a statistic sees, and how: sampled, transformed, accepted, in that order.
+
+A pass is a tree of statistics and views. It is evaluated piece by piece of a block: every number is
+drawn once, every row transformed once for all statistics that want it, and all frames look at a row
+in one loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.data.block import Block
+from streamhalf.kernels.frame import Frame, find_accepted
+from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.radii import turns_at
+from streamhalf.kernels.uniforms import draw_rows
+from streamhalf.reductions.base import Reduction, reads_labels
+
+PIECE_NBYTES = 4 << 20
+"""Features, in float64, of rows that are looked at together: what is made of them stays in cache."""
+
+_WAITING_NBYTES = 1 << 20
+"""Rows wait for a statistic until they are so many bytes, and several times its partial."""
+
+_NEARLY = 0.45
+"""A frame whose sample is no smaller than this part of another looks at that one: to take half of
+the rows out costs more than to look at all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The rows whose uniform number of (seed, stream) lies in [low, high).
+
+    Disjoint intervals hold disjoint rows, each a fair sample of the data however rows are ordered.
+    What is left of a number, (u - low) / (high - low), is uniform again: a sample of a sample and
+    the acceptance of a frame use that instead of a number of their own.
+    """
+
+    seed: int
+    stream: int
+    low: float = 0.0
+    high: float = 1.0
+
+    def part(self, low: float, high: float) -> Sample:
+        """The rows for which what is left of the number lies in [low, high)."""
+        width = self.high - self.low
+        return Sample(self.seed, self.stream, self.low + low * width, self.low + high * width)
+
+
+class BlockTransform(Protocol):
+    """Changes rows one by one, and keeps their numbers."""
+
+    def apply(self, block: Block) -> Block:
+        """Return the changed rows, mutating nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Widened:
+    """Rows in float64: what is certified must not rest on transformed rows in float32."""
+
+    def apply(self, block: Block) -> Block:
+        """Return the rows in float64."""
+        return Block(block.X.astype(np.float64, copy=False), block.y, block.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSigns:
+    """Rows of the radial transform with the signs that they have in the store.
+
+    Drawn signs would hide that labels, or the sides of rows, come in an order.
+    """
+
+    seed: int
+
+    def apply(self, block: Block) -> Block:
+        """Negate once more what was negated, features and label; rows at the centre were not."""
+        turns = turns_at(self.seed, block.rows) & block.X.any(axis=1)
+        X = np.where(turns[:, None], -block.X, block.X)
+        return Block(X, np.where(turns, -block.y, block.y), block.rows)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarginBand:
+    """Accepts the rows within `reach` of a plane, its normal of length 1, and leaves them as is."""
+
+    plane: Plane
+    reach: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowView:
+    """Sample, transform, accept; by default all rows as they are.
+
+    Parameters
+    ----------
+    sample
+        Which rows, by number; a frame draws from it whether it accepts a row.
+    transforms
+        What is made of them, in this order.
+    accept
+        Which of these, by their features: those that a frame accepts, as the frame shows them, or
+        those in a band about a plane.
+    """
+
+    sample: Sample | None = None
+    transforms: tuple[BlockTransform, ...] = ()
+    accept: Frame | MarginBand | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.accept, Frame) and self.sample is None:
+            raise ValueError("view: a frame draws numbers; give the sample that they belong to")
+
+    @property
+    def draw(self) -> tuple[int, int, float] | None:
+        """What samples have in common that lie in one another."""
+        one = self.sample
+        return None if one is None else (one.seed, one.stream, one.low)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it is all rows as they are."""
+        return self.sample is None and not self.transforms and self.accept is None
+
+    def then(self, inner: RowView) -> RowView:
+        """The view of this view."""
+        if self.accept is not None and not inner.is_all:
+            raise ValueError("view: rows that were accepted are neither sampled nor transformed")
+        sample = inner.sample or self.sample
+        if self.sample is not None and inner.sample is not None:
+            sample = self.sample.part(inner.sample.low, inner.sample.high)
+        return RowView(sample, (*self.transforms, *inner.transforms), self.accept or inner.accept)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Accepted:
+    """Rows that a frame saw and accepted (int64), and a partial or result of the accepted ones."""
+
+    n_seen: int
+    n_accepted: int
+    inner: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Viewed:
+    """A reduction over the rows of a view.
+
+    Partials and results are the inner ones; with a frame they are in an `Accepted`.
+    """
+
+    inner: Reduction[Any, Any]
+    view: RowView
+
+    @property
+    def name(self) -> str:
+        """The inner name, marked."""
+        return f"viewed-{self.inner.name}"
+
+    @property
+    def counts(self) -> bool:
+        """Whether partials are in an `Accepted`."""
+        return isinstance(self.view.accept, Frame)
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether the inner reduction does."""
+        return reads_labels(self.inner)
+
+    def empty(self, dim: int) -> Any:
+        """The inner partial of no rows."""
+        return Accepted(0, 0, self.inner.empty(dim)) if self.counts else self.inner.empty(dim)
+
+    def map(self, block: Block) -> Any:
+        """Reduce the rows of the view."""
+        return measure(self, block)
+
+    def combine(self, left: Any, right: Any) -> Any:
+        """Combine inside, and add counts."""
+        if not self.counts:
+            return self.inner.combine(left, right)
+        return Accepted(
+            left.n_seen + right.n_seen,
+            left.n_accepted + right.n_accepted,
+            self.inner.combine(left.inner, right.inner),
+        )
+
+    def finalize(self, partial: Any) -> Any:
+        """Finalize inside."""
+        if not self.counts:
+            return self.inner.finalize(partial)
+        return Accepted(partial.n_seen, partial.n_accepted, self.inner.finalize(partial.inner))
+
+    def rows_used(self, partial: Any) -> int:
+        """Rows that the inner reduction used, or a frame accepted."""
+        return partial.n_accepted if self.counts else self.inner.rows_used(partial)
+
+    def partial_nbytes(self, dim: int) -> int:
+        """The inner size, and two counts."""
+        return self.inner.partial_nbytes(dim) + 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """Several reductions that share one read of every block; results come in members' order."""
+
+    members: tuple[Reduction[Any, Any], ...]
+
+    @property
+    def name(self) -> str:
+        """The members' names, joined."""
+        return "+".join(member.name for member in self.members)
+
+    def empty(self, dim: int) -> tuple[Any, ...]:
+        """Return the members' empty partials."""
+        return tuple(member.empty(dim) for member in self.members)
+
+    def map(self, block: Block) -> tuple[Any, ...]:
+        """Return the members' partials of one block."""
+        found: tuple[Any, ...] = measure(self, block)
+        return found
+
+    def combine(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Combine member by member."""
+        return tuple(
+            member.combine(a, b) for member, a, b in zip(self.members, left, right, strict=True)
+        )
+
+    def finalize(self, partial: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Finalize member by member."""
+        return tuple(
+            member.finalize(part) for member, part in zip(self.members, partial, strict=True)
+        )
+
+    def rows_used(self, partial: tuple[Any, ...]) -> int:
+        """The most that any member used."""
+        pairs = zip(self.members, partial, strict=True)
+        return max((member.rows_used(part) for member, part in pairs), default=0)
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether a member does."""
+        return any(reads_labels(member) for member in self.members)
+
+    def partial_nbytes(self, dim: int) -> int:
+        """Sum of the members' sizes."""
+        return sum(member.partial_nbytes(dim) for member in self.members)
+
+
+def in_space(reduction: Reduction[Any, Any], *transforms: BlockTransform) -> Reduction[Any, Any]:
+    """The reduction over transformed rows."""
+    return Viewed(reduction, RowView(transforms=transforms)) if transforms else reduction
+
+
+def sampled(reduction: Reduction[Any, Any], sample: Sample | None) -> Reduction[Any, Any]:
+    """The reduction over a sample of the rows; None is all of them."""
+    return reduction if sample is None else Viewed(reduction, RowView(sample))
+
+
+@dataclass(slots=True, eq=False)
+class _Leaf:
+    """A statistic of a pass, its view, and what was found so far."""
+
+    statistic: Reduction[Any, Any]
+    view: RowView
+    room: int = 0
+    """Bytes of rows that wait at most."""
+    n_seen: int = 0
+    n_accepted: int = 0
+    waiting: list[Block] = field(default_factory=list)
+    partial: Any = None
+
+    def take(self, n_seen: int, rows: Block) -> None:
+        """Rows of one piece; a large partial is made of many of them."""
+        self.n_seen += n_seen
+        self.n_accepted += rows.n_rows
+        self.waiting.append(rows)
+        if sum(one.X.nbytes for one in self.waiting) >= self.room:
+            self.reduce()
+
+    def reduce(self) -> None:
+        """Reduce the rows that wait."""
+        rows = Block.concatenate(self.waiting)
+        self.waiting = []
+        found = self.statistic.map(rows)
+        self.partial = (
+            found if self.partial is None else self.statistic.combine(self.partial, found)
+        )
+
+
+def measure(reduction: Reduction[Any, Any], block: Block) -> Any:
+    """The partial of a block, every part that statistics share computed once."""
+    leaves = list(_leaves(reduction, RowView()))
+    viewed = [leaf for leaf in leaves if not leaf.view.is_all]
+    for leaf in leaves:
+        leaf.room = max(_WAITING_NBYTES, 4 * leaf.statistic.partial_nbytes(block.dim))
+        if leaf.view.is_all:
+            leaf.take(block.n_rows, block)
+            if leaf.waiting:
+                leaf.reduce()
+    if viewed:
+        step = max(1024, PIECE_NBYTES // (8 * block.dim))
+        for start in range(0, max(1, block.n_rows), step):
+            _look(viewed, block.cut(slice(start, start + step)))
+        for leaf in viewed:
+            if leaf.waiting:
+                leaf.reduce()
+    return _gather(reduction, iter(leaves))
+
+
+def _leaves(reduction: Reduction[Any, Any], view: RowView) -> Iterator[_Leaf]:
+    """The statistics of a tree, each with the view that all above it make."""
+    match reduction:
+        case Bundle():
+            for member in reduction.members:
+                yield from _leaves(member, view)
+        case Viewed():
+            yield from _leaves(reduction.inner, view.then(reduction.view))
+        case _:
+            yield _Leaf(reduction, view)
+
+
+def _gather(reduction: Reduction[Any, Any], leaves: Iterator[_Leaf]) -> Any:
+    """The partial of a tree, of those of its leaves."""
+    return _gathered(reduction, leaves)[0]
+
+
+def _gathered(reduction: Reduction[Any, Any], leaves: Iterator[_Leaf]) -> tuple[Any, _Leaf | None]:
+    """And its last leaf, which knows how many rows a frame saw."""
+    match reduction:
+        case Bundle():
+            found = [_gathered(member, leaves) for member in reduction.members]
+            return tuple(partial for partial, _ in found), found[-1][1] if found else None
+        case Viewed():
+            inner, leaf = _gathered(reduction.inner, leaves)
+            if reduction.counts and leaf is not None:
+                return Accepted(leaf.n_seen, leaf.n_accepted, inner), leaf
+            return inner, leaf
+    leaf = next(leaves)
+    return leaf.partial, leaf
+
+
+def _look(leaves: Sequence[_Leaf], block: Block) -> None:
+    """Give every leaf its rows of one piece: one draw for all samples that are nested."""
+    for group in _grouped(leaves, lambda leaf: leaf.view.draw):
+        rows, left, width = block, np.zeros(0), 1.0
+        if (one := group[0].view.sample) is not None:
+            high = max(leaf.view.sample.high for leaf in group if leaf.view.sample)
+            places, left = draw_rows(one.seed, one.stream, rows.rows, low=one.low, high=high)
+            rows, width = rows.take(places) if len(places) < rows.n_rows else rows, high - one.low
+        for same in _grouped(group, lambda leaf: leaf.view.transforms):
+            _look_at_samples(same, rows, left, width)
+
+
+def _grouped(leaves: Iterable[_Leaf], key: Callable[[_Leaf], Hashable]) -> list[list[_Leaf]]:
+    groups: dict[Hashable, list[_Leaf]] = {}
+    for leaf in leaves:
+        groups.setdefault(key(leaf), []).append(leaf)
+    return list(groups.values())
+
+
+def _look_at_samples(
+    leaves: Sequence[_Leaf], rows: Block, left: NDArray[np.float64], width: float
+) -> None:
+    """Nested samples, each taken from the next larger one; all frames of one at once."""
+    rest = [(leaf, _top(leaf, width)) for leaf in leaves]
+    transforms = leaves[0].view.transforms
+    while rest:
+        reached = max(top for _, top in rest)
+        if reached < 1:
+            chosen = np.flatnonzero(left < reached)
+            rows, left = rows.take(chosen), left[chosen]
+        for transform in transforms:
+            rows = transform.apply(rows)
+        transforms = ()
+        due = [one for one in rest if _is_due(*one, reached)]
+        rest = [one for one in rest if not _is_due(*one, reached)]
+        framed: dict[Frame, tuple[float, list[_Leaf]]] = {}
+        for leaf, top in due:
+            if isinstance(leaf.view.accept, Frame):
+                framed.setdefault(leaf.view.accept, (top, []))[1].append(leaf)
+            else:
+                leaf.take(rows.n_rows, _in_band(leaf.view.accept, rows))
+        tops = [top for top, _ in framed.values()]
+        accepted = find_accepted(list(framed), rows.X, left, tops)
+        for (frame, (top, same)), (places, along) in zip(framed.items(), accepted, strict=True):
+            kept, n_seen = rows.take(places), int(np.count_nonzero(left < top))
+            shown = Block(frame.to_frame(kept.X, along), kept.y, kept.rows)
+            for leaf in same:
+                leaf.take(n_seen, shown)
+
+
+def _top(leaf: _Leaf, width: float) -> float:
+    """The share of the largest sample that a leaf sees."""
+    sample = leaf.view.sample
+    return 1.0 if sample is None else (sample.high - sample.low) / (width or 1.0)
+
+
+def _is_due(leaf: _Leaf, top: float, reached: float) -> bool:
+    """Whether a leaf looks at the sample below `reached`: at its own, or a larger one."""
+    return top == reached or (isinstance(leaf.view.accept, Frame) and top > _NEARLY * reached)
+
+
+def _in_band(band: Frame | MarginBand | None, rows: Block) -> Block:
+    if not isinstance(band, MarginBand):
+        return rows
+    return rows.take(np.flatnonzero(np.abs(band.plane.margins(rows.X)) < band.reach))
