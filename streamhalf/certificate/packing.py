@@ -268,7 +268,7 @@ class _Packer:
         basis = np.empty((len(first), self.size), dtype=np.int64)
         weights, met = np.empty(basis.shape), np.zeros(len(first), dtype=np.bool_)
         for place, pool in enumerate(pools):
-            met[place], operations = feasible_basis(
+            met[place], spent = feasible_basis(
                 points.scaled[pool],
                 -points.scaled[first[place]],
                 costs[place],
@@ -276,7 +276,7 @@ class _Packer:
                 basis[place],
                 weights[place],
             )
-            self.operations += operations
+            self.operations += int(spent)
         used = (basis >= 0) & (weights > _NO_WEIGHT) & met[:, None]
         sets = np.take_along_axis(pools, np.maximum(basis, 0), axis=1)
         proved = self._proved(first, sets, used, weights)
@@ -369,7 +369,7 @@ def feasible_basis(
                 row, shortest = i, table[i, width] / table[i, column]
         if row < 0:
             break
-        spare -= met
+        spare -= 1 if met else 0
         pivot = table[row, column]
         for j in range(width + 1):
             table[row, j] /= pivot
@@ -382,4 +382,4 @@ def feasible_basis(
         turns += 1
     for i in range(size):
         weights[i] = table[i, width]
-    return -table[size, width] <= _RESIDUAL, (turns + 1) * (size + 2) * (width + 1)
+    return bool(-table[size, width] <= _RESIDUAL), (turns + 1) * (size + 2) * (width + 1)
