@@ -106,8 +106,8 @@ class CertificatePass:
         through, opt = self.row_transform.record.class_of(self.halfspace), opts[0]
         error = n_errors / max(1, found["n_rows"])
         comparable = through.within(opt.through)
-        nowhere = {"angle_low": 0.0, "angle_high": math.pi, "profile": ()}
-        no_slabs = {"degree": 0, "slab_error": 0.0, "n_slabs": ()}
+        nowhere: dict[str, Any] = {"angle_low": 0.0, "angle_high": math.pi, "profile": ()}
+        no_slabs: dict[str, Any] = {"degree": 0, "slab_error": 0.0, "n_slabs": ()}
         return CertificateRecord(
             n_errors=n_errors,
             error=error,
@@ -350,13 +350,13 @@ class Certification(CertificatePass):
         # what is nearly the error leaves nothing to be gained for fewer halfspaces
         is_central = abs(plane.threshold) < _CENTRAL
         tight = first is HalfspaceClass.ANY and is_central and bound.value >= _TIGHT * used[0].error
-        for one in others:  # what holds for all holds for those through the centre
-            claimed = self._claimed(one)
-            bounds[one] = bound
+        for through in others:  # what holds for all holds for those through the centre
+            claimed = self._claimed(through)
+            bounds[through] = bound
             if not tight and not (claimed is not None and bound.value >= claimed * (1 - SAME)):
                 few = tuple(item.upto(_GLANCE_DEGREE) for item in used)
-                other = self._bound(few, one, meter, glance=True)
-                bounds[one] = max(other, bound, key=lambda found: found.value)
+                other = self._bound(few, through, meter, glance=True)
+                bounds[through] = max(other, bound, key=lambda one: one.value)
         meter.finish()
         return plane, used, bounds
 

@@ -280,7 +280,7 @@ class _Packer:
         used = (basis >= 0) & (weights > _NO_WEIGHT) & met[:, None]
         sets = np.take_along_axis(pools, np.maximum(basis, 0), axis=1)
         proved = self._proved(first, sets, used, weights)
-        for place in np.flatnonzero(met):
+        for place in np.flatnonzero(met).tolist():
             chosen = np.append(sets[place][used[place]], first[place])
             if not proved[place]:
                 chosen = self._exactly(chosen)
