@@ -19,9 +19,15 @@ from streamhalf.data.remote_store import RemoteStore
 from streamhalf.data.source import BLOCK_NBYTES, LEAST_NBYTES, Source
 from streamhalf.data.zarr_reader import ZarrReader
 from streamhalf.engine.dask_graph import LazyResult, build_graph, lazy_call
-from streamhalf.engine.job import Counted, Engine, Job, Kept, run_job
-from streamhalf.engine.memory import at_once, cache_nbytes, room_of, rows_nbytes, task_memory
-from streamhalf.engine.process import eager_switching
+from streamhalf.engine.job import Counted, Engine, Job, SharedRows, run_job
+from streamhalf.engine.memory import (
+    at_once,
+    cache_nbytes,
+    eager_switching,
+    room_of,
+    rows_nbytes,
+    task_memory,
+)
 from streamhalf.events import Observer, PassEnded
 from streamhalf.reductions.base import Reduction
 from streamhalf.results import PassRecord
@@ -226,7 +232,9 @@ def _rows_apart(
     source: Source, reader: ArrayReader, tasks: tuple[RowRanges, ...]
 ) -> tuple[tuple[Any, ...], ...]:
     """Return items of tasks: rows, the blocks they lie in, and these blocks."""
-    kept = [Kept(reader, block, reader.read(RowRanges.of((block,)))) for block in source.blocks]
+    kept = [
+        SharedRows(reader, block, reader.read(RowRanges.of((block,)))) for block in source.blocks
+    ]
     homes = [np.unique(source.pieces(rows)[1]).tolist() for rows in tasks]
     return tuple(
         (rows, tuple(kept[i].rows for i in own), *(kept[i] for i in own))

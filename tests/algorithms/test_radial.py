@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from streamhalf.algorithms import radial
-from streamhalf.algorithms.radial import estimate_radial, settle
+from streamhalf.algorithms import transform as radial
+from streamhalf.algorithms.transform import estimate_radial, settle
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.errors import TransformError
 from tests.algorithms.runs import names_of, serial_run
@@ -57,25 +57,6 @@ def test_settle__spreads_directions_evenly_about_the_centre(centre: str) -> None
         np.testing.assert_allclose(np.linalg.solve(MIX, tyler.centre - CENTRE), 0, atol=0.12)
     else:
         np.testing.assert_allclose(tyler.centre, where[centre], atol=1e-9)
-
-
-def test_settle__a_centre_with_many_rows_at_it_stays_there() -> None:
-    X, _ = draw(3000)
-    X[::2] = CENTRE
-    tyler, sums = settle(X, centre="auto")
-    np.testing.assert_array_equal(tyler.centre, CENTRE)
-    assert sums.n_central == 1500
-
-
-def test_estimate__one_pass_where_all_rows_fit_in_memory() -> None:
-    X, y = draw(5000)
-    with serial_run((X, y), feature_transform="radial", seed=3) as (run, source, config, _):
-        found = estimate_radial(run, source, config)
-        assert names_of(run) == ["radial"]
-    tyler, _ = settle(X, centre="auto")
-    np.testing.assert_allclose(found.centre, tyler.centre, atol=1e-3)
-    np.testing.assert_allclose(shape_of(found.matrix), shape_of(tyler.matrix), rtol=1e-3)
-    assert (found.seed, found.at_centre) == (3, 0.0)
 
 
 def test_estimate__passes_take_it_from_some_rows_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
