@@ -232,7 +232,9 @@ def test_bad_tables__have_one_sentence(name: str) -> None:
 
 
 def test_bad_columns__are_named_in_one_message() -> None:
-    frame = FRAME.assign(a=[(1, "x")[i % 2] for i in range(N)], b=[(2, {"y"})[i % 2] for i in range(N)])
+    frame = FRAME.assign(
+        a=[(1, "x")[i % 2] for i in range(N)], b=[(2, {"y"})[i % 2] for i in range(N)]
+    )
     with pytest.raises(DataError, match=r"column 'a' holds .*column 'b' holds .*--drop"):
         open_source(frame, labels="bought")
 
