@@ -154,7 +154,7 @@ def words_on_dtype(dtype: np.dtype[Any]) -> str:
 
 
 def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of computation: the features' own floats, or ones that hold their integers."""
+    """Return the dtype of computation: the features' own floats, or ones that hold integers."""
     if dtype.kind == "f" and dtype.itemsize > 2:
         return dtype.newbyteorder("=")
     return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)

@@ -183,8 +183,8 @@ def open_table(table: Table, options: TableOptions, *, labelled: bool) -> Source
             raise DataError(f"{table.name}: every row has gaps; use missing='fill' (--missing)")
     elif label is not None and (gaps := found.counts[label].gaps):
         raise DataError(
-            f"{table.name}: no label in {plural(gaps, 'row')} of {found.n_rows:,}, column {label!r}; "
-            "leave these rows out (missing='drop', --missing drop)"
+            f"{table.name}: no label in {plural(gaps, 'row')} of {found.n_rows:,}, column "
+            f"{label!r}; leave these rows out (missing='drop', --missing drop)"
         )
     starts = np.concatenate([[0], np.cumsum(found.sizes)]).astype(np.int64)
     reader = TableReader(table, encoding, coded, starts)
