@@ -11,13 +11,10 @@ code when the file of a function changes, whatever that function calls.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import math
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numba
 import numba.extending
@@ -25,6 +22,8 @@ import numpy as np
 from llvmlite import ir
 from numba.core import event
 from numpy.typing import NDArray
+
+from streamhalf.kernels.compiling import compiled as _compiled
 
 Rows = NDArray[np.floating[Any]]
 Doubles = NDArray[np.float64]
@@ -45,18 +44,6 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _PHILOX_A, _PHILOX_B = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
 _PHILOX_STEP = np.uint64(0xBB67AE8584CAA73B)
-
-
-def _compiled(function: F) -> F:
-    """Compile at the first call, without the interpreter lock; the machine code is cached."""
-    compile_later = numba.njit(nogil=True, cache=True, error_model="numpy")
-    try:
-        return cast(F, compile_later(function))
-    except RuntimeError:  # neither the folder of the package nor the user's cache is writable
-        settings: Any = numba.config
-        settings.CACHE_DIR = tempfile.mkdtemp(prefix="streamhalf-")
-        atexit.register(shutil.rmtree, settings.CACHE_DIR, ignore_errors=True)
-        return cast(F, compile_later(function))
 
 
 @contextlib.contextmanager
