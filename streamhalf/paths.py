@@ -178,7 +178,7 @@ def is_within(inner: AnyPath, outer: AnyPath) -> bool:
 
 
 def refuse_harm(store: AnyPath, outputs: Mapping[str, AnyPath], *, replaces: bool = False) -> None:
-    """Refuse outputs inside a store that is read; or around it, if they `replaces` what is there."""
+    """Refuse outputs inside a store that is read; around it too, if writing `replaces` all."""
     name = public_name(os.fspath(store))
     for option, path in outputs.items():
         inside, around = is_within(path, store), is_within(store, path)

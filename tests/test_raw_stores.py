@@ -12,10 +12,10 @@ from zarr.codecs import Crc32cCodec
 import streamhalf
 from streamhalf import DataError, FitResult, Verdict
 from streamhalf.algorithms.row_split import pilot
-from streamhalf.data import source
+from streamhalf.data import raw_chunks, source
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.opening import open_source
-from streamhalf.engine.local import SerialEngine
+from streamhalf.engine.job import SerialEngine
 from streamhalf.engine.run import Run
 from streamhalf.events import ignore
 from streamhalf.reductions.label_counts import LabelCounts
@@ -64,12 +64,15 @@ def test_checksums__are_looked_at_where_no_pass_did(store: Path, read: list[int]
     run = Run(SerialEngine(), 1 << 30, 8, ignore)
     found = open_source(str(store))
     opening = sum(read)
+    raw_chunks._sound.clear()
     run.reduce("some", found, LabelCounts(), blocks=pilot(N_ROWS, 6_400, seed=1))
     assert sum(read) - opening == 6_400 * ROW_NBYTES
-    touched = np.count_nonzero(run.seen)
+    touched = np.count_nonzero(run.unchecked.seen)
     assert 10 < touched <= 20
     run.close()
-    assert sum(read) - opening == (6_400 + touched * CHUNK_ROWS) * ROW_NBYTES
+    assert sum(read) - opening == 6_400 * ROW_NBYTES
+    looked = {Path(path).relative_to(store).as_posix() for path, _ in raw_chunks._sound}
+    assert len(looked) == 2 * touched
 
 
 def damage(store: Path, value: float) -> None:
@@ -112,7 +115,7 @@ def test_run__remembers_blocks_read_in_parts_only(
     found = open_source(write_store(*make_rows(1000, 3), compressors=(Crc32cCodec(),)))
     run = Run(SerialEngine(), 1 << 30, 8, ignore)
     run.reduce("some", found, LabelCounts(), blocks=RowRanges.of(ranges))
-    assert found.blocks.bounds[run.seen == 1, 0].tolist() == unchecked
+    assert found.blocks.bounds[run.unchecked.seen == 1, 0].tolist() == unchecked
     run.close()
     assert [one.name for one in run.passes] == ["some"]
 

@@ -68,7 +68,7 @@ def rooms() -> list[Room]:
 
 
 def walks(pass_name: str = "final") -> set[tuple[Call, ...]]:
-    """Every chain of calls from `Run.reduce` through a task to a kernel, in a pass of a fit.
+    """Every chain of calls from `Run.reduce` through a statistic's `map` to a kernel, in one pass.
 
     Generator expressions and comprehensions are not counted as calls of their own.
     """
@@ -112,7 +112,7 @@ def _chain(frame: FrameType | None, pass_name: str) -> tuple[Call, ...] | None:
         return None
     calls.reverse()
     first = next(n for n, (module, _) in enumerate(calls) if module.startswith("kernels."))
-    return tuple(calls[: first + 1])
+    return tuple(calls[: first + 1]) if calls[first - 1][1].endswith(".map") else None
 
 
 def picture(chain: tuple[Call, ...]) -> str:

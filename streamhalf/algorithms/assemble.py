@@ -6,13 +6,16 @@ import math
 from collections.abc import Iterator
 
 from streamhalf import results
-from streamhalf.algorithms import budget
 from streamhalf.algorithms.baselines import Baseline
 from streamhalf.algorithms.decide import decide
-from streamhalf.algorithms.localization_state import LocalizationState
-from streamhalf.algorithms.path_tests import best_promise, promises
-from streamhalf.algorithms.plan_promises import GOOD_CONSTANT, rows_for_good_constant
-from streamhalf.algorithms.run_plan import RunPlan
+from streamhalf.algorithms.plan import ERROR_TAU, RunPlan
+from streamhalf.algorithms.promises import (
+    GOOD_CONSTANT,
+    best_promise,
+    promises,
+    rows_for_good_constant,
+)
+from streamhalf.algorithms.state import LocalizationState
 from streamhalf.certificate.error_bound import claim_notices, cluster_notice, measure_error
 from streamhalf.config import RunConfig
 from streamhalf.data.source import Source
@@ -54,7 +57,7 @@ def assemble(
     *,
     state: LocalizationState,
     row_transform: RowTransform,
-    members: tuple[Baseline, ...] = (),
+    baselines: tuple[Baseline, ...] = (),
     trials: tuple[TransformTrial, ...] = (),
     certificate: CertificateRecord | None,
     notices: tuple[Notice, ...],
@@ -119,11 +122,11 @@ def assemble(
         promises=supported,
         rows_for_five=_rows_for_five(plan, config, promise),
         rows_needed=rows_needed,
-        split=state.split,
+        split=state.sampling,
         transform=row_transform.record,
         transforms=trials,
         stop=stop,
-        candidates=_candidates(state, members, row_transform),
+        candidates=_candidates(state, baselines, row_transform),
         chosen=state.chosen,
         testers=state.test_results,
         passes=tuple(run.passes),
@@ -154,7 +157,7 @@ def held_out_error(
     found, chosen = state.errors, state.chosen
     if found is None or chosen is None:
         return None
-    tau = config.tau * budget.ERROR / state.n_transforms
+    tau = config.tau * ERROR_TAU / state.n_transforms
     error = measure_error(
         found.segment_errors[chosen],
         found.segment_rows,
@@ -224,7 +227,7 @@ def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:
 
 
 def _candidates(
-    state: LocalizationState, members: tuple[Baseline, ...], row_transform: RowTransform
+    state: LocalizationState, baselines: tuple[Baseline, ...], row_transform: RowTransform
 ) -> tuple[CandidateRecord, ...]:
     """The path, then the pool; angles are those of the transform."""
     if state.chosen is None or state.errors is None:
@@ -261,10 +264,10 @@ def _candidates(
             angle=plane.angle_to(winner),
             error=error,
             beta=None,
-            method=member.method,
+            method=one.method,
             threshold=plane.threshold,
         )
-        for member, plane, error in zip(members, pushed[start:], errors[start:], strict=True)
+        for one, plane, error in zip(baselines, pushed[start:], errors[start:], strict=True)
     )
     return (*path, *pool)
 

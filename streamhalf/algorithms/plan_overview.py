@@ -7,18 +7,21 @@ from dataclasses import replace
 
 from scipy.special import ndtri
 
-from streamhalf.algorithms.plan import plan_about, plan_for_eps, plan_for_rows, rows_about, suffices
-from streamhalf.algorithms.plan_promises import expected_promises
-from streamhalf.algorithms.run_plan import (
+from streamhalf.algorithms.plan import (
     REFINING_ROWS,
     REGRESSED_PER_FEATURE,
-    REGRESSION_PASSES,
     SCANNED_ROWS,
     RunPlan,
     lacks_rows,
+    plan_about,
+    plan_for_eps,
+    plan_for_rows,
+    rows_about,
     sample_room,
+    suffices,
 )
-from streamhalf.algorithms.strict import refuse_strict
+from streamhalf.algorithms.promises import expected_promises
+from streamhalf.algorithms.regression import regression_passes
 from streamhalf.config import RunConfig
 from streamhalf.data.source import BLOCK_NBYTES
 from streamhalf.engine.memory import partial_limit, rows_nbytes
@@ -101,7 +104,7 @@ def planned_rows(n_rows: int, dim: int, config: RunConfig) -> int:
     certificate = 0 if config.certificate_degree == 0 else n_rows
     regressed = min(n_rows, REGRESSED_PER_FEATURE * dim) if lacks_rows(plan, config) else 0
     read = sum(one.nbytes for one in passes) + certificate
-    return read + REGRESSION_PASSES * regressed
+    return read + regression_passes(regressed, dim) * regressed
 
 
 def _threshold(positive: float, config: RunConfig) -> float:
@@ -146,9 +149,9 @@ def _budget(
     plan: RunPlan, name: str, rows: int, row_nbytes: int, delta: float | None = None
 ) -> PassBudget:
     """Rows that a learning pass uses, and the bytes that it reads for them."""
-    if plan.split is Sampling.REUSE and delta is not None:
+    if plan.sampling is Sampling.REUSE and delta is not None:
         rows = plan.reused_rows(plan.rate(delta))
-    read = rows / (1 - plan.held_out) if plan.split is Sampling.WINDOWS else plan.n_rows
+    read = rows / (1 - plan.held_out) if plan.sampling is Sampling.WINDOWS else plan.n_rows
     return PassBudget(name, rows, math.ceil(read) * row_nbytes, delta)
 
 
@@ -166,3 +169,33 @@ def held_by_learning(plan: RunPlan, config: RunConfig, *, learns: bool = True) -
         batch = min(final, partial_limit(split_every))
         largest = max(largest, batch, _MATRICES * matrix)
     return (split_every + 2) * largest
+
+
+def strict_parameters(eps: float, dim: int) -> dict[str, float]:
+    """The paper's parameters for its constants C = C_A = 1, as base-10 logarithms where huge.
+
+    eta = 1/20000 (Algorithm 4), k = log(1/eta)/eta^2, log10 of the number of monomials and of
+    the rows d^(k log k) (Algorithm 1).
+    """
+    eta = 1 / 20000
+    k = math.ceil(math.log(1 / eta) / eta**2)
+    log_monomials = (
+        math.lgamma(dim + k + 1) - math.lgamma(k + 1) - math.lgamma(dim + 1)
+    ) / math.log(10)
+    return {
+        "eta": eta,
+        "degree": float(k),
+        "log10_monomials": log_monomials,
+        "log10_rows": k * math.log(k) * math.log10(max(2, dim)),
+        "updates": math.ceil(math.log2(1 / eps)) + 1,
+    }
+
+
+def refuse_strict(eps: float, dim: int) -> UsageError:
+    """The error that a strict run ends with, the paper's parameters in it."""
+    found = strict_parameters(eps, dim)
+    return UsageError(
+        f"mode: 'strict' cannot run: at eta = 1/20000 (Algorithm 4, all constants 1) the degree is "
+        f"k = {found['degree']:.3g}, with 10^{found['log10_monomials']:.3g} monomials of {dim} "
+        f"features and 10^{found['log10_rows']:.3g} rows; use mode: practical"
+    )

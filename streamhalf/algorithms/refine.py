@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from streamhalf.algorithms.baselines import least_squares
-from streamhalf.algorithms.localization_state import Candidate, LocalizationState
+from streamhalf.algorithms.plan import REFINED, sample_room
 from streamhalf.algorithms.proper_learner import resolution
-from streamhalf.algorithms.run_plan import REFINED, sample_room
+from streamhalf.algorithms.state import Candidate, LocalizationState
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.kernels.frame import Frame

@@ -16,9 +16,9 @@ from streamhalf.reductions.candidate_slabs import CandidateSlabsResult
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.reductions.slab_covariance import SlabCovarianceResult
 from streamhalf.results import TestResult
+from streamhalf.testers.base import TesterSet
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
 from streamhalf.testers.slab_mass import SlabMassTester
-from streamhalf.testers.tester_set import TesterSet
 from streamhalf.testers.wedge import WedgeTester
 
 

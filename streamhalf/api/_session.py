@@ -26,13 +26,18 @@ from streamhalf.data.opening import (
 from streamhalf.data.source import Source
 from streamhalf.engine import Engine, open_engine
 from streamhalf.engine.checkpoint import Checkpoint
-from streamhalf.engine.choosing import Chosen, choose, dask_settings, refuse_elsewhere
 from streamhalf.engine.cluster import ClusterEngine, ClusterOptions
 from streamhalf.engine.lazy import plan_keeping
 from streamhalf.engine.live_messages import ClusterSlabs, LocalSlabs
 from streamhalf.engine.memory import fewer_at_once, largest_block
-from streamhalf.engine.opening import check_access
 from streamhalf.engine.run import Run
+from streamhalf.engine.scheduler import (
+    Chosen,
+    check_access,
+    choose,
+    dask_settings,
+    refuse_elsewhere,
+)
 from streamhalf.errors import DataError, UsageError
 from streamhalf.events import Answered, Observer, RunStarted
 from streamhalf.paths import Folder, absolute, check_cache_folder
@@ -112,7 +117,7 @@ def open_place(
     config = make_config({name: value for name, value in given.items() if value is not None})
     chosen = choose(config.scheduler, client)
     with open_engine(chosen.target, config.n_workers, ClusterOptions.of(config)) as engine:
-        yield Place(engine, config.memory_limit, chosen.notices())
+        yield Place(engine, config.memory_limit, chosen.notices)
 
 
 def open_data(
@@ -179,7 +184,7 @@ def execute(
     chosen = choose(config.scheduler, client, source)
     keeping = plan_keeping(source, chosen.target, config, passes=_READS.get(command, 2))
     lazy = () if keeping is None else (keeping.notice,)
-    said = (*source.notices, *notices, *chosen.notices(), *lazy)
+    said = (*source.notices, *notices, *chosen.notices, *lazy)
     started = RunStarted(
         command,
         source.name,

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamhalf.algorithms.plan import plan_for_rows
+from streamhalf.algorithms.plan import lacks_rows, plan_for_rows
 from streamhalf.algorithms.plan_overview import held_by_learning, make_plan
-from streamhalf.algorithms.regression import regression_rows
-from streamhalf.algorithms.row_split import row_split_for
-from streamhalf.algorithms.run_plan import REGRESSION_PASSES, lacks_rows
-from streamhalf.algorithms.sample import sample_windows
+from streamhalf.algorithms.regression import regression_passes, regression_rows
+from streamhalf.algorithms.row_split import row_split_for, sample_windows
 from streamhalf.api._session import execute, make_config, open_checkpoint, open_data
 from streamhalf.certificate.certification import Certification
 from streamhalf.certificate.slab_choice import (
@@ -132,9 +130,10 @@ def plan_of(source: Source, config: RunConfig, positive: float | None = None) ->
     passes = [PassBudget(SAMPLE, size, read, n_tasks=_n_tasks(source, windows))]
     if lacks_rows(plan, config):
         blocks = regression_rows(source, config)
-        read = REGRESSION_PASSES * blocks.n_rows * source.row_nbytes
-        n_tasks = REGRESSION_PASSES * _n_tasks(source, blocks)
         used = round((1 - plan.held_out) * blocks.n_rows)
+        n_passes = regression_passes(used, source.dim)
+        read = n_passes * blocks.n_rows * source.row_nbytes
+        n_tasks = n_passes * _n_tasks(source, blocks)
         passes.append(PassBudget(REGRESSION, used, read, n_tasks=n_tasks))
     whole, cursor = _n_tasks(source, source.blocks), 0
     for one in record.passes:

@@ -17,7 +17,7 @@ from streamhalf.data.kinds import is_frame, is_table_path
 from streamhalf.data.opening import DataLike, open_source
 from streamhalf.data.source import Source, nearest_names
 from streamhalf.engine import LazyResult, lazy_call, lazy_pass, plan_pass
-from streamhalf.engine.local import SerialEngine
+from streamhalf.engine.job import SerialEngine
 from streamhalf.engine.memory import at_once
 from streamhalf.errors import DataError, UsageError
 from streamhalf.reductions.base import Reduction, reads_labels

@@ -32,8 +32,8 @@ from streamhalf.data.row_files import check_file, renamed
 from streamhalf.data.zarr_writer import Target
 from streamhalf.engine import Counted, Job, run_job
 from streamhalf.engine.memory import fewer_at_once, room_of, rows_nbytes, task_memory
-from streamhalf.engine.opening import check_access
 from streamhalf.engine.plan import MAX_TASKS
+from streamhalf.engine.scheduler import check_access
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted, ignore
 from streamhalf.paths import absolute, refuse_harm, write_text_to

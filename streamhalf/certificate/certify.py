@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamhalf.algorithms import budget
 from streamhalf.algorithms.assemble import halfspace_of, held_out_error
-from streamhalf.algorithms.localization_state import LocalizationState, turn
+from streamhalf.algorithms.plan import BOUND_TAU
+from streamhalf.algorithms.state import LocalizationState, turn
 from streamhalf.certificate.certification import Certification
 from streamhalf.certificate.conflict_sets import ConflictSets, leaves_little, tells_more
 from streamhalf.config import RunConfig
@@ -53,7 +53,7 @@ def certify_state(
         chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
         if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
             certification = certification.looking_from(last)
-    found, _ = best_certificate(run, source, config, certification, tau=budget.BOUND * config.tau)
+    found, _ = best_certificate(run, source, config, certification, tau=BOUND_TAU * config.tau)
     return found
 
 

@@ -2,8 +2,8 @@
 
 from streamhalf.engine.dask_graph import LazyResult, lazy_call
 from streamhalf.engine.job import Counted, Engine, Job, run_job
-from streamhalf.engine.opening import open_engine
 from streamhalf.engine.plan import PassPlan, lazy_pass, plan_pass, run_pass
+from streamhalf.engine.scheduler import open_engine
 
 __all__ = [
     "Counted",

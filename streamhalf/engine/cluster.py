@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import itertools
 import logging
 import os
 import queue
@@ -25,9 +26,8 @@ from dask.sizeof import sizeof
 
 from streamhalf.config import SETTINGS, RunConfig
 from streamhalf.engine.dask_graph import Graph, Packed, build_graph, new_run_id
-from streamhalf.engine.job import Counted, Engine, Job, Kept, OnProgress
-from streamhalf.engine.memory import WorkerLimit, mib
-from streamhalf.engine.process import trim_memory
+from streamhalf.engine.job import Counted, Engine, Job, OnProgress, SharedRows
+from streamhalf.engine.memory import WorkerLimit, mib, trim_memory
 from streamhalf.errors import StreamhalfError
 
 if TYPE_CHECKING:
@@ -35,29 +35,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("streamhalf")
 
-_LOOK_SECONDS = 2.0
-"""Without news for so long, the cluster is asked whether anybody still works."""
-
-_GLANCE_SECONDS = 10.0
-"""With news, it is asked so often: a worker may be lost or paused while others work."""
-
-_BUSY_FACTOR = 10
-"""Where workers do execute tasks, a pass may be without progress for so many times as long."""
-
-_EXECUTING = ("executing", "long-running", "cancelled", "resumed")
-"""States of tasks, as workers tell, that take a thread."""
-
-_SCATTER_NBYTES = 64 << 20
-"""Rows in memory go to a cluster in portions of this size: most go through the scheduler."""
-
-_EMBEDDED_NBYTES = 1 << 15
-"""A larger context is not carried by every task."""
-
-_MOST_ATTEMPTS = 5
-"""Of one pass, where workers were lost that held rows which nobody can compute again."""
+_LOOK_SECONDS = 2.0  # without news, after which the cluster is asked who still works
+_GLANCE_SECONDS = 10.0  # with news: a worker may be lost or paused while others work
+_BUSY_FACTOR = 10  # times as long a pass may be without progress where workers do execute tasks
+_EXECUTING = ("executing", "long-running", "cancelled", "resumed")  # tasks that take a thread
+_SCATTER_NBYTES = 64 << 20  # of rows in memory at a time: most go through the scheduler
+_EMBEDDED_NBYTES = 1 << 15  # a larger context is not carried by every task
+_MOST_ATTEMPTS = 5  # of one pass, where workers were lost that held rows in memory
 
 RESUME = "passes that were saved stay saved: run again with --resume (with --checkpoint)"
-"""What to do when a run has ended early."""
+"""The remedy when a run has ended early."""
 
 
 class ThreadsEngine(Engine):
@@ -94,7 +81,7 @@ class ThreadsEngine(Engine):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """How a run behaves on a cluster; the settings of the same names."""
+    """Settings of these names."""
 
     worker_timeout: float = SETTINGS["worker_timeout"].default
     stall_timeout: float = SETTINGS["stall_timeout"].default
@@ -102,7 +89,7 @@ class ClusterOptions:
 
     @classmethod
     def of(cls, config: RunConfig) -> ClusterOptions:
-        """Those of a configuration."""
+        """Return those of a configuration."""
         return cls(**{one.name: getattr(config, one.name) for one in fields(cls)})
 
 
@@ -117,7 +104,7 @@ class ClusterEngine(Engine):
         self._run_id = new_run_id()
         self._names: Counter[str] = Counter()
         self._watch = _Watch(client, self.options)
-        self._sent: dict[Any, tuple[Kept, Future[Any]]] = {}
+        self._sent: dict[Any, tuple[SharedRows, Future[Any]]] = {}
 
     @property
     def address(self) -> str:
@@ -135,13 +122,13 @@ class ClusterEngine(Engine):
         return max(1, int(self.client.scheduler_info(n_workers=0)["n_workers"]))
 
     def everywhere(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Call something here and on every worker."""
+        """Call a function here and on every worker."""
         call(*arguments)
         with contextlib.suppress(Exception):  # a cluster that is gone has nothing to forget
             call_on_workers(self.client, call, *arguments)
 
     def worker_limits(self) -> tuple[WorkerLimit, ...]:
-        """What workers may use before they pause; one whose memory is not watched has no limit."""
+        """Limits at which workers pause; one whose memory is not watched has none."""
         pause = dask.config.get("distributed.worker.memory.pause", None) or 1.0
         found = self.client.scheduler_info(n_workers=-1)["workers"].items()
         return tuple(
@@ -151,14 +138,14 @@ class ClusterEngine(Engine):
         )
 
     def close(self, *, trim: bool) -> None:
-        """Drop the rows that workers hold for this run; they give free memory back, if asked to."""
+        """Drop the rows that workers hold for this run; with `trim`, give free memory back."""
         self._sent.clear()
         if trim and self.client.status == "running":
             with contextlib.suppress(Exception):
                 call_on_workers(self.client, trim_memory)
 
     def run(self, job: Job, on_progress: OnProgress) -> Counted:
-        """Run a job to its end; what lost workers held is computed by others, or sent again."""
+        """Run a job to its end; rows that lost workers held are sent again."""
         left = dict(enumerate(job.rows))
         for attempt in range(1, _MOST_ATTEMPTS + 1):
             try:
@@ -175,7 +162,7 @@ class ClusterEngine(Engine):
         raise AssertionError
 
     def _attempt(self, job: Job, left: dict[int, int], on_progress: OnProgress) -> Counted:
-        """Submit a job and follow it; `left` are the rows of tasks that were not told of yet."""
+        """Submit a job and follow it; `left` has the rows of tasks not yet reported."""
         self._watch.begin()
         sent = self._send(job)
         graph = self._graph(job, sent)
@@ -206,7 +193,7 @@ class ClusterEngine(Engine):
         return result
 
     def _graph(self, job: Job, sent: dict[Any, Any]) -> Graph:
-        """The tasks of a job, with a context that keeps no worker from taking them."""
+        """Build the tasks of a job, with a context that keeps no worker from taking them."""
         self._names[job.name] += 1
         again = self._names[job.name]
         run = self._run_id if again == 1 else f"{self._run_id}-{again}"
@@ -219,42 +206,38 @@ class ClusterEngine(Engine):
         return build_graph(job, run, n_contexts=min(n_items, len(threads)) if few else 1, sent=sent)
 
     def _send(self, job: Job) -> dict[Any, Any]:
-        """Send rows in memory that workers do not hold yet; the keys of all, by name."""
+        """Send rows in memory that workers do not hold yet; return the keys of all, by name."""
         parts = (part for item in job.items if isinstance(item, tuple) for part in item)
-        kept = {part.name: part for part in parts if isinstance(part, Kept)}
-        portion: dict[Any, Kept] = {}
+        shared = {part.name: part for part in parts if isinstance(part, SharedRows)}
+        portion: dict[Any, SharedRows] = {}
         nbytes = 0
-        for name, one in kept.items():
-            if name in self._sent:
-                continue
+        for one in (one for name, one in shared.items() if name not in self._sent):
             portion[(f"streamhalf-rows-{self._run_id}", uuid.uuid4().hex)] = one
             nbytes += sizeof(one.value)
             if nbytes >= _SCATTER_NBYTES:
                 self._scatter(job.name, portion)
                 portion, nbytes = {}, 0
-        self._scatter(job.name, portion)
-        return {name: self._sent[name][1].key for name in kept}
+        if portion:
+            self._scatter(job.name, portion)
+        return {name: self._sent[name][1].key for name in shared}
 
-    def _scatter(self, name: str, portion: dict[Any, Kept]) -> None:
-        failures, asking = 0, None
-        while portion:
-            values = {key: one.value for key, one in portion.items()}
+    def _scatter(self, name: str, portion: dict[Any, SharedRows]) -> None:
+        values, asking = {key: one.value for key, one in portion.items()}, None
+        for attempt in itertools.count(1):
             try:
                 futures = self.client.scatter(values, timeout=_LOOK_SECONDS)
+                break
             except TimeoutError:  # no worker takes data now
                 asking = asking or ask_for_worker(self.client)
                 self._watch.look(name)
             except OSError:  # a worker was lost meanwhile
-                failures += 1
-                if failures == _MOST_ATTEMPTS or self.client.status != "running":
+                if attempt >= _MOST_ATTEMPTS or self.client.status != "running":
                     raise
                 time.sleep(_LOOK_SECONDS / 2)
-            else:
-                self._sent |= {one.name: (one, futures[key]) for key, one in portion.items()}
-                return
+        self._sent |= {one.name: (one, futures[key]) for key, one in portion.items()}
 
     def _forget_lost(self) -> int:
-        """Forget rows that no worker holds any more; how many blocks these are."""
+        """Forget rows that no worker holds any more; return how many blocks these are."""
         lost = [name for name, (_, future) in self._sent.items() if future.status != "finished"]
         for name in lost:
             del self._sent[name]
@@ -271,13 +254,13 @@ class ClusterEngine(Engine):
         final: Future[Any],
         tell: Callable[[Any], None],
     ) -> None:
-        """Tell of tasks as they end, until the last one has ended or one has failed."""
+        """Report tasks as they end, until the last one has ended or one has failed."""
         while True:
             try:
                 finished = done.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
                 self._watch.look(name)
-                tell((name, -1))  # whoever wants the run to end can say so
+                tell((name, -1))  # an observer may cancel the run
                 continue
             if finished.key == final.key or finished.status in ("error", "cancelled", "lost"):
                 return
@@ -299,7 +282,7 @@ class ClusterEngine(Engine):
 
 
 class _Watch:
-    """Looks at a cluster while a pass runs: says what it waits for, and gives up in the end."""
+    """Watches a cluster while a pass runs: reports waits, and ends a pass without progress."""
 
     def __init__(self, client: Client, options: ClusterOptions) -> None:
         self._client, self._options = client, options
@@ -308,12 +291,12 @@ class _Watch:
         self.begin()
 
     def begin(self) -> None:
-        """A pass begins, or a task of it has ended."""
+        """Note that a pass begins, or that a task of it has ended."""
         self._progress = self._active = self._looked = time.monotonic()
         self._said = False
 
     def glance(self, name: str) -> None:
-        """Note that a task has ended; look, if the last time is long ago."""
+        """Note that a task has ended; look again after a while."""
         looked = self._looked
         self.begin()
         self._looked = looked
@@ -321,26 +304,23 @@ class _Watch:
             self.look(name)
 
     def look(self, name: str) -> None:
-        """Report workers that are lost or paused; end a pass without progress.
-
-        Dask itself would wait for ever.
-        """
+        """Report lost and paused workers; end a pass without progress, for which Dask would wait."""
         self._looked = time.monotonic()
         try:
             found = self._client.scheduler_info(n_workers=-1)["workers"]
         except (OSError, TimeoutError, RuntimeError):
-            return  # a lost scheduler cancels the futures, which is told elsewhere
-        for lost in sorted(self._seen - found.keys()):
-            logger.warning("pass %s: worker %s was lost; others do its work", name, lost)
+            return  # a lost scheduler cancels the futures
+        paused = {one for one, worker in found.items() if worker.get("status") == "paused"}
+        for told, workers in (
+            ("was lost; others do its work", self._seen - found.keys()),
+            ("is paused, short of memory", paused - self._paused),
+            ("works again", (self._paused - paused) & found.keys()),
+        ):
+            for one in sorted(workers):
+                logger.warning("pass %s: worker %s %s", name, one, told)
         if found and not self._seen:
             self.begin()  # the wait for workers is over
-        self._seen = frozenset(found)
-        paused = {one for one, worker in found.items() if worker.get("status") == "paused"}
-        for one in sorted(paused - self._paused):
-            logger.warning("pass %s: worker %s is paused, short of memory", name, one)
-        for one in sorted((self._paused - paused) & found.keys()):
-            logger.warning("pass %s: worker %s works again", name, one)
-        self._paused = frozenset(paused)
+        self._seen, self._paused = frozenset(found), frozenset(paused)
         if not self._said and len(paused) == len(found):
             state = f"all {len(found)} workers are paused" if found else "there is no worker"
             logger.warning("pass %s: waiting for workers: %s", name, state)
@@ -355,21 +335,18 @@ class _Watch:
         silent, idle = now - self._progress, now - self._active
         setting = "stall_timeout" if found else "worker_timeout"
         limit: float = getattr(self._options, setting)
+        reason = self._reason(found, executing)
         if idle > limit or silent > _BUSY_FACTOR * limit:
             raise StreamhalfError(
-                f"pass {name!r}: no task has ended for {silent:.0f} s: "
-                f"{self._reason(found, executing)}; to wait longer, raise {setting} "
-                f"({limit:g} s); {RESUME}"
+                f"pass {name!r}: no task has ended for {silent:.0f} s: {reason}; to wait longer, "
+                f"raise {setting} ({limit:g} s); {RESUME}"
             )
         if silent > limit / 2 and not self._said:
-            logger.warning(
-                "pass %s: no task has ended for %.0f s: %s",
-                *(name, silent, self._reason(found, executing)),
-            )
+            logger.warning("pass %s: no task has ended for %.0f s: %s", name, silent, reason)
             self._said = True
 
     def _reason(self, found: Mapping[str, Any], executing: int) -> str:
-        """Why nothing goes on."""
+        """Return why there is no progress."""
         if not found:
             return "the cluster has no worker any more (start some with `dask worker`)"
         if self._paused:
@@ -390,20 +367,20 @@ class _Watch:
 
 
 def _executing(worker: Mapping[str, Any]) -> int:
-    """Tasks that a worker executes, as it told last: also such as were cancelled meanwhile."""
+    """Return how many tasks a worker executes, cancelled ones included, as it told last."""
     counts = worker.get("metrics", {}).get("task_counts", {})
     return sum(int(counts.get(state, 0)) for state in _EXECUTING)
 
 
 def ask_for_worker(client: Client) -> Future[Any]:
-    """A task that waits, for which adaptive clusters start a worker; keep it as long."""
+    """Submit a task, for which adaptive clusters start a worker as long as it is kept."""
     return client.submit(os.getpid, key=(f"streamhalf-start-{new_run_id()}", 0))
 
 
 def call_on_workers(
     client: Client, call: Callable[..., Any], *arguments: Any, **named: Any
 ) -> dict[str, Any]:
-    """Call something on every worker, in a thread beside its event loop; errors are returned."""
+    """Call a function on every worker, in a thread beside its event loop; return errors too."""
 
     async def beside() -> Any:  # sent by value: what a worker lacks is an error of the call
         import asyncio
@@ -415,7 +392,7 @@ def call_on_workers(
 
 
 def available_cpus() -> int:
-    """Cores this process may use."""
+    """Return the number of cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

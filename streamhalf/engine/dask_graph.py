@@ -1,7 +1,7 @@
 """Jobs as graphs of Dask tasks: the one module that touches how Dask specifies graphs.
 
-`dask._task_spec` is private: the public `dask.delayed` takes half a millisecond a task. What is
-relied upon is held by tests/engine/test_dask_graph.py, which says what changed upstream.
+`dask._task_spec` is private: the public `dask.delayed` takes half a millisecond a task.
+tests/engine/test_dask_graph.py holds what is relied upon, and says what changed upstream.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dask.delayed import Delayed, delayed
 from dask.highlevelgraph import HighLevelGraph
 from dask.typing import Key
 
-from streamhalf.engine.job import Counted, Job, Kept, merge
+from streamhalf.engine.job import Counted, Job, SharedRows, merge
 
 _MOST_UNPACKED = 4
 _unpacked: dict[str, Any] = {}
@@ -43,7 +43,7 @@ class LazyResult(Delayed):
 
 
 def lazy_call(function: Callable[[Any], Any], result: Delayed) -> LazyResult:
-    """What a function makes of a lazy result."""
+    """Apply a function to a lazy result, lazily."""
     found = delayed(function, pure=False)(result)
     return LazyResult(found.key, found.__dask_graph__(), layer=found.__dask_layers__()[0])
 
@@ -57,11 +57,11 @@ class Graph:
     root: Key
 
     def layers(self) -> HighLevelGraph:
-        """The tasks as one layer, which Dask takes as it is: a bare dict it would digest first."""
+        """Return the tasks as one layer, which Dask takes as it is: a dict it would digest."""
         return HighLevelGraph.from_collections(str(self.root), self.tasks)
 
     def delayed(self, *rows: Any) -> Delayed:
-        """The root as a lazy object that can be computed with others.
+        """Return the root as a lazy object that can be computed with others.
 
         The arrays `rows` that its tasks read stay layers of their own: what else is computed of
         them at the same time shares their chunks.
@@ -85,7 +85,7 @@ class Packed:
         return cls(uuid.uuid4().hex, cloudpickle.dumps(context))
 
     def unpack(self) -> Any:
-        """The context; a process remembers the last few."""
+        """Return the context; a process remembers the last few."""
         with _unpacking:
             if self.token not in _unpacked:
                 _unpacked[self.token] = cloudpickle.loads(self.content)
@@ -95,7 +95,7 @@ class Packed:
 
 
 def new_run_id() -> str:
-    """A name for the tasks of one run."""
+    """Return a name for the tasks of one run."""
     return uuid.uuid4().hex[:16]
 
 
@@ -106,7 +106,7 @@ def build_graph(
     n_contexts: int = 0,
     sent: Mapping[Any, Key] | None = None,
 ) -> Graph:
-    """The tasks of a job.
+    """Build the tasks of a job.
 
     Keys are ("streamhalf-<pass>-<run>", i): Dask's dashboard shows the tasks of a pass together,
     and those of two runs apart.
@@ -119,10 +119,9 @@ def build_graph(
         0 where every task carries the context (or a `Packed` one), else tasks that hold it, each
         for a run of neighbouring tasks: a worker that holds what tasks depend on attracts them all.
     sent
-        Keys of what a cluster holds already, by `Kept.name`; without them tasks carry it.
+        Keys of what a cluster holds already, by `SharedRows.name`; else tasks carry it.
     """
     run, n_items = run or new_run_id(), len(job.items)
-    tasks = _lazy_rows(job.items)
     held = [
         DataNode((f"streamhalf-context-{job.name}-{run}", i), job.context)
         for i in range(n_contexts)
@@ -131,60 +130,55 @@ def build_graph(
         held[i * n_contexts // n_items].ref() if held else job.context for i in range(n_items)
     ]
     leaves = [
-        Task(
-            (f"streamhalf-{job.name}-{run}", i), _run_leaf, job.leaf, context, _argument(item, sent)
-        )
+        Task((f"streamhalf-{job.name}-{run}", i), _leaf, job.leaf, context, _argument(item, sent))
         for i, (context, item) in enumerate(zip(contexts, job.items, strict=True))
     ]
-    tasks |= {task.key: task for task in (*held, *leaves)}
+    tasks = _lazy_rows(job.items) | {task.key: task for task in (*held, *leaves)}
     nodes, level, step = leaves, 0, job.split_every
     while len(nodes) > 1:
-        groups = [nodes[i : i + step] for i in range(0, len(nodes), step)]
-        contexts = contexts[::step]
+        groups, contexts = (
+            [nodes[i : i + step] for i in range(0, len(nodes), step)],
+            contexts[::step],
+        )
+        name = f"streamhalf-combine-{job.name}-{run}"
         nodes = [
             group[0]
             if len(group) == 1
             else Task(
-                (f"streamhalf-combine-{job.name}-{run}", level, i),
-                _run_merge,
-                contexts[i],
-                job.combine,
-                List(*(node.ref() for node in group)),
+                (name, level, i), _merge, context, job.combine, List(*(n.ref() for n in group))
             )
-            for i, group in enumerate(groups)
+            for i, (group, context) in enumerate(zip(groups, contexts, strict=True))
         ]
         tasks |= {task.key: task for task in nodes}
         level += 1
     return Graph(tasks, tuple(task.key for task in leaves), nodes[0].key)
 
 
-def _run_leaf(leaf: Callable[[Any, Any], Counted], context: Any, item: Any) -> Counted:
+def _leaf(leaf: Callable[[Any, Any], Counted], context: Any, item: Any) -> Counted:
     return leaf(context.unpack() if isinstance(context, Packed) else context, item)
 
 
-def _run_merge(context: Any, combine: Callable[..., Any], parts: list[Counted]) -> Counted:
+def _merge(context: Any, combine: Callable[..., Any], parts: list[Counted]) -> Counted:
     return merge(context.unpack() if isinstance(context, Packed) else context, combine, parts)
 
 
 def _argument(item: Any, sent: Mapping[Any, Key] | None) -> Any:
-    """An item as a task takes it: what others compute or hold becomes references to their keys."""
-    if not isinstance(item, tuple):
-        return item
-    if not any(isinstance(part, Delayed | Kept) for part in item):
-        return item
-    return List(*(_part(part, sent) for part in item))
+    """Replace what others compute or hold by references to their keys."""
 
+    def part_of(part: Any) -> Any:
+        if isinstance(part, Delayed):
+            return TaskRef(part.key)
+        if isinstance(part, SharedRows):
+            return part.value if sent is None else TaskRef(sent[part.name])
+        return part
 
-def _part(part: Any, sent: Mapping[Any, Key] | None) -> Any:
-    if isinstance(part, Delayed):
-        return TaskRef(part.key)
-    if isinstance(part, Kept):
-        return part.value if sent is None else TaskRef(sent[part.name])
-    return part
+    if isinstance(item, tuple) and any(isinstance(part, Delayed | SharedRows) for part in item):
+        return List(*map(part_of, item))
+    return item
 
 
 def _lazy_rows(items: tuple[Any, ...]) -> dict[Key, Any]:
-    """The tasks behind all Dask Delayed objects in items; those of one array share one graph."""
+    """Return the tasks behind all Delayed objects in items; those of one array share one graph."""
     parts = (part for item in items if isinstance(item, tuple) for part in item)
     graphs = (part.__dask_graph__() for part in parts if isinstance(part, Delayed))
     distinct = {id(graph): graph for graph in graphs}

@@ -1,12 +1,12 @@
-"""A job: items mapped to partials and combined in a fixed tree, whoever runs it.
+"""Jobs: items mapped to partials and combined in a fixed tree, by any engine.
 
 The tree depends on the number of items and on `split_every` alone. Every engine combines the same
-partials in the same order, so equal items give equal bits.
+partials in the same order, so equal items give equal bits. The serial engine is the oracle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -27,16 +27,8 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kept:
-    """Rows in this process's memory, as part of an item: a cluster is sent them once in a run.
-
-    Parameters
-    ----------
-    owner, rows
-        What they are rows of, and which.
-    value
-        The rows.
-    """
+class SharedRows:
+    """Rows in this process's memory, as part of an item: a cluster is sent them once in a run."""
 
     owner: object
     rows: RowRange
@@ -63,17 +55,15 @@ class Job:
     context
         What every task needs.
     items
-        What one task each works on; tuples may hold Dask Delayed objects and `Kept` rows.
+        One for each task; tuples may hold Dask Delayed objects and `SharedRows`.
     rows
         Rows of each item, for progress.
-    leaf
-        leaf(context, item) gives the partial of an item.
-    combine
-        combine(context, left, right) gives the partial of both.
+    leaf, combine
+        leaf(context, item) gives a partial, combine(context, left, right) that of both.
     split_every
         Partials combined by one task.
     detail
-        What else to say of it while it runs.
+        Shown beside the name while it runs.
     at_once
         Tasks that memory has room for in one process; None for one on every thread.
     """
@@ -118,11 +108,11 @@ class Engine(Protocol):
         return 1
 
     def everywhere(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Call something once in every process that tasks run in; one that is lost is left out."""
+        """Call a function once in every process that tasks run in; lost ones are left out."""
         call(*arguments)
 
     def worker_limits(self) -> tuple[WorkerLimit, ...]:
-        """What workers on a cluster may use, those that have a limit of their own."""
+        """Limits of the workers of a cluster that have any."""
         return ()
 
     def run(self, job: Job, on_progress: OnProgress) -> Counted:
@@ -130,25 +120,34 @@ class Engine(Protocol):
         ...
 
 
-def fold_tree(job: Job, parts: Iterator[Counted]) -> Counted:
-    """Combine a stream of partials in the fixed tree, holding only one path of it in memory."""
-    n_items, height = len(job.items), 0
-    while job.split_every**height < n_items:
-        height += 1
+class SerialEngine(Engine):
+    """One task after the other, in this thread."""
 
-    def fold(level: int, n_parts: int) -> Counted:
-        """The partial of the next `n_parts` leaves."""
-        if level == 0:
-            return next(parts)
-        size = job.split_every ** (level - 1)
-        below = [fold(level - 1, min(size, n_parts - i)) for i in range(0, n_parts, size)]
-        return merge(job.context, job.combine, below)
+    n_threads = 1
+    lazy = remote = False
 
-    return fold(height, n_items)
+    def run(self, job: Job, on_progress: OnProgress) -> Counted:
+        """Run a job to its end, holding one path of the fixed tree in memory."""
+        levels: list[list[Counted]] = [[]]
+        for item, rows in zip(job.items, job.rows, strict=True):
+            levels[0].append(job.leaf(job.context, item))
+            on_progress(rows)
+            for level, parts in enumerate(levels):
+                if len(parts) < job.split_every:
+                    break
+                if level + 1 == len(levels):
+                    levels.append([])
+                levels[level + 1].append(merge(job.context, job.combine, parts))
+                parts.clear()
+        rest: list[Counted] = []
+        for parts in levels:
+            if parts or rest:
+                rest = [merge(job.context, job.combine, [*parts, *rest])]
+        return rest[0]
 
 
 def run_job(engine: Engine, job: Job, observer: Observer) -> Counted:
-    """Run a job to its end, with its progress as events; no answer is given on partial data."""
+    """Run a job with its progress as events; raise unless all rows arrived."""
     n_rows = sum(job.rows)
     observer(PassStarted(job.name, n_rows, len(job.items), job.detail))
     done = 0

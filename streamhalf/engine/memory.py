@@ -6,6 +6,7 @@ there is decides only how many tasks run at once; a task that does not fit alone
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import os
 import sys
@@ -17,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from streamhalf.data.buffers import drop_buffers
 from streamhalf.data.source import Source
-from streamhalf.engine.process import trim_memory
 from streamhalf.errors import MemoryBudgetError
 from streamhalf.results import Notice, NoticeCode
 
@@ -36,15 +37,10 @@ PROCESS_NBYTES = 192 << 20
 """A worker before its first task: the interpreter and its libraries (150 MiB), messages."""
 
 KEPT_SHARE = 0.5
-"""Of what tasks leave of a process's memory, for chunks that were fetched from afar; the rest is
-for what nobody projects."""
+"""Of the memory that tasks leave, for chunks from remote stores; the rest is a margin."""
 
-_USED = 0.8
-"""Share of the available memory that tasks of this process take; Dask's workers pause there."""
-
-_UNKNOWN = 2 << 30
-"""Memory of a process where nothing says how much there is."""
-
+_USED = 0.8  # of the available memory, for tasks of this process; Dask's workers pause there
+_UNKNOWN = 2 << 30  # memory of a process where nothing says how much there is
 _UNLIMITED = 1 << 60  # what control groups of version 1 say where there is no limit
 _GROUPS, _OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
@@ -64,13 +60,13 @@ class WorkerLimit:
 
 
 def own_room(memory_limit: int | str) -> int:
-    """Bytes that tasks in this process may take together, `memory_limit` at most."""
+    """Return the bytes that tasks in this process may take together, `memory_limit` at most."""
     room = own_memory()
     return room if isinstance(memory_limit, str) else min(room, memory_limit)
 
 
 def room_of(engine: Engine, memory_limit: int | str) -> int:
-    """Bytes that tasks in one process of an engine may take together, `memory_limit` at most."""
+    """Return the bytes that tasks in one process of an engine may take, `memory_limit` at most."""
     if not engine.remote:
         return own_room(memory_limit)
     rooms = [worker.room for worker in engine.worker_limits()]
@@ -79,7 +75,7 @@ def room_of(engine: Engine, memory_limit: int | str) -> int:
 
 
 def own_memory() -> int:
-    """Bytes that this process may take beside what it has: of the machine, and of its limits.
+    """Return the bytes that this process may take beside what it has.
 
     Half of the machine's memory, or of a limit, at least: what others hold for now does not turn
     a run away.
@@ -98,7 +94,7 @@ def _of_machine() -> int | None:
 
 
 def _of_group() -> int | None:
-    """What the control groups of this process leave, of version 2 or 1."""
+    """Return what the control groups of this process leave, of version 2 or 1."""
     found: list[int] = []
     with suppress(OSError, ValueError):
         for line in _OWN_GROUP.read_text("utf-8").splitlines():
@@ -109,7 +105,7 @@ def _of_group() -> int | None:
 
 
 def _limits(root: Path, path: str) -> Iterator[int]:
-    """What is left of the limits of a group and of those that it lies in."""
+    """Yield what is left of the limits of a group and of those around it."""
     names = ("memory.max", "memory.current", "inactive_file")
     if root.name == "memory":
         names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
@@ -127,7 +123,7 @@ def _limits(root: Path, path: str) -> Iterator[int]:
 
 
 def _of_address_space() -> int | None:
-    """Half of the address space, where it is limited: libraries and threads reserve some of it."""
+    """Return half of the address space, where it is limited: libraries and threads reserve some."""
     with suppress(ImportError, AttributeError, OSError, ValueError):  # not POSIX
         resource: Any = importlib.import_module("resource")
         limit = int(resource.getrlimit(resource.RLIMIT_AS)[0])
@@ -136,33 +132,26 @@ def _of_address_space() -> int | None:
 
 
 def rows_nbytes(row_nbytes: int, n_rows: int) -> int:
-    """Memory that the rows of one block take in a task."""
+    """Return the memory that the rows of one block take in a task."""
     return TASK_COPIES * n_rows * row_nbytes
 
 
 def largest_block(source: Source) -> int:
-    """Memory that the rows of the largest block of a source take in a task."""
+    """Return the memory that the rows of the largest block of a source take in a task."""
     return rows_nbytes(source.row_nbytes, int(source.blocks.sizes.max()))
 
 
 def partial_limit(split_every: int) -> int:
-    """What one partial may take, so that a task has room for all that it combines."""
+    """Return what one partial may take, so that a task has room for all that it combines."""
     return TASK_NBYTES // (split_every + 2)
 
 
 def at_once(
     engine: Engine, name: str, task_nbytes: int, memory_limit: int | str, *, partials: int = 0
 ) -> int:
-    """Tasks that run at once in one process; refused where a single one does not fit.
+    """Return how many tasks run at once in one process; refuse where a single one does not fit.
 
-    Parameters
-    ----------
-    engine, memory_limit
-        Where they run, and the setting.
-    name
-        Of the pass, or of a command of which no task takes more.
-    task_nbytes, partials
-        What a task takes, and how much of it is not for rows.
+    `name` is that of the pass or command, `partials` how much of a task is not for rows.
     """
     room = room_of(engine, memory_limit)
     if task_nbytes <= room:
@@ -187,7 +176,7 @@ def at_once(
 def fewer_at_once(
     engine: Engine, name: str, task_nbytes: int, memory_limit: int | str, *, partials: int = 0
 ) -> tuple[Notice, ...]:
-    """What is said where not all threads of a process can work at once; refused as `at_once`."""
+    """Return the notice where not all threads can work at once; refuse as `at_once`."""
     count = at_once(engine, name, task_nbytes, memory_limit, partials=partials)
     n_threads = engine.n_threads
     if count >= n_threads:
@@ -203,12 +192,12 @@ def fewer_at_once(
 
 
 def process_nbytes(engine: Engine, task_nbytes: int, memory_limit: int | str) -> int:
-    """What one process takes at most, where no task takes more than so many bytes."""
+    """Return what one process takes at most, where no task takes more than so many bytes."""
     return PROCESS_NBYTES + at_once(engine, "", task_nbytes, memory_limit) * task_nbytes
 
 
 def cache_nbytes(room: int, n_tasks: int, task_nbytes: int) -> int:
-    """Memory for fetched chunks beside so many tasks."""
+    """Return the memory for fetched chunks beside so many tasks."""
     return int(max(0, room - n_tasks * task_nbytes) * KEPT_SHARE)
 
 
@@ -224,9 +213,9 @@ def task_memory(nbytes: int, room: int) -> Iterator[None]:
     """Wait, in order of arrival, until the tasks of this process leave `nbytes` of `room`.
 
     A task that is alone never waits, nor does one inside another, and none waits for ever: where
-    nothing moves for `_PATIENCE`, whoever works may wait for this task. It waits in the thread of
-    the task, so that a worker's event loop goes on. Without a `room` there is no limit. A worker
-    that has less has joined later.
+    nothing moves for `_PATIENCE`, the running task may itself wait for this one. The wait is in the
+    thread of the task, so that a worker's event loop goes on. Without a `room` there is no limit. A
+    worker that has less has joined later.
     """
     room = min(room, _of_worker(room))
     if not room or getattr(_inside, "task", False):
@@ -266,7 +255,7 @@ def _trim_for(nbytes: int, room: int) -> None:
 
 
 def _of_worker(room: int) -> int:
-    """What the Dask worker of this thread has for tasks; else `room`."""
+    """Return what the Dask worker of this thread has for tasks; else `room`."""
     distributed = sys.modules.get("distributed")  # a worker has it; it takes a second to import
     with suppress(ValueError, AttributeError, TypeError):  # no worker's thread, or one of its own
         manager = distributed.get_worker().memory_manager if distributed else None
@@ -276,6 +265,38 @@ def _of_worker(room: int) -> int:
     return room
 
 
+def trim_memory() -> None:
+    """Give memory that is free back to the system, that of the C library where it is glibc."""
+    drop_buffers()
+    if sys.platform.startswith("linux"):
+        with suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+_SWITCH_SECONDS = 2e-4
+"""Python's 5 ms are too long: a thread that computes gives the interpreter away for microseconds,
+too short for another to wake up and take it, and threads that read need it dozens of times."""
+
+_switching = threading.Lock()
+_under_way: list[float] = []  # the interval before, once for each run or task
+
+
+@contextmanager
+def eager_switching() -> Iterator[None]:
+    """Let threads of this process take turns quickly, as long as any run or task is under way."""
+    with _switching:
+        before = _under_way[0] if _under_way else sys.getswitchinterval()
+        _under_way.append(before)
+        sys.setswitchinterval(min(_SWITCH_SECONDS, before))
+    try:
+        yield
+    finally:
+        with _switching:
+            before = _under_way.pop()
+            if not _under_way:
+                sys.setswitchinterval(before)
+
+
 def mib(nbytes: int) -> str:
-    """Bytes for people."""
+    """Return bytes as MiB, for messages."""
     return f"{nbytes / 2**20:,.0f} MiB"

@@ -19,9 +19,15 @@ from streamhalf.data.remote_store import RemoteStore
 from streamhalf.data.source import BLOCK_NBYTES, LEAST_NBYTES, Source
 from streamhalf.data.zarr_reader import ZarrReader
 from streamhalf.engine.dask_graph import LazyResult, build_graph, lazy_call
-from streamhalf.engine.job import Counted, Engine, Job, Kept, run_job
-from streamhalf.engine.memory import at_once, cache_nbytes, room_of, rows_nbytes, task_memory
-from streamhalf.engine.process import eager_switching
+from streamhalf.engine.job import Counted, Engine, Job, SharedRows, run_job
+from streamhalf.engine.memory import (
+    at_once,
+    cache_nbytes,
+    eager_switching,
+    room_of,
+    rows_nbytes,
+    task_memory,
+)
 from streamhalf.events import Observer, PassEnded
 from streamhalf.reductions.base import Reduction
 from streamhalf.results import PassRecord
@@ -226,7 +232,9 @@ def _rows_apart(
     source: Source, reader: ArrayReader, tasks: tuple[RowRanges, ...]
 ) -> tuple[tuple[Any, ...], ...]:
     """Return items of tasks: rows, the blocks they lie in, and these blocks."""
-    kept = [Kept(reader, block, reader.read(RowRanges.of((block,)))) for block in source.blocks]
+    kept = [
+        SharedRows(reader, block, reader.read(RowRanges.of((block,)))) for block in source.blocks
+    ]
     homes = [np.unique(source.pieces(rows)[1]).tolist() for rows in tasks]
     return tuple(
         (rows, tuple(kept[i].rows for i in own), *(kept[i] for i in own))
@@ -237,24 +245,20 @@ def _rows_apart(
 def map_blocks(context: PassContext, item: Any) -> Counted:
     """Read and reduce the blocks of one task, one after the other."""
     memory = task_memory(context.task_nbytes, context.room)
+    reduction, total = context.reduction, None
     # values that are not finite are looked for where they matter
     with memory, eager_switching(), np.errstate(all="ignore"):
-        return _map_blocks(context, item)
-
-
-def _map_blocks(context: PassContext, item: Any) -> Counted:
-    reduction, total = context.reduction, None
-    for block in context.read(item):
-        partial, n_rows = reduction.map(block), block.n_rows
-        del block  # its buffer is used for the next one
-        if total is not None:
-            partial, n_rows = reduction.combine(total.partial, partial), n_rows + total.n_rows
-        total = Counted(n_rows, partial)
-    if total is None:
-        raise ValueError("a task without blocks")
-    if context.tell is not None:
-        context.tell(total.partial)
-    return total if context.remote is None else replace(total, moved=context.remote.moved())
+        for block in context.read(item):
+            partial, n_rows = reduction.map(block), block.n_rows
+            del block  # its buffer is used for the next one
+            if total is not None:
+                partial, n_rows = reduction.combine(total.partial, partial), n_rows + total.n_rows
+            total = Counted(n_rows, partial)
+        if total is None:
+            raise ValueError("a task without blocks")
+        if context.tell is not None:
+            context.tell(total.partial)
+        return total if context.remote is None else replace(total, moved=context.remote.moved())
 
 
 def combine_partials(context: PassContext, left: Any, right: Any) -> Any:

@@ -24,7 +24,6 @@ from streamhalf.errors import DataError
 from streamhalf.events import Answered, KernelsCompiled, Observer, PassEnded, RunEnded, ignore
 from streamhalf.kernels.warm_up import warm_up
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.label_counts import LabelCounts
 from streamhalf.results import PassRecord, Verdict
 
 logger = logging.getLogger("streamhalf")
@@ -34,7 +33,27 @@ logger = logging.getLogger("streamhalf")
 class Run:
     """Runs passes one after the other and keeps their records.
 
-    `listen` gives what is to hear of the tasks of a pass of this name and reduction, if anything.
+    Parameters
+    ----------
+    engine, memory_limit, split_every
+        Where passes run, with how much memory, and partials that one task combines.
+    observer
+        Gets events.
+    checkpoint
+        Where partials of passes are saved, and loaded from.
+    listen
+        Returns the listener for partials of the tasks of a pass, if any.
+    cache
+        Folder for what is fetched from remote stores and does not fit into memory.
+    keeping
+        Where the rows of lazy arrays go.
+
+    Attributes
+    ----------
+    passes
+        Records of the passes so far.
+    verdict, answer
+        Told to the observer when the run is closed.
     """
 
     engine: Engine
@@ -43,28 +62,16 @@ class Run:
     observer: Observer
     checkpoint: Checkpoint | None = None
     listen: Callable[[str, Reduction[Any, Any]], Tell | None] | None = None
+    cache: str | None = None
+    keeping: Keeping | None = None
     passes: list[PassRecord] = field(default_factory=list)
-    warm: bool = False
-    """Whether the kernels were compiled or loaded."""
-    seen: NDArray[np.int8] | None = None
-    """Of each block whose parts may be read without their checksums: 1 if rows of it were read, 2
-    if all of it was at once."""
     verdict: Verdict | None = None
     answer: Answered | None = None
-    in_parts: Source | None = None
-    """The source whose blocks these are."""
-    cache: str | None = None
-    """Folder for what is fetched from afar and does not fit into memory."""
-    keeping: Keeping | None = None
-    """Where the rows of lazy arrays go."""
-    near: Reader | None = None
-    """What reads them once they are there."""
-    kept: tuple[Reader, Source] | None = None
-    """What reads a small store of many tiny chunks, and its rows."""
-    spilled: str | None = None
-    """The folder that they are in."""
-    tokens: set[str] = field(default_factory=set)
-    """Of the stores far away that were read."""
+    unchecked: UncheckedBlocks | None = None
+    _warm: bool = False
+    _computed: tuple[Reader, str | None] | None = None  # of lazy arrays: reader, folder of files
+    _kept: tuple[Reader, Source] | None = None  # reader of a store of tiny chunks, its kept rows
+    _tokens: set[str] = field(default_factory=set)  # of remote stores
 
     def reduce(
         self,
@@ -76,112 +83,132 @@ class Run:
         split_every: int | None = None,
         detail: str = "",
     ) -> Any:
-        """One pass over `blocks` (all by default); returns the finalized result."""
+        """Run one pass over `blocks` (all by default); return the finalized result."""
+        fan = fan_in(self.split_every, reduction.partial_nbytes(source.dim))
         plan = PassPlan(
             name=name,
             source=source,
             reduction=reduction,
             blocks=source.blocks if blocks is None else blocks,
-            split_every=split_every
-            or fan_in(self.split_every, reduction.partial_nbytes(source.dim)),
+            split_every=split_every or fan,
             detail=detail,
             tell=None if self.listen is None else self.listen(name, reduction),
         )
         if (store := remote_store_of(source)) is not None:
-            self.tokens.add(store.token)
-        kept, ordinal = self.checkpoint, len(self.passes)
-        if kept and (saved := kept.load(ordinal, name, reduction, source.dim)):
-            counted, record = saved
-            if counted.n_rows != plan.n_rows:
-                raise DataError(
-                    f"checkpoint: pass {name!r} holds {counted.n_rows} rows of {plan.n_rows}; "
-                    "remove the folder and start anew"
-                )
-            self.passes.append(record)
-            logger.info("pass %s: %d rows from the checkpoint", name, counted.n_rows)
-            self.observer(PassEnded(record))
-            return reduction.finalize(counted.partial)
-        plan = self._near(plan)
+            self._tokens.add(store.token)
+        if (saved := self._saved(plan)) is not None:
+            return reduction.finalize(saved.partial)
+        plan = self._with_kept_rows(plan)
         if plan.source.reader.defers_checks:
-            self._note_parts(plan)
+            if self.unchecked is None:
+                self.unchecked = UncheckedBlocks.of(plan.source)
+            self.unchecked.note(plan.blocks)
         self._warm_up(plan.source)
         result, record = run_pass(
             self.engine,
             plan,
             memory_limit=self.memory_limit,
             observer=self.observer,
-            save=kept.save if kept else None,
+            save=self.checkpoint.save if self.checkpoint else None,
             cache=self.cache,
         )
         self.passes.append(record)
         return result
 
+    def _saved(self, plan: PassPlan) -> Counted | None:
+        """Return the pass from the checkpoint, if it is there."""
+        if self.checkpoint is None:
+            return None
+        ordinal, dim = len(self.passes), plan.source.dim
+        if (saved := self.checkpoint.load(ordinal, plan.name, plan.reduction, dim)) is None:
+            return None
+        counted, record = saved
+        if counted.n_rows != plan.n_rows:
+            raise DataError(
+                f"checkpoint: pass {plan.name!r} holds {counted.n_rows} rows of {plan.n_rows}; "
+                "remove the folder and start anew"
+            )
+        self.passes.append(record)
+        logger.info("pass %s: %d rows from the checkpoint", plan.name, counted.n_rows)
+        self.observer(PassEnded(record))
+        return counted
+
     def _warm_up(self, source: Source) -> None:
         """Compile or load the kernels before the first pass, here and on every worker."""
-        if self.warm:
+        if self._warm:
             return
-        self.warm, dtype = True, working_dtype(source.reader.features.dtype).name
+        self._warm, dtype = True, working_dtype(source.reader.features.dtype).name
         warm_up(dtype, lambda: self.observer(KernelsCompiled()))
         self.engine.everywhere(warm_up, dtype)
 
+    def _with_kept_rows(self, plan: PassPlan) -> PassPlan:
+        """Return the pass over rows that are computed or gathered once, where that is better."""
+        source = plan.source
+        if source.has_tiny_chunks and not self.engine.remote:
+            if self._kept is None or self._kept[0] is not source.reader:
+                self._kept = source.reader, source.kept()
+            return replace(plan, source=self._kept[1])
+        if self.keeping is None or source.reader is not self.keeping.reader:
+            return plan
+        if self._computed is None:
+            self._computed = self.keeping.compute()
+            if isinstance(self.memory_limit, int):  # what is available has less of it already
+                self.memory_limit -= self.keeping.nbytes
+        return replace(plan, source=replace(source, reader=self._computed[0]))
+
     def close(self) -> None:
-        """Hold what was read in parts only against its checksums, then say how the run ended."""
-        if self.in_parts is not None and self.seen is not None and (self.seen == 1).any():
-            # not a pass of the run: what is computed is of no interest
-            unchecked = RowRanges(self.in_parts.blocks.bounds[self.seen == 1])
-            run_job(self.engine, self._checks(self.in_parts, unchecked), ignore)
+        """Check what was read in parts only against its checksums, then tell how the run ended."""
+        if self.unchecked is not None and (job := self.unchecked.job()) is not None:
+            run_job(self.engine, job, ignore)  # not a pass of the run
         if self.answer is not None:
             self.observer(self.answer)
         if self.verdict is not None:
             self.observer(RunEnded(self.verdict))
 
     def forget(self) -> None:
-        """Forget what was fetched, everywhere."""
-        for token in self.tokens:
+        """Drop what was fetched, everywhere, and the files of computed rows."""
+        for token in self._tokens:
             self.engine.everywhere(release, token)
-        if self.spilled is not None:
-            shutil.rmtree(self.spilled, ignore_errors=True)
+        if self._computed is not None and self._computed[1] is not None:
+            shutil.rmtree(self._computed[1], ignore_errors=True)
 
-    def _near(self, plan: PassPlan) -> PassPlan:
-        """The pass, over rows that were computed or gathered once where that is better."""
-        if plan.source.has_tiny_chunks and not self.engine.remote:
-            if self.kept is None or self.kept[0] is not plan.source.reader:
-                self.kept = plan.source.reader, plan.source.kept()
-            return replace(plan, source=self.kept[1])
-        if self.keeping is None or plan.source.reader is not self.keeping.reader:
-            return plan
-        if self.near is None:
-            self.near, self.spilled = self.keeping.compute()
-            if isinstance(self.memory_limit, int):  # what is available has less of it already
-                self.memory_limit -= self.keeping.nbytes
-        return replace(plan, source=replace(plan.source, reader=self.near))
 
-    def _note_parts(self, plan: PassPlan) -> None:
-        self.in_parts, blocks = plan.source, plan.source.blocks
-        pieces, homes = plan.source.pieces(plan.blocks)
+@dataclass(frozen=True, slots=True, eq=False)
+class UncheckedBlocks:
+    """Blocks of a store of which only parts were read, without a look at checksums.
+
+    `seen` is 1 for blocks of which rows were read, 2 where all of it was at once.
+    """
+
+    source: Source
+    reader: ZarrReader
+    seen: NDArray[np.int8]
+
+    @classmethod
+    def of(cls, source: Source) -> UncheckedBlocks:
+        """Return none so far."""
+        assert isinstance(source.reader, ZarrReader)
+        return cls(source, source.reader, np.zeros(len(source.blocks), dtype=np.int8))
+
+    def note(self, read: RowRanges) -> None:
+        """Note the rows that a pass reads."""
+        pieces, homes = self.source.pieces(read)
+        blocks = self.source.blocks
         rows = np.bincount(homes, pieces.sizes, len(blocks))
-        reader = plan.source.reader
-        split = isinstance(reader, ZarrReader) and reader.splits_chunks
-        whole = (rows == blocks.sizes) & (not split)
-        seen = (rows > 0).astype(np.int8) + whole
-        self.seen = seen if self.seen is None else np.maximum(self.seen, seen)
+        whole = (rows == blocks.sizes) & (not self.reader.splits_chunks)
+        np.maximum(self.seen, (rows > 0).astype(np.int8) + whole, out=self.seen)
 
-    def _checks(self, source: Source, unchecked: RowRanges) -> Job:
-        """Blocks that are read whole; or chunks, if blocks are parts of them, in small pieces."""
-        reader = source.reader
-        if not isinstance(reader, ZarrReader) or not reader.splits_chunks:
-            plan = PassPlan("checksums", source, LabelCounts(), unchecked, self.split_every)
-            return plan.job_for(self.engine, memory_limit=self.memory_limit, cache=self.cache)
-        step = stored_rows(reader.features)
-        firsts = np.unique((unchecked.bounds - np.array([0, 1])) // step)[:, None] * step
-        chunks = RowRanges(np.minimum(firsts + np.array([0, step]), source.n_rows))
-        return Job("checksums", reader, tuple(chunks), tuple(chunks.sizes.tolist()), _check, _none)
+    def job(self) -> Job | None:
+        """Return the job that checks their chunks, piece by piece; None where there are none."""
+        edges, step = self.source.blocks.bounds[self.seen == 1], stored_rows(self.reader.features)
+        if not len(edges):
+            return None
+        edges = np.stack([edges[:, 0] // step, -(-edges[:, 1] // step)], axis=1) * step
+        chunks = RowRanges(np.unique(np.minimum(edges, self.source.n_rows), axis=0))
+        rows = tuple(chunks.sizes.tolist())
+        return Job("checksums", self.reader, tuple(chunks), rows, _check, lambda *_: None)
 
 
 def _check(reader: ZarrReader, rows: RowRange) -> Counted:
     reader.check(rows)
     return Counted(rows.n_rows, None)
-
-
-def _none(context: Any, left: None, right: None) -> None:
-    return None

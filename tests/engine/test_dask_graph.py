@@ -17,7 +17,7 @@ from distributed import Client
 from streamhalf.data.block import RowRange
 from streamhalf.engine import Counted, Job
 from streamhalf.engine.dask_graph import Packed, build_graph
-from streamhalf.engine.job import Kept
+from streamhalf.engine.job import SharedRows
 from tests.canary import relying_on
 
 relying = functools.partial(relying_on, "dask", mend="streamhalf/engine/dask_graph.py")
@@ -124,7 +124,7 @@ def test_keys__are_grouped_by_pass_and_by_run() -> None:
 def test_rows__that_workers_hold_are_referred_to_by_key(client: Client) -> None:
     owner, rows = object(), [RowRange(i, i + 1) for i in range(N_ITEMS)]
     job = make_job()
-    items = tuple((i, Kept(owner, one, i)) for i, one in enumerate(rows))
+    items = tuple((i, SharedRows(owner, one, i)) for i, one in enumerate(rows))
     with relying("scatter takes a dict, and tasks may refer to keys outside of their graph"):
         futures = client.scatter({("streamhalf-rows-1a", i): i for i in range(N_ITEMS)})
         sent = {one[1].name: key for one, key in zip(items, futures, strict=True)}

@@ -24,7 +24,7 @@ from streamhalf.data.source import Source
 from streamhalf.data.transforms import Isotropic
 from streamhalf.engine import Counted, Engine, Job, lazy_pass, open_engine, plan_pass
 from streamhalf.engine.cluster import ClusterEngine, ThreadsEngine, available_cpus
-from streamhalf.engine.local import SerialEngine
+from streamhalf.engine.job import SerialEngine
 from streamhalf.engine.plan import run_pass
 from streamhalf.engine.run import Run
 from streamhalf.events import Event, PassEnded, PassProgress, PassStarted, ignore

@@ -17,7 +17,7 @@ from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.source import Source, align_blocks
 from streamhalf.engine import Engine, plan_pass, run_pass
 from streamhalf.engine.cluster import ThreadsEngine
-from streamhalf.engine.local import SerialEngine
+from streamhalf.engine.job import SerialEngine
 from streamhalf.engine.plan import MAX_TASKS, PassContext, PassPlan, map_blocks
 from streamhalf.events import Event, ignore
 from streamhalf.reductions import LabelCounts, Moments

@@ -9,7 +9,7 @@ from distributed import Client
 
 import streamhalf
 from streamhalf.engine import open_engine
-from streamhalf.engine.process import eager_switching
+from streamhalf.engine.memory import eager_switching
 from tests.conftest import make_rows
 
 

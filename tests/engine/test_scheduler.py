@@ -17,7 +17,7 @@ from streamhalf import UsageError
 from streamhalf.api import make_config
 from streamhalf.data.clients import active_client
 from streamhalf.data.opening import open_source
-from streamhalf.engine.choosing import choose
+from streamhalf.engine.scheduler import choose
 from streamhalf.estimator import HalfspaceTesterLearner
 from streamhalf.events import RunStarted
 from streamhalf.results import Notice, NoticeCode

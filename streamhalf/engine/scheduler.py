@@ -1,0 +1,304 @@
+"""Where a run runs: the scheduler is chosen, its engine opened, its workers checked."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dask.config
+from dask.utils import parse_timedelta
+from threadpoolctl import threadpool_limits
+
+from streamhalf.config import AUTO, RunConfig, read_settings
+from streamhalf.data.access_check import AccessCheck
+from streamhalf.data.arrays import DaskReader
+from streamhalf.data.clients import active_client, waitable
+from streamhalf.data.source import Source
+from streamhalf.engine.cluster import (
+    RESUME,
+    ClusterEngine,
+    ClusterOptions,
+    ThreadsEngine,
+    ask_for_worker,
+    available_cpus,
+    call_on_workers,
+)
+from streamhalf.engine.job import Engine, SerialEngine
+from streamhalf.engine.memory import eager_switching
+from streamhalf.errors import DataError, StreamhalfError, UsageError
+from streamhalf.redact import one_line
+from streamhalf.results import Notice, NoticeCode
+from streamhalf.settings import check_names
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+logger = logging.getLogger("streamhalf")
+
+_WHERE = "the section `streamhalf` of Dask's configuration"
+
+_DASK_SCHEDULERS = {
+    "threads": ("threads", "threading"),
+    "serial": ("sync", "synchronous", "single-threaded"),
+    "processes": ("processes", "multiprocessing"),
+}
+"""By our schedulers, values of Dask's own setting `scheduler`."""
+
+_OWN_MALLOC = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 << 20,
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 128 << 20,
+}
+"""Of worker processes that end with the run: memory is used again. Dask has malloc give it back at
+once, so that the kernel clears every page anew for each block of rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """Where a run runs; `notices` say so where the run itself does not name it."""
+
+    target: str | Client
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The word or the address."""
+        if isinstance(self.target, str):
+            return self.target
+        return str(self.target.scheduler_info(n_workers=0)["address"])
+
+    @classmethod
+    def noticed(cls, target: str | Client, why: str) -> Chosen:
+        """A choice with its notice."""
+        place = cls(target).name
+        return cls(target, (Notice.of(NoticeCode.RUNS_ON, place=place, why=why),))
+
+
+def choose(scheduler: str, client: Client | None = None, source: Source | None = None) -> Chosen:
+    """Choose where a run runs.
+
+    A client goes before everything, then the setting `scheduler`. With "auto", in this order: the
+    cluster that holds persisted data, what Dask's setting `scheduler` names, the active client,
+    Dask's setting `scheduler-address`, threads.
+    """
+    if client is not None:
+        return Chosen(waitable(client))
+    if scheduler != AUTO:
+        return Chosen(scheduler)
+    if (held := _holder(source)) is not None:
+        return Chosen.noticed(held, "which holds the data")
+    word = str(dask.config.get("scheduler", None)).lower()
+    for ours, words in _DASK_SCHEDULERS.items():
+        if word in words:
+            return Chosen(ours)
+    if (active := active_client()) is not None:
+        return Chosen.noticed(active, "the active client")
+    if address := dask.config.get("scheduler-address", None):
+        return Chosen.noticed(str(address), "named by Dask's scheduler-address")
+    return Chosen("threads")
+
+
+def dask_settings() -> dict[str, Any]:
+    """Return the settings in the section `streamhalf` of Dask's configuration."""
+    section = dask.config.get("streamhalf", None)
+    if section is None:
+        return {}
+    if not isinstance(section, Mapping):
+        raise UsageError(f"{_WHERE}: expected 'name: value' lines, got {type(section).__name__}")
+    given = {str(name).replace("-", "_"): value for name, value in section.items()}
+    check_names(given, RunConfig.names(), _WHERE)
+    return read_settings(given)
+
+
+def refuse_elsewhere(engine: Engine, source: Source | None) -> None:
+    """Refuse to run on one cluster what another one holds."""
+    held = _holder(source)
+    if held is None or not isinstance(engine, ClusterEngine) or held is engine.client:
+        return
+    theirs, ours = (one.scheduler_info(n_workers=0) for one in (held, engine.client))
+    if theirs["id"] != ours["id"]:
+        raise UsageError(
+            f"scheduler: the run is on {ours['address']}, but the data are persisted on "
+            f"{theirs['address']}; leave client= and scheduler= out, or persist the data there"
+        )
+
+
+def _holder(source: Source | None) -> Client | None:
+    """Return the client of the cluster that holds the data, if they are persisted."""
+    reader = None if source is None else source.reader
+    return reader.client if isinstance(reader, DaskReader) else None
+
+
+@contextlib.contextmanager
+def open_engine(
+    scheduler: str | Client,
+    n_workers: int | None = None,
+    options: ClusterOptions | None = None,
+) -> Iterator[Engine]:
+    """Open an engine, and close it again.
+
+    Parameters
+    ----------
+    scheduler
+        "serial", "threads", "processes" (a local cluster of one-thread workers), the address or
+        the scheduler file of a running Dask scheduler, or a `distributed` client.
+    n_workers
+        Threads or processes for the local ones; None means one per core.
+    options
+        How the run behaves on a cluster.
+    """
+    if n_workers is not None and n_workers < 1:
+        raise UsageError(f"n_workers: {n_workers} is out of range; use at least 1")
+    # tasks are the parallelism: threads times BLAS threads must not exceed the cores, and the
+    # driver's small eigenproblems only lose by them; set once, not inside tasks
+    try:
+        with (
+            threadpool_limits(limits=1),
+            eager_switching(),
+            _open(scheduler, n_workers, options or ClusterOptions()) as engine,
+        ):
+            yield engine
+    except OSError as error:
+        if type(error).__name__ != "CommClosedError":  # Dask's, which takes a second to import
+            raise
+        raise StreamhalfError(f"scheduler: the connection to it was lost; {RESUME}") from error
+
+
+@contextlib.contextmanager
+def _open(
+    scheduler: str | Client, n_workers: int | None, options: ClusterOptions
+) -> Iterator[Engine]:
+    if not isinstance(scheduler, str):
+        with _on_cluster(scheduler, options) as engine:
+            yield engine
+    elif scheduler == "serial":
+        yield SerialEngine()
+    elif scheduler == "threads":
+        yield ThreadsEngine(n_workers)
+    elif scheduler == "processes":
+        with _quiet_dask(), _local_cluster(n_workers or available_cpus()) as client:
+            yield ClusterEngine(client, options)
+    elif "://" in scheduler or os.path.isfile(scheduler):
+        with _quiet_dask(), _connect(scheduler) as client, _on_cluster(client, options) as engine:
+            yield engine
+    else:
+        raise UsageError(
+            f"scheduler: {scheduler!r} is unknown; use serial, threads, processes, an address such "
+            "as tcp://host:8786, or an existing scheduler file"
+        )
+
+
+@contextlib.contextmanager
+def _on_cluster(client: Client, options: ClusterOptions) -> Iterator[ClusterEngine]:
+    """Open an engine on a cluster that others use too, and leave it as it was found."""
+    _wait_for_workers(client, options.worker_timeout)
+    _check_workers(client)
+    engine, ended = ClusterEngine(client, options), False
+    try:
+        yield engine
+        ended = True
+    finally:
+        engine.close(trim=ended)
+
+
+@contextlib.contextmanager
+def _quiet_dask() -> Iterator[None]:
+    """Restrict Dask's own log of a connection that is ours alone to critical messages.
+
+    A lost scheduler is one error of ours; Dask would show several tracebacks before it.
+    """
+    import distributed  # noqa: F401  (its import sets the levels of its loggers)
+
+    names = {"asyncio", "tornado.application"} | {
+        name for name in logging.root.manager.loggerDict if name.split(".")[0] == "distributed"
+    }
+    before = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
+
+
+@contextlib.contextmanager
+def _local_cluster(n_workers: int) -> Iterator[Client]:
+    from distributed import Client, LocalCluster
+
+    with (
+        dask.config.set(_OWN_MALLOC),
+        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def _connect(scheduler: str) -> Client:
+    from distributed import Client
+
+    seconds = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
+    try:
+        address = scheduler
+        if "://" not in scheduler:  # a file; Dask itself starts a cluster here where it finds none
+            address = json.loads(Path(scheduler).read_text(encoding="utf-8"))["address"]
+            if not isinstance(address, str):
+                raise TypeError(f"address {address!r}")
+        return Client(address, timeout=seconds, set_as_default=False)
+    except (OSError, TimeoutError, ValueError, LookupError, TypeError) as error:
+        raise StreamhalfError(
+            f"scheduler: cannot reach {scheduler} within {seconds:g} s "
+            f"({type(error).__name__}); is `dask scheduler` running there? (the wait is Dask's "
+            "distributed.comm.timeouts.connect)"
+        ) from error
+
+
+def _wait_for_workers(client: Client, seconds: float) -> None:
+    """Wait until a cluster has a worker; a task that waits makes adaptive clusters start one."""
+    found = client.scheduler_info(n_workers=0)
+    if found["n_workers"]:
+        return
+    logger.warning("waiting for workers: none has joined %s yet", found["address"])
+    asking = ask_for_worker(client)
+    try:
+        client.wait_for_workers(1, timeout=seconds)
+    except TimeoutError as error:
+        raise StreamhalfError(
+            f"scheduler: no worker joined in {seconds:g} s (worker_timeout); start some with `dask "
+            "worker` and the scheduler's address, or wait longer"
+        ) from error
+    finally:
+        asking.release()
+
+
+def _check_workers(client: Client) -> None:
+    """Refuse workers that would compute something else."""
+    for package in ("streamhalf", "numpy"):
+        wanted = importlib.metadata.version(package)
+        found = call_on_workers(client, importlib.metadata.version, package)
+        for worker, version in sorted(found.items()):
+            if version != wanted and not isinstance(version, OSError):  # a worker just lost
+                has = f"version {version}" if isinstance(version, str) else "none"
+                raise StreamhalfError(
+                    f"scheduler: worker {worker} has {package} {has}, this process has version "
+                    f"{wanted}; install the same on every worker"
+                )
+
+
+def check_access(engine: Engine, check: AccessCheck | None) -> None:
+    """Refuse a store that a worker cannot reach, before a task fails on it."""
+    if check is None or not isinstance(engine, ClusterEngine):
+        return
+    for worker, found in sorted(call_on_workers(engine.client, check.problem).items()):
+        if isinstance(found, OSError):
+            continue  # a worker that has just been lost, as any may be
+        if isinstance(found, BaseException):
+            found = f"cannot look at {check.name}: {one_line(found)}"
+        if found is not None:
+            raise DataError(f"worker {worker} {found}")
