@@ -6,6 +6,7 @@ from .api import (
     diagnostics,
     dry_run,
     fit,
+    judge_review,
     lazy,
     plan,
     predict,
@@ -40,7 +41,7 @@ from .results import (
     Verdict,
     VerifyResult,
 )
-from .results.document import read_audit, read_result
+from .results.document import read_audit, read_conflicts, read_result
 
 __all__ = [
     "AuditResult",
@@ -69,12 +70,14 @@ __all__ = [
     "dry_run",
     "fit",
     "inspect",
+    "judge_review",
     "lazy",
     "monitor",
     "open_source",
     "plan",
     "predict",
     "read_audit",
+    "read_conflicts",
     "read_result",
     "register_accessor",
     "synth",

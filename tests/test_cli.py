@@ -297,7 +297,7 @@ def test_install_completion__names_commands_flags_and_words(
     assert complete("streamhalf", "") == list(COMMANDS)
     assert complete("streamhalf", "ver") == ["verify"]
     assert complete("streamhalf", "fit", "x.zarr", "--mem") == ["--memory-limit"]
-    assert complete("streamhalf", "fit", "x.zarr", "--mode", "s") == ["strict"]
+    assert complete("streamhalf", "fit", "x.zarr", "--schedule", "h") == ["halving"]
     assert complete("streamhalf", "fit", f"{tmp_path}/str") == [str(script)]
 
 

@@ -15,7 +15,7 @@ import xarray as xr
 
 from streamhalf import Verdict
 from streamhalf.cli import main
-from streamhalf.cli.commands import COMMANDS
+from streamhalf.cli import COMMANDS
 from tests.s3_server import INSTALL
 
 ROOT = Path(__file__).parents[1]

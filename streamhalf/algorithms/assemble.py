@@ -22,6 +22,7 @@ from streamhalf.data.source import Source
 from streamhalf.data.transforms import RowTransform
 from streamhalf.engine.run import Run
 from streamhalf.results import (
+    CalibrationRecord,
     CandidateRecord,
     CertificateRecord,
     DiagnosticsRecord,
@@ -41,6 +42,7 @@ from streamhalf.results import (
     Versions,
     make_promise,
     make_quality,
+    seal,
 )
 from streamhalf.testers.exchangeability import ExchangeabilityTester, order_notice
 from streamhalf.testers.leading import leading_test
@@ -60,6 +62,7 @@ def assemble(
     baselines: tuple[Baseline, ...] = (),
     trials: tuple[TransformTrial, ...] = (),
     certificate: CertificateRecord | None,
+    calibration: CalibrationRecord | None = None,
     notices: tuple[Notice, ...],
 ) -> FitResult:
     """Verdict, halfspace, error and candidates from the final state."""
@@ -97,7 +100,7 @@ def assemble(
     lacks_rows = tested is Verdict.INCONCLUSIVE and not helpless
     rows_needed = _rows_needed(plan, state) if lacks_rows else None
     quality = None if error is None else make_quality(source.n_rows, error, certificate)
-    return FitResult(
+    found = FitResult(
         verdict=verdict,
         quality=quality,
         promise=make_promise(
@@ -116,6 +119,7 @@ def assemble(
         eps=_tested_eps(plan, supported, promise),
         tau=config.tau,
         seed=config.seed,
+        seed_drawn=config.seed_drawn,
         opt=None if certificate is None else certificate.opt,
         ratio=ratio,
         constant=None if promise is None else promise.constant,
@@ -134,13 +138,16 @@ def assemble(
         versions=Versions.current(),
         notices=(*notices, *said),
         certificate=certificate,
+        calibration=calibration,
         held_out=None if state.held_out is None else state.held_out.record,
         measurements=_measurements(plan, state),
+        run=run.provenance,
     )
+    return seal(found)
 
 
 def supports_promise(state: LocalizationState, config: RunConfig) -> bool:
-    """Whether the tests support any promise that is as fine as was asked for."""
+    """Return whether the tests support a promise as fine as was asked for."""
     asked = None if config.eps == "auto" else float(config.eps)
     return best_promise(promises(state.steps), error=0.0, asked=asked) is not None
 
@@ -153,7 +160,7 @@ def halfspace_of(state: LocalizationState) -> Halfspace | None:
 def held_out_error(
     state: LocalizationState, row_transform: RowTransform, config: RunConfig
 ) -> ErrorRecord | None:
-    """The chosen halfspace's error on rows that nobody learnt from."""
+    """Return the chosen halfspace's error on held-out rows."""
     found, chosen = state.errors, state.chosen
     if found is None or chosen is None:
         return None
@@ -185,7 +192,7 @@ def _label_notices(error: ErrorRecord | None) -> Iterator[Notice]:
 
 
 def _row_notices(state: LocalizationState, error: ErrorRecord | None) -> Iterator[Notice]:
-    """What the held-out rows tell about the order of all of them."""
+    """Notices about the order of rows, from the held-out ones."""
     for test_result in state.test_results:
         if test_result.tester == ExchangeabilityTester.name and test_result.stage is Stage.FINAL:
             yield from filter(None, [order_notice(test_result)])
@@ -229,12 +236,13 @@ def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:
 def _candidates(
     state: LocalizationState, baselines: tuple[Baseline, ...], row_transform: RowTransform
 ) -> tuple[CandidateRecord, ...]:
-    """The path, then the pool; angles are those of the transform."""
+    """The path, then the baselines; angles are those of the transform."""
     if state.chosen is None or state.errors is None:
         return ()
-    pushed = [row_transform.to_transformed(plane).unit() for plane in state.planes]
-    winner = pushed[state.chosen]
+    planes = [row_transform.to_transformed(plane).unit() for plane in state.planes]
+    angles = [plane.angle_to(planes[state.chosen]) for plane in planes]
     errors = (state.errors.errors / max(1, state.errors.n_rows)).tolist()
+    measured = list(zip(planes, angles, errors, strict=True))
     betas = state.final.betas if state.final else ()
     path = (
         CandidateRecord(
@@ -243,40 +251,41 @@ def _candidates(
             overlap=candidate.overlap,
             rows_seen=candidate.n_seen,
             rows_accepted=candidate.n_accepted,
-            angle=plane.angle_to(winner),
+            angle=angle,
             error=error,
             beta=beta,
             threshold=plane.threshold,
             rate=candidate.rate,
         )
-        for candidate, plane, error, beta in zip(
-            state.candidates, pushed, errors, betas, strict=False
+        for candidate, beta, (plane, angle, error) in zip(
+            state.candidates, betas, measured, strict=False
         )
     )
-    start = len(state.candidates)
-    pool = (
+    others = (
         CandidateRecord(
             delta=1.0,
             step=0.0,
             overlap=0.0,
             rows_seen=0,
             rows_accepted=0,
-            angle=plane.angle_to(winner),
+            angle=angle,
             error=error,
             beta=None,
             method=one.method,
             threshold=plane.threshold,
         )
-        for one, plane, error in zip(baselines, pushed[start:], errors[start:], strict=True)
+        for one, (plane, angle, error) in zip(
+            baselines, measured[len(state.candidates) :], strict=True
+        )
     )
-    return (*path, *pool)
+    return (*path, *others)
 
 
 def _measurements(plan: RunPlan, state: LocalizationState) -> DiagnosticsRecord | None:
     if state.moments is None or state.chosen is None:
         return None
     final, moments = state.final, state.moments
-    # of a member nothing but errors is measured: the last candidate shows what rows are like
+    # only the errors of baselines are measured: the last candidate shows the rows
     chosen = min(state.chosen, len(state.candidates) - 1)
     pairs = moments.pair_moment.tolist() if plan.dim <= WIDE_DIM else []
     return DiagnosticsRecord(

@@ -1,4 +1,4 @@
-"""What a command does between opening its data and returning its result.
+"""The commands fit, test and certify, between open data and result.
 
 A fit is: transform, Algorithm 3 pass by pass, certificate, verdict.
 """
@@ -16,7 +16,6 @@ from streamhalf.algorithms.baselines import learn_baselines_on_sample
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization import Localization
 from streamhalf.algorithms.plan import CERTIFIED_TAU, lacks_rows, plan_for_rows
-from streamhalf.algorithms.plan_overview import refuse_strict
 from streamhalf.algorithms.regression import regress
 from streamhalf.algorithms.row_split import draw_sample, pilot, row_split_for
 from streamhalf.algorithms.state import LocalizationState
@@ -39,9 +38,8 @@ from streamhalf.engine.run import Run
 from streamhalf.errors import TransformError
 from streamhalf.events import SlabsMeasured, TesterJudged
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.chow import Chow
-from streamhalf.reductions.halfspace_errors import HalfspaceErrors
-from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.errors import HalfspaceErrors
+from streamhalf.reductions.labels import Chow, LabelCounts
 from streamhalf.reductions.row_view import Bundle, in_space
 from streamhalf.results import (
     CertifyResult,
@@ -59,6 +57,7 @@ from streamhalf.results import (
     Versions,
     make_promise,
     make_quality,
+    seal,
     worst_of,
 )
 from streamhalf.testers import TESTERS, Tester
@@ -80,17 +79,8 @@ def fit(
 ) -> FitResult:
     """Learn a halfspace, and test on the way whether it can be trusted.
 
-    Parameters
-    ----------
-    run, source, config
-        Where, on what and how.
-    testers
-        What the rows are asked.
-    row_transform
-        The transform to work in, instead of the configured one.
+    `row_transform` replaces the configured transform.
     """
-    if config.mode == "strict":
-        raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)
     plan = plan_for_rows(source.n_rows, source.dim, config, testers)
     asked, config = config, within_room(config, source.dim)
     sample = draw_sample(run, source, plan, config)
@@ -127,8 +117,9 @@ def fit(
         if not _may_do_better(state, config):
             break
     state, laid = _best_attempt(attempts, config)
-    if state.candidates:  # members are the same in all transforms
+    if state.candidates:  # baselines are the same in all transforms
         state = replace(state, n_transforms=len(kinds))
+    certificate, calibration = certify_state(run, source, config, laid, state)
     return assemble(
         run,
         source,
@@ -137,7 +128,8 @@ def fit(
         row_transform=laid,
         baselines=baselines,
         trials=trials,
-        certificate=certify_state(run, source, config, laid, state),
+        certificate=certificate,
+        calibration=calibration,
         notices=(
             *_one_class(run, source, state),
             *transform_notices(laid.record),
@@ -152,7 +144,7 @@ def _no_room(source: Source, config: RunConfig) -> Notice:
 
 
 def _or_as_stored(config: RunConfig, estimate: Callable[[], RowTransform]) -> RowTransform:
-    """The map to a transform; where there is none and nobody asked for it, rows stay as stored.
+    """The transform; where there is none and `auto` chose it, rows stay as stored.
 
     No direction is left out, however little rows vary along it: bounds speak of all halfspaces.
     """
@@ -175,9 +167,9 @@ def _tried(trial: TransformTrial, state: LocalizationState, config: RunConfig) -
 
 
 def _may_do_better(state: LocalizationState, config: RunConfig) -> bool:
-    """Whether another transform may support a promise where this one does not.
+    """Return whether another transform may support a promise where this one does not.
 
-    Not where labels are what is in the way, or too few rows: they are the same in all of them.
+    Not where noisy labels or too few rows are the cause: these are the same in all transforms.
     """
     if state.outcome is Outcome.REJECTED:
         return True
@@ -215,7 +207,7 @@ def localize(run: Run, source: Source, algorithm: Localization) -> LocalizationS
 
 
 def _one_class(run: Run, source: Source, state: LocalizationState) -> tuple[Notice, ...]:
-    """Whether all labels are the same; they are counted where those of held-out rows are."""
+    """A notice if all labels are the same; counted where those of the held-out rows are."""
     errors = state.errors
     if errors is None or 0 < errors.positives < errors.n_rows:
         return ()
@@ -243,6 +235,7 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
         transform=row_transform.record,
         transforms=trials,
         passes=tuple(run.passes),
+        run=run.provenance,
         notices=(*source.notices, *transform_notices(row_transform.record)),
     )
 
@@ -259,12 +252,13 @@ def moment_tester(dim: int, config: RunConfig) -> MomentTester:
 def moment_test_result(
     tester: MomentTester, result: Any, config: RunConfig, data: DataRecord
 ) -> MomentTestResult:
-    """What the tester says of all rows, as they are stored."""
+    """Return the result of testing all rows as they are stored."""
     test_results = tester.judge(result, n_seen=data.rows)
     return MomentTestResult(
         verdict=decide(test_results, promise=Verdict.PASSED),
         tau=config.tau,
         seed=config.seed,
+        seed_drawn=config.seed_drawn,
         transform=Identity().record,
         testers=test_results,
         passes=(),
@@ -274,7 +268,7 @@ def moment_test_result(
 
 
 def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> CertifyResult:
-    """The certified interval of a classifier that somebody brings."""
+    """Return the certified interval of a given classifier."""
     require_room(source.dim, config.certificate_memory)
     asked = (
         in_transform(config, Transform.ISOTROPIC) if config.feature_transform == "auto" else config
@@ -300,7 +294,9 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     error = results.replace(error, through=certificate.through, tau=tau, by_label=by_label)
     clusters = cluster_notice(error, counted.segment_errors, counted.segment_rows)
     quality = make_quality(source.n_rows, error, certificate)
-    return CertifyResult(
+    certified = CertifyResult(
+        run=run.provenance,
+        seed_drawn=config.seed_drawn,
         quality=quality,
         promise=make_promise(None, quality, certificate, max_ratio=config.max_ratio),
         halfspace=halfspace,
@@ -320,3 +316,4 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
             *transform_notices(row_transform.record),
         ),
     )
+    return seal(certified)

@@ -1,4 +1,4 @@
-"""What `plan` says: passes, rows, bytes and memory of a run that is to come."""
+"""The record that `plan` returns: passes, rows, bytes and memory of a run to come."""
 
 from __future__ import annotations
 
@@ -27,13 +27,23 @@ from streamhalf.data.source import BLOCK_NBYTES
 from streamhalf.engine.memory import partial_limit, rows_nbytes
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
-from streamhalf.results import HalfspaceClass, PassBudget, PlanRecord, Sampling, Stage
+from streamhalf.results import (
+    HalfspaceClass,
+    PassBudget,
+    PlanRecord,
+    Sampling,
+    Stage,
+    StrictPlanRecord,
+)
 from streamhalf.testers import TESTERS
 from streamhalf.testers.moments import WIDE_DIM
 from streamhalf.testers.slab_mass import finest_half_count
 
 _MATRICES = 12
 """Of a single candidate in the final pass, however little room there is: slabs and wedges."""
+
+_ETA = 1 / 20000
+"""Algorithm 4, with all constants 1."""
 
 
 def make_plan(
@@ -58,8 +68,6 @@ def make_plan(
         raise UsageError(
             "eps: 'auto' needs a number of rows; give rows, or an eps for which to plan"
         )
-    if config.mode == "strict":
-        raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), dim)
     threshold = 0.0 if positive is None else _threshold(positive, config)
     if n_rows is None:
         least = plan_for_eps(float(config.eps), dim, config)
@@ -97,8 +105,6 @@ def make_plan(
 
 def planned_rows(n_rows: int, dim: int, config: RunConfig) -> int:
     """Rows that all passes of a fit read, about: what becomes of a run shows while it runs."""
-    if config.mode == "strict":
-        return 0
     plan = plan_for_rows(n_rows, dim, config)
     passes = _passes(plan, replace(plan, n_rows=n_rows), config, 1)
     certificate = 0 if config.certificate_degree == 0 else n_rows
@@ -108,7 +114,7 @@ def planned_rows(n_rows: int, dim: int, config: RunConfig) -> int:
 
 
 def _threshold(positive: float, config: RunConfig) -> float:
-    """Where N(0, 1) has this share of its mass above."""
+    """The point above which N(0, 1) has this share of its mass."""
     if not 0 < positive < 1:
         raise UsageError(f"positive: {positive} given; must be above 0 and below 1")
     if config.through != HalfspaceClass.ANY:
@@ -122,7 +128,7 @@ def _threshold(positive: float, config: RunConfig) -> float:
 def _passes(
     plan: RunPlan, whole: RunPlan, config: RunConfig, row_nbytes: int
 ) -> tuple[PassBudget, ...]:
-    """What every pass uses and reads."""
+    """Rows and bytes of every pass."""
     learning = math.ceil(whole.n_rows * (1 - whole.held_out))
     beside = {Stage.REFINE: REFINING_ROWS}
     if config.through == HalfspaceClass.ANY:
@@ -156,7 +162,7 @@ def _budget(
 
 
 def held_by_learning(plan: RunPlan, config: RunConfig, *, learns: bool = True) -> int:
-    """What the partials of any pass but that of the certificate take in a task, at most.
+    """Return the most bytes that partials take in a task, the certificate aside.
 
     Without candidates where nothing is learnt.
     """
@@ -171,31 +177,20 @@ def held_by_learning(plan: RunPlan, config: RunConfig, *, learns: bool = True) -
     return (split_every + 2) * largest
 
 
-def strict_parameters(eps: float, dim: int) -> dict[str, float]:
-    """The paper's parameters for its constants C = C_A = 1, as base-10 logarithms where huge.
+def strict_plan(config: RunConfig, dim: int) -> StrictPlanRecord:
+    """Return the paper's parameters for an eps (0.01 where none is given), constants C = C_A = 1.
 
-    eta = 1/20000 (Algorithm 4), k = log(1/eta)/eta^2, log10 of the number of monomials and of
-    the rows d^(k log k) (Algorithm 1).
+    k = log(1/eta)/eta^2, and rows d^(k log k) (Algorithm 1).
     """
-    eta = 1 / 20000
-    k = math.ceil(math.log(1 / eta) / eta**2)
-    log_monomials = (
-        math.lgamma(dim + k + 1) - math.lgamma(k + 1) - math.lgamma(dim + 1)
-    ) / math.log(10)
-    return {
-        "eta": eta,
-        "degree": float(k),
-        "log10_monomials": log_monomials,
-        "log10_rows": k * math.log(k) * math.log10(max(2, dim)),
-        "updates": math.ceil(math.log2(1 / eps)) + 1,
-    }
-
-
-def refuse_strict(eps: float, dim: int) -> UsageError:
-    """The error that a strict run ends with, the paper's parameters in it."""
-    found = strict_parameters(eps, dim)
-    return UsageError(
-        f"mode: 'strict' cannot run: at eta = 1/20000 (Algorithm 4, all constants 1) the degree is "
-        f"k = {found['degree']:.3g}, with 10^{found['log10_monomials']:.3g} monomials of {dim} "
-        f"features and 10^{found['log10_rows']:.3g} rows; use mode: practical"
+    eps = 0.01 if config.eps == "auto" else float(config.eps)
+    k = math.ceil(math.log(1 / _ETA) / _ETA**2)
+    monomials = math.lgamma(dim + k + 1) - math.lgamma(k + 1) - math.lgamma(dim + 1)
+    return StrictPlanRecord(
+        eps=eps,
+        dim=dim,
+        eta=_ETA,
+        degree=k,
+        log10_monomials=monomials / math.log(10),
+        log10_rows=k * math.log(k) * math.log10(max(2, dim)),
+        updates=math.ceil(math.log2(1 / eps)) + 1,
     )

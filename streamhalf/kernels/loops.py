@@ -185,7 +185,7 @@ def find_wrong(
 def count_slabs(X: Rows, V: Doubles, shifts: Doubles, width: float, counts: Counts) -> None:
     """Add rows to `counts` (c, 2 h + 2) by 1 + h + floor((v·x - shift) / width), tails clipped."""
     columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
-    half = counts.shape[1] // 2 - 1
+    half, inverse = counts.shape[1] // 2 - 1, 1.0 / width
     low, high, slab = -half - 1.0, float(half), np.empty(ROWS, np.int32)
     for first in range(0, len(X), ROWS):
         count = min(ROWS, len(X) - first)
@@ -195,7 +195,7 @@ def count_slabs(X: Rows, V: Doubles, shifts: Doubles, width: float, counts: Coun
             for k in range(min(4, len(counts) - i)):
                 margin, shift, row = sums[k], shifts[i + k], counts[i + k]
                 for r in range(ROWS):
-                    place = np.floor((margin[r] - shift) / width)
+                    place = np.floor((margin[r] - shift) * inverse)
                     place = place if place > low else low  # as is what is not a number
                     slab[r] = np.int32(place if place < high else high)
                 for r in range(count):
@@ -203,18 +203,33 @@ def count_slabs(X: Rows, V: Doubles, shifts: Doubles, width: float, counts: Coun
 
 
 @_compiled
-def number_cells(values: Doubles, edges: Doubles, out: NDArray[np.int32]) -> None:
-    """Fill `out` with the number of edges <= value; 2^k - 1 edges rise; NaN fills up."""
-    for first in range(0, len(values), ROWS):
-        some, place = values[first : first + ROWS], out[first : first + ROWS]
+def number_cells(
+    values: Doubles, edges: Doubles, first: NDArray[np.int32], out: NDArray[np.int32]
+) -> None:
+    """Fill `out` with the number of rising edges <= value.
+
+    The leading 15 bits of a value in float32 name a cell; `first[cell]` edges lie in cells before.
+    """
+    narrow = np.empty(ROWS, np.float32)
+    bits = narrow.view(np.uint32)
+    for start in range(0, len(values), ROWS):
+        some, place = values[start : start + ROWS], out[start : start + ROWS]
         for r in range(len(some)):
-            place[r] = 0
-        step = (len(edges) + 1) // 2
-        while step > 0:
-            for r in range(len(some)):
-                beyond = edges[place[r] + step - 1] <= some[r]
-                place[r] += np.int32(step if beyond else 0)
-            step //= 2
+            narrow[r] = some[r] + 0.0  # -0.0 is 0.0
+        for r in range(len(some)):
+            negative = bits[r] >> np.uint32(31) == 1
+            mask = np.uint32(0xFFFFFFFF) if negative else np.uint32(0x80000000)
+            cell = np.int64((bits[r] ^ mask) >> np.uint32(17))
+            low, high = first[cell], first[cell + 1]
+            while high - low > 8:
+                middle = (low + high) // 2
+                if edges[middle] <= some[r]:
+                    low = middle + 1
+                else:
+                    high = middle
+            while low < high and edges[low] <= some[r]:
+                low += 1
+            place[r] = low
 
 
 @_compiled

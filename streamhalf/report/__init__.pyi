@@ -1,4 +1,4 @@
-from .audit import show_audit
+from .audit import show_audit, show_review
 from .progress import log_json, watch
 from .terminal import (
     show_certificate,
@@ -17,6 +17,7 @@ __all__ = [
     "show_dry_run",
     "show_fit",
     "show_plan",
+    "show_review",
     "show_store",
     "show_test",
     "show_verification",

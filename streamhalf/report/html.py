@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from streamhalf.redact import plural
 from streamhalf.report import details, figures, tables, words
 from streamhalf.report.figures import Figure
-from streamhalf.report.notices import other_notices
+from streamhalf.report.notices import notice_words, other_notices
 from streamhalf.report.tables import Table
 from streamhalf.report.voices import face_of, suspects_sentence
 from streamhalf.report.words import Names
@@ -36,7 +36,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {**vars(words), "outcome_words": tables.outcome_words}
-    environment.filters |= {"plural": plural, "with_code": _with_code}
+    environment.filters |= {"plural": plural, "with_code": _with_code, "notice_words": notice_words}
     return environment
 
 

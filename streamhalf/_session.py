@@ -1,0 +1,351 @@
+"""What the functions of the API share: parameters, data, engines and checkpoints."""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import logging
+import math
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from streamhalf._models import columns_of
+from streamhalf.config import RunConfig, check_names, environment_settings
+from streamhalf.data.access_check import access_check_of
+from streamhalf.data.opening import (
+    DataLike,
+    open_source,
+    refuse_features,
+)
+from streamhalf.data.source import Source
+from streamhalf.engine import Engine, open_engine
+from streamhalf.engine.checkpoint import Checkpoint
+from streamhalf.engine.cluster import ClusterEngine, ClusterOptions
+from streamhalf.engine.lazy import plan_keeping
+from streamhalf.engine.live_messages import ClusterSlabs, LocalSlabs
+from streamhalf.engine.memory import fewer_at_once, largest_block
+from streamhalf.engine.run import Run
+from streamhalf.engine.scheduler import (
+    Chosen,
+    check_access,
+    choose,
+    dask_settings,
+    refuse_elsewhere,
+)
+from streamhalf.errors import DataError, UsageError
+from streamhalf.events import Answered, Observer, RunStarted
+from streamhalf.paths import Folder, absolute, check_cache_folder
+from streamhalf.redact import one_line, public_name
+from streamhalf.report.notices import notice_words
+from streamhalf.results import CertifyResult, FitResult, Notice, RunRecord, Versions, replace
+from streamhalf.results.codes import RowsKept
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+SEED_DRAWN = "seed drawn"
+"""In what a checkpoint holds of a run: whether the system drew its seed."""
+
+_READS = {"verify": 1}
+"""How often a command reads all rows, where that is not several times."""
+
+logger = logging.getLogger("streamhalf")
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def takes_data(function: Callable[P, R]) -> Callable[P, R]:
+    """A function of one positional argument, the data, which says so if it is given more."""
+
+    @functools.wraps(function)
+    def checked(*arguments: P.args, **parameters: P.kwargs) -> R:
+        if len(arguments) > 1:
+            name = function.__name__
+            fitted = " (or use HalfspaceTesterLearner().fit(X, y))" if name == "fit" else ""
+            raise UsageError(
+                f"{name}: {len(arguments)} positional arguments; the data are one argument, so "
+                f"give arrays as a pair: {name}((X, y), ...){fitted}, and all else by name"
+            )
+        return function(*arguments, **parameters)
+
+    return checked
+
+
+def make_config(parameters: Mapping[str, Any]) -> RunConfig:
+    """Parameters by name, unknown ones refused with the nearest name."""
+    return RunConfig(**_settle(parameters))
+
+
+def as_seed(random_state: Any) -> Any:
+    """Return the seed that scikit-learn's `random_state` stands for."""
+    if random_state is None:
+        return "auto"
+    if hasattr(random_state, "randint"):  # a RandomState, which moves on
+        return int(random_state.randint(2**31 - 1))
+    return random_state
+
+
+def _settle(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, before environment variables, before the section of Dask's configuration."""
+    other = {"label": "labels", "random_state": "seed"}
+    parameters = {other.get(name, name): value for name, value in parameters.items()}
+    if "seed" in parameters:
+        parameters["seed"] = as_seed(parameters["seed"])
+    check_names(parameters, RunConfig.names(), "configuration")
+    return {**dask_settings(), **environment_settings(), **parameters}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Where something is written from, with how much memory, and what is to be said of it."""
+
+    engine: Engine
+    memory_limit: int | str
+    notices: tuple[Notice, ...]
+
+
+@contextmanager
+def open_place(
+    scheduler: str | None, n_workers: int | None, client: Client | None
+) -> Iterator[Place]:
+    """An engine for what needs no other settings."""
+    given = {"scheduler": scheduler, "n_workers": n_workers}
+    config = make_config({name: value for name, value in given.items() if value is not None})
+    chosen = choose(config.scheduler, client)
+    with open_engine(chosen.target, config.n_workers, ClusterOptions.of(config)) as engine:
+        yield Place(engine, config.memory_limit, chosen.notices)
+
+
+def open_data(
+    data: DataLike,
+    parameters: Mapping[str, Any],
+    storage_options: Mapping[str, Any] | None,
+    *,
+    needs_labels: bool = True,
+    model: Any = None,
+    probe: bool = True,
+) -> tuple[Source, RunConfig]:
+    """Open data under their configured names; returns the configuration too.
+
+    Where labels are not needed and none are named, data without any are features alone. Tables are
+    encoded as those that the `model` was fitted on.
+    """
+    config = make_config(parameters)
+    if "features" in parameters:
+        refuse_features(data, config.features)
+    named = {"label", "labels"} & parameters.keys()
+    opened = open_source(
+        data,
+        features=config.features,
+        labels=config.labels,
+        labelled=True if needs_labels or named else None,
+        storage_options=storage_options,
+        probe=probe,
+        **table_options(config),
+        **columns_like(model),
+    )
+    return opened, config
+
+
+def table_options(config: RunConfig) -> dict[str, Any]:
+    """Return what a configuration asks of tables."""
+    names = ("columns", "drop", "positive", "encode", "missing")
+    return {name: getattr(config, name) for name in names}
+
+
+def columns_like(model: Any) -> dict[str, Any]:
+    """Return how tables are encoded for a model: as its record says, or by names of features."""
+    data = getattr(model, "data", None)
+    encoding = getattr(data, "encoding", None)
+    return {"encoding": encoding, "named": () if encoding is not None else columns_of(model)}
+
+
+def execute(
+    command: str,
+    source: Source,
+    config: RunConfig,
+    work: Callable[[Run, RunConfig], R],
+    client: Client | None,
+    observer: Observer,
+    checkpoint: Checkpoint | None = None,
+    *notices: Notice,
+    rows_planned: int = 0,
+    held: int = 0,
+) -> R:
+    """Do the work of a command in a run of its own; the observer hears how it begins and ends.
+
+    It is refused before the first pass where a task of any pass would not fit in memory: the
+    largest block of rows, and partials of `held` bytes.
+    """
+    chosen = choose(config.scheduler, client, source)
+    keeping = plan_keeping(source, chosen.target, config, passes=_READS.get(command, 2))
+    lazy = () if keeping is None else (keeping.notice,)
+    said = (*source.notices, *notices, *chosen.notices, *lazy)
+    started = RunStarted(
+        command,
+        source.name,
+        source.n_rows,
+        source.dim,
+        said,
+        seed=config.seed,
+        who=who(),
+        rows_planned=rows_planned,
+    )
+    opened = open_run(config, chosen, observer, checkpoint, started, source, held=held)
+    with _in_one_sentence(source), opened as run:
+        if keeping is not None and keeping.kept is not RowsKept.NOWHERE:
+            run.keeping = keeping
+        run.provenance = RunRecord.now(chosen.name, config.recorded())
+        result = work(run, config)
+        run.verdict, run.answer = getattr(result, "verdict", None), _answer(result)
+    return result
+
+
+@contextmanager
+def _in_one_sentence(source: Source) -> Iterator[None]:
+    """Arithmetic that has no result is an error about the data; NumPy does not warn of it before.
+
+    What is no number is looked for where it matters.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except (np.linalg.LinAlgError, ArithmeticError) as error:
+        raise DataError(
+            f"{source.name}: the features cannot be computed with in double precision "
+            f"({one_line(error)}); subtract an offset from features that hardly differ, scale "
+            "those that are very large or very small, and remove those that others tell"
+        ) from error
+
+
+def who() -> str:
+    """Who runs this process, and where."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a number without a name, as in many containers
+        name = "unknown"
+    return f"{name}@{socket.gethostname()}"
+
+
+def _answer(result: Any) -> Answered | None:
+    """What a view shows of a result."""
+    if not isinstance(result, FitResult | CertifyResult):
+        return None
+    error, certificate = result.error, result.certificate
+    found = Answered(
+        error=None if error is None else error.empirical,
+        error_upper=None if error is None else error.upper,
+    )
+    if certificate is not None:
+        pieces = sorted(certificate.profile, key=lambda one: one.angle_low)
+        found = replace(
+            found,
+            upper=certificate.error if certificate.comparable else None,
+            lower=certificate.opt.lower_empirical,
+            profile=tuple(
+                (math.degrees(one.angle_low), math.degrees(one.angle_high), one.bound)
+                for one in pieces
+                if math.isfinite(one.bound)
+            ),
+        )
+    if isinstance(result, FitResult):
+        path = tuple(one.error for one in result.candidates)
+        found = replace(found, eps=result.eps, path=path, chosen=result.chosen)
+    return found
+
+
+@contextmanager
+def open_run(
+    config: RunConfig,
+    chosen: Chosen | None,
+    observer: Observer,
+    checkpoint: Checkpoint | None = None,
+    started: RunStarted | None = None,
+    source: Source | None = None,
+    *,
+    held: int = 0,
+) -> Iterator[Run]:
+    """A run where it was chosen to be, or by default would be, closed at the end.
+
+    The observer hears `started`, with a notice where memory keeps threads idle. On a cluster, it
+    reaches the dashboard too.
+    """
+    chosen = chosen or choose(config.scheduler, None, source)
+    check_cache_folder(config.cache)
+    with open_engine(chosen.target, config.n_workers, ClusterOptions.of(config)) as engine:
+        refuse_elsewhere(engine, source)
+        check_access(engine, None if source is None else access_check_of(source.reader))
+        limit = config.memory_limit
+        if started is not None and source is not None:
+            need = largest_block(source) + held
+            fewer = fewer_at_once(engine, started.command, need, limit, partials=held)
+            started = replace(started, notices=(*started.notices, *fewer))
+            observer(started)
+            for notice in started.notices:
+                logger.info(notice_words(notice))
+        with mirrored(engine, observer, started) as (watched, slabs):
+            run = Run(engine, limit, config.split_every, watched, checkpoint, slabs.listen)
+            run.cache = None if config.cache is None else absolute(config.cache)
+            try:
+                yield run
+                run.close()
+            finally:
+                run.forget()
+
+
+@contextmanager
+def mirrored(
+    engine: Engine, observer: Observer, started: RunStarted | None
+) -> Iterator[tuple[Observer, LocalSlabs | ClusterSlabs]]:
+    """The observer, joined on a cluster with one that feeds the scheduler's dashboard.
+
+    Yields it, and what hears of the slabs that tasks count.
+    """
+    if not isinstance(engine, ClusterEngine):
+        local = LocalSlabs(observer)
+        yield local, local
+        return
+    from streamhalf.report.dashboard import mirrored  # imports distributed, which takes a second
+
+    page = engine.options.dashboard_page
+    with mirrored(engine.client, observer, started, page=page) as watched:
+        yield watched
+
+
+def open_checkpoint(
+    url: str | os.PathLike[str] | None,
+    storage_options: Mapping[str, Any] | None,
+    source: Source,
+    config: RunConfig,
+    *,
+    resume: bool,
+) -> Checkpoint | None:
+    """The checkpoint folder of a run, if one is wanted; refused where it holds another run.
+
+    The seed of a run that is resumed is the one it began with, unless another is given.
+    """
+    if url is None:
+        if resume:
+            raise UsageError("resume: needs the checkpoint folder to resume from (--checkpoint)")
+        return None
+    if "://" not in os.fspath(url) and os.path.isfile(url):
+        raise UsageError(
+            f"checkpoint: {public_name(os.fspath(url))} is a file; name a folder, which is made if "
+            "there is none"
+        )
+    identity = {
+        "data fingerprint": source.fingerprint,
+        "rows of data": source.n_rows,
+        "blocks of data": len(source.blocks),
+        "version": Versions.current().streamhalf,
+        SEED_DRAWN: config.seed_drawn,
+    } | config.identity()
+    kept = (SEED_DRAWN, "seed") if config.seed_drawn else (SEED_DRAWN,)
+    return Checkpoint(Folder(os.fspath(url), storage_options), identity, resume=resume, kept=kept)

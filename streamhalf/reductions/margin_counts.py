@@ -1,0 +1,94 @@
+"""Rows by label and margin, counted in bins that every data set shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.data.block import Block
+from streamhalf.kernels.plane import Plane
+from streamhalf.reductions.base import Summed
+
+_OCTAVES = 64
+"""Powers of two above and below 1 that bins tell apart."""
+
+_PARTS = 4
+"""Bins to an octave: at most 19% wide."""
+
+_SIDE = 2 * _OCTAVES * _PARTS
+
+_LARGEST = 1e300
+
+N_BINS = 2 * _SIDE
+"""Bins on both sides of a plane."""
+
+
+def margin_bins(margins: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """Return the bin of every margin; bins rise with margins, and 0 is the first of its side."""
+    mantissa, exponent = np.frexp(np.minimum(np.abs(margins), _LARGEST))
+    part = ((mantissa - 0.5) * (2 * _PARTS)).astype(np.int64)
+    size = np.clip((exponent.astype(np.int64) + _OCTAVES) * _PARTS + part, 0, _SIDE - 1)
+    size[mantissa == 0] = 0
+    return np.where(margins >= 0, _SIDE + size, _SIDE - 1 - size)
+
+
+def bin_centres() -> NDArray[np.float64]:
+    """Return a margin inside every bin."""
+    size = np.arange(_SIDE)
+    middle = np.ldexp(0.5 + (size % _PARTS + 0.5) / (2 * _PARTS), size // _PARTS - _OCTAVES)
+    return np.concatenate([-middle[::-1], middle])
+
+
+def log_odds(probabilities: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Return log(p / (1 - p)), finite where p is 0 or 1."""
+    inside = np.clip(np.asarray(probabilities, dtype=np.float64), 1e-12, 1 - 1e-12)
+    return np.asarray(np.log(inside / (1 - inside)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarginCountsResult:
+    """Rows of each plane by label, -1 first, and bin: (c, 2, N_BINS) int64."""
+
+    n_rows: int
+    counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarginCounts(Summed):
+    """Counts of the margins about `planes` by label; at last, of log-odds.
+
+    Those are of `probabilities` of label +1, one for each row of the data.
+    """
+
+    planes: tuple[Plane, ...]
+    probabilities: NDArray[np.floating[Any]] | None = None
+
+    name = "margin-counts"
+
+    @property
+    def n_counts(self) -> int:
+        """Tables of counts."""
+        return len(self.planes) + (self.probabilities is not None)
+
+    def empty(self, dim: int) -> MarginCountsResult:
+        """Return the counts of no rows."""
+        return MarginCountsResult(0, np.zeros((self.n_counts, 2, N_BINS), dtype=np.int64))
+
+    def map(self, block: Block) -> MarginCountsResult:
+        """Count the rows of one block."""
+        positive = N_BINS * (block.y > 0)
+        margins = [plane.margins(block.X) for plane in self.planes]
+        if self.probabilities is not None:
+            margins.append(log_odds(self.probabilities[block.rows]))
+        counts = np.zeros((self.n_counts, 2, N_BINS), dtype=np.int64)
+        for i, one in enumerate(margins):
+            found = np.bincount(margin_bins(one) + positive, minlength=2 * N_BINS)
+            counts[i] = found.reshape(2, N_BINS)
+        return MarginCountsResult(block.n_rows, counts)
+
+    def partial_nbytes(self, dim: int) -> int:
+        """Return the size of one table of counts for each plane."""
+        return 8 * (2 * N_BINS * self.n_counts + 1)
