@@ -21,10 +21,8 @@ from streamhalf.engine.job import SerialEngine
 from streamhalf.engine.memory import at_once
 from streamhalf.errors import DataError, UsageError
 from streamhalf.reductions.base import Reduction, reads_labels
-from streamhalf.reductions.chow import Chow
-from streamhalf.reductions.covariance import Covariance
-from streamhalf.reductions.feature_moments import FeatureMoments
-from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.covariance import Covariance, FeatureMoments
+from streamhalf.reductions.labels import Chow, LabelCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.results import DataRecord, MomentTestResult, Transform

@@ -30,7 +30,7 @@ from streamhalf.engine.run import Run
 from streamhalf.engine.survey import Survey
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.labels import LabelCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.results import (
     DryRunResult,

@@ -29,7 +29,7 @@ from streamhalf.data.schema import array_of, refuse_rounded
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.kernels.plane import Plane, on_positive_side
-from streamhalf.reductions.halfspace_errors import HalfspaceErrors
+from streamhalf.reductions.errors import HalfspaceErrors
 from streamhalf.report.voices import promise_line
 from streamhalf.results import (
     CalibrationRecord,

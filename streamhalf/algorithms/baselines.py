@@ -30,9 +30,9 @@ from streamhalf.kernels.plane import Plane, are_wrong
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of, uniforms_at
 from streamhalf.reductions.base import Summed
+from streamhalf.reductions.errors import PlaneErrors, PlaneErrorsResult
 from streamhalf.reductions.logistic import Logistic
-from streamhalf.reductions.plane_errors import PlaneErrors, PlaneErrorsResult
-from streamhalf.reductions.threshold_scan import ThresholdScan
+from streamhalf.reductions.plane_slabs import ThresholdScan
 from streamhalf.results import HalfspaceClass, Method, Transform
 
 _LEAST_ACCEPTED, _ACCEPTED_PER_FEATURE = 400, 10

@@ -38,9 +38,8 @@ from streamhalf.engine.run import Run
 from streamhalf.errors import TransformError
 from streamhalf.events import SlabsMeasured, TesterJudged
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.chow import Chow
-from streamhalf.reductions.halfspace_errors import HalfspaceErrors
-from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.errors import HalfspaceErrors
+from streamhalf.reductions.labels import Chow, LabelCounts
 from streamhalf.reductions.row_view import Bundle, in_space
 from streamhalf.results import (
     CertifyResult,

@@ -33,9 +33,9 @@ from streamhalf.certificate.error_bound import repeated_rows
 from streamhalf.config import RunConfig
 from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.kernels.frame import Frame
-from streamhalf.reductions.row_digest import RowDigest
+from streamhalf.reductions.plane_slabs import ThresholdScan
 from streamhalf.reductions.row_view import Bundle
-from streamhalf.reductions.threshold_scan import ThresholdScan
+from streamhalf.reductions.rows import RowDigest
 from streamhalf.results import (
     HalfspaceClass,
     Outcome,

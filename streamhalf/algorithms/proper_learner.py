@@ -13,7 +13,7 @@ from typing import Any
 from scipy.special import ndtri
 
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.chow import Chow
+from streamhalf.reductions.labels import Chow
 from streamhalf.reductions.moments import MomentsResult
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.results import TestResult

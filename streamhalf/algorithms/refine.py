@@ -22,8 +22,8 @@ from streamhalf.data.block import Block
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.reductions.row_sample import RowSample
 from streamhalf.reductions.row_view import MarginBand, RowView, Viewed
+from streamhalf.reductions.rows import RowSample
 
 _REACH = 3.0
 """Scales within which rows matter: exp(-3²/2) is a hundredth."""

@@ -27,9 +27,9 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.feature_moments import FeatureMoments, FeatureMomentsPartial
+from streamhalf.reductions.covariance import FeatureMoments, FeatureMomentsPartial
+from streamhalf.reductions.errors import PlaneErrors
 from streamhalf.reductions.logistic import LogisticLine, penalties, plane_of
-from streamhalf.reductions.plane_errors import PlaneErrors
 from streamhalf.reductions.row_view import Sample, sampled
 
 _LINE = (0.25, 0.5, 1.0, 2.0, 4.0)

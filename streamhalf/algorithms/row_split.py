@@ -31,8 +31,8 @@ from streamhalf.engine.run import Run
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of, uniforms_at
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.row_sample import RowSample
 from streamhalf.reductions.row_view import Sample, sampled
+from streamhalf.reductions.rows import RowSample
 from streamhalf.results import HeldOutRecord, Sampling
 
 GROUP_CHUNKS = 64

@@ -22,8 +22,8 @@ from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.errors import PlaneErrorsResult
 from streamhalf.reductions.moments import MomentsResult
-from streamhalf.reductions.plane_errors import PlaneErrorsResult
 from streamhalf.reductions.row_view import Bundle, in_space
 from streamhalf.results import (
     Notice,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from streamhalf.kernels.frame import Frame
-from streamhalf.reductions.label_counts import LabelCounts, LabelCountsResult
+from streamhalf.reductions.labels import LabelCounts, LabelCountsResult
 from streamhalf.results import AcceptanceRate, Evidence, TestResult
 from streamhalf.testers.base import (
     ALONG,

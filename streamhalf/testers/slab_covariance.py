@@ -17,8 +17,8 @@ from scipy.special import ndtr
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.plane_slabs import SlabCovariance, SlabCovarianceResult
 from streamhalf.reductions.row_view import Sample, sampled
-from streamhalf.reductions.slab_covariance import SlabCovariance, SlabCovarianceResult
 from streamhalf.results import Evidence, SlabSecondMoment, Stage, TestResult, replace
 from streamhalf.testers.base import ALONG, MOST_ROWS, Context, TesterWords, judged, thinning
 from streamhalf.testers.slab_mass import FARTHEST, finest_half_count

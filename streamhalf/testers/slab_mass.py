@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import masses_about
-from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
+from streamhalf.reductions.plane_slabs import CandidateSlabs, CandidateSlabsResult
 from streamhalf.results import Evidence, Outcome, Role, SlabShare, Stage, TestResult, replace
 from streamhalf.testers.base import (
     ALONG,

@@ -14,7 +14,7 @@ from streamhalf.algorithms.baselines import (
 )
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.plane_errors import PlaneErrors, PlaneErrorsResult
+from streamhalf.reductions.errors import PlaneErrors, PlaneErrorsResult
 from streamhalf.results import Method
 from tests.algorithms.runs import draw
 

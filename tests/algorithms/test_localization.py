@@ -20,7 +20,7 @@ from streamhalf.algorithms.row_split import RowSubset
 from streamhalf.algorithms.state import Candidate, LocalizationState, Step, turned
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.plane_errors import PlaneErrorsResult
+from streamhalf.reductions.errors import PlaneErrorsResult
 from streamhalf.results import (
     Outcome,
     Role,
