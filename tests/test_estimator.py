@@ -22,11 +22,13 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamhalf
 from streamhalf import (
     DataError,
+    NotAcceptedError,
     TargetError,
     UnverifiedWarning,
     UsageError,
@@ -233,9 +235,9 @@ def test_predict_proba__is_calibrated_and_on_the_side_of_the_prediction() -> Non
     assert np.abs(found[:, 1] - truth[16_000:]).mean() < 0.05
     lazy = fitted.predict_proba(da.from_array(X[16_000:], chunks=(3_000, 4)))
     np.testing.assert_array_equal(lazy.compute(), found)
+    stopped = learner(stop_early=True, feature_transform="stored").fit(X**3, y)
     with pytest.raises(NotAcceptedError, match="before probabilities were calibrated"):
-        stopped = learner(stop_early=True, feature_transform="stored")
-        stopped.fit(X**3, y).predict_proba(X)
+        stopped.predict_proba(X)
 
 
 def test_random_state__is_another_spelling_of_seed(rows: Rows) -> None:

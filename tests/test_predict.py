@@ -16,6 +16,7 @@ from streamhalf.cli import main
 from streamhalf.events import Event, PassStarted
 from streamhalf.results import (
     DataRecord,
+    ErrorRecord,
     Sampling,
     Stop,
     StopReason,
@@ -36,7 +37,7 @@ def make_model(verdict: Verdict = Verdict.ACCEPTED, **changes: Any) -> FitResult
     values: dict[str, Any] = {
         "verdict": verdict,
         "halfspace": Halfspace(NORMAL, 0.25),
-        "error": None,
+        "error": ErrorRecord(0.05, 0.06, 1000),
         "eps": 0.1,
         "tau": 0.01,
         "seed": 0,

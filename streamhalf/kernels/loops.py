@@ -11,13 +11,10 @@ code when the file of a function changes, whatever that function calls.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import math
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numba
 import numba.extending
@@ -25,6 +22,8 @@ import numpy as np
 from llvmlite import ir
 from numba.core import event
 from numpy.typing import NDArray
+
+from streamhalf.kernels.compiling import compiled as _compiled
 
 Rows = NDArray[np.floating[Any]]
 Doubles = NDArray[np.float64]
@@ -45,18 +44,6 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _PHILOX_A, _PHILOX_B = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
 _PHILOX_STEP = np.uint64(0xBB67AE8584CAA73B)
-
-
-def _compiled(function: F) -> F:
-    """Compile at the first call, without the interpreter lock; the machine code is cached."""
-    compile_later = numba.njit(nogil=True, cache=True, error_model="numpy")
-    try:
-        return cast(F, compile_later(function))
-    except RuntimeError:  # neither the folder of the package nor the user's cache is writable
-        settings: Any = numba.config
-        settings.CACHE_DIR = tempfile.mkdtemp(prefix="streamhalf-")
-        atexit.register(shutil.rmtree, settings.CACHE_DIR, ignore_errors=True)
-        return cast(F, compile_later(function))
 
 
 @contextlib.contextmanager
@@ -203,18 +190,33 @@ def count_slabs(X: Rows, V: Doubles, shifts: Doubles, width: float, counts: Coun
 
 
 @_compiled
-def number_cells(values: Doubles, edges: Doubles, out: NDArray[np.int32]) -> None:
-    """Fill `out` with the number of edges <= value; 2^k - 1 edges rise; NaN fills up."""
-    for first in range(0, len(values), ROWS):
-        some, place = values[first : first + ROWS], out[first : first + ROWS]
+def number_cells(
+    values: Doubles, edges: Doubles, first: NDArray[np.int32], out: NDArray[np.int32]
+) -> None:
+    """Fill `out` with the number of rising edges <= value.
+
+    The leading 15 bits of a value in float32 name a cell; `first[cell]` edges lie in cells before.
+    """
+    narrow = np.empty(ROWS, np.float32)
+    bits = narrow.view(np.uint32)
+    for start in range(0, len(values), ROWS):
+        some, place = values[start : start + ROWS], out[start : start + ROWS]
         for r in range(len(some)):
-            place[r] = 0
-        step = (len(edges) + 1) // 2
-        while step > 0:
-            for r in range(len(some)):
-                beyond = edges[place[r] + step - 1] <= some[r]
-                place[r] += np.int32(step if beyond else 0)
-            step //= 2
+            narrow[r] = some[r] + 0.0  # -0.0 is 0.0
+        for r in range(len(some)):
+            negative = bits[r] >> np.uint32(31) == 1
+            mask = np.uint32(0xFFFFFFFF) if negative else np.uint32(0x80000000)
+            cell = np.int64((bits[r] ^ mask) >> np.uint32(17))
+            low, high = first[cell], first[cell + 1]
+            while high - low > 8:
+                middle = (low + high) // 2
+                if edges[middle] <= some[r]:
+                    low = middle + 1
+                else:
+                    high = middle
+            while low < high and edges[low] <= some[r]:
+                low += 1
+            place[r] = low
 
 
 @_compiled

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,21 @@ def assign_slabs(
     from streamhalf.kernels import loops
 
     values = np.ascontiguousarray(margin, dtype=np.float64)
-    table = np.full(2 ** len(edges).bit_length() - 1, np.nan)  # no number is above
-    table[: len(edges)] = edges
     slabs = np.empty(values.shape, dtype=np.int32)
-    loops.number_cells(frozen(values.reshape(-1)), table, slabs.reshape(-1))
+    edges = np.array(edges, dtype=np.float64)
+    first = _edges_before_cells(edges.tobytes())
+    loops.number_cells(frozen(values.reshape(-1)), edges, first, slabs.reshape(-1))
     return slabs
+
+
+@lru_cache(maxsize=64)
+def _edges_before_cells(edges: bytes) -> NDArray[np.int32]:
+    """Edges in cells before each one; a cell is the leading bits of float32 numbers, in order."""
+    with np.errstate(over="ignore"):
+        words = (np.frombuffer(edges) + 0.0).astype(np.float32).view(np.uint32)
+    masks = np.where(words >> np.uint32(31) == 1, np.uint32(0xFFFFFFFF), np.uint32(0x80000000))
+    cells = (words ^ masks) >> np.uint32(17)
+    return np.searchsorted(cells, np.arange(2**15 + 1)).astype(np.int32)
 
 
 def count_slabs(slab: NDArray[np.int32], n_slabs: int) -> NDArray[np.int64]:

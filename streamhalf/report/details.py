@@ -63,7 +63,8 @@ def test_details(result: MomentTestResult | FitResult) -> Iterator[str]:
             "held-out rows did not confirm it."
         )
     if result.transform.kind != Transform.STORED:
-        yield f"Tested: {TRANSFORMS[result.transform.kind]}. Errors are counted on stored features."
+        counted = " Errors are counted on stored features." if isinstance(result, FitResult) else ""
+        yield f"Tested: {TRANSFORMS[result.transform.kind]}.{counted}"
     sketched = next((one.directions for one in result.testers if one.directions is not None), None)
     if sketched is not None:
         yield (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamhalf.report.html import render_report
-from tests.report.conftest import Results
+from tests.report.results import Results
 from tests.waiting import PATIENCE
 
 if TYPE_CHECKING:

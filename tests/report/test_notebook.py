@@ -26,7 +26,7 @@ from streamhalf.results import PassRecord, Verdict
 from tests.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
-    from tests.report.conftest import Results
+    from tests.report.results import Results
 
 STORY = (
     RunStarted("fit", "rows.zarr", 1000, 3),
