@@ -14,8 +14,7 @@ import pytest
 import xarray as xr
 
 from streamhalf import Verdict
-from streamhalf.cli import main
-from streamhalf.cli import COMMANDS
+from streamhalf.cli import COMMANDS, main
 from tests.s3_server import INSTALL
 
 ROOT = Path(__file__).parents[1]
