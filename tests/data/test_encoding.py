@@ -107,7 +107,7 @@ def test_encoding__takes_new_rows_with_unseen_values_and_gaps() -> None:
     np.testing.assert_array_equal(lazy.compute().to_numpy(), result.predict(FRAME))
     with pytest.raises(DataError, match="columns: zip not found among"):
         result.predict(FRAME.drop(columns="zip"))
-    with pytest.raises(DataError, match="column 'age': .* found where numbers were fitted"):
+    with pytest.raises(DataError, match=r"column 'age': .* found where numbers were fitted"):
         result.predict(FRAME.assign(age="old"))
 
 
