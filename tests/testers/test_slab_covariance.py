@@ -12,8 +12,9 @@ from scipy.special import ndtr
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
+from streamhalf.reductions import SlabCovariance, Viewed
 from streamhalf.reductions.plane_slabs import SlabCovarianceResult
-from streamhalf.reductions.row_view import Sample, Viewed
+from streamhalf.reductions.row_view import Sample
 from streamhalf.results import Outcome, SlabSecondMoment, TestResult
 from streamhalf.testers.slab_covariance import (
     COVARIANCE_LIMIT,
