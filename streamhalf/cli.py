@@ -122,6 +122,26 @@ def inspect(store: Store, /, **given: Any) -> int:
 
 
 @takes(
+    *("labels", "tables", "where it runs", "quiet", "log_json", "storage_option", "config"),
+    example="convert rows.parquet rows.zarr --label bought",
+)
+def convert(
+    table: Annotated[Place, Parameter(help="Parquet or CSV: a file, folder, glob or URL")],
+    store: Annotated[Place, Parameter(help="path or URL of the new Zarr store")],
+    /,
+    *,
+    overwrite: Annotated[Switch, Parameter(help="replace an existing store")] = False,
+    **given: Any,
+) -> int:
+    """Write the encoded rows of a table as a Zarr store, for those who fit often."""
+    with calling(given) as call:
+        encoding = streamhalf.convert(table, store, overwrite=overwrite, **call)
+    views.show_columns(ResultConsole(), encoding)
+    print(f"wrote {plural(len(encoding.features), 'feature')} to {public_name(str(store))}")
+    return 0
+
+
+@takes(
     *("features", "scheduler", "n_workers", "quiet", "log_json", "storage_option"),
     example="predict new.csv --model result.json --out predictions.csv",
 )
@@ -462,7 +482,7 @@ of test and fit --require: 10 rejected, 11 inconclusive; of verify: 12 a claim d
 _ALIKE = 0.75
 """How alike an option must be to what was typed, to be suggested (difflib's ratio)."""
 
-COMMANDS = (synth, inspect, predict, test, plan, fit, certify, verify, audit, report)
+COMMANDS = (synth, inspect, convert, predict, test, plan, fit, certify, verify, audit, report)
 
 
 def run(arguments: Sequence[str]) -> int:

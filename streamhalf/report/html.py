@@ -105,6 +105,9 @@ def sections(
     yield _suspects(result, audit)
     notices = other_notices(result.notices, names)
     yield Section("notices", "Notices", plural(len(notices), "notice"), notices)
+    columns = tables.column_table(result.data.encoding)
+    gist = "what became of every column"
+    yield Section("columns", "Columns of the table", gist, tables=_shown(columns))
     passes = tables.pass_table(result.passes)
     gist = "rows, bytes and time of each pass over the data"
     yield Section("passes", "Passes", gist, tables=_shown(passes))

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.slabs import assign_slabs, count_slabs, gaussian_masses, masses_about
+from streamhalf.kernels.slabs import assign_slabs, count_slabs, masses_about
 from streamhalf.reductions.plane_slabs import CandidateSlabsResult
 from streamhalf.results import Outcome, Role, SlabShare, TestResult, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
@@ -30,7 +30,7 @@ ROWS = 10**6  # of the data set: only what is needed goes by it
 
 def draw_counts(eps: float, n_rows: int, rng: np.random.Generator, size: int) -> np.ndarray:
     """Histograms of true N(0, 1) margins over the finest slabs."""
-    return rng.multinomial(n_rows, gaussian_masses(eps, finest_half_count(eps)), size=size)
+    return rng.multinomial(n_rows, masses_about(eps, finest_half_count(eps), 0.0), size=size)
 
 
 def judge(tester: SlabMassTester, *counts: np.ndarray) -> tuple[TestResult, ...]:
@@ -89,7 +89,7 @@ def test_quantile__holds_under_the_null_at_every_scale(eps: float, n_rows: int) 
     counts = draw_counts(eps, n_rows, np.random.default_rng(5), 2000)
     for j in range(1, count_scales(eps) + 1):
         half_count = slab_half_count(j * eps)
-        masses = gaussian_masses(j * eps, half_count)
+        masses = masses_about(j * eps, half_count, 0.0)
         merged = np.array([merge_slabs(drawn, j, half_count) for drawn in counts])
         distances = np.abs(merged / n_rows - masses).sum(axis=1)
         assert np.count_nonzero(distances > tester.quantile(n_rows, j * eps)) <= 142
