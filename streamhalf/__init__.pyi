@@ -3,6 +3,7 @@ from .accessor import register_accessor
 from .api import (
     audit,
     certify,
+    convert,
     diagnostics,
     dry_run,
     fit,
@@ -66,6 +67,7 @@ __all__ = [
     "__version__",
     "audit",
     "certify",
+    "convert",
     "diagnostics",
     "dry_run",
     "fit",

@@ -50,6 +50,12 @@ from streamhalf.certificate.verify import Verification, check_document
 from streamhalf.config import SETTINGS, TOP, RunConfig, check_names
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.data.conversion import (
+    chunks_for,
+    create_converted,
+    finish_converted,
+    write_converted,
+)
 from streamhalf.data.inspection import inspect as inspect
 from streamhalf.data.kinds import is_frame, is_table_path
 from streamhalf.data.opening import DataLike, open_source
@@ -89,6 +95,7 @@ from streamhalf.results import (
     CertifyResult,
     ConflictSets,
     DryRunResult,
+    EncodingRecord,
     FitResult,
     Halfspace,
     MomentTestResult,
@@ -598,6 +605,48 @@ def predict(
             n_positive = write_store(target)
             write_prediction_table(target, file, source, classes, keep)
     return n_positive
+
+
+def convert(
+    data: DataLike,
+    store: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> EncodingRecord:
+    """Write the encoded rows of a table as a Zarr store; returns what became of the columns.
+
+    A fit of the store is that of the table, and faster where it is repeated.
+
+    Parameters
+    ----------
+    data
+        A table: Parquet or CSV files, or a frame.
+    store
+        Path or URL of the new Zarr store.
+    overwrite
+        Replace a store that exists.
+    client, storage_options, observer, **parameters
+        As of `test`; the parameters name the label and say how columns are encoded.
+    """
+    source, config = open_data(data, parameters, storage_options)
+    if source.encoding is None:
+        raise UsageError("data: no table; convert takes Parquet or CSV files, or a frame")
+    target = Target(absolute(store), storage_options)
+    with open_place(config.scheduler, config.n_workers, client) as place:
+        check_access(place.engine, access_check_of(source.reader))
+        started = RunStarted("convert", source.name, source.n_rows, source.dim, who=who())
+        chunks = chunks_for(source)
+        write = partial(write_converted, target, source)
+        writing = _Writing.of(place, started.command, chunks, source.row_nbytes, write)
+        create_converted(target, source, overwrite=overwrite)
+        check_access(place.engine, target.access_check())
+        _write_all(place, started, chunks, writing, observer)
+        finish_converted(target, source)
+    return source.encoding
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -123,6 +123,26 @@ def inspect(store: Store, /, **given: Any) -> int:
 
 
 @takes(
+    *("labels", "tables", "where it runs", "quiet", "log_json", "storage_option", "config"),
+    example="convert rows.parquet rows.zarr --label bought",
+)
+def convert(
+    table: Annotated[Place, Parameter(help="Parquet or CSV: a file, folder, glob or URL")],
+    store: Annotated[Place, Parameter(help="path or URL of the new Zarr store")],
+    /,
+    *,
+    overwrite: Annotated[Switch, Parameter(help="replace an existing store")] = False,
+    **given: Any,
+) -> int:
+    """Write the encoded rows of a table as a Zarr store, for those who fit often."""
+    with calling(given) as call:
+        encoding = streamhalf.convert(table, store, overwrite=overwrite, **call)
+    views.show_columns(ResultConsole(), encoding)
+    print(f"wrote {plural(len(encoding.features), 'feature')} to {public_name(str(store))}")
+    return 0
+
+
+@takes(
     *("features", "scheduler", "n_workers", "quiet", "log_json", "storage_option"),
     example="predict new.csv --model result.json --out predictions.csv",
 )
@@ -212,7 +232,7 @@ _COMMON = (
 )
 
 
-@takes("statistics", *_COMMON, example="test data.zarr --tau 0.01 --json result.json")
+@takes("statistics", "verbose", *_COMMON, example="test data.zarr --tau 0.01 --json result.json")
 def test(store: Store, /, **given: Any) -> int:
     """Test whether the features look like N(0, I) up to moments of degree k."""
     with calling(given) as call:
@@ -273,7 +293,7 @@ def _show_strict(console: Console, plan: StrictPlanRecord) -> None:
 
 
 @takes(
-    *("statistics", "learning", "certificate", "report", *_COMMON),
+    *("statistics", "learning", "certificate", "report", "verbose", *_COMMON),
     example="fit data.zarr --json result.json",
 )
 def fit(
@@ -308,7 +328,7 @@ def fit(
 
 @takes(
     *("tau", "feature_transform", "centre", "whiten", "seed"),
-    *("certificate_degree", "certificate_rows", "max_ratio", "report", *_COMMON),
+    *("certificate_degree", "certificate_rows", "max_ratio", "report", "verbose", *_COMMON),
     example="certify data.zarr --weights weights.npy --json certificate.json",
 )
 def certify(
@@ -463,7 +483,7 @@ of test and fit --require: 10 rejected, 11 inconclusive; of verify: 12 a claim d
 _ALIKE = 0.75
 """How alike an option must be to what was typed, to be suggested (difflib's ratio)."""
 
-COMMANDS = (synth, inspect, predict, test, plan, fit, certify, verify, audit, report)
+COMMANDS = (synth, inspect, convert, predict, test, plan, fit, certify, verify, audit, report)
 
 
 def run(arguments: Sequence[str]) -> int:

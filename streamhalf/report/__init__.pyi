@@ -2,6 +2,7 @@ from .audit import show_audit, show_review
 from .progress import log_json, watch
 from .terminal import (
     show_certificate,
+    show_columns,
     show_dry_run,
     show_fit,
     show_plan,
@@ -14,6 +15,7 @@ __all__ = [
     "log_json",
     "show_audit",
     "show_certificate",
+    "show_columns",
     "show_dry_run",
     "show_fit",
     "show_plan",
