@@ -106,7 +106,7 @@ class Audited:
         return repr(self.result)
 
     def _repr_html_(self) -> str:
-        from streamhalf.report.card import audit_html  # for notebooks alone
+        from streamhalf.report.notebook import audit_html  # for notebooks alone
 
         return audit_html(self.result)
 

@@ -138,7 +138,7 @@ def _written(notice: Notice, names: Names) -> dict[str, str]:
     if "quantity" in fields:
         found["name"] = names.quantity(SegmentQuantity(fields["quantity"]), fields["feature"])
     for name, noun in (("gaps", "gap"), ("features", "feature"), ("stored", "row")):
-        if name in fields:
+        if isinstance(fields.get(name), int):  # of converted features `stored` is a dtype
             found[name] = plural(fields[name], noun)
     if "at_once" in fields:
         found["tasks"] = plural(fields["at_once"], "task")

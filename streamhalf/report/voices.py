@@ -124,7 +124,7 @@ def _best_tile(result: FitResult | CertifyResult, quality: Quality) -> Tile:
         notes.append("this one is of another class")
     elif quality.factor is not None:
         notes.insert(0, f"this one: {factor(quality.factor)} × that")
-    return Tile(name, f"{at_least(lower)} or more", tuple(notes))
+    return Tile(name, f"≥ {at_least(lower)}", tuple(notes))
 
 
 def _ladder(quality: Quality) -> Ladder:
@@ -244,7 +244,7 @@ def _unproved(result: FitResult | CertifyResult) -> str:
 
 
 def _test_promise(result: MomentTestResult) -> PromiseLine:
-    kind = DISTRIBUTIONS[result.transform.kind]
+    kind = DISTRIBUTIONS.get(result.transform.kind, "Gaussian")
     if result.verdict is Verdict.REJECTED:
         cause = diagnose(result)
         words = f"the features are not {kind}" + (f": {cause.clause()}." if cause else ".")

@@ -40,6 +40,10 @@ NOTICES = {
     NoticeCode.LABELS_ARE_BITS: {"array": "y"},
     NoticeCode.LABELS_READ: {"array": "y", "low": "no", "high": "yes"},
     NoticeCode.FEATURES_CONVERTED: {"array": "X", "stored": "int64", "used": "float64"},
+    NoticeCode.ROWS_DROPPED: {"dropped": 12, "stored": 1000},
+    NoticeCode.GAPS_FILLED: {"gaps": 12, "features": 2},
+    NoticeCode.TABLE_ENCODED: {"columns": 5, "features": 7, "dropped": "id", "gaps": 3},
+    NoticeCode.SLOW_TABLE: {"size": 10**10},
     NoticeCode.ONE_CLASS: {"label": 1},
     NoticeCode.NEARLY_ONE_CLASS: {"label": 1, "share": 0.002},
     NoticeCode.NO_BETTER_THAN_GUESS: {"label": -1, "error": 0.3},
@@ -128,6 +132,7 @@ def outputs(results: Results) -> dict[str, str]:
     found["promises"] = "".join(f"{promised(results, code)}\n" for code in PromiseCode)
     found["plan-enough"] = planned(n_rows=1_000_000, dim=4)
     found["plan-too-few"] = planned(n_rows=500, dim=4, positive=0.2)
+    assert NOTICES.keys() == set(NoticeCode)
     told = (notice_sentence(Notice.of(code, **fields)) for code, fields in NOTICES.items())
     found["notices"] = "\n".join(told) + "\n"
     return found
