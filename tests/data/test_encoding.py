@@ -213,7 +213,7 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "labels with gaps": (
         FRAME.assign(bought=FRAME["bought"].where(FRAME.index > 9)),
-        r"10 rows of 2,000 have no label in column 'bought'; .*missing='drop'",
+        r"no label in 10 rows of 2,000, column 'bought'; .*missing='drop'",
     ),
     "one label": (FRAME.assign(bought="yes"), "only one label, yes"),
     "a million values": (
