@@ -23,7 +23,6 @@ from streamhalf.engine.job import Counted, Engine, Job, SharedRows, run_job
 from streamhalf.engine.memory import (
     at_once,
     cache_nbytes,
-    eager_switching,
     room_of,
     rows_nbytes,
     task_memory,
@@ -246,7 +245,7 @@ def map_blocks(context: PassContext, item: Any) -> Counted:
     """Read and reduce the blocks of one task, one after the other."""
     memory = task_memory(context.task_nbytes, context.room)
     # values that are not finite are looked for where they matter
-    with memory, eager_switching(), np.errstate(all="ignore"):
+    with memory, np.errstate(all="ignore"):
         return _map_blocks(context, item)
 
 

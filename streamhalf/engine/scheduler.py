@@ -31,7 +31,7 @@ from streamhalf.engine.cluster import (
     call_on_workers,
 )
 from streamhalf.engine.job import Engine, SerialEngine
-from streamhalf.engine.memory import eager_switching
+from streamhalf.engine.memory import trim_memory
 from streamhalf.errors import DataError, StreamhalfError, UsageError
 from streamhalf.redact import one_line
 from streamhalf.results import Notice, NoticeCode
@@ -160,7 +160,6 @@ def open_engine(
     try:
         with (
             threadpool_limits(limits=1),
-            eager_switching(),
             _open(scheduler, n_workers, options or ClusterOptions()) as engine,
         ):
             yield engine
@@ -168,6 +167,8 @@ def open_engine(
         if type(error).__name__ != "CommClosedError":  # Dask's, which takes a second to import
             raise
         raise StreamhalfError(f"scheduler: the connection to it was lost; {RESUME}") from error
+    finally:
+        trim_memory()
 
 
 @contextlib.contextmanager

@@ -8,8 +8,6 @@ import pytest
 from distributed import Client
 
 import streamhalf
-from streamhalf.engine import open_engine
-from streamhalf.engine.memory import eager_switching
 from tests.conftest import make_rows
 
 
@@ -39,17 +37,3 @@ def test_tasks__leave_the_process_of_the_caller_as_it_was() -> None:
     ) as client:
         streamhalf.test((X, y), client=client)
     assert sys.getswitchinterval() == before
-
-
-def test_eager_switching__ends_with_the_engine() -> None:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(0.004)
-    try:
-        with open_engine("threads", 2):
-            assert sys.getswitchinterval() < 0.001
-        assert sys.getswitchinterval() == pytest.approx(0.004)
-        sys.setswitchinterval(1e-5)  # whoever wants it faster still keeps that
-        with eager_switching():
-            assert sys.getswitchinterval() == pytest.approx(1e-5)
-    finally:
-        sys.setswitchinterval(before)
