@@ -19,7 +19,7 @@ class RowRange:
 
     @property
     def n_rows(self) -> int:
-        """How many rows the range holds."""
+        """Number of rows."""
         return self.stop - self.start
 
     def split(self, step: int) -> tuple[RowRange, ...]:
@@ -79,12 +79,12 @@ class RowRanges:
 
     @property
     def n_rows(self) -> int:
-        """How many rows all ranges hold."""
+        """Number of rows in all ranges."""
         return int(self.sizes.sum())
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """How many rows each range holds."""
+        """Number of rows in each range."""
         return self.bounds[:, 1] - self.bounds[:, 0]
 
     @property
@@ -151,12 +151,12 @@ class Block:
 
     @property
     def n_rows(self) -> int:
-        """How many rows the block holds."""
+        """Number of rows."""
         return len(self.y)
 
     @property
     def dim(self) -> int:
-        """How many features a row has."""
+        """Number of features."""
         return int(self.X.shape[1])
 
     def cut(self, window: slice) -> Block:
@@ -217,5 +217,5 @@ class Reader(Protocol):
 
     @property
     def defers_checks(self) -> bool:
-        """Whether parts of stored chunks are read without a look at their checksums."""
+        """True if parts of stored chunks are read without a look at their checksums."""
         return False

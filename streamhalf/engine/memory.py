@@ -27,15 +27,14 @@ if TYPE_CHECKING:
     from streamhalf.engine.job import Engine
 
 TASK_NBYTES = 512 << 20
-"""What the partials of one task may take: sizes of samples, slabs and batches follow from it."""
+"""Limit of the partials of one task: sizes of samples, slabs and batches follow from it."""
 
 TASK_COPIES = 5
 """Blocks of rows that a task holds: stored bytes, decoded rows, a transformed copy, scratch, and
 the rows to come."""
 
 PROCESS_NBYTES = 288 << 20
-"""A worker before its first task: the interpreter, its libraries and the compiled kernels (255 MiB),
-messages."""
+"""A worker before its first task: interpreter, libraries, compiled kernels (255 MiB), messages."""
 
 KEPT_SHARE = 0.5
 """Of the memory that tasks leave, for chunks from remote stores; the rest is a margin."""

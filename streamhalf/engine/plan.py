@@ -51,22 +51,10 @@ _FAN_NBYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassPlan:
-    """One pass over blocks of a source.
+    """One pass over `blocks` of a source; task names and records carry its name.
 
-    Parameters
-    ----------
-    name
-        Readable; task names and records carry it.
-    source, reduction
-        What is read and what is summed.
-    blocks
-        The row ranges to read.
-    split_every
-        Partials combined by one task.
-    detail
-        Shown beside the name while it runs.
-    tell
-        Called with every task's partial.
+    One task combines `split_every` partials. `detail` is shown beside the name while it runs, and
+    `tell` is called with every task's partial.
     """
 
     name: str
@@ -169,7 +157,7 @@ class PassPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassContext:
-    """What every task of a pass needs: how its item becomes blocks, and what is summed.
+    """Shared by all tasks of a pass: how an item becomes blocks, and the reduction.
 
     A task holds `task_nbytes` of memory, and the tasks of one process at most `room` together.
     """

@@ -143,15 +143,10 @@ def open_engine(
 ) -> Iterator[Engine]:
     """Open an engine, and close it again.
 
-    Parameters
-    ----------
-    scheduler
-        "serial", "threads", "processes" (a local cluster of one-thread workers), the address or
-        the scheduler file of a running Dask scheduler, or a `distributed` client.
-    n_workers
-        Threads or processes for the local ones; None means one per core.
-    options
-        How the run behaves on a cluster.
+    `scheduler` is "serial", "threads", "processes" (a local cluster of one-thread workers), the
+    address or the scheduler file of a running Dask scheduler, or a `distributed` client.
+    `n_workers` are the threads or processes of the local ones (None: one per core), `options` how
+    the run behaves on a cluster.
     """
     if n_workers is not None and n_workers < 1:
         raise UsageError(f"n_workers: {n_workers} is out of range; use at least 1")
