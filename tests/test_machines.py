@@ -222,12 +222,12 @@ def test_dry_run__leaves_the_event_loop_of_a_worker_alone(
 
 
 def fit_store_then_lazy_rows(folder: Path, n_rows: int, limit: str) -> None:
-    """On two workers of little memory; rows of 64 float32."""
-    shape: dict[str, Any] = {"dim": 64, "marginal": "gaussian", "noise": "random", "rate": 0.05}
+    """On two workers of little memory; rows of 16 float32."""
+    shape: dict[str, Any] = {"dim": 16, "marginal": "gaussian", "noise": "random", "rate": 0.05}
     streamhalf.synth(folder / "x.zarr", rows=20_000, chunk_rows=4_000, **shape)
     options: dict[str, Any] = {"eps": 0.25, "certificate_degree": 0, "seed": 0}
-    chunks = (20_000, 64)
-    X = da.random.default_rng(0).standard_normal((n_rows, 64), chunks=chunks, dtype=np.float32)
+    chunks = (50_000, 16)
+    X = da.random.default_rng(0).standard_normal((n_rows, 16), chunks=chunks, dtype=np.float32)
     y = da.where(X[:, 0] + X[:, 1] >= 0, 1, -1).astype("i1")
     with open_workers(2, 1, limit) as client:
         before = client.run(os.getpid)
@@ -239,9 +239,9 @@ def fit_store_then_lazy_rows(folder: Path, n_rows: int, limit: str) -> None:
 
 
 def test_fits__of_a_store_and_of_lazy_rows_end_on_small_workers(tmp_path: Path) -> None:
-    fit_store_then_lazy_rows(tmp_path, 160_000, "600MiB")
+    fit_store_then_lazy_rows(tmp_path, 600_000, "600MiB")
 
 
 @pytest.mark.slow
 def test_fits__of_a_store_and_of_many_lazy_rows_end_on_small_workers(tmp_path: Path) -> None:
-    fit_store_then_lazy_rows(tmp_path, 4_000_000, "1GiB")
+    fit_store_then_lazy_rows(tmp_path, 15_500_000, "1GiB")
