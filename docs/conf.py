@@ -10,7 +10,7 @@ from typing import Any
 
 import streamhalf
 from streamhalf.cli import main
-from streamhalf.cli.commands import COMMANDS
+from streamhalf.cli import COMMANDS
 
 project = "streamhalf"
 version = release = streamhalf.__version__

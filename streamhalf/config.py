@@ -1,18 +1,21 @@
-"""`RunConfig`: every setting of a run, each declared once; and YAML files of them."""
+"""`RunConfig`: every setting of a run, declared once for Python, YAML, flags and docs."""
 
 from __future__ import annotations
 
+import difflib
 import os
 import secrets
 import textwrap
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from functools import partial
+from numbers import Integral, Real
+from reprlib import repr as shown
 from typing import Any
 
 from streamhalf.errors import UsageError
 from streamhalf.results.codes import HalfspaceClass, Transform
-from streamhalf.settings import Setting, check_names, plain, setting
 
 SMALLEST_EPS, LARGEST_EPS = 1e-6, 0.25
 
@@ -28,21 +31,162 @@ VARIABLES = "STREAMHALF_"
 TOP = 100_000
 """Suspects that an audit lists unless more are asked for."""
 
-_LARGEST_FILE = 1 << 20
+_LARGEST_FILE, _LARGEST_WHOLE = 1 << 20, 1 << 63
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 _SEED_BITS = 53
 """Of a drawn seed: a number that JSON keeps exact in every language."""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """The declaration of a setting.
+
+    `within` is the range of a number, ends included; `words` are taken beside numbers, and of a
+    text are all that is taken. Where `default` is None, None may be given. `flag` is the name, or
+    names, of the command-line flag where it is not the setting's. A run may be resumed with another
+    value of what `may_change`.
+    """
+
+    default: Any
+    kind: type
+    within: tuple[float, float] = (0, 0)
+    words: tuple[str, ...] = ()
+    even: bool = False
+    is_size: bool = False
+    group: str
+    help: str
+    flag: str | tuple[str, ...] | None = None
+    may_change: bool = False
+
+    @property
+    def limits(self) -> str:
+        """What it takes, in words."""
+        if self.kind is bool:
+            return "true or false"
+        if self.kind is tuple:
+            return "names, separated by commas"
+        if self.kind is str:
+            return ", ".join(self.words) or "text"
+        ends = (show_size(int(one)) if self.is_size else f"{one:g}" for one in self.within)
+        example = ", as in 2GiB" if self.is_size else ""
+        return " to ".join(ends) + example + "".join(f", or {word}" for word in self.words)
+
+    @property
+    def shown_default(self) -> str | None:
+        """The default as a user writes it; None where there is none."""
+        if self.kind is tuple:
+            return None
+        if self.default is None or self.kind is bool:
+            return None if self.default is None else str(self.default).lower()
+        is_number = self.is_size and self.default not in self.words
+        return show_size(self.default) if is_number else str(self.default)
+
+    def read(self, name: str, text: str) -> Any:
+        """The value that a text stands for; where it stands for none, itself, for `check`."""
+        if self.kind is tuple:
+            return tuple(filter(None, map(str.strip, text.split(","))))
+        if text in self.words or self.kind in (bool, str):
+            return text
+        if self.is_size:
+            return parse_size(name, text)
+        try:
+            return float(text) if self.kind is float else parse_whole(text)
+        except ValueError:
+            return text
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse a value that the setting does not take."""
+        is_word = isinstance(value, str) and value in self.words
+        if is_word or (value is None and self.default is None):
+            return
+        if fault := self._find_fault(value):
+            raise UsageError(f"{name}: {shown(value)} {fault}")
+
+    def _find_fault(self, value: Any) -> str | None:
+        if self.kind is tuple:
+            names = isinstance(value, tuple) and all(isinstance(one, str) for one in value)
+            return None if names else "is no list of names; give names of columns"
+        if self.kind is str and self.words:
+            return f"is unknown; use one of {self.limits}"
+        if self.kind is str:
+            return None if isinstance(value, str) else "is not text; give a string"
+        if self.kind is bool:
+            return None if isinstance(value, bool) else "is not True or False; use one of them"
+        number, noun = (Integral, "whole number") if self.kind is int else (Real, "number")
+        is_number = isinstance(value, number) and not isinstance(value, bool)
+        if not is_number:
+            return f"is not a {noun}; use one from {self.limits}"
+        low, high = self.within
+        if not low <= value <= high:
+            return f"is out of range; use {self.limits}"
+        return f"is odd; use an even degree from {self.limits}" if self.even and value % 2 else None
+
+
+def setting(default: Any, kind: type, within: tuple[float, float] = (0, 0), **declared: Any) -> Any:
+    """A dataclass field that declares a `Setting`."""
+    declaration = Setting(default=default, kind=kind, within=within, **declared)
+    return field(default=default, metadata={"setting": declaration})
+
+
+def plain(value: Any) -> Any:
+    """The value as Python has it: numbers of NumPy overflow, and have no place in a document."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def check_names(given: Iterable[str], known: tuple[str, ...], where: str) -> None:
+    """Refuse names that are not known, with the nearest one that is."""
+    for name in given:
+        if name not in known:
+            begun = [one for one in known if str(name).startswith(one)]  # epsilon for eps
+            close = begun or difflib.get_close_matches(str(name), known, n=1, cutoff=0.4)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+            raise UsageError(f"{where}: unknown parameter {shown(name)}; {hint}")
+
+
+def parse_whole(text: str) -> int:
+    """A whole number, also as 1e6 or 1_000_000."""
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        value = Decimal(text)
+        if value == (number := int(value)) and abs(value) < _LARGEST_WHOLE:
+            return number
+    except (ArithmeticError, ValueError):
+        pass
+    raise ValueError(f"{text!r} is not a whole number; write 1000000 or 1e6")
+
+
+def parse_size(name: str, text: str) -> int:
+    """Bytes from 2GiB, 512M or 1000000."""
+    number = text.strip().lower().removesuffix("ib").removesuffix("b")
+    unit = number[-1:] if number[-1:] in _UNITS else ""
+    try:
+        return int(float(number.removesuffix(unit)) * _UNITS[unit])
+    except (ValueError, OverflowError):
+        raise UsageError(f"{name}: {text!r} is not a size; write 2GiB or 500MiB") from None
+
+
+def show_size(nbytes: int) -> str:
+    """2GiB for 2 << 30: a number of KiB, in the largest unit that leaves no fraction."""
+    size, unit = max((size, unit) for unit, size in _UNITS.items() if nbytes % size == 0)
+    return f"{nbytes // size}{unit.upper()}iB"
+
+
 _learning = partial(setting, group="learning")
 _statistics = partial(setting, group="statistics")
 _certificate = partial(setting, group="certificate")
-_where = partial(setting, group="where it runs")
+_where = partial(setting, group="where it runs", may_change=True)
 _names = partial(setting, group="names")
 _tables = partial(setting, group="tables")
 
 
 def draw_seed() -> int:
-    """A seed that nobody can have known."""
+    """Draw a seed from the operating system."""
     return secrets.randbits(_SEED_BITS)
 
 
@@ -55,9 +199,8 @@ class RunConfig:
         float,
         (SMALLEST_EPS, LARGEST_EPS),
         words=("auto",),
-        help="accuracy that the tests are to judge, the eps in C opt + eps; a run that cannot is "
-        "not accepted (but certified if its certificate proves a factor, else inconclusive or "
-        "rejected); auto for the finest that the rows can judge",
+        help="accuracy that the tests are to judge, the eps in C opt + eps; auto for the finest "
+        "that the rows can judge. A run that cannot judge the eps given is not accepted",
     )
     tau: float = _statistics(
         0.01,
@@ -88,26 +231,19 @@ class RunConfig:
         "auto",
         str,
         words=("auto", *(one.value for one in Transform)),
-        help="how rows are laid before they are tested: auto (the first of the following that a "
-        "sample does not rule out, and the next where the tests reject), stored (as they are), "
-        "isotropic (about their mean, with covariance I) or radial (about a centre, directions "
-        "spread evenly, distances and signs drawn anew: for heavy tails; halfspaces go through the "
-        "centre)",
+        help="transform of the rows before they are tested: stored (none), isotropic (about their "
+        "mean, with covariance I), radial (about a centre, directions spread evenly, lengths and "
+        "signs drawn anew: for heavy tails; halfspaces go through the centre), or auto (the first "
+        "of these that a sample does not rule out, and the next where the tests reject)",
     )
     centre: str = _statistics(
         "auto",
         str,
         words=("auto", "origin", "mean"),
-        help="centre of the radial transform: auto to estimate it with the spread of directions, "
-        "origin, or mean",
+        help="centre of the radial transform: origin, mean, or auto to estimate it with the spread "
+        "of directions",
     )
-    whiten: bool = _statistics(False, bool, help="short for transform isotropic")
-    mode: str = _learning(
-        "practical",
-        str,
-        words=("practical", "strict"),
-        help="practical, or strict for the paper's own parameters (which no data set can meet)",
-    )
+    whiten: bool = _statistics(False, bool, help="short for feature_transform isotropic")
     schedule: str = _learning(
         "adaptive",
         str,
@@ -119,17 +255,17 @@ class RunConfig:
         "any",
         str,
         words=tuple(HalfspaceClass),
-        help="the halfspaces to learn among: any (with a threshold), or those through one point, "
-        "the centre (the mean of the features with whiten, else the origin) or the origin",
+        help="the halfspaces to learn among: any (with a threshold), or those through one point: "
+        "the origin, or the centre (the mean of the features with whiten, else the origin)",
     )
     sampling: str = _learning(
         "auto",
         str,
         words=("auto", "windows", "rows", "reuse"),
         help="how passes that learn share their rows: disjoint windows of neighbouring rows, "
-        "disjoint single rows, reuse (single rows, the same ones in every such pass), or auto "
-        "(reuse up to 2^20 rows or where rows come in an order, else windows); the rows that "
-        "decide are held out in any case",
+        "disjoint single rows, reuse (the same single rows in every such pass), or auto (reuse up "
+        "to 2^20 rows or where rows come in an order, else windows); the rows that decide are held "
+        "out in any case",
     )
     certificate_degree: int | str = _certificate(
         "auto",
@@ -137,18 +273,18 @@ class RunConfig:
         (0, 8),
         words=("auto",),
         even=True,
-        help="even degree of the slab moments behind the certificate; 0 for no certificate, auto "
-        "for what costs little: 6 up to 10 features, else 4, and sets of rows in conflict beside "
-        "it where those tell more",
+        help="even degree of the slab moments behind the certificate: 0 for no certificate, auto "
+        "for 6 up to 10 features, else 4, and sets of rows in conflict beside it where those tell "
+        "more",
     )
     certificate_rows: int | str = _certificate(
         "auto",
         int,
         (LEAST_CERTIFICATE_ROWS, 2**62),
         words=("auto", "all"),
-        help="rows behind the certificate's moments: all, a number (drawn one by one from "
-        "all), or auto for all up to the larger of 2^22 and 300 d² / error; all rows are read and "
-        "enter the digest",
+        help="rows behind the certificate's moments: all, a number (drawn one by one from all), or "
+        "auto for all up to the larger of 2^22 and 300 d² / error; all rows are read and enter the "
+        "digest",
     )
     certificate_effort: float = _certificate(
         1.0,
@@ -169,29 +305,27 @@ class RunConfig:
         2.0,
         float,
         (1.0, 1e6),
-        help="where the tests do not vouch for the features, a certified ratio U/L up to this "
-        "makes the verdict certified",
+        help="largest certified ratio U/L that makes a verdict certified where the tests do not "
+        "accept the features",
     )
     stop_early: bool = _learning(
         False,
         bool,
-        help="end where the tests reject, without trying another transform and without certificate",
+        help="end where the tests reject, without another transform and without certificate",
     )
-    # a number in every configuration: where none is given, one is drawn
-    seed: int = _statistics(
+    seed: int = _statistics(  # a number in every configuration: auto draws one
         "auto",
         int,
         (0, 2**63 - 1),
         words=("auto",),
-        help="seed of all randomness: auto to have it drawn by the operating system and recorded, "
-        "or that of a run to be repeated; whoever knows the seed before the labels are fixed can "
-        "flip exactly the rows that learning will look at, and the promise is void",
+        help="seed of all randomness (random_state in Python): auto to draw it and record it, or "
+        "that of a run to be repeated. With a seed known before the labels are fixed, exactly the "
+        "rows that learning looks at can be flipped, and the promise is void",
     )
     scheduler: str = _where(
         AUTO,
         str,
         flag=("--scheduler", "--scheduler-file"),
-        may_change=True,
         help="serial, threads, processes, or the address or file of a Dask scheduler; auto for the "
         "active Dask client, or else threads",
     )
@@ -200,7 +334,6 @@ class RunConfig:
         int,
         (1, 4096),
         flag="--workers",
-        may_change=True,
         help="threads or processes on this machine; without it, one per core",
     )
     memory_limit: int | str = _where(
@@ -209,7 +342,6 @@ class RunConfig:
         (1 << 20, 1 << 50),
         words=("auto",),
         is_size=True,
-        may_change=True,
         help="bytes that the tasks of one process may take at most, beside 200 MiB of Python and "
         "its libraries; auto for what the machine, its control group or the Dask worker has. With "
         "less, fewer tasks run at once; no answer depends on it",
@@ -217,7 +349,6 @@ class RunConfig:
     cache: str | None = _where(
         None,
         str,
-        may_change=True,
         help="folder for chunks that were fetched from object storage and do not fit into memory, "
         "so that no pass fetches them again; emptied at the end of the run",
     )
@@ -225,7 +356,6 @@ class RunConfig:
         300.0,
         float,
         (0.1, 1e7),
-        may_change=True,
         help="seconds to wait for workers where a cluster has none: adaptive clusters and batch "
         "queues start them for tasks that wait",
     )
@@ -233,18 +363,18 @@ class RunConfig:
         300.0,
         float,
         (0.1, 1e7),
-        may_change=True,
         help="seconds without the end of a task, and without a worker that executes one, after "
         "which a pass on a cluster is given up; ten times as long while workers execute tasks",
     )
     dashboard_page: bool = _where(
         True,
         bool,
-        may_change=True,
         help="add the page /streamhalf to the dashboard of a cluster's scheduler, which installs a "
         "plugin there; false for a scheduler that is shared",
     )
-    split_every: int = _where(8, int, (2, 256), help="partial results combined by one task")
+    split_every: int = _where(
+        8, int, (2, 256), may_change=False, help="partial results combined by one task"
+    )
     features: str = _names("X", str, help="name of the array of the features")
     labels: str = _names(
         "y",
@@ -276,6 +406,7 @@ class RunConfig:
         help="rows with gaps: drop (leave them out), fill (the median, with an indicator beside "
         "it), refuse, or auto (fill in tables that are encoded, else refuse)",
     )
+    seed_drawn: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         cache: Any = self.cache
@@ -293,12 +424,13 @@ class RunConfig:
             object.__setattr__(self, name, plain(given))
         if self.whiten and self.feature_transform == Transform.RADIAL:
             raise UsageError(
-                "whiten: stands for feature_transform isotropic, but feature_transform is radial; give one "
-                "of them"
+                "whiten: stands for feature_transform isotropic, but it is radial; give one of them"
             )
         if self.whiten:
             object.__setattr__(self, "feature_transform", Transform.ISOTROPIC.value)
         asked: Any = self.seed
+        if asked == "auto":
+            object.__setattr__(self, "seed_drawn", True)
         object.__setattr__(self, "seed", draw_seed() if asked == "auto" else int(asked))
 
     @classmethod
@@ -315,7 +447,9 @@ class RunConfig:
         return {n: getattr(self, n) for n, said in SETTINGS.items() if not said.may_change}
 
 
-SETTINGS: Mapping[str, Setting] = {one.name: one.metadata["setting"] for one in fields(RunConfig)}
+SETTINGS: Mapping[str, Setting] = {
+    one.name: one.metadata["setting"] for one in fields(RunConfig) if one.metadata
+}
 """The declarations by name, in the order of the docs."""
 
 RunConfig.__doc__ = "Settings of a run.\n\nParameters\n----------\n" + "\n".join(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamhalf import RunConfig, UsageError
-from streamhalf.api import make_config
+from streamhalf._session import make_config
 
 RANGES: dict[str, tuple[Any, Any, tuple[Any, ...]]] = {
     "tau": (1e-12, 0.5, (0, 1e-13, 0.51, float("nan"), float("inf"))),

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streamhalf.algorithms import budget, localization, plan, refine, run_plan
-from streamhalf.algorithms import plan_promises as promises
-from streamhalf.algorithms.run_plan import FIRST_DELTA, PAPER_FIRST_DELTA
+from streamhalf.algorithms import localization, plan, promises, refine
+from streamhalf.algorithms.plan import FIRST_DELTA, PAPER_FIRST_DELTA
 from streamhalf.certificate import conflict_sets, lower_bound, slab_choice
 from streamhalf.certificate.slab_choice import certificate_degree
 from streamhalf.config import SETTINGS, RunConfig
@@ -57,7 +56,7 @@ SAID = [
         f"With more than {WIDE_DIM} features, degree 2 is tested in full and degree k on the span "
         f"of the last two candidates and random directions, {SKETCH_DIRECTIONS} in all",
     ),
-    (ALGORITHM, f"as many as memory has room for ({power(run_plan._MOST_SAMPLED)} at most)"),
+    (ALGORITHM, f"as many as memory has room for ({power(plan._MOST_SAMPLED)} at most)"),
     (ALGORITHM, f"for learning, up to {power(plan._FIRST_ROWS)} where that costs nothing"),
     (
         ALGORITHM,
@@ -71,14 +70,13 @@ SAID = [
     (ALGORITHM, f"halves every time from {fraction(PAPER_FIRST_DELTA)}"),
     (
         ALGORITHM,
-        f"The scale starts at {fraction(run_plan._FAR_DELTA)} where t is above "
-        f"{fraction(run_plan._FAR)}",
+        f"The scale starts at {fraction(plan._FAR_DELTA)} where t is above {fraction(plan._FAR)}",
     ),
-    (ALGORITHM, f"of up to {power(run_plan.REFINING_ROWS)} rows for learning, and in memory"),
+    (ALGORITHM, f"of up to {power(plan.REFINING_ROWS)} rows for learning, and in memory"),
     (ALGORITHM, f"or at {refine._WIDE:g} if that is finer"),
     (ALGORITHM, f"Rows lie within {refine._REACH:g} times that scale"),
     (ALGORITHM, f"add up to {refine._LEAST} + {refine._LEAST_PER_FEATURE} d"),
-    (ALGORITHM, f"up to {power(run_plan.SCANNED_ROWS)} rows for learning give every candidate"),
+    (ALGORITHM, f"up to {power(plan.SCANNED_ROWS)} rows for learning give every candidate"),
     (ALGORITHM, f"`auto`, reuse up to {power(plan.FEW_ROWS)} rows"),
     (ALGORITHM, f"Scales below {fraction(FINEST_SCALE)} were not looked at"),
     (ALGORITHM, f"Moments have degree 6 up to {MOST_SIX} features, else 4"),
@@ -125,6 +123,10 @@ def test_constants__no_number_of_rows_is_left_unchecked(page: str) -> None:
 
 
 def test_budget__is_what_the_page_says() -> None:
-    parts = {"testers": budget.TESTERS, "`error.upper`": budget.ERROR, "`opt.lower`": budget.BOUND}
+    parts = {
+        "testers": plan.TESTERS_TAU,
+        "`error.upper`": plan.ERROR_TAU,
+        "`opt.lower`": plan.BOUND_TAU,
+    }
     for what, part in parts.items():
         assert f"| tau/{1 / part:g} | {what}" in text_of(ALGORITHM)

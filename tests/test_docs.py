@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streamhalf.cli.commands import COMMANDS
+from streamhalf.cli import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 OWN_RUNS = ("./scripts/",)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import streamhalf
-from streamhalf import api, report
+from streamhalf import report
 
 HEAVY = {"dask", "distributed", "jinja2", "pandas", "scipy", "sklearn", "xarray", "zarr"}
 COMMAND = """
@@ -47,7 +47,7 @@ def test_fit__of_a_store_needs_no_other_arrays(tmp_path: Path) -> None:
     assert not loaded & {"dask.array", "distributed", "pandas", "xarray", "rich._emoji_codes"}
 
 
-@pytest.mark.parametrize("package", [streamhalf, api, report])
+@pytest.mark.parametrize("package", [streamhalf, report])
 def test_lazy_names__are_all_there(package: object) -> None:
     exported = set(vars(package)["__all__"])
     assert exported <= set(dir(package))

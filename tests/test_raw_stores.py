@@ -18,7 +18,7 @@ from streamhalf.data.opening import open_source
 from streamhalf.engine.job import SerialEngine
 from streamhalf.engine.run import Run
 from streamhalf.events import ignore
-from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.labels import LabelCounts
 from tests.conftest import StoreWriter, make_rows, watch_reads
 
 CHUNK_ROWS, N_CHUNKS = 6_500, 20

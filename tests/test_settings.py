@@ -6,8 +6,7 @@ import pytest
 
 from scripts.settings import render_all
 from streamhalf import RunConfig, UsageError
-from streamhalf.config import SETTINGS
-from streamhalf.settings import Setting, check_names, parse_size
+from streamhalf.config import SETTINGS, Setting, check_names, parse_size
 
 
 def declare(default: Any, kind: type, **declared: Any) -> Setting:

@@ -26,7 +26,7 @@ from sklearn.preprocessing import (
 
 import streamhalf
 from streamhalf import UsageError
-from streamhalf.api.weights import as_halfspace
+from streamhalf._models import as_halfspace
 
 # features as they come: an age, a time in seconds, a share, a price, a score
 RNG = np.random.default_rng(5)

@@ -6,8 +6,9 @@ a small one, a little above eps, where slab masses may be off, and others where 
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,7 @@ from scripts.attacking.moments import flat_plane, solve_within
 from scripts.attacking.plane import Array, Fineness
 from scripts.attacking.program import Program, list_scales
 from scripts.evaluation.tables import Advance, Cell, Table
-from streamhalf.testers.constant_table import DEVIATIONS, SLACKS, TABLES
-from streamhalf.testers.constants import falling_share
+from streamhalf.testers.constants import DEVIATIONS, SLACKS, TABLES, falling_share
 
 ANGLES = {
     1 / 2: (0.3, 0.6, 1.0),
@@ -40,7 +40,7 @@ ANY = 2.0
 """Slab masses that are off by so much in sum may be anything."""
 MOMENT_LIMIT = 0.1
 DIMS = tuple(range(2, 11))
-TABLE_FILE = Path(__file__).resolve().parents[2] / "streamhalf" / "testers" / "constant_table.py"
+TABLE_FILE = Path(__file__).resolve().parents[2] / "streamhalf" / "testers" / "constants.json"
 _SHORT_DEVIATIONS, _SHORT_SLACKS = (0.3, 0.2), (math.inf, 0.5)
 _PLANES = {"short": 1, "long": 4}
 _MOMENT_PLACE = (1 / 16, 0.45)
@@ -112,7 +112,7 @@ def run(form: str, advance: Advance, *, write: bool = False) -> list[Table]:
     }
     gains = find_gains(found[GAIN_PLACE[:2]], form, advance)
     if write:
-        TABLE_FILE.write_text(as_module(found, gains), encoding="utf-8")
+        TABLE_FILE.write_text(as_json(found, gains), encoding="utf-8")
     known = made_from(found, gains) if write else TABLES
     rows: list[tuple[Cell, ...]] = []
     for (kind, last), values in found.items():
@@ -159,29 +159,22 @@ def made_from(
     return tables
 
 
-def as_module(found: Mapping[Place, Scan], gains: Scan) -> str:
-    """The source of the module that holds the tables."""
-    lines = [
-        '"""Made by `./scripts/attacks --constants --form long --write`; `constants` reads it."""',
-        "",
-        "from math import inf",
-        "",
-        f"DEVIATIONS = {DEVIATIONS}",
-        '"""Of the quadratics at the finest scale: a row each."""',
-        "",
-        f"SLACKS = {SLACKS}",
-        '"""What slab masses may be off in sum, as parts of the finest scale: a column each."""',
-        "",
-        "TABLES: dict[str, dict[float, tuple[tuple[float, ...], ...]]] = {",
-    ]
+def as_json(found: Mapping[Place, Scan], gains: Scan) -> str:
+    """The content of the file that holds the tables, a row to a line."""
+
+    def listed(rows: Iterable[str], indent: int) -> str:
+        return (",\n" + " " * indent).join(rows)
+
+    kinds = []
     for kind, tables in made_from(found, gains).items():
-        lines.append(f'    "{kind}": {{')
-        for last, rows in tables.items():
-            lines += [f"        1 / {1 / last:g}: (", *(f"            {row}," for row in rows)]
-            lines.append("        ),")
-        lines.append("    },")
-    lines += ["}", '"""By kind of deviation (`constants`) and finest scale."""', ""]
-    return "\n".join(lines)
+        scales = (
+            f'"{1 / last:g}": [\n      {listed(map(json.dumps, map(list, rows)), 6)}\n    ]'
+            for last, rows in tables.items()
+        )
+        kinds.append(f'"{kind}": {{\n    {listed(scales, 4)}\n  }}')
+    slacks = [one if math.isfinite(one) else None for one in SLACKS]
+    axes = (f'"deviations": {json.dumps(DEVIATIONS)}', f'"slacks": {json.dumps(slacks)}')
+    return f"{{\n  {listed((*axes, *kinds), 2)}\n}}\n"
 
 
 def _moments_only(form: str, advance: Advance) -> Table:

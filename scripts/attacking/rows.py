@@ -21,7 +21,7 @@ from scripts.evaluation.drawing import orthogonal_to, with_noise
 from scripts.evaluation.search import Features, Labels, Vector
 from streamhalf.api import fit, plan
 from streamhalf.data.block import Block
-from streamhalf.reductions.chow import Chow
+from streamhalf.reductions.labels import Chow
 from streamhalf.synthetic.noise import Noise
 
 Rng = np.random.Generator

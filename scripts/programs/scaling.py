@@ -24,7 +24,7 @@ from streamhalf.data.source import align_blocks
 from streamhalf.engine.cluster import ClusterEngine
 from streamhalf.engine.job import Counted, Job
 from streamhalf.engine.plan import fan_in, plan_pass
-from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.labels import LabelCounts
 
 _MIB = 1 << 20
 _DIM, _CHUNK_ROWS = 8, 1 << 18

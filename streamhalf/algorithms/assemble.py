@@ -6,19 +6,23 @@ import math
 from collections.abc import Iterator
 
 from streamhalf import results
-from streamhalf.algorithms import budget
 from streamhalf.algorithms.baselines import Baseline
 from streamhalf.algorithms.decide import decide
-from streamhalf.algorithms.localization_state import LocalizationState
-from streamhalf.algorithms.path_tests import best_promise, promises
-from streamhalf.algorithms.plan_promises import GOOD_CONSTANT, rows_for_good_constant
-from streamhalf.algorithms.run_plan import RunPlan
+from streamhalf.algorithms.plan import ERROR_TAU, RunPlan
+from streamhalf.algorithms.promises import (
+    GOOD_CONSTANT,
+    best_promise,
+    promises,
+    rows_for_good_constant,
+)
+from streamhalf.algorithms.state import LocalizationState
 from streamhalf.certificate.error_bound import claim_notices, cluster_notice, measure_error
 from streamhalf.config import RunConfig
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import RowTransform
 from streamhalf.engine.run import Run
 from streamhalf.results import (
+    CalibrationRecord,
     CandidateRecord,
     CertificateRecord,
     DiagnosticsRecord,
@@ -38,6 +42,7 @@ from streamhalf.results import (
     Versions,
     make_promise,
     make_quality,
+    seal,
 )
 from streamhalf.testers.exchangeability import ExchangeabilityTester, order_notice
 from streamhalf.testers.leading import leading_test
@@ -54,9 +59,10 @@ def assemble(
     *,
     state: LocalizationState,
     row_transform: RowTransform,
-    members: tuple[Baseline, ...] = (),
+    baselines: tuple[Baseline, ...] = (),
     trials: tuple[TransformTrial, ...] = (),
     certificate: CertificateRecord | None,
+    calibration: CalibrationRecord | None = None,
     notices: tuple[Notice, ...],
 ) -> FitResult:
     """Verdict, halfspace, error and candidates from the final state."""
@@ -94,7 +100,7 @@ def assemble(
     lacks_rows = tested is Verdict.INCONCLUSIVE and not helpless
     rows_needed = _rows_needed(plan, state) if lacks_rows else None
     quality = None if error is None else make_quality(source.n_rows, error, certificate)
-    return FitResult(
+    found = FitResult(
         verdict=verdict,
         quality=quality,
         promise=make_promise(
@@ -113,17 +119,18 @@ def assemble(
         eps=_tested_eps(plan, supported, promise),
         tau=config.tau,
         seed=config.seed,
+        seed_drawn=config.seed_drawn,
         opt=None if certificate is None else certificate.opt,
         ratio=ratio,
         constant=None if promise is None else promise.constant,
         promises=supported,
         rows_for_five=_rows_for_five(plan, config, promise),
         rows_needed=rows_needed,
-        split=state.split,
+        split=state.sampling,
         transform=row_transform.record,
         transforms=trials,
         stop=stop,
-        candidates=_candidates(state, members, row_transform),
+        candidates=_candidates(state, baselines, row_transform),
         chosen=state.chosen,
         testers=state.test_results,
         passes=tuple(run.passes),
@@ -131,9 +138,12 @@ def assemble(
         versions=Versions.current(),
         notices=(*notices, *said),
         certificate=certificate,
+        calibration=calibration,
         held_out=None if state.held_out is None else state.held_out.record,
         measurements=_measurements(plan, state),
+        run=run.provenance,
     )
+    return seal(found)
 
 
 def supports_promise(state: LocalizationState, config: RunConfig) -> bool:
@@ -154,7 +164,7 @@ def held_out_error(
     found, chosen = state.errors, state.chosen
     if found is None or chosen is None:
         return None
-    tau = config.tau * budget.ERROR / state.n_transforms
+    tau = config.tau * ERROR_TAU / state.n_transforms
     error = measure_error(
         found.segment_errors[chosen],
         found.segment_rows,
@@ -224,7 +234,7 @@ def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:
 
 
 def _candidates(
-    state: LocalizationState, members: tuple[Baseline, ...], row_transform: RowTransform
+    state: LocalizationState, baselines: tuple[Baseline, ...], row_transform: RowTransform
 ) -> tuple[CandidateRecord, ...]:
     """The path, then the pool; angles are those of the transform."""
     if state.chosen is None or state.errors is None:
@@ -261,10 +271,10 @@ def _candidates(
             angle=plane.angle_to(winner),
             error=error,
             beta=None,
-            method=member.method,
+            method=one.method,
             threshold=plane.threshold,
         )
-        for member, plane, error in zip(members, pushed[start:], errors[start:], strict=True)
+        for one, plane, error in zip(baselines, pushed[start:], errors[start:], strict=True)
     )
     return (*path, *pool)
 

@@ -9,25 +9,31 @@ trusted before rows that nobody learnt from have measured it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from streamhalf.algorithms.radial import settle
-from streamhalf.algorithms.regression import regress_in_memory
+from streamhalf.algorithms.plan import RunPlan
+from streamhalf.algorithms.regression import is_short_of_rows, regress_in_memory
+from streamhalf.algorithms.row_split import some_rows
+from streamhalf.algorithms.transform import settle
+from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.data.transforms import Isotropic, Radial
 from streamhalf.errors import TransformError
 from streamhalf.kernels.plane import Plane, are_wrong
 from streamhalf.kernels.streams import Stream
-from streamhalf.kernels.uniforms import generator_of
+from streamhalf.kernels.uniforms import generator_of, uniforms_at
+from streamhalf.reductions.base import Summed
+from streamhalf.reductions.errors import PlaneErrors, PlaneErrorsResult
 from streamhalf.reductions.logistic import Logistic
-from streamhalf.reductions.threshold_scan import ThresholdScan
-from streamhalf.results import Method
+from streamhalf.reductions.plane_slabs import ThresholdScan
+from streamhalf.results import HalfspaceClass, Method, Transform
 
 _LEAST_ACCEPTED, _ACCEPTED_PER_FEATURE = 400, 10
 _FIRST, _FINEST, _MOST_STEPS, _SMALL_STEP = 0.5, 0.01, 14, 0.35
@@ -69,7 +75,7 @@ def learn_baselines(
     *,
     seed: int,
     point: NDArray[np.float64] | None = None,
-    regressions: tuple[Plane, ...] = (),
+    regression: Plane | None = None,
 ) -> tuple[Baseline, ...]:
     """One member for every method that works, the regression first.
 
@@ -83,32 +89,30 @@ def learn_baselines(
         Of what is drawn.
     point
         Where all members must go through; None if they may have any threshold.
-    regressions
-        Of more rows than these, if there are any: members in place of the regression of these.
+    regression
+        Of more rows than these: a member in place of the regression of these.
     """
     if block.n_rows == 0:  # nothing is known, and any halfspace will do
         first = Plane(np.eye(block.dim)[0])
         return (Baseline(Method.REGRESSION, first if point is None else first.moved_to(point)),)
     X = block.X.astype(np.float64)
     alike = abs(int(block.y.sum(dtype=np.int64))) == block.n_rows
-    if alike and not regressions:
+    if alike and regression is None:
         return (Baseline(Method.REGRESSION, _constant_guess(X, block.y)),)
-    if not regressions:
-        wide = Block(X, block.y, np.arange(len(X)))
-        regressions = (_at_best_threshold(_regression(wide), wide),)
-    regressions = tuple(_or_guess(plane, X) for plane in regressions)
-    members = tuple(
-        Baseline(Method.REGRESSION, plane if point is None else plane.moved_to(point))
-        for plane in regressions
-    )
+    if regression is None:
+        rows = Block(X, block.y, np.arange(len(X)))
+        regression = _at_best_threshold(_regression(rows, seed), rows)
+    regression = _or_guess(regression, X)
+    through = regression if point is None else regression.moved_to(point)
+    first = Baseline(Method.REGRESSION, through)
     if alike or block.n_rows < _LEAST_PER_FEATURE * block.dim:
-        return members
+        return (first,)
     whitening = Isotropic.from_rows(X, strict=False)
     laid = whitening.apply(block.renumbered())
-    regression = whitening.to_transformed(regressions[0]).unit()
+    start = whitening.to_transformed(regression).unit()
     found: list[tuple[Method, Plane]] = []
     for radial in (False, True) if block.dim <= _MOST_RADIAL else (False,):
-        found += _paths(laid, regression, radial=radial, seed=seed)
+        found += _paths(laid, start, radial=radial, seed=seed)
     methods = [method for method, _ in found]
     planes = _place([plane for _, plane in found], laid, whitening, point)
     margins = laid.X @ np.array([plane.normal for plane in planes], dtype=laid.X.dtype).T
@@ -122,13 +126,13 @@ def learn_baselines(
     pulled = {method: _or_guess(plane, X) for method, plane in pulled.items()}
     if point is not None:  # exactly, whatever rounding did
         pulled = {method: plane.moved_to(point) for method, plane in pulled.items()}
-    return (*members, *(Baseline(method, plane) for method, plane in pulled.items()))
+    return (first, *(Baseline(method, plane) for method, plane in pulled.items()))
 
 
-def _regression(block: Block) -> Plane:
+def _regression(block: Block, seed: int) -> Plane:
     """The boundary of the logistic regression of rows in memory."""
-    if block.dim > _MOST_NEWTON:
-        return regress_in_memory(block)
+    if block.dim > _MOST_NEWTON or is_short_of_rows(block.n_rows, block.dim):
+        return regress_in_memory(block, seed=seed)
     return Logistic.start(block.X.mean(axis=0), block.X.std(axis=0)).settle(block).plane
 
 
@@ -259,3 +263,82 @@ def least_squares(
 def _threshold(mean_label: float, most: float) -> float:
     """The threshold beyond which N(0, 1) rows are as rare as the label +1, within limits."""
     return float(np.clip(ndtri(np.clip((1 - mean_label) / 2, 1e-9, 1 - 1e-9)), -most, most))
+
+
+FEW_TO_CHOOSE = 1 << 12
+"""Fewer rows that are held out would choose among methods by chance: rows for learning choose."""
+
+_FOLDS = 5
+
+
+def choose(found: PlaneErrorsResult, favourites: Sequence[int]) -> int:
+    """The plane with the fewest errors, or the best of the favourites if it is hardly behind."""
+    best = int(np.argmin(found.errors))
+    favourite = min(favourites, key=lambda i: int(found.errors[i]), default=best)
+    gain = int(found.errors[favourite] - found.errors[best])
+    return favourite if gain <= math.sqrt(found.disagreements(favourite, best)) else best
+
+
+def cross_fit(
+    block: Block,
+    members: Sequence[Baseline],
+    *,
+    seed: int,
+    point: NDArray[np.float64] | None = None,
+) -> Baseline:
+    """The member whose method does best on rows that it was not learnt from, fold by fold.
+
+    The first member, which every pool has, is the favourite.
+    """
+    fold = (uniforms_at(seed, Stream.FOLDS, block.rows) * _FOLDS).astype(np.int64)
+    apart = [fold == number for number in range(_FOLDS)]
+    pools = [
+        {
+            one.method: one.plane
+            for one in learn_baselines(block.select(~out), seed=seed, point=point)
+        }
+        for out in apart
+    ]
+    common = [one for one in members if all(one.method in pool for pool in pools)]
+    counted = [
+        PlaneErrors(tuple(pool[one.method] for one in common), block.n_rows).map(block.select(out))
+        for out, pool in zip(apart, pools, strict=True)
+    ]
+    return common[choose(reduce(Summed().combine, counted), [0])]
+
+
+_ENOUGH_ROWS = 1 << 15
+"""So many are enough where the path of the theorem is likely to be ahead of all members."""
+
+
+def learn_baselines_on_sample(
+    block: Block,
+    plan: RunPlan,
+    config: RunConfig,
+    *,
+    spare: bool,
+    regression: Plane | None = None,
+) -> tuple[Baseline, ...]:
+    """Return all baselines; where few rows are held out, the best of them by cross-validation.
+
+    `spare` where the path of the theorem is likely to win: then a part of the rows will do.
+    With a `regression` of more rows than the sample has, all of them are returned.
+    """
+    block = some_rows(block, _ENOUGH_ROWS, config) if spare else block
+    point = _point(block, config)
+    found = learn_baselines(block, seed=config.seed, point=point, regression=regression)
+    if plan.final_rows >= FEW_TO_CHOOSE or regression is not None or len(found) == 1:
+        return found
+    return (cross_fit(block, found, seed=config.seed, point=point),)
+
+
+def _point(block: Block, config: RunConfig) -> NDArray[np.float64] | None:
+    """Where halfspaces must go through, if anywhere."""
+    if config.through == HalfspaceClass.ANY:
+        return None
+    about_origin = (
+        config.through == HalfspaceClass.ORIGIN or config.feature_transform == Transform.STORED
+    )
+    if about_origin or block.n_rows == 0:
+        return np.zeros(block.dim)
+    return np.asarray(block.X.mean(axis=0), dtype=np.float64)

@@ -11,20 +11,22 @@ from functools import partial
 from typing import Any
 
 from streamhalf import results
-from streamhalf.algorithms import budget
 from streamhalf.algorithms.assemble import assemble, supports_promise
+from streamhalf.algorithms.baselines import learn_baselines_on_sample
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.localization import Localization
-from streamhalf.algorithms.localization_state import LocalizationState
-from streamhalf.algorithms.plan import plan_for_rows
+from streamhalf.algorithms.plan import CERTIFIED_TAU, lacks_rows, plan_for_rows
 from streamhalf.algorithms.regression import regress
-from streamhalf.algorithms.row_split import pilot, row_split_for
-from streamhalf.algorithms.run_plan import lacks_rows
-from streamhalf.algorithms.sample import draw_sample, learn_baselines_on_sample
-from streamhalf.algorithms.sketches import sketch_directions
-from streamhalf.algorithms.strict import refuse_strict
-from streamhalf.algorithms.transform import estimate_transform, transform_notices
-from streamhalf.algorithms.trials import in_transform, is_open, transforms_to_try, try_transforms
+from streamhalf.algorithms.row_split import draw_sample, pilot, row_split_for
+from streamhalf.algorithms.state import LocalizationState
+from streamhalf.algorithms.transform import (
+    estimate_transform,
+    in_transform,
+    is_open,
+    transform_notices,
+    transforms_to_try,
+    try_transforms,
+)
 from streamhalf.certificate.certification import Certification
 from streamhalf.certificate.certify import best_certificate, certify_state, towards
 from streamhalf.certificate.error_bound import claim_notices, cluster_notice, measure_error
@@ -36,11 +38,9 @@ from streamhalf.engine.run import Run
 from streamhalf.errors import TransformError
 from streamhalf.events import SlabsMeasured, TesterJudged
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.chow import Chow
-from streamhalf.reductions.halfspace_errors import HalfspaceErrors
-from streamhalf.reductions.label_counts import LabelCounts
-from streamhalf.reductions.row_view import Bundle, RowView, Viewed, in_space
+from streamhalf.reductions.errors import HalfspaceErrors
+from streamhalf.reductions.labels import Chow, LabelCounts
+from streamhalf.reductions.row_view import Bundle, in_space
 from streamhalf.results import (
     CertifyResult,
     DataRecord,
@@ -57,10 +57,11 @@ from streamhalf.results import (
     Versions,
     make_promise,
     make_quality,
+    seal,
     worst_of,
 )
 from streamhalf.testers import TESTERS, Tester
-from streamhalf.testers.moments import WIDE_DIM, MomentTester
+from streamhalf.testers.moments import WIDE_DIM, MomentTester, sketch_directions
 
 _PILOT_ROWS = 65_536
 
@@ -87,8 +88,6 @@ def fit(
     row_transform
         The transform to work in, instead of the configured one.
     """
-    if config.mode == "strict":
-        raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), source.dim)
     plan = plan_for_rows(source.n_rows, source.dim, config, testers)
     asked, config = config, within_room(config, source.dim)
     sample = draw_sample(run, source, plan, config)
@@ -99,15 +98,9 @@ def fit(
         kinds = transforms_to_try(trials)
     elif row_transform is None:
         kinds = (Transform(config.feature_transform),)
-    hopeful = any(is_open(one) for one in trials)
-    lacking = lacks_rows(plan, config)
-    members = learn_baselines_on_sample(
-        sample,
-        plan,
-        config,
-        spare=hopeful and not plan.needed_rows,
-        regressions=regress(run, source, sample, plan, config) if lacking else (),
-    )
+    more = regress(run, source, sample, plan, config) if lacks_rows(plan, config) else None
+    spare = any(is_open(one) for one in trials) and not plan.needed_rows
+    baselines = learn_baselines_on_sample(sample, plan, config, spare=spare, regression=more)
     row_split = row_split_for(source, plan, config)
     kinds = kinds[:1] if config.stop_early else kinds
     attempts: list[tuple[LocalizationState, RowTransform]] = []
@@ -123,7 +116,7 @@ def fit(
             ),
         )
         algorithm = Localization(
-            plan, in_transform(config, kind), row_split, testers, laid, members
+            plan, in_transform(config, kind), row_split, testers, laid, baselines
         )
         state = localize(run, source, algorithm)
         attempts.append((state, laid))
@@ -133,15 +126,17 @@ def fit(
     state, laid = _best_attempt(attempts, config)
     if state.candidates:  # members are the same in all transforms
         state = replace(state, n_transforms=len(kinds))
+    certificate, calibration = certify_state(run, source, config, laid, state)
     return assemble(
         run,
         source,
         config,
         state=state,
         row_transform=laid,
-        members=members,
+        baselines=baselines,
         trials=trials,
-        certificate=certify_state(run, source, config, laid, state),
+        certificate=certificate,
+        calibration=calibration,
         notices=(
             *_one_class(run, source, state),
             *transform_notices(laid.record),
@@ -204,8 +199,8 @@ def localize(run: Run, source: Source, algorithm: Localization) -> LocalizationS
     """Run the passes of Algorithm 3, on rows in the transform of the map."""
     state = algorithm.start()
     while (step := algorithm.next_step(state)) is not None:
-        needs = lay_out(step.reduction, algorithm.row_transform, step.beside)
-        result = run.reduce(step.name, source, needs, blocks=step.share.blocks, detail=step.detail)
+        needs = step.over_subset(algorithm.row_transform)
+        result = run.reduce(step.name, source, needs, blocks=step.subset.blocks, detail=step.detail)
         known = len(state.test_results)
         state = step.conclude(result)
         for test_result in state.test_results[known:]:
@@ -216,20 +211,6 @@ def localize(run: Run, source: Source, algorithm: Localization) -> LocalizationS
             threshold = state.candidates[shown].plane.threshold
             run.observer(SlabsMeasured(state.plan.slab_eps, counts, threshold))
     return state
-
-
-def lay_out(
-    reduction: Reduction[Any, Any],
-    row_transform: RowTransform,
-    beside: Reduction[Any, Any] | None = None,
-) -> Reduction[Any, Any]:
-    """A reduction of transformed rows, and one beside it of the same rows as they are stored."""
-    same = isinstance(row_transform, Identity)
-    transformed = reduction if same else in_space(reduction, row_transform)
-    if beside is None:
-        return transformed
-    sample = reduction.view.sample if isinstance(reduction, Viewed) else None
-    return Bundle((transformed, Viewed(beside, RowView(sample))))
 
 
 def _one_class(run: Run, source: Source, state: LocalizationState) -> tuple[Notice, ...]:
@@ -261,6 +242,7 @@ def test(run: Run, source: Source, config: RunConfig) -> MomentTestResult:
         transform=row_transform.record,
         transforms=trials,
         passes=tuple(run.passes),
+        run=run.provenance,
         notices=(*source.notices, *transform_notices(row_transform.record)),
     )
 
@@ -283,6 +265,7 @@ def moment_test_result(
         verdict=decide(test_results, promise=Verdict.PASSED),
         tau=config.tau,
         seed=config.seed,
+        seed_drawn=config.seed_drawn,
         transform=Identity().record,
         testers=test_results,
         passes=(),
@@ -307,7 +290,7 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     )
     if chow.vector.any():
         certification = towards(certification, Plane(chow.vector).unit(), config)
-    tau = budget.CERTIFIED * config.tau
+    tau = CERTIFIED_TAU * config.tau
     certificate, counted = best_certificate(
         run, source, config, certification, tau=tau, beside=errors
     )
@@ -318,7 +301,9 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
     error = results.replace(error, through=certificate.through, tau=tau, by_label=by_label)
     clusters = cluster_notice(error, counted.segment_errors, counted.segment_rows)
     quality = make_quality(source.n_rows, error, certificate)
-    return CertifyResult(
+    certified = CertifyResult(
+        run=run.provenance,
+        seed_drawn=config.seed_drawn,
         quality=quality,
         promise=make_promise(None, quality, certificate, max_ratio=config.max_ratio),
         halfspace=halfspace,
@@ -338,3 +323,4 @@ def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -
             *transform_notices(row_transform.record),
         ),
     )
+    return seal(certified)

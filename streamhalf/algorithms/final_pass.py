@@ -12,12 +12,10 @@ import numpy as np
 
 from streamhalf import results
 from streamhalf.algorithms.baselines import Baseline
-from streamhalf.algorithms.localization_state import LocalizationState, Step
-from streamhalf.algorithms.path_tests import StepTest, as_refinement
-from streamhalf.algorithms.plan import Testers
+from streamhalf.algorithms.plan import RunPlan, Testers
+from streamhalf.algorithms.promises import StepTest, as_refinement
 from streamhalf.algorithms.row_split import RowSubset
-from streamhalf.algorithms.run_plan import RunPlan
-from streamhalf.algorithms.sketches import with_sketch
+from streamhalf.algorithms.state import LocalizationState, Step
 from streamhalf.algorithms.transform import class_of
 from streamhalf.algorithms.wedge_bound import WedgeBound, join_outcomes
 from streamhalf.config import RunConfig
@@ -27,11 +25,12 @@ from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.candidate_slabs import CandidateSlabs
-from streamhalf.reductions.plane_errors import PlaneErrors
+from streamhalf.reductions.errors import PlaneErrors
+from streamhalf.reductions.plane_slabs import CandidateSlabs
 from streamhalf.reductions.row_view import Bundle, Sample, sampled
 from streamhalf.results import HalfspaceClass, Stage
 from streamhalf.testers import Context, TesterSet
+from streamhalf.testers.moments import with_sketch
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
 from streamhalf.testers.wedge import WedgeTester
 
@@ -47,10 +46,10 @@ class FinalPass:
     config: RunConfig
     testers: Testers
     row_transform: RowTransform = field(default_factory=Identity)
-    members: tuple[Baseline, ...] = ()
+    baselines: tuple[Baseline, ...] = ()
 
-    def step(self, state: LocalizationState, share: RowSubset) -> Step:
-        """The next batch of candidates and steps, measured on the rows that are held out."""
+    def step(self, state: LocalizationState, subset: RowSubset) -> Step:
+        """Return the next batch of candidates and steps, measured on the held-out rows."""
         context, tests = self._batch(state)
         wedge = WedgeBound(TesterSet.of(self.testers, context))
         about_candidates = wedge.needs().members if context.candidates else ()
@@ -61,39 +60,39 @@ class FinalPass:
         needs = Bundle(tuple(map(self._nearest, wanted, tops)))
 
         state = state if state.planes else replace(state, planes=self._planes(state))
-        counts: Reduction[Any, Any] | None = None
+        errors: Reduction[Any, Any] | None = None
         if state.errors is None:
             errors = PlaneErrors(state.planes, self.plan.n_rows)
-            counts = self._nearest(errors, part) if part < 1 else errors
+            if part < 1:
+                errors = self._nearest(errors, part)
 
-        def conclude(result: tuple[Any, ...]) -> LocalizationState:
-            errors = state.errors
-            if counts is not None:
-                result, errors = result
+        def conclude(result: Any) -> LocalizationState:
+            about, counted = (result, state.errors) if errors is None else result
             count = len(about_candidates)
-            batches = state.batches
-            if count:
-                batches = (*batches, wedge.conclude(result[:count]))
-            found = zip(tests, result[count:], strict=True)
-            steps = (*state.steps, *(test.conclude(one) for test, one in found))
+            found = (wedge.conclude(about[:count]),) if count else ()
+            steps = (test.conclude(one) for test, one in zip(tests, about[count:], strict=True))
             moved = replace(
-                state, n_batches=state.n_batches + 1, batches=batches, steps=steps, errors=errors
+                state,
+                n_batches=state.n_batches + 1,
+                batches=(*state.batches, *found),
+                steps=(*state.steps, *steps),
+                errors=counted,
             )
-            counted = replace(share, high=part * share.high)
-            return _finish(moved, counted) if _is_complete(moved) else moved
+            rows = replace(subset, high=part * subset.high)
+            return _finish(moved, rows) if _is_complete(moved) else moved
 
         whole = len(tests) > state.n_updates and len(context.candidates) == len(state.candidates)
         name = "final" if whole else f"final-{state.n_batches + 1}"
-        return Step(name, share.restrict(needs), share, conclude, beside=counts)
+        return Step(name, needs, subset, conclude, self.plan.final_rows, beside=errors)
 
     def _nearest(self, reduction: Reduction[Any, Any], top: float) -> Reduction[Any, Any]:
         """The reduction over the rows with the smallest numbers; frames draw from these too."""
         return sampled(reduction, Sample(self.config.seed, Stream.SHARES, 0.0, top))
 
     def _planes(self, state: LocalizationState) -> tuple[Plane, ...]:
-        """All candidates, then all members, among stored rows."""
+        """All candidates, then all baselines, among stored rows."""
         pulled = (self.row_transform.to_stored(candidate.plane) for candidate in state.candidates)
-        members = tuple(member.plane for member in self.members)
+        members = tuple(one.plane for one in self.baselines)
         if (
             self.config.through == HalfspaceClass.CENTRE
         ):  # of the transform, which a sample knew about
@@ -147,7 +146,7 @@ class FinalPass:
         context = replace(self.plan.context(stage, self.config, n_rows), frame=frame)
         candidate = _number_of(frame, state)
         around = () if candidate is None else state.candidates[max(0, candidate - 1) :][:2]
-        anchors = [one.plane.normal for one in around]
+        anchors = tuple(one.plane.normal for one in around)
         return StepTest(
             number=number,
             frame=frame,
@@ -162,9 +161,11 @@ class FinalPass:
 
 def _number_of(frame: Frame | None, state: LocalizationState) -> int | None:
     """The candidate that an update started from; its threshold may have moved since."""
+    if frame is None:
+        return None
+    start = frame.plane.normal
     normals = (candidate.plane.normal for candidate in state.candidates)
-    start = frame.plane.normal if frame else None
-    return next((i for i, normal in enumerate(normals) if normal is start), None)
+    return next((i for i, normal in enumerate(normals) if np.array_equal(normal, start)), None)
 
 
 def _is_complete(state: LocalizationState) -> bool:
@@ -173,7 +174,7 @@ def _is_complete(state: LocalizationState) -> bool:
 
 
 def _finish(state: LocalizationState, share: RowSubset) -> LocalizationState:
-    """The state after the last batch: what the final pass says is said."""
+    """The state after the last batch."""
     outcome = join_outcomes(state.batches) if state.batches else None
     about_candidates = (
         results.replace(one, pass_name="final", stage=Stage.FINAL)

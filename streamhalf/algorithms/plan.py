@@ -1,24 +1,233 @@
-"""How many rows each pass needs, and the smallest eps that a number of rows can judge."""
+"""Row budget of a run: how many rows each pass needs, and the smallest eps they can judge."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
-from streamhalf.algorithms.run_plan import RunPlan, affordable_rows, first_scale, scales
 from streamhalf.config import LARGEST_EPS, SMALLEST_EPS, RunConfig
-from streamhalf.kernels.frame import Frame
+from streamhalf.engine.memory import partial_limit
+from streamhalf.kernels.frame import Frame, acceptance_rate
+from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
-from streamhalf.results import Sampling, Stage
-from streamhalf.testers import TESTERS, Tester, TesterSet
+from streamhalf.results import HalfspaceClass, Sampling, Stage
+from streamhalf.testers import TESTERS, Context, Tester, TesterSet
 from streamhalf.testers.moments import SKETCH_DIRECTIONS, WIDE_DIM, MomentTester
 from streamhalf.testers.slab_mass import SlabMassTester
 from streamhalf.testers.wedge import WedgeTester
+
+TESTERS_TAU = 1 / 2
+"""Of a fit: Gaussian rows are not accepted."""
+
+ERROR_TAU = 1 / 4
+"""Of a fit: the upper bound of the error is below the error on the source, for some candidate."""
+
+BOUND_TAU = 1 / 4
+"""Of a fit: L of the source is above what some halfspace errs on there."""
+
+CERTIFIED_TAU = 1 / 2
+"""Of a certificate, which tests nothing: the upper bound, and L of the source, each."""
+
+
+FIRST_DELTA = 0.5
+PAPER_FIRST_DELTA = 0.01
+
+_FAR_DELTA, _FAR = 0.25, 0.5
+"""From this threshold on the first scale is finer: of the rows that 1/2 accepts, few lie beyond."""
+
+SCANNED_ROWS = 1 << 20
+"""Rows that choose thresholds: so many place one to within a millionth of the rows."""
+
+REFINING_ROWS = 1 << 20
+"""Rows that refine learns from, at most."""
+
+_MOST_COUNTED = 1 << 24
+"""Rows that errors and slabs are counted on: these tell an error to within two hundredths of a per
+cent, and every candidate has to go through all of them."""
+
+REFINED = 2
+"""Candidates at most that refine adds."""
+
+_MOST_SAMPLED = 1 << 17
+"""Rows in memory: so many place a regression within a few ten-thousandths of what more would."""
+
+_ENOUGH_PER_FEATURE, REGRESSED_PER_FEATURE = 256, 1024
+"""Rows for each feature with which a sample will do for a regression, and beyond which more are not
+read: with d features its error exceeds that of endless rows by about d / (2 rows) where labels are
+clean, and by twice that where 5% are noise."""
+
+_MORE_REUSED = 8
+"""Where rows are reused an update takes so many times the rows that it needs, if there are any."""
+
+
+_LEAST_WORK, _WORK_PER_ROW = 2 * 10**11, 10**4
+"""Products of two quadratics that the tests of a step may take: a few seconds of one core, and more
+where there is more to read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """Row budget of a run.
+
+    Parameters
+    ----------
+    n_rows, dim, eps, tau
+        Of the run; every tester is conclusive at scale eps with these budgets.
+    sampling
+        How learning passes share the rows.
+    adaptive
+        Whether delta halves only after a small step, starting at 1/2.
+    initial_rows
+        Rows of the first pass.
+    accepted_rows
+        Rows an update should accept: it reads accepted_rows / delta.
+    update_rows
+        Rows of all updates together.
+    final_rows
+        Rows that are held out for the final pass.
+    tested_rows, ample_rows
+        Accepted rows that make the tests of a step conclusive, those of quadratics among them, and
+        at most as many as a step is tested on.
+    max_updates
+        Updates at most; tau is shared over so many steps.
+    finest_delta
+        The scale at which learning ends: 2 eps, or that halved a few times where there are rows.
+    wedge_eps, slab_eps
+        The finest scales at which the wedge bound and the mass of slabs can be tested.
+    threshold
+        Of the planes, about: away from 0 fewer rows are near them.
+    needed_rows
+        Where the rows are too few for all tests, how many it takes; else 0.
+    """
+
+    n_rows: int
+    dim: int
+    eps: float
+    tau: float
+    sampling: Sampling
+    adaptive: bool
+    initial_rows: int
+    accepted_rows: int
+    update_rows: int
+    final_rows: int
+    tested_rows: int
+    ample_rows: int
+    max_updates: int
+    finest_delta: float
+    wedge_eps: float
+    slab_eps: float
+    threshold: float = 0.0
+    needed_rows: int = 0
+
+    @property
+    def first_delta(self) -> float:
+        """The scale of the first update."""
+        return first_scale(self.threshold, adaptive=self.adaptive)
+
+    def rate(self, delta: float) -> float:
+        """Share of the rows that an update at this scale accepts, if they are Gaussian."""
+        return acceptance_rate(self.threshold, delta)
+
+    @property
+    def learning_rows(self) -> int:
+        """Rows of the first pass and all updates."""
+        if self.sampling is Sampling.REUSE:
+            last = math.ceil(self.accepted_rows / self.rate(self.finest_delta))
+            return max(self.initial_rows, last)
+        return self.initial_rows + self.update_rows
+
+    @property
+    def required_rows(self) -> int:
+        """Rows the data set must have."""
+        return self.needed_rows or self.learning_rows + self.final_rows
+
+    @property
+    def can_learn(self) -> bool:
+        """Whether the rows that are not held out are enough for updates."""
+        return self.learning_rows + self.final_rows <= self.n_rows
+
+    @property
+    def held_out(self) -> float:
+        """Share of all rows that is held out for the final pass."""
+        return self.final_rows / max(1, self.n_rows)
+
+    @property
+    def counted_rows(self) -> int:
+        """Held-out rows that the candidates' errors and slabs are counted on."""
+        return min(self.final_rows, _MOST_COUNTED)
+
+    @property
+    def deltas(self) -> tuple[float, ...]:
+        """The scales of a run without repetitions; 2 eps is among them."""
+        return scales(self.finest_delta, self.first_delta)
+
+    def reused_rows(self, rate: float) -> int:
+        """Rows of an update where all updates may use the same ones, and it accepts a share."""
+        more = min(_MORE_REUSED * self.accepted_rows, affordable_rows(self.dim, self.n_rows))
+        return min(self.learning_rows, math.ceil(max(self.accepted_rows, more) / rate))
+
+    def rows_for_step(self, rate: float) -> int:
+        """Held-out rows that a step which accepts a share of them is tested on."""
+        return min(self.final_rows, math.ceil(self.ample_rows / rate))
+
+    def context(self, stage: Stage, config: RunConfig, n_rows: int = 1) -> Context:
+        """What testers are told before a pass; the pass itself adds what it knows.
+
+        Half of the testers' tau is for the steps of the path, each of which is tested once in the
+        final pass, and half for what is tested about the candidates there.
+        """
+        of_testers = self.tau * TESTERS_TAU / 2
+        return Context(
+            stage=stage,
+            config=config,
+            dim=self.dim,
+            n_rows=n_rows,
+            total_rows=self.n_rows,
+            eps=self.wedge_eps,
+            slab_eps=self.slab_eps,
+            tau=of_testers if stage is Stage.FINAL else of_testers / (self.max_updates + 1),
+            most_candidates=self.max_updates + 3 + REFINED,  # the first, a mean, a turned one
+            any_threshold=config.through == HalfspaceClass.ANY,
+            threshold=abs(self.threshold),
+        )
+
+
+def first_scale(threshold: float, *, adaptive: bool) -> float:
+    """The scale of the first update: 1/2 or 1/4 (adaptive), or 1/100 (the paper)."""
+    if not adaptive:
+        return PAPER_FIRST_DELTA
+    return FIRST_DELTA if abs(threshold) <= _FAR else _FAR_DELTA
+
+
+def scales(finest: float, first: float) -> tuple[float, ...]:
+    """Halving scales down to `finest`, after the first."""
+    found = [finest]
+    while 2 * found[-1] < 0.9 * first:
+        found.append(2 * found[-1])
+    return (first, *reversed(found)) if finest < 0.9 * first else (first,)
+
+
+def affordable_rows(dim: int, n_rows: int) -> int:
+    """Accepted rows whose quadratics a step may test, of so many rows in all."""
+    features = count_monomials(SKETCH_DIRECTIONS if dim > WIDE_DIM else dim, 2)
+    return (_LEAST_WORK + _WORK_PER_ROW * n_rows) // features**2
+
+
+def sample_room(config: RunConfig, dim: int) -> int:
+    """Rows that a partial may hold, with their numbers, and that are worth it."""
+    return max(1, min(_MOST_SAMPLED, partial_limit(config.split_every) // (16 * (dim + 2))))
+
+
+def lacks_rows(plan: RunPlan, config: RunConfig) -> bool:
+    """Whether a sample in memory has too few rows for a regression, and there are more."""
+    learning = plan.n_rows - plan.final_rows
+    return sample_room(config, plan.dim) < min(learning, _ENOUGH_PER_FEATURE * plan.dim)
+
 
 Testers: TypeAlias = tuple[type[Tester], ...]
 
@@ -36,10 +245,12 @@ frame, a quarter of the step that halves the scale."""
 _MORE_WINDOWS = 1.0
 """An update that takes windows has so many times the rows that learning needs, if there are any."""
 
-_MOST_MEASURING, _MEASURING = 0.25, 3.4
-"""Share of few rows that measures, at most, and the features beyond which it is less. With clean
-labels the error is about p = d / (2 learning rows): this share, h, makes the upper end of its
-interval, p / (1 - h) + 2.6 sqrt(p / (h rows)), the least."""
+_MOST_MEASURING, _MEASURING, _COSTING, _LEAST_MEASURING = 0.25, 3.4, 0.022, 100
+"""Few rows: share that measures, at most, and at least so many rows. Less for many features: with
+clean labels the error is about p = d / (2 learning rows), and this share, h, makes the upper end of
+its interval, p / (1 - h) + 2.6 sqrt(p / (h rows)), the least. Still less for few rows per feature:
+the error of a regression falls by up to 0.18 sqrt(d / rows) per unit of ln(rows) (2 to 17 rows per
+feature, clean and 5% wrong), so that rows held out add at most 0.004."""
 
 _LARGEST_FIRST_SHARE, _FIRST_ROWS = 64, 1 << 18
 """A 64th of the rows, 2^18 at most, costs a first pass nothing and says more about their order."""
@@ -50,8 +261,8 @@ _SPARE = 1.05
 
 def plan_for_eps(eps: float, dim: int, config: RunConfig, testers: Testers = TESTERS) -> RunPlan:
     """The fewest rows with which every tester is conclusive at scale eps."""
-    split = Sampling.REUSE if config.sampling == "auto" else Sampling(config.sampling)
-    return _plan(eps, dim, config, testers, split)
+    sampling = Sampling.REUSE if config.sampling == "auto" else Sampling(config.sampling)
+    return _plan(eps, dim, config, testers, sampling)
 
 
 def _plan(
@@ -59,7 +270,7 @@ def _plan(
     dim: int,
     config: RunConfig,
     testers: Testers,
-    split: Sampling,
+    sampling: Sampling,
     threshold: float = 0.0,
 ) -> RunPlan:
     """The fewest rows, dealt in one way."""
@@ -73,7 +284,7 @@ def _plan(
         dim=dim,
         eps=eps,
         tau=config.tau,
-        split=split,
+        sampling=sampling,
         adaptive=adaptive,
         initial_rows=2 * least,
         accepted_rows=least,
@@ -109,7 +320,7 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = T
     if config.sampling == "auto" and n_rows > FEW_ROWS:
         in_windows = _plan(coarsest, dim, config, testers, Sampling.WINDOWS)
         plan = in_windows if in_windows.required_rows <= n_rows else plan
-    make = partial(_plan, dim=dim, config=config, testers=testers, split=plan.split)
+    make = partial(_plan, dim=dim, config=config, testers=testers, sampling=plan.sampling)
     if plan.required_rows > n_rows:
         return _plan_for_few(plan, n_rows, config, make)
     if config.eps == "auto":
@@ -131,7 +342,7 @@ def _plan_for_few(
     Updates go as far as the rows for learning allow; where these are too few for the first scale,
     the plan's `learning_rows` exceed them.
     """
-    final = max(1, int(n_rows * min(_MOST_MEASURING, (_MEASURING / plan.dim) ** (1 / 3))))
+    final = _measuring_rows(n_rows, plan.dim)
     learning = n_rows - final
     eps = smallest(lambda eps: make(eps).learning_rows <= learning, plan.eps, LARGEST_EPS)
     few = replace(make(eps), eps=plan.eps, needed_rows=plan.required_rows)
@@ -139,6 +350,13 @@ def _plan_for_few(
         return replace(few, n_rows=n_rows, final_rows=final)
     few = replace(few, initial_rows=_first_rows(few, n_rows, learning))
     return _fill(few, config, n_rows=n_rows, final=final, learning=learning)
+
+
+def _measuring_rows(n_rows: int, dim: int) -> int:
+    """Rows to hold out of few."""
+    most = max(1, int(_MOST_MEASURING * n_rows))
+    share = min((_MEASURING / dim) ** (1 / 3), _COSTING * math.sqrt(n_rows / dim))
+    return min(most, max(_LEAST_MEASURING, int(share * n_rows)))
 
 
 def _tested_rows(plan: RunPlan, config: RunConfig, testers: Testers) -> int:
@@ -177,7 +395,12 @@ def _update_rows(plan: RunPlan, finest: float) -> int:
 def plan_about(plan: RunPlan, threshold: float, config: RunConfig, testers: Testers) -> RunPlan:
     """The plan for planes at a threshold, with the same rows held out, conclusive or not."""
     make = partial(
-        _plan, dim=plan.dim, config=config, testers=testers, split=plan.split, threshold=threshold
+        _plan,
+        dim=plan.dim,
+        config=config,
+        testers=testers,
+        sampling=plan.sampling,
+        threshold=threshold,
     )
     learning, eps = plan.n_rows - plan.final_rows, config.eps
     if eps == "auto":
@@ -187,7 +410,7 @@ def plan_about(plan: RunPlan, threshold: float, config: RunConfig, testers: Test
             return found.final_rows <= plan.final_rows and found.learning_rows <= learning
 
         eps = _round_up(smallest(fits, SMALLEST_EPS, LARGEST_EPS))
-    elif plan.split is not Sampling.REUSE:
+    elif plan.sampling is not Sampling.REUSE:
         learning = plan.learning_rows
     found = replace(make(float(eps)), initial_rows=plan.initial_rows, needed_rows=plan.needed_rows)
     return _fill(found, config, n_rows=plan.n_rows, final=plan.final_rows, learning=learning)
@@ -198,13 +421,13 @@ def rows_about(plan: RunPlan, threshold: float, config: RunConfig) -> int:
 
     Half of them are held out, before anybody knows the threshold.
     """
-    found = _plan(plan.eps, plan.dim, config, TESTERS, plan.split, threshold)
+    found = _plan(plan.eps, plan.dim, config, TESTERS, plan.sampling, threshold)
     return 2 * max(found.final_rows, found.learning_rows)
 
 
 def suffices(plan: RunPlan, threshold: float, config: RunConfig) -> bool:
     """Whether the rows that a plan holds out, and those left to learn from, are enough for it."""
-    found = _plan(plan.eps, plan.dim, config, TESTERS, plan.split, threshold)
+    found = _plan(plan.eps, plan.dim, config, TESTERS, plan.sampling, threshold)
     enough = found.final_rows <= plan.final_rows
     return enough and found.learning_rows <= plan.n_rows - plan.final_rows
 
@@ -223,7 +446,7 @@ def _split_rows(plan: RunPlan, n_rows: int, config: RunConfig) -> RunPlan:
 
 
 def _takes_all(plan: RunPlan, config: RunConfig) -> bool:
-    return config.eps == "auto" or plan.split is Sampling.REUSE
+    return config.eps == "auto" or plan.sampling is Sampling.REUSE
 
 
 def _fill(plan: RunPlan, config: RunConfig, *, n_rows: int, final: int, learning: int) -> RunPlan:
@@ -244,9 +467,9 @@ def _fill(plan: RunPlan, config: RunConfig, *, n_rows: int, final: int, learning
             break
         plan = deeper
     growth = max(1.0, (learning - plan.initial_rows) / max(1, plan.update_rows))
-    if plan.split is Sampling.REUSE:
+    if plan.sampling is Sampling.REUSE:
         growth = max(1.0, learning * plan.rate(plan.finest_delta) / plan.accepted_rows)
-    elif plan.split is Sampling.WINDOWS:  # more rows than these would have to be read for little
+    elif plan.sampling is Sampling.WINDOWS:  # more rows than these would have to be read for little
         growth = min(growth, _MORE_WINDOWS)
     plan = replace(
         plan,
@@ -269,7 +492,7 @@ def _fill(plan: RunPlan, config: RunConfig, *, n_rows: int, final: int, learning
 
 def _first_rows(plan: RunPlan, n_rows: int, learning: int) -> int:
     """Rows of the first pass: as many as cost nothing, and leave the updates theirs."""
-    if plan.split is Sampling.REUSE:
+    if plan.sampling is Sampling.REUSE:
         most = min(_FIRST_ROWS, affordable_rows(plan.dim, n_rows))
         return min(learning, max(plan.initial_rows, most))
     most = min(n_rows // _LARGEST_FIRST_SHARE, _FIRST_ROWS, learning - plan.update_rows)

@@ -7,30 +7,43 @@ from dataclasses import replace
 
 from scipy.special import ndtri
 
-from streamhalf.algorithms.plan import plan_about, plan_for_eps, plan_for_rows, rows_about, suffices
-from streamhalf.algorithms.plan_promises import expected_promises
-from streamhalf.algorithms.run_plan import (
+from streamhalf.algorithms.plan import (
     REFINING_ROWS,
     REGRESSED_PER_FEATURE,
-    REGRESSION_PASSES,
     SCANNED_ROWS,
     RunPlan,
     lacks_rows,
+    plan_about,
+    plan_for_eps,
+    plan_for_rows,
+    rows_about,
     sample_room,
+    suffices,
 )
-from streamhalf.algorithms.strict import refuse_strict
+from streamhalf.algorithms.promises import expected_promises
+from streamhalf.algorithms.regression import regression_passes
 from streamhalf.config import RunConfig
 from streamhalf.data.source import BLOCK_NBYTES
 from streamhalf.engine.memory import partial_limit, rows_nbytes
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
-from streamhalf.results import HalfspaceClass, PassBudget, PlanRecord, Sampling, Stage
+from streamhalf.results import (
+    HalfspaceClass,
+    PassBudget,
+    PlanRecord,
+    Sampling,
+    Stage,
+    StrictPlanRecord,
+)
 from streamhalf.testers import TESTERS
 from streamhalf.testers.moments import WIDE_DIM
 from streamhalf.testers.slab_mass import finest_half_count
 
 _MATRICES = 12
 """Of a single candidate in the final pass, however little room there is: slabs and wedges."""
+
+_ETA = 1 / 20000
+"""Algorithm 4, with all constants 1."""
 
 
 def make_plan(
@@ -55,8 +68,6 @@ def make_plan(
         raise UsageError(
             "eps: 'auto' needs a number of rows; give rows, or an eps for which to plan"
         )
-    if config.mode == "strict":
-        raise refuse_strict(0.01 if config.eps == "auto" else float(config.eps), dim)
     threshold = 0.0 if positive is None else _threshold(positive, config)
     if n_rows is None:
         least = plan_for_eps(float(config.eps), dim, config)
@@ -94,14 +105,12 @@ def make_plan(
 
 def planned_rows(n_rows: int, dim: int, config: RunConfig) -> int:
     """Rows that all passes of a fit read, about: what becomes of a run shows while it runs."""
-    if config.mode == "strict":
-        return 0
     plan = plan_for_rows(n_rows, dim, config)
     passes = _passes(plan, replace(plan, n_rows=n_rows), config, 1)
     certificate = 0 if config.certificate_degree == 0 else n_rows
     regressed = min(n_rows, REGRESSED_PER_FEATURE * dim) if lacks_rows(plan, config) else 0
     read = sum(one.nbytes for one in passes) + certificate
-    return read + REGRESSION_PASSES * regressed
+    return read + regression_passes(regressed, dim) * regressed
 
 
 def _threshold(positive: float, config: RunConfig) -> float:
@@ -146,9 +155,9 @@ def _budget(
     plan: RunPlan, name: str, rows: int, row_nbytes: int, delta: float | None = None
 ) -> PassBudget:
     """Rows that a learning pass uses, and the bytes that it reads for them."""
-    if plan.split is Sampling.REUSE and delta is not None:
+    if plan.sampling is Sampling.REUSE and delta is not None:
         rows = plan.reused_rows(plan.rate(delta))
-    read = rows / (1 - plan.held_out) if plan.split is Sampling.WINDOWS else plan.n_rows
+    read = rows / (1 - plan.held_out) if plan.sampling is Sampling.WINDOWS else plan.n_rows
     return PassBudget(name, rows, math.ceil(read) * row_nbytes, delta)
 
 
@@ -166,3 +175,22 @@ def held_by_learning(plan: RunPlan, config: RunConfig, *, learns: bool = True) -
         batch = min(final, partial_limit(split_every))
         largest = max(largest, batch, _MATRICES * matrix)
     return (split_every + 2) * largest
+
+
+def strict_plan(config: RunConfig, dim: int) -> StrictPlanRecord:
+    """Return the paper's parameters for an eps (0.01 where none is given), constants C = C_A = 1.
+
+    k = log(1/eta)/eta^2, and rows d^(k log k) (Algorithm 1).
+    """
+    eps = 0.01 if config.eps == "auto" else float(config.eps)
+    k = math.ceil(math.log(1 / _ETA) / _ETA**2)
+    monomials = math.lgamma(dim + k + 1) - math.lgamma(k + 1) - math.lgamma(dim + 1)
+    return StrictPlanRecord(
+        eps=eps,
+        dim=dim,
+        eta=_ETA,
+        degree=k,
+        log10_monomials=monomials / math.log(10),
+        log10_rows=k * math.log(k) * math.log10(max(2, dim)),
+        updates=math.ceil(math.log2(1 / eps)) + 1,
+    )

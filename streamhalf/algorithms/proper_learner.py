@@ -13,12 +13,12 @@ from typing import Any
 from scipy.special import ndtri
 
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.chow import Chow
+from streamhalf.reductions.labels import Chow
 from streamhalf.reductions.moments import MomentsResult
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.results import TestResult
+from streamhalf.testers.base import TesterSet
 from streamhalf.testers.moments import MomentTester
-from streamhalf.testers.tester_set import TesterSet
 
 _CHANCE = 4.0
 """Standard deviations within which a threshold may be chance."""

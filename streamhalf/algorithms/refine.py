@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from streamhalf.algorithms.baselines import least_squares
-from streamhalf.algorithms.localization_state import Candidate, LocalizationState
+from streamhalf.algorithms.plan import REFINED, sample_room
 from streamhalf.algorithms.proper_learner import resolution
-from streamhalf.algorithms.run_plan import REFINED, sample_room
+from streamhalf.algorithms.state import Candidate, LocalizationState
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
-from streamhalf.reductions.row_sample import RowSample
 from streamhalf.reductions.row_view import MarginBand, RowView, Viewed
+from streamhalf.reductions.rows import RowSample
 
 _REACH = 3.0
 """Scales within which rows matter: exp(-3²/2) is a hundredth."""

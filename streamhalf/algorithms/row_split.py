@@ -23,14 +23,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.algorithms.run_plan import RunPlan
+from streamhalf.algorithms.plan import RunPlan, sample_room
 from streamhalf.config import RunConfig
-from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.data.source import Source
+from streamhalf.engine.run import Run
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import generator_of, uniforms_at
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_view import Sample, sampled
+from streamhalf.reductions.rows import RowSample
 from streamhalf.results import HeldOutRecord, Sampling
 
 GROUP_CHUNKS = 64
@@ -43,6 +45,12 @@ _SEGMENTS = 128
 _SMALLEST_WINDOW, _LARGEST_WINDOW, _MOST_WINDOWS = 64, 16_384, 1 << 20
 _LEAST_WINDOWS = 256
 _PILOT_WINDOWS = 64
+
+_WINDOWS = 256
+"""Windows that rows are read from, one in each of so many equal segments."""
+
+_WIDER = 4
+"""Windows are read that hold so many times the rows that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +92,7 @@ class RowSplit:
         Of the data set.
     held_out
         Share of the rows that no pass learns from.
-    split
+    sampling
         How passes share the rows for learning.
     window_rows
         Rows of a window, at most.
@@ -97,7 +105,7 @@ class RowSplit:
     seed: int
     n_rows: int
     held_out: float
-    split: Sampling
+    sampling: Sampling
     window_rows: int
     chunk_rows: int | None
     blocks: Iterable[RowRange]
@@ -107,7 +115,7 @@ class RowSplit:
         """About how many rows all passes that learn have together."""
         return math.ceil(self.n_rows * (1 - self.held_out))
 
-    def held_out_share(self) -> RowSubset:
+    def held_out_subset(self) -> RowSubset:
         """The rows that no pass learns from."""
         return RowSubset(RowRanges.of(self.blocks), self.seed, 0.0, self.held_out)
 
@@ -117,10 +125,10 @@ class RowSplit:
         Counted are rows for learning only. Shares that follow one another have no row in common;
         one that reaches the end takes all that is left.
         """
-        if self.split is Sampling.WINDOWS:
+        if self.sampling is Sampling.WINDOWS:
             chosen = self._line[0][self._place(cursor) : self._place(cursor + n_rows)]
             return RowSubset(self._windows(np.sort(chosen)), self.seed, self.held_out)
-        if self.split is Sampling.REUSE:
+        if self.sampling is Sampling.REUSE:
             cursor = 0
         low, high = self._uniform(cursor), self._uniform(cursor + n_rows)
         return RowSubset(RowRanges.of(self.blocks), self.seed, low, high)
@@ -216,8 +224,43 @@ def row_split_for(source: Source, plan: RunPlan, config: RunConfig) -> RowSplit:
         seed=config.seed,
         n_rows=source.n_rows,
         held_out=plan.held_out,
-        split=plan.split,
+        sampling=plan.sampling,
         window_rows=window_rows_for(source.n_rows, plan.initial_rows),
         chunk_rows=source.unit_rows,
         blocks=source.blocks,
     )
+
+
+def windows_over(source: Source, wanted: int, seed: int, stream: Stream) -> RowRanges:
+    """Windows from all over the rows, one drawn from each of many equal segments."""
+    if 2 * wanted >= source.n_rows:  # to leave out less than half saves nothing worth a word
+        return RowRanges.of((RowRange(0, source.n_rows),))
+    edges = np.linspace(0, source.n_rows, _WINDOWS + 1).astype(np.int64)
+    size = wanted // _WINDOWS
+    drawn = generator_of(seed, stream).random(_WINDOWS)
+    starts = edges[:-1] + (drawn * (np.diff(edges) - size)).astype(np.int64)
+    return RowRanges(np.stack([starts, starts + size], axis=1)).joined()
+
+
+def draw_sample(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> Block:
+    """Single rows, drawn from windows all over the data, none of which is held out."""
+    size, windows = sample_windows(source, config)
+    drawn = RowSample(size, config.seed, Stream.BASELINE_SAMPLE)
+    sample = sampled(drawn, Sample(config.seed, Stream.SHARES, plan.held_out))
+    found = run.reduce("sample", source, sample, blocks=windows)
+    block: Block = found.block
+    return block
+
+
+def sample_windows(source: Source, config: RunConfig) -> tuple[int, RowRanges]:
+    """How many rows a sample has, and where they are drawn from."""
+    size = min(sample_room(config, source.dim), source.n_rows)
+    return size, pilot(source.n_rows, _WIDER * size, seed=config.seed)
+
+
+def some_rows(block: Block, n_rows: int, config: RunConfig) -> Block:
+    """So many rows of a sample, drawn at random, in rising order."""
+    if n_rows >= block.n_rows:
+        return block
+    uniforms = uniforms_at(config.seed, Stream.BASELINE_PART, block.rows)
+    return block.take(np.sort(np.argpartition(uniforms, n_rows)[:n_rows]))

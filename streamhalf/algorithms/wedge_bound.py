@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.reductions.candidate_slabs import CandidateSlabsResult
+from streamhalf.reductions.plane_slabs import CandidateSlabsResult, SlabCovarianceResult
 from streamhalf.reductions.row_view import Bundle
-from streamhalf.reductions.slab_covariance import SlabCovarianceResult
 from streamhalf.results import TestResult
+from streamhalf.testers.base import TesterSet
 from streamhalf.testers.slab_covariance import SlabCovarianceTester
 from streamhalf.testers.slab_mass import SlabMassTester
-from streamhalf.testers.tester_set import TesterSet
 from streamhalf.testers.wedge import WedgeTester
 
 

@@ -39,9 +39,9 @@ from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.halfspace_errors import HalfspaceErrors
-from streamhalf.reductions.row_digest import RowDigest
+from streamhalf.reductions.errors import HalfspaceErrors
 from streamhalf.reductions.row_view import Bundle, Sample, Widened, in_space, sampled
+from streamhalf.reductions.rows import RowDigest
 from streamhalf.reductions.slab_moments import (
     SlabMoments,
     SlabStatistics,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamhalf.algorithms import budget
 from streamhalf.algorithms.assemble import halfspace_of, held_out_error
-from streamhalf.algorithms.localization_state import LocalizationState, turn
+from streamhalf.algorithms.calibration import calibrate
+from streamhalf.algorithms.plan import BOUND_TAU
+from streamhalf.algorithms.state import LocalizationState, turn
 from streamhalf.certificate.certification import Certification
 from streamhalf.certificate.conflict_sets import ConflictSets, leaves_little, tells_more
 from streamhalf.config import RunConfig
@@ -15,7 +16,8 @@ from streamhalf.data.transforms import RowTransform
 from streamhalf.engine.run import Run
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.base import Reduction
-from streamhalf.results import CertificateRecord, Outcome
+from streamhalf.reductions.margin_counts import MarginCounts
+from streamhalf.results import CalibrationRecord, CertificateRecord, Outcome
 
 _NOTICEABLE = 0.15
 """Angle between two candidates, in units of the error, from which both are certified from: they
@@ -35,16 +37,20 @@ def certify_state(
     config: RunConfig,
     row_transform: RowTransform,
     state: LocalizationState,
-) -> CertificateRecord | None:
-    """The certificate of the chosen halfspace.
+) -> tuple[CertificateRecord | None, CalibrationRecord | None]:
+    """Return the certificate of the chosen halfspace, and its calibration on held-out rows.
 
     Where noise next to the boundary makes an early candidate the best one, the last is nearer to
     the halfspace behind the noise, and slabs along it give the better bound.
     """
     halfspace, error = halfspace_of(state), held_out_error(state, row_transform, config)
     ended = config.stop_early and state.outcome is Outcome.REJECTED
-    if halfspace is None or error is None or ended or not config.certificate_degree:
-        return None
+    if halfspace is None or error is None or ended or state.held_out is None:
+        return None, None
+    margins = state.held_out.restrict(MarginCounts(halfspace.plane))
+    if not config.certificate_degree:
+        blocks = state.held_out.blocks
+        return None, calibrate(run.reduce("calibration", source, margins, blocks=blocks))
     is_member = (state.chosen or 0) >= len(state.candidates)
     certification = Certification.of(source, config, halfspace, row_transform, error.empirical)
     if state.candidates:
@@ -53,8 +59,10 @@ def certify_state(
         chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
         if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
             certification = certification.looking_from(last)
-    found, _ = best_certificate(run, source, config, certification, tau=budget.BOUND * config.tau)
-    return found
+    found, counted = best_certificate(
+        run, source, config, certification, tau=BOUND_TAU * config.tau, beside=margins
+    )
+    return found, calibrate(counted)
 
 
 def towards(certification: Certification, first: Plane, config: RunConfig) -> Certification:

@@ -25,9 +25,8 @@ from streamhalf.kernels.binomial import binomial_lower
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.row_digest import RowDigest, RowDigestResult
-from streamhalf.reductions.row_sample import RowSample
 from streamhalf.reductions.row_view import Bundle
+from streamhalf.reductions.rows import RowDigest, RowDigestResult, RowSample
 from streamhalf.results import (
     Advice,
     AdviceCode,

@@ -22,7 +22,7 @@ from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.halfspace_errors import HalfspaceErrors, HalfspaceErrorsResult
+from streamhalf.reductions.errors import HalfspaceErrors, HalfspaceErrorsResult
 from streamhalf.reductions.row_view import Sample, sampled
 from streamhalf.results import (
     AS_WRITTEN,

@@ -106,8 +106,12 @@ def encode_labels(y: Any, *, classes: NDArray[Any]) -> Any:
     return encode(np.asarray(y))
 
 
-def map_rows(function: Callable[[NDArray[Any]], NDArray[Any]], X: Any, *, dtype: Any) -> Any:
+def map_rows(
+    function: Callable[[NDArray[Any]], NDArray[Any]], X: Any, *, dtype: Any, columns: int = 0
+) -> Any:
     """Apply a function (n, d) -> (n,) to features, in their container, lazily where that is lazy.
+
+    With `columns` the function is (n, d) -> (n, columns).
 
     Parameters
     ----------
@@ -123,11 +127,15 @@ def map_rows(function: Callable[[NDArray[Any]], NDArray[Any]], X: Any, *, dtype:
             raise DataError(f"X: dimensions {X.dims}; expected (rows, features)")
         rows = X.dims[0]
         kept = {name: coord for name, coord in X.coords.items() if set(coord.dims) <= {rows}}
-        values = map_rows(function, X.data, dtype=dtype)
-        return xr.DataArray(values, dims=(rows,), coords=kept, name=None)
+        values = map_rows(function, X.data, dtype=dtype, columns=columns)
+        dims = (rows, "class") if columns else (rows,)
+        return xr.DataArray(values, dims=dims, coords=kept, name=None)
     if isinstance(X, da.Array):
         whole = X.rechunk({1: -1})
         function = partial(_map_exactly, function)
+        if columns:
+            chunks, meta = (whole.chunks[0], (columns,)), np.empty((0, columns), dtype=dtype)
+            return da.map_blocks(function, whole, chunks=chunks, dtype=dtype, meta=meta)
         return da.map_blocks(
             function, whole, drop_axis=1, dtype=dtype, meta=np.empty(0, dtype=dtype)
         )

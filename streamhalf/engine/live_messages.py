@@ -24,7 +24,7 @@ from streamhalf.events import (
     TesterJudged,
 )
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
+from streamhalf.reductions.plane_slabs import CandidateSlabs, CandidateSlabsResult
 from streamhalf.reductions.row_view import Bundle, Viewed
 from streamhalf.results import Record, from_json, replace, to_json
 

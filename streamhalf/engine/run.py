@@ -24,7 +24,7 @@ from streamhalf.errors import DataError
 from streamhalf.events import Answered, KernelsCompiled, Observer, PassEnded, RunEnded, ignore
 from streamhalf.kernels.warm_up import warm_up
 from streamhalf.reductions.base import Reduction
-from streamhalf.results import PassRecord, Verdict
+from streamhalf.results import PassRecord, RunRecord, Verdict
 
 logger = logging.getLogger("streamhalf")
 
@@ -48,6 +48,7 @@ class Run:
     cache: str | None = None
     keeping: Keeping | None = None
     passes: list[PassRecord] = field(default_factory=list)
+    provenance: RunRecord | None = None
     verdict: Verdict | None = None
     answer: Answered | None = None
     unchecked: UncheckedBlocks | None = None

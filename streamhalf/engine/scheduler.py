@@ -16,7 +16,7 @@ import dask.config
 from dask.utils import parse_timedelta
 from threadpoolctl import threadpool_limits
 
-from streamhalf.config import AUTO, RunConfig, read_settings
+from streamhalf.config import AUTO, RunConfig, check_names, read_settings
 from streamhalf.data.access_check import AccessCheck
 from streamhalf.data.arrays import DaskReader
 from streamhalf.data.clients import active_client, waitable
@@ -35,7 +35,6 @@ from streamhalf.engine.memory import trim_memory
 from streamhalf.errors import DataError, StreamhalfError, UsageError
 from streamhalf.redact import one_line
 from streamhalf.results import Notice, NoticeCode
-from streamhalf.settings import check_names
 
 if TYPE_CHECKING:
     from distributed import Client

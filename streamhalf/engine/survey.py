@@ -20,7 +20,7 @@ from streamhalf.errors import DataError, StreamhalfError
 from streamhalf.events import ignore
 from streamhalf.redact import one_line
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.labels import LabelCounts
 from streamhalf.results import WorkerRecord, installed_versions
 
 _TRIED_ROWS = 1 << 15  # enough to time a statistic

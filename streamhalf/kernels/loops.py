@@ -185,7 +185,7 @@ def find_wrong(
 def count_slabs(X: Rows, V: Doubles, shifts: Doubles, width: float, counts: Counts) -> None:
     """Add rows to `counts` (c, 2 h + 2) by 1 + h + floor((v·x - shift) / width), tails clipped."""
     columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
-    half = counts.shape[1] // 2 - 1
+    half, inverse = counts.shape[1] // 2 - 1, 1.0 / width
     low, high, slab = -half - 1.0, float(half), np.empty(ROWS, np.int32)
     for first in range(0, len(X), ROWS):
         count = min(ROWS, len(X) - first)
@@ -195,7 +195,7 @@ def count_slabs(X: Rows, V: Doubles, shifts: Doubles, width: float, counts: Coun
             for k in range(min(4, len(counts) - i)):
                 margin, shift, row = sums[k], shifts[i + k], counts[i + k]
                 for r in range(ROWS):
-                    place = np.floor((margin[r] - shift) / width)
+                    place = np.floor((margin[r] - shift) * inverse)
                     place = place if place > low else low  # as is what is not a number
                     slab[r] = np.int32(place if place < high else high)
                 for r in range(count):

@@ -21,7 +21,7 @@ from streamhalf.data.transforms.isotropic import find_varying
 from streamhalf.engine.memory import partial_limit
 from streamhalf.engine.run import Run
 from streamhalf.kernels.turns import Turns
-from streamhalf.reductions.feature_moments import FeatureMoments, FeatureMomentsPartial
+from streamhalf.reductions.covariance import FeatureMoments, FeatureMomentsPartial
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.reductions.suspects import ROW_NBYTES, SuspectList, Suspects, SuspectsPartial
 from streamhalf.results import (

@@ -1,23 +1,18 @@
 """Statistics, one mergeable reduction per file; `REDUCTIONS` is the family's only registry."""
 
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.candidate_slabs import CandidateSlabs
-from streamhalf.reductions.chow import Chow
-from streamhalf.reductions.covariance import Covariance
-from streamhalf.reductions.feature_moments import FeatureMoments
-from streamhalf.reductions.halfspace_errors import HalfspaceErrors
-from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.covariance import Covariance, FeatureMoments
+from streamhalf.reductions.errors import HalfspaceErrors, PlaneErrors
+from streamhalf.reductions.labels import Chow, LabelCounts
 from streamhalf.reductions.logistic import Logistic, LogisticLine
+from streamhalf.reductions.margin_counts import MarginCounts
 from streamhalf.reductions.moments import Moments
-from streamhalf.reductions.plane_errors import PlaneErrors
-from streamhalf.reductions.row_digest import RowDigest
-from streamhalf.reductions.row_sample import RowSample
+from streamhalf.reductions.plane_slabs import CandidateSlabs, SlabCovariance, ThresholdScan
 from streamhalf.reductions.row_view import Bundle, Viewed
+from streamhalf.reductions.rows import RowDigest, RowSample
 from streamhalf.reductions.segment_scatter import SegmentScatter
-from streamhalf.reductions.slab_covariance import SlabCovariance
 from streamhalf.reductions.slab_moments import SlabMoments
 from streamhalf.reductions.suspects import Suspects
-from streamhalf.reductions.threshold_scan import ThresholdScan
 from streamhalf.reductions.tyler import Tyler
 from streamhalf.reductions.wedge_sums import WedgeSums
 
@@ -31,6 +26,7 @@ REDUCTIONS: tuple[type, ...] = (
     LabelCounts,
     Logistic,
     LogisticLine,
+    MarginCounts,
     Moments,
     PlaneErrors,
     RowDigest,

@@ -191,9 +191,9 @@ class LogisticLine(Summed):
         )
 
 
-def penalties(dim: int) -> NDArray[np.float64]:
-    """For each weight, what half its square is multiplied with."""
-    return np.append(np.full(dim, PENALTY), INTERCEPT_PENALTY)
+def penalties(dim: int, times: float = 1.0) -> NDArray[np.float64]:
+    """Return the factor of half the square of each weight; `times` is that of the features."""
+    return np.append(np.full(dim, times * PENALTY), INTERCEPT_PENALTY)
 
 
 def plane_of(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from streamhalf.config import SETTINGS
+from streamhalf.config import SETTINGS, show_size
 from streamhalf.redact import plural
 from streamhalf.report.words import (
     ABSENT,
@@ -44,7 +44,6 @@ from streamhalf.results import (
     TransformTrial,
     worst_of,
 )
-from streamhalf.settings import show_size
 from streamhalf.testers import WORDS
 from streamhalf.testers.leading import SCALED_BY_ETA, telling_evidence
 

@@ -78,6 +78,7 @@ from streamhalf.results.results import DryRunResult as DryRunResult
 from streamhalf.results.results import FitResult as FitResult
 from streamhalf.results.results import MomentTestResult as MomentTestResult
 from streamhalf.results.results import PlanRecord as PlanRecord
+from streamhalf.results.results import StrictPlanRecord as StrictPlanRecord
 from streamhalf.results.results import VerifyResult as VerifyResult
 from streamhalf.results.results import WorkerRecord as WorkerRecord
 from streamhalf.results.results import document_digest as document_digest

@@ -5,9 +5,12 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import platform
+from contextvars import ContextVar
 
 from streamhalf.redact import public_name
 from streamhalf.results.base import Record
+
+COMMAND: ContextVar[str] = ContextVar("command line of this run", default="")
 
 SettingValue = bool | int | float | str | tuple[str, ...] | None
 
@@ -28,7 +31,7 @@ class RunRecord(Record, frozen=True):
     def now(cls, scheduler: str, settings: dict[str, SettingValue]) -> RunRecord:
         """A run that starts on this machine."""
         started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        return cls(started, platform.node(), public_name(scheduler), settings)
+        return cls(started, platform.node(), public_name(scheduler), settings, COMMAND.get())
 
 
 class Versions(Record, frozen=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 
-from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.results.base import Record, replace
 from streamhalf.results.certificate import CertificateRecord
 from streamhalf.results.codes import HalfspaceClass, Verdict
@@ -130,6 +129,8 @@ def proved_factor(certificate: CertificateRecord | None) -> tuple[float | None, 
     opt = certificate.opt
     if opt.lower <= 0:
         return None, 1.0
+    from streamhalf.kernels.binomial import binomial_upper  # imports SciPy
+
     tau = opt.tau or 0.0
     upper = binomial_upper(certificate.n_errors, certificate.n_rows, tau)
     return upper / opt.lower, 1 - 2 * tau

@@ -142,7 +142,7 @@ class FitResult(Reported, frozen=True, kw_only=True):
             Features (rows, features): a data frame, of which the columns that the fit knew by
             name are taken, or a NumPy, Dask or xarray array.
         """
-        from streamhalf.api.predicting import predict_in_memory
+        from streamhalf._models import predict_in_memory
 
         return predict_in_memory(self, X)
 
@@ -263,6 +263,18 @@ class PlanRecord(Record, frozen=True):
         if self.positive is None:
             return None
         return math.ceil(self.rows_needed * min(self.positive, 1 - self.positive))
+
+
+class StrictPlanRecord(Record, frozen=True):
+    """The paper's own parameters; numbers too large to write are base-10 logarithms."""
+
+    eps: float
+    dim: int
+    eta: float
+    degree: int
+    log10_monomials: float
+    log10_rows: float
+    updates: int
 
 
 class WorkerRecord(Record, frozen=True):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from streamhalf.kernels.frame import Frame
-from streamhalf.reductions.label_counts import LabelCounts, LabelCountsResult
+from streamhalf.reductions.labels import LabelCounts, LabelCountsResult
 from streamhalf.results import AcceptanceRate, Evidence, TestResult
 from streamhalf.testers.base import (
     ALONG,
@@ -21,10 +21,9 @@ from streamhalf.testers.base import (
 )
 
 ACCEPTANCE_TOLERANCE = 0.5
-"""The rate may lie in [1/2, 3/2] of what it should be."""
+"""The rate may lie within [1/2, 3/2] of its Gaussian value."""
 
-_LEAST_RATE = 1e-300
-"""To divide by, where a threshold lies so far out that the rate is 0."""
+_LEAST_RATE = 1e-300  # a divisor where a threshold lies so far out that the rate is 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,13 +41,13 @@ class AcceptanceTester:
 
     @classmethod
     def of(cls, context: Context) -> Self | None:
-        """Wherever rows are accepted or not."""
+        """Return the tester of a localised pass."""
         if context.frame is None:
             return None
         return cls(frame=context.frame, tau=cls.share * context.tau)
 
     def needs(self) -> LabelCounts:
-        """Rows that were accepted."""
+        """Count the accepted rows."""
         return LabelCounts()
 
     @property
@@ -64,32 +63,26 @@ class AcceptanceTester:
         return z * math.sqrt((1 - self.rate) / mean) + z**2 / (3 * mean)
 
     def rows_needed(self) -> int:
-        """Rows that must be accepted to make the test conclusive."""
+        """Accepted rows that make the test conclusive."""
         return math.ceil(self.rows_to_see() * self.rate)
 
     def rows_to_see(self) -> int:
-        """Rows that must be looked at for that."""
+        """Rows, accepted or not, that make the test conclusive."""
         return rows_until(self.quantile, ACCEPTANCE_TOLERANCE, most=MOST_ROWS)
 
     def judge(self, result: LabelCountsResult, *, n_seen: int) -> tuple[TestResult, ...]:
         """Judge the counts of one localised pass."""
         rate = result.n_rows / max(1, n_seen)
-        statistic = abs(rate / self.rate - 1)
-        evidence = Evidence(
-            subject=AcceptanceRate(self.frame.delta),
-            observed=rate,
-            expected=self.rate,
-            deviation=statistic,
-            limit=ACCEPTANCE_TOLERANCE,
-        )
+        statistic, limit = abs(rate / self.rate - 1), ACCEPTANCE_TOLERANCE
+        subject = AcceptanceRate(self.frame.delta)
         return (
             judged(
                 self.name,
                 statistic=statistic,
-                limit=ACCEPTANCE_TOLERANCE,
+                limit=limit,
                 null_quantile=self.quantile(n_seen),
                 n_rows=n_seen,
                 rows_needed=self.rows_to_see,
-                evidence=(evidence,),
+                evidence=(Evidence(subject, rate, self.rate, statistic, limit),),
             ),
         )

@@ -1,4 +1,4 @@
-"""What a tester is, and the three outcomes every one of them has.
+"""Testers and the three outcomes that each of them has.
 
 T is the statistic, tol what soundness needs, q the quantile of T for true N(0, I) at this number
 of rows. Only T > max(tol, q) says "not Gaussian"; tol < T <= q says "too few rows".
@@ -7,9 +7,9 @@ of rows. Only T > max(tol, q) says "not Gaussian"; tol < T <= q says "too few ro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,11 @@ from streamhalf.config import RunConfig
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.row_view import Bundle
 from streamhalf.results import Evidence, Outcome, Stage, TestResult, finite
 
 MOST_ROWS = 1 << 60
-"""No one has so many; what a test far out in the tails asks for."""
+"""More than any data set has: the answer where a test far out in the tails needs even more."""
 
 _LARGEST_EXPONENT = 600.0
 
@@ -33,22 +34,20 @@ class Context:
 
     Parameters
     ----------
-    stage
-        Which pass.
-    config
-        Of the run.
+    stage, config
+        Of the pass and the run.
     dim, n_rows, total_rows
         Features; rows of the pass, about; rows of the data set.
     eps, tau
         Accuracy to judge, and the pass's share of tau.
     frame
-        Of an update: testers see the rows that it accepts, as it shows them.
+        Of an update: testers see the rows that it accepts, in its coordinates.
     directions
-        Of wide data: orthonormal rows (m, d) that the highest moments are tested on.
+        Of wide data: orthonormal rows (m, d) on which the highest moments are tested.
     early
-        Whether rows that are held out will be asked the same: what is dear is left to them.
+        Whether held-out rows will be tested likewise: costly statistics are left to them.
     candidates, first, most_candidates
-        Of the final pass: the planes of this batch, the number of the first, and how many there
+        Of the final pass: the planes of this batch, the number of the first, and the most there
         may be in all.
     most_slabs
         Of the final pass: second-moment matrices of one candidate at most.
@@ -56,11 +55,11 @@ class Context:
         Of the final pass: width of the slabs whose masses are tested, which take 1/width³ rows;
         None for eps.
     any_threshold
-        Of the final pass: whether neighbours of a candidate may have any threshold; otherwise they
-        turn about the point of its plane that is nearest to the origin.
+        Of the final pass: neighbours of a candidate may have any threshold; otherwise they turn
+        about the point of its plane that is nearest to the origin.
     threshold
-        Size of the candidates' thresholds, at most, as far as it is known or expected: rows grow
-        like exp(t²/2), and slabs reach so much further. The same for all batches of a pass.
+        Largest size of the candidates' thresholds, known or expected: rows grow like exp(t²/2).
+        The same for all batches of a pass.
     """
 
     stage: Stage
@@ -83,13 +82,13 @@ class Context:
 
     @property
     def slab_width(self) -> float:
-        """Of the finest slabs whose masses are tested."""
+        """Width of the finest slabs whose masses are tested."""
         return self.eps if self.slab_eps is None else self.slab_eps
 
 
 @dataclass(frozen=True, slots=True)
 class TesterWords:
-    """What a tester asks, what it means when it fails, and what to do about that."""
+    """The question of a tester, what its failure means, and the remedy."""
 
     asks: str
     failure: str
@@ -101,15 +100,15 @@ ALONG = (
     "Look at the rows in the slab named above, that is at that distance from the boundary: a "
     "cluster, a gap or a rounded feature shows up there.",
 )
-"""What it means when a tester along a candidate fails, and what to do."""
+"""Failure and remedy of the testers along a candidate."""
 
 
 class Tester(Protocol):
     """A test of the rows of one pass; frozen, made by `of`.
 
     `share` is the share of its pass's tau that its rejections may cost; `words` has an entry for
-    every name that its test_results carry. `streamhalf.testing.check_tester` states what all of them
-    obey.
+    every name that its results carry. `streamhalf.testing.check_tester` checks the laws that all of
+    them obey.
     """
 
     name: ClassVar[str]
@@ -118,20 +117,58 @@ class Tester(Protocol):
 
     @classmethod
     def of(cls, context: Context) -> Self | None:
-        """The tester of a pass, or None where it has no say."""
+        """Return the tester of a pass, or None where it does not apply."""
         ...
 
     def needs(self) -> Reduction[Any, Any]:
-        """The statistic that it judges."""
+        """Return the statistic that it judges."""
         ...
 
     def rows_needed(self) -> int:
-        """Rows that make it conclusive."""
+        """Return the rows that make it conclusive."""
         ...
 
     def judge(self, result: Any, *, n_seen: int) -> tuple[TestResult, ...]:
         """Judge the statistic of a pass that looked at `n_seen` rows, accepted or not."""
         ...
+
+
+T = TypeVar("T", bound=Tester)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TesterSet:
+    """The testers of one pass, which share one read of every block."""
+
+    testers: tuple[Tester, ...]
+
+    @classmethod
+    def of(cls, registry: Iterable[type[Tester]], context: Context) -> TesterSet:
+        """Return those of the registry that apply to a pass."""
+        found = (kind.of(context) for kind in registry)
+        return cls(tuple(tester for tester in found if tester is not None))
+
+    def needs(self) -> Bundle:
+        """Return the statistics of all of them."""
+        return Bundle(tuple(tester.needs() for tester in self.testers))
+
+    def judge(self, results: tuple[Any, ...], *, n_seen: int) -> tuple[TestResult, ...]:
+        """Return all test results, tester by tester."""
+        pairs = zip(self.testers, results, strict=True)
+        return tuple(one for tester, result in pairs for one in tester.judge(result, n_seen=n_seen))
+
+    def find(self, kind: type[T]) -> T:
+        """Return the tester of a kind."""
+        return next(tester for tester in self.testers if isinstance(tester, kind))
+
+    def result_of(self, kind: type[Tester], results: tuple[Any, ...]) -> Any:
+        """Return the statistic of the tester of a kind."""
+        pairs = zip(self.testers, results, strict=True)
+        return next(result for tester, result in pairs if isinstance(tester, kind))
+
+    def rows_needed(self) -> int:
+        """Return the rows that make all of them conclusive."""
+        return max((tester.rows_needed() for tester in self.testers), default=1)
 
 
 def judge(statistic: float, *, limit: float, null_quantile: float) -> Outcome:
@@ -154,7 +191,7 @@ def judged(
     evidence: tuple[Evidence, ...],
     **fields: Any,
 ) -> TestResult:
-    """A test_result by comparison; the rows it would take are worked out where it cannot tell."""
+    """Return a test result by comparison; `rows_needed` is called where it is inconclusive."""
     outcome = judge(statistic, limit=limit, null_quantile=null_quantile)
     return TestResult(
         tester=tester,
@@ -170,19 +207,19 @@ def judged(
 
 
 def upper_normal_quantile(tail: float) -> float:
-    """z with P[N(0,1) > z] = tail."""
+    """Return z with P[N(0,1) > z] = tail."""
     return float(-ndtri(tail))
 
 
 def thinning(threshold: float) -> float:
-    """exp(-t²/2), the density of N(0, 1) at t over that at 0; never too small to divide by."""
+    """Return exp(-t²/2), the density of N(0, 1) at t over that at 0; never too small to divide."""
     return math.exp(-min(threshold * threshold / 2, _LARGEST_EXPONENT))
 
 
 def rows_until(quantile: Callable[[int], float], limit: float, *, most: int | None = None) -> int:
-    """Smallest number of rows whose null quantile (it falls with rows) is within the limit.
+    """Return the fewest rows whose null quantile (it falls with rows) is within the limit.
 
-    `most`, where it is given and not enough either; ValueError where none is.
+    `most`, where it is given and not enough either; ValueError where no number of rows is enough.
     """
     high = 1
     while quantile(high) > limit:

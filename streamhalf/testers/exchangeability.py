@@ -34,18 +34,18 @@ _MOST_NUMBERS = 1 << 17
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeabilityTester:
-    """How much more the means of y, |x|², x_j or y x_j vary between segments than chance has it.
+    """Scatter of the means of y, |x|², x_j and y x_j between segments, beyond chance.
 
     The statistic is F of `kernels.segments`, of the quantity that is furthest beyond its own null
     quantile. It never rejects the marginal: a failure says that rows are sorted or drift, and that
-    passes must take single rows instead of windows.
+    passes must take single rows instead of windows. `turned_by` is the seed of the signs that were
+    drawn for rows in radial transform: they are taken back.
     """
 
     total_rows: int
     tau: float
     n_segments: int = MOST_SEGMENTS
     turned_by: int | None = None
-    """Seed of the signs that were drawn for rows in radial transform: they are taken back."""
 
     name: ClassVar[str] = "order of rows"
     share: ClassVar[float] = 0.0
@@ -59,7 +59,7 @@ class ExchangeabilityTester:
 
     @classmethod
     def of(cls, context: Context) -> Self | None:
-        """In the first pass, which sees a little of everything."""
+        """Return the tester of the first pass, which sees a little of everything."""
         if context.stage is not Stage.INITIAL:
             return None
         most = max(_LEAST_SEGMENTS, _MOST_NUMBERS // (3 + 2 * context.dim))
@@ -85,9 +85,8 @@ class ExchangeabilityTester:
 
     def judge(self, result: SegmentScatterResult, *, n_seen: int) -> tuple[TestResult, ...]:
         """Passed, or not judged with the quantity and the segment that stand out."""
-        if len(result.counts) < 2:
-            limits = np.ones_like(result.ratios)
-        else:
+        limits = np.ones_like(result.ratios)
+        if len(result.counts) >= 2:
             limits = scatter_quantile(
                 result.counts,
                 self.tau / len(result.ratios),
@@ -112,36 +111,28 @@ class ExchangeabilityTester:
     def _evidence(
         self, result: SegmentScatterResult, worst: int, statistic: float, limit: float
     ) -> tuple[Evidence, ...]:
-        """The mean furthest from that of all rows, in its standard errors."""
+        """The segment mean furthest from that of all rows, in its standard errors."""
         if len(result.counts) == 0:
             return ()
         gaps = np.abs(result.means[:, worst] - result.overall[worst]) * np.sqrt(result.counts)
         place = int(np.argmax(gaps))
         quantity, feature = _quantity(worst, (len(result.ratios) - 2) // 2)
-        number = int(result.segments[place])
-        return (
-            Evidence(
-                subject=SegmentMean(number, quantity, feature, self.n_segments),
-                observed=finite(result.means[place, worst]),
-                expected=finite(result.overall[worst]),
-                deviation=statistic,
-                limit=limit,
-            ),
-        )
+        subject = SegmentMean(int(result.segments[place]), quantity, feature, self.n_segments)
+        mean, overall = finite(result.means[place, worst]), finite(result.overall[worst])
+        return (Evidence(subject, mean, overall, statistic, limit),)
 
 
-def order_notice(test_result: TestResult) -> Notice | None:
-    """What to say of rows that come in an order, by the test_result of this tester."""
-    if test_result.outcome is Outcome.PASSED:
-        return None
-    for evidence in test_result.evidence:
-        if isinstance(subject := evidence.subject, SegmentMean):
-            return Notice.of(
-                NoticeCode.ROWS_IN_ORDER,
-                quantity=subject.quantity,
-                feature=subject.feature,
-                factor=test_result.statistic,
-            )
+def order_notice(result: TestResult) -> Notice | None:
+    """Return the notice about rows that come in an order, given the result of this tester."""
+    if result.outcome is not Outcome.PASSED:
+        for evidence in result.evidence:
+            if isinstance(subject := evidence.subject, SegmentMean):
+                return Notice.of(
+                    NoticeCode.ROWS_IN_ORDER,
+                    quantity=subject.quantity,
+                    feature=subject.feature,
+                    factor=result.statistic,
+                )
     return None
 
 

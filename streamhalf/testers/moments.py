@@ -9,15 +9,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtri, eval_hermitenorm
 
+from streamhalf import results
 from streamhalf.config import RunConfig
 from streamhalf.kernels.eigen import extreme_eigenpair
 from streamhalf.kernels.hermite import gaussian_monomial_mean
-from streamhalf.kernels.monomials import (
-    count_monomials,
-    degree_offset,
-    monomial_tuples,
-)
+from streamhalf.kernels.monomials import count_monomials, degree_offset, monomial_tuples
+from streamhalf.kernels.streams import Stream
+from streamhalf.kernels.uniforms import generator_of
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.moments import Moments, MomentsResult
 from streamhalf.reductions.row_view import Bundle
@@ -33,15 +33,14 @@ from streamhalf.results import (
     TestResult,
     finite,
 )
-from streamhalf.results import replace as replace_record
-from streamhalf.testers.base import Context, TesterWords, judged, rows_until
-from streamhalf.testers.constants import LARGEST_DEVIATION
-from streamhalf.testers.moment_nulls import (
-    excluded_deviation,
-    largest_quantile,
-    quadratics_quantile,
-    second_moment_quantile,
+from streamhalf.testers.base import (
+    Context,
+    TesterWords,
+    judged,
+    rows_until,
+    upper_normal_quantile,
 )
+from streamhalf.testers.constants import LARGEST_DEVIATION
 
 WIDE_DIM, SKETCH_DIRECTIONS = 64, 24
 """Above this many features, degree k is tested on a sketch of so many directions."""
@@ -58,7 +57,7 @@ _QUESTIONS = {
     "The constant of the promise rests on it; with few rows it can only reject.",
 }
 _FAILURE = "Mean, scale, correlation or shape of the features differs from a standard Gaussian."
-_DEAR = 256
+_COSTLY = 256
 """With more monomials of half the degree an early look takes degree 2 alone."""
 
 _REMEDY = "Whitening cures means and covariances; transform the features, or use another method."
@@ -68,19 +67,8 @@ _REMEDY = "Whitening cures means and covariances; transform the features, or use
 class MomentTester:
     """Largest Hermite moment, second moment in every direction, and quadratics in every direction.
 
-    Parameters
-    ----------
-    dim
-        Features.
-    degree
-        Even degree k.
-    moment_tolerance, spectral_tolerance, quadratics_tolerance
-        What soundness allows.
-    tau
-        Probability that one of these tests rejects N(0, I).
-    directions
-        For wide data: orthonormal rows (m, d). Degree 2 is tested in full, degree k on their span
-        only, and the test_results say so.
+    `tau` is the probability that one of the three rejects N(0, I). With `directions`, orthonormal
+    rows (m, d), degree 2 is tested in full and degree k on their span only; the results say so.
     """
 
     dim: int
@@ -99,17 +87,17 @@ class MomentTester:
 
     @classmethod
     def of(cls, context: Context) -> Self | None:
-        """Wherever a vector is learned."""
+        """Return the tester of a pass that learns a vector."""
         if context.stage is Stage.FINAL:
             return None
         tester = cls.configured(context.config, context.dim, tau=cls.share * context.tau)
-        if context.early and count_monomials(context.dim, tester.degree // 2) > _DEAR:
+        if context.early and count_monomials(context.dim, tester.degree // 2) > _COSTLY:
             return replace(tester, degree=2)
         return replace(tester, directions=context.directions)
 
     @classmethod
     def configured(cls, config: RunConfig, dim: int, *, tau: float) -> Self:
-        """With the degree and the tolerances of a configuration."""
+        """Return the tester with the degree and the tolerances of a configuration."""
         return cls(
             dim=dim,
             degree=config.degree,
@@ -121,31 +109,29 @@ class MomentTester:
 
     @property
     def _share(self) -> float:
-        """Of one of the two or three statistics."""
+        """Tau of one of the two or three statistics."""
         return self.tau / (2 if self.degree == 2 else 3)
 
     def needs(self) -> Reduction[Any, Any]:
-        """The statistic that is judged."""
+        """Moments of the features, or of their sketch too."""
         if self.directions is None:
             return Moments(self.degree)
         return Bundle((Moments(2), Moments(self.degree, self.directions)))
 
     def moments(self, result: Any) -> MomentsResult:
-        """The moments of the features themselves, in what the pass found."""
+        """Return the moments of the features themselves, given the statistic."""
         full: MomentsResult = result if self.directions is None else result[0]
         return full
 
     def rows_needed(self) -> int:
         """Rows that make the required tests conclusive: all but quadratics."""
-        count = self._count()
+        count, share = self._count(), self._share
         return max(
             rows_until(
-                lambda n: largest_quantile(n, count, self._share, self.degree),
-                self.moment_tolerance,
+                lambda n: largest_quantile(n, count, share, self.degree), self.moment_tolerance
             ),
             rows_until(
-                lambda n: second_moment_quantile(n, self.dim, self._share),
-                self.spectral_tolerance,
+                lambda n: second_moment_quantile(n, self.dim, share), self.spectral_tolerance
             ),
         )
 
@@ -167,12 +153,10 @@ class MomentTester:
         )
 
     def judge(self, result: Any, *, n_seen: int) -> tuple[TestResult, ...]:
-        """One test_result per statistic."""
+        """One result per statistic."""
         full, sketch = (result, result) if self.directions is None else result
-        test_results = [self._judge_largest(full, sketch), self._judge_second_moment(full)]
-        if self.degree > 2:
-            test_results.append(self._judge_quadratics(sketch))
-        return tuple(test_results)
+        found = (self._judge_largest(full, sketch), self._judge_second_moment(full))
+        return found if self.degree == 2 else (*found, self._judge_quadratics(sketch))
 
     def _count(self) -> int:
         """How many moments are looked at."""
@@ -186,59 +170,43 @@ class MomentTester:
         evidence = list(_moment_evidence(full, limit, sketched=False))
         if self.directions is not None:
             evidence += _moment_evidence(sketch, limit, sketched=True)
-        worst = max(evidence, key=lambda item: item.deviation)
-        return self._test_result(
-            "largest moment",
-            full,
-            worst.deviation,
-            limit,
-            largest_quantile(full.n_rows, self._count(), self._share, self.degree),
-            tuple(evidence),
-        )
+        worst = max(item.deviation for item in evidence)
+        quantile = largest_quantile(full.n_rows, self._count(), self._share, self.degree)
+        return self._judged("largest moment", full, worst, limit, quantile, evidence)
 
     def _judge_second_moment(self, result: MomentsResult) -> TestResult:
-        matrix = result.second_moment()
+        matrix, limit = result.second_moment(), self.spectral_tolerance
         value, vector = extreme_eigenpair(matrix - np.eye(len(matrix)))
-        subject = SecondMoment(_unit(vector[1:]))
-        return self._test_result(
-            "second moment",
-            result,
-            abs(value),
-            self.spectral_tolerance,
-            second_moment_quantile(result.n_rows, result.dim, self._share),
-            (_spectral_evidence(subject, value, self.spectral_tolerance),),
-        )
+        evidence = _spectral_evidence(SecondMoment(_unit(vector[1:])), value, limit)
+        quantile = second_moment_quantile(result.n_rows, result.dim, self._share)
+        return self._judged("second moment", result, abs(value), limit, quantile, [evidence])
 
     def _judge_quadratics(self, result: MomentsResult) -> TestResult:
-        """A word that rejects counts; one that cannot tell stands in nobody's way."""
+        """A rejection counts; an inconclusive result does not."""
         limit = self.quadratics_tolerance
         gram = result.hermite_gram()
         value, vector = extreme_eigenpair(gram - np.eye(len(gram)))
         direction = _quadratic_direction(vector, result.dim)
         if self.directions is not None:
             direction = self.directions.T @ direction
-        evidence = (_spectral_evidence(Quadratic(_unit(direction)), value, limit),)
+        evidence = _spectral_evidence(Quadratic(_unit(direction)), value, limit)
         quantile = quadratics_quantile(result.n_rows, result.dim, self._share)
-        judged = self._test_result("quadratics", result, abs(value), limit, quantile, evidence)
-        judged = replace_record(judged, role=Role.EXTRA)
+        found = self._judged("quadratics", result, abs(value), limit, quantile, [evidence])
+        found = results.replace(found, role=Role.EXTRA)
         if self.degree != _CALIBRATED:
-            return replace_record(judged, outcome=Outcome.NOT_JUDGED, rows_needed=None)
-        if judged.outcome is Outcome.INCONCLUSIVE:
-            return replace_record(judged, rows_needed=self.rows_for(limit))
-        return judged
+            return results.replace(found, outcome=Outcome.NOT_JUDGED, rows_needed=None)
+        if found.outcome is Outcome.INCONCLUSIVE:
+            return results.replace(found, rows_needed=self.rows_for(limit))
+        return found
 
-    @property
-    def _sketched_on(self) -> int | None:
-        return None if self.directions is None else len(self.directions)
-
-    def _test_result(
+    def _judged(
         self,
         tester: str,
         result: MomentsResult,
         statistic: float,
         limit: float,
         quantile: float,
-        evidence: tuple[Evidence, ...],
+        evidence: list[Evidence],
     ) -> TestResult:
         return judged(
             tester,
@@ -247,9 +215,31 @@ class MomentTester:
             null_quantile=quantile,
             n_rows=result.n_rows,
             rows_needed=self.rows_needed,
-            evidence=evidence,
-            directions=self._sketched_on,
+            evidence=tuple(evidence),
+            directions=None if self.directions is None else len(self.directions),
         )
+
+
+def sketch_directions(
+    dim: int, anchors: tuple[NDArray[np.float64], ...] = (), *, seed: int, number: int
+) -> NDArray[np.float64]:
+    """Return orthonormal rows (m, d): the span of the anchors first, then random directions.
+
+    `number` tells the draws of a seed apart.
+    """
+    rng = generator_of(seed, Stream.SKETCHES + number)
+    draws = rng.standard_normal((SKETCH_DIRECTIONS - len(anchors), dim))
+    return np.linalg.qr(np.vstack([*anchors, draws]).T)[0].T
+
+
+def with_sketch(
+    context: Context, anchors: tuple[NDArray[np.float64], ...], *, number: int
+) -> Context:
+    """Return the context, with directions where features are many."""
+    if context.dim <= WIDE_DIM:
+        return context
+    found = sketch_directions(context.dim, anchors, seed=context.config.seed, number=number)
+    return replace(context, directions=found)
 
 
 def _telling_order(
@@ -273,14 +263,13 @@ def _moment_evidence(result: MomentsResult, limit: float, *, sketched: bool) -> 
     dim = result.dim
     hermite = np.abs(result.hermite())
     hermite[0] = 0
-    means = result.monomials
     for rank in _telling_order(hermite, dim, result.degree, limit):
         degree = next(m for m in range(9) if rank < count_monomials(dim, m))
         row = monomial_tuples(dim, degree)[rank - degree_offset(dim, degree)]
         variables = tuple(int(j) for j in row)
         yield Evidence(
             subject=Moment(variables, sketched),
-            observed=finite(means[rank]),
+            observed=finite(result.monomials[rank]),
             expected=gaussian_monomial_mean(variables),
             deviation=finite(hermite[rank]),
             limit=limit,
@@ -300,15 +289,73 @@ def _quadratic_direction(vector: NDArray[np.float64], dim: int) -> NDArray[np.fl
 
 
 def _spectral_evidence(subject: Subject, value: float, limit: float) -> Evidence:
-    return Evidence(
-        subject=subject,
-        observed=finite(1 + value),
-        expected=1.0,
-        deviation=finite(abs(value)),
-        limit=limit,
-    )
+    return Evidence(subject, finite(1 + value), 1.0, finite(abs(value)), limit)
 
 
 def _unit(direction: NDArray[np.float64]) -> tuple[float, ...]:
     norm = float(np.linalg.norm(direction))
     return tuple((direction / norm if norm > 0 else direction).tolist())
+
+
+def largest_quantile(n_rows: int, count: int, tau: float, degree: int = 4) -> float:
+    """Null quantile of the largest of `count` Hermite moments: Gaussian with a union bound.
+
+    Moments of degree 4 have heavier tails than a Gaussian until about 10,000 rows; the factors
+    below were calibrated by simulation for d = 1 to 20 and 40 rows upwards. A single row can
+    outweigh the rest, the largest he_k(x) among n rows: for a small tau with few rows, and in
+    moments of a higher degree, where it comes on top.
+    """
+    n, share = max(1, n_rows), tau / (2 * max(1, count))
+    z = upper_normal_quantile(share)
+    small = 1.25 if n_rows < 10_000 else 1.0
+    tiny = max(1.0, math.sqrt(math.sqrt(1_000 / n)))
+    bulk = small * tiny * z / math.sqrt(n)
+    largest = upper_normal_quantile(share / n)
+    jump = float(eval_hermitenorm(degree, largest)) / math.sqrt(math.factorial(degree)) / n
+    return bulk + jump if degree > 4 else max(bulk, jump)
+
+
+def second_moment_quantile(n_rows: int, dim: int, tau: float) -> float:
+    """Null quantile of the operator norm of mean [1,x][1,x]^T - I (Gaussian matrices).
+
+    The edge 2 s + s^2, s = sqrt((d+1)/n), and the fluctuation of a quadratic form, sqrt(2/n).
+    """
+    n = max(1, n_rows)
+    edge = math.sqrt((dim + 1) / n)
+    z = upper_normal_quantile(tau)
+    return 2 * edge + edge**2 + z * math.sqrt(2 / n) + z**2 / n
+
+
+def quadratics_quantile(n_rows: int, dim: int, tau: float) -> float:
+    """Null quantile of the operator norm of mean H H^T - I, H of degree <= 2.
+
+    2.7 sqrt(p/n) is the edge seen for p polynomials; 14 is the variance of he_2(x)^2, the most
+    volatile direction, which must exceed the edge by itself to add to it: squares add up. With few
+    rows or a small tau a single row decides, the longest of n: |H|² depends on |x|² alone.
+    Calibrated by simulation for d = 1 to 40 and 1 row upwards.
+    """
+    n = max(1, n_rows)
+    p = count_monomials(dim, 2)
+    z = upper_normal_quantile(tau / 2)
+    square = float(chdtri(dim, tau / n))
+    longest = 1 + square + (square**2 - 2 * square + dim) / 2
+    return math.hypot(1.2 * 2.8 * math.sqrt(p / n), 1.2 * z * math.sqrt(14 / n), 1.1 * longest / n)
+
+
+def expected_quadratics(n_rows: int, dim: int) -> float:
+    """Operator norm of mean H H^T - I, H of degree <= 2, under N(0, I), about."""
+    return 2.7 * math.sqrt(count_monomials(dim, 2) / max(1, n_rows))
+
+
+def excluded_deviation(statistic: float, n_rows: int, tau: float) -> float:
+    """Upper bound of the norm of E H H^T - I in the source of the rows, at confidence 1 - tau.
+
+    Along the worst quadratic q of the source its mean square D + 1 is estimated without bias, and
+    the statistic is at least as far from 0: D <= T + z sd. The variance of q² is 14 for a Gaussian,
+    and Q D more where rows with q² about Q make the deviation; Q = 280 is five standard deviations
+    out. A distribution that owes its deviation to still rarer and longer rows is not covered: no
+    number of rows that misses them could. D is the root of (D - T)² = z² (14 + 280 D) / n.
+    """
+    z = upper_normal_quantile(tau)
+    scale = 14 * z**2 / max(1, n_rows)
+    return statistic + 10 * scale + math.sqrt(scale * (100 * scale + 1 + 20 * statistic))

@@ -17,17 +17,10 @@ from scipy.special import ndtr
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.plane_slabs import SlabCovariance, SlabCovarianceResult
 from streamhalf.reductions.row_view import Sample, sampled
-from streamhalf.reductions.slab_covariance import SlabCovariance, SlabCovarianceResult
 from streamhalf.results import Evidence, SlabSecondMoment, Stage, TestResult, replace
-from streamhalf.testers.base import (
-    ALONG,
-    MOST_ROWS,
-    Context,
-    TesterWords,
-    judged,
-    thinning,
-)
+from streamhalf.testers.base import ALONG, MOST_ROWS, Context, TesterWords, judged, thinning
 from streamhalf.testers.slab_mass import FARTHEST, finest_half_count
 
 COVARIANCE_LIMIT = 2.0
@@ -43,23 +36,9 @@ _LEAST_SLABS, _LEAST_BESIDE = 20, 2
 class SlabCovarianceTester:
     """Largest eigenvalue over all slabs that hold enough rows; thin slabs are merged outwards.
 
-    Parameters
-    ----------
-    dim
-        Features.
-    eps
-        Width that the edges of slabs are multiples of.
-    tau, n_slabs
-        Of one candidate; tau is shared over so many slabs.
-    n_rows, seed
-        Rows of the pass, about, and the seed of the sample that second moments are taken from:
-        they need only a few hundred rows per slab.
-    candidates, first
-        Planes, and the number of the first.
-    most_slabs
-        Second-moment matrices of one candidate at most, where features are many.
-    threshold
-        Size of the candidates' thresholds that slabs and rows are planned for.
+    Slab edges are multiples of `eps`; `tau` is that of one candidate and shared over `n_slabs`.
+    Second moments come from a sample of the `n_rows` rows: a few hundred rows per slab are enough.
+    Slabs and rows are planned for candidates with thresholds up to `threshold`.
     """
 
     dim: int
@@ -81,7 +60,7 @@ class SlabCovarianceTester:
 
     @classmethod
     def of(cls, context: Context) -> Self | None:
-        """In the final pass, about every candidate."""
+        """Return the tester of the final pass, about every candidate."""
         if context.stage is not Stage.FINAL:
             return None
         return cls(
@@ -179,20 +158,15 @@ def _evidence(
 ) -> Evidence:
     values, vectors = np.linalg.eigh(moment)
     ends = [None, *edges.tolist(), None]
-    direction = tuple(vectors[:, -1].tolist())
-    return Evidence(
-        subject=SlabSecondMoment(ends[group[0]], ends[group[-1] + 1], direction),
-        observed=float(values[-1]),
-        expected=1.0,
-        deviation=float(values[-1]),
-        limit=COVARIANCE_LIMIT,
-    )
+    direction, largest = tuple(vectors[:, -1].tolist()), float(values[-1])
+    subject = SlabSecondMoment(ends[group[0]], ends[group[-1] + 1], direction)
+    return Evidence(subject, largest, 1.0, largest, COVARIANCE_LIMIT)
 
 
 def covariance_edges(
     width: float, half_count: int, n_rows: int, rows_per_slab: int, *, threshold: float = 0.0
 ) -> NDArray[np.float64]:
-    """Edges, multiples of `width`, whose slabs are expected to hold twice the rows needed.
+    """Return edges, multiples of `width`, whose slabs should hold twice the rows needed.
 
     Grown outwards from 0 on the right, and mirrored. They serve planes with any threshold up to
     that size: each slab has its rows about one of them, and `merge_outwards` does the rest.
@@ -226,20 +200,19 @@ def merge_outwards(
     """
     zero = int(np.searchsorted(edges, 0.0)) + 1  # first slab of non-negative margins
     groups: list[list[int]] = []
-    for side in (list(range(zero - 1, -1, -1)), list(range(zero, len(counts)))):
-        open_group: list[int] = []
+    for side in (range(zero - 1, -1, -1), range(zero, len(counts))):
         closed: list[list[int]] = []
+        group: list[int] = []
         held = 0
         for i in side:
-            open_group.append(i)
+            group.append(i)
             held += int(counts[i])
             if held >= rows_per_slab:
-                closed.append(open_group)
-                open_group, held = [], 0
-        if open_group:
-            if closed:
-                closed[-1] = closed[-1] + open_group
-            else:
-                closed.append(open_group)
+                closed.append(group)
+                group, held = [], 0
+        if group and closed:
+            closed[-1] = closed[-1] + group
+        elif group:
+            closed.append(group)
         groups.extend(sorted(group) for group in closed)
     return [group for group in groups if counts[group].sum() > 0]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import masses_about
-from streamhalf.reductions.candidate_slabs import CandidateSlabs, CandidateSlabsResult
+from streamhalf.reductions.plane_slabs import CandidateSlabs, CandidateSlabsResult
 from streamhalf.results import Evidence, Outcome, Role, SlabShare, Stage, TestResult, replace
 from streamhalf.testers.base import (
     ALONG,
@@ -35,22 +35,22 @@ from streamhalf.testers.base import (
 _SHOWN = 5
 
 FARTHEST = 4.0
-"""Slabs about a larger threshold reach no further: all of the mass may be in one tail."""
+"""Largest threshold that slabs reach for: beyond it all of the mass may be in one tail."""
 
 
 def slab_half_count(eta: float, threshold: float = 0.0) -> int:
-    """B = ceil((sqrt(2 ln(1/eta)) + t) / eta): beyond B eta lies mass at most eta."""
+    """Return B = ceil((sqrt(2 ln(1/eta)) + t) / eta): beyond B eta lies mass at most eta."""
     reach = math.sqrt(2 * math.log(1 / eta)) + min(abs(threshold), FARTHEST)
     return math.ceil(reach / eta)
 
 
 def finest_half_count(eps: float, threshold: float = 0.0) -> int:
-    """Finest slabs on each side that cover every eta = j eps below 1/2."""
+    """Return the number of finest slabs on each side that cover every eta = j eps below 1/2."""
     return max(j * slab_half_count(j * eps, threshold) for j in range(1, count_scales(eps) + 1))
 
 
 def count_scales(eps: float) -> int:
-    """How many j have j eps below 1/2."""
+    """Return how many j have j eps below 1/2."""
     return max(1, math.ceil(0.5 / eps) - 1)
 
 
@@ -76,7 +76,7 @@ class SlabMassTester:
 
     @classmethod
     def of(cls, context: Context) -> Self | None:
-        """In the final pass, about every candidate."""
+        """Return the tester of the final pass, about every candidate."""
         if context.stage is not Stage.FINAL:
             return None
         return cls(
@@ -89,8 +89,9 @@ class SlabMassTester:
 
     def needs(self) -> CandidateSlabs:
         """Errors and finest slabs of every candidate."""
-        half_count = finest_half_count(self.eps, self.threshold)
-        return CandidateSlabs(self.candidates, self.eps, half_count)
+        return CandidateSlabs(
+            self.candidates, self.eps, finest_half_count(self.eps, self.threshold)
+        )
 
     def half_count(self, eta: float, threshold: float = 0.0) -> int:
         """Slabs on each side about a threshold: no further than those that are counted."""
@@ -176,6 +177,7 @@ class SlabMassTester:
         observed = merge_slabs(counts, j, half_count) / max(1, n_rows)
         expected = masses_about(eta, half_count, threshold)
         gaps = np.abs(observed - expected)
+        largest = np.argsort(-gaps, kind="stable")[:_SHOWN].tolist()
         return judged(
             self.name,
             statistic=float(gaps.sum()),
@@ -185,20 +187,18 @@ class SlabMassTester:
             rows_needed=lambda: self._rows_to_settle(threshold),
             evidence=tuple(
                 Evidence(
-                    subject=slab_subject(int(i), eta, half_count),
-                    observed=float(observed[i]),
-                    expected=float(expected[i]),
-                    deviation=float(gaps[i]),
-                    limit=limit,
+                    slab_subject(i, eta, half_count),
+                    *(float(one[i]) for one in (observed, expected, gaps)),
+                    limit,
                 )
-                for i in np.argsort(-gaps, kind="stable")[:_SHOWN]
+                for i in largest
             ),
             candidate=candidate,
             scale=eta,
         )
 
     def _rows_to_settle(self, threshold: float) -> int:
-        """At the scale that must be settled: with a threshold, any is enough."""
+        """At the finest scale; with a threshold, at the coarsest."""
         eta = self.eps if threshold == 0 else self.eps * count_scales(self.eps)
         return self._rows_at(eta, threshold)
 

@@ -51,29 +51,16 @@ _REACH = 9.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 _AMPLE = 2
-"""So many times the rows that are plenty, (100 + 10 d) exp(t²/2) / eta, are looked at."""
+"""Times (100 + 10 d) exp(t²/2) / eta rows are looked at, which are plenty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WedgeTester:
     """Largest beta(eta) / (eta exp(-t²/2)) over eta = eps, 2 eps, 4 eps, ... below 1/2.
 
-    Parameters
-    ----------
-    dim
-        Features.
-    eps
-        Finest eta.
-    tau
-        Of one candidate.
-    n_rows, seed
-        Rows of the pass, about, and the seed of the sample that is taken of many.
-    candidates, first
-        Planes, and the number of the first.
-    any_threshold
-        Whether neighbours within eta may have any threshold (kappa = eta), or turn only.
-    threshold
-        Size of the candidates' thresholds that rows are planned for.
+    `tau` is that of one candidate; sums are taken of a sample where `n_rows` are more than enough.
+    With `any_threshold` neighbours within eta may move as well (kappa = eta), else they turn only.
+    Rows are planned for candidates with thresholds up to `threshold`.
     """
 
     dim: int
@@ -94,7 +81,7 @@ class WedgeTester:
 
     @classmethod
     def of(cls, context: Context) -> Self | None:
-        """In the final pass, about every candidate."""
+        """Return the tester of the final pass, about every candidate."""
         if context.stage is not Stage.FINAL:
             return None
         return cls(
@@ -111,7 +98,7 @@ class WedgeTester:
 
     @property
     def limit(self) -> float:
-        """What soundness allows."""
+        """Largest statistic that soundness allows."""
         return wedge_limit(self.any_threshold)
 
     @property
@@ -192,13 +179,8 @@ class WedgeTester:
     ) -> TestResult:
         eta = sums.eta
         unit = eta * thinning(threshold)
-        evidence = Evidence(
-            subject=WedgeShare(eta),
-            observed=beta,
-            expected=gaussian_beta(eta, threshold, sums.kappa),
-            deviation=beta / unit,
-            limit=self.limit,
-        )
+        expected = gaussian_beta(eta, threshold, sums.kappa)
+        evidence = Evidence(WedgeShare(eta), beta, expected, beta / unit, self.limit)
         return judged(
             self.name,
             statistic=beta / unit,
@@ -214,24 +196,24 @@ class WedgeTester:
 
 
 def wedge_limit(any_threshold: bool) -> float:
-    """Of beta(eta) / (eta exp(-t²/2))."""
+    """Return the limit of beta(eta) / (eta exp(-t²/2))."""
     return ANY_WEDGE_LIMIT if any_threshold else WEDGE_LIMIT
 
 
 def _small_ratio(any_threshold: bool) -> float:
-    """The limit of `gaussian_ratio` as eta goes to 0."""
+    """Limit of `gaussian_ratio` as eta goes to 0."""
     return _TURNING + _MOVING if any_threshold else _TURNING
 
 
 def gaussian_ratio(eta: float, threshold: float, any_threshold: bool) -> float:
-    """beta(eta) / (eta exp(-t²/2)) for infinitely many rows of N(0, I)."""
+    """Return beta(eta) / (eta exp(-t²/2)) for infinitely many rows of N(0, I)."""
     beta = gaussian_beta(eta, threshold, eta if any_threshold else 0.0)
     return beta / (eta * thinning(threshold))
 
 
 @lru_cache(maxsize=1024)
 def coarsest_eta(threshold: float, any_threshold: bool) -> float:
-    """The coarsest eta that leaves room below the limit to rows of N(0, I), 1/2 at most."""
+    """Return the coarsest eta that leaves N(0, I) rows room below the limit, 1/2 at most."""
     low, high = 1e-15, 0.5
     room = _ROOM * wedge_limit(any_threshold)
     if gaussian_ratio(high, threshold, any_threshold) <= room:
@@ -245,7 +227,7 @@ def coarsest_eta(threshold: float, any_threshold: bool) -> float:
 
 @lru_cache(maxsize=4096)
 def gaussian_beta(eta: float, threshold: float = 0.0, kappa: float = 0.0) -> float:
-    """beta(eta) for infinitely many rows of N(0, I): the mean of 1 / (1 + t²).
+    """Return beta(eta) for infinitely many rows of N(0, I): the mean of 1 / (1 + t²).
 
     Without kappa it is a Voigt profile, at most 1.26 eta at threshold 0. With kappa it is the mass
     within kappa of the plane and an integral on either side of that.

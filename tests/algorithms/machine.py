@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from streamhalf import RunConfig
-from streamhalf.algorithms.driver import lay_out
 from streamhalf.algorithms.localization import Localization
-from streamhalf.algorithms.localization_state import LocalizationState, Step
 from streamhalf.algorithms.plan import plan_for_rows
 from streamhalf.algorithms.row_split import RowSplit, RowSubset, window_rows_for
+from streamhalf.algorithms.state import LocalizationState, Step
 from streamhalf.data.block import Block, RowRange
 from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.kernels.streams import Stream
@@ -43,7 +42,7 @@ def make_algorithm(n_rows: int = N_ROWS, dim: int = DIM, **parameters: Any) -> L
         seed=config.seed,
         n_rows=n_rows,
         held_out=plan.held_out,
-        split=plan.split,
+        sampling=plan.sampling,
         window_rows=window_rows_for(n_rows, plan.initial_rows),
         chunk_rows=None,
         blocks=make_blocks(n_rows),
@@ -53,8 +52,8 @@ def make_algorithm(n_rows: int = N_ROWS, dim: int = DIM, **parameters: Any) -> L
 
 def measure(request: Step, data: Block, row_transform: RowTransform | None = None) -> Any:
     """The pass's result, block by block in this thread."""
-    needs = lay_out(request.reduction, row_transform or Identity(), request.beside)
-    return _reduce(needs, request.share, data)
+    needs = request.over_subset(row_transform or Identity())
+    return _reduce(needs, request.subset, data)
 
 
 def _reduce(reduction: Reduction[Any, Any], share: RowSubset, data: Block) -> Any:

@@ -13,11 +13,10 @@ from streamhalf import results
 from streamhalf.algorithms.assemble import assemble, halfspace_of, held_out_error
 from streamhalf.algorithms.driver import fit, localize
 from streamhalf.algorithms.localization import Localization
-from streamhalf.algorithms.localization_state import LocalizationState
-from streamhalf.algorithms.path_tests import StepOutcome
-from streamhalf.algorithms.plan import plan_for_rows
+from streamhalf.algorithms.plan import RunPlan, plan_for_rows
+from streamhalf.algorithms.promises import StepOutcome
 from streamhalf.algorithms.row_split import row_split_for
-from streamhalf.algorithms.run_plan import RunPlan
+from streamhalf.algorithms.state import LocalizationState
 from streamhalf.config import RunConfig
 from streamhalf.data.transforms import Identity
 from streamhalf.kernels.binomial import binomial_upper

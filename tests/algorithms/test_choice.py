@@ -5,11 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamhalf.algorithms.baselines import Baseline, learn_baselines
-from streamhalf.algorithms.choice import FEW_TO_CHOOSE, choose, cross_fit
+from streamhalf.algorithms.baselines import (
+    FEW_TO_CHOOSE,
+    Baseline,
+    choose,
+    cross_fit,
+    learn_baselines,
+)
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.plane_errors import PlaneErrors, PlaneErrorsResult
+from streamhalf.reductions.errors import PlaneErrors, PlaneErrorsResult
 from streamhalf.results import Method
 from tests.algorithms.runs import draw
 

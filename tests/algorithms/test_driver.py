@@ -13,7 +13,7 @@ import streamhalf
 from streamhalf import MemoryBudgetError, events
 from streamhalf.algorithms import driver
 from streamhalf.reductions import LabelCounts
-from streamhalf.reductions.label_counts import LabelCountsResult
+from streamhalf.reductions.labels import LabelCountsResult
 from streamhalf.results import (
     Evidence,
     FitResult,

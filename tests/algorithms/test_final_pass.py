@@ -11,10 +11,9 @@ from streamhalf import RunConfig
 from streamhalf.algorithms.baselines import Baseline
 from streamhalf.algorithms.final_pass import FinalPass
 from streamhalf.algorithms.localization import Localization
-from streamhalf.algorithms.localization_state import Candidate, LocalizationState, Step
-from streamhalf.algorithms.plan import plan_for_rows
+from streamhalf.algorithms.plan import REFINED, plan_for_rows
 from streamhalf.algorithms.row_split import RowSplit
-from streamhalf.algorithms.run_plan import REFINED
+from streamhalf.algorithms.state import Candidate, LocalizationState, Step
 from streamhalf.data.block import Block
 from streamhalf.data.transforms import Isotropic
 from streamhalf.engine import memory
@@ -137,7 +136,7 @@ def test_final__batches_equal_one_batch(
     names = []
     while (step := algorithm.next_step(state)) is not None:
         names.append(step.name)
-        assert step.share == requests[-1].share
+        assert step.subset == requests[-1].share
         # errors are counted once, beside the first batch
         assert (step.beside is not None) == (len(names) == 1)
         state = step.conclude(measure(step, DATA))
@@ -163,7 +162,7 @@ def test_final__an_update_without_a_candidate_is_tested_too() -> None:
 
 def sour(data: Block) -> Block:
     """Rows that are not Gaussian, but only those that are held out."""
-    rows = np.array(sorted(rows_of(WHOLE.row_split.held_out_share())))
+    rows = np.array(sorted(rows_of(WHOLE.row_split.held_out_subset())))
     X = data.X.copy()
     X[rows] = np.sign(X[rows]) * np.abs(X[rows]) ** 1.5
     return Block(X, data.y, data.rows)
@@ -181,7 +180,7 @@ def test_final__a_rejection_there_rejects_the_run() -> None:
 
 
 def test_final__early_rejections_alone_do_not() -> None:
-    held_out = np.array(sorted(rows_of(WHOLE.row_split.held_out_share())))
+    held_out = np.array(sorted(rows_of(WHOLE.row_split.held_out_subset())))
     X = np.sign(DATA.X) * np.abs(DATA.X) ** 1.5
     X[held_out] = DATA.X[held_out]
     state, requests = run(WHOLE, Block(X, DATA.y, DATA.rows))
@@ -202,7 +201,7 @@ def test_final__errors_are_those_of_stored_rows_in_any_position_and_of_all_membe
         for normal in ([1.0, 0.0], [0.6, 0.8])
     )
     before = replace(WHOLE.start(), stage=Stage.FINAL, candidates=candidates)
-    step = final.step(before, WHOLE.row_split.held_out_share())
+    step = final.step(before, WHOLE.row_split.held_out_subset())
     state = step.conclude(measure(step, stored, transform))
     rows = np.array(sorted(rows_of(state.held_out)))
     X, y = stored.X[rows], stored.y[rows]
@@ -224,7 +223,7 @@ def test_final__of_too_few_rows_members_are_measured_and_all_rows_tested() -> No
         seed=1,
         n_rows=600,
         held_out=plan.held_out,
-        split=plan.split,
+        sampling=plan.sampling,
         window_rows=64,
         chunk_rows=None,
         blocks=make_blocks(600),

@@ -14,19 +14,13 @@ from hypothesis import strategies as st
 
 from streamhalf import RunConfig
 from streamhalf.algorithms.localization import Localization
-from streamhalf.algorithms.localization_state import (
-    Candidate,
-    LocalizationState,
-    Step,
-    turned,
-)
 from streamhalf.algorithms.localized_update import LocalizedUpdate, UpdateOutcome
-from streamhalf.algorithms.plan import plan_for_eps
+from streamhalf.algorithms.plan import REFINED, plan_for_eps
 from streamhalf.algorithms.row_split import RowSubset
-from streamhalf.algorithms.run_plan import REFINED
+from streamhalf.algorithms.state import Candidate, LocalizationState, Step, turned
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.plane_errors import PlaneErrorsResult
+from streamhalf.reductions.errors import PlaneErrorsResult
 from streamhalf.results import (
     Outcome,
     Role,
@@ -168,8 +162,8 @@ def final_share(algorithm: Localization, state: LocalizationState) -> RowSubset:
     step = algorithm.next_step(scan.conclude([one.plane for one in state.candidates]))
     assert step is not None
     assert step.name.startswith("final")
-    assert not set(rows_of(scan.share)) & set(rows_of(step.share))
-    return step.share
+    assert not set(rows_of(scan.subset)) & set(rows_of(step.subset))
+    return step.subset
 
 
 @settings(
@@ -189,10 +183,10 @@ def test_budget__no_row_that_is_learnt_from_is_held_out_whatever_happens(
     algorithm = make_algorithm(int(factor * least), eps=eps, sampling=rows)
     first = algorithm.next_step(algorithm.start())
     assert first is not None
-    shares = [first.share]
+    shares = [first.subset]
     steps = (1.0 if one else 0.0 for one in large)
     state, _, requests = advance_while_updating(algorithm, script, steps)
-    shares += [request.share for request in requests]
+    shares += [request.subset for request in requests]
     shares.append(final_share(algorithm, state))
     *learning, held_out = (rows_of(share) for share in shares)
     assert all(learning)
@@ -237,7 +231,7 @@ def test_budget__an_update_wants_its_accepted_rows_over_delta(script: Script) ->
     for delta, request in zip(deltas, requests, strict=True):
         wanted = int(algorithm.plan.accepted_rows / delta) + 1
         # whole windows, less the rows that are held out
-        assert len(rows_of(request.share)) == pytest.approx(wanted, abs=64 + 6 * wanted**0.5)
+        assert len(rows_of(request.subset)) == pytest.approx(wanted, abs=64 + 6 * wanted**0.5)
 
 
 def test_budget__auto_eps_measures_errors_on_all_that_is_held_out(script: Script) -> None:
@@ -269,7 +263,7 @@ def test_run__learns_and_tests_in_every_split(rows: str) -> None:
     assert requests[-1].name == "final"
     assert state.final is not None
     assert len(state.errors.errors) == len(state.candidates)
-    assert state.split is (Sampling.REUSE if rows == "auto" else Sampling(rows))
+    assert state.sampling is (Sampling.REUSE if rows == "auto" else Sampling(rows))
     # the noise is made against the first candidate: updates win most of its excess back
     excess = state.errors.errors / state.errors.n_rows - 0.03
     assert excess.min() < 0.5 * excess[0]
@@ -280,7 +274,7 @@ def test_run__learns_and_tests_in_every_split(rows: str) -> None:
 
 def test_run__whatever_learning_passes_take_the_same_rows_are_held_out() -> None:
     held_out = {
-        frozenset(rows_of(make_algorithm(sampling=rows).row_split.held_out_share()))
+        frozenset(rows_of(make_algorithm(sampling=rows).row_split.held_out_subset()))
         for rows in ("windows", "rows")
     }
     assert len(held_out) == 1
@@ -322,7 +316,7 @@ def test_run__ends_with_the_mean_of_the_last_two_candidates() -> None:
 def with_windows(algorithm: Localization) -> Localization:
     """As for a store that is too large for single rows: learning passes take windows."""
     config = replace(algorithm.config, sampling="auto")
-    plan = replace(algorithm.plan, split=Sampling.WINDOWS, initial_rows=20_000)
+    plan = replace(algorithm.plan, sampling=Sampling.WINDOWS, initial_rows=20_000)
     return replace(algorithm, plan=plan, config=config)
 
 
@@ -333,12 +327,12 @@ def sort_rows(data: Block) -> Block:
 
 def test_fallback__sorted_rows_are_sampled_instead() -> None:
     state, requests = run(with_windows(make_algorithm()), sort_rows(draw()))
-    assert state.split is Sampling.REUSE
+    assert state.sampling is Sampling.REUSE
     assert [request.name for request in requests[:2]] == ["initial", "initial"]
     assert requests[0].share.blocks.n_rows < N_ROWS
     assert requests[0].share.low == requests[1].share.low == requests[-1].share.high
     assert requests[1].share.high < 1.0
-    assert all(request.share.blocks.n_rows == N_ROWS for request in requests[1:])
+    assert all(request.subset.blocks.n_rows == N_ROWS for request in requests[1:])
     said = [one for one in state.test_results if one.tester == "order of rows"]
     assert [one.role for one in said] == [Role.FALLBACK, Role.ADVISORY, Role.ADVISORY]
     assert {one.outcome for one in said} == {Outcome.NOT_JUDGED}
@@ -354,7 +348,7 @@ def test_fallback__only_where_it_may() -> None:
     step = algorithm.next_step(algorithm.start())
     assert step is not None
     state = step.conclude(measure(step, sort_rows(draw())))
-    assert (state.stage, state.split) == (Stage.UPDATE, Sampling.WINDOWS)
+    assert (state.stage, state.sampling) == (Stage.UPDATE, Sampling.WINDOWS)
     (test_result,) = (one for one in state.test_results if one.tester == "order of rows")
     assert test_result.outcome is Outcome.NOT_JUDGED
     assert test_result.role is Role.ADVISORY
@@ -363,9 +357,9 @@ def test_fallback__only_where_it_may() -> None:
 def test_fallback__rows_that_look_alike_stay_in_windows() -> None:
     # exchangeable rows are taken for sorted ones with probability below tau
     state, requests = run(with_windows(make_algorithm()), draw())
-    assert state.split is Sampling.WINDOWS
+    assert state.sampling is Sampling.WINDOWS
     assert [request.name for request in requests[:2]] == ["initial", "update-1"]
-    assert all(request.share.blocks.n_rows < N_ROWS for request in requests[:-3])
+    assert all(request.subset.blocks.n_rows < N_ROWS for request in requests[:-3])
     assert requests[-1].share.blocks.n_rows == N_ROWS
 
 

@@ -14,8 +14,8 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.results import Outcome, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.acceptance import AcceptanceTester
+from streamhalf.testers.base import TesterSet
 from streamhalf.testers.moments import MomentTester
-from streamhalf.testers.tester_set import TesterSet
 
 N_ROWS, DIM = 120_000, 4
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from streamhalf.algorithms.path_tests import (
+from streamhalf.algorithms.promises import (
     StepOutcome,
     as_refinement,
     best_promise,

@@ -10,8 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamhalf import RunConfig
-from streamhalf.algorithms.plan import plan_for_eps, plan_for_rows
-from streamhalf.algorithms.run_plan import FIRST_DELTA, PAPER_FIRST_DELTA, RunPlan, scales
+from streamhalf.algorithms.plan import (
+    FIRST_DELTA,
+    PAPER_FIRST_DELTA,
+    RunPlan,
+    plan_for_eps,
+    plan_for_rows,
+    scales,
+)
 from streamhalf.config import LARGEST_EPS, SMALLEST_EPS
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
@@ -174,7 +180,7 @@ def test_plan_for_rows__half_of_many_rows_is_held_out(n_rows: int) -> None:
     plan = plan_for_rows(n_rows, 4, DEFAULT)
     assert plan.held_out == 0.5
     assert plan.required_rows <= n_rows
-    if plan.split is Sampling.REUSE:  # where all rows are read in any case, all are learnt from
+    if plan.sampling is Sampling.REUSE:  # where all rows are read in any case, all are learnt from
         assert plan.required_rows > 0.9 * n_rows
 
 
@@ -258,8 +264,8 @@ def test_plan_for_rows__takes_an_explicit_eps(eps: float) -> None:
 @pytest.mark.parametrize("rows", ["windows", "rows", "reuse"])
 def test_split__is_what_was_asked_for(rows: str) -> None:
     config = RunConfig(sampling=rows)
-    assert plan_for_eps(0.1, 4, config).split is Sampling(rows)
-    assert plan_for_rows(10**7, 4, config).split is Sampling(rows)
+    assert plan_for_eps(0.1, 4, config).sampling is Sampling(rows)
+    assert plan_for_rows(10**7, 4, config).sampling is Sampling(rows)
 
 
 @pytest.mark.parametrize(("n_rows", "split"), [(1 << 20, "reuse"), ((1 << 20) + 1, "windows")])
@@ -273,7 +279,7 @@ def test_split__more_rows_are_used_again_where_windows_would_not_suffice() -> No
     for n_rows in (needed, (1 << 20) + 1, 3 << 20):
         plan = plan_for_rows(n_rows, 100, RunConfig(eps=0.02))
         assert plan.required_rows <= n_rows
-        assert plan.split is (Sampling.WINDOWS if n_rows == 3 << 20 else Sampling.REUSE)
+        assert plan.sampling is (Sampling.WINDOWS if n_rows == 3 << 20 else Sampling.REUSE)
 
 
 def test_first_pass__has_a_64th_of_many_rows_and_no_more_than_it_can_use() -> None:

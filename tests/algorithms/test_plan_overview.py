@@ -9,9 +9,8 @@ import pytest
 
 import streamhalf
 from streamhalf import RunConfig, UsageError
-from streamhalf.algorithms.plan import plan_for_eps, plan_for_rows
+from streamhalf.algorithms.plan import REFINING_ROWS, SCANNED_ROWS, plan_for_eps, plan_for_rows
 from streamhalf.algorithms.plan_overview import make_plan
-from streamhalf.algorithms.run_plan import REFINING_ROWS, SCANNED_ROWS
 from streamhalf.config import LARGEST_EPS
 from streamhalf.results import replace
 from streamhalf.testers.moments import WIDE_DIM

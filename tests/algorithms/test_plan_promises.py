@@ -9,7 +9,7 @@ import pytest
 
 from streamhalf import RunConfig
 from streamhalf.algorithms.plan import plan_for_eps, plan_for_rows
-from streamhalf.algorithms.plan_promises import (
+from streamhalf.algorithms.promises import (
     GOOD_CONSTANT,
     expected_promises,
     rows_for_good_constant,

@@ -9,9 +9,9 @@ from streamhalf.algorithms.proper_learner import ProperLearner
 from streamhalf.data.block import Block, RowRange
 from streamhalf.results import Outcome, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
+from streamhalf.testers.base import TesterSet
 from streamhalf.testers.exchangeability import ExchangeabilityTester
 from streamhalf.testers.moments import MomentTester
-from streamhalf.testers.tester_set import TesterSet
 
 
 def make_learner(dim: int, degree: int = 4) -> ProperLearner:

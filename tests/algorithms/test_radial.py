@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from streamhalf.algorithms import radial
-from streamhalf.algorithms.radial import estimate_radial, settle
+from streamhalf.algorithms import transform as radial
+from streamhalf.algorithms.transform import estimate_radial, settle
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.errors import TransformError
 from tests.algorithms.runs import names_of, serial_run

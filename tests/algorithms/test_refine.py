@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamhalf.algorithms.localization_state import Candidate
+from streamhalf.algorithms.plan import REFINED
 from streamhalf.algorithms.refine import Refine
-from streamhalf.algorithms.run_plan import REFINED
+from streamhalf.algorithms.state import Candidate
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 

@@ -34,7 +34,7 @@ from tests.conftest import make_rows
 
 def make_deal(n_rows: int, split: Sampling = Sampling.WINDOWS, **others) -> RowSplit:
     settings = {"seed": 7, "held_out": 0.5, "window_rows": 64, "chunk_rows": None, **others}
-    return RowSplit(n_rows=n_rows, split=split, blocks=(RowRange(0, n_rows),), **settings)
+    return RowSplit(n_rows=n_rows, sampling=split, blocks=(RowRange(0, n_rows),), **settings)
 
 
 def rows_of(share: RowSubset) -> NDArray[np.int64]:
@@ -63,7 +63,7 @@ def test_take__shares_are_disjoint_and_cover(split, data, n_rows, **layout) -> N
         starts, stops = share.blocks.bounds.T
         assert (starts < stops).all()
         assert (starts[1:] > stops[:-1]).all() or split is Sampling.ROWS
-    taken = np.concatenate([rows_of(share) for share in (*shares, row_split.held_out_share())])
+    taken = np.concatenate([rows_of(share) for share in (*shares, row_split.held_out_subset())])
     np.testing.assert_array_equal(np.sort(taken), np.arange(n_rows))
 
 
@@ -215,7 +215,7 @@ def test_held_out__is_drawn_row_by_row_from_all_blocks(split: Sampling) -> None:
     # half of 100,000 rows: 50,000 ± 158; six times as far has probability 2e-9
     share = replace(
         make_deal(100_000, split), blocks=(RowRange(0, 70_000), RowRange(70_000, 100_000))
-    ).held_out_share()
+    ).held_out_subset()
     assert share.record == HeldOutRecord(((0, 100_000),), 0.0, 0.5)
     assert len(share.blocks) == 2
     assert abs(len(rows_of(share)) - 50_000) < 950

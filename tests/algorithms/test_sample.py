@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from streamhalf import RunConfig
-from streamhalf.algorithms.choice import FEW_TO_CHOOSE
-from streamhalf.algorithms.plan import plan_for_rows
-from streamhalf.algorithms.run_plan import RunPlan
-from streamhalf.algorithms.sample import draw_sample, learn_baselines_on_sample
+from streamhalf.algorithms.baselines import FEW_TO_CHOOSE, learn_baselines_on_sample
+from streamhalf.algorithms.plan import RunPlan, plan_for_rows
+from streamhalf.algorithms.row_split import draw_sample
 from streamhalf.data.block import Block
 from streamhalf.engine import memory
 from streamhalf.kernels.streams import Stream

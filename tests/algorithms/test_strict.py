@@ -7,7 +7,7 @@ import pytest
 
 import streamhalf
 from streamhalf import UsageError
-from streamhalf.algorithms.strict import refuse_strict, strict_parameters
+from streamhalf.algorithms.plan_overview import refuse_strict, strict_parameters
 from streamhalf.events import Event, PassStarted
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from streamhalf.algorithms import driver
-from streamhalf.algorithms.trials import try_transforms
+from streamhalf.algorithms.transform import try_transforms
 from streamhalf.errors import TransformError
 from streamhalf.results import (
     FitResult,

@@ -9,7 +9,7 @@ import pytest
 
 from streamhalf import RunConfig
 from streamhalf.algorithms.plan import plan_for_rows
-from streamhalf.algorithms.trials import in_transform, transforms_to_try, try_transforms
+from streamhalf.algorithms.transform import in_transform, transforms_to_try, try_transforms
 from streamhalf.data.block import Block
 from streamhalf.results import Outcome, Transform, TransformTrial
 

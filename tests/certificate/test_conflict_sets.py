@@ -12,7 +12,7 @@ from streamhalf.certificate.conflict_sets import ConflictSets, tells_more
 from streamhalf.data.block import Block
 from streamhalf.data.transforms import Identity
 from streamhalf.kernels.binomial import binomial_lower
-from streamhalf.reductions.row_digest import RowDigestResult
+from streamhalf.reductions.rows import RowDigestResult
 from streamhalf.results import (
     CertificateMethod,
     CertificateRecord,

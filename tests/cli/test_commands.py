@@ -10,24 +10,24 @@ from pathlib import Path
 import pytest
 
 import streamhalf
+from streamhalf._flags import public_command
 from streamhalf.cli import main
-from streamhalf.cli.options import public_command
 from streamhalf.results import is_as_written
 from streamhalf.results.document import read_result
 
 SLOW_IMPORT = """
 import os, signal, sys, threading
-import streamhalf.cli as cli
+import streamhalf.__main__ as cli
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background ignore it
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
-        if name == "streamhalf.cli.commands":
+        if name == "streamhalf._flags":
             signal.raise_signal(signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupt())
-sys.exit(cli.main(["--help"]))
+sys.exit(cli.main())
 """
 
 

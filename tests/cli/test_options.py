@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from streamhalf import UsageError, api
-from streamhalf.cli.options import (
+from streamhalf._flags import (
     calling,
     check_outputs,
     check_writable,
@@ -89,7 +89,7 @@ def test_finish__shows_the_result_whatever_becomes_of_files(
 ) -> None:
     done: list[Any] = []
 
-    def fail(record: Any, path: str, *, storage_options: Any) -> None:
+    def fail(record: Any, path: str, **given: Any) -> None:
         done.append("report")
         raise UsageError("no report")
 

@@ -25,7 +25,7 @@ from streamhalf.engine.live_messages import (
 from streamhalf.events import Event, PassEnded, PassProgress, SlabsCounted, SlabsMeasured
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions import LabelCounts
-from streamhalf.reductions.candidate_slabs import CandidateSlabs
+from streamhalf.reductions.plane_slabs import CandidateSlabs
 from streamhalf.reductions.row_view import Bundle, Sample, sampled
 from streamhalf.report.live import RunView
 

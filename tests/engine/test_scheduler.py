@@ -14,7 +14,7 @@ from distributed import Client, LocalCluster
 
 import streamhalf
 from streamhalf import UsageError
-from streamhalf.api import make_config
+from streamhalf._session import make_config
 from streamhalf.data.clients import active_client
 from streamhalf.data.opening import open_source
 from streamhalf.engine.scheduler import choose

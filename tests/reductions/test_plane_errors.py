@@ -5,7 +5,7 @@ import pytest
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.plane_errors import PlaneErrors
+from streamhalf.reductions.errors import PlaneErrors
 from streamhalf.testing.comparing import assert_identical
 from streamhalf.testing.drawing import fold, make_block
 

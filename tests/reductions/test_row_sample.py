@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamhalf.reductions.row_sample import RowSample
+from streamhalf.reductions.rows import RowSample
 from streamhalf.testing.comparing import assert_identical
 from streamhalf.testing.drawing import fold, make_block
 

@@ -6,7 +6,7 @@ import pytest
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.turns import Turns
-from streamhalf.reductions.feature_moments import FeatureMoments
+from streamhalf.reductions.covariance import FeatureMoments
 from streamhalf.reductions.suspects import Suspects
 from streamhalf.testing.drawing import fold
 from tests.conftest import make_rows

@@ -20,7 +20,7 @@ from bokeh.models.axes import Axis
 from distributed import Client
 
 import streamhalf
-from streamhalf.api._session import who
+from streamhalf._session import who
 from streamhalf.engine.live_messages import TOPIC, RunClosed, decode, encode
 from streamhalf.errors import DataError, RunCancelledError
 from streamhalf.events import (

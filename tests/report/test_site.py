@@ -68,7 +68,7 @@ def test_site__links_lead_somewhere_and_nothing_comes_from_elsewhere(site: Path)
 
 def test_site__has_every_public_name_and_command(site: Path) -> None:
     import streamhalf
-    from streamhalf.cli.commands import COMMANDS
+    from streamhalf.cli import COMMANDS
 
     places = Links(site / "api.html").places
     public = [name for name in streamhalf.__all__ if not name.startswith("__")]

@@ -81,7 +81,7 @@ PLACES: dict[str, tuple[tuple[Any, ...], Any, str]] = {
 @pytest.mark.parametrize("name", PLACES)
 def test_read__damaged_places_are_named(name: str, fitted: FitResult, tmp_path: Path) -> None:
     (*path, last), value, message = PLACES[name]
-    content = to_json(fitted)
+    content = json.loads(json.dumps(to_json(fitted)))
     target: Any = content
     for key in path:
         target = target[key]

@@ -8,7 +8,7 @@ from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions import LabelCounts
-from streamhalf.reductions.label_counts import LabelCountsResult
+from streamhalf.reductions.labels import LabelCountsResult
 from streamhalf.reductions.row_view import RowView, Sample, Viewed
 from streamhalf.results import AcceptanceRate, Outcome, TestResult
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant

@@ -1,22 +1,25 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 
 import numpy as np
 import pytest
 
-from scripts.attacking.constants import ANGLES, KINDS, MARGIN, as_module, made_from, tolerances_of
+from scripts.attacking.constants import ANGLES, KINDS, MARGIN, as_json, made_from, tolerances_of
 from scripts.attacking.plane import Fineness
 from scripts.attacking.program import Program
-from streamhalf.testers import constant_table
-from streamhalf.testers.constant_table import DEVIATIONS, SLACKS, TABLES
 from streamhalf.testers.constants import (
+    DEVIATIONS,
     FINEST_SCALE,
     SAMPLING,
+    SLACKS,
+    TABLES,
     SlabSlack,
     constant_by_scale,
     falling_share,
+    read_tables,
     supported_constant,
 )
 
@@ -111,7 +114,7 @@ def test_tables__are_not_below_what_a_coarse_program_finds(kind: str, masses_off
     assert law.error == pytest.approx(law.constant * law.opt + 1 / 16, rel=0.02)
 
 
-def test_as_module__is_the_source_of_the_tables() -> None:
+def test_as_json__is_the_content_of_the_tables() -> None:
     found = {
         (kind, last): {
             (deviation, slack): 100 * deviation + min(slack, 2)
@@ -120,12 +123,8 @@ def test_as_module__is_the_source_of_the_tables() -> None:
         for kind, last in itertools.product(KINDS, ANGLES)
     }
     gains = dict.fromkeys(itertools.product(DEVIATIONS, SLACKS), 1.2)
-    names: dict[str, object] = {}
-    exec(as_module(found, gains), names)
-    assert names["TABLES"] == made_from(found, gains)
-    assert {name for name in names if name.isupper()} == {
-        name for name in vars(constant_table) if name.isupper()
-    }
-    first = made_from(found, gains)["flat"][1 / 8][3][0]
+    read = read_tables(json.loads(as_json(found, gains)))
+    assert read == (DEVIATIONS, SLACKS, made_from(found, gains))
+    first = read[2]["flat"][1 / 8][3][0]
     assert first == pytest.approx(1.2 * MARGIN * 20.125, abs=0.1)
     assert first >= 1.2 * MARGIN * 20.125

@@ -10,7 +10,7 @@ import pytest
 
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.reductions.moments import Moments, MomentsResult
-from streamhalf.testers.moment_nulls import (
+from streamhalf.testers.moments import (
     excluded_deviation,
     largest_quantile,
     quadratics_quantile,

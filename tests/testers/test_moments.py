@@ -11,8 +11,7 @@ from streamhalf.results import Moment, Outcome, Quadratic, Role, SecondMoment, o
 from streamhalf.synthetic.marginals import Marginal
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.constants import LARGEST_DEVIATION
-from streamhalf.testers.moment_nulls import excluded_deviation, quadratics_quantile
-from streamhalf.testers.moments import MomentTester
+from streamhalf.testers.moments import MomentTester, excluded_deviation, quadratics_quantile
 from streamhalf.testing.drawing import Block
 
 

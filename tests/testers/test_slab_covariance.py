@@ -13,7 +13,7 @@ from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions import SlabCovariance, Viewed
-from streamhalf.reductions.slab_covariance import SlabCovarianceResult
+from streamhalf.reductions.plane_slabs import SlabCovarianceResult
 from streamhalf.results import Outcome, SlabSecondMoment, TestResult
 from streamhalf.testers.slab_covariance import (
     COVARIANCE_LIMIT,

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.slabs import assign_slabs, count_slabs, gaussian_masses, masses_about
-from streamhalf.reductions.candidate_slabs import CandidateSlabsResult
+from streamhalf.reductions.plane_slabs import CandidateSlabsResult
 from streamhalf.results import Outcome, Role, SlabShare, Stage, TestResult, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.base import MOST_ROWS

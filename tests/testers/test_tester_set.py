@@ -9,7 +9,7 @@ import pytest
 
 from streamhalf.data.block import Block
 from streamhalf.reductions import Bundle, LabelCounts
-from streamhalf.reductions.label_counts import LabelCountsResult
+from streamhalf.reductions.labels import LabelCountsResult
 from streamhalf.results import Outcome, Stage, TestResult
 from streamhalf.testers import TESTERS, Context, TesterSet
 from streamhalf.testers.moments import MomentTester

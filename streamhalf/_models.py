@@ -1,16 +1,18 @@
-"""A linear classifier, however it is given."""
+"""Linear classifiers: from weights, fitted models and results; and their predictions."""
 
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.errors import UsageError
+from streamhalf.errors import DataError, UnverifiedWarning, UsageError
 from streamhalf.redact import one_line, plural, printable
-from streamhalf.results import CertifyResult, FitResult, Halfspace
+from streamhalf.report.voices import remedy
+from streamhalf.results import CertifyResult, FitResult, Halfspace, is_as_written
 
 _STEP = 2.0**20
 """How far the steps of a pipeline are probed: far, so that offsets do not cancel digits away."""
@@ -154,3 +156,62 @@ def _transform(step: Any, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         found = step.transform(given)
     dense = found.toarray() if hasattr(found, "toarray") else found
     return np.asarray(dense, dtype=np.float64)
+
+
+def usable_halfspace(model: FitResult) -> Halfspace:
+    """Return the halfspace of a fit, if it has one and it was not changed."""
+    if model.digest and not is_as_written(model):
+        raise DataError(
+            "model: the result was changed after fit returned it (its digest does not fit); fit "
+            "again, or give the halfspace itself: model=result.halfspace"
+        )
+    if model.halfspace is None:
+        raise UsageError(
+            f"model: the run was {model.verdict} and has no halfspace; {remedy(model)}"
+        )
+    return model.halfspace
+
+
+def doubt(result: FitResult) -> str:
+    """Return what to know before a halfspace without a bound is used; else an empty text."""
+    error = result.error
+    if error is None:
+        return f"the run was {result.verdict}: nothing bounds the error of its halfspace"
+    if error.beats_guess:
+        return ""
+    guess = 1.0 if result.quality is None else result.quality.guess
+    return (
+        f"the halfspace may be no better than always guessing one class: its error is at most "
+        f"{error.upper:.4g}, that of the guess {guess:.4g}"
+    )
+
+
+def warn_unverified(result: FitResult, *, stacklevel: int) -> None:
+    """Warn the caller of a halfspace without a bound, in one line."""
+    if words := doubt(result):
+        warnings.warn(words, UnverifiedWarning, stacklevel=stacklevel + 1)
+
+
+def predict_in_memory(model: FitResult, X: Any) -> Any:
+    """Return the label of every row, as `FitResult.predict` does."""
+    from streamhalf.data.kinds import is_frame
+    from streamhalf.data.labelled import map_rows, predict_rows  # imports xarray
+    from streamhalf.data.schema import array_of
+    from streamhalf.data.zarr_groups import names_of_array
+
+    halfspace = usable_halfspace(model)
+    warn_unverified(model, stacklevel=3)
+    classes = np.array(model.data.classes or (-1, 1))
+    predict = partial(predict_rows, plane=halfspace.plane, classes=classes)
+    if is_frame(X):
+        from streamhalf.data.table_source import map_frame
+
+        return map_frame(predict, X, model.data.encoding, model.data.features, dtype=classes.dtype)
+    check_columns(model, names_of_array(X, "X"), field="model")
+    rows = X if hasattr(X, "shape") else array_of("X", X)
+    if rows.ndim != 2 or rows.shape[1] != len(halfspace.normal):
+        raise DataError(
+            f"X: shape {tuple(rows.shape)}; the model was fitted on "
+            f"{plural(len(halfspace.normal), 'feature')}: give (rows, features)"
+        )
+    return map_rows(predict, rows, dtype=classes.dtype)

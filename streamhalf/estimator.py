@@ -6,15 +6,17 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf import api
-from streamhalf.api._session import columns_like, table_options
-from streamhalf.api.auditing import Audited
-from streamhalf.config import TOP, RunConfig
+from streamhalf._models import warn_unverified
+from streamhalf._session import as_seed, columns_like, make_config, open_run, table_options
+from streamhalf.api import Audited
+from streamhalf.config import SETTINGS, TOP, RunConfig, check_names
 from streamhalf.data.kinds import is_frame, is_pandas, is_wrapped_array
 from streamhalf.data.labelled import (
     Labelled,
@@ -25,18 +27,21 @@ from streamhalf.data.labelled import (
 )
 from streamhalf.data.schema import array_of, refuse_rounded
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
-from streamhalf.estimator.settings import DEFAULTS, fit_settings, signature
 from streamhalf.events import Observer, ignore
-from streamhalf.reductions.halfspace_errors import HalfspaceErrors
+from streamhalf.kernels.plane import Plane, on_positive_side
+from streamhalf.reductions.errors import HalfspaceErrors
 from streamhalf.report.voices import promise_line
 from streamhalf.results import (
+    CalibrationRecord,
     CertificateRecord,
     FitResult,
     Halfspace,
+    HalfspaceClass,
     PassRecord,
+    Promise,
+    Quality,
     Verdict,
 )
-from streamhalf.settings import check_names
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -55,9 +60,67 @@ if TYPE_CHECKING:
 
 _FLOATS = (np.float64, np.float32)
 
+OWN: dict[str, Any] = {"fit_intercept": None, "random_state": None}
+"""Parameters that are no settings of a run."""
+
+DEFAULTS: dict[str, Any] = {
+    **{name: said.default for name, said in SETTINGS.items()},
+    "certificate_degree": 0,  # the bound L takes longer than a fit: cross-validation has no use
+    **OWN,
+}
+
+
+def _signature() -> Signature:
+    """Return that of the estimator: every parameter by name, with its default."""
+    named = (Parameter(key, Parameter.KEYWORD_ONLY, default=one) for key, one in DEFAULTS.items())
+    return Signature([Parameter("self", Parameter.POSITIONAL_OR_KEYWORD), *named])
+
+
+def fit_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of `fit` that are not the default: those may come from elsewhere."""
+    through = {"through": choose_through(given)}
+    settings = {name: value for name, value in given.items() if name not in OWN} | through
+    settings = {name: value for name, value in settings.items() if not _is_default(name, value)} | {
+        "certificate_degree": given["certificate_degree"]
+    }
+    if given["random_state"] is not None:
+        if given["seed"] != "auto":
+            raise UsageError("random_state: given beside seed; they mean the same, give one")
+        settings["seed"] = as_seed(given["random_state"])
+    return settings if given["fit_intercept"] is None else settings | through
+
+
+def choose_through(given: Mapping[str, Any]) -> str:
+    """The class of halfspaces, as `through` and `fit_intercept` say together."""
+    wanted, through = given["fit_intercept"], given["through"]
+    if wanted not in (None, True, False):
+        raise UsageError(f"fit_intercept: {wanted!r} given; must be True, False or None")
+    if (
+        wanted is None
+        or through not in tuple(HalfspaceClass)
+        or (wanted and through == HalfspaceClass.ANY)
+    ):
+        return str(through)
+    # through the centre of rows that are whitened takes an intercept, which nobody chooses
+    fits = through == HalfspaceClass.ORIGIN or (
+        through == HalfspaceClass.CENTRE and not given["whiten"]
+    )
+    if wanted or not (fits or through == HalfspaceClass.ANY):
+        remedy = "through='any'" if wanted else "through='origin'"
+        raise UsageError(
+            f"fit_intercept: {wanted} and through: {through!r} contradict each other; set "
+            f"{remedy}, or leave fit_intercept out"
+        )
+    return str(HalfspaceClass.ORIGIN)
+
+
+def _is_default(name: str, value: Any) -> bool:
+    default = DEFAULTS[name]
+    return type(value) is type(default) and bool(value == default)
+
 
 class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
-    """A halfspace, its error, and a verdict: the error C opt + eps that tests support, or why none.
+    """A linear classifier with a bound on its error, and with what the tests promise of it.
 
     Features and labels are NumPy arrays (or anything scikit-learn makes one of), Dask arrays or
     xarray DataArrays; or one argument holds both: a path or URL of a Zarr store, a Zarr group, an
@@ -66,15 +129,15 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     **parameters
-        The settings of `RunConfig` (eps, tau, whiten, ...), which says what they mean; and the
-        following two.
+        The settings of `RunConfig` (eps, tau, whiten, ...), which says what they mean, and the
+        following two. `certificate_degree` is 0 here: a fit costs no search for the bound L, as
+        suits cross-validation; "auto" computes it.
     fit_intercept
         As everywhere in scikit-learn: True learns an intercept (`through="any"`, the default), and
         with False there is none (`through="origin"`; with `whiten`, features are then whitened
         about the origin). None is as `through` says.
-    accept_unverified
-        It has no effect any more: the estimator predicts whatever the verdict, and a run that was
-        neither accepted nor certified ends `fit` with an `UnverifiedWarning`.
+    random_state
+        As everywhere in scikit-learn: an int or a RandomState; another spelling of `seed`.
 
     Attributes
     ----------
@@ -85,7 +148,9 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     intercept_ : ndarray of shape (1,)
         Its offset; 0 for halfspaces through the origin.
     verdict_ : Verdict
-        "accepted", "certified", "rejected" or "inconclusive"; the first two come with a promise.
+        "accepted", "certified", "rejected" or "inconclusive".
+    quality_, promise_ : Quality or None, Promise
+        How good it is, how good any could be, and what is promised.
     certificate_ : CertificateRecord or None
         The certified interval of the error.
     passes_ : tuple of PassRecord
@@ -100,13 +165,15 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
     coef_: NDArray[np.float64]
     intercept_: NDArray[np.float64]
     verdict_: Verdict
+    quality_: Quality | None
+    promise_: Promise | None
     certificate_: CertificateRecord | None
     passes_: tuple[PassRecord, ...]
     result_: FitResult
     n_features_in_: int
 
     fit_intercept: bool | None
-    accept_unverified: bool
+    random_state: Any
     features: str
     labels: str
 
@@ -115,8 +182,8 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         for name, value in {**DEFAULTS, **parameters}.items():
             setattr(self, name, value)
 
-    # where scikit-learn, and whoever asks for help, finds the names and defaults
-    __init__.__signature__ = signature()  # type: ignore[attr-defined]
+    # where scikit-learn and help() find names and defaults
+    __init__.__signature__ = _signature()  # type: ignore[attr-defined]
 
     def fit(
         self,
@@ -143,9 +210,8 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             As of `streamhalf.fit`: the folder that takes the result of every pass, and whether to
             go on from what it holds.
         """
-        self._config()  # names a wrong parameter before data are looked at
-        if self.accept_unverified:
-            api.warn_no_effect("accept_unverified", stacklevel=2)
+        parameters = self._parameters()
+        make_config(parameters)  # names a wrong parameter before data are looked at
         found = self._open_training(X, y, storage_options)
         result = api.fit(
             found.source,
@@ -154,20 +220,35 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             checkpoint=checkpoint,
             resume=resume,
             observer=observer,
-            **self._parameters(),
+            **parameters,
         )
         self.classes_ = found.classes
         self._n_encoded = found.source.dim
         names = getattr(self, "feature_names_in_", None)
         self.n_features_in_ = found.source.dim if names is None else len(names)
         self._keep(result)
-        api.warn_unverified(result, stacklevel=2)
+        warn_unverified(result, stacklevel=2)
         return self
 
     def decision_function(self, X: Any) -> Any:
         """normal·x + offset of every row: an array in the container of X, lazy where X is."""
         plane = self._usable_halfspace().plane
         return self._map(plane.margins, X, dtype=np.float64)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of both classes for every row, (rows, 2); lazy where X is.
+
+        Isotonic regression on margins of held-out rows, kept on the side of 1/2 that the halfspace
+        predicts.
+        """
+        halfspace, calibration = self._usable_halfspace(), self.result_.calibration
+        if calibration is None:
+            raise NotAcceptedError(
+                f"the run was {self.verdict_} and ended before probabilities were calibrated; "
+                "use decision_function, or fit without stop_early"
+            )
+        predict = partial(_probabilities, plane=halfspace.plane, calibration=calibration)
+        return self._map(predict, X, dtype=np.float64, columns=2)
 
     def predict(self, X: Any) -> Any:
         """The class of every row: an array in the container of X, lazy where X is."""
@@ -184,7 +265,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         halfspace, config = self._usable_halfspace(), self._config()
         source = self._open(X, y, classes=self.classes_, **self._like_fitted()).source
         self._check_dim(source.dim)
-        with api.open_run(config, None, ignore, source=source) as run:
+        with open_run(config, None, ignore, source=source) as run:
             counted = run.reduce("score", source, HalfspaceErrors(halfspace.plane))
         return float((counted.n_rows - counted.n_errors) / counted.n_rows)
 
@@ -244,7 +325,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         return fit_settings(self.get_params(deep=False))
 
     def _config(self) -> RunConfig:
-        return api.make_config(self._parameters())
+        return make_config(self._parameters())
 
     def _open_training(self, X: Any, y: Any, storage_options: Mapping[str, Any] | None) -> Labelled:
         if _is_out_of_core(X) or _is_mixed(X):
@@ -276,10 +357,15 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         """Return True for a frame whose columns are encoded as those of the fit."""
         return is_frame(X) and self.result_.data.encoding is not None
 
-    def _map(self, function: Callable[[Any], Any], X: Any, *, dtype: Any) -> Any:
+    def _map(self, function: Callable[[Any], Any], X: Any, *, dtype: Any, columns: int = 0) -> Any:
         """Apply a function of features to rows, in their container."""
         if not self._fits_frame(X):
-            return map_rows(function, self._check_rows(X), dtype=dtype)
+            return map_rows(function, self._check_rows(X), dtype=dtype, columns=columns)
+        if columns and hasattr(X, "map_partitions"):
+            raise UsageError(
+                "X: a Dask DataFrame has no probabilities in one array; use "
+                "X.map_partitions(model.predict_proba), or give a pandas frame"
+            )
         from streamhalf.data.table_source import map_frame
 
         data = self.result_.data
@@ -291,6 +377,8 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         self.coef_ = np.array([halfspace.normal])
         self.intercept_ = np.array([halfspace.offset])
         self.verdict_ = result.verdict
+        self.quality_ = result.quality
+        self.promise_ = result.promise
         self.certificate_ = result.certificate
         self.passes_ = result.passes
         self.result_ = result
@@ -349,3 +437,14 @@ def _exact(X: Any) -> Any:
         with contextlib.suppress(ValueError):  # ragged: scikit-learn says so
             refuse_rounded("X", array_of("X", X))
     return X
+
+
+def _probabilities(
+    X: NDArray[np.floating[Any]], *, plane: Plane, calibration: CalibrationRecord
+) -> NDArray[np.float64]:
+    """Return the probabilities of both classes: above 1/2 for the class that is predicted."""
+    margins = plane.margins(X)
+    positive, half = calibration.probabilities(margins), 0.5
+    above = np.maximum(positive, np.nextafter(half, 1.0))
+    positive = np.where(on_positive_side(margins), above, np.minimum(positive, half))
+    return np.stack([1 - positive, positive], axis=1)

@@ -1,4 +1,7 @@
-"""The state of Algorithm 3 between two passes, and the ways it moves on."""
+"""State of Algorithm 3 between two steps, and the ways it moves on.
+
+A state holds plain values only (numbers, arrays, records): it can be saved and resumed.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,18 @@ from typing import Any
 import numpy as np
 
 from streamhalf import results
-from streamhalf.algorithms.choice import choose
-from streamhalf.algorithms.path_tests import StepOutcome
+from streamhalf.algorithms.baselines import choose
+from streamhalf.algorithms.plan import RunPlan
+from streamhalf.algorithms.promises import StepOutcome
 from streamhalf.algorithms.row_split import RowSubset
-from streamhalf.algorithms.run_plan import RunPlan
 from streamhalf.algorithms.wedge_bound import WedgeOutcome
+from streamhalf.data.transforms import Identity, RowTransform
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.base import Reduction
+from streamhalf.reductions.errors import PlaneErrorsResult
 from streamhalf.reductions.moments import MomentsResult
-from streamhalf.reductions.plane_errors import PlaneErrorsResult
+from streamhalf.reductions.row_view import Bundle, in_space
 from streamhalf.results import (
     Notice,
     Outcome,
@@ -37,7 +42,7 @@ _TURN = 0.75
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A plane and how it was found: from a localised update at scale `delta`, or Chow.
+    """A plane and how it was found: by a localised update at scale `delta`, or Chow (1).
 
     `rate` is the share of N(0, I) rows that the update accepts.
     """
@@ -53,18 +58,33 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalizationState:
-    """Everything that the next pass depends on.
+    """Everything that the next step depends on.
 
-    `stage` is what to do next; what the testers said is `outcome`. `plan` is the row budget, which
-    follows the threshold of the first candidate. `frames` are those of the
-    updates that were made, `steps` what the final pass said about them. `turned` is a candidate
-    that no update starts from; `planes` are all candidates, and after them the pool's members,
-    among stored rows, and `errors` what they got wrong. `n_transforms` is how many transforms were
-    open before held-out rows spoke: bounds pay for the choice among them.
+    Parameters
+    ----------
+    stage
+        Of the next step.
+    sampling, plan
+        How passes share the rows, and the row budget, which follows the first threshold.
+    delta, cursor, repeats
+        Scale of the next update, learning rows used so far, updates made at this scale.
+    frames
+        Of the updates that were made.
+    candidates, turned
+        Planes so far, and one that no update starts from.
+    test_results, steps
+        Of all testers; what the final pass says about each step.
+    n_batches, batches, final
+        Of the final pass.
+    planes, errors
+        All candidates, then all baselines, among stored rows, and their errors.
+    n_transforms
+        How many transforms were open before held-out rows were looked at: bounds pay for the
+        choice among them.
     """
 
     stage: Stage
-    split: Sampling
+    sampling: Sampling
     plan: RunPlan
     delta: float
     cursor: int = 0
@@ -92,15 +112,14 @@ class LocalizationState:
 
     @property
     def outcome(self) -> Outcome:
-        """What the testers have said so far."""
+        """Outcome of all testers so far."""
         return overall_outcome(self.test_results)
 
     @property
     def chosen(self) -> int | None:
-        """The best on fresh rows, of candidates and members; None before they were counted.
+        """Number of the best plane on fresh rows; None before errors were counted.
 
-        Where the tests do not speak against it the path of the theorem is favoured, else the first
-        member.
+        Unless a test rejects, the path of the theorem is favoured, else the first baseline.
         """
         if self.errors is None:
             return None
@@ -112,18 +131,44 @@ class LocalizationState:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """The next pass: its name, its statistic, its rows, and the state that its result leads to.
+    """The next measurement, and the state that follows from its result.
 
-    `beside` is a statistic of the same rows as they are stored, in whatever transform the other is;
-    where there is one, the result is a pair.
+    A store measures it in a pass over the rows of `subset`; a stream takes the next rows, about
+    `n_rows` of them, or until `n_accepted` were accepted (0: the step accepts all rows).
+
+    Parameters
+    ----------
+    name, detail
+        Of the pass.
+    reduction
+        The statistic, of transformed rows.
+    beside
+        A statistic of the same rows as they are stored; with one, the result is a pair.
+    subset
+        Rows of a store.
+    conclude
+        From the result to the next state.
     """
 
     name: str
     reduction: Reduction[Any, Any]
-    share: RowSubset
+    subset: RowSubset
     conclude: Callable[[Any], LocalizationState]
+    n_rows: int
+    n_accepted: int = 0
     detail: str = ""
     beside: Reduction[Any, Any] | None = None
+
+    def statistic(self, transform: RowTransform) -> Reduction[Any, Any]:
+        """Return the statistic of rows as they come, `beside` included."""
+        found = self.reduction
+        if not isinstance(transform, Identity):
+            found = in_space(found, transform)
+        return found if self.beside is None else Bundle((found, self.beside))
+
+    def over_subset(self, transform: RowTransform) -> Reduction[Any, Any]:
+        """Return the statistic of the subset's rows alone."""
+        return self.subset.restrict(self.statistic(transform))
 
 
 def with_mean(state: LocalizationState) -> LocalizationState:
@@ -145,7 +190,7 @@ def with_mean(state: LocalizationState) -> LocalizationState:
 
 
 def turned(found: Candidate, before: Plane) -> Candidate:
-    """The plane before an update, turned by three quarters of its scale towards what it found.
+    """Return the plane before an update, turned by 3/4 of its scale towards what it found.
 
     Where labels next to the boundary are flipped, the best plane is not the one they were flipped
     about, but crosses it at an angle: there an update sees hardly anything but noise.
@@ -155,7 +200,7 @@ def turned(found: Candidate, before: Plane) -> Candidate:
 
 
 def turn(plane: Plane, towards: Plane, angle: float) -> Plane:
-    """A plane, turned by an angle towards another; both of length 1."""
+    """The plane, turned by an angle towards another; both of length 1."""
     v, w = plane.normal, towards.normal
     across = Plane(w - (w @ v) * v).unit().normal
     return Plane(math.cos(angle) * v + math.sin(angle) * across, plane.threshold).unit()
@@ -164,23 +209,18 @@ def turn(plane: Plane, towards: Plane, angle: float) -> Plane:
 def stop(
     state: LocalizationState, reason: StopReason, delta: float | None = None
 ) -> LocalizationState:
-    """Refine instead of updates, for this reason; a turned candidate stands before the last."""
+    """End the updates for this reason; a turned candidate is put before the last."""
     *others, last = state.candidates
     aside = () if state.turned is None else (state.turned,)
     candidates = (*others, *aside, last)
     return replace(state, stage=Stage.REFINE, stop=Stop(reason, delta), candidates=candidates)
 
 
-def as_early(
-    test_results: tuple[TestResult, ...], stage: Stage, name: str
-) -> tuple[TestResult, ...]:
-    """The test_results of a learning pass, under its name: warnings, unless they are advice."""
-    return tuple(
-        results.replace(
-            one,
-            pass_name=name,
-            stage=stage,
-            role=one.role if one.role is Role.ADVISORY else Role.EARLY,
-        )
-        for one in test_results
-    )
+def as_early(found: tuple[TestResult, ...], stage: Stage, name: str) -> tuple[TestResult, ...]:
+    """Return the test results of a learning pass, under its name: warnings, unless advisory."""
+
+    def early(one: TestResult) -> TestResult:
+        role = one.role if one.role is Role.ADVISORY else Role.EARLY
+        return results.replace(one, pass_name=name, stage=stage, role=role)
+
+    return tuple(map(early, found))

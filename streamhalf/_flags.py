@@ -1,7 +1,8 @@
-"""What commands do with the flags that were given: settings, observers, outputs."""
+"""Flags of the command line, made from settings; observers, outputs and storage options."""
 
 from __future__ import annotations
 
+import inspect as inspection
 import io
 import logging
 import os
@@ -10,25 +11,115 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from contextvars import ContextVar
-from typing import Any, TextIO
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, TextIO
 
+from cyclopts import (
+    Group,
+    Parameter,
+)
 from rich.console import Console
 
-from streamhalf import api
 from streamhalf import report as views
-from streamhalf.config import SETTINGS, ConfigFile, load_config
+from streamhalf.config import SETTINGS, ConfigFile, Setting, load_config, parse_whole
 from streamhalf.errors import StreamhalfError, UsageError
 from streamhalf.events import Observer, fan_out
 from streamhalf.paths import refuse_clash, refuse_harm, write_text_to
 from streamhalf.redact import public_name
-from streamhalf.results import replace, seal
-from streamhalf.results.document import write_json
+from streamhalf.results.document import (
+    write_json,
+)
 
 Given = Mapping[str, Any]
 
-COMMAND: ContextVar[str] = ContextVar("the command line of this run", default="")
-"""What results say that they came from."""
+
+def _read_whole(kind: type, tokens: Any) -> int:
+    return parse_whole(tokens[0].value)
+
+
+# values are text, as URLs are; it is for Path that shells complete files
+Place = str | Path
+Store = Annotated[Place, Parameter(help="path or URL of a Zarr store, a CSV or a Parquet file")]
+File = Annotated[Place, Parameter(metavar="FILE")]
+Switch = Annotated[bool, Parameter(show_default=False)]
+Whole = Annotated[int, Parameter(metavar="N", converter=_read_whole)]
+
+
+def _flag(python_name: str, kind: Any, default: Any, **described: Any) -> inspection.Parameter:
+    annotation = Annotated[kind, Parameter(**described)]
+    keyword = inspection.Parameter.KEYWORD_ONLY
+    return inspection.Parameter(python_name, keyword, default=default, annotation=annotation)
+
+
+_file = partial(_flag, kind=Place, default=None, metavar="FILE")
+_SHARED = (
+    _flag("quiet", bool, False, show_default=False, help="no progress, no notices"),
+    _file(
+        "log_json",
+        allow_leading_hyphen=True,
+        help="write every event as one line of JSON (- for stderr)",
+    ),
+    _flag(
+        "storage_option",
+        list[str],
+        None,
+        metavar="KEY=VALUE",
+        help="for URLs: an option of the storage (repeatable), such as anon=true or "
+        "endpoint_url=http://127.0.0.1:9000",
+    ),
+    _file("config", help="YAML file of settings; flags override it"),
+    _file("json", help="write the result as JSON"),
+    _file("report", help="write the result as an HTML page"),
+)
+_GROUPS = {
+    name: Group(name.capitalize(), sort_key=number)
+    for number, name in enumerate(dict.fromkeys(one.group for one in SETTINGS.values()))
+}
+
+
+_METAVARS = {float: "X", int: "N", str: "NAME", tuple: "NAMES"}
+
+
+def _setting_flag(name: str, setting: Setting) -> inspection.Parameter:
+    """The flag of a setting; absent unless given, so that a file may set it."""
+
+    def read(kind: type, tokens: Any) -> Any:
+        value = setting.read(name, tokens[0].value)
+        setting.check(name, value)
+        return value
+
+    described: dict[str, Any] = {"help": setting.help, "group": _GROUPS[setting.group]}
+    if setting.kind is bool:  # the negative overrides a file
+        described |= {"negative": f"--no-{name.replace('_', '-')}", "show_default": False}
+        return _flag(name, bool, setting.default, **described)
+    described |= {"name": setting.flag, "converter": read}
+    described["show_default"] = lambda _: setting.shown_default
+    if setting.kind is str and setting.words:
+        return _flag(name, str, setting.default, choices=setting.words, **described)
+    metavar = "SIZE" if setting.is_size else _METAVARS[setting.kind]
+    return _flag(name, str, setting.default, metavar=metavar, **described)
+
+
+def takes(*names: str, example: str) -> Callable[[Any], Any]:
+    """Give a command the flags of settings (a name, or a group of them) and shared flags.
+
+    They take the place of its `**given`, which holds those that were given.
+    """
+    flags = {flag.name: flag for flag in _SHARED if flag.name in names} | {
+        name: _setting_flag(name, setting)
+        for name, setting in SETTINGS.items()
+        if name in names or setting.group in names
+    }
+
+    def decorate(command: Any) -> Any:
+        *own, _ = inspection.signature(command).parameters.values()
+        command.__signature__ = inspection.Signature([*own, *flags.values()])
+        command.example = example
+        return command
+
+    return decorate
+
 
 _STORAGE_FLAG, _HIDDEN = "--storage-option", "HIDDEN"
 
@@ -62,23 +153,21 @@ def finish(given: Given, record: Any, show: Callable[[Console, Any], None]) -> N
 
     Neither a full disk nor a closed pipe loses the rest.
     """
-    record = _commanded(record)
     storage = read_config(given).storage_options
     with ExitStack() as last_first:
         last_first.callback(show, ResultConsole(), record)
         if page := given.get("report"):
-            last_first.callback(api.report, record, page, storage_options=storage)
+            last_first.callback(write_page, record, page, storage)
         if path := given.get("json"):
             write_json(path, record, storage_options=storage)
 
 
-def _commanded(record: Any) -> Any:
-    """The record with the command line that it came from, where it says how it was made."""
-    run = getattr(record, "run", None)
-    if run is None:
-        return record
-    told = replace(record, run=replace(run, command=COMMAND.get()))
-    return seal(told) if hasattr(told, "digest") else told
+def write_page(
+    record: Any, page: str, storage: Mapping[str, Any] | None, audit: Any = None
+) -> None:
+    from streamhalf import api
+
+    api.report(record, page, audit=audit, storage_options=storage)
 
 
 def public_command(arguments: Sequence[str]) -> str:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from streamhalf.api.weights import columns_of
-from streamhalf.config import SETTINGS, RunConfig, environment_settings
+from streamhalf._models import columns_of
+from streamhalf.config import RunConfig, check_names, environment_settings
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.opening import (
     DataLike,
@@ -45,8 +45,6 @@ from streamhalf.redact import one_line, public_name
 from streamhalf.report.notices import notice_words
 from streamhalf.results import CertifyResult, FitResult, Notice, RunRecord, Versions, replace
 from streamhalf.results.codes import RowsKept
-from streamhalf.results.results import Document
-from streamhalf.settings import check_names
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -85,16 +83,21 @@ def make_config(parameters: Mapping[str, Any]) -> RunConfig:
     return RunConfig(**_settle(parameters))
 
 
-def draws_seed(parameters: Mapping[str, Any]) -> bool:
-    """Whether the seed of a configuration of these parameters is drawn, not given."""
-    return isinstance(_settle(parameters).get("seed", SETTINGS["seed"].default), str)
+def as_seed(random_state: Any) -> Any:
+    """Return the seed that scikit-learn's `random_state` stands for."""
+    if random_state is None:
+        return "auto"
+    if hasattr(random_state, "randint"):  # a RandomState, which moves on
+        return int(random_state.randint(2**31 - 1))
+    return random_state
 
 
 def _settle(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """What was given, before environment variables, before the section of Dask's configuration."""
-    if "label" in parameters:  # what a column of labels is called by those who have one
-        parameters = {**parameters, "labels": parameters["label"]}
-        del parameters["label"]
+    other = {"label": "labels", "random_state": "seed"}
+    parameters = {other.get(name, name): value for name, value in parameters.items()}
+    if "seed" in parameters:
+        parameters["seed"] = as_seed(parameters["seed"])
     check_names(parameters, RunConfig.names(), "configuration")
     return {**dask_settings(), **environment_settings(), **parameters}
 
@@ -195,14 +198,14 @@ def execute(
         who=who(),
         rows_planned=rows_planned,
     )
-    made = RunRecord.now(chosen.name, config.recorded())
     opened = open_run(config, chosen, observer, checkpoint, started, source, held=held)
     with _in_one_sentence(source), opened as run:
         if keeping is not None and keeping.kept is not RowsKept.NOWHERE:
             run.keeping = keeping
+        run.provenance = RunRecord.now(chosen.name, config.recorded())
         result = work(run, config)
         run.verdict, run.answer = getattr(result, "verdict", None), _answer(result)
-    return replace(result, run=made) if isinstance(result, Document) else result
+    return result
 
 
 @contextmanager
@@ -227,7 +230,7 @@ def who() -> str:
     try:
         name = getpass.getuser()
     except (OSError, KeyError, ImportError):  # a number without a name, as in many containers
-        name = "somebody"
+        name = "unknown"
     return f"{name}@{socket.gethostname()}"
 
 
@@ -323,7 +326,6 @@ def open_checkpoint(
     config: RunConfig,
     *,
     resume: bool,
-    seed_drawn: bool,
 ) -> Checkpoint | None:
     """The checkpoint folder of a run, if one is wanted; refused where it holds another run.
 
@@ -343,7 +345,7 @@ def open_checkpoint(
         "rows of data": source.n_rows,
         "blocks of data": len(source.blocks),
         "version": Versions.current().streamhalf,
-        SEED_DRAWN: seed_drawn,
+        SEED_DRAWN: config.seed_drawn,
     } | config.identity()
-    kept = (SEED_DRAWN, "seed") if seed_drawn else (SEED_DRAWN,)
+    kept = (SEED_DRAWN, "seed") if config.seed_drawn else (SEED_DRAWN,)
     return Checkpoint(Folder(os.fspath(url), storage_options), identity, resume=resume, kept=kept)

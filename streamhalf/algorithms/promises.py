@@ -1,29 +1,103 @@
-"""Every step of the path, tested on rows that are fresh for all of them, in the final pass.
-
-A step is a frame (the plane and scale of a localised update), or none (all rows, before the first
-update). What these tests say decides; those that an update makes of its own rows only warn.
-"""
+"""Promises: the constant C and the scale eps that the tests of a path support."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from streamhalf import results
-from streamhalf.algorithms.plan_promises import supported
+from streamhalf.algorithms.plan import RunPlan, ample_rows, smallest
+from streamhalf.config import RunConfig
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_view import RowView, Sample, Viewed
 from streamhalf.results import Outcome, PromiseRecord, Role, Stage, TestResult
-from streamhalf.testers.constants import SlabSlack, have_no_gap
-from streamhalf.testers.moment_nulls import excluded_deviation
-from streamhalf.testers.moments import MomentTester
+from streamhalf.testers.base import TesterSet
+from streamhalf.testers.constants import (
+    LARGEST_DEVIATION,
+    SlabSlack,
+    constant_by_scale,
+    have_no_gap,
+)
+from streamhalf.testers.moments import (
+    WIDE_DIM,
+    MomentTester,
+    excluded_deviation,
+    expected_quadratics,
+)
 from streamhalf.testers.slab_mass import SlabMassTester
-from streamhalf.testers.tester_set import TesterSet
+
+GOOD_CONSTANT = 5.0
+"""The constant from which on a run says what a better one would take."""
+
+_LEAST_TIMES, _MOST_TIMES = 1.1, 1e4
+_SAFE = 0.97
+"""So much better than good is planned for: what tests see of Gaussian rows varies."""
+
+
+def expected_promises(plan: RunPlan, config: RunConfig) -> tuple[PromiseRecord, ...]:
+    """What the tests support if the rows are Gaussian and no update has to be repeated."""
+    if config.degree != 4 or plan.dim > WIDE_DIM or not have_no_gap(plan.deltas):
+        return ()
+    tau = MomentTester.share * plan.context(Stage.UPDATE, config).tau
+    excluded: dict[float, float] = {}
+    for delta in (1.0, *plan.deltas):
+        n_rows = int(plan.rows_for_step(delta) * delta)
+        excluded[delta] = excluded_deviation(expected_quadratics(n_rows, plan.dim), n_rows, tau)
+    return tuple(supported(excluded, _expected_slack(plan, config)))
+
+
+def _expected_slack(plan: RunPlan, config: RunConfig) -> SlabSlack:
+    """What slab masses of Gaussian rows leave open, about."""
+    tester = SlabMassTester.of(plan.context(Stage.FINAL, config))
+    if tester is None:  # pragma: no cover - the final pass has one
+        return SlabSlack(plan.slab_eps, math.inf)
+    return SlabSlack(tester.eps, tester.expected_slack(plan.counted_rows))
+
+
+def supported(excluded: Mapping[float, float], slack: SlabSlack) -> Iterator[PromiseRecord]:
+    """Promises at the scales of updates, given the deviation that is excluded at each, from 1 down.
+
+    Each rests on all scales above, and on slab masses. Where quadratics leave room for any
+    constant, there is no promise; below the finest scale of the tables it has no constant.
+    """
+    above: dict[float, float] = {}
+    for delta, deviation in excluded.items():
+        above[delta] = deviation
+        if delta < 1 and max(above.values()) <= LARGEST_DEVIATION:
+            masses_off = slack.at(delta / 2)
+            constant = constant_by_scale(above, masses_off=masses_off)
+            yield PromiseRecord(
+                delta,
+                delta / 2,
+                deviation,
+                constant if math.isfinite(constant) else None,
+                masses_off if math.isfinite(masses_off) else None,
+            )
+
+
+def rows_for_good_constant(plan: RunPlan, config: RunConfig, eps: float) -> int | None:
+    """About how many rows support a good constant at eps; None where no number of them does."""
+    plan = replace(plan, finest_delta=2 * eps)
+
+    def supports(times: float) -> bool:
+        more = replace(
+            plan,
+            final_rows=math.ceil(times * plan.final_rows),
+            ample_rows=ample_rows(plan.tested_rows, plan.dim, math.ceil(times * plan.n_rows)),
+        )
+        found = expected_promises(more, config)
+        last = found[-1] if found else None
+        return (
+            last is not None and last.eps <= eps and (last.constant or 0) <= _SAFE * GOOD_CONSTANT
+        )
+
+    times = smallest(supports, _LEAST_TIMES, _MOST_TIMES)
+    return math.ceil(times * plan.n_rows) if times < _MOST_TIMES else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,10 +201,10 @@ def slab_slack(test_results: Iterable[TestResult]) -> SlabSlack:
 def promises(
     steps: Iterable[StepOutcome], test_results: Iterable[TestResult] = ()
 ) -> tuple[PromiseRecord, ...]:
-    """What the steps support, from the coarsest scale of an update to the finest that passed.
+    """Return what the steps support, from the coarsest scale of an update to the finest that passed.
 
     A promise at a scale rests on every step at that scale and above, and its constant on the slab
-    tests among the test_results too. It has none where quadratics were not tested in every direction
+    tests among the results too. It has none where quadratics were not tested in every direction
     and at every scale; where they were, and leave room for any constant, there is no promise.
     """
     excluded: dict[float, float] = {}

@@ -1,4 +1,4 @@
-"""The Chow vector E[y x], as a coordinate-wise median of means (Algorithm 1, line 5), and E[y]."""
+"""Labels counted; the Chow vector E[y x], as a median of means (Algorithm 1, line 5), and E[y]."""
 
 from __future__ import annotations
 
@@ -78,3 +78,34 @@ class Chow(Summed):
         means = partial.sums[held] / partial.counts[held, None]
         n_rows = partial.n_rows
         return ChowResult(n_rows, np.median(means, axis=0), means, partial.labels / n_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelCountsResult:
+    """Rows with label +1 and with label -1."""
+
+    positive: int
+    negative: int
+
+    dims: ClassVar[Dims] = {"positive": (), "negative": ()}
+
+    @property
+    def n_rows(self) -> int:
+        """All rows."""
+        return self.positive + self.negative
+
+
+@dataclass(frozen=True, slots=True)
+class LabelCounts(Summed):
+    """Counts of both labels; exact."""
+
+    name = "labels"
+
+    def empty(self, dim: int) -> LabelCountsResult:
+        """No rows."""
+        return LabelCountsResult(0, 0)
+
+    def map(self, block: Block) -> LabelCountsResult:
+        """Count one block."""
+        positive = int(np.count_nonzero(block.y > 0))
+        return LabelCountsResult(positive, block.n_rows - positive)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from streamhalf._session import make_config, table_options
 from streamhalf.algorithms.driver import moment_test_result, moment_tester
-from streamhalf.api._session import draws_seed, make_config, table_options
 from streamhalf.config import RunConfig
 from streamhalf.data.kinds import is_frame, is_table_path
 from streamhalf.data.opening import DataLike, open_source
@@ -21,13 +21,11 @@ from streamhalf.engine.job import SerialEngine
 from streamhalf.engine.memory import at_once
 from streamhalf.errors import DataError, UsageError
 from streamhalf.reductions.base import Reduction, reads_labels
-from streamhalf.reductions.chow import Chow
-from streamhalf.reductions.covariance import Covariance
-from streamhalf.reductions.feature_moments import FeatureMoments
-from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.covariance import Covariance, FeatureMoments
+from streamhalf.reductions.labels import Chow, LabelCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.row_view import Bundle
-from streamhalf.results import DataRecord, MomentTestResult, Transform, replace
+from streamhalf.results import DataRecord, MomentTestResult, Transform
 from streamhalf.testers import Tester
 from streamhalf.testers.moments import MomentTester
 
@@ -114,7 +112,7 @@ def lazy(
         _refuse_transforms(config)
         source = opened(labelled=False)
         tester = moment_tester(source.dim, config)
-        judge = partial(_test_result, tester, config, source.record, draws_seed(parameters))
+        judge = partial(_test_result, tester, config, source.record)
         return lazy_call(judge, _result(source, tester.needs(), config))
     chosen: Any = _find(statistic, config) if isinstance(statistic, str) else statistic
     judges = hasattr(chosen, "judge")
@@ -182,9 +180,9 @@ def _result(source: Source, reduction: Reduction[Any, Any], config: RunConfig) -
 
 
 def _test_result(
-    tester: MomentTester, config: RunConfig, data: DataRecord, seed_drawn: bool, result: Any
+    tester: MomentTester, config: RunConfig, data: DataRecord, result: Any
 ) -> MomentTestResult:
-    return replace(moment_test_result(tester, result, config, data), seed_drawn=seed_drawn)
+    return moment_test_result(tester, result, config, data)
 
 
 def _collections(

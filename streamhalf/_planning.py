@@ -1,23 +1,17 @@
-"""`plan` and `dry_run`: what a run would take, and whether it could begin."""
+"""Plans and dry runs of given data: tasks, bytes, memory and seconds of every pass."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import os
-from collections.abc import Mapping
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamhalf.algorithms.plan import plan_for_rows
+from streamhalf.algorithms.plan import lacks_rows, plan_for_rows
 from streamhalf.algorithms.plan_overview import held_by_learning, make_plan
-from streamhalf.algorithms.regression import regression_rows
-from streamhalf.algorithms.row_split import row_split_for
-from streamhalf.algorithms.run_plan import REGRESSION_PASSES, lacks_rows
-from streamhalf.algorithms.sample import sample_windows
-from streamhalf.api._session import execute, make_config, open_checkpoint, open_data
+from streamhalf.algorithms.regression import regression_passes, regression_rows
+from streamhalf.algorithms.row_split import row_split_for, sample_windows
 from streamhalf.certificate.certification import Certification
 from streamhalf.certificate.slab_choice import (
     certificate_degree,
@@ -27,8 +21,6 @@ from streamhalf.certificate.slab_choice import (
 )
 from streamhalf.config import RunConfig
 from streamhalf.data.block import RowRanges
-from streamhalf.data.kinds import is_frame, is_table_path
-from streamhalf.data.opening import DataLike
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import Identity
 from streamhalf.engine import PassPlan
@@ -36,12 +28,9 @@ from streamhalf.engine.cluster import ClusterEngine
 from streamhalf.engine.memory import largest_block, process_nbytes, room_of
 from streamhalf.engine.run import Run
 from streamhalf.engine.survey import Survey
-from streamhalf.errors import UsageError
-from streamhalf.events import Observer, ignore
 from streamhalf.kernels.plane import Plane
-from streamhalf.paths import path_of, refuse_harm
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.label_counts import LabelCounts
+from streamhalf.reductions.labels import LabelCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.results import (
     DryRunResult,
@@ -55,64 +44,13 @@ from streamhalf.results import (
 from streamhalf.testers.moments import WIDE_DIM
 
 if TYPE_CHECKING:
-    from distributed import Client
+    pass
 
 SAMPLE, REGRESSION, CERTIFICATE = "sample", "regression", "certificate"
 _MOMENTS = "moments"
 _LIKELY_ERROR = 0.05
 _TASK_SECONDS = 0.002
 """What a task takes of the client and the scheduler, docs/cost.md."""
-
-
-def plan(
-    data: DataLike | None = None,
-    *,
-    dim: int | None = None,
-    n_rows: int | None = None,
-    row_nbytes: int | None = None,
-    positive: float | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    **parameters: Any,
-) -> PlanRecord:
-    """Rows for an eps, or the smallest eps for a number of rows; no row is looked at.
-
-    Parameters
-    ----------
-    data
-        Data that are there, for a plan with their rows, features, tasks and the certificate.
-    dim
-        Features, where there are no data yet.
-    n_rows
-        Rows at hand; without it, `eps` must be given and the rows it needs are the answer.
-    row_nbytes
-        Bytes of a row; float32 features and a one-byte label by default.
-    positive
-        Share of the rows with label +1: the fewer rows one label has, the fewer are near the
-        boundary. Without it, half of them.
-    storage_options
-        For URLs: what fsspec takes for this kind of storage.
-    **parameters
-        Fields of `RunConfig`; a number for `rows` is taken as `n_rows`.
-    """
-    rows = parameters.get("rows")
-    if isinstance(rows, Integral):
-        if n_rows is not None:
-            raise UsageError(f"rows, n_rows: {rows} and {n_rows} given; give the rows once")
-        n_rows = int(parameters.pop("rows"))
-    if data is not None:
-        given = {"dim": dim, "rows": n_rows, "row_nbytes": row_nbytes}
-        for name, value in given.items():
-            if value is not None:
-                raise UsageError(f"{name}: {value} given beside data, which say it themselves")
-        source, config = open_data(
-            data, parameters, storage_options, needs_labels=is_table_path(data) or is_frame(data)
-        )
-        return plan_of(source, config, positive)
-    if dim is None:
-        raise UsageError("dim: not given; give the number of features, or a store")
-    config = make_config(parameters)
-    nbytes = row_nbytes or 4 * dim + 1
-    return make_plan(dim=dim, n_rows=n_rows, row_nbytes=nbytes, config=config, positive=positive)
 
 
 def plan_of(source: Source, config: RunConfig, positive: float | None = None) -> PlanRecord:
@@ -132,9 +70,10 @@ def plan_of(source: Source, config: RunConfig, positive: float | None = None) ->
     passes = [PassBudget(SAMPLE, size, read, n_tasks=_n_tasks(source, windows))]
     if lacks_rows(plan, config):
         blocks = regression_rows(source, config)
-        read = REGRESSION_PASSES * blocks.n_rows * source.row_nbytes
-        n_tasks = REGRESSION_PASSES * _n_tasks(source, blocks)
         used = round((1 - plan.held_out) * blocks.n_rows)
+        n_passes = regression_passes(used, source.dim)
+        read = n_passes * blocks.n_rows * source.row_nbytes
+        n_tasks = n_passes * _n_tasks(source, blocks)
         passes.append(PassBudget(REGRESSION, used, read, n_tasks=n_tasks))
     whole, cursor = _n_tasks(source, source.blocks), 0
     for one in record.passes:
@@ -186,58 +125,31 @@ def _certification(source: Source, config: RunConfig) -> Certification:
     )
 
 
-def dry_run(
-    data: DataLike,
-    *,
-    client: Client | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    resume: bool = False,
-    observer: Observer = ignore,
-    **parameters: Any,
-) -> DryRunResult:
-    """Do all that comes before a fit, and say what the fit would take; nothing is written.
-
-    Every worker is asked for its versions and its memory, and reads one block of rows, with the
-    credentials that it has.
-
-    Parameters
-    ----------
-    data, client, storage_options, checkpoint, resume, observer, **parameters
-        As of `fit`.
-    """
-    if checkpoint is not None and (place := path_of(data)) is not None:
-        refuse_harm(place, {"checkpoint": checkpoint})
-    source, config = open_data(data, parameters, storage_options)
-    open_checkpoint(checkpoint, storage_options, source, config, resume=resume, seed_drawn=True)
-
-    def work(run: Run, config: RunConfig) -> DryRunResult:
-        record = plan_of(source, config)
-        tried: dict[str, Reduction[Any, Any]] = {}
-        if source.dim <= WIDE_DIM:
-            tried[_MOMENTS] = Moments(config.degree)
-        if within_room(config, source.dim).certificate_degree != 0:
-            whole = dataclasses.replace(_certification(source, config), share=1.0)
-            tried[CERTIFICATE] = whole.needs(source.n_rows)
-        workers = Survey(source, tried).of(run.engine)
-        cluster = run.engine if isinstance(run.engine, ClusterEngine) else None
-        found = DryRunResult(
-            source=source.name,
-            place="this process" if cluster is None else cluster.address,
-            versions=installed_versions(),
-            workers=workers,
-            plan=record,
-            n_tasks=sum(one.n_tasks or 0 for one in record.passes),
-            seconds=0.0,
-            memory_limit=room_of(run.engine, config.memory_limit),
-            process_nbytes=process_nbytes(run.engine, record.memory_nbytes, config.memory_limit),
-            notices=source.notices,
-        )
-        seconds = expected_seconds(found, source.row_nbytes, scheduled=cluster is not None)
-        return replace(found, seconds=seconds)
-
-    held = held_by_fit(source, config)
-    return execute("dry run", source, config, work, client, observer, held=held)
+def dry_run_of(run: Run, source: Source, config: RunConfig) -> DryRunResult:
+    """Return what a fit would take where it would run; every worker reads one block."""
+    record = plan_of(source, config)
+    tried: dict[str, Reduction[Any, Any]] = {}
+    if source.dim <= WIDE_DIM:
+        tried[_MOMENTS] = Moments(config.degree)
+    if within_room(config, source.dim).certificate_degree != 0:
+        whole = dataclasses.replace(_certification(source, config), share=1.0)
+        tried[CERTIFICATE] = whole.needs(source.n_rows)
+    workers = Survey(source, tried).of(run.engine)
+    cluster = run.engine if isinstance(run.engine, ClusterEngine) else None
+    found = DryRunResult(
+        source=source.name,
+        place="this process" if cluster is None else cluster.address,
+        versions=installed_versions(),
+        workers=workers,
+        plan=record,
+        n_tasks=sum(one.n_tasks or 0 for one in record.passes),
+        seconds=0.0,
+        memory_limit=room_of(run.engine, config.memory_limit),
+        process_nbytes=process_nbytes(run.engine, record.memory_nbytes, config.memory_limit),
+        notices=source.notices,
+    )
+    seconds = expected_seconds(found, source.row_nbytes, scheduled=cluster is not None)
+    return replace(found, seconds=seconds)
 
 
 def expected_seconds(found: DryRunResult, row_nbytes: int, *, scheduled: bool) -> float:

@@ -1,0 +1,705 @@
+"""The functions users call: open, call, return; keyword-only after the data."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+
+from streamhalf._handles import RunHandle
+from streamhalf._lazy import lazy as lazy
+from streamhalf._models import (
+    as_halfspace,
+    check_columns,
+    usable_halfspace,
+    warn_unverified,
+)
+from streamhalf._planning import dry_run_of, held_by_fit, plan_of
+from streamhalf._session import (
+    SEED_DRAWN,
+    Place,
+    columns_like,
+    execute,
+    make_config,
+    mirrored,
+    open_checkpoint,
+    open_data,
+    open_place,
+    takes_data,
+    who,
+)
+from streamhalf.algorithms import driver
+from streamhalf.algorithms.plan import plan_for_rows
+from streamhalf.algorithms.plan_overview import (
+    held_by_learning,
+    make_plan,
+    planned_rows,
+    strict_plan,
+)
+from streamhalf.certificate.slab_choice import held_by_certificate
+from streamhalf.certificate.verify import Verification, check_document
+from streamhalf.config import TOP, RunConfig, check_names
+from streamhalf.data.access_check import access_check_of
+from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.data.inspection import inspect as inspect
+from streamhalf.data.kinds import is_frame, is_table_path
+from streamhalf.data.opening import DataLike, open_source
+from streamhalf.data.predictions import (
+    check_kept,
+    create_predictions,
+    finish_predictions,
+    write_prediction_table,
+    write_predictions,
+)
+from streamhalf.data.row_files import check_file, renamed
+from streamhalf.data.suspects import SuspectTable, Writer, open_suspects
+from streamhalf.data.zarr_writer import Target
+from streamhalf.engine import Counted, Job, run_job
+from streamhalf.engine.memory import fewer_at_once, room_of, rows_nbytes, task_memory
+from streamhalf.engine.plan import MAX_TASKS
+from streamhalf.engine.run import Run
+from streamhalf.engine.scheduler import check_access
+from streamhalf.errors import UsageError
+from streamhalf.events import Observer, RunStarted, ignore
+from streamhalf.label_issues.scores import Audit, held_by_audit
+from streamhalf.paths import absolute, path_of, refuse_harm, write_text_to
+from streamhalf.redact import public_name
+from streamhalf.report.audit import render_audit
+from streamhalf.report.html import render_report
+from streamhalf.results import (
+    AuditResult,
+    CertifyResult,
+    DryRunResult,
+    FitResult,
+    Halfspace,
+    MomentTestResult,
+    Notice,
+    NoticeCode,
+    PlanRecord,
+    StrictPlanRecord,
+    VerifyResult,
+    replace,
+)
+from streamhalf.synthetic.spec import SyntheticSpec, plant
+from streamhalf.synthetic.store import chunks_of, create_store, finish_store, write_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+    from distributed import Client
+
+_DRAWN_NBYTES = 8
+"""Features are drawn in double precision, whatever is stored."""
+
+
+@takes_data
+def test(
+    data: DataLike,
+    *,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> MomentTestResult:
+    """Test whether the features look like N(0, I) up to moments of degree k.
+
+    Parameters
+    ----------
+    data
+        Anything `open_source` takes: a path or URL of a Zarr store, arrays, a Dataset. Labels are
+        not judged and need not be there: features alone will do.
+    client
+        A `distributed` client to run on, instead of the `scheduler` parameter.
+    storage_options
+        For URLs: what fsspec takes for this kind of storage.
+    observer
+        Called with every event of the run.
+    **parameters
+        Fields of `RunConfig`.
+    """
+    source, config = open_data(data, parameters, storage_options, needs_labels=False)
+
+    plan = plan_for_rows(source.n_rows, source.dim, config)
+    held = held_by_learning(plan, config, learns=False)
+    return execute(
+        "test",
+        source,
+        config,
+        lambda run, config: driver.test(run, source, config),
+        client,
+        observer,
+        held=held,
+    )
+
+
+@overload
+def fit(data: DataLike, *, wait: Literal[False], **parameters: Any) -> RunHandle[FitResult]: ...
+@overload
+def fit(data: DataLike, *, wait: Literal[True] = True, **parameters: Any) -> FitResult: ...
+@takes_data
+def fit(
+    data: DataLike,
+    *,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    wait: bool = True,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> FitResult | RunHandle[FitResult]:
+    """Learn a halfspace; say how good it is, how good any could be, and what is promised.
+
+    Parameters
+    ----------
+    data
+        Anything `open_source` takes.
+    checkpoint
+        Folder (path or URL) that takes the result of every pass.
+    resume
+        Go on from what the checkpoint folder holds, if it holds a run.
+    wait
+        False for a handle instead of the result: `await` it, or see its `done()`, `result()`,
+        `cancel()` and `progress`.
+    client, storage_options, observer, **parameters
+        As of `test`.
+    """
+
+    def run(observer: Observer) -> FitResult:
+        if checkpoint is not None and (place := path_of(data)) is not None:
+            refuse_harm(place, {"checkpoint": checkpoint})
+        source, config = open_data(data, parameters, storage_options)
+        kept = open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
+        if kept is not None:  # what is saved outlives the run: no rows in it whose checks are due
+            source = source.checked_at_once()
+            seed, drawn = kept.identity["seed"], kept.identity[SEED_DRAWN]
+            config = dataclasses.replace(config, seed=seed, seed_drawn=drawn)
+        resumed = []
+        if kept is not None and resume:
+            resumed.append(Notice.of(NoticeCode.RESUMED, place=kept.name, passes=kept.n_passes))
+        return execute(
+            "fit",
+            source,
+            config,
+            lambda run, config: driver.fit(run, source, config),
+            client,
+            observer,
+            kept,
+            *resumed,
+            rows_planned=planned_rows(source.n_rows, source.dim, config),
+            held=held_by_fit(source, config),
+        )
+
+    return run(observer) if wait else RunHandle(run, observer)
+
+
+@takes_data
+def certify(
+    data: DataLike,
+    *,
+    weights: Any,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> CertifyResult:
+    """Certify a linear classifier: its error, and a bound L that no halfspace can beat.
+
+    Parameters
+    ----------
+    data
+        Anything `open_source` takes.
+    weights
+        A `Halfspace`, a vector, or a fitted linear model with `coef_` (and `intercept_`).
+    client, storage_options, observer, **parameters
+        As of `test`.
+    """
+    source, config = open_data(data, parameters, storage_options, model=weights)
+    halfspace = as_halfspace(weights, source.dim, columns=source.schema.columns)
+    return execute(
+        "certify",
+        source,
+        config,
+        lambda run, config: driver.certify(run, source, config, halfspace),
+        client,
+        observer,
+        held=held_by_certificate(config, source.dim),
+    )
+
+
+def verify(
+    document: FitResult | CertifyResult,
+    data: DataLike,
+    *,
+    block_rows: int | None = None,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> VerifyResult:
+    """Recompute the claims of a result from the data in one pass, and say which hold.
+
+    Parameters
+    ----------
+    document
+        What `fit` or `certify` returned, or `read_result` read.
+    data
+        The data it speaks of, wherever they are now.
+    block_rows
+        Read in blocks of so many rows instead of stored chunks.
+    client, storage_options, observer, **parameters
+        As of `test`.
+    """
+    if (changed := check_document(document)) is not None:
+        return changed
+    source, config = open_data(data, parameters, storage_options, model=document)
+    if block_rows is not None:
+        source = source.reblocked(block_rows)
+    return execute(
+        "verify",
+        source,
+        config,
+        lambda run, config: Verification(document, config).run(run, source),
+        client,
+        observer,
+    )
+
+
+def plan(
+    data: DataLike | None = None,
+    *,
+    dim: int | None = None,
+    n_rows: int | None = None,
+    row_nbytes: int | None = None,
+    positive: float | None = None,
+    strict: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    **parameters: Any,
+) -> PlanRecord | StrictPlanRecord:
+    """Return the rows for an eps, or the smallest eps for a number of rows; no row is read.
+
+    Parameters
+    ----------
+    data
+        Data that are there, for a plan with their rows, features, tasks and the certificate.
+    dim
+        Features, where there are no data yet.
+    n_rows
+        Rows at hand; without it, `eps` must be given and the rows it needs are the answer.
+    row_nbytes
+        Bytes of a row; float32 features and a one-byte label by default.
+    positive
+        Share of the rows with label +1: the fewer rows one label has, the fewer are near the
+        boundary. Without it, half of them.
+    strict
+        Return the paper's own degree, monomials and rows instead, which no data set can meet.
+    storage_options
+        For URLs: what fsspec takes for this kind of storage.
+    **parameters
+        Fields of `RunConfig`; a number for `rows` is taken as `n_rows`.
+    """
+    rows = parameters.get("rows")
+    if isinstance(rows, Integral):
+        if n_rows is not None:
+            raise UsageError(f"rows, n_rows: {rows} and {n_rows} given; give the rows once")
+        n_rows = int(parameters.pop("rows"))
+    if data is not None:
+        given = {"dim": dim, "rows": n_rows, "row_nbytes": row_nbytes}
+        for name, value in given.items():
+            if value is not None:
+                raise UsageError(f"{name}: {value} given beside data, which say it themselves")
+        source, config = open_data(
+            data, parameters, storage_options, needs_labels=is_table_path(data) or is_frame(data)
+        )
+        return strict_plan(config, source.dim) if strict else plan_of(source, config, positive)
+    if dim is None:
+        raise UsageError("dim: not given; give the number of features, or a store")
+    config = make_config(parameters)
+    if strict:
+        return strict_plan(config, dim)
+    nbytes = row_nbytes or 4 * dim + 1
+    return make_plan(dim=dim, n_rows=n_rows, row_nbytes=nbytes, config=config, positive=positive)
+
+
+def dry_run(
+    data: DataLike,
+    *,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> DryRunResult:
+    """Do all that comes before a fit, and say what the fit would take; nothing is written.
+
+    Every worker is asked for its versions and its memory, and reads one block of rows, with the
+    credentials that it has.
+
+    Parameters
+    ----------
+    data, client, storage_options, checkpoint, resume, observer, **parameters
+        As of `fit`.
+    """
+    if checkpoint is not None and (place := path_of(data)) is not None:
+        refuse_harm(place, {"checkpoint": checkpoint})
+    source, config = open_data(data, parameters, storage_options)
+    open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
+    return execute(
+        "dry run",
+        source,
+        config,
+        lambda run, config: dry_run_of(run, source, config),
+        client,
+        observer,
+        held=held_by_fit(source, config),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Audited:
+    """What `audit` returns: the record of the audit, and the suspects that it lists.
+
+    `suspects` is None where all of them went to a file.
+    """
+
+    result: AuditResult
+    suspects: SuspectTable | None
+
+    def to_frame(self) -> pd.DataFrame:
+        """The suspects as a data frame, with cleanlab's names of columns where it has them."""
+        if self.suspects is None:
+            raise UsageError(
+                f"suspects: all of them are in {self.result.out}; read that file, or give `top`"
+            )
+        return self.suspects.to_frame()
+
+    def __repr__(self) -> str:
+        return repr(self.result)
+
+    def _repr_html_(self) -> str:
+        from streamhalf.report.notebook import audit_html  # for notebooks alone
+
+        return audit_html(self.result)
+
+
+@takes_data
+def audit(
+    data: DataLike,
+    *,
+    model: Any,
+    out: str | os.PathLike[str] | None = None,
+    top: int | None = TOP,
+    overwrite: bool = False,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> Audited:
+    """List the rows whose labels a halfspace gets wrong, the most suspicious first.
+
+    Parameters
+    ----------
+    data
+        Anything `open_source` takes.
+    model
+        What `fit` returned, which also says which rows every halfspace within the tested angle
+        gets wrong; or any linear classifier: a `Halfspace`, a vector, a fitted model with `coef_`
+        (and `intercept_`).
+    out
+        File for the suspects: its ending, .zarr, .parquet or .csv, says which kind.
+    top
+        How many to list, most suspicious first; None: all of them, in the order of the rows.
+    overwrite
+        Replace what `out` names.
+    client, storage_options, observer, **parameters
+        As of `test`.
+    """
+    if top is not None and top < 1:
+        raise UsageError(f"top: {top} given; list 1 row at least, or all (None, --all)")
+    if out is not None:
+        check_file(out, overwrite=overwrite)
+        if (place := path_of(data)) is not None:
+            refuse_harm(place, {"out": out}, replaces=True)
+    source, config = open_data(data, parameters, storage_options, model=model)
+    halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")
+    fitted = model if isinstance(model, FitResult) and usable_halfspace(model) else None
+
+    def work(run: Run, _: RunConfig) -> Audited:
+        marks = {
+            "fingerprint": source.fingerprint,
+            "rows": source.n_rows,
+            "ranked": top is not None,
+        }
+        opened: AbstractContextManager[Writer | None] = nullcontext()
+        if out is not None:
+            opened = open_suspects(
+                out,
+                marks,
+                classes=np.asarray(source.schema.label_values),
+                storage_options=storage_options,
+                overwrite=overwrite,
+            )
+        with opened as writer:
+            return _list(Audit(run, source, halfspace, fitted), top, writer)
+
+    held = held_by_audit(top, source.n_rows, config.split_every)
+    found = execute("audit", source, config, work, client, observer, held=held)
+    place = "" if out is None else public_name(os.fspath(out))
+    return Audited(replace(found.result, out=place), found.suspects)
+
+
+def _list(found: Audit, top: int | None, writer: Writer | None) -> Audited:
+    """The suspects in a table, in a file, or in both."""
+    if top is not None:
+        result, table = found.ranked(top)
+        if writer is not None:
+            writer.append(table)
+        return Audited(result, table)
+    if writer is not None:
+        return Audited(found.streamed(writer.append), None)
+    tables: list[SuspectTable] = []
+    result = found.streamed(tables.append)
+    return Audited(result, SuspectTable.joined(tables))
+
+
+def synth(
+    store: str | os.PathLike[str],
+    *,
+    chunk_rows: int | None = None,
+    overwrite: bool = False,
+    client: Client | None = None,
+    scheduler: str | None = None,
+    n_workers: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **spec: Any,
+) -> float:
+    """Write a labelled data set with a planted halfspace; returns the planted error.
+
+    Parameters
+    ----------
+    store
+        Path or URL of the new Zarr store.
+    chunk_rows
+        Rows in a stored chunk; by default 262,144, or as many as hold 16,777,216 numbers.
+    overwrite
+        Replace a store that exists.
+    client, scheduler, n_workers, storage_options, observer
+        As of `predict`.
+    **spec
+        Fields of `SyntheticSpec`: rows, dim, marginal, noise, rate, seed, planted, positive,
+        dtype.
+    """
+    check_names(spec, SyntheticSpec.__slots__, "synth")
+    for name in ("rows", "dim", "marginal", "noise"):
+        if name not in spec:
+            raise UsageError(f"{name}: not given; synth needs rows, dim, marginal and noise")
+    request = SyntheticSpec(**spec)
+    target = Target(absolute(store), storage_options)
+    with open_place(scheduler, n_workers, client) as place:
+        planted, chunks = plant(request), chunks_of(request, chunk_rows)
+        started = RunStarted(
+            "synth", target.name, request.rows, request.dim, seed=request.seed, who=who()
+        )
+        write = partial(write_rows, target, request, planted)
+        row_nbytes = request.dim * _DRAWN_NBYTES
+        writing = _Writing.of(place, started.command, chunks, row_nbytes, write)
+        create_store(target, request, chunk_rows=chunk_rows, overwrite=overwrite)
+        check_access(place.engine, target.access_check())
+        n_flipped = _write_all(place, started, chunks, writing, observer)
+    finish_store(target, request, planted, n_flipped)
+    return n_flipped / request.rows
+
+
+def predict(
+    store: str | os.PathLike[str],
+    *,
+    model: FitResult | Halfspace,
+    out: str | os.PathLike[str],
+    overwrite: bool = False,
+    features: str = "X",
+    keep: Sequence[str] = (),
+    missing: str = "auto",
+    client: Client | None = None,
+    scheduler: str | None = None,
+    n_workers: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+) -> int:
+    """Write the predictions of a fitted halfspace to a store or table; returns how many are +1.
+
+    Parameters
+    ----------
+    store
+        Path or URL of a Zarr store, only its features are read; or of a CSV or Parquet file, of
+        which the columns that the model was fitted on are taken.
+    model
+        What `fit` returned, or a halfspace.
+    out
+        Path that ends in .csv or .parquet: a file whose column "prediction" holds the labels of
+        the data, in the order of the rows. Any other path or URL: a new Zarr store; array
+        "prediction" holds -1 and +1, and the attributes name what they stand for.
+    overwrite
+        Replace a store or file that exists.
+    features
+        Name of the array of features.
+    keep
+        Columns of a table to write before the predictions, such as an id; for .csv and .parquet.
+    missing
+        "drop" leaves rows with gaps out; a column "row" then says which are there.
+    client, scheduler, n_workers
+        Where to run, as of `test`.
+    storage_options
+        For URLs: what fsspec takes for this kind of storage.
+    observer
+        Called with every event.
+    """
+    halfspace = model if isinstance(model, Halfspace) else usable_halfspace(model)
+    known = model.data if isinstance(model, FitResult) else None
+    if isinstance(model, FitResult):
+        warn_unverified(model, stacklevel=2)
+    refuse_harm(store, {"out": out}, replaces=True)
+    tabular = is_table_path(out) and bool(check_file(out, overwrite=overwrite))
+    keep = (keep,) if isinstance(keep, str) else tuple(keep)
+    if keep and not tabular:
+        raise UsageError("keep: columns go to files alone; let out end in .csv or .parquet")
+    source = open_source(
+        store,
+        features=features,
+        labelled=False,
+        storage_options=storage_options,
+        missing=missing,
+        **columns_like(model),
+    )
+    check_kept(source, keep)
+    check_columns(model, source.schema.columns, field="model")
+    classes = () if known is None else known.classes
+    with open_place(scheduler, n_workers, client) as place:
+        check_access(place.engine, access_check_of(source.reader))
+        started = RunStarted("predict", source.name, source.n_rows, source.dim, who=who())
+
+        def write_store(target: Target) -> int:
+            write = partial(write_predictions, target, source, halfspace)
+            writing = _Writing.of(place, started.command, source.blocks, source.row_nbytes, write)
+            create_predictions(target, source, halfspace, overwrite=overwrite)
+            check_access(place.engine, target.access_check())
+            n = _write_all(place, started, source.blocks, writing, observer)
+            finish_predictions(target, source, n, classes)
+            return n
+
+        if not tabular:
+            return write_store(Target(absolute(out), storage_options))
+        with renamed(Path(out).resolve()) as file:
+            target = Target(f"{file}.zarr")
+            n_positive = write_store(target)
+            write_prediction_table(target, file, source, classes, keep)
+    return n_positive
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Writing:
+    """What a task that writes rows needs; it takes so many bytes of the room in its process."""
+
+    write: Callable[[RowRange], int]
+    task_nbytes: int
+    room: int
+    fewer: tuple[Notice, ...]
+
+    @classmethod
+    def of(
+        cls,
+        place: Place,
+        command: str,
+        ranges: Iterable[RowRange],
+        row_nbytes: int,
+        write: Callable[[RowRange], int],
+    ) -> _Writing:
+        """For these ranges; refused, before anything is written, where a task does not fit."""
+        engine, limit = place.engine, place.memory_limit
+        nbytes = rows_nbytes(row_nbytes, int(RowRanges.of(ranges).sizes.max()))
+        fewer = fewer_at_once(engine, command, nbytes, limit)
+        return cls(write, nbytes, room_of(engine, limit), fewer)
+
+    def __call__(self, rows: RowRanges) -> Counted:
+        with task_memory(self.task_nbytes, self.room):
+            return Counted(rows.n_rows, sum(map(self.write, rows)))
+
+
+def _write_all(
+    place: Place,
+    started: RunStarted,
+    ranges: Iterable[RowRange],
+    writing: _Writing,
+    observer: Observer,
+) -> int:
+    """Write every range in parallel; returns the sum of what the writes count."""
+    started = replace(started, notices=(*place.notices, *writing.fewer))
+    observer(started)
+    bounds = RowRanges.of(ranges).bounds
+    run = math.ceil(len(bounds) / MAX_TASKS)
+    items = tuple(map(RowRanges, np.split(bounds, range(run, len(bounds), run))))
+    job = Job(
+        name=started.command,
+        context=writing,
+        items=items,
+        rows=tuple(rows.n_rows for rows in items),
+        leaf=lambda writing, rows: writing(rows),
+        combine=lambda _, left, right: left + right,
+        at_once=writing.fewer[0]["at_once"] if writing.fewer else None,
+    )
+    with mirrored(place.engine, observer, started) as (watched, _):
+        total: int = run_job(place.engine, job, watched).partial
+    return total
+
+
+def report(
+    result: FitResult | CertifyResult | AuditResult | Audited,
+    path: str | os.PathLike[str],
+    *,
+    audit: AuditResult | Audited | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a result as one self-contained HTML page.
+
+    Parameters
+    ----------
+    result
+        What `fit`, `certify` or `audit` returned, or `read_result` or `read_audit` read.
+    path
+        The file to write, a path or URL; it appears whole or not at all.
+    audit
+        An audit of the same data with the same halfspace, for a section of its own.
+    storage_options
+        For URLs: what fsspec takes for this kind of storage.
+    """
+    result = result.result if isinstance(result, Audited) else result
+    audit = audit.result if isinstance(audit, Audited) else audit
+    if os.path.exists(result.data.source):
+        refuse_harm(result.data.source, {"path": path})
+    if audit is not None and audit.data.fingerprint != result.data.fingerprint:
+        raise UsageError(
+            "audit: it is of other data than the result (their fingerprints differ); give the "
+            "audit of the same store"
+        )
+    if audit is not None and audit.halfspace != result.halfspace:
+        raise UsageError(
+            "audit: it is of another halfspace than the result's; give the audit made with this "
+            "result (--model)"
+        )
+    page = render_audit(result) if isinstance(result, AuditResult) else render_report(result, audit)
+    write_text_to(path, page, storage_options=storage_options)
+
+
+def diagnostics(result: FitResult) -> xr.Dataset:
+    """What the testers of a fit measured: the Dataset that is also `result.diagnostics`."""
+    return result.diagnostics

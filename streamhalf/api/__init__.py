@@ -1,5 +1,0 @@
-"""The functions users call: thin, keyword-only after the data, each returns a record."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
