@@ -239,7 +239,7 @@ def fit_store_then_lazy_rows(folder: Path, n_rows: int, limit: str) -> None:
 
 
 def test_fits__of_a_store_and_of_lazy_rows_end_on_small_workers(tmp_path: Path) -> None:
-    fit_store_then_lazy_rows(tmp_path, 600_000, "600MiB")
+    fit_store_then_lazy_rows(tmp_path, 600_000, "700MiB")
 
 
 @pytest.mark.slow
