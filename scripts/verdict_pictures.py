@@ -7,39 +7,31 @@ from importlib.resources import files
 from pathlib import Path
 
 import streamhalf
-from streamhalf.report.features import speaking_of
-from streamhalf.report.figures import Figure
-from streamhalf.report.html import report_figures
+from streamhalf.report.svg import Picture
+from streamhalf.report.voices import face_of
 from streamhalf.results import FitResult
 
 DOCS = Path(__file__).parents[1] / "docs"
 WIDTH = 790
 
 RUNS = {
-    "accepted": ("slabs", {"rows": 300_000, "noise": "chow", "rate": 0.05}),
-    "certified": (
-        "interval",
-        {"rows": 100_000, "marginal": "uniform", "noise": "random", "rate": 0.02},
-    ),
-    "rejected": (
-        "evidence",
-        {"rows": 100_000, "marginal": "laplace", "noise": "chow", "rate": 0.05},
-    ),
-    "inconclusive": ("missing", {"rows": 1_000, "noise": "random", "rate": 0.2}),
+    "accepted": {"rows": 300_000, "noise": "chow", "rate": 0.05},
+    "certified": {"rows": 100_000, "marginal": "uniform", "noise": "random", "rate": 0.02},
+    "rejected": {"rows": 100_000, "marginal": "laplace", "noise": "chow", "rate": 0.05},
+    "inconclusive": {"rows": 1_000, "noise": "random", "rate": 0.2},
 }
-"""By verdict, the figure of its report that tells most, and data that end in it."""
+"""By verdict, data that end in it."""
 
 
 def main() -> None:
-    for verdict, (name, data) in RUNS.items():
+    for verdict, data in RUNS.items():
         result = make(data)
         if result.verdict != verdict:
             raise SystemExit(f"{verdict}: the run was {result.verdict}; choose other data")
-        with speaking_of(result):
-            figure = report_figures(result)[name]
-        assert figure is not None, name
+        ladder = face_of(result).ladder
+        assert ladder is not None
         path = DOCS / f"verdict-{verdict}.svg"
-        path.write_text(standalone(figure), "utf-8")
+        path.write_text(standalone(ladder), "utf-8")
         print(f"wrote {path.relative_to(DOCS.parent)}")
 
 
@@ -52,9 +44,9 @@ def make(data: dict[str, object]) -> FitResult:
         return streamhalf.fit(store, seed=3)
 
 
-def standalone(figure: Figure) -> str:
-    """The first picture of a figure as a file of its own, with the colours of a report."""
-    drawn = str(figure.pictures[0].draw(WIDTH, "wide"))
+def standalone(picture: Picture) -> str:
+    """Return a picture as a file of its own, with the colours of a report."""
+    drawn = str(picture.draw(WIDTH, "wide"))
     style = files("streamhalf.report").joinpath("templates/style.css").read_text("utf-8")
     kept = style[: style.index("* {")] + "text { font-family: system-ui, sans-serif; }\n"
     kept += "\n".join(line for line in style.splitlines() if line.startswith("svg "))

@@ -3,9 +3,11 @@ from .accessor import register_accessor
 from .api import (
     audit,
     certify,
+    convert,
     diagnostics,
     dry_run,
     fit,
+    judge_review,
     lazy,
     plan,
     predict,
@@ -40,7 +42,7 @@ from .results import (
     Verdict,
     VerifyResult,
 )
-from .results.document import read_audit, read_result
+from .results.document import read_audit, read_conflicts, read_result
 
 __all__ = [
     "AuditResult",
@@ -65,16 +67,19 @@ __all__ = [
     "__version__",
     "audit",
     "certify",
+    "convert",
     "diagnostics",
     "dry_run",
     "fit",
     "inspect",
+    "judge_review",
     "lazy",
     "monitor",
     "open_source",
     "plan",
     "predict",
     "read_audit",
+    "read_conflicts",
     "read_result",
     "register_accessor",
     "synth",

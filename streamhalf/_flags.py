@@ -55,6 +55,15 @@ def _flag(python_name: str, kind: Any, default: Any, **described: Any) -> inspec
 _file = partial(_flag, kind=Place, default=None, metavar="FILE")
 _SHARED = (
     _flag("quiet", bool, False, show_default=False, help="no progress, no notices"),
+    _flag(
+        "verbose",
+        bool,
+        False,
+        alias="-v",
+        negative=(),
+        show_default=False,
+        help="also show the tables of testers, labels, bounds and passes",
+    ),
     _file(
         "log_json",
         allow_leading_hyphen=True,
@@ -148,14 +157,15 @@ def calling(given: Given) -> Iterator[dict[str, Any]]:
         yield {**config.parameters, "storage_options": storage, "observer": observer}
 
 
-def finish(given: Given, record: Any, show: Callable[[Console, Any], None]) -> None:
+def finish(given: Given, record: Any, show: Callable[..., None]) -> None:
     """Write the record and its page, and show it, whatever becomes of the others.
 
     Neither a full disk nor a closed pipe loses the rest.
     """
     storage = read_config(given).storage_options
     with ExitStack() as last_first:
-        last_first.callback(show, ResultConsole(), record)
+        more = {"verbose": True} if given.get("verbose") else {}
+        last_first.callback(show, ResultConsole(), record, **more)
         if page := given.get("report"):
             last_first.callback(write_page, record, page, storage)
         if path := given.get("json"):

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from streamhalf._handles import RunHandle
 from streamhalf._lazy import lazy as lazy
@@ -47,9 +47,15 @@ from streamhalf.algorithms.plan_overview import (
 )
 from streamhalf.certificate.slab_choice import held_by_certificate
 from streamhalf.certificate.verify import Verification, check_document
-from streamhalf.config import TOP, RunConfig, check_names
+from streamhalf.config import SETTINGS, TOP, RunConfig, check_names
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
+from streamhalf.data.conversion import (
+    chunks_for,
+    create_converted,
+    finish_converted,
+    write_converted,
+)
 from streamhalf.data.inspection import inspect as inspect
 from streamhalf.data.kinds import is_frame, is_table_path
 from streamhalf.data.opening import DataLike, open_source
@@ -61,7 +67,6 @@ from streamhalf.data.predictions import (
     write_predictions,
 )
 from streamhalf.data.row_files import check_file, renamed
-from streamhalf.data.suspects import SuspectTable, Writer, open_suspects
 from streamhalf.data.zarr_writer import Target
 from streamhalf.engine import Counted, Job, run_job
 from streamhalf.engine.memory import fewer_at_once, room_of, rows_nbytes, task_memory
@@ -70,7 +75,14 @@ from streamhalf.engine.run import Run
 from streamhalf.engine.scheduler import check_access
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted, ignore
-from streamhalf.label_issues.scores import Audit, held_by_audit
+from streamhalf.label_issues.audit import (
+    Audit,
+    Audited,
+    AuditRequest,
+    check_probabilities,
+    held_by_audit,
+)
+from streamhalf.label_issues.reviews import judge_reviews, read_reviews
 from streamhalf.paths import absolute, path_of, refuse_harm, write_text_to
 from streamhalf.redact import public_name
 from streamhalf.report.audit import render_audit
@@ -79,12 +91,14 @@ from streamhalf.results import (
     AuditResult,
     CertifyResult,
     DryRunResult,
+    EncodingRecord,
     FitResult,
     Halfspace,
     MomentTestResult,
     Notice,
     NoticeCode,
     PlanRecord,
+    ReviewRecord,
     StrictPlanRecord,
     VerifyResult,
     replace,
@@ -93,7 +107,6 @@ from streamhalf.synthetic.spec import SyntheticSpec, plant
 from streamhalf.synthetic.store import chunks_of, create_store, finish_store, write_rows
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
     from distributed import Client
 
@@ -365,33 +378,6 @@ def dry_run(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Audited:
-    """What `audit` returns: the record of the audit, and the suspects that it lists.
-
-    `suspects` is None where all of them went to a file.
-    """
-
-    result: AuditResult
-    suspects: SuspectTable | None
-
-    def to_frame(self) -> pd.DataFrame:
-        """The suspects as a data frame, with cleanlab's names of columns where it has them."""
-        if self.suspects is None:
-            raise UsageError(
-                f"suspects: all of them are in {self.result.out}; read that file, or give `top`"
-            )
-        return self.suspects.to_frame()
-
-    def __repr__(self) -> str:
-        return repr(self.result)
-
-    def _repr_html_(self) -> str:
-        from streamhalf.report.notebook import audit_html  # for notebooks alone
-
-        return audit_html(self.result)
-
-
 @takes_data
 def audit(
     data: DataLike,
@@ -399,13 +385,17 @@ def audit(
     model: Any,
     out: str | os.PathLike[str] | None = None,
     top: int | None = TOP,
+    misclassified: bool = False,
+    probabilities: ArrayLike | None = None,
+    review: int = 0,
+    proofs: int = 0,
     overwrite: bool = False,
     client: Client | None = None,
     storage_options: Mapping[str, Any] | None = None,
     observer: Observer = ignore,
     **parameters: Any,
 ) -> Audited:
-    """List the rows whose labels a halfspace gets wrong, the most suspicious first.
+    """List the rows whose labels look wrong, the surest first.
 
     Parameters
     ----------
@@ -416,60 +406,56 @@ def audit(
         gets wrong; or any linear classifier: a `Halfspace`, a vector, a fitted model with `coef_`
         (and `intercept_`).
     out
-        File for the suspects: its ending, .zarr, .parquet or .csv, says which kind.
+        File for the rows: its ending, .zarr, .parquet or .csv, says which kind.
     top
-        How many to list, most suspicious first; None: all of them, in the order of the rows.
+        How many to list, the surest first; None: all of them, in the order of the rows.
+    misclassified
+        List every row that the model gets wrong, not label issues alone.
+    probabilities
+        Probabilities of label +1 by another model, one for each row: rows are ranked by both.
+    review
+        Draw so many rows for a person to review instead, into `out` (.csv); see `read_review`.
+    proofs
+        Find up to so many sets of rows that no halfspace gets right: `conflicts` of the result.
     overwrite
         Replace what `out` names.
     client, storage_options, observer, **parameters
         As of `test`.
     """
-    if top is not None and top < 1:
-        raise UsageError(f"top: {top} given; list 1 row at least, or all (None, --all)")
+    request = AuditRequest(top=top, misclassified=misclassified, review=review, proofs=proofs)
     if out is not None:
         check_file(out, overwrite=overwrite)
         if (place := path_of(data)) is not None:
             refuse_harm(place, {"out": out}, replaces=True)
+    request.check(out)
     source, config = open_data(data, parameters, storage_options, model=model)
     halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")
     fitted = model if isinstance(model, FitResult) and usable_halfspace(model) else None
+    other = None if probabilities is None else check_probabilities(probabilities, source.n_rows)
 
     def work(run: Run, _: RunConfig) -> Audited:
-        marks = {
-            "fingerprint": source.fingerprint,
-            "rows": source.n_rows,
-            "ranked": top is not None,
-        }
-        opened: AbstractContextManager[Writer | None] = nullcontext()
-        if out is not None:
-            opened = open_suspects(
-                out,
-                marks,
-                classes=np.asarray(source.schema.label_values),
-                storage_options=storage_options,
-                overwrite=overwrite,
-            )
-        with opened as writer:
-            return _list(Audit(run, source, halfspace, fitted), top, writer)
+        found = Audit(run, source, halfspace, request, fitted, other)
+        return found.write(out, storage_options=storage_options, overwrite=overwrite)
 
-    held = held_by_audit(top, source.n_rows, config.split_every)
+    held = held_by_audit(request, source.n_rows, config.split_every)
     found = execute("audit", source, config, work, client, observer, held=held)
     place = "" if out is None else public_name(os.fspath(out))
-    return Audited(replace(found.result, out=place), found.suspects)
+    return dataclasses.replace(found, result=replace(found.result, out=place))
 
 
-def _list(found: Audit, top: int | None, writer: Writer | None) -> Audited:
-    """The suspects in a table, in a file, or in both."""
-    if top is not None:
-        result, table = found.ranked(top)
-        if writer is not None:
-            writer.append(table)
-        return Audited(result, table)
-    if writer is not None:
-        return Audited(found.streamed(writer.append), None)
-    tables: list[SuspectTable] = []
-    result = found.streamed(tables.append)
-    return Audited(result, SuspectTable.joined(tables))
+def judge_review(
+    path: str | os.PathLike[str], *, tau: float = SETTINGS["tau"].default
+) -> ReviewRecord:
+    """Count wrong labels from a reviewed file.
+
+    Parameters
+    ----------
+    path
+        The file that `audit` wrote with `review`, its column `wrong` filled: yes, no or ?.
+    tau
+        Probability that an interval does not hold, for all of them together.
+    """
+    return judge_reviews(*read_reviews(path), tau)
 
 
 def synth(
@@ -604,6 +590,48 @@ def predict(
             n_positive = write_store(target)
             write_prediction_table(target, file, source, classes, keep)
     return n_positive
+
+
+def convert(
+    data: DataLike,
+    store: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> EncodingRecord:
+    """Write the encoded rows of a table as a Zarr store; returns what became of the columns.
+
+    A fit of the store is that of the table, and faster where it is repeated.
+
+    Parameters
+    ----------
+    data
+        A table: Parquet or CSV files, or a frame.
+    store
+        Path or URL of the new Zarr store.
+    overwrite
+        Replace a store that exists.
+    client, storage_options, observer, **parameters
+        As of `test`; the parameters name the label and say how columns are encoded.
+    """
+    source, config = open_data(data, parameters, storage_options)
+    if source.encoding is None:
+        raise UsageError("data: no table; convert takes Parquet or CSV files, or a frame")
+    target = Target(absolute(store), storage_options)
+    with open_place(config.scheduler, config.n_workers, client) as place:
+        check_access(place.engine, access_check_of(source.reader))
+        started = RunStarted("convert", source.name, source.n_rows, source.dim, who=who())
+        chunks = chunks_for(source)
+        write = partial(write_converted, target, source)
+        writing = _Writing.of(place, started.command, chunks, source.row_nbytes, write)
+        create_converted(target, source, overwrite=overwrite)
+        check_access(place.engine, target.access_check())
+        _write_all(place, started, chunks, writing, observer)
+        finish_converted(target, source)
+    return source.encoding
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -40,7 +40,7 @@ from streamhalf._flags import (
     takes,
     write_page,
 )
-from streamhalf.config import TOP
+from streamhalf.config import SETTINGS, TOP
 from streamhalf.errors import DataError, StreamhalfError, UnverifiedWarning, UsageError
 from streamhalf.redact import plural, printable, public_name
 from streamhalf.results import (
@@ -52,11 +52,13 @@ from streamhalf.results import (
     overall_outcome,
 )
 from streamhalf.results.document import (
+    read_array,
     read_audit,
     read_classifier,
     read_model,
     read_result,
     read_weights,
+    write_json,
 )
 from streamhalf.results.provenance import COMMAND
 from streamhalf.synthetic.kinds import DIRECTIONS, DTYPES, Marginal, Noise
@@ -117,6 +119,26 @@ def inspect(store: Store, /, **given: Any) -> int:
     report = inspect_store(store, storage_options=config.storage_options, **config.parameters)
     views.show_store(ResultConsole(), report)
     return DataError.exit_code if report.missing else 0
+
+
+@takes(
+    *("labels", "tables", "where it runs", "quiet", "log_json", "storage_option", "config"),
+    example="convert rows.parquet rows.zarr --label bought",
+)
+def convert(
+    table: Annotated[Place, Parameter(help="Parquet or CSV: a file, folder, glob or URL")],
+    store: Annotated[Place, Parameter(help="path or URL of the new Zarr store")],
+    /,
+    *,
+    overwrite: Annotated[Switch, Parameter(help="replace an existing store")] = False,
+    **given: Any,
+) -> int:
+    """Write the encoded rows of a table as a Zarr store, for those who fit often."""
+    with calling(given) as call:
+        encoding = streamhalf.convert(table, store, overwrite=overwrite, **call)
+    views.show_columns(ResultConsole(), encoding)
+    print(f"wrote {plural(len(encoding.features), 'feature')} to {public_name(str(store))}")
+    return 0
 
 
 @takes(
@@ -209,7 +231,7 @@ _COMMON = (
 )
 
 
-@takes("statistics", *_COMMON, example="test data.zarr --tau 0.01 --json result.json")
+@takes("statistics", "verbose", *_COMMON, example="test data.zarr --tau 0.01 --json result.json")
 def test(store: Store, /, **given: Any) -> int:
     """Test whether the features look like N(0, I) up to moments of degree k."""
     with calling(given) as call:
@@ -270,7 +292,7 @@ def _show_strict(console: Console, plan: StrictPlanRecord) -> None:
 
 
 @takes(
-    *("statistics", "learning", "certificate", "report", *_COMMON),
+    *("statistics", "learning", "certificate", "report", "verbose", *_COMMON),
     example="fit data.zarr --json result.json",
 )
 def fit(
@@ -305,7 +327,7 @@ def fit(
 
 @takes(
     *("tau", "feature_transform", "centre", "whiten", "seed"),
-    *("certificate_degree", "certificate_rows", "max_ratio", "report", *_COMMON),
+    *("certificate_degree", "certificate_rows", "max_ratio", "report", "verbose", *_COMMON),
     example="certify data.zarr --weights weights.npy --json certificate.json",
 )
 def certify(
@@ -385,35 +407,71 @@ def report(
     example="audit data.zarr --model result.json --out suspects.csv",
 )
 def audit(
-    store: Store,
+    store: Annotated[
+        Place | None, Parameter(help="path or URL of the data; not needed with --reviewed")
+    ] = None,
     /,
     *,
     model: Annotated[
-        File, Parameter(help="what fit or certify wrote, or weights as certify takes them")
-    ],
+        File | None, Parameter(help="what fit or certify wrote, or weights as certify takes them")
+    ] = None,
     out: Annotated[
         Place | None,
-        Parameter(metavar="SUSPECTS", help="file for the suspects: .csv, .parquet or .zarr"),
+        Parameter(metavar="FILE", help="file for the rows: .csv, .parquet or .zarr"),
     ] = None,
     top: Annotated[
-        Whole | None,
-        Parameter(help=f"list so many, most suspicious first; without it, {TOP:,}"),
+        Whole | None, Parameter(help=f"list so many, the surest first; without it, {TOP:,}")
     ] = None,
-    all: Annotated[Switch, Parameter(help="list all, in the order of rows")] = False,  # noqa: A002
+    all: Annotated[  # noqa: A002
+        Switch, Parameter(help="list every misclassified row, in the order of rows")
+    ] = False,
+    probabilities: Annotated[
+        File | None,
+        Parameter(help="probabilities of the second class by another model, a .npy file"),
+    ] = None,
+    review: Annotated[
+        Whole, Parameter(help="draw so many rows for a person to review, into --out")
+    ] = 0,
+    reviewed: Annotated[
+        File | None, Parameter(help="a reviewed file: how many labels are wrong")
+    ] = None,
+    proofs: Annotated[
+        File | None, Parameter(help="write sets of rows that no halfspace gets right, as JSON")
+    ] = None,
     overwrite: Annotated[Switch, Parameter(help="replace an existing file")] = False,
     **given: Any,
 ) -> int:
-    """List the rows whose label a halfspace gets wrong, most suspicious first."""
+    """List the rows whose labels look wrong, the surest first; count wrong labels by reviews."""
+    storage = read_config(given).storage_options
+    if reviewed is not None:
+        if store is not None or model is not None:
+            raise UsageError("reviewed: the file says all; leave out the data and --model")
+        tau = read_config(given).parameters.get("tau", SETTINGS["tau"].default)
+        record = streamhalf.judge_review(reviewed, tau=tau)
+        finish(given, record, views.show_review)
+        return 0
+    for name, value in (("data", store), ("model", model)):
+        if value is None:
+            raise UsageError(f"{name}: missing; give the data, and --model RESULT (or --reviewed)")
     if all and top is not None:
         raise UsageError(f"top: {top} given beside --all; give one of them")
     if all and out is None:
-        raise UsageError("all: needs a file for the suspects; give --out SUSPECTS")
-    classifier = read_classifier(model, storage_options=read_config(given).storage_options)
-    most = None if all else TOP if top is None else top
+        raise UsageError("all: needs a file for the rows; give --out FILE")
+    options: dict[str, Any] = {
+        "top": None if all else TOP if top is None else top,
+        "misclassified": all,
+        "review": review,
+        "proofs": 20 if proofs is not None else 0,
+    }
+    if probabilities is not None:
+        options["probabilities"] = read_array(probabilities)
+    classifier = read_classifier(model, storage_options=storage)
     with naming("model", str(model)), calling(given) as call:
         found = streamhalf.audit(
-            store, model=classifier, out=out, top=most, overwrite=overwrite, **call
+            store, model=classifier, out=out, overwrite=overwrite, **options, **call
         )
+    if proofs is not None:
+        write_json(proofs, found.conflicts, storage_options=storage)
     finish(given, found.result, views.show_audit)
     return 0
 
@@ -424,7 +482,7 @@ of test and fit --require: 10 rejected, 11 inconclusive; of verify: 12 a claim d
 _ALIKE = 0.75
 """How alike an option must be to what was typed, to be suggested (difflib's ratio)."""
 
-COMMANDS = (synth, inspect, predict, test, plan, fit, certify, verify, audit, report)
+COMMANDS = (synth, inspect, convert, predict, test, plan, fit, certify, verify, audit, report)
 
 
 def run(arguments: Sequence[str]) -> int:

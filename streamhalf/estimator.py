@@ -28,7 +28,7 @@ from streamhalf.data.labelled import (
 from streamhalf.data.schema import array_of, refuse_rounded
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
 from streamhalf.events import Observer, ignore
-from streamhalf.kernels.plane import Plane, on_positive_side
+from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.errors import HalfspaceErrors
 from streamhalf.report.voices import promise_line
 from streamhalf.results import (
@@ -442,9 +442,6 @@ def _exact(X: Any) -> Any:
 def _probabilities(
     X: NDArray[np.floating[Any]], *, plane: Plane, calibration: CalibrationRecord
 ) -> NDArray[np.float64]:
-    """Return the probabilities of both classes: above 1/2 for the class that is predicted."""
-    margins = plane.margins(X)
-    positive, half = calibration.probabilities(margins), 0.5
-    above = np.maximum(positive, np.nextafter(half, 1.0))
-    positive = np.where(on_positive_side(margins), above, np.minimum(positive, half))
+    """Return the probabilities of both classes: at least 1/2 for the class that is predicted."""
+    positive = calibration.of_sign(plane.unit().margins(X))
     return np.stack([1 - positive, positive], axis=1)

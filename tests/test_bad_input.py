@@ -274,7 +274,6 @@ FLAGS: dict[tuple[str, ...], tuple[int, str]] = {
     ("--features", "../rows.zarr/X"): (3, "cannot open its array '../rows.zarr/X'"),
     ("--labels", "nothing"): (3, "no array named 'nothing'"),
     ("--resume",): (2, "resume: needs the checkpoint folder"),
-    ("--mode", "strict"): (2, "strict"),
     ("--json", "/proc/nowhere/result.json"): (2, "json: '/proc/nowhere/result.json' cannot"),
     ("--config", "/nowhere.yaml"): (2, "/nowhere.yaml: cannot be read"),
 }

@@ -147,7 +147,7 @@ def assemble(
 
 
 def supports_promise(state: LocalizationState, config: RunConfig) -> bool:
-    """Whether the tests support any promise that is as fine as was asked for."""
+    """Return whether the tests support a promise as fine as was asked for."""
     asked = None if config.eps == "auto" else float(config.eps)
     return best_promise(promises(state.steps), error=0.0, asked=asked) is not None
 
@@ -160,7 +160,7 @@ def halfspace_of(state: LocalizationState) -> Halfspace | None:
 def held_out_error(
     state: LocalizationState, row_transform: RowTransform, config: RunConfig
 ) -> ErrorRecord | None:
-    """The chosen halfspace's error on rows that nobody learnt from."""
+    """Return the chosen halfspace's error on held-out rows."""
     found, chosen = state.errors, state.chosen
     if found is None or chosen is None:
         return None
@@ -192,7 +192,7 @@ def _label_notices(error: ErrorRecord | None) -> Iterator[Notice]:
 
 
 def _row_notices(state: LocalizationState, error: ErrorRecord | None) -> Iterator[Notice]:
-    """What the held-out rows tell about the order of all of them."""
+    """Notices about the order of rows, from the held-out ones."""
     for test_result in state.test_results:
         if test_result.tester == ExchangeabilityTester.name and test_result.stage is Stage.FINAL:
             yield from filter(None, [order_notice(test_result)])
@@ -236,12 +236,13 @@ def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:
 def _candidates(
     state: LocalizationState, baselines: tuple[Baseline, ...], row_transform: RowTransform
 ) -> tuple[CandidateRecord, ...]:
-    """The path, then the pool; angles are those of the transform."""
+    """The path, then the baselines; angles are those of the transform."""
     if state.chosen is None or state.errors is None:
         return ()
-    pushed = [row_transform.to_transformed(plane).unit() for plane in state.planes]
-    winner = pushed[state.chosen]
+    planes = [row_transform.to_transformed(plane).unit() for plane in state.planes]
+    angles = [plane.angle_to(planes[state.chosen]) for plane in planes]
     errors = (state.errors.errors / max(1, state.errors.n_rows)).tolist()
+    measured = list(zip(planes, angles, errors, strict=True))
     betas = state.final.betas if state.final else ()
     path = (
         CandidateRecord(
@@ -250,40 +251,41 @@ def _candidates(
             overlap=candidate.overlap,
             rows_seen=candidate.n_seen,
             rows_accepted=candidate.n_accepted,
-            angle=plane.angle_to(winner),
+            angle=angle,
             error=error,
             beta=beta,
             threshold=plane.threshold,
             rate=candidate.rate,
         )
-        for candidate, plane, error, beta in zip(
-            state.candidates, pushed, errors, betas, strict=False
+        for candidate, beta, (plane, angle, error) in zip(
+            state.candidates, betas, measured, strict=False
         )
     )
-    start = len(state.candidates)
-    pool = (
+    others = (
         CandidateRecord(
             delta=1.0,
             step=0.0,
             overlap=0.0,
             rows_seen=0,
             rows_accepted=0,
-            angle=plane.angle_to(winner),
+            angle=angle,
             error=error,
             beta=None,
             method=one.method,
             threshold=plane.threshold,
         )
-        for one, plane, error in zip(baselines, pushed[start:], errors[start:], strict=True)
+        for one, (plane, angle, error) in zip(
+            baselines, measured[len(state.candidates) :], strict=True
+        )
     )
-    return (*path, *pool)
+    return (*path, *others)
 
 
 def _measurements(plan: RunPlan, state: LocalizationState) -> DiagnosticsRecord | None:
     if state.moments is None or state.chosen is None:
         return None
     final, moments = state.final, state.moments
-    # of a member nothing but errors is measured: the last candidate shows what rows are like
+    # only the errors of baselines are measured: the last candidate shows the rows
     chosen = min(state.chosen, len(state.candidates) - 1)
     pairs = moments.pair_moment.tolist() if plan.dim <= WIDE_DIM else []
     return DiagnosticsRecord(

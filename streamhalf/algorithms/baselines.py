@@ -1,4 +1,4 @@
-"""Halfspaces that compete with those of the theorem's path, whatever the law of the rows.
+"""Halfspaces that compete with those of the theorem's path, whatever the rows' distribution.
 
 They are learnt in memory, from a sample of the rows for learning: logistic regression, and from it
 and from the Chow vector paths of localised updates, by Chow vectors and by least squares, in the
@@ -39,7 +39,7 @@ _LEAST_ACCEPTED, _ACCEPTED_PER_FEATURE = 400, 10
 _FIRST, _FINEST, _MOST_STEPS, _SMALL_STEP = 0.5, 0.01, 14, 0.35
 _RIDGE = 1e-6
 _MOST_RADIAL = 128
-"""The shape of more features takes longer to find than it is worth in a pool."""
+"""The shape of more features takes longer to find than it is worth."""
 
 _MOST_NEWTON = 128
 """The Hessian of more features takes longer than the steps that it saves."""
@@ -77,20 +77,10 @@ def learn_baselines(
     point: NDArray[np.float64] | None = None,
     regression: Plane | None = None,
 ) -> tuple[Baseline, ...]:
-    """One member for every method that works, the regression first.
+    """Return one baseline for every method that works, the regression first.
 
-    Fewer than four rows for each feature are enough for a regression, and for nothing else.
-
-    Parameters
-    ----------
-    block
-        Rows to learn from.
-    seed
-        Of what is drawn.
-    point
-        Where all members must go through; None if they may have any threshold.
-    regression
-        Of more rows than these: a member in place of the regression of these.
+    Fewer than four rows per feature are enough for a regression, and for nothing else. All go
+    through `point`, if there is one. A `regression` of more rows replaces that of these.
     """
     if block.n_rows == 0:  # nothing is known, and any halfspace will do
         first = Plane(np.eye(block.dim)[0])
@@ -266,7 +256,7 @@ def _threshold(mean_label: float, most: float) -> float:
 
 
 FEW_TO_CHOOSE = 1 << 12
-"""Fewer rows that are held out would choose among methods by chance: rows for learning choose."""
+"""With fewer held-out rows, learning rows choose among methods."""
 
 _FOLDS = 5
 
@@ -308,7 +298,7 @@ def cross_fit(
 
 
 _ENOUGH_ROWS = 1 << 15
-"""So many are enough where the path of the theorem is likely to be ahead of all members."""
+"""So many are enough where the path of the theorem is likely to be ahead of all baselines."""
 
 
 def learn_baselines_on_sample(
@@ -333,7 +323,7 @@ def learn_baselines_on_sample(
 
 
 def _point(block: Block, config: RunConfig) -> NDArray[np.float64] | None:
-    """Where halfspaces must go through, if anywhere."""
+    """The point that halfspaces must go through, or None."""
     if config.through == HalfspaceClass.ANY:
         return None
     about_origin = (

@@ -1,4 +1,4 @@
-"""What a command does between opening its data and returning its result.
+"""The commands fit, test and certify, between open data and result.
 
 A fit is: transform, Algorithm 3 pass by pass, certificate, verdict.
 """
@@ -79,14 +79,7 @@ def fit(
 ) -> FitResult:
     """Learn a halfspace, and test on the way whether it can be trusted.
 
-    Parameters
-    ----------
-    run, source, config
-        Where, on what and how.
-    testers
-        What the rows are asked.
-    row_transform
-        The transform to work in, instead of the configured one.
+    `row_transform` replaces the configured transform.
     """
     plan = plan_for_rows(source.n_rows, source.dim, config, testers)
     asked, config = config, within_room(config, source.dim)
@@ -124,7 +117,7 @@ def fit(
         if not _may_do_better(state, config):
             break
     state, laid = _best_attempt(attempts, config)
-    if state.candidates:  # members are the same in all transforms
+    if state.candidates:  # baselines are the same in all transforms
         state = replace(state, n_transforms=len(kinds))
     certificate, calibration = certify_state(run, source, config, laid, state)
     return assemble(
@@ -151,7 +144,7 @@ def _no_room(source: Source, config: RunConfig) -> Notice:
 
 
 def _or_as_stored(config: RunConfig, estimate: Callable[[], RowTransform]) -> RowTransform:
-    """The map to a transform; where there is none and nobody asked for it, rows stay as stored.
+    """The transform; where there is none and `auto` chose it, rows stay as stored.
 
     No direction is left out, however little rows vary along it: bounds speak of all halfspaces.
     """
@@ -174,9 +167,9 @@ def _tried(trial: TransformTrial, state: LocalizationState, config: RunConfig) -
 
 
 def _may_do_better(state: LocalizationState, config: RunConfig) -> bool:
-    """Whether another transform may support a promise where this one does not.
+    """Return whether another transform may support a promise where this one does not.
 
-    Not where labels are what is in the way, or too few rows: they are the same in all of them.
+    Not where noisy labels or too few rows are the cause: these are the same in all transforms.
     """
     if state.outcome is Outcome.REJECTED:
         return True
@@ -214,7 +207,7 @@ def localize(run: Run, source: Source, algorithm: Localization) -> LocalizationS
 
 
 def _one_class(run: Run, source: Source, state: LocalizationState) -> tuple[Notice, ...]:
-    """Whether all labels are the same; they are counted where those of held-out rows are."""
+    """A notice if all labels are the same; counted where those of the held-out rows are."""
     errors = state.errors
     if errors is None or 0 < errors.positives < errors.n_rows:
         return ()
@@ -259,7 +252,7 @@ def moment_tester(dim: int, config: RunConfig) -> MomentTester:
 def moment_test_result(
     tester: MomentTester, result: Any, config: RunConfig, data: DataRecord
 ) -> MomentTestResult:
-    """What the tester says of all rows, as they are stored."""
+    """Return the result of testing all rows as they are stored."""
     test_results = tester.judge(result, n_seen=data.rows)
     return MomentTestResult(
         verdict=decide(test_results, promise=Verdict.PASSED),
@@ -275,7 +268,7 @@ def moment_test_result(
 
 
 def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> CertifyResult:
-    """The certified interval of a classifier that somebody brings."""
+    """Return the certified interval of a given classifier."""
     require_room(source.dim, config.certificate_memory)
     asked = (
         in_transform(config, Transform.ISOTROPIC) if config.feature_transform == "auto" else config

@@ -17,7 +17,7 @@ from streamhalf.results import TestResult
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdateOutcome:
-    """What an update found.
+    """Result of an update.
 
     `step` is how far the plane moved, |(v' - v, t' - t)|; `overlap` is w·v in the frame, at most 0
     where noise dominates at this scale; `strength` is that of the Chow vector there.

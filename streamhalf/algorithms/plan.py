@@ -62,7 +62,7 @@ read: with d features its error exceeds that of endless rows by about d / (2 row
 clean, and by twice that where 5% are noise."""
 
 _MORE_REUSED = 8
-"""Where rows are reused an update takes so many times the rows that it needs, if there are any."""
+"""Times the rows an update needs that it takes where rows are reused, if there are any."""
 
 
 _LEAST_WORK, _WORK_PER_ROW = 2 * 10**11, 10**4
@@ -72,37 +72,29 @@ where there is more to read."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """Row budget of a run.
+    """Row budget of a run: with it every tester is conclusive at scale eps.
 
     Parameters
     ----------
-    n_rows, dim, eps, tau
-        Of the run; every tester is conclusive at scale eps with these budgets.
-    sampling
-        How learning passes share the rows.
+    n_rows, dim, eps, tau, sampling
+        Of the run.
     adaptive
         Whether delta halves only after a small step, starting at 1/2.
-    initial_rows
-        Rows of the first pass.
-    accepted_rows
-        Rows an update should accept: it reads accepted_rows / delta.
-    update_rows
-        Rows of all updates together.
-    final_rows
-        Rows that are held out for the final pass.
+    initial_rows, accepted_rows, update_rows, final_rows
+        Rows of the first pass; rows that an update accepts (it reads accepted_rows / delta); rows
+        of all updates together; rows held out for the final pass.
     tested_rows, ample_rows
-        Accepted rows that make the tests of a step conclusive, those of quadratics among them, and
-        at most as many as a step is tested on.
+        Accepted rows that make the tests of a step conclusive, and the most it is tested on.
     max_updates
         Updates at most; tau is shared over so many steps.
     finest_delta
-        The scale at which learning ends: 2 eps, or that halved a few times where there are rows.
+        Scale at which learning ends: 2 eps, or that halved a few times where there are rows.
     wedge_eps, slab_eps
-        The finest scales at which the wedge bound and the mass of slabs can be tested.
+        Finest scales at which the wedge bound and the mass of slabs can be tested.
     threshold
         Of the planes, about: away from 0 fewer rows are near them.
     needed_rows
-        Where the rows are too few for all tests, how many it takes; else 0.
+        Rows that all tests take, where there are too few; else 0.
     """
 
     n_rows: int
@@ -176,7 +168,7 @@ class RunPlan:
         return min(self.final_rows, math.ceil(self.ample_rows / rate))
 
     def context(self, stage: Stage, config: RunConfig, n_rows: int = 1) -> Context:
-        """What testers are told before a pass; the pass itself adds what it knows.
+        """Return the context of a pass, to which the pass adds what it knows.
 
         Half of the testers' tau is for the steps of the path, each of which is tested once in the
         final pass, and half for what is tested about the candidates there.
@@ -224,7 +216,7 @@ def sample_room(config: RunConfig, dim: int) -> int:
 
 
 def lacks_rows(plan: RunPlan, config: RunConfig) -> bool:
-    """Whether a sample in memory has too few rows for a regression, and there are more."""
+    """Return whether a sample in memory has too few rows for a regression, and there are more."""
     learning = plan.n_rows - plan.final_rows
     return sample_room(config, plan.dim) < min(learning, _ENOUGH_PER_FEATURE * plan.dim)
 
@@ -339,7 +331,7 @@ def _plan_for_few(
 ) -> RunPlan:
     """A part of the rows is to measure what the others learn, whatever tests can tell of them.
 
-    Updates go as far as the rows for learning allow; where these are too few for the first scale,
+    Updates go as far as the learning rows allow; where these are too few for the first scale,
     the plan's `learning_rows` exceed them.
     """
     final = _measuring_rows(n_rows, plan.dim)
@@ -378,7 +370,7 @@ def _tested_rows(plan: RunPlan, config: RunConfig, testers: Testers) -> int:
 
 
 def ample_rows(tested: int, dim: int, n_rows: int) -> int:
-    """So many that quadratics exclude a sixth of what they must, if the work allows it.
+    """Return the rows with which quadratics exclude a sixth of what they must, if work allows.
 
     Coarse scales accept the rows for it, and the finer scales need less of them then.
     """
@@ -419,14 +411,14 @@ def plan_about(plan: RunPlan, threshold: float, config: RunConfig, testers: Test
 def rows_about(plan: RunPlan, threshold: float, config: RunConfig) -> int:
     """Rows with which planes at a threshold can be judged at the eps of a plan.
 
-    Half of them are held out, before anybody knows the threshold.
+    Half of them are held out before the threshold is known.
     """
     found = _plan(plan.eps, plan.dim, config, TESTERS, plan.sampling, threshold)
     return 2 * max(found.final_rows, found.learning_rows)
 
 
 def suffices(plan: RunPlan, threshold: float, config: RunConfig) -> bool:
-    """Whether the rows that a plan holds out, and those left to learn from, are enough for it."""
+    """Return whether the rows that a plan holds out, and those it leaves, are enough."""
     found = _plan(plan.eps, plan.dim, config, TESTERS, plan.sampling, threshold)
     enough = found.final_rows <= plan.final_rows
     return enough and found.learning_rows <= plan.n_rows - plan.final_rows
@@ -450,7 +442,7 @@ def _takes_all(plan: RunPlan, config: RunConfig) -> bool:
 
 
 def _fill(plan: RunPlan, config: RunConfig, *, n_rows: int, final: int, learning: int) -> RunPlan:
-    """Go as deep as the rows for learning and those held out allow."""
+    """Go as deep as learning and held-out rows allow."""
     plan = replace(
         plan,
         n_rows=n_rows,

@@ -1,4 +1,4 @@
-"""What `plan` says: passes, rows, bytes and memory of a run that is to come."""
+"""The record that `plan` returns: passes, rows, bytes and memory of a run to come."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def planned_rows(n_rows: int, dim: int, config: RunConfig) -> int:
 
 
 def _threshold(positive: float, config: RunConfig) -> float:
-    """Where N(0, 1) has this share of its mass above."""
+    """The point above which N(0, 1) has this share of its mass."""
     if not 0 < positive < 1:
         raise UsageError(f"positive: {positive} given; must be above 0 and below 1")
     if config.through != HalfspaceClass.ANY:
@@ -128,7 +128,7 @@ def _threshold(positive: float, config: RunConfig) -> float:
 def _passes(
     plan: RunPlan, whole: RunPlan, config: RunConfig, row_nbytes: int
 ) -> tuple[PassBudget, ...]:
-    """What every pass uses and reads."""
+    """Rows and bytes of every pass."""
     learning = math.ceil(whole.n_rows * (1 - whole.held_out))
     beside = {Stage.REFINE: REFINING_ROWS}
     if config.through == HalfspaceClass.ANY:
@@ -162,7 +162,7 @@ def _budget(
 
 
 def held_by_learning(plan: RunPlan, config: RunConfig, *, learns: bool = True) -> int:
-    """What the partials of any pass but that of the certificate take in a task, at most.
+    """Return the most bytes that partials take in a task, the certificate aside.
 
     Without candidates where nothing is learnt.
     """

@@ -40,7 +40,7 @@ _SAFE = 0.97
 
 
 def expected_promises(plan: RunPlan, config: RunConfig) -> tuple[PromiseRecord, ...]:
-    """What the tests support if the rows are Gaussian and no update has to be repeated."""
+    """Return what the tests support if rows are Gaussian and no update is repeated."""
     if config.degree != 4 or plan.dim > WIDE_DIM or not have_no_gap(plan.deltas):
         return ()
     tau = MomentTester.share * plan.context(Stage.UPDATE, config).tau
@@ -52,7 +52,7 @@ def expected_promises(plan: RunPlan, config: RunConfig) -> tuple[PromiseRecord, 
 
 
 def _expected_slack(plan: RunPlan, config: RunConfig) -> SlabSlack:
-    """What slab masses of Gaussian rows leave open, about."""
+    """Expected slack of the slab masses of Gaussian rows."""
     tester = SlabMassTester.of(plan.context(Stage.FINAL, config))
     if tester is None:  # pragma: no cover - the final pass has one
         return SlabSlack(plan.slab_eps, math.inf)
@@ -102,10 +102,10 @@ def rows_for_good_constant(plan: RunPlan, config: RunConfig, eps: float) -> int 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepOutcome:
-    """What the tests of a step said, and the largest deviation of quadratics that they exclude.
+    """Test results of a step, and the largest deviation of quadratics that they exclude.
 
     That is None where quadratics were not tested, or not in every direction, or about a plane
-    with a threshold, for which nobody knows what follows from it.
+    with a threshold, for which no consequence of it is known.
     """
 
     delta: float
@@ -125,22 +125,10 @@ class StepOutcome:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepTest:
-    """The tests of one step.
+    """The tests of one step on held-out rows.
 
-    Parameters
-    ----------
-    number
-        Of the step: 0 is the first pass, 1 the first update.
-    frame
-        Of the update, None of the first pass.
-    candidate
-        Number of the frame's plane among the candidates.
-    tester_set
-        The testers of the step.
-    top
-        Share of the held-out rows that is looked at: those with the smallest numbers.
-    seed
-        Of the run.
+    Step 0 is the first pass, which has no frame, 1 the first update. `candidate` is the number of
+    the frame's plane, `top` the share of the held-out rows that is looked at (the smallest numbers).
     """
 
     number: int
@@ -151,7 +139,7 @@ class StepTest:
     seed: int
 
     def needs(self) -> Reduction[Any, Any]:
-        """What the testers need, of the rows that the step accepts."""
+        """Return the statistics of the testers over the rows that the step accepts."""
         needs = self.tester_set.needs()
         if self.frame is None:
             return needs
@@ -186,7 +174,7 @@ def _excluded(test_results: tuple[TestResult, ...], tau: float) -> float | None:
 
 
 def slab_slack(test_results: Iterable[TestResult]) -> SlabSlack:
-    """What the slab tests of all candidates leave open: the largest statistic + null quantile."""
+    """Return the slack of the slab tests of all candidates: largest statistic + null quantile."""
     found = [
         one
         for one in test_results
@@ -201,7 +189,7 @@ def slab_slack(test_results: Iterable[TestResult]) -> SlabSlack:
 def promises(
     steps: Iterable[StepOutcome], test_results: Iterable[TestResult] = ()
 ) -> tuple[PromiseRecord, ...]:
-    """Return what the steps support, from the coarsest scale of an update to the finest that passed.
+    """Return what the steps support, from the coarsest update to the finest that passed.
 
     A promise at a scale rests on every step at that scale and above, and its constant on the slab
     tests among the results too. It has none where quadratics were not tested in every direction

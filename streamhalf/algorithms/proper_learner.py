@@ -32,7 +32,7 @@ def resolution(n_rows: float) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProperOutcome:
-    """What Algorithm 1 found.
+    """Result of Algorithm 1.
 
     `plane` is orthogonal to the Chow vector; `strength` is the length of that over what it is for
     noiseless labels of such a halfspace on N(0, I): 1, and less with noise. A threshold that is

@@ -2,7 +2,7 @@
 
 Disjoint shares are what tests need, not what an estimate needs. One pass gathers the rows next to
 the last candidate; updates by least squares at ever finer scales follow in memory. What they find
-are candidates like others: rows that nobody learnt from choose.
+are candidates like others: held-out rows choose.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REACH = 3.0
 
 _LEAST_REACH = 1.5
 _WIDE, _COARSEST = 0.03, 0.5
-"""Finest and coarsest scale to begin with, if memory allows: noise that somebody chose makes steps
+"""Finest and coarsest scale to begin with, if memory allows: adversarial noise makes steps
 small, and updates go on to finer scales than they stand at."""
 
 _LEAST, _LEAST_PER_FEATURE = 200, 25
@@ -43,7 +43,7 @@ _FINEST = 1e-6
 _NO_WEIGHT = 2.0**-63
 
 _REPEATS = 3
-"""Updates at a scale: noise that somebody chose leaves a part of its turn in each."""
+"""Updates at a scale: adversarial noise leaves a part of its turn in each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,15 +1,15 @@
-"""Which rows a pass takes, so that what is learnt is judged on rows that it never saw.
+"""Splits rows among passes, so that what is learned is judged on rows that it never saw.
 
 Every row has one uniform number of the seed. Rows below `held_out` measure errors and decide:
-single rows drawn at random, whatever the order of the data. All others are for learning, dealt in
+single rows drawn at random, whatever the order of the data. All others are learning rows, taken in
 one of three ways:
 
 - windows: a pass takes whole windows of neighbouring rows, drawn at random from all of the data,
   and so reads little more than it needs.
 - rows: every pass reads all blocks and keeps the rows whose number lies in its interval.
-- reuse: the same, but all intervals begin with the first row for learning: passes share rows.
+- reuse: the same, but all intervals begin with the first learning row: passes share rows.
 
-Shares of windows and of rows are disjoint. Nobody who does not know the seed can foresee them.
+Subsets of windows and of rows are disjoint, and cannot be foreseen without the seed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class RowSubset:
     high: float = 1.0
 
     def restrict(self, reduction: Reduction[Any, Any]) -> Reduction[Any, Any]:
-        """The reduction over the share's rows only."""
+        """Return the reduction over the subset's rows only."""
         return sampled(reduction, self.sample)
 
     @property
@@ -75,31 +75,17 @@ class RowSubset:
 
     @property
     def record(self) -> HeldOutRecord:
-        """The share's rows, neighbouring blocks joined."""
+        """The subset's rows, neighbouring blocks joined."""
         joined = self.blocks.joined().bounds.tolist()
         return HeldOutRecord(tuple((start, stop) for start, stop in joined), self.low, self.high)
 
 
 @dataclass(frozen=True, eq=False)
 class RowSplit:
-    """Deals rows to passes.
+    """Splits `n_rows` rows among passes; a share `held_out` is left for the final one.
 
-    Parameters
-    ----------
-    seed
-        Of all that is drawn.
-    n_rows
-        Of the data set.
-    held_out
-        Share of the rows that no pass learns from.
-    sampling
-        How passes share the rows for learning.
-    window_rows
-        Rows of a window, at most.
-    chunk_rows
-        Rows of a stored chunk where it is read whole or not at all, else None.
-    blocks
-        All rows, as they are read.
+    `chunk_rows` are those of a stored chunk that is read whole or not at all (else None), `blocks`
+    all rows as they are read.
     """
 
     seed: int
@@ -122,7 +108,7 @@ class RowSplit:
     def take(self, cursor: int, n_rows: int) -> RowSubset:
         """Rows cursor, ..., cursor + n_rows - 1 of those for learning, as nearly as can be.
 
-        Counted are rows for learning only. Shares that follow one another have no row in common;
+        Learning rows only are counted. Subsets that follow one another have no row in common;
         one that reaches the end takes all that is left.
         """
         if self.sampling is Sampling.WINDOWS:
@@ -139,7 +125,7 @@ class RowSplit:
         return min(1.0, self.held_out + cursor / self.n_rows)
 
     def _place(self, cursor: int) -> int:
-        """How many windows of the line begin before a row for learning."""
+        """How many windows of the line begin before a learning row."""
         line, begins = self._line
         if cursor >= self.learning_rows:
             return len(line)
@@ -219,7 +205,7 @@ def pilot(n_rows: int, wanted: int, *, seed: int) -> RowRanges:
 
 
 def row_split_for(source: Source, plan: RunPlan, config: RunConfig) -> RowSplit:
-    """The row_split of a run."""
+    """Return the row split of a run."""
     return RowSplit(
         seed=config.seed,
         n_rows=source.n_rows,
@@ -243,7 +229,7 @@ def windows_over(source: Source, wanted: int, seed: int, stream: Stream) -> RowR
 
 
 def draw_sample(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> Block:
-    """Single rows, drawn from windows all over the data, none of which is held out."""
+    """Return learning rows, drawn one by one from windows all over the data."""
     size, windows = sample_windows(source, config)
     drawn = RowSample(size, config.seed, Stream.BASELINE_SAMPLE)
     sample = sampled(drawn, Sample(config.seed, Stream.SHARES, plan.held_out))
@@ -253,13 +239,13 @@ def draw_sample(run: Run, source: Source, plan: RunPlan, config: RunConfig) -> B
 
 
 def sample_windows(source: Source, config: RunConfig) -> tuple[int, RowRanges]:
-    """How many rows a sample has, and where they are drawn from."""
+    """Return the rows of a sample, and the windows that they are drawn from."""
     size = min(sample_room(config, source.dim), source.n_rows)
     return size, pilot(source.n_rows, _WIDER * size, seed=config.seed)
 
 
 def some_rows(block: Block, n_rows: int, config: RunConfig) -> Block:
-    """So many rows of a sample, drawn at random, in rising order."""
+    """Return so many rows of a sample, drawn at random, in rising order."""
     if n_rows >= block.n_rows:
         return block
     uniforms = uniforms_at(config.seed, Stream.BASELINE_PART, block.rows)

@@ -73,7 +73,7 @@ def estimate_transform(
 
 
 def transform_notices(transform: TransformRecord) -> tuple[Notice, ...]:
-    """What a transform leaves untested."""
+    """Return notices about what a transform leaves untested."""
     if transform.kind != Transform.RADIAL:
         return ()
     return (Notice.of(NoticeCode.RADII_DRAWN, at_centre=transform.at_centre),)
@@ -114,17 +114,10 @@ def estimate_radial(
     *,
     held_out: float = 0.0,
 ) -> Radial:
-    """The radial transform of the rows.
+    """Return the radial transform of the rows, estimated without a share `held_out` of them.
 
-    Parameters
-    ----------
-    run, source, config
-        Where, of what, and about which centre.
-    blocks
-        The rows to estimate it from; by default windows from everywhere, as many as it takes. Of
-        more than 2^21 rows a pass reads a quarter, and two to four passes are made.
-    held_out
-        Share of the rows that are to test the transform and must have no part in it.
+    From `blocks`, by default windows from everywhere: of more than 2^21 rows a pass reads a
+    quarter, and two to four passes are made.
     """
     size, centre = _sample_size(config, source.dim), centre_of(config)
     wanted = max(_PASS_ROWS, _PASS_PER_FEATURE * source.dim, source.n_rows // _PASS_SHARE)
@@ -270,7 +263,7 @@ _SKETCH = 1 << 21
 
 
 def try_transforms(block: Block, plan: RunPlan, config: RunConfig) -> tuple[TransformTrial, ...]:
-    """What a sample says of each transform, in the order in which they are to be tried."""
+    """Judge a sample in each transform, in the order in which they are to be tried."""
     order = (Transform.STORED, Transform.ISOTROPIC, Transform.RADIAL)
     return tuple(_look(kind, block, plan, config) for kind in order)
 
@@ -284,7 +277,7 @@ def transforms_to_try(trials: tuple[TransformTrial, ...]) -> tuple[Transform, ..
 
 
 def is_open(trial: TransformTrial) -> bool:
-    """Whether the sample tells enough of a transform to try it, and does not rule it out."""
+    """Return whether a transform is to be tried: the sample is large enough, and passes."""
     return trial.outcome is not Outcome.REJECTED and not trial.problem
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.certificate.bounds import LowerBound
+from streamhalf.certificate.cells import LowerBound
 from streamhalf.certificate.lower_bound import SAME, find_again, most_operations
 from streamhalf.certificate.search import Meter
 from streamhalf.certificate.slab_choice import (
@@ -33,15 +33,16 @@ from streamhalf.config import RunConfig
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import Identity, Radial, RowTransform
 from streamhalf.engine.run import Run
-from streamhalf.events import Observer, SearchProgress, ignore
+from streamhalf.events import KernelsCompiled, Observer, SearchProgress, ignore
 from streamhalf.kernels.binomial import binomial_lower
+from streamhalf.kernels.loops import listening
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.errors import HalfspaceErrors
 from streamhalf.reductions.row_view import Bundle, Sample, Widened, in_space, sampled
-from streamhalf.reductions.rows import RowDigest
+from streamhalf.reductions.rows import RowDigest, RowDigestResult
 from streamhalf.reductions.slab_moments import (
     SlabMoments,
     SlabStatistics,
@@ -69,16 +70,68 @@ _GLANCE, _GLANCE_DEGREE = 8, 4
 """A glance takes an eighth of the effort, and moments of this degree."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Certification:
-    """The certificate pass of one halfspace.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CertificatePass:
+    """A pass that bounds the error of all halfspaces of a class, and counts those of one.
 
     Parameters
     ----------
     halfspace
         Whose errors are counted, on the rows as they are stored.
     row_transform
-        Of the rows that slabs hold.
+        Of the run; it names the classes of halfspaces.
+    through
+        Halfspaces to bound the error of: any, and those through the centre as well, or these alone.
+    seed
+        What draws the rows.
+    effort
+        How hard to search, in units of the usual effort.
+    """
+
+    halfspace: Halfspace
+    row_transform: RowTransform
+    through: HalfspaceClass = HalfspaceClass.ANY
+    seed: int = 0
+    effort: float = 1.0
+
+    def record(
+        self,
+        digest: RowDigestResult,
+        n_errors: int,
+        opts: tuple[OptRecord, ...],
+        advice: Advice,
+        **found: Any,
+    ) -> CertificateRecord:
+        """The record of bounds, the first for the class that was asked for."""
+        through, opt = self.row_transform.record.class_of(self.halfspace), opts[0]
+        error = n_errors / max(1, found["n_rows"])
+        comparable = through.within(opt.through)
+        nowhere: dict[str, Any] = {"angle_low": 0.0, "angle_high": math.pi, "profile": ()}
+        no_slabs: dict[str, Any] = {"degree": 0, "slab_error": 0.0, "n_slabs": ()}
+        return CertificateRecord(
+            n_errors=n_errors,
+            error=error,
+            opt=opt,
+            ratio=error / opt.lower_empirical if comparable and opt.lower_empirical > 0 else None,
+            digest=digest.text,
+            advice=advice if comparable else Advice(AdviceCode.OTHER_CLASS, through=opt.through),
+            seed=self.seed,
+            through=through,
+            repeated=digest.repeated,
+            times=digest.times,
+            bounds=opts,
+            transform=self.row_transform.record,
+            effort=self.effort,
+            **(nowhere | no_slabs | found),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Certification(CertificatePass):
+    """The pass for slab moments, of transformed rows.
+
+    Parameters
+    ----------
     error
         Of the halfspace, about: it sets the width of the slabs next to the boundary.
     degree
@@ -89,32 +142,23 @@ class Certification:
         Of unit normals, about which slabs lie; the best bound of all is kept.
     across
         A second direction that rows are sliced by, beside the first plane, if there is memory.
-    share, seed
-        Rows behind the moments and the errors: a random share of all, one by one, so that a
-        binomial bound speaks for all rows in whatever order they are.
+    share
+        Of the rows behind the moments and the errors: drawn one by one, so that a binomial bound
+        speaks for all rows in whatever order they are.
     n_slabs
         Slabs of an earlier pass that is repeated; chosen for the memory by default.
     claimed
         Bounds that were found before, and are searched for until they are found again.
-    through
-        Halfspaces to bound the error of: any, and those through the centre as well, or these alone.
-    effort
-        How hard to search, in units of the usual effort.
     """
 
-    halfspace: Halfspace
-    row_transform: RowTransform
     error: float
     degree: int
     memory: int
     planes: tuple[Plane, ...]
     across: NDArray[np.float64] | None = None
     share: float = 1.0
-    seed: int = 0
     n_slabs: tuple[int, ...] = ()
     claimed: tuple[OptRecord, ...] = ()
-    through: HalfspaceClass = HalfspaceClass.ANY
-    effort: float = 1.0
 
     @classmethod
     def of(
@@ -247,51 +291,39 @@ class Certification:
         L of the source may fail with chance tau, which the classes share.
         """
         digest, (counted, statistics) = result
-        plane, used, found = self._best(statistics, observer)
+        with listening(lambda: observer(KernelsCompiled())):
+            plane, used, found = self._best(statistics, observer)
         n_rows, degree = counted.n_rows, max(item.degree for item in used)
-        error = counted.n_errors / max(1, n_rows)
-        through = self.row_transform.record.class_of(self.halfspace)
         each = tau / len(found)
         opts = tuple(
             OptRecord(one.value, of_source(one.value, n_rows, each), of, each)
             for of, one in found.items()
         )
-        opt, bound = opts[0], found[opts[0].through]
-        comparable = through.within(opt.through)
-        other = Advice(AdviceCode.OTHER_CLASS, through=opt.through)
+        bound = found[opts[0].through]
         (low, high), worst = bound.thresholds(), bound.angles(bound.worst.cell)
         across = self.across if any(item.across is not None for item in used) else None
-        named = opt.through is HalfspaceClass.ANY
-        return CertificateRecord(
+        named = opts[0].through is HalfspaceClass.ANY
+        return self.record(
+            digest,
+            counted.n_errors,
+            opts,
+            _advice(bound, n_rows, counted.n_errors / max(1, n_rows), plane.dim, degree),
             n_rows=n_rows,
-            n_errors=counted.n_errors,
-            error=error,
-            opt=opt,
-            ratio=error / bound.value if comparable and bound.value > 0 else None,
+            share=self.share,
             angle_low=worst[0],
             angle_high=worst[1],
-            degree=degree,
-            slab_error=self.error,
-            n_slabs=tuple(len(item.counts) for item in used),
-            digest=digest.text,
             profile=tuple(
                 AngleRecord(item.angle_low, item.angle_high, item.bound, item.family)
                 for item in bound.profile()
             ),
-            advice=_advice(bound, n_rows, error, plane.dim, degree) if comparable else other,
+            degree=degree,
+            slab_error=self.error,
+            n_slabs=tuple(len(item.counts) for item in used),
             direction=tuple(plane.normal.tolist()),
             across=() if across is None else tuple(across.tolist()),
-            share=self.share,
-            seed=self.seed,
-            through=through,
-            repeated=digest.repeated,
-            times=digest.times,
             threshold=plane.threshold,
             threshold_low=low if named and math.isfinite(low) else None,
             threshold_high=high if named and math.isfinite(high) else None,
-            bounds=opts,
-            transform=self.row_transform.record,
-            effort=self.effort,
         )
 
     def _best(
@@ -318,13 +350,13 @@ class Certification:
         # what is nearly the error leaves nothing to be gained for fewer halfspaces
         is_central = abs(plane.threshold) < _CENTRAL
         tight = first is HalfspaceClass.ANY and is_central and bound.value >= _TIGHT * used[0].error
-        for one in others:  # what holds for all holds for those through the centre
-            claimed = self._claimed(one)
-            bounds[one] = bound
+        for through in others:  # what holds for all holds for those through the centre
+            claimed = self._claimed(through)
+            bounds[through] = bound
             if not tight and not (claimed is not None and bound.value >= claimed * (1 - SAME)):
                 few = tuple(item.upto(_GLANCE_DEGREE) for item in used)
-                other = self._bound(few, one, meter, glance=True)
-                bounds[one] = max(other, bound, key=lambda found: found.value)
+                other = self._bound(few, through, meter, glance=True)
+                bounds[through] = max(other, bound, key=lambda one: one.value)
         meter.finish()
         return plane, used, bounds
 

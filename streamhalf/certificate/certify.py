@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from streamhalf.algorithms.assemble import halfspace_of, held_out_error
-from streamhalf.algorithms.calibration import calibrate
 from streamhalf.algorithms.plan import BOUND_TAU
 from streamhalf.algorithms.state import LocalizationState, turn
 from streamhalf.certificate.certification import Certification
@@ -16,7 +15,7 @@ from streamhalf.data.transforms import RowTransform
 from streamhalf.engine.run import Run
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.margin_counts import MarginCounts
+from streamhalf.reductions.margin_counts import MarginCounts, MarginCountsResult, bin_centres
 from streamhalf.results import CalibrationRecord, CertificateRecord, Outcome
 
 _NOTICEABLE = 0.15
@@ -47,10 +46,10 @@ def certify_state(
     ended = config.stop_early and state.outcome is Outcome.REJECTED
     if halfspace is None or error is None or ended or state.held_out is None:
         return None, None
-    margins = state.held_out.restrict(MarginCounts(halfspace.plane))
+    margins = state.held_out.restrict(MarginCounts((halfspace.plane.unit(),)))
     if not config.certificate_degree:
         blocks = state.held_out.blocks
-        return None, calibrate(run.reduce("calibration", source, margins, blocks=blocks))
+        return None, _calibrated(run.reduce("calibration", source, margins, blocks=blocks))
     is_member = (state.chosen or 0) >= len(state.candidates)
     certification = Certification.of(source, config, halfspace, row_transform, error.empirical)
     if state.candidates:
@@ -62,7 +61,11 @@ def certify_state(
     found, counted = best_certificate(
         run, source, config, certification, tau=BOUND_TAU * config.tau, beside=margins
     )
-    return found, calibrate(counted)
+    return found, _calibrated(counted)
+
+
+def _calibrated(found: MarginCountsResult) -> CalibrationRecord | None:
+    return CalibrationRecord.of(found.counts[0], bin_centres(), held_out=True)
 
 
 def towards(certification: Certification, first: Plane, config: RunConfig) -> Certification:

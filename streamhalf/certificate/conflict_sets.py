@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.certificate.certification import MOST_EFFORT, Certification
+from streamhalf.certificate.certification import MOST_EFFORT, CertificatePass, Certification
 from streamhalf.certificate.packing import PROGRAM_OPERATIONS, Packing, pack_rows
 from streamhalf.config import RunConfig
 from streamhalf.data.block import Block
@@ -46,7 +46,7 @@ _REPEATED = 0.5
 """Share of rows that are met more than once from which most of them do."""
 
 _EFFORT, _EFFORT_PER_ROW = 300_000_000, 20_000
-"""Operations: half a second, and two seconds for the largest sample, on one core."""
+"""Operations: a third of a second, and one second for the largest sample, on one core."""
 
 _WEAK = 1 / 3
 """Of many rows slab moments are taken to be better where L is above this share of the error."""
@@ -76,35 +76,23 @@ _PER_WRONG, _THRICE = 16, 3
 affordable, so often at least, among which the number of sets moves less."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ConflictSets:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ConflictSets(CertificatePass):
     """The pass that holds rows in memory, and the count of disjoint sets among them.
 
     The number of sets depends on the plane that they are sought about; so several planes near the
-    halfspace have their search, and the largest number counts.
+    halfspace have their search, and the largest number counts. What holds for all halfspaces is
+    said of those through a centre.
 
     Parameters
     ----------
-    halfspace
-        Whose errors are counted on these rows, and about which sets are sought.
-    row_transform
-        The transform of the run, which names the classes of halfspaces.
-    through
-        Halfspaces to bound the error of. What holds for all is said of those through a centre.
-    size, seed
-        How many rows, and what draws them.
-    effort
-        Of the search, in units of the usual effort.
+    size
+        How many rows.
     claimed
         Sets that were found before, and are searched for until they are found again.
     """
 
-    halfspace: Halfspace
-    row_transform: RowTransform
-    through: HalfspaceClass
     size: int
-    seed: int
-    effort: float
     claimed: int = 0
 
     @classmethod
@@ -141,9 +129,14 @@ class ConflictSets:
     @classmethod
     def _about(cls, moments: Certification, config: RunConfig, size: int) -> ConflictSets:
         asked = HalfspaceClass(config.through)
-        through = asked if asked is HalfspaceClass.ANY else moments.row_transform.record.through
-        effort = config.certificate_effort
-        return cls(moments.halfspace, moments.row_transform, through, size, config.seed, effort)
+        return cls(
+            halfspace=moments.halfspace,
+            row_transform=moments.row_transform,
+            through=moments.classes[0] if asked is not HalfspaceClass.ANY else asked,
+            size=size,
+            seed=config.seed,
+            effort=config.certificate_effort,
+        )
 
     @classmethod
     def again(
@@ -154,9 +147,15 @@ class ConflictSets:
         config: RunConfig,
     ) -> ConflictSets:
         """The count behind a record; one that asks for more than any would gets what others get."""
-        size = max(1, min(record.n_rows, _MOST_REPEATED, _room(halfspace.plane.dim, config)))
-        effort, through = min(record.effort, MOST_EFFORT), record.opt.through
-        return cls(halfspace, row_transform, through, size, record.seed, effort, record.n_sets)
+        return cls(
+            halfspace=halfspace,
+            row_transform=row_transform,
+            through=record.opt.through,
+            size=max(1, min(record.n_rows, _MOST_REPEATED, _room(halfspace.plane.dim, config))),
+            seed=record.seed,
+            effort=min(record.effort, MOST_EFFORT),
+            claimed=record.n_sets,
+        )
 
     @property
     def classes(self) -> tuple[HalfspaceClass, ...]:
@@ -186,40 +185,20 @@ class ConflictSets:
         The best halfspace of the source errs on as many of these rows at least, which are drawn
         whatever it is: hence the binomial bound.
         """
-        packings, n_rows = self._pack(block), max(1, block.n_rows)
-        packing = max(packings, key=lambda one: one.n_sets)
+        counts = tuple(one.n_sets for one in self._pack(block))
+        n_sets, n_rows = max(counts), max(1, block.n_rows)
         n_errors = self.halfspace.plane.errors(block.X, block.y)
-        through = self.row_transform.record.class_of(self.halfspace)
-        lower = binomial_lower(packing.n_sets, n_rows, tau)
-        opt = OptRecord(packing.n_sets / n_rows, lower, self.through, tau)
-        advice = Advice(AdviceCode.OTHER_CLASS, through=opt.through)
-        if comparable := through.within(opt.through):
-            advice = _advice(packing.n_sets, n_errors, block, digest.n_rows)
-        return CertificateRecord(
+        lower = binomial_lower(n_sets, n_rows, tau)
+        return self.record(
+            digest,
+            n_errors,
+            (OptRecord(n_sets / n_rows, lower, self.through, tau),),
+            _advice(n_sets, n_errors, block, digest.n_rows),
             n_rows=block.n_rows,
-            n_errors=n_errors,
-            error=n_errors / n_rows,
-            opt=opt,
-            ratio=n_errors / packing.n_sets if comparable and packing.n_sets else None,
-            angle_low=0.0,
-            angle_high=math.pi,
-            degree=0,
-            slab_error=0.0,
-            n_slabs=(),
-            digest=digest.text,
-            profile=(),
-            advice=advice,
             share=block.n_rows / max(1, digest.n_rows),
-            seed=self.seed,
-            through=through,
-            repeated=digest.repeated,
-            times=digest.times,
-            bounds=(opt,),
-            transform=self.row_transform.record,
             method=CertificateMethod.SETS,
-            n_sets=packing.n_sets,
-            searches=tuple(one.n_sets for one in packings),
-            effort=self.effort,
+            n_sets=n_sets,
+            searches=counts,
         )
 
     def _pack(self, block: Block) -> list[Packing]:

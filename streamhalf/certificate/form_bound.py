@@ -11,6 +11,7 @@ Compiled, and free of the interpreter; factors are those of SciPy's LAPACK.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -25,6 +26,8 @@ from streamhalf.kernels.compiling import compiled
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+_intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = intrinsic
 
 ROUNDING = 2.0**-52
 """Twice the relative error of one operation."""
@@ -60,7 +63,7 @@ def lapack_addresses() -> tuple[int, int]:
     return factor, solution
 
 
-@intrinsic
+@_intrinsic
 def _call(typing: Any, address: Any, pointers: Any) -> Any:
     """Call the C function at an address, which takes pointers and returns nothing."""
 

@@ -18,8 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamhalf.certificate.bounds import CellBound, LowerBound
-from streamhalf.certificate.cells import Cell, cells_along, cells_around
+from streamhalf.certificate.cells import Cell, CellBound, LowerBound, cells_along, cells_around
 from streamhalf.certificate.search import Meter, Search, SearchConfig, nothing_known
 from streamhalf.certificate.slab_forms import Ladder, slab_forms, typical_unit
 from streamhalf.errors import UsageError

@@ -151,14 +151,15 @@ def minimum_over_sphere(
         return _smaller_of_two(table, b)
     linear = b[1 : table.dim + 1]
     length = math.sqrt(linear @ linear)
-    axes = [linear / length] if length > 0 else []
+    axes: list[Array | None] = [linear / length] if length > 0 else []
     if guide is None:
         guide = Guide(None, None, bottom_direction(table, b))
     elif closely:
         worst = guide.worst.copy()
         descend(table.matrix(b), *table[6:], worst)
         guide = guide._replace(worst=worst)
-        axes = [*([] if guide.axis is None else [None]), worst, *axes]
+        plain: list[Array | None] = [] if guide.axis is None else [None]
+        axes = [*plain, worst, *axes]
     else:
         axes = []
     guides = [guide, *(Guide(axis, None, guide.worst) for axis in axes)]
@@ -195,7 +196,7 @@ def _follow(table: Sphere, b: Array, guide: Guide, steps: int) -> tuple[float, G
 def first_shifts(table: Sphere, matrix: Array, y: Array) -> tuple[Array, Array, float]:
     """Shifts, bottom vector and its eigenvalue from a y at which the form is small, about."""
     image, count = matrix @ y, table.degree // 2 + 1
-    shift = np.bincount(table.owner, y * image)
+    shift = np.bincount(table.owner, y * image).astype(np.float64)
     residual = image - shift[table.owner] * y
     return shift, y / math.sqrt(count), -2 * math.sqrt(residual @ residual / count)
 

@@ -493,7 +493,7 @@ def _dtype_of(counts: list[_Counts], records: list[ColumnRecord]) -> str:
 def _without_collinear(record: EncodingRecord, sample: pa.Table) -> EncodingRecord:
     """Leave features out that those before them determine, or that are constant in the sample."""
     dim = len(record.features)
-    if dim > _MOST_COLLINEAR_DIM:
+    if not 0 < dim <= _MOST_COLLINEAR_DIM:
         return record
     whole = sample.filter(pa.array(_complete(record, sample)))
     whole = whole.take(np.arange(0, whole.num_rows, max(1, whole.num_rows // _COLLINEAR_ROWS)))

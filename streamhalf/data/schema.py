@@ -235,7 +235,8 @@ class RowSchema:
         first = X[bad[0], column]
         what = f"NaN or infinite values (first: {first} in feature {name})"
         remedy = (
-            "impute them or remove these rows (of a data frame: frame.dropna())"
+            "leave these rows out (missing='drop', --missing drop), fill gaps with medians "
+            "(missing='fill'), or impute them (of a data frame: frame.dropna())"
             if np.isnan(first)
             else "replace infinities or remove these rows (of a data frame: "
             "frame.replace([numpy.inf, -numpy.inf], numpy.nan).dropna())"

@@ -111,6 +111,11 @@ class Source:
         return self.record.feature_names
 
     @property
+    def working_dtype(self) -> np.dtype[Any]:
+        """Return the type that features are computed with."""
+        return working_dtype(np.dtype(self.reader.features.dtype))
+
+    @property
     def unit_rows(self) -> int | None:
         """Rows of a stored chunk where it is read whole or not at all, else None."""
         return self.reader.unit_rows

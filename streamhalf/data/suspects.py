@@ -30,6 +30,7 @@ _DTYPES = {
     "label_score": "float64",
     "margin": "float64",
     "agreed": "bool",
+    "other_score": "float64",
 }
 """Columns, those that cleanlab has under its names; labels are what they are in the data, except in
 Zarr, which has small integers alone: there -1 and +1 stand for other `classes`, named in a mark."""
@@ -39,69 +40,53 @@ _LABELS = ("given_label", "predicted_label")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SuspectTable:
-    """Wrong rows column by column: numbers (n,) int64, labels ±1 int8, margins, proofs.
+    """Listed rows: a structured array, and what the labels -1 and +1 stand for in the data.
 
-    `classes` are what the labels -1 and +1 stand for in the data.
+    `beside` says that another model scored the rows too.
     """
 
-    row: NDArray[np.int64]
-    labels: NDArray[np.int8]
-    margin: NDArray[np.float64]
-    agreed: NDArray[np.bool_]
+    rows: NDArray[np.void]
     classes: NDArray[Any]
+    beside: bool = False
 
     @classmethod
     def joined(cls, tables: Sequence[SuspectTable]) -> SuspectTable:
-        """One after the other."""
-        return cls(
-            np.concatenate([one.row for one in tables]),
-            np.concatenate([one.labels for one in tables]),
-            np.concatenate([one.margin for one in tables]),
-            np.concatenate([one.agreed for one in tables]),
-            tables[0].classes,
-        )
+        """Return the rows of several tables, one after the other."""
+        first = tables[0]
+        return cls(np.concatenate([one.rows for one in tables]), first.classes, first.beside)
 
     def __len__(self) -> int:
-        return len(self.row)
+        return len(self.rows)
 
-    @property
-    def given_label(self) -> NDArray[Any]:
-        """The labels in the data."""
-        return np.asarray(self.classes[(self.labels > 0).astype(np.intp)])
-
-    @property
-    def predicted_label(self) -> NDArray[Any]:
-        """What the halfspace says: the other class."""
-        return np.asarray(self.classes[(self.labels < 0).astype(np.intp)])
-
-    @property
-    def is_label_issue(self) -> NDArray[np.bool_]:
-        """True: only rows that the halfspace gets wrong are listed."""
-        return np.ones(len(self), dtype=np.bool_)
-
-    @property
-    def label_score(self) -> NDArray[np.float64]:
-        """From 0, most suspicious, to 1/2, on the boundary."""
-        return (1 - self.margin) / 2
+    def column(self, name: str) -> NDArray[Any]:
+        """Return one column, labels as they are in the data."""
+        if name in _LABELS:
+            given = (self.rows["label"] > 0).astype(np.intp)
+            return np.asarray(self.classes[given if name == "given_label" else 1 - given])
+        return np.asarray(self.rows[name])
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """By name, in the order of the files."""
-        return {name: getattr(self, name) for name in _DTYPES}
+        """Return all columns by name, in the order of the files."""
+        return {name: self.column(name) for name in column_names(beside=self.beside)}
 
     def to_frame(self) -> pd.DataFrame:
-        """As a data frame, one line for each suspect."""
+        """Return a data frame, one line for each row."""
         import pandas as pd
 
         return pd.DataFrame(self.columns())
 
     def ranked(self) -> SuspectTable:
-        """Largest margin first; of equal ones, the first row."""
-        return self.take(np.argsort(-self.margin, kind="stable"))
+        """Return the surest first; of equal ones, the first row."""
+        return self.take(np.argsort(-self.rows["suspicion"], kind="stable"))
 
     def take(self, order: NDArray[np.intp] | slice) -> SuspectTable:
-        """Some of the rows, in this order."""
-        columns = (self.row[order], self.labels[order], self.margin[order], self.agreed[order])
-        return SuspectTable(*columns, self.classes)
+        """Return some of the rows, in this order."""
+        return replace(self, rows=self.rows[order])
+
+
+def column_names(*, beside: bool) -> list[str]:
+    """Return the names of the columns, that of another model's score if there is one."""
+    return [name for name in _DTYPES if beside or name != "other_score"]
 
 
 class Writer(Protocol):
@@ -120,6 +105,7 @@ def open_suspects(
     classes: NDArray[Any],
     storage_options: Mapping[str, Any] | None = None,
     overwrite: bool = False,
+    beside: bool = False,
 ) -> Iterator[Writer]:
     """A writer for a path or URL; what it writes appears under its name when all went well.
 
@@ -135,6 +121,8 @@ def open_suspects(
         For URLs.
     overwrite
         Replace what is there.
+    beside
+        There are scores of another model too.
     """
     suffix, text = check_file(out, overwrite=overwrite), os.fspath(out)
     if suffix == ".zarr":
@@ -142,16 +130,16 @@ def open_suspects(
         target = Target(text, storage_options)
         replaces = target.replaces(overwrite)
         if target.is_remote:
-            yield _ZarrWriter.create(target, marks, overwrite=replaces)
+            yield _ZarrWriter.create(target, marks, overwrite=replaces, beside=beside)
             target.mark({"complete": True, **marks})
             return
     with renamed(Path(text).resolve()) as temporary:
         if suffix == ".zarr":
             store = Target(str(temporary))
-            yield _ZarrWriter.create(store, marks, overwrite=False)
+            yield _ZarrWriter.create(store, marks, overwrite=False, beside=beside)
             store.mark({"complete": True, **marks})
             return
-        kinds = {name: np.empty(0, dtype) for name, dtype in _DTYPES.items()}
+        kinds = {name: np.empty(0, _DTYPES[name]) for name in column_names(beside=beside)}
         with open_rows(temporary, kinds | dict.fromkeys(_LABELS, classes)) as file:
             yield _FileWriter(file)
 
@@ -163,7 +151,9 @@ class _ZarrWriter:
     arrays: Mapping[str, zarr.Array[Any]]
 
     @classmethod
-    def create(cls, target: Target, marks: Mapping[str, Any], *, overwrite: bool) -> _ZarrWriter:
+    def create(
+        cls, target: Target, marks: Mapping[str, Any], *, overwrite: bool, beside: bool
+    ) -> _ZarrWriter:
         with storage_errors(f"{target.name}: cannot make the store"):
             group = zarr.create_group(
                 target.url,
@@ -176,13 +166,13 @@ class _ZarrWriter:
                 name: group.create_array(
                     name,
                     shape=(0,),
-                    dtype=dtype,
+                    dtype=_DTYPES[name],
                     chunks=(_CHUNK_ROWS,),
                     compressors=(Crc32cCodec(),),
                     fill_value=0,
                     dimension_names=("suspect",),
                 )
-                for name, dtype in _DTYPES.items()
+                for name in column_names(beside=beside)
             }
         return cls(arrays)
 

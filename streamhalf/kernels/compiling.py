@@ -23,6 +23,7 @@ def compiled(function: F) -> F:
     try:
         return cast(F, compile_later(function))
     except RuntimeError:  # neither the folder of the package nor the user's cache is writable
-        numba.config.CACHE_DIR = tempfile.mkdtemp(prefix="streamhalf-")
-        atexit.register(shutil.rmtree, numba.config.CACHE_DIR, ignore_errors=True)
+        settings: Any = numba.config
+        settings.CACHE_DIR = tempfile.mkdtemp(prefix="streamhalf-")
+        atexit.register(shutil.rmtree, settings.CACHE_DIR, ignore_errors=True)
         return cast(F, compile_later(function))

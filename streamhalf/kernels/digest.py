@@ -1,7 +1,12 @@
-"""A digest of rows that does not depend on how they are chunked: a sum of row hashes mod 2^64."""
+"""A digest of rows that no chunking changes, and a sketch of how often rows repeat.
+
+The digest is a sum of row hashes modulo 2^64; the sketch holds the smallest hashes of rows without
+their numbers, and how often each was met.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -9,7 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.kernels.margins import frozen
-from streamhalf.kernels.row_sketch import LARGEST, RowSketch
+
+KEPT = 1024
+"""Hashes that are kept: a sample of so many different rows."""
+
+LARGEST = 2**64 - 1
+
+_BELOW_LIMIT = 8 * KEPT
+"""Different rows, about, whose hashes are looked at: the others cost a comparison each."""
+
+_CERTAIN = 1.25
+"""Rows for each different one, as estimated, from which some repeat: 8 standard deviations."""
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -50,3 +65,53 @@ def column_keys(count: int) -> NDArray[np.uint64]:
         keys = mix(np.arange(1, count + 1, dtype=np.uint64) * _ODD) | np.uint64(1)
     keys.setflags(write=False)
     return keys
+
+
+def limit_for(n_rows: int) -> int:
+    """The largest hash to look at in a data set of so many rows."""
+    return LARGEST if n_rows <= _BELOW_LIMIT else 2**64 * _BELOW_LIMIT // n_rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowSketch:
+    """The smallest different hashes (KEPT,), rising, and how often each was met (KEPT,) int64.
+
+    Where there are fewer, the largest number fills up, met 0 times. A hash that is among the
+    smallest of all rows is so among those of any part that has it, so counts are exact, however
+    rows are chunked.
+    """
+
+    hashes: NDArray[np.uint64]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, hashes: NDArray[np.uint64], counts: NDArray[np.int64] | None = None) -> RowSketch:
+        """Of hashes in any order, which were met so often (None: once each)."""
+        different, place = np.unique(hashes, return_inverse=True)
+        met = np.zeros(len(different), dtype=np.int64)
+        np.add.at(met, place, 1 if counts is None else counts)
+        spare = (0, max(0, KEPT - len(different)))
+        return cls(
+            np.pad(different[:KEPT], spare, constant_values=LARGEST), np.pad(met[:KEPT], spare)
+        )
+
+    def merge(self, other: RowSketch) -> RowSketch:
+        """Of the rows of both."""
+        hashes = np.concatenate([self.hashes, other.hashes])
+        return RowSketch.of(hashes, np.concatenate([self.counts, other.counts]))
+
+    def repeats(self, n_rows: int, limit: int) -> tuple[float, float]:
+        """The share of rows that are met more than once, and how often a row is met, about.
+
+        Of `n_rows` rows, whose hashes up to `limit` were looked at.
+        """
+        counts = self.counts[self.counts > 0]
+        share = float(counts[counts > 1].sum() / max(1, counts.sum()))
+        times = float(counts.mean()) if len(counts) else 1.0
+        # the more different rows there are, the smaller the last of the hashes: the sample itself
+        # may lack the few rows that make up much of the data
+        reach = int(self.hashes[-1]) if len(counts) == KEPT else limit
+        different = max(1, len(counts)) * (2.0**64 / (reach + 1))
+        if n_rows > _CERTAIN * different:
+            share, times = max(share, 1 - different / n_rows), max(times, n_rows / different)
+        return share, times

@@ -11,13 +11,10 @@ code when the file of a function changes, whatever that function calls.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import math
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numba
 import numba.extending
@@ -26,12 +23,12 @@ from llvmlite import ir
 from numba.core import event
 from numpy.typing import NDArray
 
+from streamhalf.kernels.compiling import compiled
+
 Rows = NDArray[np.floating[Any]]
 Doubles = NDArray[np.float64]
 Counts = NDArray[np.int64]
 Words = NDArray[np.uint64]
-F = TypeVar("F", bound=Callable[..., Any])
-
 _intrinsic: Callable[[Callable[..., Any]], Callable[..., Any]] = numba.extending.intrinsic
 
 ROWS = 128
@@ -45,18 +42,6 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _PHILOX_A, _PHILOX_B = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
 _PHILOX_STEP = np.uint64(0xBB67AE8584CAA73B)
-
-
-def _compiled(function: F) -> F:
-    """Compile at the first call, without the interpreter lock; the machine code is cached."""
-    compile_later = numba.njit(nogil=True, cache=True, error_model="numpy")
-    try:
-        return cast(F, compile_later(function))
-    except RuntimeError:  # neither the folder of the package nor the user's cache is writable
-        settings: Any = numba.config
-        settings.CACHE_DIR = tempfile.mkdtemp(prefix="streamhalf-")
-        atexit.register(shutil.rmtree, settings.CACHE_DIR, ignore_errors=True)
-        return cast(F, compile_later(function))
 
 
 @contextlib.contextmanager
@@ -102,7 +87,7 @@ def _wide_product(typing: Any, a: Any, b: Any) -> Any:
     return numba.types.UniTuple(numba.uint64, 2)(numba.uint64, numba.uint64), generate
 
 
-@_compiled
+@compiled
 def _load(X: Rows, first: int, count: int, columns: Doubles) -> None:
     """Turn rows into columns."""
     for r in range(count):
@@ -110,7 +95,7 @@ def _load(X: Rows, first: int, count: int, columns: Doubles) -> None:
             columns[j, r] = X[first + r, j]
 
 
-@_compiled
+@compiled
 def _sum_products(columns: Doubles, V: Doubles, i: int, out: Doubles) -> None:
     """v·x for vectors i, ..., i + 3 of V, whose shape is padded to multiples of 4."""
     p, q, s, t = out[0], out[1], out[2], out[3]
@@ -130,7 +115,7 @@ def _sum_products(columns: Doubles, V: Doubles, i: int, out: Doubles) -> None:
             t[r] = _fma(z, t3, _fma(y, t2, _fma(x, t1, _fma(w, t0, t[r]))))
 
 
-@_compiled
+@compiled
 def margins(X: Rows, V: Doubles, shifts: Doubles, out: Doubles) -> None:
     """Fill `out` (c, n) with v·x - shift; V and shifts are padded, `out` is not."""
     columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
@@ -145,7 +130,7 @@ def margins(X: Rows, V: Doubles, shifts: Doubles, out: Doubles) -> None:
                     filled[r] = margin[r] - shifts[i + k]
 
 
-@_compiled
+@compiled
 def transform(X: Rows, centre: Doubles, W: Doubles, out: Doubles) -> None:
     """Fill `out` (n, k) with W (x - centre); W is padded."""
     columns, sums = np.zeros((W.shape[1], _STRIDE)), np.empty((4, ROWS))
@@ -161,7 +146,7 @@ def transform(X: Rows, centre: Doubles, W: Doubles, out: Doubles) -> None:
                     out[first + r, i + k] = sums[k, r]
 
 
-@_compiled
+@compiled
 def find_wrong(
     X: Rows, y: NDArray[np.int8], V: Doubles, shifts: Doubles, wrong: NDArray[np.float32]
 ) -> None:
@@ -181,7 +166,7 @@ def find_wrong(
                     filled[r] = np.float32((margin[r] - shift >= 0) != positive[r])
 
 
-@_compiled
+@compiled
 def count_slabs(X: Rows, V: Doubles, shifts: Doubles, width: float, counts: Counts) -> None:
     """Add rows to `counts` (c, 2 h + 2) by 1 + h + floor((v·x - shift) / width), tails clipped."""
     columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
@@ -202,22 +187,37 @@ def count_slabs(X: Rows, V: Doubles, shifts: Doubles, width: float, counts: Coun
                     row[half + 1 + slab[r]] += 1
 
 
-@_compiled
-def number_cells(values: Doubles, edges: Doubles, out: NDArray[np.int32]) -> None:
-    """Fill `out` with the number of edges <= value; 2^k - 1 edges rise; NaN fills up."""
-    for first in range(0, len(values), ROWS):
-        some, place = values[first : first + ROWS], out[first : first + ROWS]
+@compiled
+def number_cells(
+    values: Doubles, edges: Doubles, first: NDArray[np.int32], out: NDArray[np.int32]
+) -> None:
+    """Fill `out` with the number of rising edges <= value.
+
+    The leading 15 bits of a value in float32 name a cell; `first[cell]` edges lie in cells before.
+    """
+    narrow = np.empty(ROWS, np.float32)
+    bits = narrow.view(np.uint32)
+    for start in range(0, len(values), ROWS):
+        some, place = values[start : start + ROWS], out[start : start + ROWS]
         for r in range(len(some)):
-            place[r] = 0
-        step = (len(edges) + 1) // 2
-        while step > 0:
-            for r in range(len(some)):
-                beyond = edges[place[r] + step - 1] <= some[r]
-                place[r] += np.int32(step if beyond else 0)
-            step //= 2
+            narrow[r] = some[r] + 0.0  # -0.0 is 0.0
+        for r in range(len(some)):
+            negative = bits[r] >> np.uint32(31) == 1
+            mask = np.uint32(0xFFFFFFFF) if negative else np.uint32(0x80000000)
+            cell = np.int64((bits[r] ^ mask) >> np.uint32(17))
+            low, high = first[cell], first[cell + 1]
+            while high - low > 8:
+                middle = (low + high) // 2
+                if edges[middle] <= some[r]:
+                    low = middle + 1
+                else:
+                    high = middle
+            while low < high and edges[low] <= some[r]:
+                low += 1
+            place[r] = low
 
 
-@_compiled
+@compiled
 def find_accepted(
     X: Rows,
     uniforms: Doubles,
@@ -261,7 +261,7 @@ def find_accepted(
                 counts[i + k] = found
 
 
-@_compiled
+@compiled
 def _philox(counter: Any, first_key: Any, second_key: Any) -> Any:
     """Four words from one value of the counter (Philox 4x64, ten rounds)."""
     a, b, c, d = counter, np.uint64(0), np.uint64(0), np.uint64(0)
@@ -275,7 +275,7 @@ def _philox(counter: Any, first_key: Any, second_key: Any) -> Any:
     return a, b, c, d
 
 
-@_compiled
+@compiled
 def draw(rows: Counts, keys: Words, low: float, high: float, places: Counts, left: Doubles) -> int:
     """Draw a number u for each rising row number, and keep those in [low, high).
 
@@ -297,7 +297,7 @@ def draw(rows: Counts, keys: Words, low: float, high: float, places: Counts, lef
     return count
 
 
-@_compiled
+@compiled
 def _mix(word: Any) -> Any:
     """Scramble a word (the finaliser of SplitMix64)."""
     word = (word ^ (word >> np.uint64(30))) * _FIRST
@@ -305,7 +305,7 @@ def _mix(word: Any) -> Any:
     return word ^ (word >> np.uint64(31))
 
 
-@_compiled
+@compiled
 def digest(
     bits: NDArray[np.uint32],
     y: NDArray[np.int8],

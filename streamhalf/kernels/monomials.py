@@ -11,7 +11,6 @@ of one degree stand in colexicographic order, degrees one after the other, so th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -60,16 +59,6 @@ def monomial_ranks(tuples: NDArray[np.int64], dim: int) -> NDArray[np.int64]:
             term = term * (shifted - step) // (step + 1)
         ranks += term
     return ranks
-
-
-def monomial_name(
-    variables: tuple[int, ...], name: Callable[[int], str] = lambda j: f"x{j + 1}"
-) -> str:
-    """Name a monomial for people, counting features from 1: (2, 2, 6) is x3^2·x7."""
-    if not variables:
-        return "1"
-    powers = {j: variables.count(j) for j in sorted(set(variables))}
-    return "·".join(name(j) if m == 1 else f"{name(j)}^{m}" for j, m in powers.items())
 
 
 def sub_batch_rows(n_features: int, itemsize: int) -> int:

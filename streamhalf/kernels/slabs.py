@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,13 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from streamhalf.kernels.margins import frozen
-from streamhalf.kernels.monomials import SUB_BATCH_NBYTES, sub_batch_rows
+from streamhalf.kernels.monomials import (
+    SUB_BATCH_NBYTES,
+    count_monomials,
+    extend_monomials,
+    gram_positions,
+    sub_batch_rows,
+)
 
 _PRODUCT_NS, _ENTRY_NS = 4_000, 1
 """One small matrix product, and one product of two features of one row, in nanoseconds."""
@@ -27,11 +34,21 @@ def assign_slabs(
     from streamhalf.kernels import loops
 
     values = np.ascontiguousarray(margin, dtype=np.float64)
-    table = np.full(2 ** len(edges).bit_length() - 1, np.nan)  # no number is above
-    table[: len(edges)] = edges
     slabs = np.empty(values.shape, dtype=np.int32)
-    loops.number_cells(frozen(values.reshape(-1)), table, slabs.reshape(-1))
+    edges = np.array(edges, dtype=np.float64)
+    first = _edges_before_cells(edges.tobytes())
+    loops.number_cells(frozen(values.reshape(-1)), edges, first, slabs.reshape(-1))
     return slabs
+
+
+@lru_cache(maxsize=64)
+def _edges_before_cells(edges: bytes) -> NDArray[np.int32]:
+    """Edges in cells before each one; a cell is the leading bits of float32 numbers, in order."""
+    with np.errstate(over="ignore"):
+        words = (np.frombuffer(edges) + 0.0).astype(np.float32).view(np.uint32)
+    masks = np.where(words >> np.uint32(31) == 1, np.uint32(0xFFFFFFFF), np.uint32(0x80000000))
+    cells = (words ^ masks) >> np.uint32(17)
+    return np.searchsorted(cells, np.arange(2**15 + 1)).astype(np.int32)
 
 
 def count_slabs(slab: NDArray[np.int32], n_slabs: int) -> NDArray[np.int64]:
@@ -39,15 +56,8 @@ def count_slabs(slab: NDArray[np.int32], n_slabs: int) -> NDArray[np.int64]:
     return np.bincount(slab, minlength=n_slabs).astype(np.int64)
 
 
-def gaussian_masses(eta: float, half_count: int) -> NDArray[np.float64]:
-    """N(0, 1) mass of the lower tail, the slabs of width eta, and the upper tail."""
-    edges = eta * np.arange(-half_count, half_count + 1)
-    below = ndtr(edges)
-    return np.concatenate([below[:1], np.diff(below), below[:1]])
-
-
 def masses_about(eta: float, half_count: int, threshold: float) -> NDArray[np.float64]:
-    """The same of slabs about a threshold: of numbers less the threshold."""
+    """N(0, 1) mass of the lower tail, the slabs of width eta about a threshold, and the upper tail."""
     edges = threshold + eta * np.arange(-half_count, half_count + 1)
     below = ndtr(edges)
     return np.concatenate([below[:1], np.diff(below), ndtr(-edges[-1:])])
@@ -157,3 +167,72 @@ def _multiply_slabs(
             piece = ordered[rows]
             products[number] += piece.T @ piece
     return pack_symmetric(products)
+
+
+def complement_basis(v: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Orthonormal basis of the complement of the unit vector v, as columns (d, d - 1).
+
+    The Householder reflection that swaps v and the first axis, up to sign, without its first
+    column: orthogonal to rounding whatever v is.
+    """
+    dim = len(v)
+    mirror = v / np.linalg.norm(v)
+    mirror[0] += 1.0 if mirror[0] >= 0 else -1.0
+    reflection = np.eye(dim) - np.outer(mirror, mirror) * (2 / float(mirror @ mirror))
+    return np.ascontiguousarray(reflection[:, 1:])
+
+
+def split_basis(
+    basis: NDArray[np.float64], direction: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The unit vector along the direction's part within a basis, and a basis of what is left."""
+    along = basis.T @ direction
+    along = along / np.linalg.norm(along)
+    return basis @ along, np.ascontiguousarray(basis @ complement_basis(along))
+
+
+def sum_slab_monomials(
+    X: NDArray[np.floating[Any]],
+    signs: NDArray[np.int8],
+    basis: NDArray[np.float64],
+    order: SlabOrder,
+    degree: int,
+) -> NDArray[np.float64]:
+    """Per slab, the sum of every monomial of even degree <= `degree` of s = sign·basis^T x.
+
+    Each slab is one product, (n_slabs, monomials) in all, in pieces that stay in cache. All of it
+    in float64 whatever X is: bounds that hold for certain rest on these sums, and of a sum of n
+    float32 numbers no more than 24 - log2(n) bits are certain.
+    """
+    dim = basis.shape[1]
+    p = count_monomials(dim, degree // 2)
+    rows, columns = gram_positions(dim, degree)
+    positions = rows * p + columns
+    turned = np.ascontiguousarray(basis.T)
+    step = sub_batch_rows(p, turned.itemsize)
+    features = np.empty((p, min(step, len(X))))
+    sums = np.zeros((len(order.counts), len(positions)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for window in order.windows(step):
+            filled = features[:, : len(window.rows)]
+            taken = np.take(X, window.rows, axis=0).astype(np.float64, copy=False)
+            np.matmul(turned, taken.T, out=filled[1 : dim + 1])
+            filled[1 : dim + 1] *= np.take(signs, window.rows)
+            extend_monomials(dim, degree // 2, filled)
+            for number, columns_of in window.segments():
+                piece = filled[:, columns_of]
+                sums[number] += np.take(piece @ piece.T, positions)
+    return sums
+
+
+def slab_extremes(
+    margin: NDArray[np.float64], order: SlabOrder
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Smallest and largest margin in each slab; infinity and -infinity where a slab is empty."""
+    low, high = np.full(len(order.counts), np.inf), np.full(len(order.counts), -np.inf)
+    held = np.flatnonzero(order.counts)
+    if len(held):
+        ordered = np.take(margin, order.order)
+        low[held] = np.minimum.reduceat(ordered, order.bounds[held])
+        high[held] = np.maximum.reduceat(ordered, order.bounds[held])
+    return low, high

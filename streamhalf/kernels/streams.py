@@ -80,5 +80,8 @@ class Stream(enum.IntEnum):
     FOLDS = 2**45 + 2**20
     """Which rows of few are left out together."""
 
+    REVIEW = 2**45 + 2**20 + 1
+    """Which rows of each stratum a review draws."""
+
     SYNTHETIC = int.from_bytes(b"synth", "big") << 8
     """Directions, features and noise of synthetic data (one stream each)."""

@@ -8,6 +8,7 @@ from streamhalf.reductions.logistic import Logistic, LogisticLine
 from streamhalf.reductions.margin_counts import MarginCounts
 from streamhalf.reductions.moments import Moments
 from streamhalf.reductions.plane_slabs import CandidateSlabs, SlabCovariance, ThresholdScan
+from streamhalf.reductions.review_sample import ReviewSample
 from streamhalf.reductions.row_view import Bundle, Viewed
 from streamhalf.reductions.rows import RowDigest, RowSample
 from streamhalf.reductions.segment_scatter import SegmentScatter
@@ -29,6 +30,7 @@ REDUCTIONS: tuple[type, ...] = (
     MarginCounts,
     Moments,
     PlaneErrors,
+    ReviewSample,
     RowDigest,
     RowSample,
     SegmentScatter,

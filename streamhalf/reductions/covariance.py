@@ -66,7 +66,7 @@ class Covariance(Summed):
 
     def map(self, block: Block) -> CovariancePartial:
         """Centre each sub-batch on its own mean before multiplying."""
-        return _sum_pieces(self, block.X, 4 * _SUB_BATCH_NBYTES, lambda piece: piece.T @ piece)
+        return _sum_pieces(self, self.empty(block.dim), block.X, lambda piece: piece.T @ piece)
 
     def combine(self, left: CovariancePartial, right: CovariancePartial) -> CovariancePartial:
         """Merge means and scatters; the shift between the means adds a rank-one term."""
@@ -91,7 +91,7 @@ class FeatureMoments(Summed):
         """Centre each sub-batch on its own mean before squaring."""
         X = block.X if self.every == 1 else block.select(block.rows % self.every == 0).X
         return _sum_pieces(
-            self, X, _SUB_BATCH_NBYTES, lambda piece: np.ones(len(piece)) @ (piece * piece)
+            self, self.empty(block.dim), X, lambda piece: np.ones(len(piece)) @ (piece * piece)
         )
 
     def combine(
@@ -103,12 +103,11 @@ class FeatureMoments(Summed):
 
 def _sum_pieces(
     reduction: Any,
+    partial: P,
     X: NDArray[np.floating[Any]],
-    nbytes: int,
     scatter: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-) -> Any:
-    partial = reduction.empty(X.shape[1])
-    step = max(256, nbytes // (8 * X.shape[1]))
+) -> P:
+    step = max(256, _SUB_BATCH_NBYTES // (8 * X.shape[1]))
     for start in range(0, len(X), step):
         piece = X[start : start + step].astype(np.float64)
         mean = np.ones(len(piece)) @ piece / len(piece)

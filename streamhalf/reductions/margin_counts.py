@@ -1,8 +1,9 @@
-"""Labels in thin slabs of a halfspace's margin: the histogram behind calibrated probabilities."""
+"""Rows by label and margin, counted in bins that every data set shares."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,18 +12,45 @@ from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.base import Summed
 
-_STEPS = 16
-"""Slabs from a margin to its double: exact in binary, and the same for features of any scale."""
+_OCTAVES = 64
+"""Powers of two above and below 1 that bins tell apart."""
 
-_LOWEST, _OCTAVES = -64, 128
-"""Margins from 2^-64 to 2^64; smaller and larger ones are in the slabs next to them."""
+_PARTS = 4
+"""Bins to an octave: at most 19% wide."""
 
-_SIDE = _STEPS * _OCTAVES
+_SIDE = 2 * _OCTAVES * _PARTS
+
+_LARGEST = 1e300
+
+N_BINS = 2 * _SIDE
+"""Bins on both sides of a plane."""
+
+
+def margin_bins(margins: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """Return the bin of every margin; bins rise with margins, and 0 is the first of its side."""
+    mantissa, exponent = np.frexp(np.minimum(np.abs(margins), _LARGEST))
+    part = ((mantissa - 0.5) * (2 * _PARTS)).astype(np.int64)
+    size = np.clip((exponent.astype(np.int64) + _OCTAVES) * _PARTS + part, 0, _SIDE - 1)
+    size[mantissa == 0] = 0
+    return np.where(margins >= 0, _SIDE + size, _SIDE - 1 - size)
+
+
+def bin_centres() -> NDArray[np.float64]:
+    """Return a margin inside every bin."""
+    size = np.arange(_SIDE)
+    middle = np.ldexp(0.5 + (size % _PARTS + 0.5) / (2 * _PARTS), size // _PARTS - _OCTAVES)
+    return np.concatenate([-middle[::-1], middle])
+
+
+def log_odds(probabilities: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Return log(p / (1 - p)), finite where p is 0 or 1."""
+    inside = np.clip(np.asarray(probabilities, dtype=np.float64), 1e-12, 1 - 1e-12)
+    return np.asarray(np.log(inside / (1 - inside)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginCountsResult:
-    """Rows, and rows of each label in every slab (2, slabs), int64; label -1 is the first."""
+    """Rows of each plane by label, -1 first, and bin: (c, 2, N_BINS) int64."""
 
     n_rows: int
     counts: NDArray[np.int64]
@@ -30,34 +58,37 @@ class MarginCountsResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginCounts(Summed):
-    """Rows of each label by their margin to `plane`, in slabs that widen with the margin."""
+    """Counts of the margins about `planes` by label; at last, of log-odds.
 
-    plane: Plane
+    Those are of `probabilities` of label +1, one for each row of the data.
+    """
+
+    planes: tuple[Plane, ...]
+    probabilities: NDArray[np.floating[Any]] | None = None
 
     name = "margin-counts"
 
+    @property
+    def n_counts(self) -> int:
+        """Tables of counts."""
+        return len(self.planes) + (self.probabilities is not None)
+
     def empty(self, dim: int) -> MarginCountsResult:
-        """No rows."""
-        return MarginCountsResult(0, np.zeros((2, 2 * _SIDE), dtype=np.int64))
+        """Return the counts of no rows."""
+        return MarginCountsResult(0, np.zeros((self.n_counts, 2, N_BINS), dtype=np.int64))
 
     def map(self, block: Block) -> MarginCountsResult:
-        """Count one block."""
-        margins = self.plane.margins(block.X)
-        fraction, exponent = np.frexp(np.abs(margins))
-        octave = np.clip(exponent - _LOWEST, 0, _OCTAVES - 1)
-        step = np.where(exponent < _LOWEST, 0, np.where(octave < exponent - _LOWEST, _STEPS - 1, 0))
-        inside = octave == exponent - _LOWEST
-        step = np.where(inside, ((2 * fraction - 1) * _STEPS).astype(np.int64), step)
-        away = octave * _STEPS + step
-        slab = np.where(margins >= 0, _SIDE + away, _SIDE - 1 - away)
-        label = (block.y > 0).astype(np.int64)
-        counts = np.bincount(label * 2 * _SIDE + slab, minlength=4 * _SIDE)
-        return MarginCountsResult(block.n_rows, counts.reshape(2, 2 * _SIDE))
+        """Count the rows of one block."""
+        positive = N_BINS * (block.y > 0)
+        margins = [plane.margins(block.X) for plane in self.planes]
+        if self.probabilities is not None:
+            margins.append(log_odds(self.probabilities[block.rows]))
+        counts = np.zeros((self.n_counts, 2, N_BINS), dtype=np.int64)
+        for i, one in enumerate(margins):
+            found = np.bincount(margin_bins(one) + positive, minlength=2 * N_BINS)
+            counts[i] = found.reshape(2, N_BINS)
+        return MarginCountsResult(block.n_rows, counts)
 
-
-def slab_edges() -> NDArray[np.float64]:
-    """Return the margins between slabs, rising; 0 is in the middle."""
-    steps = (1 + np.arange(_STEPS) / _STEPS) / 2
-    octaves = np.ldexp(1.0, np.arange(_LOWEST, _LOWEST + _OCTAVES))
-    away = np.multiply.outer(octaves, steps).ravel()[1:]
-    return np.concatenate([-away[::-1], [0.0], away])
+    def partial_nbytes(self, dim: int) -> int:
+        """Return the size of one table of counts for each plane."""
+        return 8 * (2 * N_BINS * self.n_counts + 1)

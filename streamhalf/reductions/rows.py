@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.digest import digest_rows
-from streamhalf.kernels.row_sketch import KEPT, RowSketch, limit_for
+from streamhalf.kernels.digest import KEPT, RowSketch, digest_rows, limit_for
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions.base import Summed
 

@@ -14,13 +14,14 @@ from streamhalf.errors import UsageError
 from streamhalf.kernels.margins import margins
 from streamhalf.kernels.monomials import count_monomials, degree_offset
 from streamhalf.kernels.plane import Plane, are_wrong
-from streamhalf.kernels.slab_moments import (
+from streamhalf.kernels.slabs import (
+    SlabOrder,
+    assign_slabs,
     complement_basis,
     slab_extremes,
     split_basis,
     sum_slab_monomials,
 )
-from streamhalf.kernels.slabs import SlabOrder, assign_slabs
 
 LARGEST_EDGE = 3.0
 """Beyond this margin N(0, 1) has 0.3% of its mass: one slab on each side takes the rest."""

@@ -1,4 +1,4 @@
-"""The rows that a halfspace gets wrong: the furthest of them by name, all of them in counts."""
+"""Rows whose label a halfspace contradicts: the surest by name, all of them in counts."""
 
 from __future__ import annotations
 
@@ -9,125 +9,134 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.kernels.plane import are_wrong
 from streamhalf.kernels.segments import MOST_SEGMENTS, Segments
 from streamhalf.kernels.turns import Turns
 from streamhalf.reductions.base import Summed
+from streamhalf.reductions.margin_counts import log_odds
+from streamhalf.results.calibration import CalibrationRecord
 
-ROW_NBYTES = 18
-"""Of a listed row."""
+ROW = np.dtype(
+    [
+        ("row", np.int64),
+        ("suspicion", np.float64),
+        ("label_score", np.float64),
+        ("margin", np.float64),
+        ("other_score", np.float64),
+        ("label", np.int8),
+        ("is_label_issue", np.bool_),
+        ("agreed", np.bool_),
+    ]
+)
+"""A listed row: the key that ranks it, and what is written of it."""
+
+Listed = NDArray[np.void]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OtherModel:
+    """Probabilities of label +1 by another model, one for each row of the data, and their curve."""
+
+    probabilities: NDArray[np.floating[Any]]
+    calibration: CalibrationRecord
+
+    def log_odds(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the log-odds of label +1 of these rows, which stand for margins."""
+        return log_odds(self.probabilities[rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SuspectList:
-    """Places for rows (int64), normalised margins (float64), labels (int8) and proofs (bool).
-
-    The first `count` are taken, in the order of the rows: to sort them by margin is for the end.
-    """
+    """Room for rows, of which the first `count` are taken, in the order of their numbers."""
 
     count: int
-    rows: NDArray[np.int64]
-    margins: NDArray[np.float64]
-    labels: NDArray[np.int8]
-    agreed: NDArray[np.bool_]
+    rows: Listed
 
     @classmethod
-    def furthest(
-        cls,
-        rows: NDArray[np.int64],
-        margins: NDArray[np.float64],
-        labels: NDArray[np.int8],
-        agreed: NDArray[np.bool_],
-        *,
-        limit: int,
-    ) -> SuspectList:
-        """The `limit` of these rising rows with the largest margins; the first where they tie."""
-        kept = _largest(margins, limit)
-        columns = (rows[kept], margins[kept], labels[kept], agreed[kept])
-        found = cls(
-            len(columns[0]),
-            np.zeros(limit, dtype=np.int64),
-            np.zeros(limit),
-            np.zeros(limit, dtype=np.int8),
-            np.zeros(limit, dtype=np.bool_),
-        )
-        places: tuple[NDArray[Any], ...] = (
-            found.rows,
-            found.margins,
-            found.labels,
-            found.agreed,
-        )
-        for place, column in zip(places, columns, strict=True):
-            place[: found.count] = column
-        return found
+    def surest(cls, rows: Listed, limit: int) -> SuspectList:
+        """Return the `limit` rows that rank highest; of equal ones the first."""
+        kept = rows[_largest(rows["suspicion"], limit)]
+        room = np.zeros(limit, dtype=ROW)
+        room[: len(kept)] = kept
+        return cls(len(kept), room)
 
     def __add__(self, other: SuspectList) -> SuspectList:
-        """The furthest of both lists; rows of this one come before those of the other."""
-        mine: slice | NDArray[np.intp] = slice(self.count)
-        theirs: slice | NDArray[np.intp] = slice(other.count)
+        """Return the surest of both; rows of this list come before those of the other."""
+        mine, theirs = self.taken, other.taken
         if self.count == len(self.rows) and other.count:  # the room here is full
-            theirs = np.flatnonzero(other.margins[theirs] > self.margins.min())
+            theirs = theirs[theirs["suspicion"] > mine["suspicion"].min()]
             if not len(theirs):
                 return self
-        return SuspectList.furthest(
-            np.concatenate([self.rows[mine], other.rows[theirs]]),
-            np.concatenate([self.margins[mine], other.margins[theirs]]),
-            np.concatenate([self.labels[mine], other.labels[theirs]]),
-            np.concatenate([self.agreed[mine], other.agreed[theirs]]),
-            limit=len(self.rows),
-        )
+        return SuspectList.surest(np.concatenate([mine, theirs]), len(self.rows))
+
+    @property
+    def taken(self) -> Listed:
+        """The rows of the list."""
+        return self.rows[: self.count]
 
 
-def _largest(margins: NDArray[np.float64], limit: int) -> slice | NDArray[np.intp]:
-    """Where the `limit` largest margins are, in their order; of equal ones the first."""
-    beyond = len(margins) - limit
+def _largest(keys: NDArray[np.float64], limit: int) -> slice | NDArray[np.intp]:
+    """Return where the `limit` largest keys are, in their order; of equal ones the first."""
+    beyond = len(keys) - limit
     if beyond <= 0:
         return slice(None)
-    least = np.partition(margins, beyond)[beyond]
-    kept = margins > least
-    kept[np.flatnonzero(margins == least)[: limit - np.count_nonzero(kept)]] = True
+    least = np.partition(keys, beyond)[beyond]
+    kept = keys > least
+    kept[np.flatnonzero(keys == least)[: limit - np.count_nonzero(kept)]] = True
     return np.flatnonzero(kept)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SuspectsPartial:
-    """Rows, wrong and agreed ones by segment (s,), wrong ones by label (2,), all int64.
+    """Rows, misclassified, agreed and issue ones by segment (s,), by label the latter two (2,).
 
-    And sums of the features over wrong rows (d,) float64, and the list.
+    And sums of the features over the issues (d,) float64, and the list.
     """
 
     segment_rows: NDArray[np.int64]
     segment_wrong: NDArray[np.int64]
     segment_agreed: NDArray[np.int64]
+    segment_issues: NDArray[np.int64]
     wrong_by_label: NDArray[np.int64]
-    wrong_sums: NDArray[np.float64]
+    issues_by_label: NDArray[np.int64]
+    issue_sums: NDArray[np.float64]
     listed: SuspectList
 
     @property
     def n_rows(self) -> int:
-        """All rows."""
+        """Rows seen."""
         return int(self.segment_rows.sum())
 
     @property
     def n_wrong(self) -> int:
-        """Those that the halfspace gets wrong."""
+        """Rows that the halfspace gets wrong."""
         return int(self.segment_wrong.sum())
 
     @property
     def n_agreed(self) -> int:
-        """Those that every halfspace within the tested angle gets wrong."""
+        """Rows that every halfspace within the tested angle gets wrong."""
         return int(self.segment_agreed.sum())
+
+    @property
+    def n_issues(self) -> int:
+        """Rows whose label looks wrong."""
+        return int(self.segment_issues.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Suspects(Summed):
-    """The `limit` wrong rows that are furthest on the wrong side, and counts of all.
+    """The `limit` surest label issues (or, with `misclassified`, contradicted labels), and counts.
 
+    A row is an issue by the calibrated margin; beside another model, by the mean of both scores.
     Segments are equal contiguous parts of the `total_rows` rows of the data set.
     """
 
     turns: Turns
+    calibration: CalibrationRecord | None
     total_rows: int
     limit: int
+    misclassified: bool = False
+    other: OtherModel | None = None
 
     name = "suspects"
 
@@ -137,30 +146,78 @@ class Suspects(Summed):
         return Segments(self.total_rows, max(1, min(MOST_SEGMENTS, self.total_rows)))
 
     def empty(self, dim: int) -> SuspectsPartial:
-        """No rows."""
+        """Return the partial of no rows."""
         none = Block(np.zeros((0, dim)), np.zeros(0, dtype=np.int8), np.zeros(0, dtype=np.int64))
         return self.map(none)
 
     def map(self, block: Block) -> SuspectsPartial:
-        """Find and rank the wrong rows of one block."""
-        found, margins = self.turns.plane.find_wrong(block.X, block.y)
-        X, labels = np.take(block.X, found, axis=0), block.y[found]
-        sines, agreed = self.turns.measure(X, margins)
-        rows, wrong, sure = (np.zeros(self.segments.count, dtype=np.int64) for _ in range(3))
+        """Find and rank the contradicted rows of one block."""
+        places, margins, wrong = self.find_contradicted(block)
+        rows = self.measure(block.take(places), margins)
+        counts = np.zeros((4, self.segments.count), dtype=np.int64)
         for segment, window in self.segments.cut(block.rows):
-            first, last = np.searchsorted(found, (window.start, window.stop))
-            rows[segment] = window.stop - window.start
-            wrong[segment] = last - first
-            sure[segment] = np.count_nonzero(agreed[first:last])
+            first, last = np.searchsorted(places, (window.start, window.stop))
+            part = slice(first, last)
+            counts[:, segment] = (
+                window.stop - window.start,
+                np.count_nonzero(wrong[part]),
+                np.count_nonzero((rows["agreed"] & wrong)[part]),
+                np.count_nonzero(rows["is_label_issue"][part]),
+            )
+        issues = rows["is_label_issue"]
+        listed = rows if self.misclassified else rows[issues]
         return SuspectsPartial(
-            segment_rows=rows,
-            segment_wrong=wrong,
-            segment_agreed=sure,
-            wrong_by_label=np.array([np.count_nonzero(labels == y) for y in (-1, 1)]),
-            wrong_sums=np.ones(len(X)) @ X.astype(np.float64),
-            listed=SuspectList.furthest(block.rows[found], sines, labels, agreed, limit=self.limit),
+            *counts,
+            wrong_by_label=_by_label(rows["label"][wrong]),
+            issues_by_label=_by_label(rows["label"][issues]),
+            issue_sums=issues.astype(np.float64) @ block.X[places].astype(np.float64),
+            listed=SuspectList.surest(listed, self.limit),
         )
 
+    def find_contradicted(
+        self, block: Block
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.bool_]]:
+        """Return places that a model contradicts, their margins, and whether the halfspace does."""
+        places, margins = self.turns.plane.find_wrong(block.X, block.y)
+        wrong = np.ones(len(places), dtype=np.bool_)
+        if self.other is None:
+            return places, margins, wrong
+        against = np.flatnonzero(are_wrong(self.other.log_odds(block.rows), block.y))
+        places = np.union1d(places, against)
+        margins = self.turns.plane.margins(block.X[places])
+        return places, margins, are_wrong(margins, block.y[places])
+
+    def measure(self, some: Block, margins: NDArray[np.float64]) -> Listed:
+        """Return what is listed of rows with these margins about the halfspace."""
+        rows, positive = np.zeros(some.n_rows, dtype=ROW), some.y > 0
+        sines, agreed = self.turns.measure(some.X, margins)
+        unit = margins / (self.turns.plane.length or 1.0)
+        rows["row"], rows["label"], rows["margin"] = some.rows, some.y, sines
+        rows["agreed"] = agreed
+        contradicted = are_wrong(margins, some.y)
+        if self.calibration is None:  # labels of one class alone have no curve
+            rows["label_score"] = (1 - np.where(contradicted, sines, -sines)) / 2
+            rows["suspicion"] = np.where(contradicted, sines, -sines)
+            rows["is_label_issue"] = contradicted
+            return rows
+        own, most = self.calibration, self.calibration.issue_scores()
+        rows["label_score"] = own.label_scores(unit, positive)
+        rows["suspicion"] = own.suspicions(unit, positive)
+        score = rows["label_score"]
+        if self.other is not None:
+            odds, curve = self.other.log_odds(some.rows), self.other.calibration
+            rows["other_score"] = curve.label_scores(odds, positive)
+            rows["suspicion"] = (rows["suspicion"] + curve.suspicions(odds, positive)) / 2
+            score = (rows["label_score"] + rows["other_score"]) / 2
+            most = tuple(np.add(most, curve.issue_scores()) / 2)
+            contradicted |= are_wrong(odds, some.y)
+        rows["is_label_issue"] = contradicted & (score <= np.where(positive, most[1], most[0]))
+        return rows
+
     def partial_nbytes(self, dim: int) -> int:
-        """Mostly the list."""
-        return ROW_NBYTES * self.limit + 8 * (3 * self.segments.count + 2 + dim)
+        """Return mostly the size of the list."""
+        return ROW.itemsize * self.limit + 8 * (4 * self.segments.count + 4 + dim)
+
+
+def _by_label(labels: NDArray[np.int8]) -> NDArray[np.int64]:
+    return np.array([np.count_nonzero(labels == y) for y in (-1, 1)])

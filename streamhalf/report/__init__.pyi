@@ -1,7 +1,8 @@
-from .audit import show_audit
+from .audit import show_audit, show_review
 from .progress import log_json, watch
 from .terminal import (
     show_certificate,
+    show_columns,
     show_dry_run,
     show_fit,
     show_plan,
@@ -14,9 +15,11 @@ __all__ = [
     "log_json",
     "show_audit",
     "show_certificate",
+    "show_columns",
     "show_dry_run",
     "show_fit",
     "show_plan",
+    "show_review",
     "show_store",
     "show_test",
     "show_verification",

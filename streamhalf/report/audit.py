@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from streamhalf.report.svg import Axis, Plot, Steps
 from streamhalf.report.tables import Cells, Table
 from streamhalf.report.terminal import show_panel, show_table
 from streamhalf.report.words import count, number, percent
-from streamhalf.results import AuditResult, Segment
+from streamhalf.results import AuditResult, CalibrationRecord, ReviewRecord, Segment
 
 _BARS = "▁▂▃▄▅▆▇█"
 _SPARKS = 64
@@ -28,15 +29,16 @@ _SUSPECT: Cells = {
     "row": lambda one: str(one.row),
     "given": lambda one: str(one.given_label),
     "predicted": lambda one: str(one.predicted_label),
+    "score": lambda one: f"{one.label_score:.4f}",
+    "other score": lambda one: "" if one.other_score is None else f"{one.other_score:.4f}",
     "margin": lambda one: f"{one.margin:.4f}",
-    "label score": lambda one: f"{one.label_score:.4f}",
     "agreed": lambda one: "yes" if one.agreed else "no",
 }
 _FEATURE: Cells = {
     "feature": lambda one: one.name,
     "mean": lambda one: number(one.mean),
     "deviation": lambda one: number(one.deviation),
-    "mean of suspects": lambda one: number(one.wrong_mean),
+    "mean of issues": lambda one: number(one.issue_mean),
     "in deviations": lambda one: f"{one.shift:+.3f}",
 }
 
@@ -54,10 +56,13 @@ def _say(name: str) -> Callable[..., str]:
 audit_headline = _say("audit_headline")
 audit_details = _say("audit_details")
 segment_sentence = _say("segment_sentence")
+reliability_sentence = _say("reliability_sentence")
+review_headline = _say("review_headline")
+review_details = _say("review_details")
 
 
 def show_audit(console: Console, result: AuditResult) -> None:
-    """Counts, the first ten suspects, where they are, and how their features differ."""
+    """Print counts, the ten surest rows, where issues are, and how their features differ."""
     said = "\n".join(filter(None, (audit_headline(result), audit_details(result))))
     show_panel(console, said, "audit")
     if not result.n_wrong:
@@ -69,6 +74,54 @@ def show_audit(console: Console, result: AuditResult) -> None:
     show_table(console, feature_table(result, 5))
 
 
+def show_review(console: Console, record: ReviewRecord) -> None:
+    """Print how many labels are wrong, in all rows and by stratum."""
+    show_panel(console, f"{review_headline(record)}\n{review_details(record)}", "review")
+    show_table(console, review_table(record))
+
+
+def review_table(record: ReviewRecord) -> Table:
+    """Return the strata of a review."""
+    cells: Cells = {
+        "rows": lambda one: one.name,
+        "of them": lambda one: count(one.n_rows),
+        "reviewed": lambda one: count(one.n_reviewed),
+        "wrong": lambda one: count(one.n_wrong),
+        "unsure": lambda one: count(one.n_unsure),
+        "at least": lambda one: count(one.low),
+        "at most": lambda one: count(one.high),
+    }
+    return Table.of("Wrong labels by stratum", cells, record.strata, words=("rows",))
+
+
+def reliability_figure(curve: CalibrationRecord) -> Figure:
+    """Return the reliability diagram of calibrated probabilities."""
+    said = reliability_sentence(curve)
+    n, low = 15, 100 / 15
+    by_bin = {min(int(one.predicted * n), n - 1): one for one in curve.reliability}
+    found = [by_bin.get(i) for i in range(n)]
+    edges = tuple(i * low for i in range(n + 1))
+    observed = tuple(math.nan if one is None else 100 * one.observed for one in found)
+    expected = tuple(math.nan if one is None else 100 * one.predicted for one in found)
+    picture = Plot(
+        "Reliability of probabilities",
+        said,
+        Axis("probability of label +1", 0.0, 100.0, unit="%"),
+        Axis("share of label +1", 0.0, 100.0, unit="%"),
+        (
+            Steps("observed", edges=edges, heights=observed, filled=True),
+            Steps("predicted", "contrast", edges=edges, heights=expected),
+        ),
+    )
+    cells: Cells = {
+        "probability": lambda one: percent(one.predicted),
+        "share of label +1": lambda one: percent(one.observed),
+        "rows": lambda one: count(one.n_rows),
+    }
+    table = Table.of("Reliability", cells, curve.reliability)
+    return Figure((picture,), said, (table,))
+
+
 def sparkline(values: list[float]) -> str:
     """One character for each value, from 0 to the largest."""
     top = max(values) or 1.0
@@ -77,14 +130,16 @@ def sparkline(values: list[float]) -> str:
 
 def suspect_table(result: AuditResult, most: int) -> Table:
     """The first suspects."""
-    caption = f"The {count(min(most, len(result.suspects)))} most suspicious rows"
+    caption = f"The {count(min(most, len(result.suspects)))} surest rows"
     return Table.of(caption, _SUSPECT, result.suspects[:most], words=("agreed",))
 
 
 def feature_table(result: AuditResult, most: int) -> Table:
     """The features whose mean over the suspects is furthest from that over all rows."""
     ordered = sorted(result.features, key=lambda one: -abs(one.shift))[:most]
-    return Table.of("Features of suspects and of all rows", _FEATURE, ordered, words=("feature",))
+    return Table.of(
+        "Features of label issues and of all rows", _FEATURE, ordered, words=("feature",)
+    )
 
 
 def segment_figure(result: AuditResult) -> Figure:
@@ -94,19 +149,19 @@ def segment_figure(result: AuditResult) -> Figure:
     shares = tuple(100 * _share(one) for one in merged)
     high, said = max(shares), _say_of(merged)
     picture = Plot(
-        "Wrong rows by segment of rows",
+        "Label issues by segment of rows",
         said,
         Axis("row", 0.0, edges[-1], whole=True),
-        Axis("wrong rows", 0.0, 1.1 * high or 1.0, unit="%"),
-        (Steps("wrong rows", edges=edges, heights=shares, filled=True),),
+        Axis("label issues", 0.0, 1.1 * high or 1.0, unit="%"),
+        (Steps("label issues", edges=edges, heights=shares, filled=True),),
     )
     cells: Cells = {
         "rows": lambda one: f"{count(one.start)} to {count(one.stop - 1)}",
-        "wrong": lambda one: count(one.n_wrong),
-        "agreed": lambda one: count(one.n_agreed),
+        "issues": lambda one: count(one.n_issues),
+        "misclassified": lambda one: count(one.n_wrong),
         "share": lambda one: percent(_share(one)),
     }
-    table = Table.of("Wrong rows by segment", cells, merged, words=("rows",))
+    table = Table.of("Label issues by segment", cells, merged, words=("rows",))
     return Figure((picture,), said, (table,))
 
 
@@ -129,6 +184,8 @@ def _html(name: str) -> Callable[..., str]:
         segment_figure=segment_figure,
         suspect_table=suspect_table,
         feature_table=feature_table,
+        reliability_figure=reliability_figure,
+        review_words=lambda record: f"{review_headline(record)}\n{review_details(record)}",
     )
 
 
@@ -153,8 +210,9 @@ def _batches(segments: tuple[Segment, ...], size: int) -> Iterator[Segment]:
             batch[-1].stop,
             sum(one.n_wrong for one in batch),
             sum(one.n_agreed for one in batch),
+            sum(one.n_issues for one in batch),
         )
 
 
 def _share(segment: Segment) -> float:
-    return segment.n_wrong / max(1, segment.stop - segment.start)
+    return segment.n_issues / max(1, segment.stop - segment.start)

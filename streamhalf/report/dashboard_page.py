@@ -21,7 +21,7 @@ from streamhalf.report.words import number, of_limit
 from streamhalf.results import Outcome
 
 _LATEST = "latest"
-_WIDE: dict[str, Any] = {"sizing_mode": "segment_width"}
+_WIDE: dict[str, Any] = {"sizing_mode": "stretch_width"}
 _WIDEST_MARGIN = 2.0
 _LABEL_ROOM = 1.6
 """Beside the bars, in their unit: labels stand there, off the bars and the line of the limit."""

@@ -63,7 +63,8 @@ def test_details(result: MomentTestResult | FitResult) -> Iterator[str]:
             "held-out rows did not confirm it."
         )
     if result.transform.kind != Transform.STORED:
-        yield f"Tested: {TRANSFORMS[result.transform.kind]}. Errors are counted on stored features."
+        counted = " Errors are counted on stored features." if isinstance(result, FitResult) else ""
+        yield f"Tested: {TRANSFORMS[result.transform.kind]}.{counted}"
     sketched = next((one.directions for one in result.testers if one.directions is not None), None)
     if sketched is not None:
         yield (
@@ -90,7 +91,7 @@ def _seen(one: TestResult, names: Names) -> Iterator[str]:
 
 def promise_details(result: FitResult) -> Iterator[str]:
     """Yield what the promise of a fit rests on."""
-    kind = DISTRIBUTIONS[result.transform.kind]
+    kind = DISTRIBUTIONS.get(result.transform.kind, "Gaussian")
     if result.verdict is Verdict.REJECTED:
         yield f"The theorem speaks of {kind} features. The error and the lower bound hold anyway."
     elif result.verdict is Verdict.CERTIFIED:

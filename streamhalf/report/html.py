@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from streamhalf.redact import plural
 from streamhalf.report import details, figures, tables, words
 from streamhalf.report.figures import Figure
-from streamhalf.report.notices import other_notices
+from streamhalf.report.notices import notice_words, other_notices
 from streamhalf.report.tables import Table
 from streamhalf.report.voices import face_of, suspects_sentence
 from streamhalf.report.words import Names
@@ -36,7 +36,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {**vars(words), "outcome_words": tables.outcome_words}
-    environment.filters |= {"plural": plural, "with_code": _with_code}
+    environment.filters |= {"plural": plural, "with_code": _with_code, "notice_words": notice_words}
     return environment
 
 
@@ -105,6 +105,9 @@ def sections(
     yield _suspects(result, audit)
     notices = other_notices(result.notices, names)
     yield Section("notices", "Notices", plural(len(notices), "notice"), notices)
+    columns = tables.column_table(result.data.encoding)
+    gist = "what became of every column"
+    yield Section("columns", "Columns of the table", gist, tables=_shown(columns))
     passes = tables.pass_table(result.passes)
     gist = "rows, bytes and time of each pass over the data"
     yield Section("passes", "Passes", gist, tables=_shown(passes))

@@ -21,12 +21,12 @@ _PHRASES = {
         "no labels named {array}: features alone were tested. If they have another name: "
         "label=... (--label NAME)."
     ),
-    NoticeCode.LABELS_ARE_BITS: "{array}: labels are 0/1; 0 is read as -1.",
+    NoticeCode.LABELS_ARE_BITS: "labels {array} are 0/1; 0 is read as -1.",
     NoticeCode.LABELS_READ: (
-        "{array}: labels are {low} and {high}; {low} is read as -1, {high} as +1."
+        "labels {array} are {low} and {high}; {low} is read as -1, {high} as +1."
     ),
     NoticeCode.FEATURES_CONVERTED: (
-        "{array}: features are {stored}; they are computed with as {used}."
+        "features {array} are {stored}; they are computed with as {used}."
     ),
     NoticeCode.ROWS_DROPPED: "{dropped} of {stored} have gaps and were left out.",
     NoticeCode.GAPS_FILLED: "{gaps} in {features} filled with the median, an indicator beside it.",
@@ -63,7 +63,7 @@ _PHRASES = {
     ),
     NoticeCode.ROWS_IN_ORDER: (
         "rows come in an order: the mean of {name} differs between segments of rows ({factor} "
-        "times the variance of chance). Bounds hold for new rows only if those are like all of these."
+        "times the variance of chance). Bounds hold for new rows if those are like all of these."
     ),
     NoticeCode.RADII_DRAWN: (
         "the radial transform draws lengths and signs of rows anew. The tests say nothing about "
@@ -138,7 +138,7 @@ def _written(notice: Notice, names: Names) -> dict[str, str]:
     if "quantity" in fields:
         found["name"] = names.quantity(SegmentQuantity(fields["quantity"]), fields["feature"])
     for name, noun in (("gaps", "gap"), ("features", "feature"), ("stored", "row")):
-        if name in fields:
+        if isinstance(fields.get(name), int):  # of converted features `stored` is a dtype
             found[name] = plural(fields[name], noun)
     if "at_once" in fields:
         found["tasks"] = plural(fields["at_once"], "task")

@@ -24,6 +24,9 @@ from streamhalf.results import PassRecord, Role, TestResult, replace, to_json, w
 _NAME, _BAR = 11, 20
 """Columns for the name of a pass, and of its bar."""
 
+_SEARCH = "search"
+"""The name of the search for the lower bound on a progress line."""
+
 _WIDE = 90
 """Columns of a terminal from which on a share says of what it is."""
 
@@ -76,25 +79,28 @@ class _Step:
 
     name: str
     detail: str
-    total: int
-    unit: str = "rows"
+    total: float
     started: float = field(default_factory=time.monotonic)
-    done: int = 0
+    done: float = 0
     record: PassRecord | None = None
     found: list[TestResult] = field(default_factory=list)
 
     def running_line(self, width: int) -> Text:
         """Return its bar, speed and the time that is left."""
         seconds = max(time.monotonic() - self.started, 1e-3)
-        rate = self.done / seconds
+        rate, share = self.done / seconds, min(1.0, self.done / max(1, self.total))
         left = (self.total - self.done) / rate if rate else math.nan
-        counted = f"{human_count(self.done)} of {human_count(self.total)} {self.unit}"
-        full = round(_BAR * min(1.0, self.done / max(1, self.total)))
+        full = round(_BAR * share)
+        counted = f"{share:.0%} of at most {human_count(self.total)} operations"
+        speed = ""
+        if self.name != _SEARCH:
+            counted = f"{human_count(self.done)} of {human_count(self.total)} rows"
+            speed = f"{human_count(rate)} rows/s" if rate else ""
         parts = (
             (self.name.ljust(_NAME), "bold", 0),
             ("━" * full + "╌" * (_BAR - full), "cyan", 2),
             (counted, "", 1),
-            (f"{human_count(rate)} {self.unit}/s" if rate else "", "cyan", 3),
+            (speed, "cyan", 3),
             (f"{left:,.0f} s left" if math.isfinite(left) else "", "", 4),
             (self.detail, "dim", 5),
         )
@@ -140,6 +146,13 @@ class _Bars(_Lines):
         under_way = self._step
         if isinstance(event, events.PassStarted):
             self._begin(_Step(event.name, event.detail, event.n_rows))
+        elif isinstance(event, events.SearchProgress):
+            if under_way is None or under_way.name != _SEARCH:
+                self._begin(_Step(_SEARCH, "for the lower bound", event.total))
+            elif event.done >= event.total:
+                self.let_go()
+            else:
+                under_way.done = event.done
         elif under_way is None:
             super().observe(event)
         elif isinstance(event, events.PassProgress) and event.name == under_way.name:

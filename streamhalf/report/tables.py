@@ -34,6 +34,10 @@ from streamhalf.results import (
     CertificateMethod,
     CertificateRecord,
     CertifyResult,
+    ColumnRecord,
+    ColumnUse,
+    DropReason,
+    EncodingRecord,
     FitResult,
     Method,
     Outcome,
@@ -291,6 +295,39 @@ def constant_table(result: FitResult) -> Table:
 
 
 # error, bounds, candidates, passes
+
+
+def column_table(encoding: EncodingRecord | None) -> Table:
+    """Return what became of every column of a table; empty without an encoding."""
+    cells: Cells = {
+        "column": lambda one: str(one.name),
+        "used as": lambda one: _DROPPED[one.reason] if one.reason else str(one.use.value),
+        "features": lambda one: count(len(one.features)),
+        "gaps": lambda one: count(one.gaps) if one.gaps else "",
+        "filled with": _filled_with,
+        "left out": lambda one: "" if one.base is None else str(one.base),
+    }
+    words = ("used as", "filled with", "left out")
+    columns = () if encoding is None else encoding.columns
+    return Table.of("Columns of the table", cells, columns, words=words, names=("column",))
+
+
+def _filled_with(column: ColumnRecord) -> str:
+    if not column.gaps or not column.features:
+        return ""
+    if column.use is ColumnUse.CATEGORY:
+        return "a value of its own"
+    return "" if column.fill is None else f"{number(column.fill)}"
+
+
+_DROPPED = {
+    DropReason.ASKED: "dropped: asked for",
+    DropReason.CONSTANT: "dropped: constant",
+    DropReason.EMPTY: "dropped: no value",
+    DropReason.IDENTIFIER: "dropped: identifier, nearly all values differ",
+    DropReason.MANY_VALUES: "dropped: too many rare values",
+    DropReason.COLLINEAR: "dropped: other columns determine it",
+}
 
 
 def label_table(result: Result) -> Table:

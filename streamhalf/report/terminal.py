@@ -76,6 +76,7 @@ def show_fit(console: Console, result: results.FitResult, verbose: bool = False)
             _say(console, text, "dim")
         _show_bound(console, result)
         shown = [tables.label_table(result), tables.transform_table(result)]
+        shown.append(tables.column_table(result.data.encoding))
         shown += [tables.tester_summary(result.testers), tables.pass_table(result.passes)]
         for table in shown:
             if table.rows:
@@ -83,6 +84,11 @@ def show_fit(console: Console, result: results.FitResult, verbose: bool = False)
         if (rejection := leading_rejection(result.testers)) is not None:
             _show_evidence(console, rejection, names)
     _show_seed(console, result, verbose)
+
+
+def show_columns(console: Console, encoding: results.EncodingRecord) -> None:
+    """Print what became of the columns of a table."""
+    show_table(console, tables.column_table(encoding))
 
 
 def show_certificate(

@@ -16,8 +16,10 @@ from streamhalf.report.words import (
     at_least,
     at_most,
     confidence,
+    constant,
     count,
     factor,
+    number,
     percent,
     sentence,
     tightening_words,
@@ -122,7 +124,7 @@ def _best_tile(result: FitResult | CertifyResult, quality: Quality) -> Tile:
         notes.append("this one is of another class")
     elif quality.factor is not None:
         notes.insert(0, f"this one: {factor(quality.factor)} × that")
-    return Tile(name, f"{at_least(lower)} or more", tuple(notes))
+    return Tile(name, f"≥ {at_least(lower)}", tuple(notes))
 
 
 def _ladder(quality: Quality) -> Ladder:
@@ -144,21 +146,31 @@ def _rung(
 
 
 def _measured(result: FitResult | CertifyResult) -> str:
-    """Return on which rows the error was measured, and what its bound is for."""
-    error = result.error
-    if error is None:
+    """Return on which rows the numbers were counted, and what their bound is for."""
+    error, quality, certificate = result.error, result.quality, result.certificate
+    if error is None or quality is None:
         return ""
-    rows = f"{plural(error.n_rows, 'row')}"
-    if isinstance(result, FitResult):
-        rows += f" that it did not learn from, drawn at random from all {count(result.data.rows)}"
-    said = f"Measured on {rows}. "
+    fitted = isinstance(result, FitResult)
+    held_out = f"{plural(error.n_rows, 'row')} that it did not learn from"
+    said = []
+    if certificate is not None:
+        rows = f"all {count(quality.rows)} rows"
+        if certificate.share < 1:
+            rows = f"a random sample of {count(certificate.n_rows)} rows"
+        what = "Best possible" if quality.held_out else "Error and best possible"
+        said.append(f"{what}: counted on {rows}.")
+    if certificate is None or quality.held_out:
+        said.append(f"Error: counted on {held_out}.")
+    sure = f"confidence {confidence(quality.tau)}"
     if error.segments == 1:
-        return f"{said}Bounds are for these data only: the error drifts along the rows."
-    sure = confidence(result.tau)
-    said += f"Bounds hold for new rows from the same source with confidence {sure}"
-    if error.segments:
-        said += f", from {error.segments} segments of rows, as errors come in clusters"
-    return said + "."
+        said.append("No bound for fresh rows holds: the error drifts along the rows.")
+    elif error.segments:
+        said.append(f"Bound for fresh rows: from {error.segments} segments of rows, {sure}.")
+    elif fitted:
+        said.append(f"Bound for fresh rows: from {held_out}, {sure}.")
+    else:
+        said.append(f"Bound for fresh rows: {sure}, if it never saw these rows.")
+    return " ".join(said)
 
 
 # the promise
@@ -186,8 +198,10 @@ def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
     also = f" Proved on these rows: {said}." if (said := proved(result)) else ""
     match found.code:
         case PromiseCode.HOLDS:
-            bound = f"its error is at most {at_most(found.at_most)} on fresh rows"
-            return PromiseLine("good", title, f"however labels were flipped, {bound}.{also}")
+            times, eps = constant(found.constant), number(found.eps)
+            bound = f"error at most {times} × the best possible + {eps}"
+            words = f"holds against chosen label flips, {bound} ({times}: an empirical worst case)."
+            return PromiseLine("good", title, f"{words}{also}")
         case PromiseCode.FACTOR:
             words = f"{said}, whatever the features."
             return PromiseLine("good", f"{title} proved" if verdict else "Proved", words)
@@ -217,7 +231,7 @@ def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
 
 def _not_these(result: FitResult | CertifyResult) -> str:
     cause = diagnose(result) if isinstance(result, FitResult) else None
-    return "none for these features" + (f": {cause.clause()}." if cause else ".")
+    return "these features fail the tests" + (f": {cause.clause()}." if cause else ".")
 
 
 def _unproved(result: FitResult | CertifyResult) -> str:
@@ -230,7 +244,7 @@ def _unproved(result: FitResult | CertifyResult) -> str:
 
 
 def _test_promise(result: MomentTestResult) -> PromiseLine:
-    kind = DISTRIBUTIONS[result.transform.kind]
+    kind = DISTRIBUTIONS.get(result.transform.kind, "Gaussian")
     if result.verdict is Verdict.REJECTED:
         cause = diagnose(result)
         words = f"the features are not {kind}" + (f": {cause.clause()}." if cause else ".")

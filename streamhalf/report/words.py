@@ -84,8 +84,8 @@ def constant(value: float | None) -> str:
 
 
 def confidence(tau: float) -> str:
-    """Return 1 - tau as a percentage."""
-    return f"{100 * (1 - tau):g}%"
+    """Return 1 - tau as a percentage, rounded down."""
+    return f"{math.floor(1e3 * (1 - tau) + 1e-9) / 10:g}%"
 
 
 def human_count(value: float) -> str:

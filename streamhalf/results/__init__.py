@@ -1,7 +1,10 @@
 """Results: frozen records that go to JSON and come back as data only."""
 
 from streamhalf.results.audit import AuditResult as AuditResult
+from streamhalf.results.audit import ConflictSet as ConflictSet
+from streamhalf.results.audit import ConflictSets as ConflictSets
 from streamhalf.results.audit import FeatureShift as FeatureShift
+from streamhalf.results.audit import ReviewRecord as ReviewRecord
 from streamhalf.results.audit import Segment as Segment
 from streamhalf.results.audit import Suspect as Suspect
 from streamhalf.results.base import Record as Record
@@ -9,6 +12,7 @@ from streamhalf.results.base import finite as finite
 from streamhalf.results.base import from_json as from_json
 from streamhalf.results.base import replace as replace
 from streamhalf.results.base import to_json as to_json
+from streamhalf.results.calibration import CalibrationRecord as CalibrationRecord
 from streamhalf.results.certificate import Advice as Advice
 from streamhalf.results.certificate import AdviceCode as AdviceCode
 from streamhalf.results.certificate import AngleRecord as AngleRecord
@@ -45,7 +49,6 @@ from streamhalf.results.encoding import DropReason as DropReason
 from streamhalf.results.encoding import EncodingRecord as EncodingRecord
 from streamhalf.results.encoding import FeatureRecord as FeatureRecord
 from streamhalf.results.encoding import Part as Part
-from streamhalf.results.parts import CalibrationRecord as CalibrationRecord
 from streamhalf.results.parts import CandidateRecord as CandidateRecord
 from streamhalf.results.parts import DataRecord as DataRecord
 from streamhalf.results.parts import DiagnosticsRecord as DiagnosticsRecord

@@ -6,6 +6,7 @@ from typing import Literal
 
 from streamhalf.redact import plural
 from streamhalf.results.base import Record
+from streamhalf.results.calibration import CalibrationRecord
 from streamhalf.results.codes import Notice
 from streamhalf.results.parts import DataRecord, Halfspace, PassRecord
 from streamhalf.results.provenance import RunRecord, Versions
@@ -13,33 +14,36 @@ from streamhalf.results.results import Document
 
 
 class Suspect(Record, frozen=True):
-    """A row that the halfspace gets wrong.
+    """A row whose label the halfspace, or the other model, contradicts.
 
-    `margin` is the sine of the angle by which the halfspace would have to turn to get it right, 0
-    to 1; `label_score` is (1 - margin) / 2, so that the most suspicious rows score least. `agreed`
-    says that every halfspace within the result's angle and shift of threshold gets the row wrong
-    too; it does not say that somebody changed the label.
+    `label_score` is the probability of the given label at this margin (`other_score` that of the
+    other model), `margin` the sine of the angle by which the halfspace would have to turn to get
+    the row right. `agreed`: every halfspace within the result's angle and shift of threshold gets
+    it wrong too.
     """
 
     row: int
     given_label: int | float | str
     predicted_label: int | float | str
+    is_label_issue: bool
     label_score: float
     margin: float
     agreed: bool
+    other_score: float | None = None
 
 
 class Segment(Record, frozen=True):
-    """How many of the rows start, ..., stop - 1 are wrong, and how many are agreed."""
+    """Rows start, ..., stop - 1: how many are misclassified, agreed, and label issues."""
 
     start: int
     stop: int
     n_wrong: int
     n_agreed: int
+    n_issues: int = 0
 
 
 class FeatureShift(Record, frozen=True):
-    """A feature over all rows (or a quarter of a million of them) and over the wrong ones.
+    """A feature over all rows (or a quarter of a million of them) and over the label issues.
 
     `shift` is the difference of the means in standard deviations of all rows.
     """
@@ -47,15 +51,76 @@ class FeatureShift(Record, frozen=True):
     name: str
     mean: float
     deviation: float
-    wrong_mean: float
+    issue_mean: float
     shift: float
 
 
-class AuditResult(Document, frozen=True, kw_only=True):
-    """How many labels a halfspace gets wrong, where they are, and the first of the suspects.
+class StratumRecord(Record, frozen=True):
+    """Reviewed rows of one stratum, and the least and largest number of wrong labels in it."""
 
-    Agreement is that of all halfspaces within `angle` (radians, in the run's transform; None: no row
-    is marked) whose thresholds, at normals of length 1, differ by up to `threshold_shift`.
+    name: str
+    n_rows: int
+    n_reviewed: int
+    n_wrong: int
+    n_unsure: int
+    low: int
+    high: int
+
+
+class CountInterval(Record, frozen=True):
+    """At least `low` and at most `high` of `n_rows` labels are wrong."""
+
+    low: int
+    high: int
+    n_rows: int
+
+
+class ReviewRecord(Record, frozen=True):
+    """Wrong labels among the listed and among all rows, at confidence 1 - tau.
+
+    `precision` is the share of wrong labels among reviewed rows of the list; `more_reviews` as
+    many again would about halve the interval of all rows.
+    """
+
+    tau: float
+    strata: tuple[StratumRecord, ...]
+    listed: CountInterval
+    rows: CountInterval
+    precision: float | None = None
+    more_reviews: int | None = None
+
+
+class ConflictSet(Record, frozen=True):
+    """Rows of which at least one label is wrong under every halfspace.
+
+    The sum of weight · label · (features, 1) over the rows is exactly 0; weights are fractions.
+    """
+
+    rows: tuple[int, ...]
+    labels: tuple[int, ...]
+    features: tuple[tuple[float, ...], ...]
+    weights: tuple[str, ...]
+
+
+class ConflictSets(Document, frozen=True, kw_only=True):
+    """Disjoint sets of rows in conflict; the document that `audit --proofs` writes.
+
+    Every halfspace contradicts at least one label of each set.
+    """
+
+    schema: Literal["streamhalf-conflicts-1"] = "streamhalf-conflicts-1"
+    data: DataRecord
+    sets: tuple[ConflictSet, ...]
+    versions: Versions
+
+
+class AuditResult(Document, frozen=True, kw_only=True):
+    """Label issues of a data set: how many rows contradict a halfspace, which, and where.
+
+    Agreement is that of all halfspaces within `angle` (radians, in the run's transform; None: no
+    row is marked) whose thresholds, at normals of length 1, differ by up to `threshold_shift`.
+    `least_wrong` labels at least are contradicted by every halfspace of the class that the
+    certificate of the model speaks of.
     """
 
     schema: Literal["streamhalf-audit-1"] = "streamhalf-audit-1"
@@ -67,12 +132,20 @@ class AuditResult(Document, frozen=True, kw_only=True):
     n_agreed: int
     n_wrong_negative: int
     n_wrong_positive: int
+    n_issues: int
+    n_issues_negative: int
+    n_issues_positive: int
     n_listed: int
+    least_wrong: int | None = None
     ranked: bool = True
+    misclassified: bool = False
     out: str = ""
+    calibration: CalibrationRecord | None = None
+    other_calibration: CalibrationRecord | None = None
     suspects: tuple[Suspect, ...] = ()
     segments: tuple[Segment, ...] = ()
     features: tuple[FeatureShift, ...] = ()
+    review: ReviewRecord | None = None
     passes: tuple[PassRecord, ...] = ()
     data: DataRecord
     versions: Versions
@@ -81,4 +154,7 @@ class AuditResult(Document, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         agreed = f", {self.n_agreed:,} agreed" if self.angle is not None else ""
-        return f"<AuditResult: {plural(self.n_wrong, 'suspect')}{agreed}, {self.data}>"
+        return (
+            f"<AuditResult: {plural(self.n_issues, 'label issue')} among "
+            f"{self.n_wrong:,} misclassified rows{agreed}, {self.data}>"
+        )

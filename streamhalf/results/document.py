@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamhalf.errors import DataError
 from streamhalf.paths import read_text_from, refuse_harm, write_text_to
@@ -16,6 +17,7 @@ from streamhalf.redact import public_name
 from streamhalf.results import (
     AuditResult,
     CertifyResult,
+    ConflictSets,
     FitResult,
     Halfspace,
     MomentTestResult,
@@ -32,6 +34,7 @@ _KINDS: dict[str, tuple[type[Any], str, str]] = {
     "streamhalf-certificate-1": (CertifyResult, "a certificate (of certify)", "certify"),
     "streamhalf-test-1": (MomentTestResult, "a result of test", "test"),
     "streamhalf-audit-1": (AuditResult, "a result of audit", "audit"),
+    "streamhalf-conflicts-1": (ConflictSets, "sets in conflict (of audit --proofs)", "audit"),
 }
 """By schema: the class of a document, what to call it, and the command that writes it."""
 
@@ -102,6 +105,14 @@ def read_audit(
     return found
 
 
+def read_conflicts(
+    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> ConflictSets:
+    """Read what `audit --proofs` wrote."""
+    found: ConflictSets = _read_kind(path, storage_options, ConflictSets)
+    return found
+
+
 def _read_kind(
     path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, *wanted: type[Any]
 ) -> Any:
@@ -156,6 +167,18 @@ def read_classifier(
 
 def _is_result(content: Any) -> bool:
     return isinstance(content, dict) and "schema" in content
+
+
+def read_array(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """Open a .npy file of any size as a memory map."""
+    name = os.fspath(path)
+    try:
+        found = np.lib.format.open_memmap(name, mode="r")
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise DataError(f"{name}: not a .npy file of numbers: {error}") from error
+    return found
 
 
 def _read_npy(name: str) -> Any:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamhalf.kernels.plane import Plane
 from streamhalf.redact import plural
@@ -361,22 +360,3 @@ class PassBudget(Record, frozen=True):
     nbytes: int
     delta: float | None = None
     n_tasks: int | None = None
-
-
-class CalibrationRecord(Record, frozen=True):
-    """Share of rows labelled +1 by margin (normal·x + offset of the halfspace), on held-out rows.
-
-    The curve rises in steps: between two `edges` it is that of so many rows labelled -1
-    (`negatives`) and +1 (`positives`).
-    """
-
-    edges: tuple[float, ...]
-    negatives: tuple[int, ...]
-    positives: tuple[int, ...]
-
-    def probabilities(self, margins: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probability of +1 for each margin, never quite 0 or 1."""
-        rows = np.add(self.negatives, self.positives)
-        least = 1 / (rows.sum() + 2)
-        curve = np.clip(self.positives / rows, least, 1 - least)
-        return np.asarray(curve[np.searchsorted(self.edges, margins, side="right")])

@@ -13,10 +13,10 @@ import msgspec
 
 from streamhalf.redact import plural
 from streamhalf.results.base import Record, replace, to_json
+from streamhalf.results.calibration import CalibrationRecord
 from streamhalf.results.certificate import CertificateRecord, OptRecord
 from streamhalf.results.codes import Notice, Sampling, Stop, Verdict
 from streamhalf.results.parts import (
-    CalibrationRecord,
     CandidateRecord,
     DataRecord,
     DiagnosticsRecord,

@@ -1,1 +1,1 @@
-"""Synthetic labelled rows: laws of the features, label noise, and stores filled with both."""
+"""Synthetic labelled rows: distributions of features, label noise, stores."""

@@ -1,4 +1,4 @@
-"""What can be asked of a synthetic data set, in names: nothing here computes."""
+"""Names of distributions and kinds of label noise; light to import."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ DTYPES = ("float32", "float64")
 
 
 class Marginal(enum.StrEnum):
-    """Law of a feature row; v is the planted direction, and coordinates are iid unless it says so.
+    """Distribution of a feature row; v is the planted direction, coordinates are iid unless said.
 
     gaussian: N(0, I). student-t, laplace, uniform, rademacher: unit variance. gauss-hermite:
     ±sqrt 3 with probability 1/6 each, else 0; all moments up to degree 5 are those of N(0, I).
     mixture: a share `MIXTURE_SHARE` of Gaussian rows is scaled by `MIXTURE_SCALE`, all else equal.
     correlated: Gaussian, correlation `EQUICORRELATION` between any two features. shifted: N(SHIFT,
     1). low-rank: Gaussian, unit variances, a share `LOW_RANK_SHARE` of them from two factors. hole
-    and spike: see `hole_distribution` and `spike_distribution`; Gaussian and independent orthogonally to v.
+    and spike: see `hole_distribution` and `spike_distribution`; Gaussian orthogonally to v.
     """
 
     GAUSSIAN = "gaussian"
@@ -34,12 +34,12 @@ class Marginal(enum.StrEnum):
 
     @property
     def min_dim(self) -> int:
-        """Smallest dimension in which the law differs from a plainer one."""
+        """Smallest dimension in which the distribution differs from a plainer one."""
         return 2 if self in (Marginal.CORRELATED, Marginal.LOW_RANK) else 1
 
 
 class Noise(enum.StrEnum):
-    """Which labels are flipped; m = v·x - t of the planted halfspace, u is orthogonal to v.
+    """Label noise, by flipped rows; m = v·x - t of the planted halfspace, u is orthogonal to v.
 
     random: any row with equal probability. near: smallest |m|. far: largest |m|. chow: largest y
     u·x, which turns the Chow vector towards -u. wedge: rows between the planted halfspace and one

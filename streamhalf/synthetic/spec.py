@@ -22,7 +22,15 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.synthetic.kinds import DIRECTIONS, DTYPES, Marginal, Noise
-from streamhalf.synthetic.marginals import Cell, cell_generator, cell_rows, draw_features
+from streamhalf.synthetic.marginals import (
+    SHARE_TOLERANCE,
+    Cell,
+    cell_generator,
+    cell_rows,
+    draw_features,
+    normal_threshold,
+    sample_threshold,
+)
 from streamhalf.synthetic.noise import (
     NO_FLIPS,
     CleanRows,
@@ -31,7 +39,6 @@ from streamhalf.synthetic.noise import (
     choose_directions,
     flip_scores,
 )
-from streamhalf.synthetic.thresholds import SHARE_TOLERANCE, normal_threshold, sample_threshold
 
 PILOT_ROWS = 2**20
 SAMPLE_VALUES = 2**26
@@ -43,7 +50,7 @@ _FEATURES, _DIRECTIONS, _NOISE = (Stream.SYNTHETIC + number for number in range(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticSpec:
-    """What to draw; strings are taken for `marginal` and `noise` too.
+    """A synthetic data set; strings are taken for `marginal` and `noise` too.
 
     Parameters
     ----------
@@ -115,7 +122,7 @@ class SyntheticSpec:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Planted:
-    """What the driver settles once for all tasks.
+    """Directions, threshold and cut, chosen once for all tasks.
 
     The labels are sgn(v·x - threshold) before the noise; u is a direction orthogonal to v (zero in
     one dimension), and the cut says which rows are flipped.

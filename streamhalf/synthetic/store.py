@@ -1,4 +1,4 @@
-"""Synthetic rows in a Zarr store, written chunk by chunk by whoever runs the tasks."""
+"""Synthetic rows in a Zarr store, written chunk by chunk."""
 
 from __future__ import annotations
 

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from streamhalf.engine.checkpoint import leaves as leaves
+from streamhalf.engine import checkpoint
+
+
+def leaves(value: Any) -> Iterator[NDArray[Any]]:
+    """Yield the arrays of a partial, a structured one field by field."""
+    for one in checkpoint.leaves(value):
+        yield from _fields(one)
+
+
+def _fields(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    if array.dtype.names is None:
+        yield array
+    for name in array.dtype.names or ():
+        yield from _fields(array[name])
 
 
 def assert_close(left: Any, right: Any, *, scale: float) -> None:

@@ -130,11 +130,6 @@ def test_answer__a_rejected_run_has_a_halfspace_and_an_error(answer: Answer) -> 
     assert found.held_out is not None
 
 
-def test_answer__a_rejection_that_only_warns_changes_nothing(answer: Answer) -> None:
-    no = TestResult("largest moment", Outcome.REJECTED, 0.5, 0.1, 0.05, 9, role=Role.EARLY)
-    assert answer(test_results=(no,)).verdict is Verdict.ACCEPTED
-
-
 def test_answer__nothing_learned_has_neither(answer: Answer) -> None:
     found = answer(candidates=(), final=None, errors=None, held_out=None, moments=None, steps=())
     assert found.verdict is Verdict.INCONCLUSIVE
@@ -236,15 +231,6 @@ def test_rows_needed__is_scaled_by_the_hungriest_tester(
     assert found.rows_needed == 7 * max(plan.required_rows, plan.n_rows)
 
 
-def test_rows_needed__early_doubts_do_not_count(answer: Answer) -> None:
-    early = TestResult(
-        "t", Outcome.INCONCLUSIVE, 0.2, 0.1, 0.3, 1_000, rows_needed=10**9, role=Role.EARLY
-    )
-    doubt = TestResult("t", Outcome.INCONCLUSIVE, 0.2, 0.1, 0.3, 1_000, rows_needed=2_000)
-    assert answer(test_results=(early, doubt)).rows_needed == 2 * N_ROWS
-    assert answer(test_results=(early,)).rows_needed is None
-
-
 def test_constant__that_is_not_good_comes_with_the_rows_of_a_good_one(
     answer: Answer, finished: tuple[RunPlan, LocalizationState]
 ) -> None:
@@ -289,12 +275,6 @@ def test_max_ratio__that_is_reached_certifies_where_testers_do_not_pass(
     assert found.verdict is (Verdict.CERTIFIED if reached else Verdict(verdict))
     assert found.ratio == ratio
     assert found.notices == ()
-
-
-@pytest.mark.parametrize("ratio", [None, 1.25, 2.5])
-def test_max_ratio__is_no_demand_where_testers_pass(answer: Answer, ratio: float | None) -> None:
-    found = answer(certificate=Certificate(ratio), max_ratio=1.5)
-    assert (found.verdict, found.notices, found.rows_needed) == (Verdict.ACCEPTED, (), None)
 
 
 def test_guess__that_does_as_well_is_told_and_keeps_the_run_from_being_accepted(

@@ -34,10 +34,6 @@ def errors(members: tuple[Baseline, ...], block: Block) -> dict[Method, float]:
     return {one.method: one.plane.errors(block.X, block.y) / block.n_rows for one in members}
 
 
-def test_recipes__are_all_but_the_path_and_the_regression() -> None:
-    assert {*METHODS.values(), Method.PATH, Method.REGRESSION} == set(Method)
-
-
 def test_pool__has_a_member_of_every_recipe_the_regression_first() -> None:
     members = learn_baselines(gaussian(), seed=1)
     assert [one.method for one in members] == [Method.REGRESSION, *METHODS.values()]
@@ -137,11 +133,3 @@ def test_pool__one_class_is_never_wrong(label: int) -> None:
     block = gaussian(500)
     alike = Block(block.X, np.full(500, label, dtype=np.int8), block.rows)
     assert errors(learn_baselines(alike, seed=1), alike)[Method.REGRESSION] == 0
-
-
-def test_pool__is_the_same_for_a_seed() -> None:
-    block = gaussian(2_000)
-    first, again = learn_baselines(block, seed=7), learn_baselines(block, seed=7)
-    for one, other in zip(first, again, strict=True):
-        np.testing.assert_array_equal(one.plane.normal, other.plane.normal)
-        assert one.plane.threshold == other.plane.threshold

@@ -56,16 +56,6 @@ def test_choose__the_best_of_the_favourites_speaks_for_them() -> None:
     assert choose(found, []) == 2
 
 
-def test_choose__of_equals_is_the_first_of_the_favourites() -> None:
-    found = counted(rows(0, 9), rows(20, 29), rows(40, 49))
-    assert choose(found, [1, 2]) == 1
-    assert choose(found, []) == 0
-
-
-def test_choose__no_rows_leave_the_favourite() -> None:
-    assert choose(counted(set(), set()), [1]) == 1
-
-
 def block_of(n_rows: int, **parameters: float) -> Block:
     X, y = draw(n_rows, dim=3, **parameters)
     return Block(X, y, np.arange(n_rows))

@@ -148,14 +148,6 @@ def test_fit__a_tester_that_is_added_is_asked_and_its_rejection_decides(stage: S
     assert result.opt == result.certificate.opt
 
 
-def test_fit__a_tester_that_is_added_may_doubt_or_pass() -> None:
-    doubting, _ = fit(testers=(toy(Stage.INITIAL, Outcome.INCONCLUSIVE), *TESTERS))
-    assert doubting.verdict is Verdict.INCONCLUSIVE
-    assert doubting.passes[-1].name == "final"  # doubts end nothing
-    content, _ = fit(testers=(toy(Stage.INITIAL, Outcome.PASSED), *TESTERS))
-    assert content.verdict is Verdict.ACCEPTED
-
-
 def test_fit__another_position_is_estimated_first_and_comes_back() -> None:
     X, y = DATA
     moved = X * [2.0, 0.5] + [3.0, -1.0]
@@ -182,18 +174,6 @@ def test_fit__one_class_is_told_after_counting_all_labels(label: int) -> None:
     result, _ = fit((X, np.full(N_ROWS, label, dtype=np.int8)))
     assert result.notices[0] == Notice.of(NoticeCode.ONE_CLASS, label=label)
     assert result.passes[-1].name == "labels"
-    assert result.verdict is not Verdict.ACCEPTED
-
-
-def test_fit__two_classes_that_no_halfspace_tells_apart_are_not_one() -> None:
-    X, _ = DATA
-    coin = np.where(np.random.default_rng(5).random(N_ROWS) < 0.5, 1, -1).astype(np.int8)
-    result, _ = fit((X, coin))
-    labels = result.error.by_label
-    assert labels.guess_error == pytest.approx(0.5, abs=0.01)
-    assert result.notices == (
-        Notice.of(NoticeCode.NO_BETTER_THAN_GUESS, label=labels.guess, error=labels.guess_error),
-    )
     assert result.verdict is not Verdict.ACCEPTED
 
 

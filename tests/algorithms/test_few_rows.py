@@ -96,15 +96,6 @@ def test_few_rows__of_one_class_are_told(label: int) -> None:
     assert (result.verdict, result.error.empirical) == (Verdict.INCONCLUSIVE, 0)
 
 
-def test_few_rows__labels_that_are_a_coin_beat_no_guess() -> None:
-    X, _ = draw(1_000)
-    coin = np.where(np.random.default_rng(5).random(1_000) < 0.5, 1, -1).astype(np.int8)
-    result = fit((X, coin))
-    assert not result.error.beats_guess
-    assert result.verdict is Verdict.INCONCLUSIVE
-    assert any(one.code is NoticeCode.NO_BETTER_THAN_GUESS for one in result.notices)
-
-
 @pytest.mark.parametrize("through", ["any", "centre"])
 @pytest.mark.parametrize("n_rows", [1, 2, 5, 20])
 def test_few_rows__may_be_very_few(n_rows: int, through: str) -> None:
@@ -112,13 +103,6 @@ def test_few_rows__may_be_very_few(n_rows: int, through: str) -> None:
     assert result.verdict is Verdict.INCONCLUSIVE
     assert result.halfspace is not None
     assert len(result.halfspace.normal) == 3
-
-
-def test_few_rows__one_that_no_gaussian_draws_is_rejected_where_it_is() -> None:
-    X, y = draw(1)
-    result = fit((X + 1e8, y))
-    assert (result.verdict, result.transform.kind) == (Verdict.REJECTED, "stored")
-    assert [bool(one.problem) for one in result.transforms] == [False, True, True]
 
 
 def test_few_rows__take_a_sample_and_one_pass() -> None:

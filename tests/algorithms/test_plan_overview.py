@@ -70,30 +70,12 @@ def test_make_plan__says_when_rows_do_not_suffice() -> None:
     assert record.rows == 1_000 < record.rows_needed == least
 
 
-def test_make_plan__reused_rows_are_read_in_every_pass() -> None:
-    record = streamhalf.plan(dim=4, n_rows=200_000, sampling="reuse")
-    plan = plan_for_rows(200_000, 4, RunConfig(sampling="reuse"))
-    *learning, _, _, final = record.passes
-    assert [one.rows for one in learning[1:]] == [plan.reused_rows(one) for one in plan.deltas]
-    assert max(one.rows for one in learning) <= plan.learning_rows
-    assert final.rows == plan.final_rows
-    assert record.nbytes == len(record.passes) * 200_000 * 17
-
-
 @pytest.mark.parametrize("dim", [WIDE_DIM, WIDE_DIM + 1, 1_000])
 def test_make_plan__wide_data_are_sketched_and_support_no_constant(dim: int) -> None:
     record = streamhalf.plan(dim=dim, n_rows=30_000_000)
     assert record.sketched == (dim > WIDE_DIM)
     assert record.conclusive
     assert bool(record.promises) == (dim <= WIDE_DIM)
-
-
-def test_make_plan__halving_starts_at_the_papers_scale() -> None:
-    record = streamhalf.plan(dim=3, eps=0.00125, schedule="halving")
-    assert [one.delta for one in record.passes[1:-3]] == [0.01, 0.005, 0.0025]
-    centred = streamhalf.plan(dim=3, eps=0.00125, schedule="halving", through="centre")
-    assert centred.passes == (*record.passes[:-2], record.passes[-1])
-    assert record.rows_needed > streamhalf.plan(dim=3, eps=0.25).rows_needed
 
 
 def test_make_plan__a_rare_label_takes_more_rows_and_has_no_constant() -> None:

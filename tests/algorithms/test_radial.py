@@ -59,25 +59,6 @@ def test_settle__spreads_directions_evenly_about_the_centre(centre: str) -> None
         np.testing.assert_allclose(tyler.centre, where[centre], atol=1e-9)
 
 
-def test_settle__a_centre_with_many_rows_at_it_stays_there() -> None:
-    X, _ = draw(3000)
-    X[::2] = CENTRE
-    tyler, sums = settle(X, centre="auto")
-    np.testing.assert_array_equal(tyler.centre, CENTRE)
-    assert sums.n_central == 1500
-
-
-def test_estimate__one_pass_where_all_rows_fit_in_memory() -> None:
-    X, y = draw(5000)
-    with serial_run((X, y), feature_transform="radial", seed=3) as (run, source, config, _):
-        found = estimate_radial(run, source, config)
-        assert names_of(run) == ["radial"]
-    tyler, _ = settle(X, centre="auto")
-    np.testing.assert_allclose(found.centre, tyler.centre, atol=1e-3)
-    np.testing.assert_allclose(shape_of(found.matrix), shape_of(tyler.matrix), rtol=1e-3)
-    assert (found.seed, found.at_centre) == (3, 0.0)
-
-
 def test_estimate__passes_take_it_from_some_rows_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(radial, "_SAMPLE_ROWS", 500)
     X, y = draw(20_000)

@@ -58,14 +58,6 @@ def test_polish__planes_of_the_last_scales_are_nearer(seed: int) -> None:
     assert np.linalg.norm(last.plane.normal) == pytest.approx(1)
 
 
-def test_polish__goes_on_while_rows_last() -> None:
-    few, many = (refined(make(n), draw(n_rows=n))[-1] for n in (N_ROWS // 4, N_ROWS))
-    assert many.delta < few.delta
-    for one in (few, many):  # half as fine a scale has half the rows, too few
-        assert 200 + 25 * DIM <= one.n_accepted < 2.2 * (200 + 25 * DIM)
-    assert few.n_seen == N_ROWS // 4
-
-
 def test_polish__through_the_origin_there_is_no_threshold() -> None:
     refine = make(centred=True)
     start = replace(refine.start, plane=Plane(refine.start.plane.normal))
@@ -81,11 +73,6 @@ def test_polish__keeps_no_more_rows_than_there_is_room_for() -> None:
     kept = needs.finalize(needs.map(draw())).n_rows
     assert kept == pytest.approx(20_000, rel=0.1)
     assert max(off(one.plane) for one in refined(narrow, draw())) < 0.02
-
-
-@pytest.mark.parametrize("n_rows", [0, 100])
-def test_polish__too_few_rows_leave_the_path_as_it_is(n_rows: int) -> None:
-    assert refined(make(max(1, n_rows)), draw(n_rows=n_rows)) == ()
 
 
 def test_polish__labels_that_are_noise_end_it() -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from dataclasses import replace
 
 import dask.array as da
@@ -25,8 +24,7 @@ from streamhalf.engine import PassPlan, open_engine, run_pass
 from streamhalf.events import ignore
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.reductions import Bundle, Chow, LabelCounts, Moments, Viewed
-from streamhalf.reductions.row_view import Sample
+from streamhalf.reductions import Bundle, Chow, LabelCounts, Moments
 from streamhalf.results import HeldOutRecord, Sampling
 from streamhalf.testing.comparing import assert_close, assert_identical
 from tests.conftest import make_rows
@@ -101,12 +99,6 @@ def test_windows__are_cut_inside_chunks_and_at_the_end() -> None:
     assert starts == [100 * i + j for i in range(11) for j in (0, 64) if 100 * i + j < 1_050]
 
 
-def test_windows__small_chunks_make_one_window() -> None:
-    row_split = make_deal(1_000, held_out=0.0, chunk_rows=30)
-    taken = [row_split.take(i, 1).blocks for i in range(1_000)]
-    assert sorted(rows.start for ranges in taken for rows in ranges) == list(range(0, 1_000, 60))
-
-
 def test_windows__of_a_pass_are_chunks_drawn_from_everywhere() -> None:
     # of 1,600 chunks a pass has those of about two groups of 64, over 50 parts of 32 chunks. Chi²
     # with 49 degrees beyond its quantile at 1e-6 has this probability for each of 4 cases.
@@ -157,27 +149,6 @@ def test_windows__touch_a_group_of_chunks_and_as_many_as_they_need() -> None:
     assert len(np.unique(first.blocks.numbers() // 10_000)) == GROUP_CHUNKS
 
 
-def test_windows__another_seed_deals_other_rows() -> None:
-    for chunk_rows in (None, 1_000):
-        dealt = {
-            make_deal(100_000, seed=seed, chunk_rows=chunk_rows).take(0, 5_000).blocks
-            for seed in range(5)
-        }
-        assert len(dealt) == 5
-        # two random tenths have a tenth of their rows in common: 100 ± 30 windows of 1,000
-        first, second, *_ = (set(ranges.numbers().tolist()) for ranges in dealt)
-        assert len(first & second) < 5_000
-
-
-@pytest.mark.parametrize("chunk_rows", [None, 20_000])
-def test_windows__half_a_million_are_dealt_at_once(chunk_rows: int | None) -> None:
-    row_split = make_deal(1_000_000_000, window_rows=1_024, chunk_rows=chunk_rows)
-    started = time.process_time()
-    share = row_split.take(0, 250_000_000)
-    assert time.process_time() - started < 2  # a fifth of that on an idle machine
-    assert abs(share.blocks.n_rows - 500_000_000) <= 1_024
-
-
 @given(n_rows=st.integers(1, 400), seed=st.integers(0, 2**63 - 1))
 def test_rows__shares_are_intervals_of_the_learning_uniforms(n_rows: int, seed: int) -> None:
     row_split = make_deal(n_rows, Sampling.ROWS, seed=seed, held_out=0.25)
@@ -193,11 +164,6 @@ def test_rows__a_share_is_a_fair_sample_of_every_part() -> None:
     # probability 1e-5 each
     taken = rows_of(make_deal(40_000, Sampling.ROWS).take(4_000, 10_000)) // 1_000
     assert np.abs(np.bincount(taken, minlength=40) - 250).max() <= 60
-
-
-def test_rows__are_clipped_at_the_end() -> None:
-    share = make_deal(100, Sampling.ROWS).take(40, 50)
-    assert (share.low, share.high) == (0.9, 1.0)
 
 
 def test_reuse__every_pass_begins_with_the_first_row_for_learning() -> None:
@@ -219,12 +185,6 @@ def test_held_out__is_drawn_row_by_row_from_all_blocks(split: Sampling) -> None:
     assert share.record == HeldOutRecord(((0, 100_000),), 0.0, 0.5)
     assert len(share.blocks) == 2
     assert abs(len(rows_of(share)) - 50_000) < 950
-
-
-def test_share__restricts_only_where_rows_are_sampled() -> None:
-    sampled = RowSubset(RowRanges.of((RowRange(0, 9),)), 4, 0.25, 0.5).restrict(LabelCounts())
-    assert isinstance(sampled, Viewed)
-    assert sampled.view.sample == Sample(4, Stream.SHARES, 0.25, 0.5)
 
 
 def test_record__names_the_windows_of_a_share() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from streamhalf import RunConfig
 from streamhalf.algorithms.plan import plan_for_rows
-from streamhalf.algorithms.transform import in_transform, transforms_to_try, try_transforms
+from streamhalf.algorithms.transform import transforms_to_try, try_transforms
 from streamhalf.data.block import Block
 from streamhalf.results import Outcome, Transform, TransformTrial
 
@@ -102,12 +102,6 @@ def test_look__no_more_rows_than_features_name_none() -> None:
         assert transforms_to_try(trials) == (Transform.STORED,)
 
 
-def test_look__about_a_centre() -> None:
-    rows = draw("gaussian") + 2.0
-    assert look(rows)[2].outcome is PASSED
-    assert look(rows, centre="origin")[2].outcome is NO
-
-
 @pytest.mark.parametrize(
     ("outcomes", "tried"),
     [
@@ -125,9 +119,3 @@ def test_positions_to_try__are_those_that_are_not_ruled_out_or_one(
     assert kinds == (Transform.STORED, Transform.ISOTROPIC, Transform.RADIAL)
     trials = tuple(TransformTrial(*pair) for pair in zip(kinds, outcomes, strict=True))
     assert transforms_to_try(trials) == tuple(kinds[i] for i in tried)
-
-
-def test_in_position__fixes_nothing_else() -> None:
-    config = RunConfig(seed=4, tau=0.02, centre="mean")
-    fixed = in_transform(config, Transform.RADIAL)
-    assert fixed == RunConfig(seed=4, tau=0.02, centre="mean", feature_transform="radial")

@@ -12,7 +12,7 @@ import pytest
 from streamhalf.certificate.cells import Cell, cells_along
 from streamhalf.certificate.search import Meter, Search, SearchConfig
 from streamhalf.certificate.slab_forms import Ladder, slab_forms, typical_unit
-from streamhalf.kernels.slab_moments import complement_basis
+from streamhalf.kernels.slabs import complement_basis
 from tests.certificate.brute_force import Problem, predict
 
 CONFIG = SearchConfig(refits=3, effort=1e8)

@@ -14,7 +14,7 @@ from streamhalf.certificate.cells import Cell, smallest_thresholds
 from streamhalf.certificate.slab_forms import slab_forms
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.slab_moments import complement_basis
+from streamhalf.kernels.slabs import complement_basis
 from streamhalf.reductions.slab_moments import SlabMoments
 from tests.certificate.brute_force import Problem, friendly_problem
 

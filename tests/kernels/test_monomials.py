@@ -13,7 +13,6 @@ from streamhalf.kernels.monomials import (
     degree_offset,
     evaluate_monomials,
     monomial_gram,
-    monomial_name,
     monomial_ranks,
     monomial_tuples,
 )
@@ -48,11 +47,6 @@ def test_monomial_gram__float32_is_close_to_the_float64_oracle() -> None:
 def test_monomial_gram__falls_back_to_float64_where_float32_overflows() -> None:
     X = np.full((3, 1), 1e15, dtype=np.float32)
     np.testing.assert_allclose(monomial_gram(X, 2)[2, 2], 3e60, rtol=1e-6)
-
-
-def test_monomial_name__counts_features_from_one() -> None:
-    assert monomial_name((2, 2, 6)) == "x3^2·x7"
-    assert monomial_name(()) == "1"
 
 
 def test_count_monomials__is_binomial() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamhalf.kernels.row_sketch import KEPT, LARGEST, RowSketch, limit_for
+from streamhalf.kernels.digest import KEPT, LARGEST, RowSketch, limit_for
 from streamhalf.testing.comparing import assert_identical
 
 RNG = np.random.default_rng(5)

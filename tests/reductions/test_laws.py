@@ -28,8 +28,10 @@ from streamhalf.reductions import (
     LabelCounts,
     Logistic,
     LogisticLine,
+    MarginCounts,
     Moments,
     PlaneErrors,
+    ReviewSample,
     RowDigest,
     RowSample,
     SegmentScatter,
@@ -85,8 +87,12 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
         np.linspace(1.0, -1.0, dim + 1),
         (0.0, 0.5, 2.0),
     ),
+    MarginCounts: lambda dim: MarginCounts(planes(dim)),
     Moments: lambda dim: Moments(4),
     PlaneErrors: lambda dim: PlaneErrors(planes(dim), total_rows=200),
+    ReviewSample: lambda dim: ReviewSample(
+        Suspects(turns(dim), None, MAX_ROWS, limit=1), 0.3, (3, 2, 0, 4), seed=1, stream=9
+    ),
     RowDigest: lambda dim: RowDigest(),
     RowSample: lambda dim: RowSample(20, seed=1, stream=9),
     SegmentScatter: lambda dim: SegmentScatter(total_rows=MAX_ROWS, n_segments=7),
@@ -97,7 +103,7 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
         degree=4,
         across=(np.linspace(1, 2, dim), BORDERS) if dim > 2 else None,
     ),
-    Suspects: lambda dim: Suspects(turns(dim), MAX_ROWS, limit=5),
+    Suspects: lambda dim: Suspects(turns(dim), None, MAX_ROWS, limit=5),
     ThresholdScan: lambda dim: ThresholdScan(planes(dim)),
     Tyler: lambda dim: Tyler(np.ones(dim), np.diag(np.linspace(0.5, 2.0, dim))),
     Viewed: lambda dim: Bundle(

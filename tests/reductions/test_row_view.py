@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from streamhalf.data.block import Block
+from streamhalf.data.opening import open_source
 from streamhalf.data.transforms import Isotropic, Radial
+from streamhalf.engine import open_engine
+from streamhalf.engine.run import Run
+from streamhalf.events import ignore
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.uniforms import draw_rows, uniforms_at
-from streamhalf.reductions import Bundle, Chow, Covariance, HalfspaceErrors, LabelCounts, Moments
+from streamhalf.reductions import (
+    Bundle,
+    CandidateSlabs,
+    Chow,
+    Covariance,
+    HalfspaceErrors,
+    LabelCounts,
+    Moments,
+    plane_slabs,
+)
 from streamhalf.reductions import row_view as module
 from streamhalf.reductions.row_view import (
     Accepted,
@@ -191,6 +206,30 @@ def test_bundle__draws_once_and_transforms_once(monkeypatch: pytest.MonkeyPatch)
     Bundle(tuple(Viewed(LabelCounts(), one) for one in (*views, view(0.0, 0.9)))).map(BLOCK)
     assert len(drawn) == 1
     assert moved == [np.count_nonzero(UNIFORMS < 0.8)]
+
+
+def test_walk__of_a_row_from_the_run_to_its_kernel_is_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    walks: list[list[str]] = []
+    count = plane_slabs.count_slabs_along
+
+    def walked(*arguments: Any, **options: Any) -> Any:
+        frames = [one.f_code for one, _ in traceback.walk_stack(None)]
+        names = [f"{Path(one.co_filename).stem}.{one.co_name}" for one in frames]
+        walks.append(names[1 : names.index("run.reduce") + 1])
+        return count(*arguments, **options)
+
+    monkeypatch.setattr(plane_slabs, "count_slabs_along", walked)
+    counts = CandidateSlabs((Plane(np.eye(3)[0]),), 0.5, 3)
+    final = sampled(
+        Bundle((sampled(in_space(counts, SPACE), Sample(7, 11, 0.0, 0.9)),)), Sample(7, 11)
+    )
+    with open_engine("serial") as engine:
+        run = Run(engine, "auto", 8, ignore)
+        run.reduce("final", open_source((BLOCK.X, BLOCK.y)), final)
+    own = [name for name in walks[0] if not name.split(".")[1].startswith("<")]
+    assert len(own) <= 12, own
 
 
 def test_view__what_is_accepted_is_not_looked_at_again() -> None:

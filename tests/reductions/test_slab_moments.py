@@ -9,7 +9,7 @@ from streamhalf.data.block import Block
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import monomial_ranks
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.slab_moments import complement_basis, split_basis
+from streamhalf.kernels.slabs import complement_basis, split_basis
 from streamhalf.reductions.slab_moments import SlabMoments, across_edges, certificate_edges
 
 

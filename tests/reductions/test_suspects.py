@@ -7,7 +7,9 @@ from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.turns import Turns
 from streamhalf.reductions.covariance import FeatureMoments
-from streamhalf.reductions.suspects import Suspects
+from streamhalf.reductions.margin_counts import MarginCounts, bin_centres
+from streamhalf.reductions.suspects import OtherModel, Suspects
+from streamhalf.results import CalibrationRecord
 from streamhalf.testing.drawing import fold
 from tests.conftest import make_rows
 
@@ -19,34 +21,34 @@ TURNS = Turns.of(Plane(np.array([1.0, 0.1, 0.0])), np.zeros(3), np.ones(3))
 @pytest.mark.parametrize("limit", [1, 7, 60, 500])
 @pytest.mark.parametrize("step", [1, 64, 1_000])
 def test_suspects__the_furthest_whatever_the_chunks(limit: int, step: int) -> None:
-    reduction = Suspects(TURNS, len(Y), limit)
+    reduction = Suspects(TURNS, None, len(Y), limit)
     pieces = [slice(i, i + step) for i in range(0, len(Y), step)]
     listed = fold(reduction, BLOCK, pieces).listed
     margins = X.astype(np.float64) @ TURNS.plane.normal
     wrong = np.flatnonzero((margins >= 0) != (Y > 0))
     sines = np.abs(margins[wrong]) / TURNS.length / np.linalg.norm(X[wrong], axis=1)
     furthest = np.sort(wrong[np.argsort(-sines)[:limit]])
-    assert listed.rows[: listed.count].tolist() == furthest.tolist()
-    assert listed.labels[: listed.count].tolist() == Y[furthest].tolist()
-    assert not listed.rows[listed.count :].any()
+    assert listed.taken["row"].tolist() == furthest.tolist()
+    assert listed.taken["label"].tolist() == Y[furthest].tolist()
+    assert not listed.rows["row"][listed.count :].any()
 
 
 def test_suspects__of_equal_rows_the_first_are_listed() -> None:
     same = Block(np.ones((50, 3)), np.full(50, -1, dtype=np.int8), np.arange(50, dtype=np.int64))
-    reduction = Suspects(TURNS, 50, 5)
+    reduction = Suspects(TURNS, None, 50, 5)
     for pieces in ([slice(0, 50)], [slice(i, i + 3) for i in range(0, 50, 3)]):
         listed = fold(reduction, same, pieces).listed
-        assert listed.rows.tolist() == [0, 1, 2, 3, 4]
+        assert listed.rows["row"].tolist() == [0, 1, 2, 3, 4]
 
 
-def test_suspects__counts_by_stretch_and_label() -> None:
-    found = Suspects(TURNS, len(Y), 10).map(BLOCK)
+def test_suspects__counts_by_segment_and_label() -> None:
+    found = Suspects(TURNS, None, len(Y), 10).map(BLOCK)
     wrong = (X.astype(np.float64) @ TURNS.plane.normal >= 0) != (Y > 0)
     assert found.n_rows == 1_000
     assert len(found.segment_rows) == 256
     assert found.segment_wrong[:64].sum() == wrong[:250].sum()
     assert found.wrong_by_label.tolist() == [(wrong & (s == Y)).sum() for s in (-1, 1)]
-    np.testing.assert_allclose(found.wrong_sums, X[wrong].sum(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(found.issue_sums, X[wrong].sum(axis=0), rtol=1e-5)
 
 
 @pytest.mark.parametrize("every", [1, 7])
@@ -62,3 +64,34 @@ def test_feature_moments__of_every_seventh_row_whatever_the_chunks(every: int) -
 def test_feature_moments__rows_that_are_no_neighbours_are_told_by_their_numbers() -> None:
     odd = BLOCK.select(BLOCK.rows % 2 == 1)
     assert FeatureMoments(7).map(odd).n_rows == len(range(7, 1_000, 14))
+
+
+def test_suspects__issues_are_wrong_rows_whose_other_label_is_probable() -> None:
+    counts = MarginCounts((TURNS.plane.unit(),)).map(BLOCK).counts[0]
+    curve = CalibrationRecord.of(counts, bin_centres(), held_out=False)
+    assert curve is not None
+    some, every = (
+        Suspects(TURNS, curve, len(Y), 1_000, misclassified=one) for one in (False, True)
+    )
+    issues, wrong = some.map(BLOCK), every.map(BLOCK)
+    assert 0 < issues.n_issues == issues.listed.count < wrong.listed.count == wrong.n_wrong
+    listed = wrong.listed.taken
+    assert (listed["label_score"][listed["is_label_issue"]] < 0.5).all()
+    negative = listed[listed["label"] < 0]
+    order = np.argsort(negative["suspicion"])
+    assert (np.diff(negative["label_score"][order]) <= 1e-12).all()
+    assert issues.issues_by_label.sum() == issues.n_issues
+
+
+def test_suspects__another_model_adds_rows_and_scores() -> None:
+    chances = np.where(Y > 0, 0.9, 0.1)
+    chances[7] = 1 - chances[7]
+    counts = MarginCounts((TURNS.plane.unit(),), chances).map(BLOCK).counts
+    own, other = (CalibrationRecord.of(one, bin_centres(), held_out=False) for one in counts)
+    assert own is not None
+    assert other is not None
+    both = Suspects(TURNS, own, len(Y), 1_000, True, OtherModel(chances, other)).map(BLOCK)
+    listed = both.listed.taken
+    assert 7 in listed["row"]
+    score = dict(zip(listed["row"].tolist(), listed["other_score"].tolist(), strict=True))
+    assert score[7] < 0.5 < min(one for row, one in score.items() if row != 7)

@@ -36,7 +36,7 @@ def test_show_audit__fits_80_columns_and_shows_where(result: AuditResult) -> Non
     assert len(spark) == 64
     heights = ["▁▂▃▄▅▆▇█".index(one) for one in spark]
     assert min(heights[33:47]) > max(heights[:31])
-    assert f"{result.n_wrong:,} of 4,000 rows" in text
+    assert f"{result.n_issues:,} of 4,000 rows" in text
     assert str(result.suspects[9].row) in text
     assert f"\n{result.suspects[10].row:>4} " not in text
 
@@ -44,7 +44,7 @@ def test_show_audit__fits_80_columns_and_shows_where(result: AuditResult) -> Non
 def test_show_audit__says_that_there_are_none() -> None:
     right = np.where(X[:, 0] >= 0, 1, -1)
     text = shown(streamhalf.audit((X, right), model=[1.0, 0.0, 0.0]).result)
-    assert "no suspects" in text
+    assert "No label of 4,000 rows looks wrong" in text
     assert "█" not in text
 
 
@@ -58,7 +58,7 @@ def test_section__has_figure_and_tables_and_escapes_names(result: AuditResult) -
     section = audit_section(odd)
     assert "&lt;script&gt;" in section
     assert "<script>" not in section
-    assert section.count("<svg") == 2  # for a page and for a phone
+    assert section.count("<svg") == 4  # two figures, for a page and for a phone
     assert str(result.suspects[0].row) in section
 
 

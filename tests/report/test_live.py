@@ -106,7 +106,7 @@ def test_run_view__says_how_long_it_will_take() -> None:
 def test_run_view__shows_the_answer() -> None:
     found = events.Answered(error=0.051, error_upper=0.06, upper=0.05, lower=0.025, eps=0.1)
     text = run_html(seen([*STORY[:-1], found, STORY[-1]]))
-    assert "error 5.100% · at most 6.000% on the source · U 5.000% · L 2.500% · eps 0.1" in text
+    assert "error on fresh rows 5.10% · at most 6.00% · best possible 2.50% or more" in text
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import pickle
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from streamhalf.kernels.margins import native_margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.synthetic import spec as synthetic
 from streamhalf.synthetic.marginals import (
+    SHARE_TOLERANCE,
     Marginal,
     cell_rows,
 )
@@ -28,7 +28,6 @@ from streamhalf.synthetic.spec import (
     generate,
     plant,
 )
-from streamhalf.synthetic.thresholds import SHARE_TOLERANCE
 from tests.synthetic.specs import RATE, SIGMAS, make_spec, whole
 
 SCORED = [noise for noise in Noise if noise.needs_pilot]
@@ -84,20 +83,6 @@ def test_generate__fewer_rows_are_a_prefix(marginal: Marginal) -> None:
     _, fewer = whole(make_spec(marginal, rows=20_001))
     np.testing.assert_array_equal(fewer.X, more.X[:20_001])
     np.testing.assert_array_equal(fewer.y, more.y[:20_001])
-
-
-@pytest.mark.parametrize("marginal", Marginal)
-def test_generate__no_row_comes_twice(marginal: Marginal) -> None:
-    _, rows = whole(make_spec(marginal, dim=40))
-    # 40 fair signs coincide for one of 8e8 pairs with probability below 1e-3 for another seed
-    assert len(np.unique(rows.X, axis=0)) == len(rows.X)
-
-
-@pytest.mark.parametrize("change", [{"seed": 6}, {"marginal": "laplace"}, {"dtype": "float64"}])
-def test_generate__another_spec_draws_other_rows(change: dict[str, Any]) -> None:
-    _, rows = whole(make_spec())
-    _, others = whole(make_spec(**change))
-    assert not np.any(np.isclose(rows.X, others.X, rtol=1e-6, atol=0).all(axis=1))
 
 
 def test_generate__rows_outside_are_refused() -> None:
@@ -190,20 +175,6 @@ def test_generate__has_the_positive_share(marginal: Marginal, positive: float, d
     assert np.count_nonzero(planted.plane.signs(rows.X) != rows.y) <= 1
 
 
-@pytest.mark.parametrize("noise", Noise)
-@pytest.mark.parametrize("marginal", ["gaussian", "laplace", "gauss-hermite"])
-def test_generate__with_a_threshold_is_the_same_whatever_the_chunking(
-    marginal: str, noise: Noise
-) -> None:
-    spec = make_spec(marginal, noise, dim=6, positive=0.2)
-    planted, everything = whole(spec)
-    cuts = [0, 1, 16_000, 16_400, 31_111, spec.rows]
-    parts = [generate(spec, planted, RowRange(*pair)) for pair in itertools.pairwise(cuts)]
-    np.testing.assert_array_equal(np.concatenate([part.X for part in parts]), everything.X)
-    np.testing.assert_array_equal(np.concatenate([part.y for part in parts]), everything.y)
-    assert sum(part.n_flipped for part in parts) == count_disagreements(planted, everything)
-
-
 @pytest.mark.parametrize("marginal", Marginal)
 def test_plant__the_threshold_does_not_depend_on_the_rows(marginal: Marginal) -> None:
     few, many = (
@@ -237,15 +208,6 @@ def test_plant__directions_are_orthonormal(dim: int) -> None:
             assert planted.v[0] == pytest.approx(first)
     generic = plant(make_spec(dim=50)).v
     assert abs(generic @ plant(make_spec(dim=50, seed=6)).v) < 0.99
-
-
-def test_planted_and_spec__pickle() -> None:
-    spec = make_spec(noise="chow")
-    planted, rows = whole(spec)
-    spec_again, planted_again = pickle.loads(pickle.dumps((spec, planted)))
-    again = generate(spec_again, planted_again, RowRange(0, spec.rows))
-    assert spec_again == spec
-    np.testing.assert_array_equal(again.y, rows.y)
 
 
 @pytest.mark.parametrize(

@@ -87,12 +87,6 @@ def test_create_store__layout(tmp_path: Path) -> None:
         ]
 
 
-def test_create_store__small_data_take_one_small_chunk(tmp_path: Path) -> None:
-    url = str(tmp_path / "store.zarr")
-    assert create_store(Target(url), make_spec(rows=10)) == (RowRange(0, 10),)
-    assert zarr.open_array(url, path="X", mode="r").chunks == (10, 3)
-
-
 def test_create_store__refuses_to_overwrite(tmp_path: Path) -> None:
     url = str(tmp_path / "store.zarr")
     write_store(url, make_spec(), chunk_rows=20_000)
@@ -118,10 +112,6 @@ def test_create_store__never_empties_what_is_not_a_store(tmp_path: Path) -> None
     create_store(Target(f"file://{tmp_path}", options), make_spec(), overwrite=True)
     assert precious.read_text() == "kept"
     assert (tmp_path / "damaged" / "zarr.json").read_text() == "{"
-
-
-def test_create_store__takes_an_empty_directory(tmp_path: Path) -> None:
-    assert create_store(Target(str(tmp_path)), make_spec(rows=10)) == (RowRange(0, 10),)
 
 
 def test_create_store__bad_chunk_rows_are_refused(tmp_path: Path) -> None:
@@ -171,9 +161,3 @@ def test_store__a_flipped_byte_is_seen(tmp_path: Path, name: str, chunk: str) ->
     assert len(array[:10_000]) == 10_000
     with pytest.raises(ValueError, match="checksum"):
         array[10_000:20_000]
-
-
-def test_create_store__chunks_of_many_features_hold_fewer_rows(tmp_path: Path) -> None:
-    spec = make_spec(rows=100_000, dim=1_000)
-    chunks = create_store(Target(str(tmp_path / "wide.zarr")), spec)
-    assert chunks[0].n_rows == 2**24 // 1_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,10 @@ from streamhalf.reductions.row_view import RowView, Sample, Viewed
 from streamhalf.results import Evidence, Named, Outcome, Role, Stage, TestResult
 from streamhalf.testers import TESTERS, WORDS, TesterSet
 from streamhalf.testers.base import (
-    MOST_ROWS,
     judge,
     judged,
     rows_until,
     thinning,
-    upper_normal_quantile,
 )
 from tests.testers.contexts import make_context
 
@@ -56,20 +53,10 @@ def test_rows_until__says_when_there_is_none() -> None:
         rows_until(lambda n: 1.0, 0.1)
 
 
-def test_rows_until__returns_the_most_where_it_is_given() -> None:
-    assert rows_until(lambda n: 1.0, 0.1, most=MOST_ROWS) == MOST_ROWS
-    assert rows_until(lambda n: 1 / math.sqrt(n), 0.1, most=MOST_ROWS) == 100
-
-
 def test_thinning__is_never_0() -> None:
     assert thinning(0.0) == 1
     assert thinning(-1.5) == thinning(1.5) == pytest.approx(math.exp(-1.125))
     assert 0 < thinning(1e200) == thinning(50.0)
-
-
-def test_upper_normal_quantile__is_the_known_one() -> None:
-    assert upper_normal_quantile(0.025) == pytest.approx(1.959964, abs=1e-6)
-    assert upper_normal_quantile(0.5) == 0
 
 
 def test_judgement__works_rows_out_only_where_it_cannot_tell() -> None:
@@ -126,29 +113,6 @@ def test_registry__shares_of_a_pass_sum_to_at_most_1(stage: Stage) -> None:
     assert testers
     assert all(0 <= tester.share <= 1 for tester in testers)
     assert sum(tester.share for tester in testers) <= 1
-
-
-@pytest.mark.parametrize("stage", PASSES)
-def test_registry__what_testers_spend_is_the_pass_tau_at_most(stage: Stage) -> None:
-    # each candidate of the final pass costs its own share; an advisory tester never rejects
-    context = make_context(stage)
-    testers = TesterSet.of(TESTERS, context).testers
-    count = context.most_candidates if stage is Stage.FINAL else 1
-    spent = sum(count * tester.tau for tester in testers if tester.share > 0)
-    assert 0.7 * context.tau <= spent <= context.tau * (1 + 1e-12)
-
-
-def test_slab_width__is_that_of_slabs_or_eps() -> None:
-    context = make_context(Stage.FINAL, eps=0.01)
-    assert context.slab_width == 0.01
-    coarse = replace(context, slab_eps=0.2)
-    assert coarse.slab_width == 0.2
-    widths = [
-        one.eps
-        for one in TesterSet.of(TESTERS, coarse).testers
-        if one.name in ("slab mass", "slab covariance")
-    ]
-    assert widths == [0.2, 0.2]
 
 
 def rows_of(kind: str, n_rows: int) -> np.ndarray:

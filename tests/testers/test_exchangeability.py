@@ -12,8 +12,6 @@ from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions import SegmentScatter
 from streamhalf.reductions.base import Reduction
 from streamhalf.results import (
-    Notice,
-    NoticeCode,
     Outcome,
     Role,
     SegmentMean,
@@ -136,42 +134,6 @@ def test_exchangeability__power_on_sorted_labels() -> None:
     # all variance is between segments: 32 rows of each are as good as one
     assert evidence.deviation == test_result.statistic == pytest.approx(32, rel=0.05)
     assert evidence.limit == test_result.limit < 3
-
-
-def test_exchangeability__power_on_rows_sorted_by_length() -> None:
-    X, y = draw(4_000, 3, seed=2)
-    order = np.argsort(np.linalg.norm(X, axis=1))
-    test_result = judge(X[order], y[order])
-    assert subject(test_result) == SegmentMean(124, SegmentQuantity.NORM, None, 125)
-    evidence = test_result.evidence[0]
-    assert evidence.observed > 2 * evidence.expected == pytest.approx(6, abs=0.4)
-
-
-def test_exchangeability__power_on_rows_sorted_by_the_sign_of_a_feature() -> None:
-    # orthogonal to the halfspace: neither y nor |x|² nor y x tells the halves apart
-    X, y = draw(4_000, 3, seed=6)
-    order = np.argsort(X[:, 2] >= 0, kind="stable")
-    test_result = judge(X[order], y[order])
-    assert (subject(test_result).quantity, subject(test_result).feature) == (
-        SegmentQuantity.FEATURE,
-        2,
-    )
-    assert order_notice(test_result) == Notice.of(
-        NoticeCode.ROWS_IN_ORDER,
-        quantity=SegmentQuantity.FEATURE,
-        feature=2,
-        factor=test_result.statistic,
-    )
-
-
-def test_exchangeability__power_on_labels_that_turn_around() -> None:
-    # as many labels of each kind and as long rows everywhere: only y x tells the halves apart
-    X = np.random.default_rng(3).standard_normal((8_000, 3))
-    y = np.where(X[:, 1] >= 0, 1, -1) * np.where(np.arange(8_000) < 4_000, 1, -1)
-    test_result = judge(X, y)
-    assert test_result.outcome is Outcome.NOT_JUDGED
-    assert subject(test_result).quantity is SegmentQuantity.PRODUCT
-    assert subject(test_result).feature == 1  # x2, counted from 0
 
 
 def test_exchangeability__power_on_noise_in_half_of_the_rows() -> None:

@@ -5,10 +5,8 @@ import pytest
 
 from streamhalf.data.block import RowRange
 from streamhalf.kernels.frame import Frame
-from streamhalf.kernels.monomials import count_monomials
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import Moment, Outcome, Quadratic, Role, SecondMoment, overall_outcome
-from streamhalf.synthetic.marginals import Marginal
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.constants import LARGEST_DEVIATION
 from streamhalf.testers.moments import MomentTester, excluded_deviation, quadratics_quantile
@@ -102,11 +100,6 @@ def test_moment_tester__laws_with_gaussian_moments_pass(marginal: str) -> None:
     assert overall_outcome(test_results) is Outcome.PASSED
 
 
-def test_moment_tester__every_marginal_is_covered_above() -> None:
-    covered = {*EVIDENCE, "mixture", "gauss-hermite", "hole", "spike", "gaussian"}
-    assert covered == {member.value for member in Marginal}
-
-
 def test_moment_tester__worst_direction_is_found() -> None:
     rng = np.random.default_rng(3)
     direction = np.array([0.6, 0.0, 0.8])
@@ -149,17 +142,6 @@ def test_quadratics__reject_wherever_they_can(n_rows: int) -> None:
     assert overall_outcome(test_results[2:]) is Outcome.REJECTED
 
 
-@pytest.mark.parametrize("degree", [2, 6, 8])
-def test_rows_for__is_1_where_quadratics_are_not_judged(degree: int) -> None:
-    tester = make_tester(3, degree=degree)
-    assert tester.rows_for(0.2) == 1
-    test_results = judge_rows(np.random.default_rng(0).standard_normal((500, 3)), tester)
-    extra = [one for one in test_results if one.tester == "quadratics"]
-    assert [(one.outcome, one.rows_needed) for one in extra] == [(Outcome.NOT_JUDGED, None)] * (
-        degree > 2
-    )
-
-
 def test_rows_for__grows_as_the_tolerance_shrinks_and_leaves_the_others_alone() -> None:
     tester = make_tester(10)
     coarse, fine = (tester.rows_for(tolerance) for tolerance in (0.2, 0.1))
@@ -182,15 +164,6 @@ def test_moment_tester__inconclusive_names_the_rows_that_settle_it() -> None:
     assert largest.rows_needed == make_tester(5).rows_needed()
     enough = np.random.default_rng(1).standard_normal((largest.rows_needed, 5))
     assert judge_rows(enough)[0].outcome is Outcome.PASSED
-
-
-def test_moment_tester__degree_two_has_two_tests() -> None:
-    tester = make_tester(5, degree=2)
-    test_results = judge_rows(np.random.default_rng(1).standard_normal((5_000, 5)), tester)
-    assert [test_result.tester for test_result in test_results] == [
-        "largest moment",
-        "second moment",
-    ]
 
 
 @pytest.mark.parametrize("degree", [6, 8])
@@ -230,13 +203,6 @@ def test_wide__degree_two_in_full_and_the_rest_on_a_sketch() -> None:
     assert len(extra.direction) == 70
 
 
-def test_wide__the_count_of_moments_includes_both() -> None:
-    # more moments than in full up to degree 2, fewer than in full up to degree 4
-    rows = make_wide().rows_needed()
-    assert make_tester(70, degree=2).rows_needed() < rows
-    assert count_monomials(70, 2) + count_monomials(5, 4) < count_monomials(70, 4)
-
-
 def test_wide__a_wrong_mean_and_a_wrong_shape_are_both_seen() -> None:
     tester = make_wide()
     rng = np.random.default_rng(2)
@@ -252,14 +218,6 @@ def test_wide__a_wrong_mean_and_a_wrong_shape_are_both_seen() -> None:
     assert largest.outcome is Outcome.REJECTED
     worst = max(largest.evidence, key=lambda one: one.deviation)
     assert worst.subject == Moment((0, 0, 0, 0), sketched=True)
-
-
-def test_moments__finds_those_of_the_features_themselves() -> None:
-    plain, wide = make_tester(70, degree=2), make_wide()
-    block = Block(np.ones((3, 70)), np.ones(3, dtype=np.int8), np.arange(3))
-    found = wide.moments(wide.needs().finalize(wide.needs().map(block)))
-    expected = plain.moments(plain.needs().finalize(plain.needs().map(block)))
-    np.testing.assert_array_equal(found.monomials, expected.monomials)
 
 
 @pytest.mark.parametrize(("delta", "n_rows"), [(0.25, 8_000), (0.02, 80_000)])

@@ -11,9 +11,9 @@ from scipy.special import ndtr
 
 from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.slabs import assign_slabs, count_slabs, gaussian_masses, masses_about
+from streamhalf.kernels.slabs import assign_slabs, count_slabs, masses_about
 from streamhalf.reductions.plane_slabs import CandidateSlabsResult
-from streamhalf.results import Outcome, Role, SlabShare, Stage, TestResult, overall_outcome
+from streamhalf.results import Outcome, Role, SlabShare, TestResult, overall_outcome
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.base import MOST_ROWS
 from streamhalf.testers.slab_mass import (
@@ -23,16 +23,14 @@ from streamhalf.testers.slab_mass import (
     finest_half_count,
     merge_slabs,
     slab_half_count,
-    slab_subject,
 )
-from tests.testers.contexts import make_context
 
 ROWS = 10**6  # of the data set: only what is needed goes by it
 
 
 def draw_counts(eps: float, n_rows: int, rng: np.random.Generator, size: int) -> np.ndarray:
     """Histograms of true N(0, 1) margins over the finest slabs."""
-    return rng.multinomial(n_rows, gaussian_masses(eps, finest_half_count(eps)), size=size)
+    return rng.multinomial(n_rows, masses_about(eps, finest_half_count(eps), 0.0), size=size)
 
 
 def judge(tester: SlabMassTester, *counts: np.ndarray) -> tuple[TestResult, ...]:
@@ -48,15 +46,6 @@ def count_margins(margins: np.ndarray, eps: float) -> np.ndarray:
 def count_slabs_by(margins: np.ndarray, width: float, half_count: int) -> np.ndarray:
     edges = width * np.arange(-half_count, half_count + 1)
     return count_slabs(assign_slabs(margins, edges), 2 * half_count + 2)
-
-
-@given(eta=st.floats(0.002, 0.5), half_count=st.integers(1, 400))
-def test_gaussian_masses__sum_to_one(eta: float, half_count: int) -> None:
-    masses = gaussian_masses(eta, half_count)
-    assert len(masses) == 2 * half_count + 2
-    assert (masses >= 0).all()
-    assert masses.sum() == pytest.approx(1, abs=1e-12)
-    np.testing.assert_allclose(masses, masses[::-1], atol=1e-15)
 
 
 @given(eta=st.floats(1e-4, 0.5))
@@ -100,7 +89,7 @@ def test_quantile__holds_under_the_null_at_every_scale(eps: float, n_rows: int) 
     counts = draw_counts(eps, n_rows, np.random.default_rng(5), 2000)
     for j in range(1, count_scales(eps) + 1):
         half_count = slab_half_count(j * eps)
-        masses = gaussian_masses(j * eps, half_count)
+        masses = masses_about(j * eps, half_count, 0.0)
         merged = np.array([merge_slabs(drawn, j, half_count) for drawn in counts])
         distances = np.abs(merged / n_rows - masses).sum(axis=1)
         assert np.count_nonzero(distances > tester.quantile(n_rows, j * eps)) <= 142
@@ -212,13 +201,6 @@ def test_slab_mass__every_candidate_is_judged_under_its_number() -> None:
     ]
 
 
-def test_slab_subject__says_which_margins() -> None:
-    assert slab_subject(0, 0.25, 4) == SlabShare(None, -1.0)
-    assert slab_subject(1, 0.25, 4) == SlabShare(-1.0, -0.75)
-    assert slab_subject(8, 0.25, 4) == SlabShare(0.75, 1.0)
-    assert slab_subject(9, 0.25, 4) == SlabShare(1.0, None)
-
-
 MEANS = (0.01, 0.3, 0.5, 0.999, 1.0, 1.5, 2.0, 2.5, 7.5, 40.0, 1000.5)
 
 
@@ -235,36 +217,6 @@ def test_deviation_bound__is_above_the_exact_binomial(n_rows: int) -> None:
     large = n_rows * p * (1 - p) >= 1
     assert (bound[large] <= 1.2 * exact[large]).all()
     assert (bound <= 2 * n_rows * p).all()
-
-
-@pytest.mark.parametrize(("n_rows", "p"), [(7, 0.3), (2, 0.25), (40, 0.0125), (1, 0.5), (5, 0.5)])
-def test_deviation_bound__is_compared_with_the_right_number(n_rows: int, p: float) -> None:
-    counts = np.arange(n_rows + 1)
-    exact = float(np.abs(counts - n_rows * p) @ stats.binom.pmf(counts, n_rows, p))
-    k = math.floor(n_rows * p) + 1
-    assert exact == pytest.approx(2 * k * (1 - p) * stats.binom.pmf(k, n_rows, p))
-    assert exact <= deviation_bound(n_rows, np.array([p]))[0] <= 1.2 * exact
-
-
-def test_deviation_bound__of_slabs_without_mass_or_with_all_of_it_is_0() -> None:
-    assert deviation_bound(1000, np.array([0.0, 1e-320, 1.0])).tolist() == pytest.approx([0, 0, 0])
-
-
-@given(
-    eta=st.floats(0.002, 0.5),
-    half_count=st.integers(1, 400),
-    threshold=st.floats(-9, 9),
-)
-def test_masses_about__sum_to_one_and_mirror(eta: float, half_count: int, threshold: float) -> None:
-    masses = masses_about(eta, half_count, threshold)
-    assert (masses >= 0).all()
-    assert masses.sum() == pytest.approx(1, abs=1e-12)
-    mirrored = masses_about(eta, half_count, -threshold)[::-1]
-    np.testing.assert_allclose(masses, mirrored, atol=1e-15)
-    # about 0 to the last bit
-    np.testing.assert_array_equal(
-        masses_about(eta, half_count, 0.0), gaussian_masses(eta, half_count)
-    )
 
 
 def about(at: float, *, eps: float, tau: float = 0.01, knows: bool = True) -> SlabMassTester:
@@ -347,29 +299,3 @@ def test_slab_mass__doubts_about_a_threshold_that_no_scale_settles_do_not_count(
     (rejected,) = judge(tester, wrong)
     assert rejected.outcome is Outcome.REJECTED
     assert rejected.has_say
-
-
-def test_slab_mass__a_hole_at_a_plane_with_a_threshold_is_named() -> None:
-    X = np.random.default_rng(4).standard_normal((200_000, 2))
-    X = X[np.abs(X[:, 0] - 1.2) > 0.1]
-    tester = about(1.2, eps=0.1)
-    result = tester.needs().map(Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X))))
-    (one,) = tester.judge(result, n_seen=len(X))
-    assert one.outcome is Outcome.REJECTED
-    named = {item.subject for item in one.evidence[:2]}
-    assert named == {SlabShare(-0.1, 0.0), SlabShare(0.0, 0.1)}
-    assert one.evidence[0].expected == pytest.approx(0.0205, abs=1e-3)
-
-
-@given(eps=st.floats(0.005, 0.25), threshold=st.floats(0, 4))
-def test_slabs__reach_the_bulk_about_a_planned_threshold(eps: float, threshold: float) -> None:
-    tester = about(threshold, eps=eps)
-    masses = masses_about(eps, tester.needs().half_count, threshold)
-    assert masses[[0, -1]].sum() <= eps
-    assert finest_half_count(eps, 100.0) == finest_half_count(eps, 4.0)
-
-
-def test_of__takes_the_threshold_of_the_pass_for_its_slabs() -> None:
-    context = make_context(Stage.FINAL, threshold=1.5)
-    tester = SlabMassTester.of(context)
-    assert tester.needs().half_count == finest_half_count(0.2, 1.5) > finest_half_count(0.2)

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pytest
 
 from streamhalf.data.block import Block
 from streamhalf.reductions import Bundle, LabelCounts
 from streamhalf.reductions.labels import LabelCountsResult
 from streamhalf.results import Outcome, Stage, TestResult
-from streamhalf.testers import TESTERS, Context, TesterSet
+from streamhalf.testers import Context, TesterSet
 from streamhalf.testers.moments import MomentTester
 from streamhalf.testers.slab_mass import SlabMassTester
 from tests.testers.contexts import make_context
@@ -79,25 +78,3 @@ def test_find__gives_the_tester_of_a_kind_and_its_result() -> None:
     assert tester_set.find(MomentTester).dim == 3
     assert tester_set.result_of(MomentTester, ("of toy", "of moments")) == "of moments"
     assert tester_set.result_of(Toy, ("of toy", "of moments")) == "of toy"
-
-
-def test_results__that_do_not_fit_the_testers_are_an_error() -> None:
-    with pytest.raises(ValueError, match="zip"):
-        TesterSet.of(REGISTRY, INITIAL).judge((LabelCountsResult(1, 1),), n_seen=1)
-
-
-def test_rows_needed__is_that_of_the_hungriest() -> None:
-    moments = TesterSet.of((MomentTester,), INITIAL).rows_needed()
-    assert TesterSet.of(REGISTRY, make_context(Stage.INITIAL, n_rows=1)).rows_needed() == moments
-    many = make_context(Stage.INITIAL, n_rows=10 * moments)
-    assert TesterSet.of(REGISTRY, many).rows_needed() == 10 * moments
-    assert TesterSet.of((), INITIAL).rows_needed() == 1
-
-
-@pytest.mark.parametrize("stage", [Stage.INITIAL, Stage.UPDATE, Stage.FINAL])
-def test_registry__a_panel_of_every_pass_can_be_asked(stage: Stage) -> None:
-    tester_set = TesterSet.of(TESTERS, make_context(stage))
-    assert (
-        tester_set.rows_needed() == max(tester.rows_needed() for tester in tester_set.testers) > 100
-    )
-    assert len(tester_set.needs().members) == len(tester_set.testers)

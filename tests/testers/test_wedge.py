@@ -12,9 +12,8 @@ from streamhalf.data.block import Block, RowRange
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions import Viewed, WedgeSums
-from streamhalf.results import Outcome, Stage, TestResult, WedgeShare
+from streamhalf.results import Outcome, TestResult, WedgeShare
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
-from streamhalf.testers.base import MOST_ROWS
 from streamhalf.testers.wedge import (
     ANY_WEDGE_LIMIT,
     WEDGE_LIMIT,
@@ -23,7 +22,6 @@ from streamhalf.testers.wedge import (
     gaussian_beta,
     gaussian_ratio,
 )
-from tests.testers.contexts import make_context
 
 
 def make_tester(dim: int, *, eps: float = 0.05, tau: float = 0.01, **more) -> WedgeTester:
@@ -39,11 +37,6 @@ def measure(tester: WedgeTester, X: np.ndarray):
 
 def judge(tester: WedgeTester, X: np.ndarray) -> tuple[TestResult, ...]:
     return tester.judge(measure(tester, X), n_seen=len(X))
-
-
-def test_etas__double_below_one_half() -> None:
-    assert make_tester(2, eps=0.06).etas == (0.06, 0.12, 0.24, 0.48)
-    assert make_tester(2, eps=0.25).etas == (0.25,)
 
 
 @pytest.mark.parametrize("eta", [0.001, 0.05, 0.45])
@@ -71,17 +64,6 @@ def test_quantile__holds_under_the_null_at_every_scale(dim: int, near: int) -> N
                 one.betas()[0] / one.eta > tester.quantile(one.n_rows, one.eta) for one in result
             ]
         assert exceeded.max() <= 9
-
-
-@pytest.mark.parametrize("dim", [1, 4, 30, 100])
-@pytest.mark.parametrize("eps", [0.001, 0.02, 0.25])
-def test_rows_needed__are_few(dim: int, eps: float) -> None:
-    tester = make_tester(dim, eps=eps, tau=1e-5)
-    rows = tester.rows_needed()
-    finest = [tester.quantile(n, eps) for n in (rows, rows - 1)]
-    assert finest[0] <= WEDGE_LIMIT < finest[1]
-    assert all(tester.quantile(rows, eta) <= WEDGE_LIMIT for eta in tester.etas)
-    assert rows <= (100 + 10 * dim) / eps
 
 
 @pytest.mark.parametrize("dim", [1, 3, 12])
@@ -155,16 +137,6 @@ def test_wedge__a_coarse_scale_rejects_where_the_finest_cannot_tell() -> None:
     assert finest < tester.quantile(len(X), 0.001)
 
 
-def test_betas__are_those_at_eps() -> None:
-    X = np.random.default_rng(6).standard_normal((30_000, 3))
-    axes = tuple(Plane(axis) for axis in np.eye(3))
-    tester = make_tester(3, candidates=axes)
-    alone = WedgeSums(axes, 0.05)
-    block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X)))
-    expected = alone.finalize(alone.map(block)).betas()
-    assert tester.betas(measure(tester, X)) == pytest.approx(expected.tolist(), rel=1e-12)
-
-
 def test_needs__single_rows_of_many_and_fewer_at_coarse_scales() -> None:
     few = make_tester(5, n_rows=600).needs()
     assert all(isinstance(one, WedgeSums) for one in few.members)
@@ -174,14 +146,6 @@ def test_needs__single_rows_of_many_and_fewer_at_coarse_scales() -> None:
         sample = one.view.sample
         assert (sample.low, sample.seed, sample.stream) == (0.0, 9, Stream.WEDGE_SAMPLE)
         assert sample.high == pytest.approx(2 * 150 / eta / 10**6)
-
-
-def test_of__takes_eps_and_not_the_width_of_slabs() -> None:
-    context = make_context(Stage.FINAL, slab_eps=0.25, eps=0.01)
-    tester = WedgeTester.of(context)
-    assert (tester.eps, tester.n_rows, tester.seed) == (0.01, 20_000, 3)
-    assert tester.tau == pytest.approx(context.tau / 3 / 4)
-    assert tester.candidates == context.candidates
 
 
 KINDS = pytest.mark.parametrize("any_threshold", [False, True])
@@ -225,13 +189,6 @@ def test_gaussian_beta__with_kappa_is_what_many_rows_give(
     found = np.mean(1 / (1 + (np.maximum(0, margin - kappa) / gamma) ** 2))
     expected = gaussian_beta(eta, threshold, kappa)
     assert expected == pytest.approx(found, abs=5 * math.sqrt(expected / n))
-
-
-def test_gaussian_ratio__at_small_scales_knows_no_threshold() -> None:
-    turning, moving = math.sqrt(math.pi / 2), math.sqrt(2 / math.pi)
-    for threshold in (0.0, 1.0, 1.9):
-        assert gaussian_ratio(1e-4, threshold, False) == pytest.approx(turning, rel=2e-3)
-        assert gaussian_ratio(1e-4, threshold, True) == pytest.approx(turning + moving, rel=2e-3)
 
 
 @KINDS
@@ -302,21 +259,6 @@ def test_rows_needed__grow_like_the_thinning_at_small_scales(dim: int, any_thres
         assert (needed[1:] <= 1.05 * needed[:-1]).all()
 
 
-@KINDS
-@pytest.mark.parametrize("threshold", [4.5, -7.0, 30.0, 1e4, 1e9])
-def test_wedge__far_out_it_cannot_tell(threshold: float, any_threshold: bool) -> None:
-    # rejected with probability at most 1% each
-    tester = about(3, threshold, any_threshold=any_threshold, eps=0.1, n_rows=2_000)
-    (one,) = judge(tester, np.random.default_rng(1).standard_normal((2_000, 3)))
-    assert one.outcome is Outcome.INCONCLUSIVE
-    assert tester.n_rows < one.rows_needed == tester.rows_needed() <= MOST_ROWS
-    assert np.isfinite([one.statistic, one.null_quantile]).all()
-    # and looks at no more rows for it
-    assert tester.sample_rows(0.4) == about(
-        3, 0.0, any_threshold=any_threshold, n_rows=2_000
-    ).sample_rows(0.4)
-
-
 def test_wedge__scales_too_coarse_for_a_threshold_are_left_out() -> None:
     # at t = 2.2 even true N(0, I) has a ratio of 4.2 at eta = 0.4, and passes all the same
     X = np.random.default_rng(2).standard_normal((200_000, 3))
@@ -361,16 +303,3 @@ def test_sample_rows__grow_with_the_thresholds_that_have_enough() -> None:
     assert rows(10**6, 0.0, -1.9) == math.ceil(6_000 * math.exp(1.9**2 / 2))
     assert rows(10**6, 0.0, -1.9, 5.0) == rows(10**6, -1.9)
     assert rows(20_000, -1.9) == 20_000
-
-
-def test_of__knows_thresholds_and_takes_a_scale_that_is_fine_enough() -> None:
-    context = make_context(Stage.FINAL, eps=0.25)
-    plain = WedgeTester.of(context)
-    assert (plain.eps, plain.threshold, plain.any_threshold) == (0.25, 0.0, False)
-    assert plain.limit == WEDGE_LIMIT
-    tester = WedgeTester.of(make_context(Stage.FINAL, eps=0.25, threshold=1.9, any_threshold=True))
-    assert (tester.threshold, tester.any_threshold) == (1.9, True)
-    assert tester.eps == coarsest_eta(1.9, True) < 0.25
-    assert tester.limit == ANY_WEDGE_LIMIT
-    kappas = [one.inner.kappa for one in tester.needs().members]
-    assert kappas == list(tester.etas)

@@ -1,0 +1,175 @@
+"""Sets of rows of which at least one label is wrong under every linear rule, with exact proofs.
+
+With a = y (x, 1) a halfspace (w, t) is right on a row only if (w, -t)·a >= 0; for y = -1 only if
+it is above 0. So where weights >= 0, not all 0, make the weighted sum of the a's exactly 0, no
+halfspace is right on all rows that have a weight: the labels cancel, hence one of them is -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamhalf.data.block import Block
+from streamhalf.results.audit import ConflictSet, ConflictSets
+
+_POOL = 24
+"""Rows a linear program chooses from, for each of its equations."""
+
+_LEAST_WEIGHT = 1e-9
+
+
+def find_sets(
+    sample: Block, suspects: Iterable[int], margins: NDArray[np.float64], most: int
+) -> tuple[ConflictSet, ...]:
+    """Return up to `most` disjoint sets, each around one suspect of the sample.
+
+    Parameters
+    ----------
+    sample
+        Rows of the data, features as they are stored.
+    suspects
+        Places in the sample, the surest first.
+    margins
+        Of all rows of the sample about a good halfspace.
+    most
+        Sets to return.
+    """
+    X = sample.X.astype(np.float64)
+    centre, spread = np.median(X, axis=0), X.std(axis=0)
+    scaled = np.column_stack([(X - centre) / np.where(spread > 0, spread, 1.0), np.ones(len(X))])
+    signed = scaled * sample.y[:, None]
+    free = np.ones(len(X), dtype=bool)
+    nearest = np.argsort(np.abs(margins), kind="stable")
+    found: list[ConflictSet] = []
+    for seed in suspects:
+        if len(found) == most:
+            break
+        if not free[seed]:
+            continue
+        pool = nearest[free[nearest] & (nearest != seed)][: _POOL * signed.shape[1]]
+        others = _combine(signed, seed, pool)
+        if others is None:
+            continue
+        members = np.array([seed, *others])
+        weights = exact_weights(X[members], sample.y[members])
+        if weights is None:
+            continue
+        kept = [i for i, weight in enumerate(weights) if weight]
+        free[members[kept]] = False
+        found.append(
+            ConflictSet(
+                rows=tuple(int(sample.rows[members[i]]) for i in kept),
+                labels=tuple(int(sample.y[members[i]]) for i in kept),
+                features=tuple(tuple(X[members[i]].tolist()) for i in kept),
+                weights=tuple(str(weights[i]) for i in kept),
+            )
+        )
+    return tuple(found)
+
+
+def _combine(
+    signed: NDArray[np.float64], seed: int, pool: NDArray[np.intp]
+) -> NDArray[np.intp] | None:
+    """Return the rows of the pool of which minus the seed is a combination, weights above 0."""
+    from scipy.optimize import linprog  # takes a third of a second to import
+
+    solved = linprog(
+        np.abs(np.arange(len(pool))) + 1.0,
+        A_eq=signed[pool].T,
+        b_eq=-signed[seed],
+        bounds=(0, None),
+        method="highs-ds",
+    )
+    return pool[solved.x > _LEAST_WEIGHT] if solved.status == 0 else None
+
+
+def exact_weights(X: NDArray[np.float64], y: NDArray[np.int8]) -> tuple[Fraction, ...] | None:
+    """Return rational weights >= 0, not all 0, that make the sum of y (x, 1) zero, if there are.
+
+    Exact; for rows of which, but for a factor, one combination at most is 0.
+    """
+    columns = [
+        [Fraction(value) * int(label) for value in (*row.tolist(), 1.0)]
+        for row, label in zip(X, y, strict=True)
+    ]
+    matrix = [list(line) for line in zip(*columns, strict=True)]
+    width, pivots = len(columns), list[int]()
+    for column in range(width):
+        top = len(pivots)
+        row = next((i for i in range(top, len(matrix)) if matrix[i][column]), None)
+        if row is None:
+            continue
+        matrix[top], matrix[row] = matrix[row], matrix[top]
+        first = [value / matrix[top][column] for value in matrix[top]]
+        matrix[top] = first
+        for i, line in enumerate(matrix):
+            if i != top and line[column]:
+                factor = line[column]
+                matrix[i] = [a - factor * b for a, b in zip(line, first, strict=True)]
+        pivots.append(column)
+    free = [column for column in range(width) if column not in pivots]
+    if len(free) != 1:
+        return None
+    weights = [Fraction(0)] * width
+    weights[free[0]] = Fraction(1)
+    for line, column in zip(matrix, pivots, strict=False):
+        weights[column] = -line[free[0]]
+    return tuple(weights) if min(weights) >= 0 else None
+
+
+def is_proof(one: ConflictSet) -> bool:
+    """Return whether the weights of a set prove that no halfspace is right on all of its rows."""
+    sizes = {len(one.labels), len(one.features), len(one.weights)}
+    if sizes != {len(one.rows)} or not set(one.labels) <= {-1, 1} or not one.rows:
+        return False
+    try:
+        weights = [Fraction(weight) for weight in one.weights]
+    except (ValueError, ZeroDivisionError):
+        return False
+    if min(weights) < 0 or not any(weights) or len({len(row) for row in one.features}) != 1:
+        return False
+    rows = zip(one.features, one.labels, weights, strict=True)
+    terms = [[weight * label * Fraction(v) for v in (*row, 1)] for row, label, weight in rows]
+    return not any(sum(column) for column in zip(*terms, strict=True))
+
+
+def check_sets(sets: ConflictSets, blocks: Iterable[Block]) -> list[str]:
+    """Return what is wrong with exported sets: proofs that fail, rows that are others in the data.
+
+    Parameters
+    ----------
+    sets
+        As `audit --proofs` wrote them.
+    blocks
+        The data.
+    """
+    problems = [
+        f"set {number}: the weighted sum of its rows is not 0"
+        for number, one in enumerate(sets.sets, start=1)
+        if not is_proof(one)
+    ]
+    used = [row for one in sets.sets for row in one.rows]
+    if len(set(used)) < len(used):
+        problems.append("the sets are not disjoint")
+    wanted = {
+        row: (features, label)
+        for one in sets.sets
+        for row, features, label in zip(one.rows, one.features, one.labels, strict=False)
+    }
+    numbers = np.array(sorted(wanted), dtype=np.int64)
+    seen = 0
+    for block in blocks:
+        for row in numbers[np.isin(numbers, block.rows)].tolist():
+            place = int(np.searchsorted(block.rows, row))
+            features, label = wanted[row]
+            same = tuple(block.X[place].astype(np.float64).tolist()) == tuple(features)
+            seen += 1
+            if not same or int(block.y[place]) != label:
+                problems.append(f"row {row} is another one in the data")
+    if seen < len(numbers):
+        problems.append(f"{len(numbers) - seen} rows are not in the data")
+    return problems

@@ -1,0 +1,176 @@
+"""How many labels are wrong, from rows that a person has reviewed: exact intervals."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, betaln
+
+from streamhalf.errors import DataError
+from streamhalf.reductions.review_sample import ReviewSampleResult, Stratum
+from streamhalf.results.audit import CountInterval, ReviewRecord, StratumRecord
+
+ANSWER = "wrong"
+"""The column that the reviewer fills."""
+
+_DESIGN = ("stratum", "stratum_rows")
+
+_YES = frozenset({"1", "y", "yes", "true", "wrong"})
+_NO = frozenset({"0", "n", "no", "false", "right", "ok"})
+_UNSURE = frozenset({"?", "unsure", "maybe"})
+
+_LIST = (Stratum.TOP, Stratum.LIST)
+
+
+def most_wrong(n_rows: int, n_reviewed: int, n_wrong: int, tau: float) -> int:
+    """Return the largest number of wrong rows among `n_rows` that a sample does not exclude.
+
+    The sample is drawn without replacement: the number of wrong ones in it is hypergeometric, and
+    of the numbers returned at most a share `tau` is too small.
+    """
+    low, high = n_wrong, n_rows - (n_reviewed - n_wrong)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _at_most(n_rows, middle, n_reviewed, n_wrong) > tau:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def least_wrong(n_rows: int, n_reviewed: int, n_wrong: int, tau: float) -> int:
+    """Return the smallest number of wrong rows that a sample does not exclude."""
+    return n_rows - most_wrong(n_rows, n_reviewed, n_reviewed - n_wrong, tau)
+
+
+def _at_most(n_rows: int, wrong: int, n_reviewed: int, found: int) -> float:
+    """Return the probability of at most `found` wrong rows among those reviewed."""
+    if n_rows > 1e12:  # beyond what logarithms of factorials tell apart: binomial, which is wider
+        return float(betainc(n_reviewed - found, found + 1, 1 - wrong / n_rows))
+    k = np.arange(max(0, n_reviewed - (n_rows - wrong)), min(found, wrong, n_reviewed) + 1)
+    whole = _log_choose(n_rows, n_reviewed)
+    terms = _log_choose(wrong, k) + _log_choose(n_rows - wrong, n_reviewed - k) - whole
+    return float(np.exp(terms).sum())
+
+
+def _log_choose(n: Any, k: Any) -> Any:
+    return -np.log(n + 1.0) - betaln(n - k + 1.0, k + 1.0)
+
+
+def judge_reviews(
+    sizes: Mapping[Stratum, int], answers: Mapping[Stratum, Sequence[bool | None]], tau: float
+) -> ReviewRecord:
+    """Return what answers (wrong, right, None for unsure) say of the labels, at confidence 1 - tau.
+
+    tau is shared by the two ends of all strata. An unsure row counts as right where a number is
+    bounded from below, and as wrong where it is bounded from above.
+    """
+    share = tau / (2 * len(sizes))
+    strata = []
+    for stratum, n_rows in sizes.items():
+        given = answers.get(stratum, ())
+        wrong, unsure = sum(one is True for one in given), sum(one is None for one in given)
+        low = least_wrong(n_rows, len(given), wrong, share)
+        high = most_wrong(n_rows, len(given), wrong + unsure, share)
+        strata.append(StratumRecord(stratum.value, n_rows, len(given), wrong, unsure, low, high))
+    listed = [one for one in strata if one.name in {part.value for part in _LIST}]
+    reviewed = sum(one.n_reviewed for one in listed)
+    return ReviewRecord(
+        tau=tau,
+        strata=tuple(strata),
+        listed=_total(listed),
+        rows=_total(strata),
+        precision=sum(one.n_wrong for one in listed) / reviewed if reviewed else None,
+        more_reviews=_more_reviews(strata, share),
+    )
+
+
+def _total(strata: Iterable[StratumRecord]) -> CountInterval:
+    some = tuple(strata)
+    return CountInterval(
+        sum(one.low for one in some), sum(one.high for one in some), sum(o.n_rows for o in some)
+    )
+
+
+def _more_reviews(strata: Sequence[StratumRecord], share: float) -> int | None:
+    """Return how many more rows, drawn alike, halve the interval of all rows; None if no number."""
+    width = sum(one.high - one.low for one in strata)
+    done = sum(one.n_reviewed for one in strata)
+    if width == 0 or done == 0:
+        return None
+    for factor in (1.25 ** np.arange(1, 40)).tolist():
+        total, reached = 0, 0
+        for one in strata:
+            n = min(one.n_rows, math.ceil(factor * one.n_reviewed))
+            part = n / one.n_reviewed if one.n_reviewed else 0.0
+            wrong, unsure = round(part * one.n_wrong), round(part * one.n_unsure)
+            total += n
+            reached += most_wrong(one.n_rows, n, min(n, wrong + unsure), share)
+            reached -= least_wrong(one.n_rows, n, min(n, wrong), share)
+        if 2 * reached <= width:
+            return total - done
+    return None
+
+
+def review_columns(drawn: ReviewSampleResult, classes: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Return the table that goes to a reviewer, the strata one after the other."""
+    rows = np.concatenate(drawn.drawn)
+    names = [one.value for one in Stratum]
+    counts = [len(one) for one in drawn.drawn]
+    label = rows["label"] > 0
+    return {
+        "row": rows["row"],
+        "given_label": classes[label.astype(np.intp)],
+        ANSWER: np.full(len(rows), "", dtype="U1"),
+        "label_score": rows["label_score"],
+        "stratum": np.repeat(names, counts),
+        "stratum_rows": np.repeat(np.array(drawn.sizes, dtype=np.int64), counts),
+    }
+
+
+def read_reviews(
+    path: str | os.PathLike[str],
+) -> tuple[dict[Stratum, int], dict[Stratum, list[bool | None]]]:
+    """Read a reviewed table: rows of each stratum, and the answers in the order of the draw.
+
+    A row without an answer ends its stratum: those after it are left out, answered or not, so that
+    what counts are the first rows of a random order, whichever the reviewer liked to answer.
+    """
+    name = os.fspath(path)
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            lines = list(csv.DictReader(file))
+    except OSError as error:
+        raise DataError(f"reviewed: {name} cannot be read ({error.strerror})") from error
+    missing = [one for one in (*_DESIGN, ANSWER) if not lines or one not in lines[0]]
+    if missing:
+        raise DataError(
+            f"reviewed: {name} has no column {missing[0]!r}; give the file that --review wrote, "
+            f"with the column {ANSWER!r} filled"
+        )
+    sizes: dict[Stratum, int] = {}
+    answers: dict[Stratum, list[bool | None]] = {}
+    ended: set[Stratum] = set()
+    for number, line in enumerate(lines, start=2):
+        try:
+            stratum, size = Stratum(line["stratum"]), int(line["stratum_rows"])
+        except ValueError as error:
+            raise DataError(f"reviewed: {name}, line {number}: {error}") from error
+        sizes[stratum] = size
+        said = (line[ANSWER] or "").strip().lower()
+        if not said or stratum in ended:
+            ended.add(stratum)
+            continue
+        if said not in _YES | _NO | _UNSURE:
+            raise DataError(
+                f"reviewed: {name}, line {number}: {ANSWER} is {line[ANSWER]!r}; answer yes, no "
+                "or ?, or leave it empty"
+            )
+        answers.setdefault(stratum, []).append(None if said in _UNSURE else said in _YES)
+    return sizes, answers

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from streamhalf.data.block import Block
+from streamhalf.label_issues.proofs import check_sets, exact_weights, find_sets, is_proof
+from streamhalf.results import ConflictSets, DataRecord, Versions, from_json, replace, to_json
+
+
+def draw(dim: int, dtype: str, *, rate: float = 0.05) -> tuple[Block, np.ndarray]:
+    rng = np.random.default_rng(dim)
+    X = rng.standard_normal((2_000, dim)).astype(dtype)
+    flips = np.where(rng.random(2_000) < rate, -1, 1)
+    y = (np.where(X[:, 0] >= 0, 1, -1) * flips).astype(np.int8)
+    return Block(X, y, np.arange(10, 2_010)), X[:, 0].astype(np.float64)
+
+
+@pytest.mark.parametrize(("dim", "dtype"), [(1, "float64"), (3, "float32"), (6, "float64")])
+def test_find_sets__are_disjoint_and_proved(dim: int, dtype: str) -> None:
+    block, margins = draw(dim, dtype)
+    wrong = np.flatnonzero((margins >= 0) != (block.y > 0))
+    sets = find_sets(block, wrong.tolist(), margins, 8)
+    assert len(sets) == 8
+    rows = [row for one in sets for row in one.rows]
+    assert len(set(rows)) == len(rows)
+    rng = np.random.default_rng(0)
+    for one in sets:
+        assert is_proof(one)
+        assert len(one.rows) <= dim + 2
+        X, y = np.array(one.features), np.array(one.labels)
+        for _ in range(200):  # no halfspace is right on all of them
+            w, t = rng.standard_normal(dim), rng.standard_normal()
+            assert (np.where(X @ w - t >= 0, 1, -1) != y).any()
+    document = (
+        ConflictSets(data=DataRecord.of(block), sets=sets, versions=Versions.current())
+        if hasattr(DataRecord, "of")
+        else None
+    )
+    assert document is None or from_json(ConflictSets, to_json(document)) == document
+
+
+def test_find_sets__none_where_a_halfspace_is_right() -> None:
+    block, margins = draw(3, "float64", rate=0.0)
+    near = np.argsort(np.abs(margins))[:20]
+    assert find_sets(block, near.tolist(), margins, 20) == ()
+
+
+def test_exact_weights__of_a_square_and_of_none() -> None:
+    corners = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
+    assert exact_weights(corners, np.array([1, 1, -1, -1], np.int8)) == (Fraction(1),) * 4
+    assert exact_weights(corners, np.array([1, -1, 1, -1], np.int8)) is None
+
+
+def test_check__finds_what_was_changed() -> None:
+    block, margins = draw(2, "float64")
+    wrong = np.flatnonzero((margins >= 0) != (block.y > 0))
+    first, *_ = found = find_sets(block, wrong.tolist(), margins, 3)
+
+    def problems(*sets: object) -> list[str]:
+        class Holder:
+            pass
+
+        holder = Holder()
+        holder.sets = sets  # type: ignore[attr-defined]
+        return check_sets(holder, [block])  # type: ignore[arg-type]
+
+    assert problems(*found) == []
+    assert "not 0" in problems(replace(first, weights=("1", *first.weights[1:])))[0]
+    assert any("another one" in one for one in problems(replace(first, rows=(99, *first.rows[1:]))))
+    assert any("disjoint" in one for one in problems(first, first))
+    assert any(
+        "not in the data" in one for one in problems(replace(first, rows=(9_999, *first.rows[1:])))
+    )
+    for bad in (
+        replace(first, weights=("-1",) * len(first.rows)),
+        replace(first, weights=("0",) * len(first.rows)),
+        replace(first, weights=("1/0", *first.weights[1:])),
+        replace(first, labels=(2, *first.labels[1:])),
+        replace(first, rows=first.rows[1:]),
+    ):
+        assert not is_proof(bad)
