@@ -19,7 +19,7 @@ class RowRange:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
+        """How many rows the range holds."""
         return self.stop - self.start
 
     def split(self, step: int) -> tuple[RowRange, ...]:
@@ -79,12 +79,12 @@ class RowRanges:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows in all ranges."""
+        """How many rows all ranges hold."""
         return int(self.sizes.sum())
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Number of rows in each range."""
+        """How many rows each range holds."""
         return self.bounds[:, 1] - self.bounds[:, 0]
 
     @property
@@ -151,12 +151,12 @@ class Block:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
+        """How many rows the block holds."""
         return len(self.y)
 
     @property
     def dim(self) -> int:
-        """Number of features."""
+        """How many features a row has."""
         return int(self.X.shape[1])
 
     def cut(self, window: slice) -> Block:
@@ -217,5 +217,5 @@ class Reader(Protocol):
 
     @property
     def defers_checks(self) -> bool:
-        """True if parts of stored chunks are read without a look at their checksums."""
+        """Return True where parts of chunks are read without checking their checksums."""
         return False
