@@ -48,6 +48,7 @@ def run(kind: str, content: str, folder: Path) -> subprocess.CompletedProcess[st
         "docs/guide.md",
         "docs/real-data.md",
         "docs/thresholds.md",
+        "docs/tables.md",
         "docs/audit.md",
         "docs/configuration.md",
         "docs/upgrading.md",
