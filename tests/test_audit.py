@@ -370,5 +370,10 @@ def test_command__writes_proofs_and_ranks_by_two_models(store: Path, tmp_path: P
     sets = streamhalf.read_conflicts(proofs).sets
     assert len(sets) == 20
     assert all(map(is_proof, sets))
+    assert main(["verify", str(proofs), str(store), "--quiet"]) == 0
+    changed = json.loads(proofs.read_text())
+    changed["sets"][0]["labels"][0] *= -1
+    proofs.write_text(json.dumps(changed))
+    assert main(["verify", str(proofs), str(store), "--quiet"]) == 12
     np.save(tmp_path / "p.npy", np.full(5, 0.5))
     assert main([*begin, "--probabilities", str(tmp_path / "p.npy")]) == 2

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from streamhalf import RunConfig, UsageError, api
+import streamhalf
+from streamhalf import RunConfig, UsageError
 from streamhalf.cli import main
 from streamhalf.config import SETTINGS, load_config
 
@@ -27,9 +27,7 @@ def write(tmp_path: Path) -> Any:
 
 def test_default__is_the_default_field_by_field() -> None:
     loaded = load_config(CONFIGS / "default.yaml")
-    assert dict(loaded.parameters) == {
-        field.name: SETTINGS[field.name].default for field in fields(RunConfig)
-    }
+    assert dict(loaded.parameters) == {name: one.default for name, one in SETTINGS.items()}
     assert list(loaded.parameters) == list(RunConfig.names())
     assert loaded.storage_options is None
 
@@ -80,7 +78,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         raise UsageError("enough")
 
     for name in ("fit", "test"):
-        monkeypatch.setattr(api, name, note)
+        monkeypatch.setattr(streamhalf, name, note)
     return noted
 
 
@@ -108,7 +106,6 @@ def test_flags__override_the_file(write: Any, calls: list[dict[str, Any]], comma
         (("--eps", "auto"), {"eps": "auto"}, None),
         (("--sampling", "reuse"), {"sampling": "reuse"}, None),
         (("--schedule", "halving"), {"schedule": "halving"}, None),
-        (("--mode", "strict"), {"mode": "strict"}, None),
         (("--storage-option", "anon=false"), {}, {"anon": False, "endpoint_url": "http://a"}),
         (("--storage-option", "key=b"), {}, {"anon": True, "endpoint_url": "http://a", "key": "b"}),
     ],
@@ -131,10 +128,7 @@ def test_plan__takes_a_file(write: Any, capsys: pytest.CaptureFixture[str]) -> N
     assert "0.2" in capsys.readouterr().out
 
 
-def test_strict__file_refuses_with_the_papers_parameters(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    command = ["plan", "--dim", "10", "--rows", "1000000"]
-    assert main([*command, "--config", str(CONFIGS / "strict.yaml")]) == 2
-    assert "mode: 'strict' cannot run" in capsys.readouterr().err
-    assert main([*command, "--config", str(CONFIGS / "strict.yaml"), "--mode", "practical"]) == 11
+def test_plan__prints_the_papers_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--dim", "10", "--strict"]) == 0
+    assert "No data set can meet them" in " ".join(capsys.readouterr().out.split())
+    assert streamhalf.plan(dim=10, strict=True).log10_rows > 1e9

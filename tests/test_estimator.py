@@ -10,7 +10,6 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +22,13 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamhalf
 from streamhalf import (
     DataError,
+    NotAcceptedError,
     TargetError,
     UnverifiedWarning,
     UsageError,
@@ -67,7 +68,7 @@ def uniform(rows: Rows) -> Rows:
     return rng.uniform(-(3**0.5), 3**0.5, (N_ROWS, 3)).astype(np.float32), rows[1]
 
 
-@parametrize_with_checks([HalfspaceTesterLearner(certificate_effort=0.01)])
+@parametrize_with_checks([HalfspaceTesterLearner()])
 @untested
 def test_estimator__obeys_scikit_learn(
     estimator: Any, check: Any, monkeypatch: pytest.MonkeyPatch
@@ -78,9 +79,8 @@ def test_estimator__obeys_scikit_learn(
 
 def test_parameters__are_the_settings_of_a_run() -> None:
     given = HalfspaceTesterLearner(eps=0.1, split_every=4).get_params()
-    assert given.pop("accept_unverified") is False
-    assert given.pop("fit_intercept") is None
-    settings = {**asdict(streamhalf.RunConfig()), "seed": "auto"}
+    assert given.pop("random_state") is given.pop("fit_intercept") is None
+    settings = {**streamhalf.RunConfig().recorded(), "seed": "auto", "certificate_degree": 0}
     assert given == {**settings, "eps": 0.1, "split_every": 4}
     again = clone(HalfspaceTesterLearner(seed=7)).set_params(tau=0.2)
     assert (again.seed, again.tau) == (7, 0.2)
@@ -206,13 +206,58 @@ def test_fit__store(tmp_path: Path, accepted: HalfspaceTesterLearner, rows: Rows
         assert fitted.score(data) == pytest.approx(fitted.score(*rows), abs=1e-12)
 
 
-def test_predict__answers_after_rejection(uniform: Rows) -> None:
-    with pytest.warns(UnverifiedWarning, match=r"^the run was rejected: .*its error: at most 0\.5"):
-        rejected = learner(feature_transform="stored").fit(*uniform)
+def test_predict__answers_after_rejection_without_a_warning(uniform: Rows) -> None:
+    rejected = learner(feature_transform="stored").fit(uniform[0], uniform[0][:, 0] > 0)
     assert rejected.verdict_ is Verdict.REJECTED
+    assert rejected.promise_.code == "features"
     zeros = np.zeros((2, 3))
     assert rejected.predict(zeros).shape == rejected.decision_function(zeros).shape == (2,)
-    assert rejected.score(zeros, [0, 1]) == 0.5
+    assert rejected.score(zeros, [True, True]) == 1.0
+
+
+def test_fit__warns_once_where_no_bound_is_below_that_of_guessing(uniform: Rows) -> None:
+    with pytest.warns(UnverifiedWarning, match="no better than always guessing one class") as said:
+        learner(feature_transform="stored").fit(*uniform).predict(uniform[0][:2])
+    assert len(said) == 1
+    assert "\n" not in str(said[0].message)
+
+
+def test_predict_proba__is_calibrated_and_on_the_side_of_the_prediction() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((24_000, 4))
+    truth = 1 / (1 + np.exp(-3 * X[:, 0] + 0.6))
+    y = rng.random(len(X)) < truth
+    fitted = learner(random_state=1).fit(X[:16_000], y[:16_000])
+    found = fitted.predict_proba(X[16_000:])
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    np.testing.assert_array_equal(fitted.classes_[found.argmax(axis=1)], fitted.predict(X[16_000:]))
+    # a histogram of 4,000 held-out rows: about 0.02 off on average, 0.05 is never seen
+    assert np.abs(found[:, 1] - truth[16_000:]).mean() < 0.05
+    lazy = fitted.predict_proba(da.from_array(X[16_000:], chunks=(3_000, 4)))
+    np.testing.assert_array_equal(lazy.compute(), found)
+    stopped = learner(stop_early=True, feature_transform="stored").fit(X**3, y)
+    with pytest.raises(NotAcceptedError, match="before probabilities were calibrated"):
+        stopped.predict_proba(X)
+
+
+def test_random_state__is_another_spelling_of_seed(rows: Rows) -> None:
+    X, y = rows[0][:2_000], rows[1][:2_000]
+    one, two = learner(random_state=3).fit(X, y), learner(seed=3).fit(X, y)
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+    assert streamhalf.fit((X, y), random_state=3, certificate_degree=0).seed == 3
+    drawn = learner(random_state=np.random.RandomState(0)).fit(X, y)
+    assert drawn.result_.seed == np.random.RandomState(0).randint(2**31 - 1)
+    with pytest.raises(UsageError, match="random_state: given beside seed"):
+        learner(random_state=3, seed=4).fit(X, y)
+
+
+def test_one_vs_rest__costs_the_fits_alone(rows: Rows) -> None:
+    X = rows[0][:3_000]
+    labels = np.digitize(X[:, 0], [-0.5, 0.5])
+    many = OneVsRestClassifier(learner(random_state=0)).fit(X, labels)
+    assert many.score(X, labels) > 0.6
+    passes = [one.name for fitted in many.estimators_ for one in fitted.passes_]
+    assert "certificate" not in passes
 
 
 @untested
@@ -292,7 +337,7 @@ def test_fit__can_be_resumed_from_a_checkpoint(tmp_path: Path, rows: Rows) -> No
     assert again.result_.passes == first.result_.passes  # times included: nothing was read anew
     options = {*inspect.signature(streamhalf.fit).parameters} - {"data", "parameters"}
     taken = {*inspect.signature(HalfspaceTesterLearner.fit).parameters}
-    assert options - taken == {"unverified", "wait"}
+    assert options - taken == {"wait"}
 
 
 def test_import__without_side_effects_or_scikit_learn() -> None:

@@ -1,10 +1,8 @@
-"""The worked notebooks and the page about monitoring: they run as they stand."""
+"""The worked notebooks run as they stand."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-import shlex
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,12 +11,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from streamhalf import Verdict
-from streamhalf.cli import main
-
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = ("monitoring.ipynb", "suspects.ipynb")
-PAGE = ROOT / "docs" / "monitoring.md"
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
@@ -52,6 +46,7 @@ def printed(outputs: list[Any]) -> str:
     return "".join(one.text for one in outputs if one.output_type == "stream")
 
 
+@pytest.mark.slow
 def test_monitoring__runs(tmp_path: Path) -> None:
     outputs = execute("monitoring.ipynb", tmp_path)
     (card,) = html(outputs["result"])
@@ -66,6 +61,7 @@ def test_monitoring__runs(tmp_path: Path) -> None:
     assert "candidate_error" in html(outputs["diagnostics"])[0]
 
 
+@pytest.mark.slow
 def test_suspects__runs(tmp_path: Path) -> None:
     outputs = execute("suspects.ipynb", tmp_path)
     (card,) = html(outputs["result"])
@@ -75,22 +71,3 @@ def test_suspects__runs(tmp_path: Path) -> None:
     hits, first = (int(line.split()[0]) for line in printed(outputs["hits"]).splitlines())
     assert hits >= 25
     assert first >= 17
-
-
-def test_page__blocks_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    for language, block in re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL):
-        if language == "python":
-            exec(compile(block, PAGE.name, "exec"), names)
-        elif language == "bash":
-            for line in block.splitlines():
-                _, *arguments = shlex.split(line)
-                assert main(arguments) == 0
-    assert names["result"].verdict is Verdict.ACCEPTED
-    assert names["page"].url.endswith("/streamhalf")
-    said = capsys.readouterr().out
-    assert said.count("pass final:") == 2
-    assert "moments 120000 rows" in said

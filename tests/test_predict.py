@@ -11,16 +11,12 @@ import pytest
 import zarr
 
 import streamhalf
-from streamhalf import DataError, FitResult, Halfspace, UnverifiedWarning, UsageError, Verdict
+from streamhalf import DataError, FitResult, Halfspace, UsageError, Verdict
 from streamhalf.cli import main
 from streamhalf.events import Event, PassStarted
 from streamhalf.results import (
-    Advice,
-    AdviceCode,
-    CertificateRecord,
     DataRecord,
-    HalfspaceClass,
-    OptRecord,
+    ErrorRecord,
     Sampling,
     Stop,
     StopReason,
@@ -41,7 +37,7 @@ def make_model(verdict: Verdict = Verdict.ACCEPTED, **changes: Any) -> FitResult
     values: dict[str, Any] = {
         "verdict": verdict,
         "halfspace": Halfspace(NORMAL, 0.25),
-        "error": None,
+        "error": ErrorRecord(0.05, 0.06, 1000),
         "eps": 0.1,
         "tau": 0.01,
         "seed": 0,
@@ -102,33 +98,13 @@ def test_predict__needs_no_labels(tmp_path: Path, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("verdict", [Verdict.REJECTED, Verdict.INCONCLUSIVE])
-def test_predict__warns_of_a_model_that_was_not_accepted(
+def test_predict__answers_whatever_the_verdict(
     store: Path, tmp_path: Path, verdict: Verdict
 ) -> None:
     out = tmp_path / "predictions.zarr"
     model = make_model(verdict)
-    with pytest.warns(UnverifiedWarning, match=f"the run was {verdict}: .* nothing is promised"):
-        streamhalf.predict(store, model=model, out=out)
+    streamhalf.predict(store, model=model, out=out)  # its error is bounded: no warning
     np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], expected())
-
-
-def certificate(n_errors: int) -> CertificateRecord:
-    opt = OptRecord(n_errors / 266, n_errors / 300, HalfspaceClass.ANY, 0.01)
-    return CertificateRecord(
-        n_rows=100,
-        n_errors=n_errors,
-        error=n_errors / 100,
-        opt=opt,
-        ratio=2.655 if n_errors else None,
-        angle_low=0.0,
-        angle_high=1.0,
-        degree=4,
-        slab_error=0.0,
-        n_slabs=(),
-        digest="",
-        profile=(),
-        advice=Advice(AdviceCode.NOTHING),
-    )
 
 
 def test_predict__refuses_a_result_that_was_changed(store: Path, tmp_path: Path) -> None:
@@ -182,8 +158,8 @@ def test_command__warns_and_obeys_overwrite(
     model, out = tmp_path / "model.json", tmp_path / "predictions.zarr"
     write_json(model, make_model(Verdict.REJECTED))
     assert main(["predict", str(store), "--model", str(model), "--out", str(out)]) == 0
-    assert "streamhalf: warning: the run was rejected: the halfs" in capsys.readouterr().err
-    assert run_predict(store, model, out, "--force") == 2
+    assert "warning" not in capsys.readouterr().err
+    assert run_predict(store, model, out) == 2
     assert "add --overwrite" in capsys.readouterr().err
     assert run_predict(store, model, out, "--overwrite") == 0
     assert capsys.readouterr().err == ""  # it is quiet

@@ -14,11 +14,12 @@ import pytest
 ROOT = Path(__file__).parents[1]
 NEEDS_NOTHING = (
     *("quickstart", "test", "versions", "gates", "docs", "release"),
-    *("cluster_job", "slurm_job", "check_image"),
+    *("cluster_job", "slurm_job", "check_image", "rooms"),
 )
 """Scripts that tell their use without an environment."""
 IN_ORDER = {
     "settings": (),
+    "digests": ("tests",),
     "certificate_trials": (),
     "large_run": (),
     "memory": (),

@@ -237,12 +237,12 @@ frame, a quarter of the step that halves the scale."""
 _MORE_WINDOWS = 1.0
 """An update that takes windows has so many times the rows that learning needs, if there are any."""
 
-_MOST_MEASURING, _MEASURING, _COSTING, _LEAST_MEASURING = 0.25, 3.4, 0.022, 100
+_MOST_MEASURING, _MEASURING, _COSTING, _LEAST_MEASURING = 0.25, 3.4, 0.015, 100
 """Few rows: share that measures, at most, and at least so many rows. Less for many features: with
 clean labels the error is about p = d / (2 learning rows), and this share, h, makes the upper end of
 its interval, p / (1 - h) + 2.6 sqrt(p / (h rows)), the least. Still less for few rows per feature:
 the error of a regression falls by up to 0.18 sqrt(d / rows) per unit of ln(rows) (2 to 17 rows per
-feature, clean and 5% wrong), so that rows held out add at most 0.004."""
+feature, clean and 5% wrong), so that rows held out add about 0.003."""
 
 _LARGEST_FIRST_SHARE, _FIRST_ROWS = 64, 1 << 18
 """A 64th of the rows, 2^18 at most, costs a first pass nothing and says more about their order."""

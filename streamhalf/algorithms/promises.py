@@ -128,7 +128,7 @@ class StepTest:
     """The tests of one step on held-out rows.
 
     Step 0 is the first pass, which has no frame, 1 the first update. `candidate` is the number of
-    the frame's plane, `top` the share of the held-out rows that is looked at (the smallest numbers).
+    the frame's plane, `top` the share of the held-out rows that is looked at.
     """
 
     number: int

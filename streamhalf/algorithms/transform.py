@@ -14,7 +14,7 @@ from streamhalf.config import RunConfig
 from streamhalf.data.block import Block, RowRanges
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import Identity, Isotropic, Radial, RowTransform
-from streamhalf.data.transforms.involved import involved, name_features, require_more_rows
+from streamhalf.data.transforms.base import involved, name_features, require_more_rows
 from streamhalf.engine.memory import partial_limit
 from streamhalf.engine.run import Run
 from streamhalf.errors import DataError, TransformError

@@ -217,5 +217,5 @@ class Reader(Protocol):
 
     @property
     def defers_checks(self) -> bool:
-        """Whether parts of stored chunks are read without a look at their checksums."""
+        """Return True where parts of chunks are read without checking their checksums."""
         return False

@@ -47,13 +47,13 @@ class WithoutRows(Reader):
     dropped: NDArray[np.int64]
 
     @property
-    def features(self) -> Layout:  # type: ignore[override]
+    def features(self) -> Layout:
         """Return shape and type of the features that are left."""
         X = self.inner.features
         return Layout((X.shape[0] - len(self.dropped), X.shape[1]), np.dtype(X.dtype))
 
     @property
-    def labels(self) -> Layout | None:  # type: ignore[override]
+    def labels(self) -> Layout | None:
         """Return shape and type of the labels that are left."""
         y = self.inner.labels
         return None if y is None else Layout((y.shape[0] - len(self.dropped),), np.dtype(y.dtype))
@@ -91,7 +91,7 @@ class WithoutRows(Reader):
     def _kept(self, stored: RowRanges) -> NDArray[np.bool_]:
         numbers = stored.numbers()
         at = np.searchsorted(self.dropped, numbers)
-        return np.append(self.dropped, -1)[at] != numbers
+        return np.asarray(np.append(self.dropped, -1)[at] != numbers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +104,7 @@ class FilledRows(Reader):
     """Features whose gaps have an indicator after the features."""
 
     @property
-    def features(self) -> Layout:  # type: ignore[override]
+    def features(self) -> Layout:
         """Return shape and type of the features with their indicators."""
         X = self.inner.features
         return Layout((X.shape[0], X.shape[1] + len(self.flagged)), np.dtype(X.dtype))

@@ -1,4 +1,4 @@
-"""What is in a store, how it is laid out, whether it is whole, and what would serve better."""
+"""Inspection of a store: contents, layout, missing chunks, advice."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class ArrayReport:
 
     @property
     def has_checksum(self) -> bool:
-        """Whether a flipped bit would be noticed."""
+        """Return True where chunks carry a checksum."""
         return any("crc32" in codec.lower() for codec in self.codecs)
 
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """What `inspect` says."""
+    """The answer of `inspect`."""
 
     source: str
     zarr_format: int

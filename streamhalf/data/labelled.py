@@ -33,7 +33,7 @@ class Labelled:
 
 
 def holds_labels(data: Any) -> bool:
-    """Whether data bring their labels along: a path, a URL, a Zarr group or a Dataset."""
+    """Return True for data with labels inside: a path, a URL, a Zarr group or a Dataset."""
     return isinstance(data, str | os.PathLike | zarr.Group | xr.Dataset)
 
 

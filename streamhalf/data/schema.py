@@ -1,4 +1,4 @@
-"""What a valid row is, and the one place where raw arrays become a checked block."""
+"""Validation of rows: raw arrays become a checked block here and nowhere else."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def find_rounded(values: NDArray[Any]) -> NDArray[np.bool_] | None:
 
 
 def words_on_rounded(value: Any) -> str:
-    """What is said of such a value after the place where it was found."""
+    """Return the words on a rounded value that follow its place."""
     kind = "wider floats" if isinstance(value, np.floating) else "integers beyond 2^53"
     return f"{value!s}, which float64 would round, as {kind} are; {REMEDY}"
 
@@ -70,7 +70,7 @@ def array_of(name: str, rows: Any) -> NDArray[Any]:
 
 
 def _is_rounded(value: Any) -> bool:
-    """Whether an object is an integer, or the text of one, that float64 cannot hold."""
+    """Return True for an integer, or the text of one, that float64 cannot hold."""
     try:
         whole = int(value.removesuffix(".0") if isinstance(value, str) else value)
         return (isinstance(value, str) or whole == value) and whole != int(float(whole))
@@ -143,18 +143,18 @@ def _are_numbers(found: list[Any]) -> bool:
 
 
 def is_feature_dtype(dtype: np.dtype[Any]) -> bool:
-    """Whether features may be stored so."""
+    """Return True for a dtype that features may have."""
     return dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize in (2, 4, 8))
 
 
 def words_on_dtype(dtype: np.dtype[Any]) -> str:
-    """What is said of any other dtype, and how to convert it."""
+    """Return the words on any other dtype, and how to convert it."""
     how = "convert it" if dtype.kind not in "mM" else "give the time since a start as a number"
     return f"dtype {dtype}; expected floats of 16 to 64 bits, integers or bool ({how})"
 
 
 def working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """What features are computed with: their own floats, or floats that hold their integers."""
+    """Return the dtype of computation: the features' own floats, or ones that hold integers."""
     if dtype.kind == "f" and dtype.itemsize > 2:
         return dtype.newbyteorder("=")
     return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
@@ -179,7 +179,7 @@ class RowSchema:
 
     @property
     def label_values(self) -> tuple[int | float | str, ...]:
-        """What -1 and +1 stand for, as numbers or words."""
+        """Return the labels that -1 and +1 stand for."""
         return tuple(map(_plain, self.classes or self.coding.values))
 
     def block(self, ranges: RowRanges, X: NDArray[Any], y: NDArray[Any]) -> Block:

@@ -145,7 +145,7 @@ class Source:
         return pieces, first + np.searchsorted(near, pieces.bounds[:, 0], side="right") - 1
 
     def reads(self, ranges: RowRanges) -> list[tuple[RowRange, RowRanges]]:
-        """What is read at once: blocks, and those of the rows that lie in each."""
+        """Return the blocks that are read at once, each with its rows."""
         pieces, homes = self.pieces(ranges)
         blocks = RowRanges(self.blocks.bounds[np.unique(homes)])
         return list(zip(blocks, pieces.grouped(homes), strict=True))
@@ -203,7 +203,7 @@ class Source:
 
     @property
     def has_tiny_chunks(self) -> bool:
-        """Whether hundreds of tiny stored chunks make a small data set here, to be read once.
+        """Return True for a small local data set in hundreds of tiny chunks, to be read once.
 
         Objects that are far away are kept as they come.
         """

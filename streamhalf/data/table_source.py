@@ -41,7 +41,7 @@ _MOST_NAMED = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """What a user asks of a table: columns, label, encoding, gaps; `encoding` is that of a model."""
+    """Options of a table: columns, label, encoding, gaps; `encoding` is that of a model."""
 
     label: str = "y"
     positive: str | None = None
@@ -96,13 +96,13 @@ class TableReader(Reader):
     """First rows of the pieces, and the number of all rows."""
 
     @property
-    def features(self) -> Layout:  # type: ignore[override]
+    def features(self) -> Layout:
         """Return shape and type of the features."""
         shape = (int(self.starts[-1]), len(self.encoding.features))
         return Layout(shape, np.dtype(self.encoding.dtype))
 
     @property
-    def labels(self) -> Layout | None:  # type: ignore[override]
+    def labels(self) -> Layout | None:
         """Return shape and type of the labels."""
         return None if self.label is None else Layout((int(self.starts[-1]),), np.dtype(np.int8))
 
@@ -183,8 +183,8 @@ def open_table(table: Table, options: TableOptions, *, labelled: bool) -> Source
             raise DataError(f"{table.name}: every row has gaps; use missing='fill' (--missing)")
     elif label is not None and (gaps := found.counts[label].gaps):
         raise DataError(
-            f"{table.name}: {plural(gaps, 'row')} of {found.n_rows:,} {'has' if gaps == 1 else 'have'} "
-            f"no label in column {label!r}; leave these rows out (missing='drop', --missing drop)"
+            f"{table.name}: no label in {plural(gaps, 'row')} of {found.n_rows:,}, column "
+            f"{label!r}; leave these rows out (missing='drop', --missing drop)"
         )
     starts = np.concatenate([[0], np.cumsum(found.sizes)]).astype(np.int64)
     reader = TableReader(table, encoding, coded, starts)
@@ -265,7 +265,8 @@ def _choose(table: Table, options: TableOptions, label: str | None) -> list[str]
     kept = [name for name in asked if name != options.label and name not in options.drop]
     if faults := [f"column {name!r} {table.faults[name]}" for name in kept if name in table.faults]:
         raise DataError(
-            f"{table.name}: {'; '.join(faults[:_MOST_NAMED])} (leave columns out with drop=, --drop)"
+            f"{table.name}: {'; '.join(faults[:_MOST_NAMED])} (leave columns out with drop=, "
+            "--drop)"
         )
     if label is not None and label in table.faults:
         raise DataError(f"{table.name}: column {label!r} {table.faults[label]}")

@@ -33,10 +33,20 @@ _SEPARATORS = ((";", "semicolons"), ("\t", "tabs"), ("|", "bars"))
 class Table(Protocol):
     """Columns by name in pieces of rows; picklable."""
 
-    name: str
-    columns: tuple[str, ...]
-    faults: Mapping[str, str]
-    """By column, why it cannot be read."""
+    @property
+    def name(self) -> str:
+        """Return the path, URL or kind."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of the columns."""
+        ...
+
+    @property
+    def faults(self) -> Mapping[str, str]:
+        """Return why columns cannot be read, by column."""
+        ...
 
     @property
     def n_pieces(self) -> int:
@@ -54,7 +64,7 @@ class Table(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ArrowTable(Table):
+class ArrowTable:
     """A table in memory."""
 
     name: str
@@ -172,7 +182,7 @@ class _RowGroup:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ParquetTable(Table):
+class ParquetTable:
     """Row groups of Parquet files; values of hive partitions are columns."""
 
     files: Files
@@ -209,7 +219,7 @@ class ParquetTable(Table):
         return cls(files, tuple(groups), tuple(columns))
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def name(self) -> str:
         """Return the path or URL."""
         return self.files.name
 
@@ -278,7 +288,7 @@ class _Lines:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CsvTable(Table):
+class CsvTable:
     """Blocks of lines of CSV files with the same header; `kinds` are types that are settled."""
 
     files: Files
@@ -315,7 +325,7 @@ class CsvTable(Table):
         return cls(files, tuple(blocks), header, round(nbytes / each))
 
     @property
-    def name(self) -> str:  # type: ignore[override]
+    def name(self) -> str:
         """Return the path or URL."""
         return self.files.name
 
@@ -467,7 +477,7 @@ def _cut_lines(file: Any, path: str, start: int, size: int) -> list[_Lines]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class DaskTable(Table):
+class DaskTable:
     """Partitions of a Dask DataFrame; `client` holds them where they are persisted."""
 
     name: str

@@ -137,7 +137,7 @@ def _refuse(origin: StoreURL, problem: Callable[[str, str, dict[str, Any]], str 
 
 
 def _kind_of_file(path: str) -> str:
-    """What a file is that stands where a store should."""
+    """Describe a file that is found in place of a store."""
     try:
         with open(path, encoding="utf-8") as file:
             start = file.read(_START)

@@ -6,7 +6,7 @@ partials in the same order, so equal items give equal bits. The serial engine is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -127,31 +127,23 @@ class SerialEngine(Engine):
     lazy = remote = False
 
     def run(self, job: Job, on_progress: OnProgress) -> Counted:
-        """Run a job to its end."""
-
-        def leaves() -> Iterator[Counted]:
-            for item, rows in zip(job.items, job.rows, strict=True):
-                part = job.leaf(job.context, item)
-                on_progress(rows)
-                yield part
-
-        return fold_tree(job, leaves())
-
-
-def fold_tree(job: Job, parts: Iterator[Counted]) -> Counted:
-    """Combine a stream of partials in the fixed tree, holding only one path of it in memory."""
-    n_items, height = len(job.items), 0
-    while job.split_every**height < n_items:
-        height += 1
-
-    def fold(level: int, n_parts: int) -> Counted:
-        if level == 0:
-            return next(parts)
-        size = job.split_every ** (level - 1)
-        below = [fold(level - 1, min(size, n_parts - i)) for i in range(0, n_parts, size)]
-        return merge(job.context, job.combine, below)
-
-    return fold(height, n_items)
+        """Run a job to its end, holding one path of the fixed tree in memory."""
+        levels: list[list[Counted]] = [[]]
+        for item, rows in zip(job.items, job.rows, strict=True):
+            levels[0].append(job.leaf(job.context, item))
+            on_progress(rows)
+            for level, parts in enumerate(levels):
+                if len(parts) < job.split_every:
+                    break
+                if level + 1 == len(levels):
+                    levels.append([])
+                levels[level + 1].append(merge(job.context, job.combine, parts))
+                parts.clear()
+        rest: list[Counted] = []
+        for parts in levels:
+            if parts or rest:
+                rest = [merge(job.context, job.combine, [*parts, *rest])]
+        return rest[0]
 
 
 def run_job(engine: Engine, job: Job, observer: Observer) -> Counted:

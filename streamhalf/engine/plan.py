@@ -245,24 +245,20 @@ def _rows_apart(
 def map_blocks(context: PassContext, item: Any) -> Counted:
     """Read and reduce the blocks of one task, one after the other."""
     memory = task_memory(context.task_nbytes, context.room)
+    reduction, total = context.reduction, None
     # values that are not finite are looked for where they matter
     with memory, eager_switching(), np.errstate(all="ignore"):
-        return _map_blocks(context, item)
-
-
-def _map_blocks(context: PassContext, item: Any) -> Counted:
-    reduction, total = context.reduction, None
-    for block in context.read(item):
-        partial, n_rows = reduction.map(block), block.n_rows
-        del block  # its buffer is used for the next one
-        if total is not None:
-            partial, n_rows = reduction.combine(total.partial, partial), n_rows + total.n_rows
-        total = Counted(n_rows, partial)
-    if total is None:
-        raise ValueError("a task without blocks")
-    if context.tell is not None:
-        context.tell(total.partial)
-    return total if context.remote is None else replace(total, moved=context.remote.moved())
+        for block in context.read(item):
+            partial, n_rows = reduction.map(block), block.n_rows
+            del block  # its buffer is used for the next one
+            if total is not None:
+                partial, n_rows = reduction.combine(total.partial, partial), n_rows + total.n_rows
+            total = Counted(n_rows, partial)
+        if total is None:
+            raise ValueError("a task without blocks")
+        if context.tell is not None:
+            context.tell(total.partial)
+        return total if context.remote is None else replace(total, moved=context.remote.moved())
 
 
 def combine_partials(context: PassContext, left: Any, right: Any) -> Any:

@@ -91,7 +91,7 @@ def _seen(one: TestResult, names: Names) -> Iterator[str]:
 
 def promise_details(result: FitResult) -> Iterator[str]:
     """Yield what the promise of a fit rests on."""
-    kind = DISTRIBUTIONS[result.transform.kind]
+    kind = DISTRIBUTIONS.get(result.transform.kind, "Gaussian")
     if result.verdict is Verdict.REJECTED:
         yield f"The theorem speaks of {kind} features. The error and the lower bound hold anyway."
     elif result.verdict is Verdict.CERTIFIED:

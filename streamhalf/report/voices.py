@@ -244,7 +244,7 @@ def _unproved(result: FitResult | CertifyResult) -> str:
 
 
 def _test_promise(result: MomentTestResult) -> PromiseLine:
-    kind = DISTRIBUTIONS[result.transform.kind]
+    kind = DISTRIBUTIONS.get(result.transform.kind, "Gaussian")
     if result.verdict is Verdict.REJECTED:
         cause = diagnose(result)
         words = f"the features are not {kind}" + (f": {cause.clause()}." if cause else ".")

@@ -165,7 +165,7 @@ def test_fit__rows_in_an_order_are_sampled() -> None:
     assert result.split is Sampling.REUSE
     assert result.verdict is Verdict.ACCEPTED
     (notice,) = (one for one in result.notices if one.code is NoticeCode.ROWS_IN_ORDER)
-    assert notice.quantity in SegmentQuantity
+    assert SegmentQuantity(notice["quantity"]) is SegmentQuantity.LABEL
 
 
 @pytest.mark.parametrize("label", [1, -1])

@@ -71,7 +71,7 @@ def test_final__a_step_is_tested_on_held_out_rows_in_its_frame(
     finished: tuple[LocalizationState, list[Step]],
 ) -> None:
     state, requests = finished
-    rows = np.array(sorted(rows_of(requests[-1].share)))
+    rows = np.array(sorted(rows_of(requests[-1].subset)))
     for frame, step in zip(state.frames, state.steps[1:], strict=True):
         looked_at = WHOLE.plan.rows_for_step(frame.rate)
         top = WHOLE.plan.held_out * looked_at / WHOLE.plan.final_rows
@@ -99,7 +99,7 @@ def test_final__what_it_says_and_what_it_measured_are_kept(
     finished: tuple[LocalizationState, list[Step]],
 ) -> None:
     state, requests = finished
-    assert state.held_out == requests[-1].share
+    assert state.held_out == requests[-1].subset
     assert state.errors.n_rows == state.final.n_rows == len(rows_of(state.held_out))
     assert state.chosen == int(np.argmin(state.errors.errors))
     assert state.moments.n_rows == state.candidates[0].n_seen
@@ -136,7 +136,7 @@ def test_final__batches_equal_one_batch(
     names = []
     while (step := algorithm.next_step(state)) is not None:
         names.append(step.name)
-        assert step.subset == requests[-1].share
+        assert step.subset == requests[-1].subset
         # errors are counted once, beside the first batch
         assert (step.beside is not None) == (len(names) == 1)
         state = step.conclude(measure(step, DATA))
@@ -229,7 +229,7 @@ def test_final__of_too_few_rows_members_are_measured_and_all_rows_tested() -> No
         blocks=make_blocks(600),
     )
     planted = Baseline(Method.REGRESSION, Plane(np.array([1.0, 1.0])))
-    state, (step,) = run(Localization(plan, config, row_split, members=(planted,)), data)
+    state, (step,) = run(Localization(plan, config, row_split, baselines=(planted,)), data)
     assert step.name == "final"
     assert state.stop.reason is StopReason.TOO_FEW_ROWS
     assert (state.candidates, state.final, state.chosen) == ((), None, 0)

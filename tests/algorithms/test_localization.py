@@ -217,7 +217,7 @@ def test_budget__repeats_never_take_the_rows_of_finer_scales(script: Script) -> 
     assert deltas == [0.5, 0.25, 0.125, 0.125]  # once more while it can
     assert state.stop == Stop(StopReason.REACHED_EPS)
     wanted = int(algorithm.plan.accepted_rows / deltas[-1]) + 1
-    assert len(rows_of(requests[-1].share)) == pytest.approx(wanted, abs=64 + 6 * wanted**0.5)
+    assert len(rows_of(requests[-1].subset)) == pytest.approx(wanted, abs=64 + 6 * wanted**0.5)
 
 
 def test_budget__an_update_wants_its_accepted_rows_over_delta(script: Script) -> None:
@@ -311,9 +311,9 @@ def test_fallback__sorted_rows_are_sampled_instead() -> None:
     state, requests = run(with_windows(make_algorithm()), sort_rows(draw()))
     assert state.sampling is Sampling.REUSE
     assert [request.name for request in requests[:2]] == ["initial", "initial"]
-    assert requests[0].share.blocks.n_rows < N_ROWS
-    assert requests[0].share.low == requests[1].share.low == requests[-1].share.high
-    assert requests[1].share.high < 1.0
+    assert requests[0].subset.blocks.n_rows < N_ROWS
+    assert requests[0].subset.low == requests[1].subset.low == requests[-1].subset.high
+    assert requests[1].subset.high < 1.0
     assert all(request.subset.blocks.n_rows == N_ROWS for request in requests[1:])
     said = [one for one in state.test_results if one.tester == "order of rows"]
     assert [one.role for one in said] == [Role.FALLBACK, Role.ADVISORY, Role.ADVISORY]

@@ -139,7 +139,9 @@ def test_update__another_number_accepts_other_rows() -> None:
 
 
 def test_update__each_number_has_a_stream_of_its_own() -> None:
-    streams = [make_update(np.eye(DIM)[0], 0.25, number).needs().stream for number in range(3)]
+    streams = [
+        make_update(np.eye(DIM)[0], 0.25, number).needs().view.sample.stream for number in range(3)
+    ]
     assert streams == [Stream.UPDATES, Stream.UPDATES + 1, Stream.UPDATES + 2]
 
 

@@ -223,6 +223,15 @@ def test_plan_for_rows__a_quarter_of_too_few_rows_is_held_out(n_rows: int, held_
     assert plan.held_out == held_out / n_rows
 
 
+@pytest.mark.parametrize(
+    ("n_rows", "dim", "held_out"), [(5_000, 1_000, 167), (20_000, 2_000, 948), (400, 100, 100)]
+)
+def test_plan_for_rows__few_rows_per_feature_leave_more_to_learn_from(
+    n_rows: int, dim: int, held_out: int
+) -> None:
+    assert plan_for_rows(n_rows, dim, DEFAULT).final_rows == held_out
+
+
 @pytest.mark.parametrize("rows", ["windows", "rows", "reuse"])
 def test_split__is_what_was_asked_for(rows: str) -> None:
     config = RunConfig(sampling=rows)

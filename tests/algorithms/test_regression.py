@@ -14,7 +14,12 @@ from sklearn.preprocessing import StandardScaler
 import streamhalf
 from streamhalf.algorithms import plan as run_plan
 from streamhalf.algorithms.plan import lacks_rows, plan_for_rows
-from streamhalf.algorithms.regression import REGRESSION_PASSES, regress, regression_passes
+from streamhalf.algorithms.regression import (
+    REGRESSION_PASSES,
+    regress,
+    regress_in_memory,
+    regression_passes,
+)
 from streamhalf.algorithms.row_split import draw_sample
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
@@ -160,3 +165,11 @@ def test_lacks_rows__not_where_all_are_in_memory_or_a_sample_has_enough() -> Non
         assert lacks_rows(plan, config) is lacking
         # however few are held out
         assert lacks_rows(replace(plan, final_rows=1), config) is lacking
+
+
+@pytest.mark.parametrize(("noise", "gain"), [(0.0, -0.005), (0.15, 0.005)])
+def test_regress__validation_rows_choose_the_penalty(noise: float, gain: float) -> None:
+    X, y = draw(1_500 + N_FRESH, 300, noise=noise)
+    theirs = 1 - scikit_learn(X[:1_500], y[:1_500]).score(X[1_500:], y[1_500:])
+    plane = regress_in_memory(Block(X[:1_500], y[:1_500], np.arange(1_500)), seed=1)
+    assert plane.errors(X[1_500:], y[1_500:]) / N_FRESH <= theirs - gain

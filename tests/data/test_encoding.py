@@ -107,7 +107,7 @@ def test_encoding__takes_new_rows_with_unseen_values_and_gaps() -> None:
     np.testing.assert_array_equal(lazy.compute().to_numpy(), result.predict(FRAME))
     with pytest.raises(DataError, match="columns: zip not found among"):
         result.predict(FRAME.drop(columns="zip"))
-    with pytest.raises(DataError, match="column 'age': .* found where numbers were fitted"):
+    with pytest.raises(DataError, match=r"column 'age': .* found where numbers were fitted"):
         result.predict(FRAME.assign(age="old"))
 
 
@@ -213,7 +213,7 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "labels with gaps": (
         FRAME.assign(bought=FRAME["bought"].where(FRAME.index > 9)),
-        r"10 rows of 2,000 have no label in column 'bought'; .*missing='drop'",
+        r"no label in 10 rows of 2,000, column 'bought'; .*missing='drop'",
     ),
     "one label": (FRAME.assign(bought="yes"), "only one label, yes"),
     "a million values": (

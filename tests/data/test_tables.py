@@ -55,7 +55,7 @@ def test_commands__go_from_a_table_to_suspects(
     ("frame", "words"),
     [
         (FRAME.rename(columns={"bought": "sold"}), "found: age, score, sold, visits.*--label"),
-        (FRAME.assign(bought=FRAME["bought"].where(FRAME.index != 7)), "1 row of 600 has no label"),
+        (FRAME.assign(bought=FRAME["bought"].where(FRAME.index != 7)), "no label in 1 row of 600"),
         (FRAME.assign(age=FRAME["age"].where(FRAME.index != 7, np.inf)), "row 7 .*replace infin"),
         (
             FRAME.assign(age=FRAME["age"].astype(object).where(FRAME.index != 7, "old")),

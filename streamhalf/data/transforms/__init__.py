@@ -1,9 +1,8 @@
-"""Positions of rows, one row map per file; `ROW_MAPS` is the family's only registry."""
+"""Row transforms; `ROW_MAPS` is the registry."""
 
-from streamhalf.data.transforms.base import RowTransform
+from streamhalf.data.transforms.base import Identity, RowTransform
 from streamhalf.data.transforms.isotropic import Isotropic
 from streamhalf.data.transforms.radial import Radial
-from streamhalf.data.transforms.stored import Identity
 from streamhalf.errors import DataError
 from streamhalf.results import TransformRecord
 

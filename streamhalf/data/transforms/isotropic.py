@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.data.transforms.base import rounding_of
-from streamhalf.data.transforms.involved import involved, name_features, require_more_rows
+from streamhalf.data.transforms.base import involved, name_features, require_more_rows, rounding_of
 from streamhalf.errors import DataError, TransformError
 from streamhalf.kernels.margins import transform_rows
 from streamhalf.kernels.plane import Plane
