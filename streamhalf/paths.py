@@ -142,7 +142,8 @@ def path_of(data: Any) -> str | None:
         return os.fspath(data)
     if (path := getattr(data, "store_path", None)) is not None:  # a Zarr group
         return str(path)
-    source = getattr(data, "encoding", {}).get("source") if hasattr(data, "encoding") else None
+    encoding = getattr(data, "encoding", None)
+    source = encoding.get("source") if isinstance(encoding, Mapping) else None
     return source if isinstance(source, str) else None
 
 

@@ -130,6 +130,7 @@ def test_memory__of_workers_goes_before_memory_limit(home: Path, tmp_path: Path)
             )
 
 
+@pytest.mark.slow
 def test_waiting__is_said_and_ends_when_a_worker_joins(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -144,6 +145,7 @@ def test_waiting__is_said_and_ends_when_a_worker_joins(
         assert run.result(PATIENCE).data.rows == 300
 
 
+@pytest.mark.slow
 def test_paused_worker__is_reported_while_another_works(
     cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
