@@ -250,6 +250,7 @@ def test_random_state__is_another_spelling_of_seed(rows: Rows) -> None:
         learner(random_state=3, seed=4).fit(X, y)
 
 
+@untested
 def test_one_vs_rest__costs_the_fits_alone(rows: Rows) -> None:
     X = rows[0][:3_000]
     labels = np.digitize(X[:, 0], [-0.5, 0.5])
