@@ -67,6 +67,7 @@ from streamhalf.data.predictions import (
     write_predictions,
 )
 from streamhalf.data.row_files import check_file, renamed
+from streamhalf.data.source import Source
 from streamhalf.data.zarr_writer import Target
 from streamhalf.engine import Counted, Job, run_job
 from streamhalf.engine.memory import fewer_at_once, room_of, rows_nbytes, task_memory
@@ -82,14 +83,17 @@ from streamhalf.label_issues.audit import (
     check_probabilities,
     held_by_audit,
 )
+from streamhalf.label_issues.proofs import check_sets, rows_of
 from streamhalf.label_issues.reviews import judge_reviews, read_reviews
 from streamhalf.paths import absolute, path_of, refuse_harm, write_text_to
 from streamhalf.redact import public_name
+from streamhalf.reductions.rows import RowSample
 from streamhalf.report.audit import render_audit
 from streamhalf.report.html import render_report
 from streamhalf.results import (
     AuditResult,
     CertifyResult,
+    ConflictSets,
     DryRunResult,
     EncodingRecord,
     FitResult,
@@ -250,7 +254,7 @@ def certify(
 
 
 def verify(
-    document: FitResult | CertifyResult,
+    document: FitResult | CertifyResult | ConflictSets,
     data: DataLike,
     *,
     block_rows: int | None = None,
@@ -264,7 +268,7 @@ def verify(
     Parameters
     ----------
     document
-        What `fit` or `certify` returned, or `read_result` read.
+        What `fit` or `certify` returned, or `read_result` read; or sets in conflict of `audit`.
     data
         The data it speaks of, wherever they are now.
     block_rows
@@ -272,6 +276,11 @@ def verify(
     client, storage_options, observer, **parameters
         As of `test`.
     """
+    if isinstance(document, ConflictSets):
+        source, config = open_data(data, parameters, storage_options)
+        return execute(
+            "verify", source, config, partial(_verify_sets, document, source), client, observer
+        )
     if (changed := check_document(document)) is not None:
         return changed
     source, config = open_data(data, parameters, storage_options, model=document)
@@ -285,6 +294,12 @@ def verify(
         client,
         observer,
     )
+
+
+def _verify_sets(sets: ConflictSets, source: Source, run: Run, _: RunConfig) -> VerifyResult:
+    rows = rows_of(sets, source.n_rows)
+    some: Any = run.reduce("proofs", source, RowSample(max(1, rows.n_rows), 0, 0), blocks=rows)
+    return VerifyResult(check_sets(sets, some.block), tuple(run.passes))
 
 
 def plan(

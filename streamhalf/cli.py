@@ -57,6 +57,7 @@ from streamhalf.results.document import (
     read_classifier,
     read_model,
     read_result,
+    read_verifiable,
     read_weights,
     write_json,
 )
@@ -368,7 +369,7 @@ def verify(
             f"verify: {found} is no result file but a store; the result file comes first: "
             f"streamhalf verify {right}"
         )
-    document = read_result(result, storage_options=read_config(given).storage_options)
+    document = read_verifiable(result, storage_options=read_config(given).storage_options)
     with naming("document", str(result)), calling(given) as call:
         verification = streamhalf.verify(document, store, block_rows=block_rows, **call)
     finish(given, verification, views.show_verification)

@@ -444,7 +444,8 @@ class RunConfig:
 
     def identity(self) -> dict[str, Any]:
         """What must agree for a run to be resumed."""
-        return {n: getattr(self, n) for n, said in SETTINGS.items() if not said.may_change}
+        found = {n: getattr(self, n) for n, said in SETTINGS.items() if not said.may_change}
+        return {n: list(one) if isinstance(one, tuple) else one for n, one in found.items()}
 
 
 SETTINGS: Mapping[str, Setting] = {

@@ -33,6 +33,7 @@ def quadratics(Z: np.ndarray) -> float:
     return float(np.abs(np.linalg.eigvalsh(H @ H.T / len(Z) - np.eye(6))).max())
 
 
+@pytest.mark.slow
 def test_worst_law__passes_the_tests_it_was_made_against_and_is_bad() -> None:
     """On 400,000 rows; noise of the quadratics at the finest scale is 0.04 (4.5 sigma)."""
     rng = np.random.default_rng(0)
@@ -55,6 +56,7 @@ def test_worst_law__passes_the_tests_it_was_made_against_and_is_bad() -> None:
         delta /= 2
 
 
+@pytest.mark.slow
 def test_program__slab_masses_that_may_be_off_allow_worse_laws() -> None:
     """The law of (0.2, falling) at 1/8, of which 6.3 was printed whatever the slab masses were."""
     program = Program(0.1, last=1 / 8, fineness=Fineness(inner=2, ratio=1.5, heights=10))
@@ -72,6 +74,7 @@ def test_program__slab_masses_that_may_be_off_allow_worse_laws() -> None:
     assert all(law.masses.sum() == pytest.approx(1) for law in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [2, 4])
 def test_list_coefficients__are_those_of_turned_coordinates(m: int) -> None:
     rng = np.random.default_rng(1)
@@ -83,6 +86,7 @@ def test_list_coefficients__are_those_of_turned_coordinates(m: int) -> None:
     np.testing.assert_allclose(list_coefficients(plane, m) @ inside, outside, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_sorted_by_label__within_pieces_only() -> None:
     trial = sorted_by_label(np.random.default_rng(2), 3_200, pieces=32)
     steps = np.diff(trial.y.astype(int)).reshape(-1)
@@ -91,6 +95,7 @@ def test_sorted_by_label__within_pieces_only() -> None:
     assert (falls % 100 == 0).all()
 
 
+@pytest.mark.slow
 def test_with_section__replaces_its_own_table_and_keeps_all_else() -> None:
     first, second, again = (
         Table(name, "c", True, said, ("a",), ((1,),))
@@ -106,6 +111,7 @@ def test_with_section__replaces_its_own_table_and_keeps_all_else() -> None:
     assert page.count("## ") == 2
 
 
+@pytest.mark.slow
 def test_large_integers__refused_or_no_bound_above_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[np.ndarray] = []
 

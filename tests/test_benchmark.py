@@ -44,6 +44,7 @@ def test_effort__tells_the_ratio_and_what_it_takes(
     assert all(row[2] > 1 for row in table.rows)
 
 
+@pytest.mark.slow
 def test_width__measures_fit_and_test_in_bare_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

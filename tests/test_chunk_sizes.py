@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -89,17 +88,6 @@ def test_reads__of_a_task_do_not_look_at_all_blocks() -> None:
     assert time.perf_counter() - started < 2  # 40 s where every block is looked at
 
 
-def test_source__of_many_blocks_is_sent_as_few_bytes() -> None:
-    plan = sources_of(1_000_000)
-    assert all(len(task) == 1 for task in plan.tasks())
-    opened = plan.source
-    small = replace(opened, blocks=RowRanges.evenly(1000, 1000))
-    assert len(pickle.dumps(opened)) < len(pickle.dumps(small)) + 1000
-    for bounds in ([[0, 10], [10, 20]], [[0, 10], [10, 13]], [[0, 10], [20, 30]], [[5, 9]], []):
-        ranges = RowRanges(np.array(bounds, dtype=np.int64).reshape(-1, 2))
-        assert pickle.loads(pickle.dumps(ranges)) == ranges
-
-
 LAYOUTS: dict[str, dict[str, Any]] = {
     "zstd": {},
     "v2": {"zarr_format": 2},
@@ -128,17 +116,6 @@ def test_fit__opens_every_tiny_chunk_once(
         result
     )
     assert_same_answer(result, fit((X, Y)))
-
-
-def test_fit__names_a_tiny_chunk_that_is_missing_or_damaged(write_store: StoreWriter) -> None:
-    path = write_store(X, Y, chunk_rows=60, compressors=CHECKED)
-    flip(path / "y" / "c" / "77")
-    with pytest.raises(DataError, match=r"object y/c/77\): its checksum does not fit"):
-        fit(path)
-    path = write_store(X, Y, chunk_rows=60, compressors=CHECKED)
-    (path / "X" / "c" / "50" / "0").unlink()
-    with pytest.raises(DataError, match=r"chunk 50 \(rows 3000 to 3059\) is missing"):
-        fit(path)
 
 
 @given(

@@ -121,8 +121,8 @@ def test_memory__of_workers_goes_before_memory_limit(home: Path, tmp_path: Path)
         # four fifths, where it pauses, less what it takes itself
         assert found.memory_limit == found.workers[0].memory_nbytes == 480 * MIB - PROCESS_NBYTES
         # what is asked for and is less than they have is kept
-        given = {"scheduler": small.address, "memory_limit": "200MiB"}
-        assert streamhalf.dry_run("rows.zarr", **given).memory_limit == 200 * MIB
+        given = {"scheduler": small.address, "memory_limit": "100MiB"}
+        assert streamhalf.dry_run("rows.zarr", **given).memory_limit == 100 * MIB
         spec: dict[str, Any] = {"rows": 1 << 23, "dim": 4, "marginal": "gaussian"}
         with pytest.raises(streamhalf.MemoryBudgetError, match=r"synth needs about .* and worker"):
             streamhalf.synth(
@@ -130,6 +130,7 @@ def test_memory__of_workers_goes_before_memory_limit(home: Path, tmp_path: Path)
             )
 
 
+@pytest.mark.slow
 def test_waiting__is_said_and_ends_when_a_worker_joins(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -144,6 +145,7 @@ def test_waiting__is_said_and_ends_when_a_worker_joins(
         assert run.result(PATIENCE).data.rows == 300
 
 
+@pytest.mark.slow
 def test_paused_worker__is_reported_while_another_works(
     cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -242,16 +242,6 @@ def test_main__shows_the_traceback_when_asked(
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
-def test_test__names_a_json_file_that_cannot_be_written(
-    stores: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    target = tmp_path / "nowhere" / "result.json"
-    assert main(["test", str(stores / "small"), "--quiet", "--json", str(target)]) == 2
-    output = capsys.readouterr()
-    assert f"json: '{target}' cannot be written" in output.err
-    assert output.out == ""  # refused before any work
-
-
 def test_storage_options__reach_the_storage(capsys: Captured) -> None:
     url = "memory://test-cli/rows.zarr"
     options = ["--storage-option", "skip_instance_cache=true", "--quiet"]
@@ -355,20 +345,6 @@ def test_fit__wrong_arguments_exit_with_2(arguments: tuple[str, ...], capsys: Ca
     assert_one_line(capsys)
 
 
-def test_plan__says_which_eps_rows_can_judge(tmp_path: Path, capsys: Captured) -> None:
-    target = tmp_path / "plan.json"
-    assert main(["plan", "--dim", "3", "--rows", "2000000", "--json", str(target)]) == 0
-    out = words(capsys.readouterr().out)
-    record = json.loads(target.read_text())
-    assert f"2,000,000 rows of 3 features can judge eps = {record['eps']:.4g}" in out
-    assert [one["name"] for one in record["passes"]][:: len(record["passes"]) - 1] == [
-        "initial",
-        "final",
-    ]
-    assert main(["plan", "--dim", "3", "--rows", "2000000", "--reuse"]) == 0
-    assert words(capsys.readouterr().out) != out
-
-
 @pytest.mark.parametrize(
     ("command", "said"),
     [
@@ -399,14 +375,6 @@ def test_main__names_what_is_wrong_and_what_was_probably_meant(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("streamhalf: error: ")
     assert said in line
-
-
-def test_synth__says_that_no_store_can_be_made_there(tmp_path: Path, capsys: Captured) -> None:
-    (tmp_path / "file").write_text("")
-    command = ["synth", str(tmp_path / "file" / "new.zarr"), "--rows", "9", "--dim", "2"]
-    assert main([*command, "--quiet"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "no store can be made here (Not a directory); choose a path" in line
 
 
 @pytest.mark.parametrize("name", ["fit", "test", "certify"])

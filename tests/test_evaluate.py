@@ -85,6 +85,7 @@ def test_held_out_laws__are_centred_with_unit_covariance(name: str) -> None:
     assert np.cov(X.T) == pytest.approx(np.eye(3), abs=0.15)
 
 
+@pytest.mark.slow
 def test_other_learners__have_thresholds() -> None:
     spec = SyntheticSpec(
         rows=20_000, dim=3, marginal="gaussian", noise="far", rate=0.02, positive=0.1
@@ -98,6 +99,7 @@ def test_other_learners__have_thresholds() -> None:
     assert rescanned.unit().threshold == pytest.approx(problem.threshold, abs=0.1)
 
 
+@pytest.mark.slow
 def test_threshold_tables__are_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +151,7 @@ def test_least_error__is_of_the_class_of_the_promise() -> None:
         assert least <= least_error(problem, result, [problem.plane], rng) <= most
 
 
+@pytest.mark.slow
 def test_position_tables__are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small ones: whether the criteria are met takes more rows."""
     monkeypatch.setitem(elliptical.CELLS, "short", (("Cauchy", "chow", 0.05),))
@@ -173,6 +176,7 @@ def test_position_tables__are_written(tmp_path: Path, monkeypatch: pytest.Monkey
     assert refined["holds"] == (refined["streamhalf"] <= refined["limit"])
 
 
+@pytest.mark.slow
 def test_wide_table__is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(wide.GAUSSIAN, "short", ((400, 20),))
     monkeypatch.setitem(wide.SPLITS, "short", 1)

@@ -255,6 +255,7 @@ class Failing:
             self.proxy.fail(self.faults.pop(event.name), seconds=self.seconds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", ["obstore", "fsspec"])
 @pytest.mark.usefixtures("nothing_kept")
 def test_server__that_fails_for_a_while_changes_nothing(
@@ -270,6 +271,7 @@ def test_server__that_fails_for_a_while_changes_nothing(
     assert comparable(result) == undisturbed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "reader"), [("403", "obstore"), ("refuse", "fsspec")])
 @pytest.mark.usefixtures("nothing_kept")
 def test_server__that_fails_for_good_is_an_error_and_the_run_resumes(
@@ -309,6 +311,7 @@ def test_server__that_fails_for_good_is_an_error_and_the_run_resumes(
     assert comparable(result) == undisturbed
 
 
+@pytest.mark.slow
 def test_checkpoint__on_a_server_that_fails_for_good_is_named(
     proxy: FaultProxy, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +324,7 @@ def test_checkpoint__on_a_server_that_fails_for_good_is_named(
         )
 
 
+@pytest.mark.slow
 def test_cluster__reads_s3_and_its_logs_keep_the_secret(
     s3: S3Server, undisturbed: str, tmp_path: Path
 ) -> None:

@@ -68,6 +68,7 @@ def test_persisted__gives_what_lazy_rows_give(
     assert found == CALLS[name](lazy, {} if name == "threads" else {"scheduler": "serial"})
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::streamhalf.UnverifiedWarning")
 def test_persisted__in_lazy_estimator_and_accessor(where: tuple[Client, Where]) -> None:
     client, named = where

@@ -114,17 +114,6 @@ def test_predict__refuses_a_result_that_was_changed(store: Path, tmp_path: Path)
         streamhalf.predict(store, model=changed, out=tmp_path / "out")
 
 
-def test_predict__replaces_a_store_only_when_told(store: Path, tmp_path: Path) -> None:
-    out = tmp_path / "predictions.zarr"
-    streamhalf.predict(store, model=make_model(), out=out)
-    turned = make_model(halfspace=Halfspace((-0.6, 0.8, -0.1), -0.25))
-    with pytest.raises(UsageError, match="a store exists here; choose another path"):
-        streamhalf.predict(store, model=turned, out=out)
-    np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], expected())
-    streamhalf.predict(store, model=turned, out=out, overwrite=True)
-    np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], -expected())
-
-
 def test_predict__bad_rows_leave_an_unfinished_store(
     write_store: StoreWriter, small_blocks: None, tmp_path: Path
 ) -> None:
@@ -186,21 +175,6 @@ def test_result__predicts_in_memory_with_the_labels_of_the_data() -> None:
     lazy = model.predict(da.from_array(X, chunks=(500, DIM)))
     assert lazy.compute().tolist() == wanted.tolist()
     assert make_model().predict(X[:9].tolist()).tolist() == expected(X[:9]).tolist()
-
-
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [
-        (X[:, :2], "fitted on 3 features"),
-        (X[0], "give \\(rows, features\\)"),
-        (pd.DataFrame(X[:, :2], columns=["a", "b"]), "c not found among a, b"),
-        (np.where(np.arange(DIM) == 1, np.nan, X[:5]), "row 0 .* holds NaN"),
-    ],
-)
-def test_result__names_rows_that_it_cannot_predict(rows: Any, words: str) -> None:
-    model = make_model(data=DataRecord(N_ROWS, DIM, "abc", "", ("a", "b", "c")))
-    with pytest.raises(DataError, match=words):
-        model.predict(rows)
 
 
 def test_predict__refuses_features_in_another_order(

@@ -11,7 +11,7 @@ import pytest
 import streamhalf
 from streamhalf import Verdict
 from streamhalf.cli import main
-from streamhalf.results import HalfspaceClass, Notice, NoticeCode, SegmentQuantity, Transform
+from streamhalf.results import HalfspaceClass, Notice, NoticeCode, Transform
 from tests.conftest import StoreWriter
 
 N_ROWS, DIM, RATE = 60_000, 4, 0.04
@@ -56,17 +56,6 @@ def test_fit__chunks_and_threads_do_not_matter() -> None:
     ]
     assert results[0].halfspace == results[1].halfspace
     assert results[0].error == results[1].error
-
-
-def test_fit__labels_in_an_order_are_noticed_although_signs_are_drawn() -> None:
-    X, y = draw(3.0)
-    order = np.argsort(y, kind="stable")
-    result = streamhalf.fit(
-        (X[order], y[order]), feature_transform="radial", seed=1, certificate_degree=0
-    )
-    (notice,) = (one for one in result.notices if one.code is NoticeCode.ROWS_IN_ORDER)
-    assert notice.quantity is SegmentQuantity.LABEL
-    assert result.verdict is Verdict.ACCEPTED
 
 
 def test_command_line__fits_certifies_verifies_and_predicts(

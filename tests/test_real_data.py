@@ -36,6 +36,7 @@ def test_split__tests_on_rows_that_nobody_learns_from() -> None:
     assert len(unseen) == round(0.3 * len(y))
 
 
+@pytest.mark.slow
 def test_command__writes_a_table_and_a_page(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,8 +83,9 @@ def learn_baselines(
     through `point`, if there is one. A `regression` of more rows replaces that of these.
     """
     if block.n_rows == 0:  # nothing is known, and any halfspace will do
-        first = Plane(np.eye(block.dim)[0])
-        return (Baseline(Method.REGRESSION, first if point is None else first.moved_to(point)),)
+        any_plane = Plane(np.eye(block.dim)[0])
+        through = any_plane if point is None else any_plane.moved_to(point)
+        return (Baseline(Method.REGRESSION, through),)
     X = block.X.astype(np.float64)
     alike = abs(int(block.y.sum(dtype=np.int64))) == block.n_rows
     if alike and regression is None:

@@ -245,7 +245,7 @@ def moment_tester(dim: int, config: RunConfig) -> MomentTester:
     tester = MomentTester.configured(config, dim, tau=config.tau)
     if dim <= WIDE_DIM:
         return tester
-    directions = sketch_directions(dim, [], seed=config.seed, number=_SKETCH)
+    directions = sketch_directions(dim, seed=config.seed, number=_SKETCH)
     return replace(tester, directions=directions)
 
 

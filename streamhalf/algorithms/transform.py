@@ -285,7 +285,7 @@ def _look(kind: Transform, block: Block, plan: RunPlan, config: RunConfig) -> Tr
     """Judge the moments of the sample in a transform that is estimated from it."""
     context, dim = plan.context(Stage.INITIAL, config), block.dim
     if dim > SKETCH_DIRECTIONS:  # all quadratics of many features take too long for a first look
-        directions = sketch_directions(dim, [], seed=config.seed, number=_SKETCH)
+        directions = sketch_directions(dim, seed=config.seed, number=_SKETCH)
         context, dim = replace(context, directions=directions), SKETCH_DIRECTIONS
     tester = MomentTester.of(context)
     try:

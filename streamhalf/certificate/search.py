@@ -32,7 +32,6 @@ NARROW = 1.3
 WORTHWHILE = 0.003
 """Refits that gain less than this share of the limit begin once more from another law."""
 
-
 _REPORTS = 20
 
 
@@ -88,7 +87,7 @@ class Meter:
     def spend(self, operations: float) -> None:
         """Count operations, and tell of them now and then."""
         self.done += operations
-        if (step := int(min(1.0, self.done / self.total) * _REPORTS)) > self.reported:
+        if (step := int(min(1.0, self.done / max(self.total, 1.0)) * _REPORTS)) > self.reported:
             self.reported = step
             self.report(min(self.done, self.total), self.total)
 
@@ -214,7 +213,7 @@ class Search:
             for form, among in self._by_form(kind, [cells[i] for i in wanted]):
                 chosen = [wanted[j] for j in among]
                 found = form.measure(
-                    self.thresholds([cells[i] for i in chosen], form),
+                    thresholds([cells[i] for i in chosen], form),
                     [form.seen(fits[i][kind]) for i in chosen],
                     self.each,
                     steps=self.config.eigen_steps,
@@ -227,10 +226,6 @@ class Search:
             Piece(cell, tuple(own), self.floor(cell), spent=cost)
             for cell, own, cost in zip(cells, fits, spent, strict=True)
         ]
-
-    def thresholds(self, cells: Sequence[Cell], form: SlabForms) -> Array:
-        """Smallest thresholds of the slabs over each cell."""
-        return np.stack(list(self.each(smallest_thresholds, cells, itertools.repeat(form))))
 
     def _is_promising(self, cell: Cell, fits: Sequence[Fit], kind: int) -> bool:
         """Whether one of the forms may have the best bound of a cell."""
@@ -256,7 +251,7 @@ class Search:
         form = self.ladders[item.best].forms[-1]  # coarse slabs rank cuts as fine ones do
         ways = item.cell.halves()
         cells = [item.cell, *itertools.chain(*ways)]
-        worth = ndtr(np.stack([smallest_thresholds(cell, form) for cell in cells])) @ form.mass
+        worth = ndtr(thresholds(cells, form)) @ form.mass
         gains = [float(worth[i] + worth[i + 1]) / 2 for i in range(1, len(cells), 2)]
         best = int(np.argmax(gains))
         return ways[best], gains[best] - float(worth[0])
@@ -271,7 +266,7 @@ class Search:
         config = self.config
         for form, among in self._by_form(chosen, [item.cell for item in items]):
             own = [items[i] for i in among]
-            tau = self.thresholds([item.cell for item in own], form)
+            tau = thresholds([item.cell for item in own], form)
             starts = [form.seen(item.fits[chosen]) for item in own]
             rounds, steps = config.refits, config.eigen_steps
             improved = form.refit(tau, starts, self.each, rounds=rounds, steps=steps)
@@ -292,3 +287,8 @@ class Search:
                 fits = (*item.fits[:chosen], fit, *item.fits[chosen + 1 :])
                 found.append(Piece(item.cell, fits, item.floor, (*item.refitted, chosen), cost))
         return found
+
+
+def thresholds(cells: Sequence[Cell], form: SlabForms) -> Array:
+    """Smallest thresholds of the slabs over each cell."""
+    return np.stack([smallest_thresholds(cell, form) for cell in cells])

@@ -18,7 +18,6 @@ from streamhalf.data.source import Source
 from streamhalf.data.transforms import Isotropic, make_transform
 from streamhalf.engine.run import Run
 from streamhalf.errors import DataError, UsageError
-from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions.base import Reduction
@@ -58,35 +57,25 @@ class Verification:
 
     def run(self, run: Run, source: Source) -> VerifyResult:
         """Check what needs no data, then read them once."""
-        claims = [self._document(), *self._data(source)]
-        if self.document.certificate is None:
-            raise DataError("certificate: the document has none; nothing to verify")
-        if source.dim == self.document.data.dim:
-            certification = self._certification(self.document.certificate)
-            found, errors = certification.run(
-                run,
-                source,
-                tau=self._tau("certificate.opt.tau", self.document.certificate.opt.tau)
-                * len(certification.classes),
-                name="verify",
-                beside=self._errors(),
-            )
-            claims += self._certified(self.document.certificate, found)
-            same_rows = self.document.certificate.digest == found.digest
-            claims += self._measured(errors, same_rows=same_rows)
-        return VerifyResult(tuple(claims), tuple(run.passes))
-
-    def _document(self) -> Claim:
-        again = document_digest(self.document)
-        return Claim(AS_WRITTEN, self.document.digest, again, self.document.digest == again)
-
-    def _data(self, source: Source) -> list[Claim]:
-        data = self.document.data
-        return [
+        document, claimed = self.document, self.document.certificate
+        data, again = document.data, document_digest(document)
+        claims = [
+            Claim(AS_WRITTEN, document.digest, again, document.digest == again),
             _equal("rows", data.rows, source.n_rows),
             _equal("features", data.dim, source.dim),
             _equal("fingerprint", data.fingerprint, source.fingerprint),
         ]
+        if claimed is None:
+            raise DataError("certificate: the document has none; nothing to verify")
+        if source.dim == data.dim:
+            certification = self._certification(claimed)
+            tau = self._tau("certificate.opt.tau", claimed.opt.tau) * len(certification.classes)
+            found, errors = certification.run(
+                run, source, tau=tau, name="verify", beside=self._errors()
+            )
+            claims += self._certified(claimed, found)
+            claims += self._measured(errors, same_rows=claimed.digest == found.digest)
+        return VerifyResult(tuple(claims), tuple(run.passes))
 
     def _certification(self, record: CertificateRecord) -> Certification | ConflictSets:
         halfspace = self._halfspace()
@@ -103,8 +92,7 @@ class Verification:
         if record.method is CertificateMethod.SETS:
             return ConflictSets.again(record, halfspace, transform, self.config)
         own = transform.to_transformed(halfspace.plane).unit()
-        bounds = record.bounds or (record.opt,)
-        classes = {one.through for one in bounds}
+        classes = {one.through for one in record.bounds}
         return Certification(
             halfspace=halfspace,
             row_transform=transform,
@@ -116,7 +104,7 @@ class Verification:
             share=record.share,
             seed=record.seed,
             n_slabs=record.n_slabs,
-            claimed=bounds,
+            claimed=record.bounds,
             through=HalfspaceClass.ANY if HalfspaceClass.ANY in classes else record.opt.through,
             effort=min(record.effort, MOST_EFFORT),
         )
@@ -163,7 +151,7 @@ class Verification:
             *self._beside(claimed, found),
             _equal("class of the halfspace", claimed.through, found.through),
             _equal("class that L is for", claimed.opt.through, found.opt.through),
-            _no_stronger("ratio U/L", -_number(claimed.ratio), -_number(found.ratio)),
+            _no_stronger("ratio U/L", *(-_number(one.ratio) for one in (claimed, found))),
             self._agreement(claimed),
         ]
 
@@ -189,8 +177,8 @@ class Verification:
         error = certificate.n_errors / max(1, certificate.n_rows)
         same = certificate.error == error and document.opt == certificate.opt
         same = same and document.ratio == certificate.ratio
-        bounds = certificate.bounds or (certificate.opt,)
-        same = same and certificate.opt in bounds and len({one.tau for one in bounds}) == 1
+        taus = {one.tau for one in certificate.bounds}
+        same = same and certificate.opt in certificate.bounds and len(taus) == 1
         if isinstance(document, FitResult) and document.promises:
             pairs = [(one.constant, one.eps) for one in document.promises]
             same = same and (document.constant, document.eps) in pairs
@@ -204,8 +192,6 @@ class Verification:
         candidates = len(self.document.candidates) if isinstance(self.document, FitResult) else 1
         tau = self._tau("error.tau", error.tau) / max(1, candidates)
         upper = measure_error(found.segment_errors, found.segment_rows, tau=tau).upper
-        if error.tau is None:  # an older document: it took rows for independent
-            upper = binomial_upper(found.n_errors, n_rows, tau)
         slack = _slack(n_rows, same_rows=same_rows) / n_rows
         return [
             _equal("rows that measured the error", error.n_rows, found.n_rows),

@@ -13,8 +13,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.data.block import Block
+from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.results.audit import ConflictSet, ConflictSets
+from streamhalf.results.results import Claim
 
 _POOL = 24
 """Rows a linear program chooses from, for each of its equations."""
@@ -137,39 +138,49 @@ def is_proof(one: ConflictSet) -> bool:
     return not any(sum(column) for column in zip(*terms, strict=True))
 
 
-def check_sets(sets: ConflictSets, blocks: Iterable[Block]) -> list[str]:
-    """Return what is wrong with exported sets: proofs that fail, rows that are others in the data.
+def rows_of(sets: ConflictSets, n_rows: int) -> RowRanges:
+    """Return the rows of all sets that the data have."""
+    rows = sorted({row for one in sets.sets for row in one.rows if 0 <= row < n_rows})
+    return RowRanges.of(tuple(RowRange(row, row + 1) for row in rows))
+
+
+def check_sets(sets: ConflictSets, block: Block) -> tuple[Claim, ...]:
+    """Return one claim for each set: its proof, its rows in the data, and that it shares none.
 
     Parameters
     ----------
     sets
         As `audit --proofs` wrote them.
-    blocks
-        The data.
+    block
+        Their rows in the data.
     """
-    problems = [
-        f"set {number}: the weighted sum of its rows is not 0"
-        for number, one in enumerate(sets.sets, start=1)
-        if not is_proof(one)
-    ]
-    used = [row for one in sets.sets for row in one.rows]
-    if len(set(used)) < len(used):
-        problems.append("the sets are not disjoint")
-    wanted = {
-        row: (features, label)
-        for one in sets.sets
-        for row, features, label in zip(one.rows, one.features, one.labels, strict=False)
-    }
-    numbers = np.array(sorted(wanted), dtype=np.int64)
-    seen = 0
-    for block in blocks:
-        for row in numbers[np.isin(numbers, block.rows)].tolist():
-            place = int(np.searchsorted(block.rows, row))
-            features, label = wanted[row]
-            same = tuple(block.X[place].astype(np.float64).tolist()) == tuple(features)
-            seen += 1
-            if not same or int(block.y[place]) != label:
-                problems.append(f"row {row} is another one in the data")
-    if seen < len(numbers):
-        problems.append(f"{len(numbers) - seen} rows are not in the data")
-    return problems
+    used: set[int] = set()
+    claims = []
+    for number, one in enumerate(sets.sets, start=1):
+        problem = _problem(one, block, used)
+        used |= set(one.rows)
+        claims.append(
+            Claim(
+                f"set {number}",
+                f"no halfspace is right on rows {', '.join(map(str, one.rows))}",
+                problem or "proved",
+                not problem,
+            )
+        )
+    return tuple(claims)
+
+
+def _problem(one: ConflictSet, block: Block, used: set[int]) -> str:
+    """Return what is wrong with a set, or nothing."""
+    if not is_proof(one):
+        return "the weighted sum of the rows is not 0"
+    for row, features, label in zip(one.rows, one.features, one.labels, strict=True):
+        place = int(np.searchsorted(block.rows, row))
+        if row in used:
+            return f"row {row} is in another set too"
+        if place == block.n_rows or int(block.rows[place]) != row:
+            return f"row {row} is not in the data"
+        found = tuple(block.X[place].astype(np.float64).tolist())
+        if found != tuple(features) or int(block.y[place]) != label:
+            return f"row {row} is another one in the data"
+    return ""

@@ -140,8 +140,3 @@ class PlaneErrors(Summed):
                 errors = wrong[:, part].sum(axis=1)
                 result.segment_errors[:, segment] += errors.astype(np.int64)
         return replace(result, positives=int(np.count_nonzero(block.y > 0)))
-
-    def partial_nbytes(self, dim: int) -> int:
-        """Errors of each plane by segment and in pairs."""
-        c, s = len(self.planes), self.segments.count
-        return 8 * (c * (s + c + 1) + s + 1)

@@ -61,10 +61,6 @@ class CandidateSlabs(Summed):
         counts = count_slabs_along(block.X, *planes, width=self.width, half_count=self.half_count)
         return CandidateSlabsResult(block.n_rows, counts)
 
-    def partial_nbytes(self, dim: int) -> int:
-        """One histogram per candidate."""
-        return 8 * (len(self.candidates) * self.n_slabs + 1)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlabCovariancePartial:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
+from streamhalf.data.transforms import Identity
 from streamhalf.kernels.frame import Frame, find_accepted
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.radii import turns_at
@@ -252,8 +253,9 @@ class Bundle:
 
 
 def in_space(reduction: Reduction[Any, Any], *transforms: BlockTransform) -> Reduction[Any, Any]:
-    """The reduction over transformed rows."""
-    return Viewed(reduction, RowView(transforms=transforms)) if transforms else reduction
+    """The reduction over transformed rows; the identity changes nothing."""
+    changing = tuple(one for one in transforms if not isinstance(one, Identity))
+    return Viewed(reduction, RowView(transforms=changing)) if changing else reduction
 
 
 def sampled(reduction: Reduction[Any, Any], sample: Sample | None) -> Reduction[Any, Any]:

@@ -67,17 +67,17 @@ class CertificateRecord(Record, frozen=True):
 
     It read all rows: `digest` is a digest of every one, `repeated` the share of them that are met
     more than once, and `times` how often a row is met on average. The other numbers speak of
-    `n_rows` rows, those that `share` and `seed` choose, one by one or in windows of `window_rows`
-    (as version 0.1 did); all if `share` is 1. `error` is the error of the halfspace on them, which
-    is of the class `through`; `ratio` is that over the bound (None where the bound is 0 or of a
-    class that the halfspace is not of). `bounds` are those of every class that was looked at, `opt`
-    among them (empty in documents from before there were several). They were computed from slabs
-    about the plane with the unit normal `direction` and `threshold` (of rows in `transform`, None:
-    in the run's; empty: that of the halfspace): `slab_error` and `n_slabs` say which; the last are
-    boxes along a second direction `across` as well, unless that is empty. The angles,
-    from that direction, and the thresholds say where `opt` is weakest (None: beyond all rows, or of
-    a class without thresholds); the profile is of `opt` too, whatever the threshold.
-    `effort` is how hard bounds were searched for, in units of the usual effort.
+    `n_rows` rows, those that `share` and `seed` choose one by one; all if `share` is 1. `error` is
+    the error of the halfspace on them, which is of the class `through`; `ratio` is that over the
+    bound (None where the bound is 0 or of a class that the halfspace is not of). `bounds` are those
+    of every class that was looked at, `opt` among them.
+
+    They were computed from slabs about the plane with the unit normal `direction` and `threshold`,
+    of rows in `transform`: `slab_error` and `n_slabs` say which; the last are boxes along a second
+    direction `across` as well, unless that is empty. The angles, from that direction, and the
+    thresholds say where `opt` is weakest (None: beyond all rows, or of a class without thresholds);
+    the profile is of `opt` too, whatever the threshold. `effort` is how hard bounds were searched
+    for, in units of the usual effort.
 
     All this is of the `method` "moments". With "sets" the bound is `n_sets` over `n_rows`: so many
     disjoint sets of rows were found, on none of which any halfspace is right everywhere, by a
@@ -103,7 +103,6 @@ class CertificateRecord(Record, frozen=True):
     across: tuple[float, ...] = ()
     share: float = 1.0
     seed: int = 0
-    window_rows: int = 1
     through: HalfspaceClass = HalfspaceClass.ORIGIN
     repeated: float = 0.0
     times: float = 1.0
@@ -124,5 +123,4 @@ class CertificateRecord(Record, frozen=True):
 
     def bound_of(self, through: HalfspaceClass) -> OptRecord | None:
         """The bound for one class of halfspaces, if there is one."""
-        bounds = self.bounds or (self.opt,)
-        return next((one for one in bounds if one.through is through), None)
+        return next((one for one in self.bounds if one.through is through), None)

@@ -97,6 +97,16 @@ def read_result(
     return found
 
 
+def read_verifiable(
+    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
+) -> FitResult | CertifyResult | ConflictSets:
+    """Read what `verify` checks against data: results of fit and certify, sets in conflict."""
+    found: FitResult | CertifyResult | ConflictSets = _read_kind(
+        path, storage_options, FitResult, CertifyResult, ConflictSets
+    )
+    return found
+
+
 def read_audit(
     path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
 ) -> AuditResult:

@@ -188,7 +188,9 @@ class SlabMassTester:
             evidence=tuple(
                 Evidence(
                     slab_subject(i, eta, half_count),
-                    *(float(one[i]) for one in (observed, expected, gaps)),
+                    float(observed[i]),
+                    float(expected[i]),
+                    float(gaps[i]),
                     limit,
                 )
                 for i in largest

@@ -43,7 +43,7 @@ QUICK_ANY = SearchConfig(refits=2, effort=2e8)
     ratio=st.sampled_from([1.15, 1.6, 4.0]),
     draw=st.sampled_from([random_problem, friendly_problem]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_lower_bound__never_exceeds_the_best_halfspace(seed, degree, ratio, draw):
     rng = np.random.default_rng(seed)
     problem = draw(rng, largest=300)
@@ -57,7 +57,7 @@ def test_lower_bound__never_exceeds_the_best_halfspace(seed, degree, ratio, draw
     ratio=st.sampled_from([1.3, 1.6, 4.0]),
     draw=st.sampled_from([any_problem, friendly_any_problem]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_lower_bound__over_thresholds_never_exceeds_the_best_halfspace(seed, degree, ratio, draw):
     rng = np.random.default_rng(seed)
     problem = draw(rng, largest=150)
@@ -72,7 +72,7 @@ def test_lower_bound__over_thresholds_never_exceeds_the_best_halfspace(seed, deg
     degree=st.sampled_from([2, 4, 6]),
     ratio=st.sampled_from([1.3, 2.0]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_lower_bound__along_two_directions_never_exceeds_the_best_halfspace(seed, degree, ratio):
     rng = np.random.default_rng(seed)
     problem = boxed_problem(rng, largest=300)

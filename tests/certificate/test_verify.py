@@ -27,7 +27,7 @@ from streamhalf.results import (
 from tests.conftest import write_arrays
 
 SERIAL = {"scheduler": "serial"}
-STORED = {**SERIAL, "feature_transform": "stored"}
+STORED = {**SERIAL, "feature_transform": "stored", "certificate_effort": 0.05}
 N_ROWS = 90_000
 
 CLAIMS = [
@@ -80,7 +80,9 @@ def certified() -> CertifyResult:
 @pytest.fixture(scope="module")
 def bounded() -> CertifyResult:
     """With a bound above 0, which takes longer to find again."""
-    result = streamhalf.certify(FEW, weights=[1.0, 0.1], certificate_degree=4, **STORED)
+    result = streamhalf.certify(
+        FEW, weights=[1.0, 0.1], certificate_degree=4, **(STORED | {"certificate_effort": 1.0})
+    )
     assert result.opt.lower_empirical > 0.01
     return result
 

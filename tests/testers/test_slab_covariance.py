@@ -14,6 +14,7 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.reductions import SlabCovariance, Viewed
 from streamhalf.reductions.plane_slabs import SlabCovarianceResult
+from streamhalf.reductions.row_view import Sample
 from streamhalf.results import Outcome, SlabSecondMoment, TestResult
 from streamhalf.testers.slab_covariance import (
     COVARIANCE_LIMIT,
@@ -171,11 +172,8 @@ def test_needs__a_sample_of_many_rows(n_rows: int, sampled: bool) -> None:
     assert isinstance(needs, Viewed) == sampled
     assert (tester.sample_rows() < n_rows) == sampled
     if sampled:
-        assert (needs.view.sample.low, needs.view.sample.high) == (
-            0.0,
-            tester.sample_rows() / n_rows,
-        )
-        assert (needs.seed, needs.stream) == (9, Stream.SLAB_SAMPLE)
+        share = tester.sample_rows() / n_rows
+        assert needs.view.sample == Sample(9, Stream.SLAB_SAMPLE, 0.0, share)
     # enough for every slab of about half the central width to be conclusive
     assert len(tester.edges()) > (20 if sampled else 4)
 
