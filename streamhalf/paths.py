@@ -6,13 +6,13 @@ import os
 import posixpath
 import re
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from streamhalf.atomic import write_bytes
 from streamhalf.errors import DataError, StreamhalfError, UsageError
 from streamhalf.redact import denial, one_line, public_name
 from streamhalf.retry import retrying
@@ -105,6 +105,40 @@ class Folder(Address):
         except ImportError as error:
             raise UsageError(f"{self.name}: {error}; install streamhalf[object-storage]") from error
         return filesystem
+
+
+def write_bytes(path: AnyPath, content: bytes) -> None:
+    """Write a file that appears whole or not at all: to a temporary name, then renamed."""
+    target = Path(path)
+    folder = target.resolve().parent  # a link stays a link
+    if not folder.is_dir():
+        raise StreamhalfError(
+            f"{target}: cannot be written: there is no folder {folder}; name a file in an existing "
+            "folder"
+        )
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(content)  # a pipe or device, which a rename would replace
+        else:
+            _write_and_rename(target.resolve(), content)
+    except OSError as error:
+        raise StreamhalfError(f"{target}: cannot be written: {error.strerror}") from error
+
+
+def _write_and_rename(target: Path, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, target)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
 
 
 def write_text_to(

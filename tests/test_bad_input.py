@@ -170,7 +170,6 @@ STORES: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "labels a table": (arrays(rows_of(10, 2), np.ones((10, 1), int)), 3, "y: shape (10, 1)"),
     "more labels": (arrays(rows_of(9, 2), ONES), 3, "X has 9 rows and y has 10"),
     "no rows": (arrays(rows_of(0, 2), ONES[:0]), 3, "X: 0 rows"),
-    "features half": (arrays(np.ones((10, 2), "f2"), ONES), 3, "X: dtype float16"),
     "features complex": (arrays(np.ones((10, 2), complex), ONES), 3, "X: dtype complex128"),
     "labels complex": (arrays(rows_of(10, 2), np.ones(10, complex)), 3, "y: dtype complex128"),
     "labels 2 and 3": (arrays(rows_of(10, 2), 2 + ONES), 3, "y|3"),

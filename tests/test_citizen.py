@@ -121,8 +121,8 @@ def test_memory__of_workers_goes_before_memory_limit(home: Path, tmp_path: Path)
         # four fifths, where it pauses, less what it takes itself
         assert found.memory_limit == found.workers[0].memory_nbytes == 480 * MIB - PROCESS_NBYTES
         # what is asked for and is less than they have is kept
-        given = {"scheduler": small.address, "memory_limit": "200MiB"}
-        assert streamhalf.dry_run("rows.zarr", **given).memory_limit == 200 * MIB
+        given = {"scheduler": small.address, "memory_limit": "100MiB"}
+        assert streamhalf.dry_run("rows.zarr", **given).memory_limit == 100 * MIB
         spec: dict[str, Any] = {"rows": 1 << 23, "dim": 4, "marginal": "gaussian"}
         with pytest.raises(streamhalf.MemoryBudgetError, match=r"synth needs about .* and worker"):
             streamhalf.synth(

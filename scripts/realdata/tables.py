@@ -91,7 +91,8 @@ def errors(frame: pd.DataFrame, label: str, number: int) -> tuple[float, float, 
         out = Path(folder, "out.csv")
         streamhalf.predict(str(test_path), model=result, out=str(out), keep=[label])
         written = pd.read_csv(out)
-        ours = float((written["prediction"].astype(str) != written[label].astype(str)).mean())
+        given = written[label].astype(int) if written[label].dtype == bool else written[label]
+        ours = float((written["prediction"].astype(str) != given.astype(str)).mean())
         model = pipeline().fit(train.drop(columns=label), train[label])
         theirs = 1.0 - float(model.score(test.drop(columns=label), test[label]))
     return ours, theirs, result
@@ -103,7 +104,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="tables; all without names")
     parser.add_argument("--columns", action="store_true", help="show what became of every column")
     given = parser.parse_args()
-    print("| table | rows | columns | features | test error | scikit-learn |\n|---|---|---|---|---|---|")
+    print("| table | rows | columns | features | test error | scikit-learn |\n|" + 6 * "---|")
     worse = []
     for name in given.names or TABLES:
         label, load = TABLES[name]

@@ -25,13 +25,13 @@ class ArrayReader(Reader):
     labels: NDArray[Any]
 
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The rows, which nobody can write to: views where they are neighbours."""
+        """Return the rows, read-only; views where they are neighbours."""
         X, y = rows.take_from(self.features, 0), rows.take_from(self.labels, 0)
         X.flags.writeable = y.flags.writeable = False
         return X, y
 
     def prefetch(self, rows: RowRanges) -> bool:
-        """They are here."""
+        """Return True: they are here."""
         return True
 
 
@@ -45,7 +45,7 @@ class PieceReader(Reader):
     labels: Any = None
 
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The rows, which nobody can write to."""
+        """Return the rows, read-only."""
         starts = np.array([block.start for block in self.blocks], dtype=np.int64)
         rows = rows.cut(starts)
         homes = np.searchsorted(starts, rows.bounds[:, 0], side="right") - 1
@@ -62,7 +62,7 @@ class PieceReader(Reader):
         return X, y
 
     def prefetch(self, rows: RowRanges) -> bool:
-        """They are here."""
+        """Return True: they are here."""
         return True
 
 
@@ -86,7 +86,7 @@ class DaskReader(Reader):
 
     @classmethod
     def align(cls, features: da.Array, labels: da.Array) -> DaskReader:
-        """Bring both arrays to the rows' chunks of the features."""
+        """Rechunk both arrays to the features' chunks of rows."""
         if features.ndim == 2 and len(features.chunks[1]) > 1:
             features = features.rechunk({1: -1})
         if labels.ndim == 1 and features.shape[:1] == labels.shape:
@@ -94,12 +94,12 @@ class DaskReader(Reader):
         return cls(features, labels, holding_client(features, labels))
 
     def read(self, rows: RowRanges) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Compute the rows now: here, or where persisted chunks are."""
+        """Compute the rows, here or where persisted chunks are."""
         X, y = self._compute(rows, self.features, self.labels)
         return X, y
 
     def read_labels(self, rows: RowRanges) -> NDArray[Any]:
-        """Compute the labels now, and no features."""
+        """Compute the labels, and no features."""
         return self._compute(rows, self.labels)[0]
 
     def _compute(self, rows: RowRanges, *arrays: da.Array) -> list[NDArray[Any]]:
@@ -114,5 +114,5 @@ class DaskReader(Reader):
         return int(max(self.features.chunks[0]))
 
     def delayed(self) -> list[tuple[Any, Any]]:
-        """One pair of lazy (features, labels) for each chunk of rows."""
+        """Return a pair of lazy (features, labels) for each chunk of rows."""
         return list(zip(self.features.to_delayed()[:, 0], self.labels.to_delayed(), strict=True))

@@ -1,4 +1,4 @@
-"""Which Dask client holds persisted chunks, which one is active, and that it can be waited for."""
+"""Dask clients: the one that holds persisted chunks, and the active one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def holding_client(*arrays: Any) -> Client | None:
-    """The client whose cluster holds chunks of persisted collections; None where none does."""
-    distributed: Any = sys.modules.get("distributed")  # whoever has a client has imported it
+    """Return the client whose cluster holds chunks of persisted collections, if any."""
+    distributed: Any = sys.modules.get("distributed")  # imported by any user of a client
     if distributed is None:
         return None
     try:
@@ -35,7 +35,7 @@ def holding_client(*arrays: Any) -> Client | None:
 
 
 def compute_on(client: Client | None, *arrays: Any) -> tuple[Any, ...]:
-    """Values of lazy arrays, on a client's cluster or where Dask would have them computed."""
+    """Compute lazy arrays on a client's cluster, or where Dask would by default."""
     with warnings.catch_warnings():
         # arrays in memory travel with the graph, and there is nothing to be done about it here
         warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
@@ -44,7 +44,7 @@ def compute_on(client: Client | None, *arrays: Any) -> tuple[Any, ...]:
 
 
 def active_client() -> Client | None:
-    """The client that Dask's own functions would use; None inside a task, which may not wait."""
+    """Return the client that Dask would use; None inside a task, which may not wait."""
     distributed: Any = sys.modules.get("distributed")
     if distributed is None or _in_task(distributed):
         return None
@@ -56,7 +56,7 @@ def active_client() -> Client | None:
 
 
 def waitable(client: Client) -> Client:
-    """The client, refused where nobody could wait for it: asynchronous, in its own event loop."""
+    """Return the client; refuse an asynchronous one, whose event loop must not be blocked."""
     if client.asynchronous:
         raise UsageError(
             "client: it is asynchronous and this is its event loop, which must not be blocked; "
@@ -67,7 +67,7 @@ def waitable(client: Client) -> Client:
 
 
 def here() -> str:
-    """Words for the process that runs: the address of a worker, if it is one."""
+    """Name this process: by its address, if it is a worker."""
     distributed: Any = sys.modules.get("distributed")
     if distributed is None or not _in_task(distributed):
         return "this process"

@@ -310,8 +310,8 @@ def _encoding(
         if gaps:
             shown = ", ".join(f"{name!r} {n:,}" for name, n in gaps[:_MOST_NAMED])
             raise DataError(
-                f"{table.name}: gaps in {plural(len(gaps), 'column')} ({shown}) of {found.n_rows:,} "
-                "rows; leave these rows out (missing='drop', --missing drop) or fill the gaps with "
+                f"{table.name}: gaps in {plural(len(gaps), 'column')} ({shown}) of "
+                f"{found.n_rows:,} rows; leave these rows out (missing='drop', --missing drop) or fill the gaps with "
                 "medians (missing='fill')"
             )
     encoding = make_encoding(table, found, columns, automatic=automatic, fill=missing == "fill")

@@ -1,4 +1,4 @@
-"""What is used of Zarr beyond its public interface: all of it is here.
+"""All that is used of Zarr beyond its public interface.
 
 tests/data/test_zarr_private.py holds what is relied upon, and says what changed upstream.
 """
@@ -53,7 +53,7 @@ def at_absolute_path(node: N) -> N:
 
 
 def are_whole_shards(array: zarr.Array[Any], rows: RowRange) -> bool:
-    """Whether rows are nothing but full shards: what compiled codecs read faster.
+    """Return True if rows are full shards only, which compiled codecs read faster.
 
     Of a part of a shard, and of one that is full only with its fill values, they do not look at the
     checksum; plain chunks they read more slowly.
@@ -110,7 +110,7 @@ def chunk_codecs(array: zarr.Array[Any]) -> ChunkCodecs | None:
 
 
 def _is_native(array: zarr.Array[Any], codec: BytesCodec) -> bool:
-    """Whether numbers are stored in this machine's order of bytes."""
+    """Return True if numbers are stored in this machine's byte order."""
     endian = getattr(codec.endian, "value", codec.endian)  # an enumeration before Zarr 3.2
     return array.dtype.itemsize == 1 or endian == sys.byteorder
 
@@ -122,11 +122,11 @@ def unseen_path(array: zarr.Array[Any]) -> str | None:
 
 
 def get_now(store: Store, key: str, byte_range: ByteRequest | None) -> bytes | None:
-    """What a store has under a key; waits for it, in a thread that is not Zarr's own."""
+    """Return what a store has under a key; waits, in a thread that is not Zarr's own."""
     found = sync(store.get(key, default_buffer_prototype(), byte_range))
     return None if found is None else found.to_bytes()
 
 
 def is_checksum_error(error: Exception) -> bool:
-    """Whether Zarr says that a chunk does not fit its checksum; it has no error of its own kind."""
+    """Return True for Zarr's error about a checksum, which has no type of its own."""
     return "checksum do not match" in str(error)

@@ -1,4 +1,4 @@
-"""Writing Zarr stores: nothing is overwritten unasked, and an unfinished store can be told."""
+"""Writing Zarr stores: nothing is overwritten unasked, and an unfinished store is marked as such."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streamhalf.redact import denial, one_line
 from streamhalf.retry import retrying
 
 MARKS = "streamhalf"
-"""Group attribute that says what the store is, and whether it is complete."""
+"""Group attribute with what the store is, and if it is complete."""
 
 _METADATA = ("zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata")
 
@@ -85,7 +85,7 @@ class Target(Address):
         return AccessCheck(group.store, group.path)
 
     def array(self, name: str) -> zarr.Array[Any]:
-        """One of its arrays, to write to."""
+        """Open one of its arrays for writing."""
         with storage_errors(f"{self.name}: cannot open its array {name}", self):
             return retrying(
                 lambda: zarr.open_array(
@@ -116,17 +116,17 @@ class Target(Address):
             retrying(lambda: self.mark({"complete": True, **marks}))
 
     def mark(self, marks: Mapping[str, Any]) -> None:
-        """Say what the store is."""
+        """Record what the store is."""
         group = zarr.open_group(self.url, mode="r+", storage_options=self.options)
         group.attrs[MARKS] = dict(marks)
 
     @property
     def options(self) -> dict[str, Any] | None:
-        """Storage options where they apply: Zarr takes none for a path."""
+        """Storage options of a URL; Zarr takes none for a path."""
         return dict(self.storage_options) if self.storage_options and self.is_remote else None
 
     def replaces(self, overwrite: bool) -> bool:
-        """Whether a store stands here and may go; refuse what stands here and may not.
+        """Return True if a store is here and may be replaced; refuse what may not.
 
         Zarr's own overwriting empties any directory or prefix, so it is used on Zarr stores alone.
         """
@@ -160,7 +160,7 @@ class Target(Address):
 
 
 def _foreign_entry(url: str) -> str | None:
-    """A file or folder among those of a Zarr group on this machine that Zarr did not make."""
+    """Return a file or folder in a Zarr group on this machine that Zarr did not make."""
     if "://" in url:
         return None
     with os.scandir(url) as found:

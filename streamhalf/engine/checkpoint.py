@@ -1,8 +1,7 @@
-"""Checkpoints: after every pass its partial goes into a folder, from which a run can go on.
+"""Checkpoints: the partial of every pass in a folder, from which a run can be resumed.
 
-All that a run does between passes is a function of the passes' results, so the results are all
-there is to save: a resumed run replays them and reads on where the other stopped. Files hold plain
-arrays and JSON, never pickles, and each appears whole or not at all.
+What a run does between passes is a function of their results: a resumed run replays these and
+reads on. Files hold plain arrays and JSON, never pickles, and each appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class SavedPass(Record, frozen=True):
 
 
 class Manifest(Record, frozen=True, kw_only=True):
-    """What the folder holds, and of which run."""
+    """The passes in the folder, and the run they are of."""
 
     schema: Literal["streamhalf-checkpoint-3"] = SCHEMA
     identity: str
@@ -52,21 +51,9 @@ class Manifest(Record, frozen=True, kw_only=True):
 class Checkpoint:
     """The checkpoint folder of one run.
 
-    Parameters
-    ----------
-    folder
-        Local or in object storage.
-    identity
-        What must agree for a run to go on: data, parameters, version; names and values.
-    resume
-        Go on from what the folder holds; without it a folder that holds a run is refused.
-    kept
-        Names of the identity that need not agree: a run that goes on keeps what it began with.
-
-    Attributes
-    ----------
-    identity
-        Of the run that the folder holds, or is going to hold.
+    Its `identity` (data, parameters, version) must agree with the run that the folder holds, but
+    for the names in `kept`, which a resumed run takes from there. Without `resume`, a folder that
+    holds a run is refused.
     """
 
     def __init__(
@@ -93,18 +80,18 @@ class Checkpoint:
 
     @property
     def name(self) -> str:
-        """Where it is, without secrets."""
+        """The folder without secrets."""
         return self._folder.name
 
     @property
     def n_passes(self) -> int:
-        """Passes the folder holds."""
+        """Number of passes in the folder."""
         return len(self._passes)
 
     def load(
         self, ordinal: int, name: str, reduction: Reduction[Any, Any], dim: int
     ) -> tuple[Counted, PassRecord] | None:
-        """The saved partial of a pass, if there is one."""
+        """Return the saved partial of a pass, if there is one."""
         if ordinal >= len(self._passes):
             return None
         saved, template = self._passes[ordinal], reduction.empty(dim)
@@ -165,7 +152,7 @@ class Checkpoint:
 def _agree(
     name: str, saved: str, wanted: Mapping[str, Any], kept: tuple[str, ...]
 ) -> Mapping[str, Any]:
-    """The identity of a run that goes on; or which parts of it differ from what is wanted."""
+    """Return the identity of a resumed run; refuse one that differs from what is wanted."""
     try:
         old = {key: wanted[key] for key in kept} | json.loads(saved)
         if any(type(old[key]) is not type(wanted[key]) for key in kept):
@@ -184,7 +171,7 @@ def _agree(
 
 
 def leaves(value: Any) -> Iterator[NDArray[Any]]:
-    """All numbers in a partial or result, in a fixed order."""
+    """Yield all numbers in a partial or result, in a fixed order."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             yield from leaves(getattr(value, field.name))
@@ -196,7 +183,7 @@ def leaves(value: Any) -> Iterator[NDArray[Any]]:
 
 
 def _rebuild(template: Any, arrays: Iterator[NDArray[Any]]) -> Any:
-    """A partial in the shape of the template, with the numbers of `arrays`."""
+    """Return a partial in the shape of the template, with the numbers of `arrays`."""
     if dataclasses.is_dataclass(template) and not isinstance(template, type):
         values = {
             field.name: _rebuild(getattr(template, field.name), arrays)
@@ -214,13 +201,13 @@ def _file_name(ordinal: int) -> str:
 
 
 def _unpack(content: bytes, expected: list[NDArray[Any]], where: str) -> list[NDArray[Any]]:
-    """The arrays of an archive, if they are of the expected shapes; nothing else is allocated."""
+    """Return the arrays of an archive; ones of other shapes are refused before they are read."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             if len(archive.infolist()) != len(expected):
                 raise ValueError("another number of arrays")
             return [_read_array(archive, f"arr_{i}.npy", like) for i, like in enumerate(expected)]
-    # RuntimeError: an encrypted member, or one with a method of compression nobody has
+    # RuntimeError: an encrypted member, or an unknown method of compression
     except (ValueError, KeyError, OSError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
         raise DataError(
             f"{where} does not hold the arrays of its pass ({one_line(error)}); remove the folder "
@@ -229,7 +216,7 @@ def _unpack(content: bytes, expected: list[NDArray[Any]], where: str) -> list[ND
 
 
 def _read_array(archive: zipfile.ZipFile, name: str, like: NDArray[Any]) -> NDArray[Any]:
-    """One array; its header is compared before its numbers are read, and cannot hold objects."""
+    """Return one array; its header is compared first, and cannot name objects."""
     with archive.open(name) as file:
         version = npy.read_magic(file)
         if version != (1, 0):

@@ -304,7 +304,7 @@ class _Watch:
             self.look(name)
 
     def look(self, name: str) -> None:
-        """Report lost and paused workers; end a pass without progress, for which Dask would wait."""
+        """Report lost and paused workers; end a pass without progress, which Dask would not."""
         self._looked = time.monotonic()
         try:
             found = self._client.scheduler_info(n_workers=-1)["workers"]

@@ -109,17 +109,10 @@ def build_graph(
     """Build the tasks of a job.
 
     Keys are ("streamhalf-<pass>-<run>", i): Dask's dashboard shows the tasks of a pass together,
-    and those of two runs apart.
-
-    Parameters
-    ----------
-    run
-        Names the run; a pass that runs again must not meet results of another run.
-    n_contexts
-        0 where every task carries the context (or a `Packed` one), else tasks that hold it, each
-        for a run of neighbouring tasks: a worker that holds what tasks depend on attracts them all.
-    sent
-        Keys of what a cluster holds already, by `SharedRows.name`; else tasks carry it.
+    and those of two runs apart; a pass that runs again needs another `run`. Without `n_contexts`
+    every task carries the context (or a `Packed` one); else so many tasks hold it, each for a run
+    of neighbouring tasks: a worker that holds what tasks depend on attracts them all. `sent` has
+    the keys of rows that a cluster holds already, by `SharedRows.name`.
     """
     run, n_items = run or new_run_id(), len(job.items)
     held = [

@@ -46,26 +46,12 @@ OnProgress: TypeAlias = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """Work for an engine.
+    """Work for an engine: one task for each item, combined in a tree of `split_every` partials.
 
-    Parameters
-    ----------
-    name
-        Readable prefix of the task names.
-    context
-        What every task needs.
-    items
-        One for each task; tuples may hold Dask Delayed objects and `SharedRows`.
-    rows
-        Rows of each item, for progress.
-    leaf, combine
-        leaf(context, item) gives a partial, combine(context, left, right) that of both.
-    split_every
-        Partials combined by one task.
-    detail
-        Shown beside the name while it runs.
-    at_once
-        Tasks that memory has room for in one process; None for one on every thread.
+    leaf(context, item) gives a partial, combine(context, left, right) that of both. Items that are
+    tuples may hold Dask Delayed objects and `SharedRows`; `rows` are those of each item. Memory has
+    room for `at_once` tasks in one process (None: one on every thread). `detail` is shown beside
+    the name.
     """
 
     name: str

@@ -26,11 +26,8 @@ if TYPE_CHECKING:
     import dask.array as da
     from distributed import Client
 
-_SHARE = 2
-"""Rows take at most one part in so many of the memory; the rest is for the work on them."""
-
-_PLAIN_KINDS = "biufUS"
-"""Kinds of numbers and texts that a file takes as they are."""
+_SHARE = 2  # rows take at most one part in so many of the memory
+_PLAIN_KINDS = "biufUS"  # of numbers and texts that a file takes as they are
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +52,7 @@ class Keeping:
         return self.nbytes_of_rows if self.kept is RowsKept.MEMORY else 0
 
     def compute(self) -> tuple[Reader, str | None]:
-        """Compute the rows; what reads them from now on, and the folder to be removed, if any."""
+        """Compute the rows; return their reader, and the folder to be removed, if any."""
         arrays = self.reader.features, self.reader.labels
         if self.kept is RowsKept.CLUSTER and self.client is not None:
             return DaskReader.align(*self.client.persist(list(arrays))), None
@@ -67,10 +64,7 @@ class Keeping:
 def plan_keeping(
     source: Source, target: str | Client, config: RunConfig, *, passes: int
 ) -> Keeping | None:
-    """Where the rows of a source are kept, and what is said of it; None where nothing is to be.
-
-    `passes` is how often a command reads all rows: what is read once need not be kept.
-    """
+    """Decide where lazy rows are kept; None where they are not lazy, or read in one pass only."""
     reader = source.reader
     if not isinstance(reader, DaskReader) or reader.client is not None or passes < 2:
         return None
@@ -93,7 +87,7 @@ def plan_keeping(
 
 
 def in_memory(array: da.Array) -> bool:
-    """Whether every chunk of an array is nothing but its numbers already."""
+    """Return True if every chunk of an array is in memory already."""
     graph = array.__dask_graph__()
     chunks = (graph[key] for key in core.flatten(array.__dask_keys__()))
     return all(isinstance(getattr(one, "value", one), np.ndarray) for one in chunks)

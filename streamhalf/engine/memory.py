@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from streamhalf.engine.job import Engine
 
 TASK_NBYTES = 512 << 20
-"""What the partials of one task may take: sizes of samples, slabs and batches follow from it."""
+"""Limit of the partials of one task: sizes of samples, slabs and batches follow from it."""
 
 TASK_COPIES = 5
 """Blocks of rows that a task holds: stored bytes, decoded rows, a transformed copy, scratch, and
 the rows to come."""
 
-PROCESS_NBYTES = 192 << 20
-"""A worker before its first task: the interpreter and its libraries (150 MiB), messages."""
+PROCESS_NBYTES = 288 << 20
+"""A worker before its first task: interpreter, libraries, compiled kernels (255 MiB), messages."""
 
 KEPT_SHARE = 0.5
 """Of the memory that tasks leave, for chunks from remote stores; the rest is a margin."""
@@ -271,30 +271,6 @@ def trim_memory() -> None:
     if sys.platform.startswith("linux"):
         with suppress(OSError, AttributeError):  # another C library
             ctypes.CDLL(None).malloc_trim(0)
-
-
-_SWITCH_SECONDS = 2e-4
-"""Python's 5 ms are too long: a thread that computes gives the interpreter away for microseconds,
-too short for another to wake up and take it, and threads that read need it dozens of times."""
-
-_switching = threading.Lock()
-_under_way: list[float] = []  # the interval before, once for each run or task
-
-
-@contextmanager
-def eager_switching() -> Iterator[None]:
-    """Let threads of this process take turns quickly, as long as any run or task is under way."""
-    with _switching:
-        before = _under_way[0] if _under_way else sys.getswitchinterval()
-        _under_way.append(before)
-        sys.setswitchinterval(min(_SWITCH_SECONDS, before))
-    try:
-        yield
-    finally:
-        with _switching:
-            before = _under_way.pop()
-            if not _under_way:
-                sys.setswitchinterval(before)
 
 
 def mib(nbytes: int) -> str:

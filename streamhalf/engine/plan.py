@@ -23,7 +23,6 @@ from streamhalf.engine.job import Counted, Engine, Job, SharedRows, run_job
 from streamhalf.engine.memory import (
     at_once,
     cache_nbytes,
-    eager_switching,
     room_of,
     rows_nbytes,
     task_memory,
@@ -52,22 +51,10 @@ _FAN_NBYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassPlan:
-    """One pass over blocks of a source.
+    """One pass over `blocks` of a source; task names and records carry its name.
 
-    Parameters
-    ----------
-    name
-        Readable; task names and records carry it.
-    source, reduction
-        What is read and what is summed.
-    blocks
-        The row ranges to read.
-    split_every
-        Partials combined by one task.
-    detail
-        Shown beside the name while it runs.
-    tell
-        Called with every task's partial.
+    One task combines `split_every` partials. `detail` is shown beside the name while it runs, and
+    `tell` is called with every task's partial.
     """
 
     name: str
@@ -170,7 +157,7 @@ class PassPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassContext:
-    """What every task of a pass needs: how its item becomes blocks, and what is summed.
+    """Shared by all tasks of a pass: how an item becomes blocks, and the reduction.
 
     A task holds `task_nbytes` of memory, and the tasks of one process at most `room` together.
     """
@@ -247,7 +234,7 @@ def map_blocks(context: PassContext, item: Any) -> Counted:
     memory = task_memory(context.task_nbytes, context.room)
     reduction, total = context.reduction, None
     # values that are not finite are looked for where they matter
-    with memory, eager_switching(), np.errstate(all="ignore"):
+    with memory, np.errstate(all="ignore"):
         for block in context.read(item):
             partial, n_rows = reduction.map(block), block.n_rows
             del block  # its buffer is used for the next one

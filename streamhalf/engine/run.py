@@ -33,27 +33,10 @@ logger = logging.getLogger("streamhalf")
 class Run:
     """Runs passes one after the other and keeps their records.
 
-    Parameters
-    ----------
-    engine, memory_limit, split_every
-        Where passes run, with how much memory, and partials that one task combines.
-    observer
-        Gets events.
-    checkpoint
-        Where partials of passes are saved, and loaded from.
-    listen
-        Returns the listener for partials of the tasks of a pass, if any.
-    cache
-        Folder for what is fetched from remote stores and does not fit into memory.
-    keeping
-        Where the rows of lazy arrays go.
-
-    Attributes
-    ----------
-    passes
-        Records of the passes so far.
-    verdict, answer
-        Told to the observer when the run is closed.
+    Partials of passes are saved in the `checkpoint`, and loaded from there. `listen` returns the
+    listener for partials of the tasks of a pass. What is fetched from remote stores and does not
+    fit into memory goes to the folder `cache`, rows of lazy arrays where `keeping` says. When the
+    run is closed, the observer is told `verdict` and `answer`.
     """
 
     engine: Engine

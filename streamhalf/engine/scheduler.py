@@ -31,7 +31,7 @@ from streamhalf.engine.cluster import (
     call_on_workers,
 )
 from streamhalf.engine.job import Engine, SerialEngine
-from streamhalf.engine.memory import eager_switching
+from streamhalf.engine.memory import trim_memory
 from streamhalf.errors import DataError, StreamhalfError, UsageError
 from streamhalf.redact import one_line
 from streamhalf.results import Notice, NoticeCode
@@ -142,15 +142,10 @@ def open_engine(
 ) -> Iterator[Engine]:
     """Open an engine, and close it again.
 
-    Parameters
-    ----------
-    scheduler
-        "serial", "threads", "processes" (a local cluster of one-thread workers), the address or
-        the scheduler file of a running Dask scheduler, or a `distributed` client.
-    n_workers
-        Threads or processes for the local ones; None means one per core.
-    options
-        How the run behaves on a cluster.
+    `scheduler` is "serial", "threads", "processes" (a local cluster of one-thread workers), the
+    address or the scheduler file of a running Dask scheduler, or a `distributed` client.
+    `n_workers` are the threads or processes of the local ones (None: one per core), `options` how
+    the run behaves on a cluster.
     """
     if n_workers is not None and n_workers < 1:
         raise UsageError(f"n_workers: {n_workers} is out of range; use at least 1")
@@ -159,7 +154,6 @@ def open_engine(
     try:
         with (
             threadpool_limits(limits=1),
-            eager_switching(),
             _open(scheduler, n_workers, options or ClusterOptions()) as engine,
         ):
             yield engine
@@ -167,6 +161,8 @@ def open_engine(
         if type(error).__name__ != "CommClosedError":  # Dask's, which takes a second to import
             raise
         raise StreamhalfError(f"scheduler: the connection to it was lost; {RESUME}") from error
+    finally:
+        trim_memory()
 
 
 @contextlib.contextmanager

@@ -196,7 +196,6 @@ CASES: dict[str, tuple[Damage, str]] = {
     "no features": (store(X[:, :0], Y, feature_chunk=1), r"X: there are no features"),
     "X of one dimension": (store(X[:, 0]), r"X: shape \(1000,\); expected \(rows, features\)"),
     "y of two dimensions": (store(y=Y[:, None]), r"y: shape \(1000, 1\); expected \(rows,\)"),
-    "X of float16": (store(X.astype(np.float16)), r"X: dtype float16; expected float32"),
     "y of one string": (write_strings, r"y: only one label, yes, was found; two classes"),
     "y complex": (store(y=Y.astype(np.complex64)), r"y: dtype complex64; expected two values"),
     "another name": (

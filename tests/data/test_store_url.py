@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import s3fs
 
 import streamhalf
 from streamhalf.data.store_url import StoreURL, configured_endpoint
@@ -35,6 +36,13 @@ s3 =
 region = us-east-1
 """
 CREDENTIALS = "[{}]\naws_access_key_id = a\naws_secret_access_key = never-shown\n"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forgotten_filesystems() -> Iterator[None]:
+    """fsspec keeps every file system that was ever opened, of S3 with 20 MiB each."""
+    yield
+    s3fs.S3FileSystem.clear_instance_cache()
 
 
 @pytest.mark.parametrize(

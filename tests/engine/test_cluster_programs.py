@@ -182,20 +182,21 @@ def test_tls__comes_from_the_settings_of_dask(
             streamhalf.fit(store, scheduler=encrypted.address, **OPTIONS)  # without certificates
 
 
+@pytest.mark.slow
 def test_worker__short_of_memory_is_a_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A chunk of 448 MiB is more than the worker has; its nanny ends it, again and again.
+    """A chunk of 128 MiB is more than the worker has; its nanny ends it, again and again.
 
     It is compressed, so that it cannot be read in parts.
     """
-    path, (X, y) = tmp_path / "wide.zarr", make_rows(1 << 12, 56)
-    write_arrays(path, np.tile(X, (512, 1)), np.tile(y, 512), chunk_rows=1 << 21)
+    path, (X, y) = tmp_path / "wide.zarr", make_rows(1 << 12, 64)
+    write_arrays(path, np.tile(X, (128, 1)), np.tile(y, 128), chunk_rows=1 << 19)
     with open_cluster(tmp_path, n_workers=0) as small:
-        small.add_worker("--memory-limit", "450MiB", nanny=True)
+        small.add_worker("--memory-limit", "380MiB", nanny=True)
         known = (
-            r"test needs about .* MiB for one task, and worker tcp://\S+, which pauses at 360 MiB, "
-            r"has 168 MiB for tasks; raise its --memory-limit, or store smaller chunks"
+            r"test needs about .* MiB for one task, and worker tcp://\S+, which pauses at 304 MiB, "
+            r"has 16 MiB for tasks; raise its --memory-limit, or store smaller chunks"
         )
         with pytest.raises(MemoryBudgetError, match=known):
             streamhalf.test(path, scheduler=small.address, degree=2, memory_limit=4 << 30)

@@ -44,7 +44,7 @@ def notices_of(command: Any, *arguments: Any, **parameters: Any) -> list[Notice]
 def test_choose__takes_what_was_named_before_what_is_active(active: Client) -> None:
     for word in ("threads", "serial", "tcp://somewhere:8786"):
         chosen = choose(word)
-        assert (chosen.target, chosen.notice) == (word, None)
+        assert (chosen.target, chosen.notices) == (word, ())
     assert choose("threads", active).target is active
     assert choose("auto").target is active
 
@@ -58,7 +58,7 @@ def test_choose__takes_the_address_in_dasks_configuration() -> None:
     with dask.config.set({"scheduler-address": "tcp://somewhere:8786"}):
         chosen = choose("auto")
     assert chosen.target == "tcp://somewhere:8786"
-    assert chosen.notice is not None
+    assert len(chosen.notices) == 1
 
 
 @pytest.mark.parametrize(("word", "ours"), [("synchronous", "serial"), ("threads", "threads")])
