@@ -140,7 +140,7 @@ def test_result_html__has_quality_promise_and_the_report(results: Results) -> No
     assert not enable()
     for name, result in results.every().items():
         html = result_html(result)
-        text, face = " ".join(Text(html).words), face_of(result)
+        text, face = " ".join(" ".join(Text(html).words).split()), face_of(result)
         for tile in face.tiles:
             assert " ".join(f"{tile.name} {tile.value}".split()) in text, name
         assert " ".join(str(face.promise).split()) in text, name
