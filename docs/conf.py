@@ -9,8 +9,7 @@ import re
 from typing import Any
 
 import streamhalf
-from streamhalf.cli import main
-from streamhalf.cli import COMMANDS
+from streamhalf.cli import COMMANDS, main
 
 project = "streamhalf"
 version = release = streamhalf.__version__

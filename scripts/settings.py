@@ -39,9 +39,8 @@ def render_config() -> str:
     for name, setting in SETTINGS.items():
         text = f"{setting.help} [{setting.limits}]"
         said = textwrap.fill(text, 98, initial_indent="# ", subsequent_indent="# ")
-        parts.append(
-            f"{said}\n{name}: {setting.shown_default or ('[]' if setting.kind is tuple else 'null')}\n"
-        )
+        default = setting.shown_default or ("[]" if setting.kind is tuple else "null")
+        parts.append(f"{said}\n{name}: {default}\n")
     return "\n".join(parts)
 
 

@@ -138,9 +138,9 @@ def _find(name: str, config: RunConfig) -> Reduction[Any, Any]:
 def _refuse_transforms(config: RunConfig) -> None:
     if config.feature_transform not in ("auto", Transform.STORED):
         raise UsageError(
-            f"feature_transform: {config.feature_transform} takes several passes, of which the first decides about "
-            "the others; a lazy test judges the rows as they are stored: leave it out, or use "
-            "streamhalf.test"
+            f"feature_transform: {config.feature_transform} takes several passes, of which the "
+            "first decides about the others; a lazy test judges the rows as they are stored: leave "
+            "it out, or use streamhalf.test"
         )
 
 
@@ -151,7 +151,7 @@ def _open(
     *,
     labelled: bool,
 ) -> Source:
-    """Open data; features alone where labels are not needed, and nothing of Dask arrays computed."""
+    """Open data lazily; features alone where labels are not needed."""
     if labelled and getattr(data, "ndim", 0) == 2 and not is_frame(data):
         raise DataError(
             "data: features without labels, which this statistic needs; give a pair (features, "

@@ -7,6 +7,7 @@ from typing import Any
 import xarray as xr
 
 from streamhalf import api
+from streamhalf.label_issues.audit import Audited
 from streamhalf.results import CertifyResult, FitResult, MomentTestResult
 
 NAME = "streamhalf"
@@ -38,7 +39,7 @@ class DatasetAccessor:
         """As `streamhalf.certify`, on this Dataset."""
         return api.certify(self._dataset, weights=weights, **parameters)
 
-    def audit(self, *, model: Any, **parameters: Any) -> api.Audited:
+    def audit(self, *, model: Any, **parameters: Any) -> Audited:
         """As `streamhalf.audit`, on this Dataset."""
         return api.audit(self._dataset, model=model, **parameters)
 

@@ -451,9 +451,8 @@ def audit(
         record = streamhalf.judge_review(reviewed, tau=tau)
         finish(given, record, views.show_review)
         return 0
-    for name, value in (("data", store), ("model", model)):
-        if value is None:
-            raise UsageError(f"{name}: missing; give the data, and --model RESULT (or --reviewed)")
+    if store is None or model is None:
+        raise UsageError("audit: give the data and --model RESULT, or --reviewed FILE")
     if all and top is not None:
         raise UsageError(f"top: {top} given beside --all; give one of them")
     if all and out is None:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from streamhalf import api
 from streamhalf._models import warn_unverified
 from streamhalf._session import as_seed, columns_like, make_config, open_run, table_options
-from streamhalf.api import Audited
 from streamhalf.config import SETTINGS, TOP, RunConfig, check_names
 from streamhalf.data.kinds import is_frame, is_pandas, is_wrapped_array
 from streamhalf.data.labelled import (
@@ -29,6 +28,7 @@ from streamhalf.data.schema import array_of, refuse_rounded
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
 from streamhalf.events import Observer, ignore
 from streamhalf.kernels.plane import Plane
+from streamhalf.label_issues.audit import Audited
 from streamhalf.reductions.errors import HalfspaceErrors
 from streamhalf.report.voices import promise_line
 from streamhalf.results import (

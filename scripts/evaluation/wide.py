@@ -55,7 +55,7 @@ def run(form: str, advance: Advance) -> Table:
         name="wide",
         criterion=(
             f"the error on fresh rows is at most that of scikit-learn's logistic regression "
-            f"(standardised features, its default penalty) on all rows, the held-out ones included, "
+            "(standardised features, its default penalty) on all rows, held-out ones included, "
             f"+ {SLACK:g}; beside it, the regression on the same learning rows"
         ),
         met=not behind,

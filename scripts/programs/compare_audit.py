@@ -1,4 +1,4 @@
-"""`audit` beside cleanlab: flipped labels among the listed rows, on Gaussian rows or real tables."""
+"""`audit` beside cleanlab: flipped labels among listed rows, of Gaussian rows or real tables."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def _look_at_piece(
 def _look_at_partitions(
     table: DaskTable, wanted: list[str], label: str | None, most: int
 ) -> Iterator[_Seen]:
-    from dask import delayed
+    from dask.delayed import delayed
 
     from streamhalf.data.clients import compute_on, holding_client
 
@@ -302,16 +302,16 @@ def make_encoding(
         more = "" if len(faults) == 1 else f"{len(faults)} columns cannot be used: "
         raise DataError(f"{table.name}: {more}{shown} (leave columns out with drop=, --drop)")
     dtype = _dtype_of([found.counts[one.name] for one in records if one.features], records)
-    record = EncodingRecord(tuple(records), dtype)
+    encoding = EncodingRecord(tuple(records), dtype)
     if automatic:
-        record = _without_collinear(record, found.sample)
-    if not record.features:
+        encoding = _without_collinear(encoding, found.sample)
+    if not encoding.features:
         raise DataError(
             f"{table.name}: no column is left for features ("
             + (", ".join(f"{one.name!r} {one.reason}" for one in records[:12]) or "there is none")
             + "); give columns that vary, or encode='none' for numbers as they are"
         )
-    return record
+    return encoding
 
 
 def fault_of(sample: pa.ChunkedArray, counts: _Counts, *, automatic: bool) -> str | None:

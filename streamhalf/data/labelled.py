@@ -69,7 +69,7 @@ def open_labelled(
     **table
         As of `open_source`.
     """
-    open_named = partial(open_source, features=features, labels=labels, **table)
+    open_named: Any = partial(open_source, features=features, labels=labels, **table)
     if holds_labels(X) and y is not None:
         raise UsageError(
             f"y: given beside {type(X).__name__}, which holds its labels; leave it out"

@@ -191,6 +191,14 @@ class _Stored:
         """Bytes of the object."""
         return self.n_rows * self.row_nbytes + self.has_checksum * _CHECKSUM_NBYTES
 
+    def _stamp(self) -> tuple[Any, ...] | None:
+        """Return what tells this version of the object from others; None if it is absent."""
+        raise NotImplementedError
+
+    def _pieces(self) -> Iterable[Any]:
+        """Yield the bytes of the object."""
+        raise NotImplementedError
+
     def is_sound(self) -> bool:
         """Return True if it has its size and fits its checksum; a process looks once."""
         stamp = self._stamp()
@@ -276,7 +284,8 @@ class _RemoteChunk(_Stored):
     is_raw: bool
 
     def prefetch(self, ranges: Ranges) -> None:
-        for window in self._windows(ranges) or [None]:
+        windows: list[RangeByteRequest | None] = [*(self._windows(ranges) or ())]
+        for window in windows or [None]:
             key, fetch, expected = self._request(window)
             self.store.cache.begin(key, fetch, expected)
 
@@ -290,7 +299,8 @@ class _RemoteChunk(_Stored):
         return True
 
     def read_ranges(self, target: NDArray[Any], ranges: Ranges) -> bool:
-        windows = self._windows(ranges) or [None]
+        windows: list[RangeByteRequest | None] = [*(self._windows(ranges) or ())]
+        windows = windows or [None]
         held = [self._take(window) for window in windows]
         if any(content is None for content in held):
             return False

@@ -88,7 +88,9 @@ class RemoteStore(WrapperStore[Store]):
             return self._fetch_by_zarr(key, byte_range)
         import obstore
 
-        options: Any = {} if byte_range is None else {"range": (byte_range.start, byte_range.end)}
+        options: Any = {}
+        if isinstance(byte_range, RangeByteRequest):
+            options["range"] = (byte_range.start, byte_range.end)
         try:
             found = obstore.get(self._store.store, key, options=options)
         except FileNotFoundError:

@@ -96,7 +96,8 @@ def _open_obstore(where: StoreURL) -> Any:
             config["skip_signature"] = True
         if given:
             raise _NotForObstoreError(f"options {', '.join(sorted(given))}")
-        return from_url(
+        open_url: Any = from_url  # an overload for each kind of store
+        return open_url(
             f"{protocol}://{path}",
             config=config,
             client_options=client,

@@ -311,11 +311,10 @@ def _encoding(
             shown = ", ".join(f"{name!r} {n:,}" for name, n in gaps[:_MOST_NAMED])
             raise DataError(
                 f"{table.name}: gaps in {plural(len(gaps), 'column')} ({shown}) of "
-                f"{found.n_rows:,} rows; leave these rows out (missing='drop', --missing drop) or fill the gaps with "
-                "medians (missing='fill')"
+                f"{found.n_rows:,} rows; leave these rows out (missing='drop', --missing drop) or "
+                "fill the gaps with medians (missing='fill')"
             )
-    encoding = make_encoding(table, found, columns, automatic=automatic, fill=missing == "fill")
-    return encoding
+    return make_encoding(table, found, columns, automatic=automatic, fill=missing == "fill")
 
 
 def _settle_labels(
@@ -441,7 +440,7 @@ def _build(reader: TableReader, options: TableOptions, dropped: NDArray[np.int64
 def lazy_reader(reader: TableReader, table: DaskTable, dropped: NDArray[np.int64]) -> DaskReader:
     """Return the partitions of a Dask DataFrame as lazy arrays of known lengths."""
     import dask.array as da
-    from dask import delayed
+    from dask.delayed import delayed
 
     from streamhalf.data.clients import holding_client
 

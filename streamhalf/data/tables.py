@@ -80,7 +80,7 @@ class ArrowTable:
     @property
     def n_pieces(self) -> int:
         """Return the number of slices."""
-        return max(1, -(-self.table.num_rows // self.rows_per_piece))
+        return max(1, -(-int(self.table.num_rows) // self.rows_per_piece))
 
     @property
     def n_rows(self) -> int:

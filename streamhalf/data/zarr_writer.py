@@ -1,4 +1,4 @@
-"""Writing Zarr stores: nothing is overwritten unasked, and an unfinished store is marked as such."""
+"""Writers of Zarr stores: nothing is overwritten unasked, unfinished stores are marked."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def count_slabs(slab: NDArray[np.int32], n_slabs: int) -> NDArray[np.int64]:
 
 
 def masses_about(eta: float, half_count: int, threshold: float) -> NDArray[np.float64]:
-    """N(0, 1) mass of the lower tail, the slabs of width eta about a threshold, and the upper tail."""
+    """Return the N(0, 1) mass of the lower tail, slabs of width eta, and the upper tail."""
     edges = threshold + eta * np.arange(-half_count, half_count + 1)
     below = ndtr(edges)
     return np.concatenate([below[:1], np.diff(below), ndtr(-edges[-1:])])

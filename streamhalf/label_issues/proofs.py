@@ -42,7 +42,7 @@ def find_sets(
     X = sample.X.astype(np.float64)
     centre, spread = np.median(X, axis=0), X.std(axis=0)
     scaled = np.column_stack([(X - centre) / np.where(spread > 0, spread, 1.0), np.ones(len(X))])
-    signed = scaled * sample.y[:, None]
+    signed = scaled * sample.y[:, None].astype(np.float64)
     free = np.ones(len(X), dtype=bool)
     nearest = np.argsort(np.abs(margins), kind="stable")
     found: list[ConflictSet] = []
@@ -85,7 +85,8 @@ def _combine(
         bounds=(0, None),
         method="highs-ds",
     )
-    return pool[solved.x > _LEAST_WEIGHT] if solved.status == 0 else None
+    weights = np.asarray(solved.x if solved.status == 0 else 0.0, dtype=np.float64)
+    return pool[weights > _LEAST_WEIGHT] if weights.any() else None
 
 
 def exact_weights(X: NDArray[np.float64], y: NDArray[np.int8]) -> tuple[Fraction, ...] | None:

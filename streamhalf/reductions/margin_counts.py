@@ -32,7 +32,7 @@ def margin_bins(margins: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
     part = ((mantissa - 0.5) * (2 * _PARTS)).astype(np.int64)
     size = np.clip((exponent.astype(np.int64) + _OCTAVES) * _PARTS + part, 0, _SIDE - 1)
     size[mantissa == 0] = 0
-    return np.where(margins >= 0, _SIDE + size, _SIDE - 1 - size)
+    return np.asarray(np.where(margins >= 0, _SIDE + size, _SIDE - 1 - size), dtype=np.int64)
 
 
 def bin_centres() -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from streamhalf.kernels.uniforms import draw_rows
 from streamhalf.reductions.base import Reduction, reads_labels
 
 PIECE_NBYTES = 4 << 20
-"""Features, in float64, of rows that are looked at together: what is made of them stays in cache."""
+"""Features, in float64, of the rows of one piece: what is made of them stays in cache."""
 
 _WAITING_NBYTES = 1 << 20
 """Rows wait for a statistic until they are so many bytes, and several times its partial."""

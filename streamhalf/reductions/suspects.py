@@ -167,11 +167,11 @@ class Suspects(Summed):
         issues = rows["is_label_issue"]
         listed = rows if self.misclassified else rows[issues]
         return SuspectsPartial(
-            *counts,
-            wrong_by_label=_by_label(rows["label"][wrong]),
-            issues_by_label=_by_label(rows["label"][issues]),
-            issue_sums=issues.astype(np.float64) @ block.X[places].astype(np.float64),
-            listed=SuspectList.surest(listed, self.limit),
+            *(counts[0], counts[1], counts[2], counts[3]),
+            _by_label(rows["label"][wrong]),
+            _by_label(rows["label"][issues]),
+            issues.astype(np.float64) @ block.X[places].astype(np.float64),
+            SuspectList.surest(listed, self.limit),
         )
 
     def find_contradicted(

@@ -1,6 +1,6 @@
 """How evenly the directions of rows from a centre are spread: a step of Tyler's shape matrix.
 
-The fixed point of `Tyler.step` puts directions in radially isotropic transform (Forster): their mean
+The fixed point of `Tyler.step` puts directions in radially isotropic position (Forster): their mean
 is 0 and the mean of d theta theta^T is the identity (Tyler; with the centre, Hettmansperger and
 Randles).
 """

@@ -81,7 +81,7 @@ class CalibrationRecord(Record, frozen=True):
 
     def at(self, margins: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Return the probability of label +1 at each margin."""
-        return np.interp(margins, self.margins, self.probabilities)
+        return np.asarray(np.interp(margins, self.margins, self.probabilities))
 
     def of_sign(self, margins: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """Return the same, at least 1/2 where the halfspace predicts +1, and less where -1."""

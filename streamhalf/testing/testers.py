@@ -28,7 +28,7 @@ def check_tester(tester: type[Tester]) -> None:
     """Raise an AssertionError if the tester breaks a law.
 
     It has a say in some pass; its share of tau is one; it says so few false words that rows of
-    N(0, I) are not rejected; what it needs is the same however rows are cut; every test_result is one
+    N(0, I) are not rejected; what it needs is the same however rows are cut; every result is one
     that words exist for, goes to JSON and back, and names the rows it would take if it cannot tell.
 
     Parameters

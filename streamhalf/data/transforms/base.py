@@ -23,9 +23,9 @@ _MOST_NAMED = 8
 class RowTransform(Protocol):
     """Rows as they are stored in, rows in another transform out.
 
-    `streamhalf.testing.check_transform` states what every map obeys: a whole block goes in and comes
-    out, with its row numbers (so a map may draw from them), whatever the chunking; a plane that
-    comes back through `to_stored` gets the same rows wrong.
+    `streamhalf.testing.check_transform` states what every transform obeys: a whole block goes in
+    and comes out with its row numbers, whatever the chunking; a plane that comes back through
+    `to_stored` gets the same rows wrong.
     """
 
     kind: ClassVar[str]
