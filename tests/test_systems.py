@@ -62,7 +62,10 @@ def test_fit__needs_no_posix_names_no_proc_and_no_shell() -> None:
     assert elsewhere == json.loads(run_python(FIT, PATH=os.environ["PATH"]))
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+@pytest.mark.parametrize(
+    "encoding",
+    ["ascii", *(pytest.param(one, marks=pytest.mark.slow) for one in ("cp1252", "utf-8"))],
+)
 def test_commands__work_in_any_locale_folder_and_home_without_a_terminal(
     tmp_path: Path, encoding: str
 ) -> None:
