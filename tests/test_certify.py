@@ -25,7 +25,9 @@ from streamhalf.results import (
     Halfspace,
     HalfspaceClass,
     OptRecord,
+    PromiseCode,
     Verdict,
+    make_quality,
     replace,
     seal,
 )
@@ -53,7 +55,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def fitted(store: str) -> streamhalf.FitResult:
-    return streamhalf.fit(store, eps=0.2, certificate_degree=4)
+    return streamhalf.fit(store, eps=0.2, certificate_degree=4, seed=0)
 
 
 def planted(store: str) -> np.ndarray:
@@ -204,7 +206,7 @@ def test_verify__every_claim_holds_whatever_the_chunking(
     result = streamhalf.verify(fitted, store, block_rows=block_rows)
     assert [claim for claim in result.claims if not claim.holds] == []
     assert len(result.passes) == 1
-    assert len(result.claims) == 18
+    assert len(result.claims) == 19
 
 
 def claiming(certificate: CertificateRecord, opt: OptRecord) -> CertificateRecord:
@@ -223,7 +225,7 @@ def test_verify__a_changed_number_is_found_out(store: str, fitted: streamhalf.Fi
     assert certificate is not None
     opt = replace(certificate.opt, lower_empirical=0.04999)
     forged = seal(replace(fitted, opt=opt, certificate=claiming(certificate, opt)))
-    assert failed(forged, store) == {"no halfspace below L"}
+    assert failed(forged, store) == {"no halfspace below L", "numbers given in two places"}
     error = replace(fitted.error, empirical=0.01)
     assert "error on them" in failed(seal(replace(fitted, error=error)), store)
 
@@ -231,10 +233,40 @@ def test_verify__a_changed_number_is_found_out(store: str, fitted: streamhalf.Fi
 def test_verify__a_stronger_claim_fails(store: str, fitted: streamhalf.FitResult) -> None:
     certificate = fitted.certificate
     assert certificate is not None
-    opt = replace(certificate.opt, lower_empirical=1.1 * certificate.opt.lower_empirical)
+    # a tenth more may be true, and found by a harder search; the halfspace itself errs on less than
+    # this
+    opt = replace(certificate.opt, lower_empirical=1.01 * certificate.error)
     forged = claiming(certificate, opt)
     changed = replace(fitted, opt=opt, certificate=forged)
-    assert failed(seal(changed), store) == {"no halfspace below L"}
+    assert failed(seal(changed), store) == {"no halfspace below L", "numbers given in two places"}
+    # so it is where quality goes along with it
+    quality = make_quality(ROWS, fitted.error, forged)
+    assert failed(seal(replace(changed, quality=quality)), store) == {"no halfspace below L"}
+
+
+def test_verify__quality_and_promise_that_nothing_else_says_fail(
+    store: str, fitted: streamhalf.FitResult
+) -> None:
+    quality, promise, error = fitted.quality, fitted.promise, fitted.error
+    assert quality is not None
+    assert promise is not None
+    assert error is not None
+    assert error.by_label is not None
+    for changed in (
+        {"quality": replace(quality, error=quality.error / 2)},
+        {"quality": replace(quality, lower=quality.error, factor=1.0)},
+        {"quality": None},
+        {"promise": replace(promise, factor=1.0)},
+        {"promise": replace(promise, at_most=0.01)},
+        {"promise": replace(promise, code=PromiseCode.NO_BOUND)},
+        {"promise": None},
+    ):
+        assert failed(seal(replace(fitted, **changed)), store) == {"numbers given in two places"}
+    labels = replace(error.by_label, positive=error.by_label.positive // 2)
+    changed = replace(error, by_label=labels)
+    certificate = fitted.certificate
+    forged = replace(fitted, error=changed, quality=make_quality(ROWS, changed, certificate))
+    assert "error of guessing on them" in failed(seal(forged), store)
 
 
 def test_certify__some_rows_speak_for_themselves_and_all_are_in_the_digest(store: str) -> None:
