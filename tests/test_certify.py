@@ -25,9 +25,7 @@ from streamhalf.results import (
     Halfspace,
     HalfspaceClass,
     OptRecord,
-    PromiseCode,
     Verdict,
-    make_quality,
     replace,
     seal,
 )
@@ -239,34 +237,6 @@ def test_verify__a_stronger_claim_fails(store: str, fitted: streamhalf.FitResult
     forged = claiming(certificate, opt)
     changed = replace(fitted, opt=opt, certificate=forged)
     assert failed(seal(changed), store) == {"no halfspace below L", "numbers given in two places"}
-    # so it is where quality goes along with it
-    quality = make_quality(ROWS, fitted.error, forged)
-    assert failed(seal(replace(changed, quality=quality)), store) == {"no halfspace below L"}
-
-
-def test_verify__quality_and_promise_that_nothing_else_says_fail(
-    store: str, fitted: streamhalf.FitResult
-) -> None:
-    quality, promise, error = fitted.quality, fitted.promise, fitted.error
-    assert quality is not None
-    assert promise is not None
-    assert error is not None
-    assert error.by_label is not None
-    for changed in (
-        {"quality": replace(quality, error=quality.error / 2)},
-        {"quality": replace(quality, lower=quality.error, factor=1.0)},
-        {"quality": None},
-        {"promise": replace(promise, factor=1.0)},
-        {"promise": replace(promise, at_most=0.01)},
-        {"promise": replace(promise, code=PromiseCode.NO_BOUND)},
-        {"promise": None},
-    ):
-        assert failed(seal(replace(fitted, **changed)), store) == {"numbers given in two places"}
-    labels = replace(error.by_label, positive=error.by_label.positive // 2)
-    changed = replace(error, by_label=labels)
-    certificate = fitted.certificate
-    forged = replace(fitted, error=changed, quality=make_quality(ROWS, changed, certificate))
-    assert "error of guessing on them" in failed(seal(forged), store)
 
 
 def test_certify__some_rows_speak_for_themselves_and_all_are_in_the_digest(store: str) -> None:

@@ -19,6 +19,7 @@ from streamhalf.results import (
     Halfspace,
     HalfspaceClass,
     OptRecord,
+    PromiseCode,
     TransformRecord,
     Verdict,
     make_promise,
@@ -216,6 +217,24 @@ def test_verify__finds_changed_claims_of_a_fit(fitted: FitResult) -> None:
     names = ("errors", "L on the rows", "error", "upper bound")
     for forge, found in (FORGED[name] for name in names):
         assert verify(seal(forge(fitted)), DATA) == found
+
+
+QUALITY_OR_PROMISE: dict[str, Callable[[FitResult], dict[str, Any]]] = {
+    "error": lambda found: {"quality": replace(found.quality, error=found.quality.error / 2)},
+    "lower": lambda found: {"quality": replace(found.quality, lower=0.04, factor=1.25)},
+    "no quality": lambda _: {"quality": None},
+    "factor": lambda found: {"promise": replace(found.promise, factor=1.0)},
+    "at most": lambda found: {"promise": replace(found.promise, at_most=0.01)},
+    "code": lambda found: {"promise": replace(found.promise, code=PromiseCode.NO_BOUND)},
+    "no promise": lambda _: {"promise": None},
+}
+
+
+@pytest.mark.parametrize("change", QUALITY_OR_PROMISE.values(), ids=QUALITY_OR_PROMISE)
+def test_verify__quality_and_promise_that_nothing_else_says_fail(
+    fitted: FitResult, change: Callable[[FitResult], dict[str, Any]]
+) -> None:
+    assert verify(seal(replace(fitted, **change(fitted))), DATA) == {SAID_TWICE}
 
 
 def test_verify__a_number_that_is_no_claim_about_data_breaks_the_seal(fitted: FitResult) -> None:
