@@ -190,6 +190,9 @@ class Verification:
     def _voices_agree(self, certificate: CertificateRecord) -> bool:
         """Whether quality and promise are those of the document's other numbers."""
         document, error, claimed = self.document, self.document.error, self.document.promise
+        counted = 0 <= certificate.n_errors <= certificate.n_rows <= 2**53
+        if not (counted and 0 <= certificate.error <= 1):
+            return False  # of no run, and no formula takes it
         quality = None if error is None else make_quality(document.data.rows, error, certificate)
         if document.quality != quality or claimed is None:
             return False
@@ -218,8 +221,8 @@ class Verification:
             **of_fit,
         )
         again = replace(again, tester=claimed.tester, evidence=claimed.evidence)
-        factors = claimed.factor, again.factor
-        if None not in factors and math.isclose(*factors, rel_tol=1e-9):
+        factor = again.factor
+        if factor and claimed.factor and math.isclose(claimed.factor, factor, rel_tol=1e-9):
             again = replace(again, factor=claimed.factor)  # quantiles depend on the SciPy version
         return again == claimed
 
