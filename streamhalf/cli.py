@@ -7,6 +7,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
+from contextvars import copy_context
 from difflib import get_close_matches
 from typing import Annotated, Any
 
@@ -526,7 +527,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    return run(sys.argv[1:] if arguments is None else arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    return copy_context().run(run, given)  # runs of this process after it are of no command
 
 
 def versions() -> str:
