@@ -20,7 +20,19 @@ from streamhalf.data import inspection
 from tests.conftest import StoreWriter, make_rows
 
 COMMANDS = (
-    *("synth", "inspect", "convert", "predict", "test", "plan", "fit", "certify", "verify", "audit", "report"),
+    *(
+        "synth",
+        "inspect",
+        "convert",
+        "predict",
+        "test",
+        "plan",
+        "fit",
+        "certify",
+        "verify",
+        "audit",
+        "report",
+    ),
 )
 Captured = pytest.CaptureFixture[str]
 
@@ -159,7 +171,13 @@ def test_help__examples_parse(
 
     home = {"report": api, "inspect": inspection}.get(command, streamhalf)
     monkeypatch.setattr(home, command, note)
-    for reader in ("read_model", "read_result", "read_verifiable", "read_weights", "read_classifier"):
+    for reader in (
+        "read_model",
+        "read_result",
+        "read_verifiable",
+        "read_weights",
+        "read_classifier",
+    ):
         monkeypatch.setattr(f"streamhalf.cli.{reader}", lambda path, **options: None)
     assert main(example.split()) == 2
     own = {"plan": [], "report": ["result.html"], "predict": ["new.csv"]}
