@@ -453,7 +453,12 @@ def audit(
         finish(given, record, views.show_review)
         return 0
     if store is None or model is None:
-        raise UsageError("audit: give the data and --model RESULT, or --reviewed FILE")
+        field, wanted = (
+            ("STORE", "STORE: path or URL of the data")
+            if store is None
+            else ("model", "--model: what fit or certify wrote, or weights")
+        )
+        raise UsageError(f"{field}: not given; audit needs {wanted}; or give --reviewed FILE")
     if all and top is not None:
         raise UsageError(f"top: {top} given beside --all; give one of them")
     if all and out is None:
