@@ -429,7 +429,7 @@ def audit(
     probabilities
         Probabilities of label +1 by another model, one for each row: rows are ranked by both.
     review
-        Draw so many rows for a person to review instead, into `out` (.csv); see `read_review`.
+        Draw so many rows for a person to review instead, into `out` (.csv); see `judge_review`.
     proofs
         Find up to so many sets of rows that no halfspace gets right: `conflicts` of the result.
     overwrite

@@ -7,6 +7,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
+from contextvars import copy_context
 from difflib import get_close_matches
 from typing import Annotated, Any
 
@@ -452,7 +453,12 @@ def audit(
         finish(given, record, views.show_review)
         return 0
     if store is None or model is None:
-        raise UsageError("audit: give the data and --model RESULT, or --reviewed FILE")
+        field, wanted = (
+            ("STORE", "STORE: path or URL of the data")
+            if store is None
+            else ("model", "--model: what fit or certify wrote, or weights")
+        )
+        raise UsageError(f"{field}: not given; audit needs {wanted}; or give --reviewed FILE")
     if all and top is not None:
         raise UsageError(f"top: {top} given beside --all; give one of them")
     if all and out is None:
@@ -526,7 +532,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    return run(sys.argv[1:] if arguments is None else arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    return copy_context().run(run, given)  # runs of this process after it are of no command
 
 
 def versions() -> str:

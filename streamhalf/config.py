@@ -500,12 +500,9 @@ def load_config(path: str | os.PathLike[str]) -> ConfigFile:
 
 def read_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by name, where text is read as the text of a flag is."""
-    plain_values = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
-    }
     return {
         name: SETTINGS[name].read(name, value) if isinstance(value, str) else value
-        for name, value in plain_values.items()
+        for name, value in given.items()
     }
 
 

@@ -442,6 +442,6 @@ def _exact(X: Any) -> Any:
 def _probabilities(
     X: NDArray[np.floating[Any]], *, plane: Plane, calibration: CalibrationRecord
 ) -> NDArray[np.float64]:
-    """Return the probabilities of both classes: at least 1/2 for the class that is predicted."""
+    """Return the probabilities of both classes: above 1/2 for the class that is predicted."""
     positive = calibration.of_sign(plane.unit().margins(X))
     return np.stack([1 - positive, positive], axis=1)

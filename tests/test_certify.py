@@ -53,7 +53,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def fitted(store: str) -> streamhalf.FitResult:
-    return streamhalf.fit(store, eps=0.2, certificate_degree=4)
+    return streamhalf.fit(store, eps=0.2, certificate_degree=4, seed=0)
 
 
 def planted(store: str) -> np.ndarray:
@@ -204,7 +204,7 @@ def test_verify__every_claim_holds_whatever_the_chunking(
     result = streamhalf.verify(fitted, store, block_rows=block_rows)
     assert [claim for claim in result.claims if not claim.holds] == []
     assert len(result.passes) == 1
-    assert len(result.claims) == 18
+    assert len(result.claims) == 19
 
 
 def claiming(certificate: CertificateRecord, opt: OptRecord) -> CertificateRecord:
@@ -223,7 +223,7 @@ def test_verify__a_changed_number_is_found_out(store: str, fitted: streamhalf.Fi
     assert certificate is not None
     opt = replace(certificate.opt, lower_empirical=0.04999)
     forged = seal(replace(fitted, opt=opt, certificate=claiming(certificate, opt)))
-    assert failed(forged, store) == {"no halfspace below L"}
+    assert failed(forged, store) == {"no halfspace below L", "numbers given in two places"}
     error = replace(fitted.error, empirical=0.01)
     assert "error on them" in failed(seal(replace(fitted, error=error)), store)
 
@@ -231,10 +231,12 @@ def test_verify__a_changed_number_is_found_out(store: str, fitted: streamhalf.Fi
 def test_verify__a_stronger_claim_fails(store: str, fitted: streamhalf.FitResult) -> None:
     certificate = fitted.certificate
     assert certificate is not None
-    opt = replace(certificate.opt, lower_empirical=1.1 * certificate.opt.lower_empirical)
+    # a tenth more may be true, and found by a harder search; the halfspace itself errs on less than
+    # this
+    opt = replace(certificate.opt, lower_empirical=1.01 * certificate.error)
     forged = claiming(certificate, opt)
     changed = replace(fitted, opt=opt, certificate=forged)
-    assert failed(seal(changed), store) == {"no halfspace below L"}
+    assert failed(seal(changed), store) == {"no halfspace below L", "numbers given in two places"}
 
 
 def test_certify__some_rows_speak_for_themselves_and_all_are_in_the_digest(store: str) -> None:

@@ -20,7 +20,19 @@ from streamhalf.data import inspection
 from tests.conftest import StoreWriter, make_rows
 
 COMMANDS = (
-    *("synth", "inspect", "predict", "test", "plan", "fit", "certify", "verify", "audit", "report"),
+    *(
+        "synth",
+        "inspect",
+        "convert",
+        "predict",
+        "test",
+        "plan",
+        "fit",
+        "certify",
+        "verify",
+        "audit",
+        "report",
+    ),
 )
 Captured = pytest.CaptureFixture[str]
 
@@ -159,10 +171,17 @@ def test_help__examples_parse(
 
     home = {"report": api, "inspect": inspection}.get(command, streamhalf)
     monkeypatch.setattr(home, command, note)
-    for reader in ("read_model", "read_result", "read_weights", "read_classifier"):
+    for reader in (
+        "read_model",
+        "read_result",
+        "read_verifiable",
+        "read_weights",
+        "read_classifier",
+    ):
         monkeypatch.setattr(f"streamhalf.cli.{reader}", lambda path, **options: None)
     assert main(example.split()) == 2
     own = {"plan": [], "report": ["result.html"], "predict": ["new.csv"]}
+    own["convert"] = ["rows.parquet", "rows.zarr"]
     assert reached == own.get(command, ["data.zarr"])
 
 
@@ -324,7 +343,8 @@ def test_fit__rejects_with_evidence_and_predict_warns(
     assert main(command) == 0
     assert main([*command, "--require", "certified"]) == 10
     out = words(capsys.readouterr().out)
-    assert "Not for these features" in out or "not for these features" in out
+    assert "No promise (rejected): these features fail the tests" in out
+    assert "too heavy" in out  # the tails of the features
     assert main(["predict", store, "--model", model, "--out", str(tmp_path / "out")]) == 0
     assert "warning" not in capsys.readouterr().err  # its error is bounded
 

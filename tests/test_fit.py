@@ -131,7 +131,7 @@ def test_fit__rejects_with_evidence(marginal: str) -> None:
     assert result.halfspace is not None  # without a guarantee
     assert result.error is not None  # which holds whatever the features are
     assert result.certificate is None
-    assert result.passes[-1].name == "final"
+    assert [one.name for one in result.passes][-2:] == ["final", "calibration"]
     reasons = [
         one for one in result.testers if one.outcome is Outcome.REJECTED and one.role != Role.EARLY
     ]
@@ -230,7 +230,7 @@ def test_fit__does_not_depend_on_the_chunking_where_rows_are_chosen_by_number(
     )
 
 
-BESIDE = ("sample", "refine", "thresholds")
+BESIDE = ("sample", "refine", "thresholds", "calibration")
 """Passes that take no rows from those that learn directions."""
 
 
@@ -264,8 +264,9 @@ def test_document__tells_the_whole_path() -> None:
     assert result.chosen in {best, int(np.argmin(path_only))}
     assert result.candidates[result.chosen].angle == 0
     assert result.error.empirical == result.candidates[result.chosen].error
-    assert result.passes[-1].name == "final"
-    assert result.passes[-1].rows_accepted == result.error.n_rows
+    last, calibration = result.passes[-2:]
+    assert (last.name, calibration.name) == ("final", "calibration")
+    assert last.rows_accepted == calibration.rows_accepted == result.error.n_rows
     final = [one for one in result.testers if one.pass_name == "final"]
     about = [one for one in final if one.tester in ("slab mass", "slab covariance", "wedge")]
     assert len(about) == 3 * sum(one.method is Method.PATH for one in result.candidates)

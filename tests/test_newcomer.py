@@ -15,7 +15,7 @@ from streamhalf import UsageError
 from streamhalf.cli import main
 from streamhalf.report.tables import transform_table
 from streamhalf.report.terminal import plan_sentences
-from streamhalf.results import Verdict
+from streamhalf.results import Transform, Verdict
 from streamhalf.results.document import write_json
 from tests.conftest import make_rows
 from tests.saying import said as words_of
@@ -46,7 +46,7 @@ def test_fit__knows_a_result_file(tmp_path: Path, capsys: Captured) -> None:
 
 def test_output__whose_reader_has_gone_keeps_the_exit_code(tmp_path: Path) -> None:
     store = gaussian(tmp_path / "rows.zarr", 300)
-    command = f"{sys.executable} -m streamhalf fit {store} --quiet"
+    command = f"{sys.executable} -m streamhalf fit {store} --require certified --quiet"
     script = f"set -o pipefail; {command} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (Verdict.INCONCLUSIVE.exit_code, "")
@@ -64,6 +64,7 @@ def test_command__says_which_argument_is_missing_and_suggests_only_what_is_alike
 ) -> None:
     for arguments, said in (
         (["audit", "rows.zarr"], "model: not given; audit needs --model: what fit or certify"),
+        (["audit", "--model", "result.json"], "STORE: not given; audit needs STORE: path or URL"),
         (["fit"], "STORE: not given; fit needs STORE: path or URL of a Zarr store, a CSV"),
         (["fit", "rows.zarr", "--json"], "--json requires an argument"),
         (["fit", "rows.zarr", "--lable", "x"], "Did you mean --label?"),
@@ -82,13 +83,17 @@ def test_advice__names_features_that_leave_no_position(constant: bool) -> None:
     frame["same"] = 0.1 if constant else 2 * frame["pay"] + frame["rent"]
     y = np.where(frame["pay"] > frame["rent"], "yes", "no")
     cause = "same is constant" if constant else "pay, rent and same repeat each other"
-    fitted = streamhalf.fit((frame, y), certificate_degree=0)
-    tested = streamhalf.test((frame, y))
+    fitted = streamhalf.fit((frame, y), certificate_degree=0, encode="none")
+    tested = streamhalf.test((frame, y), encode="none")
     for text in (words_of(fitted), words_of(tested)):
         assert cause in text
         assert "--feature-transform auto" not in text
     listed = [row[-1] for row in transform_table(fitted).rows]
     assert any("same" in cell for cell in listed[1:])
+    # a table that is encoded leaves the column out, and says so
+    encoded = streamhalf.fit((frame, y), certificate_degree=0)
+    assert "2 columns became 2 features; left out: same." in words_of(encoded)
+    assert encoded.transform.kind != Transform.STORED
 
 
 def test_plan__of_too_few_rows_at_hand_is_what_a_run_makes_of_them() -> None:

@@ -44,15 +44,21 @@ def dataset(client: Client) -> xr.Dataset:
     return lazy.persist(scheduler=client)
 
 
+def audited(found: Any) -> tuple[list[Any], Any]:
+    """Return the listed rows with all that is said of each, and the counts."""
+    rows = found.suspects.rows.tolist()
+    assert rows
+    one = found.result
+    return rows, (one.n_wrong, one.n_agreed, one.n_issues, one.segments, one.features)
+
+
 CALLS: dict[str, Callable[[Any, Where], Any]] = {
     "test": lambda data, where: [
         one.statistic for one in streamhalf.test(data, seed=1, **where).testers
     ],
     "fit": lambda data, where: streamhalf.fit(data, seed=1, **where).halfspace,
     "certify": lambda data, where: streamhalf.certify(data, **WEIGHTS, **where).error.empirical,
-    "audit": lambda data, where: streamhalf.audit(
-        data, model=[1.0, 0.0], **where
-    ).suspects.row.tolist(),
+    "audit": lambda data, where: audited(streamhalf.audit(data, model=[1.0, 0.0], **where)),
     "threads": lambda data, where: streamhalf.fit(data, seed=1, scheduler="threads").halfspace,
 }
 

@@ -65,11 +65,11 @@ def test_command_line__fits_certifies_verifies_and_predicts(
     store = str(write_store(X, y, chunk_rows=20_000))
     result, page = str(tmp_path / "result.json"), str(tmp_path / "result.html")
     run = ["--feature-transform", "radial", "--seed", "1"]
-    assert main(["fit", store, *run, "--json", result, "--report", page]) == 0
+    assert main(["fit", store, *run, "-v", "--json", result, "--report", page]) == 0
     assert main(["verify", result, store]) == 0
     assert main(["certify", store, "--weights", result, *run]) == 0
     out = capsys.readouterr().out
-    assert "lengths and signs drawn anew" in " ".join(out.replace("│", " ").split())
+    assert "lengths of rows drawn anew" in " ".join(out.replace("│", " ").split())
     predictions = str(tmp_path / "predictions.zarr")
     assert main(["predict", store, "--model", result, "--out", predictions]) == 0
     found = streamhalf.read_result(result)

@@ -53,7 +53,6 @@ NEWTON_STEPS = 80
 """Most steps to a zero, from the right; nodes need not be exact."""
 
 
-@cache
 def normal_moments(degree: int) -> Array:
     """Moments 0, ..., degree of N(0, 1)."""
     return np.array([0.0 if m % 2 else float(math.prod(range(1, m, 2))) for m in range(degree + 1)])
@@ -69,6 +68,7 @@ def hermite_from_powers(degree: int) -> Array:
             table[m + 1, j + 1] += math.sqrt(j + 1) * table[m, j]
             if j:
                 table[m + 1, j - 1] += math.sqrt(j) * table[m, j]
+    table.flags.writeable = False  # all callers share it
     return table
 
 

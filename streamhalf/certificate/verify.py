@@ -32,11 +32,16 @@ from streamhalf.results import (
     FitResult,
     Halfspace,
     HalfspaceClass,
+    LabelErrors,
     OptRecord,
+    PromiseCode,
     Verdict,
     VerifyResult,
     document_digest,
     is_as_written,
+    make_promise,
+    make_quality,
+    replace,
 )
 
 _BOUND_TOLERANCE = 5e-3
@@ -45,7 +50,7 @@ that differs by less than this share of it."""
 
 
 SAID_TWICE = "numbers given in two places"
-"""The claim that headline and certificate, promise and list of promises are the same."""
+"""The claim that quality and promise follow from error, certificate and tests of the document."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,10 +184,47 @@ class Verification:
         same = same and document.ratio == certificate.ratio
         taus = {one.tau for one in certificate.bounds}
         same = same and certificate.opt in certificate.bounds and len(taus) == 1
-        if isinstance(document, FitResult) and document.promises:
-            pairs = [(one.constant, one.eps) for one in document.promises]
-            same = same and (document.constant, document.eps) in pairs
+        same = same and self._voices_agree(certificate)
         return Claim(SAID_TWICE, "the same", "the same" if same else "different", same)
+
+    def _voices_agree(self, certificate: CertificateRecord) -> bool:
+        """Whether quality and promise are those of the document's other numbers."""
+        document, error, claimed = self.document, self.document.error, self.document.promise
+        counted = 0 <= certificate.n_errors <= certificate.n_rows <= 2**53
+        if not (counted and 0 <= certificate.error <= 1):
+            return False  # of no run, and no formula takes it
+        quality = None if error is None else make_quality(document.data.rows, error, certificate)
+        if document.quality != quality or claimed is None:
+            return False
+        of_fit: dict[str, Any] = {}
+        if isinstance(document, FitResult):
+            supported = None
+            if claimed.eps is not None:
+                ours = (one for one in document.promises if one.eps == document.eps)
+                supported = next(ours, None)
+                if supported is None:
+                    return False
+            if document.constant != (supported.constant if supported else None):
+                return False
+            of_fit = {
+                "supported": supported,
+                "useful": error is None or error.beats_guess,
+                "noisy": claimed.code is PromiseCode.NOISE,
+                "rows_needed": document.rows_needed,
+            }
+        again = make_promise(
+            document.verdict if isinstance(document, FitResult) else None,
+            quality,
+            certificate,
+            # the limit of the run is not written down: any factor that is proved may be promised
+            max_ratio=math.inf if claimed.code is PromiseCode.FACTOR else 0.0,
+            **of_fit,
+        )
+        again = replace(again, tester=claimed.tester, evidence=claimed.evidence)
+        factor = again.factor
+        if factor and claimed.factor and math.isclose(claimed.factor, factor, rel_tol=1e-9):
+            again = replace(again, factor=claimed.factor)  # quantiles depend on the SciPy version
+        return again == claimed
 
     def _measured(self, found: HalfspaceErrorsResult, *, same_rows: bool) -> list[Claim]:
         error = self.document.error
@@ -193,9 +235,12 @@ class Verification:
         tau = self._tau("error.tau", error.tau) / max(1, candidates)
         upper = measure_error(found.segment_errors, found.segment_rows, tau=tau).upper
         slack = _slack(n_rows, same_rows=same_rows) / n_rows
+        labels = LabelErrors.of(n_rows, found.n_errors, found.positives, found.positive_errors)
+        guess = math.nan if error.by_label is None else error.by_label.guess_error
         return [
             _equal("rows that measured the error", error.n_rows, found.n_rows),
             _close("error on them", error.empirical, found.n_errors / n_rows, slack),
+            _close("error of guessing on them", guess, labels.guess_error, 0.0),
             _close("upper bound of the error", error.upper, upper, 2 * slack),
         ]
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from streamhalf.data.schema import find_rounded, words_on_rounded
-from streamhalf.data.tables import DaskTable, Table, frame_to_arrow, stray_words
+from streamhalf.data.tables import CsvTable, DaskTable, Table, frame_to_arrow, stray_words
 from streamhalf.errors import DataError
 from streamhalf.redact import plural, printable
 from streamhalf.results import (
@@ -43,6 +43,9 @@ _MOST_LABELS = 1000
 _ID_SHARE = 0.9
 _LEAST_SHARE = 0.05
 """Of rows, that the values of a category with an indicator must have together."""
+
+_RESOLVED = 1e-10
+"""Of the mean: values that spread by less are constant up to rounding."""
 
 _COLLINEAR = 1e-8
 """Share of a feature's variance that others must leave unexplained."""
@@ -173,7 +176,33 @@ def _look_at_pieces(
 def _look_at_piece(
     table: Table, piece: int, wanted: list[str], label: str | None, step: int
 ) -> _Seen:
-    return look_at(table.read(piece, wanted), wanted, label, step=step)
+    rows = table.read(piece, wanted)
+    seen = look_at(rows, wanted, label, step=step)
+    if isinstance(table, CsvTable):
+        doubtful = [name for name in wanted if name != label and _has_large(rows.column(name))]
+        seen.large.update(_rounded_texts(table, piece, doubtful))
+    return seen
+
+
+def _has_large(column: pa.ChunkedArray) -> bool:
+    """Return True for floats that may have been integers beyond 2^53."""
+    if not pa.types.is_floating(column.type) or column.null_count == len(column):
+        return False
+    return bool(pc.any(pc.greater_equal(pc.abs(column), 2.0**53)).as_py())
+
+
+def _rounded_texts(
+    table: CsvTable, piece: int, names: list[str]
+) -> Iterator[tuple[str, tuple[Any, int]]]:
+    """Yield columns of floats with the first text of an integer that float64 cannot hold."""
+    if (as_text := table.settled(names)) is None:
+        return
+    texts = as_text.read(piece, names)
+    for name in names:
+        found = find_rounded(np.array(texts.column(name).to_pylist(), dtype=object))
+        if found is not None:
+            row = int(np.argmax(found))
+            yield name, (texts.column(name)[row].as_py(), row)
 
 
 def _look_at_partitions(
@@ -314,12 +343,23 @@ def make_encoding(
     return encoding
 
 
+def refuse_large(table: Table, found: Survey, encoding: EncodingRecord) -> None:
+    """Refuse integers that float64 cannot hold in columns of a given encoding."""
+    for column in encoding.columns:
+        number = column.features and column.use is ColumnUse.NUMBER
+        if number and (large := found.counts[column.name].large) is not None:
+            raise DataError(f"{table.name}: column {column.name!r} {_large_words(*large)}")
+
+
+def _large_words(value: Any, row: int) -> str:
+    return f"holds in row {row} (counting from 0) {words_on_rounded(value)}"
+
+
 def fault_of(sample: pa.ChunkedArray, counts: _Counts, *, automatic: bool) -> str | None:
     """Say why a column cannot be used; None if it can."""
     kinds = list(dict.fromkeys(kind_of(one) for one in counts.types if not pa.types.is_null(one)))
     if counts.large is not None:
-        value, row = counts.large
-        return f"holds in row {row} (counting from 0) {words_on_rounded(value)}"
+        return _large_words(*counts.large)
     others = [kind for kind in kinds if kind not in ("number", "text", "date")]
     if others:
         return f"has dtype {others[0]}; give numbers, text or dates"
@@ -330,7 +370,19 @@ def fault_of(sample: pa.ChunkedArray, counts: _Counts, *, automatic: bool) -> st
         )
     if "text" in kinds and (stray := _stray(sample)):
         return stray
+    if kinds == ["date"] and not _days_resolve(sample):
+        return "holds dates that days as float64 cannot tell apart; give time since a start"
     return None
+
+
+def _days_resolve(dates: pa.ChunkedArray) -> bool:
+    """Return False where dates differ, but by less than is resolved beside their mean."""
+    ends = pc.min_max(dates)
+    first, last = ends["min"], ends["max"]
+    if not first.is_valid or first == last:
+        return True
+    days = days_of(pa.array([first, last], dates.type))
+    return bool(days[1] - days[0] > _RESOLVED * np.abs(days).max())
 
 
 def _stray(sample: pa.ChunkedArray) -> str | None:
@@ -505,7 +557,7 @@ def _without_collinear(record: EncodingRecord, sample: pa.Table) -> EncodingReco
     plain = np.array([one.part is Part.VALUE for c in record.columns for one in c.features])
     order = np.argsort(~plain, kind="stable")
     spread = X.std(axis=0)
-    varies = spread > 1e-10 * np.abs(X.mean(axis=0))
+    varies = spread > _RESOLVED * np.abs(X.mean(axis=0))
     Z = (X - X.mean(axis=0)) / np.where(varies, spread, np.inf)
     kept = _independent(Z.T @ Z / len(Z), order)
     gone = {name for name, keep in zip(record.features, kept, strict=True) if not keep}
@@ -574,9 +626,9 @@ def numbers_of(column: Any) -> NDArray[Any]:
     elif pa.types.is_duration(column.type) or pa.types.is_time(column.type):
         unit = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[column.type.unit]
         width = pa.int32() if column.type.bit_width == 32 else pa.int64()
-        column = pc.divide(column.cast(width).cast(pa.float64()), unit)
+        column = pc.divide(column.cast(width).cast(pa.float64(), safe=False), unit)
     if column.null_count and not pa.types.is_floating(column.type):
-        column = column.cast(pa.float64())
+        column = column.cast(pa.float64(), safe=False)  # what would be rounded was refused
     if isinstance(column, pa.ChunkedArray):
         return np.asarray(column.to_numpy())
     return np.asarray(column.to_numpy(zero_copy_only=False))
@@ -609,7 +661,7 @@ def days_of(column: Any) -> NDArray[np.float64]:
         column = column.cast(pa.timestamp("us", tz="UTC"))
     stamps = column.cast(pa.timestamp("us")) if not pa.types.is_timestamp(column.type) else column
     unit = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[stamps.type.unit]
-    seconds = pc.divide(stamps.cast(pa.int64()).cast(pa.float64()), unit)
+    seconds = pc.divide(stamps.cast(pa.int64()).cast(pa.float64(), safe=False), unit)
     return numbers_of(pc.divide(seconds, 86_400.0))
 
 
@@ -655,6 +707,8 @@ def _features_of(column: ColumnRecord, cells: pa.ChunkedArray) -> list[NDArray[A
 def _numbers(column: ColumnRecord, cells: pa.ChunkedArray) -> NDArray[Any]:
     """Return numbers or days; an error where the column holds something else now."""
     kind = kind_of(cells.type)
+    if column.use is ColumnUse.NUMBER and (found := _find_rounded(cells)) is not None:
+        raise DataError(f"column {column.name!r} holds {words_on_rounded(found[0])}")
     try:
         if kind == "empty":
             return np.full(len(cells), np.nan)

@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 
 from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import Reader, RowRanges
-from streamhalf.data.encoding import Survey, encode, gaps_of, make_encoding, plain_text, survey
+from streamhalf.data.encoding import (
+    Survey,
+    encode,
+    gaps_of,
+    make_encoding,
+    plain_text,
+    refuse_large,
+    survey,
+)
 from streamhalf.data.gaps import Layout, WithoutRows
 from streamhalf.data.kinds import is_dask_frame
 from streamhalf.data.schema import BITS, SIGNS, LabelCoding, find_coding
@@ -175,6 +183,7 @@ def open_table(table: Table, options: TableOptions, *, labelled: bool) -> Source
         raise DataError(f"{table.name}: no rows, only names of columns; give a file with rows")
     coded, notices = (None, ()) if label is None else _settle_labels(table, found, label, options)
     encoding = options.encoding or _encoding(table, found, columns, options)
+    refuse_large(table, found, encoding)
     dropped = np.empty(0, np.int64)
     if where:
         used = [*encoding.used, *([label] if label is not None else [])]

@@ -30,7 +30,7 @@ class Stream(enum.IntEnum):
     """Rows behind the wedge bound."""
 
     CERTIFICATE = 2**41
-    """Rows behind the certificate (windows of them, in older documents)."""
+    """Rows behind the certificate."""
 
     CHUNK_ORDER = 2**42
     """In which order chunks are dealt to passes."""
@@ -82,6 +82,9 @@ class Stream(enum.IntEnum):
 
     REVIEW = 2**45 + 2**20 + 1
     """Which rows of each stratum a review draws."""
+
+    CONFLICT_SAMPLE = 2**45 + 2**20 + 2
+    """Rows among which an audit looks for sets in conflict."""
 
     SYNTHETIC = int.from_bytes(b"synth", "big") << 8
     """Directions, features and noise of synthetic data (one stream each)."""

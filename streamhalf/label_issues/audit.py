@@ -209,7 +209,7 @@ class Audit:
     def find_conflicts(self) -> ConflictSets:
         """Return sets of rows that no halfspace gets right, of a sample of the data."""
         drawn: Any = self.run.reduce(
-            "proofs", self.source, RowSample(_PROOF_ROWS, _review_seed(), Stream.REVIEW + 1)
+            "proofs", self.source, RowSample(_PROOF_ROWS, _review_seed(), Stream.CONFLICT_SAMPLE)
         )
         plane = self.halfspace.plane.unit()
         margins = plane.margins(drawn.block.X)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from streamhalf.redact import plural
 from streamhalf.report.words import (
     DISTRIBUTIONS,
-    TRANSFORMS,
     Names,
     at_least,
     at_most,
@@ -20,6 +19,7 @@ from streamhalf.report.words import (
     number,
     percent,
     stop_words,
+    transform_words,
 )
 from streamhalf.results import (
     CertificateMethod,
@@ -64,7 +64,7 @@ def test_details(result: MomentTestResult | FitResult) -> Iterator[str]:
         )
     if result.transform.kind != Transform.STORED:
         counted = " Errors are counted on stored features." if isinstance(result, FitResult) else ""
-        yield f"Tested: {TRANSFORMS[result.transform.kind]}.{counted}"
+        yield f"Tested: {transform_words(result.transform.kind)}.{counted}"
     sketched = next((one.directions for one in result.testers if one.directions is not None), None)
     if sketched is not None:
         yield (
@@ -216,7 +216,8 @@ def candidate_details(result: FitResult) -> Iterator[str]:
 
 def feature_details(result: FitResult) -> Iterator[str]:
     """Yield which rows and which halfspace the figures of the features are of."""
-    yield (f"Figures show {TRANSFORMS[result.transform.kind]}. Gaussian features follow the lines.")
+    shown = transform_words(result.transform.kind)
+    yield f"Figures show {shown}. Gaussian features follow the lines."
     if shown_candidate(result) != result.chosen:
         yield "Margins are along the last candidate of the path, which the tests are about."
 

@@ -301,13 +301,14 @@ def remedy(result: FitResult) -> str:
 
 
 def suspects_sentence(result: FitResult | CertifyResult) -> str:
-    """Return how to list the rows whose labels look wrong."""
+    """Return how to list label issues: of the misclassified rows, those that `audit` picks."""
     certificate = result.certificate
     if certificate is None or not certificate.n_errors or result.halfspace is None:
         return ""
-    run, rows = result.run, plural(certificate.n_errors, "row")
+    run = result.run
+    issues = f"label issues among the {plural(certificate.n_errors, 'misclassified row')}"
     if run is None or not run.command:
-        return f"`streamhalf.audit(data, model=result)` lists the {rows} whose labels look wrong."
+        return f"`streamhalf.audit(data, model=result)` lists {issues}."
     source = result.data.source or "STORE"
     command = f"streamhalf audit {source} --model RESULT --out suspects.csv"
-    return f"`{command}` lists the {rows} whose labels look wrong."
+    return f"`{command}` lists {issues}."

@@ -275,11 +275,17 @@ def _slab(low: float | None, high: float | None) -> str:
 DISTRIBUTIONS = {"isotropic": "Gaussian", "radial": "elliptical", "stored": "standard Gaussian"}
 """What features are tested for, by transform."""
 
-TRANSFORMS = {
+_TRANSFORMS = {
     "stored": "features as stored",
     "isotropic": "features centred and scaled to covariance I",
     "radial": "features centred and scaled, lengths of rows drawn anew",
 }
+
+
+def transform_words(kind: str) -> str:
+    """Return what a transform makes of the features; one of a plug-in goes by its name."""
+    return _TRANSFORMS.get(kind, f"features after the transform “{kind}”")
+
 
 _METHODS = {
     "path": "localised updates",

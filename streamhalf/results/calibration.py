@@ -84,9 +84,9 @@ class CalibrationRecord(Record, frozen=True):
         return np.asarray(np.interp(margins, self.margins, self.probabilities))
 
     def of_sign(self, margins: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """Return the same, at least 1/2 where the halfspace predicts +1, and less where -1."""
-        found, below = self.at(margins), math.nextafter(0.5, 0.0)
-        return np.where(margins >= 0, np.maximum(found, 0.5), np.minimum(found, below))
+        """Return the same, above 1/2 where the halfspace predicts +1, and below where -1."""
+        found, above = self.at(margins), math.nextafter(0.5, 1.0)
+        return np.where(margins >= 0, np.maximum(found, above), np.minimum(found, 1 - above))
 
     def issue_scores(self) -> tuple[float, float]:
         """Return the largest score of an issue labelled -1, and of one labelled +1.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,9 +23,14 @@ from streamhalf.data.transforms import Identity
 from streamhalf.kernels.binomial import binomial_upper
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import (
+    Advice,
+    AdviceCode,
+    CertificateRecord,
     FitResult,
+    HalfspaceClass,
     Notice,
     NoticeCode,
+    OptRecord,
     Outcome,
     Role,
     Stop,
@@ -256,13 +262,30 @@ def test_notices__rows_in_an_order_and_errors_in_clusters_are_told() -> None:
     assert found.error.upper > 0.05
 
 
-class Certificate:
-    """What an answer reads of a certificate."""
-
-    def __init__(self, ratio: float | None, *, error: float = 0.0, repeated: float = 0.0) -> None:
-        self.ratio, self.opt = ratio, None
-        self.error, self.share, self.repeated, self.times = error, 1.0, repeated, 2.0
-        self.comparable = False
+def certificate_of(
+    ratio: float | None, *, error: float = 0.05, repeated: float = 0.0
+) -> CertificateRecord:
+    """A certificate of all rows that bounds the best by so much less than this error."""
+    lower = 0.0 if ratio is None else error / ratio
+    opt = OptRecord(lower, lower, HalfspaceClass.ANY, 0.005)
+    return CertificateRecord(
+        n_rows=N_ROWS,
+        n_errors=round(error * N_ROWS),
+        error=error,
+        opt=opt,
+        ratio=ratio,
+        angle_low=0.0,
+        angle_high=math.pi,
+        degree=4,
+        slab_error=error,
+        n_slabs=(8,),
+        digest="",
+        profile=(),
+        advice=Advice(AdviceCode.NOTHING),
+        repeated=repeated,
+        times=2.0,
+        bounds=(opt,),
+    )
 
 
 @pytest.mark.parametrize(("said", "verdict"), [(NO, "rejected"), (DOUBT, "inconclusive")])
@@ -270,10 +293,12 @@ class Certificate:
 def test_max_ratio__that_is_reached_certifies_where_testers_do_not_pass(
     answer: Answer, said: TestResult, verdict: str, ratio: float | None
 ) -> None:
-    found = answer(test_results=(said,), certificate=Certificate(ratio), max_ratio=1.5)
+    found = answer(test_results=(said,), certificate=certificate_of(ratio), max_ratio=1.5)
     reached = ratio is not None and ratio <= 1.5
     assert found.verdict is (Verdict.CERTIFIED if reached else Verdict(verdict))
-    assert found.ratio == ratio
+    assert found.ratio == found.promise.factor == ratio
+    assert found.quality.lower == found.opt.lower_empirical == (0.05 / ratio if ratio else 0.0)
+    assert found.promise.holds == reached
     assert found.notices == ()
 
 
@@ -284,7 +309,7 @@ def test_guess__that_does_as_well_is_told_and_keeps_the_run_from_being_accepted(
     few = np.full_like(state.errors.positive_errors, 1)
     rare = int(state.errors.errors.min())  # as many positive rows as errors
     counted = dataclasses.replace(state.errors, positives=rare, positive_errors=few)
-    found = answer(errors=counted, certificate=Certificate(1.0))
+    found = answer(errors=counted, certificate=certificate_of(1.0))
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.notices == (
         Notice.of(NoticeCode.NO_BETTER_THAN_GUESS, label=-1, error=rare / state.errors.n_rows),
@@ -293,7 +318,7 @@ def test_guess__that_does_as_well_is_told_and_keeps_the_run_from_being_accepted(
 
 def test_notices__an_error_that_contradicts_all_rows_is_told(answer: Answer) -> None:
     found = answer(
-        certificate=Certificate(1.0, error=0.6, repeated=0.5),
+        certificate=certificate_of(1.0, error=0.6, repeated=0.5),
         notices=(Notice.of(NoticeCode.ONE_CLASS, label=1),),
     )
     assert found.error is not None

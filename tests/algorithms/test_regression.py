@@ -82,7 +82,10 @@ def test_fit__is_not_behind_scikit_learn_on_the_same_rows(
     assert result.halfspace.plane.errors(*fresh) / N_FRESH <= theirs + 0.005
     assert {one.method for one in result.candidates} == {Method.REGRESSION}
     assert result.error is not None
-    assert abs(result.error.empirical - result.halfspace.plane.errors(*fresh) / N_FRESH) < 0.06
+    # the error is that of the other rows, and its bound holds for fresh ones (it may fail with tau)
+    plane, held_out = result.halfspace.plane, (X[:N_ROWS][~learning], y[:N_ROWS][~learning])
+    assert result.error.empirical == plane.errors(*held_out) / len(held_out[1])
+    assert plane.errors(*fresh) / N_FRESH <= result.error.upper
 
 
 def test_fit__says_nothing_of_dependent_features_where_rows_cannot_tell(

@@ -19,8 +19,11 @@ from streamhalf.results import (
     Halfspace,
     HalfspaceClass,
     OptRecord,
+    PromiseCode,
     TransformRecord,
     Verdict,
+    make_promise,
+    make_quality,
     replace,
     seal,
 )
@@ -48,6 +51,7 @@ CLAIMS = [
     SAID_TWICE,
     "rows that measured the error",
     "error on them",
+    "error of guessing on them",
     "upper bound of the error",
 ]
 
@@ -123,7 +127,14 @@ def of_certificate(**changes: Callable[[Any], Any] | Any) -> Callable[[Any], Any
 
 
 def of_error(**changes: Any) -> Callable[[Any], Any]:
-    return lambda document: replace(document, error=replace(document.error, **changes))
+    def change(document: Any) -> Any:
+        values = {
+            name: value(getattr(document.error, name)) if callable(value) else value
+            for name, value in changes.items()
+        }
+        return replace(document, error=replace(document.error, **values))
+
+    return change
 
 
 def of_data(**changes: Any) -> Callable[[Any], Any]:
@@ -131,7 +142,7 @@ def of_data(**changes: Any) -> Callable[[Any], Any]:
 
 
 FORGED: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
-    "rows": (of_data(rows=7), {"rows"}),
+    "rows": (of_data(rows=7), {"rows", SAID_TWICE}),
     "fingerprint": (of_data(fingerprint="00"), {"fingerprint"}),
     # slack for rounding is a matter of the same rows; those of another digest must all count
     "digest": (of_certificate(digest="00"), {"digest of all rows"}),
@@ -170,7 +181,19 @@ FORGED: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
     "error of the certificate": (of_certificate(error=0.001), {SAID_TWICE}),
     "rows behind the error": (of_error(n_rows=77), {"rows that measured the error"}),
     "error": (of_error(empirical=0.01), {"error on them"}),
-    "upper bound": (of_error(upper=0.01), {"upper bound of the error"}),
+    "upper bound": (of_error(upper=0.01), {"upper bound of the error", SAID_TWICE}),
+    "error of guessing": (
+        of_error(by_label=lambda found: replace(found, positive=found.positive // 2)),
+        {"error of guessing on them", SAID_TWICE},
+    ),
+    "quality": (
+        lambda document: replace(document, quality=replace(document.quality, error=0.001)),
+        {SAID_TWICE},
+    ),
+    "promise": (
+        lambda document: replace(document, promise=replace(document.promise, factor=1.0)),
+        {SAID_TWICE},
+    ),
 }
 
 
@@ -194,6 +217,24 @@ def test_verify__finds_changed_claims_of_a_fit(fitted: FitResult) -> None:
     names = ("errors", "L on the rows", "error", "upper bound")
     for forge, found in (FORGED[name] for name in names):
         assert verify(seal(forge(fitted)), DATA) == found
+
+
+QUALITY_OR_PROMISE: dict[str, Callable[[FitResult], dict[str, Any]]] = {
+    "error": lambda found: {"quality": replace(found.quality, error=found.quality.error / 2)},
+    "lower": lambda found: {"quality": replace(found.quality, lower=0.04, factor=1.25)},
+    "no quality": lambda _: {"quality": None},
+    "factor": lambda found: {"promise": replace(found.promise, factor=1.0)},
+    "at most": lambda found: {"promise": replace(found.promise, at_most=0.01)},
+    "code": lambda found: {"promise": replace(found.promise, code=PromiseCode.NO_BOUND)},
+    "no promise": lambda _: {"promise": None},
+}
+
+
+@pytest.mark.parametrize("change", QUALITY_OR_PROMISE.values(), ids=QUALITY_OR_PROMISE)
+def test_verify__quality_and_promise_that_nothing_else_says_fail(
+    fitted: FitResult, change: Callable[[FitResult], dict[str, Any]]
+) -> None:
+    assert verify(seal(replace(fitted, **change(fitted))), DATA) == {SAID_TWICE}
 
 
 def test_verify__a_number_that_is_no_claim_about_data_breaks_the_seal(fitted: FitResult) -> None:
@@ -226,6 +267,9 @@ def test_verify__weaker_claims_hold_and_are_called_so(bounded: CertifyResult) ->
     weaker = of_certificate(opt=weak, bounds=bounds, ratio=50.0)(
         replace(bounded, opt=weak, ratio=50.0)
     )
+    quality = make_quality(weaker.data.rows, weaker.error, weaker.certificate)
+    promise = make_promise(None, quality, weaker.certificate, max_ratio=2.0)
+    weaker = replace(weaker, quality=quality, promise=promise)
     found = streamhalf.verify(seal(weaker), FEW, **SERIAL)
     assert found.holds
     said = {claim.name for claim in found.claims if "weaker than the data allow" in claim.claimed}
@@ -359,6 +403,7 @@ def test_verify__few_rows_make_claims_too() -> None:
     assert verify(seal(of_error(empirical=0.0, upper=0.01)(document)), data) == {
         "error on them",
         "upper bound of the error",
+        SAID_TWICE,
     }
 
 
@@ -387,13 +432,13 @@ def test_verify__a_bound_of_errors_in_clusters_is_found_again() -> None:
     binomial = binomial_upper(wrong, 40_000, document.tau)
     forged = of_error(upper=binomial, segments=None)(document)
     assert binomial < document.error.upper - 0.002
-    assert verify(seal(forged), data) == {"upper bound of the error"}
+    assert verify(seal(forged), data) == {"upper bound of the error", SAID_TWICE}
 
 
 @pytest.mark.parametrize("rows", [-3, 0, 7, 10**30])
 def test_verify__any_number_of_rows_may_be_claimed(certified: CertifyResult, rows: int) -> None:
     forged = replace(certified, data=replace(certified.data, rows=rows))
-    assert verify(seal(forged), FEW) == {"rows"}
+    assert verify(seal(forged), FEW) == {"rows", SAID_TWICE}
 
 
 def test_verify__sampled_rows_are_found_again() -> None:

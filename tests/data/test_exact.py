@@ -128,7 +128,7 @@ def test_fit__nanoseconds_are_refused_in_time_stamps_too() -> None:
     nanoseconds = times.to_numpy().astype("datetime64[ns]").view(np.int64)
     with pytest.raises(DataError, match="subtract an offset"):
         streamhalf.fit((np.column_stack([nanoseconds, nanoseconds]), y))
-    with pytest.raises(DataError, match=r"'t' has dtype datetime64.*time since a start"):
+    with pytest.raises(DataError, match=r"'t' holds dates .*time since a start"):
         streamhalf.fit(pd.DataFrame({"t": times, "y": y}))
     with pytest.raises(DataError, match="time since a start"):
         open_source((times.to_numpy()[:, None], y))
@@ -161,3 +161,25 @@ def test_features__are_checked_without_labels_too(tmp_path: Path) -> None:
     source = open_source(as_zarr(integers(), tmp_path), labelled=False)
     with pytest.raises(DataError, match=r"row 2500 .*9007199254740993"):
         source.read(source.blocks[-1])
+
+
+def test_open__columns_that_a_model_knows_are_refused_too(tmp_path: Path) -> None:
+    X = integers(offset=0)
+    encoding = open_source(as_frame(X, tmp_path)).encoding
+    for make in (as_frame, as_csv, as_csv_of_floats):
+        if make is as_csv_of_floats:
+            encoding = open_source(make(X, tmp_path)).encoding
+        with pytest.raises(DataError, match=r"'time' holds in row 2500 .*9007199254740993"):
+            open_source(make(integers(), tmp_path), encoding=encoding)
+
+
+def test_open__nanoseconds_become_days() -> None:
+    times = pd.date_range("2026-01-01", periods=N, freq="37min").as_unit("ns")
+    frame = pd.DataFrame({"t": times, "took": times - times[0], "y": y})
+    frame.loc[3, "took"] = pd.NaT
+    source = open_source(frame)
+    X = source.read(source.blocks[-1]).X
+    assert source.encoding is not None
+    days = (times - pd.Timestamp(0)) / pd.Timedelta(days=1)
+    read = X[-9:, source.encoding.features.index("t: days")]
+    np.testing.assert_allclose(read, days[-9:], rtol=1e-12)

@@ -182,7 +182,7 @@ def test_cli_inspect__prints_the_report(
         "chunks (100, 3) in shards (300, 3)",
         "in 4 objects, missing: 0",
         open_source((X, Y)).fingerprint,
-        "notice: y: labels are 0/1",
+        "notice: labels y are 0/1",
         "advice: X: no checksum codec",
     ):
         assert words in out

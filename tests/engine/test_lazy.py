@@ -62,9 +62,8 @@ def test_lazy_rows__that_fit_are_computed_once(opening: int) -> None:
     rows = Rows()
     found, (said,) = fit(rows.X, rows.y)
     assert rows.computed == opening + CHUNKS
-    assert said == Notice.of(
-        NoticeCode.LAZY_ROWS, size=rows.X.nbytes + rows.y.nbytes, kept=RowsKept.MEMORY
-    )
+    size = rows.X.nbytes + rows.y.nbytes
+    assert said == Notice.of(NoticeCode.LAZY_ROWS, size=size, kept=RowsKept.MEMORY, place="")
     in_memory = rows.X.persist(scheduler="synchronous")
     assert fit(in_memory, rows.y) == (found, ())
 
@@ -78,12 +77,12 @@ def test_lazy_rows__that_do_not_fit_go_to_the_folder(
     spilling, cache = Rows(), tmp_path / "cache"
     again, (said,) = fit(spilling.X, spilling.y, cache=cache)
     assert again == found
-    assert (said.kept, said.place) == (RowsKept.FOLDER, str(cache))
+    assert (said["kept"], said["place"]) == (RowsKept.FOLDER, str(cache))
     assert spilling.computed == opening + CHUNKS
     assert list(cache.iterdir()) == []
     recomputing = Rows()
     anew, (told,) = fit(recomputing.X, recomputing.y)
-    assert (anew, told.kept) == (found, RowsKept.NOWHERE)
+    assert (anew, told["kept"]) == (found, RowsKept.NOWHERE)
     assert recomputing.computed >= opening + 2 * CHUNKS
 
 
@@ -97,4 +96,4 @@ def test_lazy_rows__are_kept_by_the_cluster_of_a_client() -> None:
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
     ) as client:
         again, (said,) = fit(da.from_array(X, chunks=(CHUNK_ROWS, 2)) + 0, rows.y, client=client)
-    assert (again, said.kept) == (found, RowsKept.CLUSTER)
+    assert (again, said["kept"]) == (found, RowsKept.CLUSTER)

@@ -33,7 +33,7 @@ FLAGS = (
     "0.25",
     "--certificate-degree",
     "0",
-    "--rows",
+    "--sampling",
     "reuse",
     "--workers",
     "2",
@@ -120,7 +120,7 @@ def test_chunk__damaged_while_running_is_named_and_the_run_resumes(
 
     result = streamhalf.fit(path, checkpoint=saved, resume=True, observer=note, **OPTIONS)
     assert comparable(result) == undisturbed
-    assert started == ["final"]
+    assert started == ["final", "calibration"]
 
 
 def test_checkpoint__that_finds_no_room_is_an_error_and_the_run_resumes(
@@ -170,7 +170,9 @@ def test_result__that_finds_no_room_is_shown_all_the_same(
 ) -> None:
     assert main(["fit", str(store), *FLAGS, "--json", "/dev/full"]) == 1
     output = capsys.readouterr()
-    assert "ACCEPTED" in output.out
+    assert "Error" in output.out
+    assert "on fresh rows" in output.out
+    assert "confidence" in output.out
     (line,) = output.err.splitlines()
     assert line == "streamhalf: error: /dev/full: cannot be written: No space left on device"
 

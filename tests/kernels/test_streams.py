@@ -56,6 +56,8 @@ def test_streams__numbers_stay_what_they_are() -> None:
         "REGRESSION_SHARE": 2**44 + 8,
         "BASELINES": 2**45,
         "FOLDS": 2**45 + 2**20,
+        "REVIEW": 2**45 + 2**20 + 1,
+        "CONFLICT_SAMPLE": 2**45 + 2**20 + 2,
         "SYNTHETIC": 0x73796E7468 << 8,
     }
 
@@ -65,10 +67,8 @@ def test_streams__every_name_has_one_use() -> None:
     root = Path(streamhalf.__file__).parent
     text = "".join(path.read_text("utf-8") for path in sorted(root.rglob("*.py")))
     uses = Counter(re.findall(r"\bStream\.([A-Z_]+)\b", text))
-    windows = uses.pop("CERTIFICATE")  # single rows, and windows of them in older documents
-    assert windows == 2
     assert uses.pop("SHARES") > 1
-    assert uses == dict.fromkeys(Stream.__members__.keys() - {"CERTIFICATE", "SHARES"}, 1)
+    assert uses == dict.fromkeys(Stream.__members__.keys() - {"SHARES"}, 1)
 
 
 def test_streams__draw_different_numbers() -> None:

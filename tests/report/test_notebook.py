@@ -252,7 +252,7 @@ def test_kernel__renews_one_output_and_shows_results(tmp_path: Any) -> None:
     assert {"ACCEPTED", "initial", "final"} <= set(words)
     assert live.data["text/plain"].endswith("accepted")
     assert "Guessing" in Text(shown.data["text/html"]).words
-    assert "Passed:" in Text(tested.data["text/html"]).words
+    assert "✓ Passed:" in Text(tested.data["text/html"]).words
     assert "REJECTED" in Text(threaded.data["text/html"]).words
 
 

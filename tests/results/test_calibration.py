@@ -46,7 +46,9 @@ def test_of_sign__agrees_with_the_halfspace() -> None:
     margins = np.linspace(-1, 1, 1_000)
     curve = curve_of(margins, margins > 0.4)
     found = curve.of_sign(margins)
-    assert ((found >= 0.5) == (margins >= 0)).all()
+    assert ((found > 0.5) == (margins >= 0)).all()
+    # nor is there a tie of both classes, which argmax would give to the first
+    assert ((1 - found > 0.5) == (margins < 0)).all()
 
 
 def test_issue_scores__need_the_other_label_to_be_as_probable_as_usual() -> None:
