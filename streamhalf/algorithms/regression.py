@@ -91,7 +91,8 @@ def regress(run: Run, source: Source, sample: Block, plan: RunPlan, config: RunC
 
 def regress_in_memory(block: Block, *, seed: int) -> Plane:
     """Return the boundary of a logistic regression on these rows."""
-    places = uniforms_at(seed, Stream.FOLDS, block.rows)
+    # not those of the folds: a fold that is left out would take one whole share
+    places = uniforms_at(seed, Stream.REGRESSION_PART, block.rows)
 
     def reduce(
         _: str, reduction: Reduction[Any, Any], low: float = 0.0, high: float = 1.0, /

@@ -74,6 +74,9 @@ class Stream(enum.IntEnum):
     REGRESSION_SHARE = 2**44 + 8
     """Windows of rows that a regression of many features takes."""
 
+    REGRESSION_PART = 2**44 + 9
+    """Rows of few that choose the penalty of a regression in memory."""
+
     BASELINES = 2**45
     """Acceptance on the paths of the pool (one stream each)."""
 

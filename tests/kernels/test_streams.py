@@ -54,6 +54,7 @@ def test_streams__numbers_stay_what_they_are() -> None:
         "REFINE_SAMPLE": 2**44 + 6,
         "BASELINE_PART": 2**44 + 7,
         "REGRESSION_SHARE": 2**44 + 8,
+        "REGRESSION_PART": 2**44 + 9,
         "BASELINES": 2**45,
         "FOLDS": 2**45 + 2**20,
         "REVIEW": 2**45 + 2**20 + 1,
