@@ -87,7 +87,7 @@ def test_persisted__in_lazy_estimator_and_accessor(where: tuple[Client, Where]) 
     np.testing.assert_allclose(model.coef_, expected, rtol=1e-9)
     assert model.score(features, labels) == pytest.approx(np.mean(model.predict(X) == Y))
     audited = model.audit(features, labels, **named)
-    assert sorted(audited.suspects.row) == np.flatnonzero(model.predict(X) != Y).tolist()
+    assert sorted(audited.suspects.column("row")) == np.flatnonzero(model.predict(X) != Y).tolist()
     streamhalf.register_accessor()
     try:
         held = dataset(client)
