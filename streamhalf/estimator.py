@@ -10,7 +10,7 @@ from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from streamhalf import api
 from streamhalf._models import warn_unverified
@@ -276,18 +276,20 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         *,
         out: str | os.PathLike[str] | None = None,
         top: int | None = TOP,
+        misclassified: bool = False,
+        probabilities: ArrayLike | None = None,
         overwrite: bool = False,
         client: Client | None = None,
         storage_options: Mapping[str, Any] | None = None,
         observer: Observer = ignore,
     ) -> Audited:
-        """List the rows whose class the halfspace gets wrong, the most suspicious first.
+        """List the rows whose labels look wrong, the surest first.
 
         Parameters
         ----------
         X, y
             As of `fit`: the rows that it learned from, or others.
-        out, top, overwrite, client, storage_options, observer
+        out, top, misclassified, probabilities, overwrite, client, storage_options, observer
             As of `streamhalf.audit`.
         """
         check_is_fitted(self)
@@ -303,6 +305,8 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             model=self.result_,
             out=out,
             top=top,
+            misclassified=misclassified,
+            probabilities=probabilities,
             overwrite=overwrite,
             client=client,
             storage_options=storage_options,

@@ -86,7 +86,7 @@ def test_persisted__in_lazy_estimator_and_accessor(where: tuple[Client, Where]) 
     model = HalfspaceTesterLearner(seed=1).fit(features, labels, **named)
     np.testing.assert_allclose(model.coef_, expected, rtol=1e-9)
     assert model.score(features, labels) == pytest.approx(np.mean(model.predict(X) == Y))
-    audited = model.audit(features, labels, **named)
+    audited = model.audit(features, labels, misclassified=True, **named)
     assert sorted(audited.suspects.column("row")) == np.flatnonzero(model.predict(X) != Y).tolist()
     streamhalf.register_accessor()
     try:
