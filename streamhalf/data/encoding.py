@@ -272,7 +272,12 @@ def plain_text(column: Any) -> Any:
     """Return dictionaries decoded, and views of strings as strings."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
+    if not pa.types.is_string_view(column.type):
+        return column
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowNotImplementedError:  # before pyarrow 18
+        return pa.chunked_array([pa.array(column.to_pylist(), pa.string())])
 
 
 def _concatenated(samples: list[pa.Table], found: Survey, wanted: Sequence[str]) -> pa.Table:
