@@ -45,7 +45,7 @@ def test_commands__go_from_a_table_to_suspects(
     result, suspects = str(tmp_path / "result.json"), str(tmp_path / "suspects.csv")
     given = [str(table), "--label", "bought", "--quiet"]
     assert main(["fit", *given, "--certificate-degree", "0", "--json", result]) in (0, 10, 11)
-    assert "600 rows" in capsys.readouterr().out
+    assert "600 rows" in " ".join(capsys.readouterr().out.split())
     assert main(["audit", *given, "--model", result, "--out", suspects]) == 0
     assert set(pd.read_csv(suspects)["given_label"]) <= {"yes", "no"}
     assert main(["test", *given[:1], "--quiet", "--label", "bought"]) in (0, 10, 11)
