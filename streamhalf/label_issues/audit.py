@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from streamhalf.algorithms.row_split import pilot
-from streamhalf.config import TOP
+from streamhalf.config import TOP, draw_seed
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.row_files import open_rows, renamed
 from streamhalf.data.source import Source
@@ -209,7 +208,7 @@ class Audit:
     def find_conflicts(self) -> ConflictSets:
         """Return sets of rows that no halfspace gets right, of a sample of the data."""
         drawn: Any = self.run.reduce(
-            "proofs", self.source, RowSample(_PROOF_ROWS, _review_seed(), Stream.CONFLICT_SAMPLE)
+            "proofs", self.source, RowSample(_PROOF_ROWS, draw_seed(), Stream.CONFLICT_SAMPLE)
         )
         plane = self.halfspace.plane.unit()
         margins = plane.margins(drawn.block.X)
@@ -243,7 +242,7 @@ class Audit:
         issues, rest = found.n_issues, found.n_wrong
         sizes = (issues // 2, issues - issues // 2, max(rest - issues, 0), found.n_rows - rest)
         numbers = share_out(min(self.request.review, self.source.n_rows), sizes)
-        sample = ReviewSample(suspects, cut, numbers, _review_seed(), Stream.REVIEW)
+        sample = ReviewSample(suspects, cut, numbers, draw_seed(), Stream.REVIEW)
         drawn = self.run.reduce("review", self.source, sample, blocks=self.source.blocks)
         result = self._result(suspects, found, moments, table)
         return result, review_columns(drawn, np.asarray(self.source.schema.label_values))
@@ -388,11 +387,6 @@ def check_probabilities(given: ArrayLike, n_rows: int) -> NDArray[np.floating[An
     if not (low >= 0 and high <= 1):
         raise UsageError(f"probabilities: between {low:g} and {high:g}; must be from 0 to 1")
     return found
-
-
-def _review_seed() -> int:
-    """Return a seed that is not foreseeable: who knows it knows which rows are not looked at."""
-    return secrets.randbits(53)
 
 
 def _least_wrong(fitted: FitResult | None, source: Source) -> int | None:
