@@ -346,3 +346,14 @@ def test_command__writes_proofs_and_ranks_by_two_models(store: Path, tmp_path: P
     assert main(["verify", str(proofs), str(store), "--quiet"]) == 12
     np.save(tmp_path / "p.npy", np.full(5, 0.5))
     assert main([*begin, "--probabilities", str(tmp_path / "p.npy")]) == 2
+
+
+def test_least_wrong__is_of_all_halfspaces() -> None:
+    X, y = make_rows(2_000, 2)
+    given: dict[str, Any] = {"seed": 1, "certificate_effort": 0.05, "encode": "none"}
+    for through in ("any", "origin"):
+        result = streamhalf.fit((X, y), through=through, **given)
+        assert result.certificate is not None
+        assert result.certificate.opt.lower_empirical > 0
+        least = streamhalf.audit((X, y), model=result).result.least_wrong
+        assert (least is not None) == (through == "any")

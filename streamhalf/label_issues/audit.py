@@ -390,12 +390,11 @@ def check_probabilities(given: ArrayLike, n_rows: int) -> NDArray[np.floating[An
 
 
 def _least_wrong(fitted: FitResult | None, source: Source) -> int | None:
-    """Return the labels that no halfspace gets right, if the fit's certificate is of these rows."""
-    if fitted is None or fitted.certificate is None:
+    """Return how many labels every halfspace contradicts, if a certificate of these rows says so."""
+    if fitted is None or (certificate := fitted.certificate) is None:
         return None
-    certificate = fitted.certificate
     same = fitted.data.fingerprint == source.fingerprint and certificate.n_rows == source.n_rows
-    if not same or certificate.opt.lower_empirical is None:
+    if not same or certificate.opt.through is not HalfspaceClass.ANY:
         return None
     return math.ceil(certificate.opt.lower_empirical * source.n_rows - 1e-6)
 

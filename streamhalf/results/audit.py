@@ -119,8 +119,7 @@ class AuditResult(Document, frozen=True, kw_only=True):
 
     Agreement is that of all halfspaces within `angle` (radians, in the run's transform; None: no
     row is marked) whose thresholds, at normals of length 1, differ by up to `threshold_shift`.
-    `least_wrong` labels at least are contradicted by every halfspace of the class that the
-    certificate of the model speaks of.
+    `least_wrong` labels at least are contradicted by every halfspace, with any threshold.
     """
 
     schema: Literal["streamhalf-audit-1"] = "streamhalf-audit-1"
