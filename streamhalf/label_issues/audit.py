@@ -390,7 +390,7 @@ def check_probabilities(given: ArrayLike, n_rows: int) -> NDArray[np.floating[An
 
 
 def _least_wrong(fitted: FitResult | None, source: Source) -> int | None:
-    """Return how many labels every halfspace contradicts, if a certificate of these rows says so."""
+    """Return how many labels every halfspace contradicts, by a certificate of these rows."""
     if fitted is None or (certificate := fitted.certificate) is None:
         return None
     same = fitted.data.fingerprint == source.fingerprint and certificate.n_rows == source.n_rows
