@@ -49,10 +49,7 @@ def render_all() -> dict[Path, str]:
     guide = ROOT / "docs" / "guide.md"
     before, _, rest = guide.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
-    return {
-        guide: f"{before}{BEGIN}{render_table()}{END}{after}",
-        ROOT / "configs" / "default.yaml": render_config(),
-    }
+    return {guide: f"{before}{BEGIN}{render_table()}{END}{after}", ROOT / "configs" / "default.yaml": render_config()}
 
 
 if __name__ == "__main__":

@@ -15,10 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
-from cyclopts import (
-    Group,
-    Parameter,
-)
+from cyclopts import Group, Parameter
 from rich.console import Console
 
 from streamhalf import report as views
@@ -27,9 +24,7 @@ from streamhalf.errors import StreamhalfError, UsageError
 from streamhalf.events import Observer, fan_out
 from streamhalf.paths import refuse_clash, refuse_harm, write_text_to
 from streamhalf.redact import public_name
-from streamhalf.results.document import (
-    write_json,
-)
+from streamhalf.results.document import write_json
 
 Given = Mapping[str, Any]
 
@@ -64,18 +59,13 @@ _SHARED = (
         show_default=False,
         help="also show the tables of testers, labels, bounds and passes",
     ),
-    _file(
-        "log_json",
-        allow_leading_hyphen=True,
-        help="write every event as one line of JSON (- for stderr)",
-    ),
+    _file("log_json", allow_leading_hyphen=True, help="write every event as one line of JSON (- for stderr)"),
     _flag(
         "storage_option",
         list[str],
         None,
         metavar="KEY=VALUE",
-        help="for URLs: an option of the storage (repeatable), such as anon=true or "
-        "endpoint_url=http://127.0.0.1:9000",
+        help="for URLs: an option of the storage (repeatable), such as anon=true or endpoint_url=http://127.0.0.1:9000",
     ),
     _file("config", help="YAML file of settings; flags override it"),
     _file("json", help="write the result as JSON"),
@@ -172,9 +162,7 @@ def finish(given: Given, record: Any, show: Callable[..., None]) -> None:
             write_json(path, record, storage_options=storage)
 
 
-def write_page(
-    record: Any, page: str, storage: Mapping[str, Any] | None, audit: Any = None
-) -> None:
+def write_page(record: Any, page: str, storage: Mapping[str, Any] | None, audit: Any = None) -> None:
     from streamhalf import api
 
     api.report(record, page, audit=audit, storage_options=storage)
@@ -228,9 +216,7 @@ def silence_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def check_writable(
-    path: str | None, option: str, storage_options: Mapping[str, Any] | None = None
-) -> None:
+def check_writable(path: str | None, option: str, storage_options: Mapping[str, Any] | None = None) -> None:
     """Refuse an output file that cannot be written before any work is done."""
     if path is None:
         return
@@ -317,9 +303,7 @@ def _logging_to(console: Console) -> Iterator[None]:
         own.removeHandler(handler)
 
 
-def _open_log(
-    path: str, storage_options: Mapping[str, Any] | None
-) -> AbstractContextManager[TextIO]:
+def _open_log(path: str, storage_options: Mapping[str, Any] | None) -> AbstractContextManager[TextIO]:
     if path == "-":
         return nullcontext(sys.stderr)
     if "://" in path:

@@ -46,9 +46,7 @@ class RunHandle(Generic[R]):
         self._future: concurrent.futures.Future[R] = concurrent.futures.Future()
         self._future.set_running_or_notify_cancel()  # from now on only the run itself ends it
         context = contextvars.copy_context()  # a client may be current in this context alone
-        self._thread = threading.Thread(
-            target=context.run, args=(self._run,), name="streamhalf-run", daemon=True
-        )
+        self._thread = threading.Thread(target=context.run, args=(self._run,), name="streamhalf-run", daemon=True)
         self._thread.start()
 
     @property

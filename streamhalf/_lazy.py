@@ -47,11 +47,7 @@ _NAMES = (*_STATISTICS, _TEST)
 
 @overload
 def lazy(
-    data: DataLike,
-    statistic: Literal["test"],
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-    **parameters: Any,
+    data: DataLike, statistic: Literal["test"], *, storage_options: Mapping[str, Any] | None = None, **parameters: Any
 ) -> Delayed: ...
 @overload
 def lazy(
@@ -118,10 +114,7 @@ def lazy(
     judges = hasattr(chosen, "judge")
     needs = chosen.needs() if judges else chosen
     if not hasattr(needs, "finalize"):
-        raise UsageError(
-            f"statistic: {chosen!r} is neither a name ({', '.join(_NAMES)}) nor a reduction or "
-            "tester"
-        )
+        raise UsageError(f"statistic: {chosen!r} is neither a name ({', '.join(_NAMES)}) nor a reduction or tester")
     source = opened(labelled=reads_labels(needs))
     result = _result(source, needs, config)
     if judges:
@@ -144,19 +137,10 @@ def _refuse_transforms(config: RunConfig) -> None:
         )
 
 
-def _open(
-    data: DataLike,
-    config: RunConfig,
-    storage_options: Mapping[str, Any] | None,
-    *,
-    labelled: bool,
-) -> Source:
+def _open(data: DataLike, config: RunConfig, storage_options: Mapping[str, Any] | None, *, labelled: bool) -> Source:
     """Open data lazily; features alone where labels are not needed."""
     if labelled and getattr(data, "ndim", 0) == 2 and not is_frame(data):
-        raise DataError(
-            "data: features without labels, which this statistic needs; give a pair (features, "
-            "labels)"
-        )
+        raise DataError("data: features without labels, which this statistic needs; give a pair (features, labels)")
     if not labelled and isinstance(data, tuple | list) and len(data) == 2:
         data = data[0]
     return open_source(
@@ -179,15 +163,11 @@ def _result(source: Source, reduction: Reduction[Any, Any], config: RunConfig) -
     return lazy_pass(plan)
 
 
-def _test_result(
-    tester: MomentTester, config: RunConfig, data: DataRecord, result: Any
-) -> MomentTestResult:
+def _test_result(tester: MomentTester, config: RunConfig, data: DataRecord, result: Any) -> MomentTestResult:
     return moment_test_result(tester, result, config, data)
 
 
-def _collections(
-    reduction: Reduction[Any, Any], result: LazyResult, source: Source, *, named: bool
-) -> Any:
+def _collections(reduction: Reduction[Any, Any], result: LazyResult, source: Source, *, named: bool) -> Any:
     """A result as arrays, whose shapes are those of no rows; as it is where it names none."""
     if isinstance(reduction, Bundle):
         return tuple(

@@ -48,9 +48,7 @@ def _listed(names: tuple[str, ...]) -> str:
     return printable(", ".join(names[:_MOST_NAMED])) + more
 
 
-def as_halfspace(
-    weights: Any, dim: int, *, columns: tuple[str, ...] = (), field: str = "weights"
-) -> Halfspace:
+def as_halfspace(weights: Any, dim: int, *, columns: tuple[str, ...] = (), field: str = "weights") -> Halfspace:
     """A halfspace from a vector, a fitted linear model or pipeline, or a result.
 
     Results are those of `fit` and `certify`, refused where their features have other names than
@@ -58,9 +56,7 @@ def as_halfspace(
     """
     check_columns(weights, columns, field=field)
     if isinstance(weights, FitResult) and weights.halfspace is None:
-        raise UsageError(
-            f"{field}: the run was {weights.verdict} and has no halfspace; give another model"
-        )
+        raise UsageError(f"{field}: the run was {weights.verdict} and has no halfspace; give another model")
     if isinstance(weights, FitResult | CertifyResult):
         weights = weights.halfspace
     weights = getattr(weights, "best_estimator_", weights)  # of a search over parameters
@@ -120,9 +116,7 @@ def _fold(field: str, pipeline: Any, dim: int) -> tuple[NDArray[np.float64], flo
     return matrix @ normal, float(offset + shift @ normal)
 
 
-def _affine(
-    field: str, name: str, step: Any, dim: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _affine(field: str, name: str, step: Any, dim: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """A and b of a fitted step, found by probing it; refused where it is anything else."""
     rng = np.random.default_rng(0)
     rows = np.concatenate([scale * rng.standard_normal((8, dim)) for scale in _SCALES])
@@ -166,9 +160,7 @@ def usable_halfspace(model: FitResult) -> Halfspace:
             "again, or give the halfspace itself: model=result.halfspace"
         )
     if model.halfspace is None:
-        raise UsageError(
-            f"model: the run was {model.verdict} and has no halfspace; {remedy(model)}"
-        )
+        raise UsageError(f"model: the run was {model.verdict} and has no halfspace; {remedy(model)}")
     return model.halfspace
 
 

@@ -13,12 +13,7 @@ from streamhalf.algorithms.plan_overview import held_by_learning, make_plan
 from streamhalf.algorithms.regression import regression_passes, regression_rows
 from streamhalf.algorithms.row_split import row_split_for, sample_windows
 from streamhalf.certificate.certification import Certification
-from streamhalf.certificate.slab_choice import (
-    certificate_degree,
-    certificate_share,
-    held_by_certificate,
-    within_room,
-)
+from streamhalf.certificate.slab_choice import certificate_degree, certificate_share, held_by_certificate, within_room
 from streamhalf.config import RunConfig
 from streamhalf.data.block import RowRanges
 from streamhalf.data.source import Source
@@ -32,15 +27,7 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.labels import LabelCounts
 from streamhalf.reductions.moments import Moments
-from streamhalf.results import (
-    DryRunResult,
-    Halfspace,
-    PassBudget,
-    PlanRecord,
-    Stage,
-    installed_versions,
-    replace,
-)
+from streamhalf.results import DryRunResult, Halfspace, PassBudget, PlanRecord, Stage, installed_versions, replace
 from streamhalf.testers.moments import WIDE_DIM
 
 if TYPE_CHECKING:
@@ -116,11 +103,7 @@ def _certification(source: Source, config: RunConfig) -> Certification:
         memory=config.certificate_memory,
         planes=(Plane(normal),),
         share=certificate_share(
-            config.certificate_rows,
-            n_rows=source.n_rows,
-            dim=source.dim,
-            error=_LIKELY_ERROR,
-            degree=degree,
+            config.certificate_rows, n_rows=source.n_rows, dim=source.dim, error=_LIKELY_ERROR, degree=degree
         ),
     )
 
@@ -159,10 +142,7 @@ def expected_seconds(found: DryRunResult, row_nbytes: int, *, scheduled: bool) -
     """
     n_workers = len(found.workers)
     read = sum(one.seconds / max(1, one.rows_read) for one in found.workers) / n_workers
-    work = {
-        name: sum(one.work.get(name, 0.0) for one in found.workers) / n_workers
-        for name in (_MOMENTS, CERTIFICATE)
-    }
+    work = {name: sum(one.work.get(name, 0.0) for one in found.workers) / n_workers for name in (_MOMENTS, CERTIFICATE)}
     total = 0.0
     for one in found.plan.passes:
         if one.name == CERTIFICATE:

@@ -18,11 +18,7 @@ import numpy as np
 from streamhalf._models import columns_of
 from streamhalf.config import RunConfig, check_names, environment_settings
 from streamhalf.data.access_check import access_check_of
-from streamhalf.data.opening import (
-    DataLike,
-    open_source,
-    refuse_features,
-)
+from streamhalf.data.opening import DataLike, open_source, refuse_features
 from streamhalf.data.source import Source
 from streamhalf.engine import Engine, open_engine
 from streamhalf.engine.checkpoint import Checkpoint
@@ -31,13 +27,7 @@ from streamhalf.engine.lazy import plan_keeping
 from streamhalf.engine.live_messages import ClusterSlabs, LocalSlabs
 from streamhalf.engine.memory import fewer_at_once, largest_block
 from streamhalf.engine.run import Run
-from streamhalf.engine.scheduler import (
-    Chosen,
-    check_access,
-    choose,
-    dask_settings,
-    refuse_elsewhere,
-)
+from streamhalf.engine.scheduler import Chosen, check_access, choose, dask_settings, refuse_elsewhere
 from streamhalf.errors import DataError, UsageError
 from streamhalf.events import Answered, Observer, RunStarted
 from streamhalf.paths import Folder, absolute, check_cache_folder
@@ -112,9 +102,7 @@ class Place:
 
 
 @contextmanager
-def open_place(
-    scheduler: str | None, n_workers: int | None, client: Client | None
-) -> Iterator[Place]:
+def open_place(scheduler: str | None, n_workers: int | None, client: Client | None) -> Iterator[Place]:
     """An engine for what needs no other settings."""
     given = {"scheduler": scheduler, "n_workers": n_workers}
     config = make_config({name: value for name, value in given.items() if value is not None})
@@ -189,14 +177,7 @@ def execute(
     lazy = () if keeping is None else (keeping.notice,)
     said = (*source.notices, *notices, *chosen.notices, *lazy)
     started = RunStarted(
-        command,
-        source.name,
-        source.n_rows,
-        source.dim,
-        said,
-        seed=config.seed,
-        who=who(),
-        rows_planned=rows_planned,
+        command, source.name, source.n_rows, source.dim, said, seed=config.seed, who=who(), rows_planned=rows_planned
     )
     opened = open_run(config, chosen, observer, checkpoint, started, source, held=held)
     with _in_one_sentence(source), opened as run:
@@ -240,8 +221,7 @@ def _answer(result: Any) -> Answered | None:
         return None
     error, certificate = result.error, result.certificate
     found = Answered(
-        error=None if error is None else error.empirical,
-        error_upper=None if error is None else error.upper,
+        error=None if error is None else error.empirical, error_upper=None if error is None else error.upper
     )
     if certificate is not None:
         pieces = sorted(certificate.profile, key=lambda one: one.angle_low)
@@ -337,8 +317,7 @@ def open_checkpoint(
         return None
     if "://" not in os.fspath(url) and os.path.isfile(url):
         raise UsageError(
-            f"checkpoint: {public_name(os.fspath(url))} is a file; name a folder, which is made if "
-            "there is none"
+            f"checkpoint: {public_name(os.fspath(url))} is a file; name a folder, which is made if there is none"
         )
     identity = {
         "data fingerprint": source.fingerprint,

@@ -17,12 +17,7 @@ from numpy.typing import ArrayLike
 
 from streamhalf._handles import RunHandle
 from streamhalf._lazy import lazy as lazy
-from streamhalf._models import (
-    as_halfspace,
-    check_columns,
-    usable_halfspace,
-    warn_unverified,
-)
+from streamhalf._models import as_halfspace, check_columns, usable_halfspace, warn_unverified
 from streamhalf._planning import dry_run_of, held_by_fit, plan_of
 from streamhalf._session import (
     SEED_DRAWN,
@@ -39,23 +34,13 @@ from streamhalf._session import (
 )
 from streamhalf.algorithms import driver
 from streamhalf.algorithms.plan import plan_for_rows
-from streamhalf.algorithms.plan_overview import (
-    held_by_learning,
-    make_plan,
-    planned_rows,
-    strict_plan,
-)
+from streamhalf.algorithms.plan_overview import held_by_learning, make_plan, planned_rows, strict_plan
 from streamhalf.certificate.slab_choice import held_by_certificate
 from streamhalf.certificate.verify import Verification, check_document
 from streamhalf.config import SETTINGS, TOP, RunConfig, check_names
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
-from streamhalf.data.conversion import (
-    chunks_for,
-    create_converted,
-    finish_converted,
-    write_converted,
-)
+from streamhalf.data.conversion import chunks_for, create_converted, finish_converted, write_converted
 from streamhalf.data.inspection import inspect as inspect
 from streamhalf.data.kinds import is_frame, is_table_path
 from streamhalf.data.opening import DataLike, open_source
@@ -76,13 +61,7 @@ from streamhalf.engine.run import Run
 from streamhalf.engine.scheduler import check_access
 from streamhalf.errors import UsageError
 from streamhalf.events import Observer, RunStarted, ignore
-from streamhalf.label_issues.audit import (
-    Audit,
-    Audited,
-    AuditRequest,
-    check_probabilities,
-    held_by_audit,
-)
+from streamhalf.label_issues.audit import Audit, Audited, AuditRequest, check_probabilities, held_by_audit
 from streamhalf.label_issues.proofs import check_sets, rows_of
 from streamhalf.label_issues.reviews import judge_reviews, read_reviews
 from streamhalf.paths import absolute, path_of, refuse_harm, write_text_to
@@ -148,13 +127,7 @@ def test(
     plan = plan_for_rows(source.n_rows, source.dim, config)
     held = held_by_learning(plan, config, learns=False)
     return execute(
-        "test",
-        source,
-        config,
-        lambda run, config: driver.test(run, source, config),
-        client,
-        observer,
-        held=held,
+        "test", source, config, lambda run, config: driver.test(run, source, config), client, observer, held=held
     )
 
 
@@ -278,21 +251,14 @@ def verify(
     """
     if isinstance(document, ConflictSets):
         source, config = open_data(data, parameters, storage_options)
-        return execute(
-            "verify", source, config, partial(_verify_sets, document, source), client, observer
-        )
+        return execute("verify", source, config, partial(_verify_sets, document, source), client, observer)
     if (changed := check_document(document)) is not None:
         return changed
     source, config = open_data(data, parameters, storage_options, model=document)
     if block_rows is not None:
         source = source.reblocked(block_rows)
     return execute(
-        "verify",
-        source,
-        config,
-        lambda run, config: Verification(document, config).run(run, source),
-        client,
-        observer,
+        "verify", source, config, lambda run, config: Verification(document, config).run(run, source), client, observer
     )
 
 
@@ -458,9 +424,7 @@ def audit(
     return dataclasses.replace(found, result=replace(found.result, out=place))
 
 
-def judge_review(
-    path: str | os.PathLike[str], *, tau: float = SETTINGS["tau"].default
-) -> ReviewRecord:
+def judge_review(path: str | os.PathLike[str], *, tau: float = SETTINGS["tau"].default) -> ReviewRecord:
     """Count wrong labels from a reviewed file.
 
     Parameters
@@ -509,9 +473,7 @@ def synth(
     target = Target(absolute(store), storage_options)
     with open_place(scheduler, n_workers, client) as place:
         planted, chunks = plant(request), chunks_of(request, chunk_rows)
-        started = RunStarted(
-            "synth", target.name, request.rows, request.dim, seed=request.seed, who=who()
-        )
+        started = RunStarted("synth", target.name, request.rows, request.dim, seed=request.seed, who=who())
         write = partial(write_rows, target, request, planted)
         row_nbytes = request.dim * _DRAWN_NBYTES
         writing = _Writing.of(place, started.command, chunks, row_nbytes, write)
@@ -660,12 +622,7 @@ class _Writing:
 
     @classmethod
     def of(
-        cls,
-        place: Place,
-        command: str,
-        ranges: Iterable[RowRange],
-        row_nbytes: int,
-        write: Callable[[RowRange], int],
+        cls, place: Place, command: str, ranges: Iterable[RowRange], row_nbytes: int, write: Callable[[RowRange], int]
     ) -> _Writing:
         """For these ranges; refused, before anything is written, where a task does not fit."""
         engine, limit = place.engine, place.memory_limit
@@ -679,11 +636,7 @@ class _Writing:
 
 
 def _write_all(
-    place: Place,
-    started: RunStarted,
-    ranges: Iterable[RowRange],
-    writing: _Writing,
-    observer: Observer,
+    place: Place, started: RunStarted, ranges: Iterable[RowRange], writing: _Writing, observer: Observer
 ) -> int:
     """Write every range in parallel; returns the sum of what the writes count."""
     started = replace(started, notices=(*place.notices, *writing.fewer))
@@ -731,13 +684,11 @@ def report(
         refuse_harm(result.data.source, {"path": path})
     if audit is not None and audit.data.fingerprint != result.data.fingerprint:
         raise UsageError(
-            "audit: it is of other data than the result (their fingerprints differ); give the "
-            "audit of the same store"
+            "audit: it is of other data than the result (their fingerprints differ); give the audit of the same store"
         )
     if audit is not None and audit.halfspace != result.halfspace:
         raise UsageError(
-            "audit: it is of another halfspace than the result's; give the audit made with this "
-            "result (--model)"
+            "audit: it is of another halfspace than the result's; give the audit made with this result (--model)"
         )
     page = render_audit(result) if isinstance(result, AuditResult) else render_report(result, audit)
     write_text_to(path, page, storage_options=storage_options)

@@ -11,14 +11,7 @@ from contextvars import copy_context
 from difflib import get_close_matches
 from typing import Annotated, Any
 
-from cyclopts import (
-    App,
-    ArgumentCollection,
-    CycloptsError,
-    MissingArgumentError,
-    Parameter,
-    UnknownOptionError,
-)
+from cyclopts import App, ArgumentCollection, CycloptsError, MissingArgumentError, Parameter, UnknownOptionError
 from rich.console import Console
 
 import streamhalf
@@ -44,14 +37,7 @@ from streamhalf._flags import (
 from streamhalf.config import SETTINGS, TOP
 from streamhalf.errors import DataError, StreamhalfError, UnverifiedWarning, UsageError
 from streamhalf.redact import plural, printable, public_name
-from streamhalf.results import (
-    CertifyResult,
-    FitResult,
-    Outcome,
-    StrictPlanRecord,
-    Verdict,
-    overall_outcome,
-)
+from streamhalf.results import CertifyResult, FitResult, Outcome, StrictPlanRecord, Verdict, overall_outcome
 from streamhalf.results.document import (
     read_array,
     read_audit,
@@ -76,33 +62,21 @@ def synth(
     *,
     rows: Annotated[Whole, Parameter(help="rows")],
     dim: Annotated[Whole, Parameter(help="features")],
-    marginal: Annotated[
-        str, Parameter(choices=[*Marginal], help="distribution of the features")
-    ] = "gaussian",
+    marginal: Annotated[str, Parameter(choices=[*Marginal], help="distribution of the features")] = "gaussian",
     noise: Annotated[str, Parameter(choices=[*Noise], help="which labels are flipped")] = "none",
     rate: Annotated[float, Parameter(help="share of flipped labels")] = 0.0,
-    planted: Annotated[
-        str, Parameter(choices=DIRECTIONS, help="direction of the halfspace")
-    ] = "generic",
+    planted: Annotated[str, Parameter(choices=DIRECTIONS, help="direction of the halfspace")] = "generic",
     positive: Annotated[
         float, Parameter(metavar="SHARE", help="share of +1 before the noise; sets the threshold")
     ] = 0.5,
     dtype: Annotated[str, Parameter(choices=DTYPES, help="of the features")] = "float32",
-    chunk_rows: Annotated[
-        Whole | None, Parameter(help="rows in a stored chunk (262144, or 16777216 numbers)")
-    ] = None,
+    chunk_rows: Annotated[Whole | None, Parameter(help="rows in a stored chunk (262144, or 16777216 numbers)")] = None,
     seed: Annotated[Whole, Parameter(help="names the data set")] = 0,
     overwrite: Annotated[Switch, Parameter(help="replace an existing store")] = False,
     **given: Any,
 ) -> int:
     """Write a labelled data set with a planted halfspace and chosen label noise."""
-    spec: dict[str, Any] = {
-        "rows": rows,
-        "dim": dim,
-        "marginal": marginal,
-        "noise": noise,
-        "rate": rate,
-    }
+    spec: dict[str, Any] = {"rows": rows, "dim": dim, "marginal": marginal, "noise": noise, "rate": rate}
     spec |= {"planted": planted, "positive": positive, "dtype": dtype, "chunk_rows": chunk_rows}
     with calling(given) as call:
         error = streamhalf.synth(out, seed=seed, overwrite=overwrite, **spec, **call)
@@ -156,20 +130,14 @@ def predict(
         Place,
         Parameter(
             metavar="PRED",
-            help="file for the predictions, .csv or .parquet; any other ending, or a URL: a new "
-            "Zarr store",
+            help="file for the predictions, .csv or .parquet; any other ending, or a URL: a new Zarr store",
         ),
     ],
     overwrite: Annotated[Switch, Parameter(help="replace an existing file or store")] = False,
     keep: Annotated[
-        str,
-        Parameter(
-            metavar="NAMES", help="columns of a table to write beside the predictions, such as id"
-        ),
+        str, Parameter(metavar="NAMES", help="columns of a table to write beside the predictions, such as id")
     ] = "",
-    missing: Annotated[
-        str, Parameter(choices=("auto", "drop"), help="drop: leave rows with gaps out")
-    ] = "auto",
+    missing: Annotated[str, Parameter(choices=("auto", "drop"), help="drop: leave rows with gaps out")] = "auto",
     **given: Any,
 ) -> int:
     """Write the predictions of a fitted halfspace, chunk by chunk."""
@@ -221,16 +189,7 @@ def _required_code(required: str | None, result: FitResult | CertifyResult) -> i
     return 10 if overall_outcome(tests) is Outcome.REJECTED else 11
 
 
-_COMMON = (
-    "where it runs",
-    "names",
-    "tables",
-    "quiet",
-    "log_json",
-    "storage_option",
-    "config",
-    "json",
-)
+_COMMON = ("where it runs", "names", "tables", "quiet", "log_json", "storage_option", "config", "json")
 
 
 @takes("statistics", "verbose", *_COMMON, example="test data.zarr --tau 0.01 --json result.json")
@@ -249,20 +208,14 @@ def test(store: Store, /, **given: Any) -> int:
     example="plan --dim 10 --rows 1000000",
 )
 def plan(
-    store: Annotated[
-        Place | None, Parameter(help="path or URL of a Zarr store: plan for its rows")
-    ] = None,
+    store: Annotated[Place | None, Parameter(help="path or URL of a Zarr store: plan for its rows")] = None,
     /,
     *,
     dim: Annotated[Whole | None, Parameter(help="features, where there is no store")] = None,
     n_rows: Annotated[Whole | None, Parameter("--rows", help="rows at hand")] = None,
-    positive: Annotated[
-        float | None, Parameter(metavar="SHARE", help="share of the rows with label +1")
-    ] = None,
+    positive: Annotated[float | None, Parameter(metavar="SHARE", help="share of the rows with label +1")] = None,
     reuse: Annotated[Switch, Parameter(help="passes that learn share all their rows")] = False,
-    strict: Annotated[
-        Switch, Parameter(help="print the paper's own parameters, which no data set can meet")
-    ] = False,
+    strict: Annotated[Switch, Parameter(help="print the paper's own parameters, which no data set can meet")] = False,
     **given: Any,
 ) -> int:
     """Say which eps and constant a number of rows can judge, or how many rows an eps needs."""
@@ -302,15 +255,11 @@ def fit(
     /,
     *,
     checkpoint: Annotated[
-        Place | None,
-        Parameter(metavar="FOLDER", help="path or URL that takes the result of every pass"),
+        Place | None, Parameter(metavar="FOLDER", help="path or URL that takes the result of every pass")
     ] = None,
-    resume: Annotated[
-        Switch, Parameter(help="go on from what the checkpoint folder holds")
-    ] = False,
+    resume: Annotated[Switch, Parameter(help="go on from what the checkpoint folder holds")] = False,
     dry_run: Annotated[
-        Switch,
-        Parameter(help="only check versions, workers, credentials and reading, and show the plan"),
+        Switch, Parameter(help="only check versions, workers, credentials and reading, and show the plan")
     ] = False,
     require: Require = None,
     **given: Any,
@@ -337,8 +286,7 @@ def certify(
     /,
     *,
     weights: Annotated[
-        File,
-        Parameter(help=".npy vector, JSON list or object with normal and offset, or a result file"),
+        File, Parameter(help=".npy vector, JSON list or object with normal and offset, or a result file")
     ],
     require: Require = None,
     **given: Any,
@@ -357,9 +305,7 @@ def verify(
     store: Store,
     /,
     *,
-    block_rows: Annotated[
-        Whole | None, Parameter(help="read in other pieces than the stored chunks")
-    ] = None,
+    block_rows: Annotated[Whole | None, Parameter(help="read in other pieces than the stored chunks")] = None,
     **given: Any,
 ) -> int:
     """Recompute the claims of a result file from the data; exit code 12 if one fails."""
@@ -367,8 +313,7 @@ def verify(
         found = public_name(str(result))
         right = f"{public_name(str(store))} {found}" if os.path.isfile(store) else "RESULT STORE"
         raise UsageError(
-            f"verify: {found} is no result file but a store; the result file comes first: "
-            f"streamhalf verify {right}"
+            f"verify: {found} is no result file but a store; the result file comes first: streamhalf verify {right}"
         )
     document = read_verifiable(result, storage_options=read_config(given).storage_options)
     with naming("document", str(result)), calling(given) as call:
@@ -382,12 +327,8 @@ def report(
     result: Result,
     /,
     *,
-    out: Annotated[
-        File | None, Parameter(help="the page; without it, RESULT with the ending .html")
-    ] = None,
-    audit: Annotated[
-        File | None, Parameter(help="what audit wrote, for a section about suspects")
-    ] = None,
+    out: Annotated[File | None, Parameter(help="the page; without it, RESULT with the ending .html")] = None,
+    audit: Annotated[File | None, Parameter(help="what audit wrote, for a section about suspects")] = None,
     **given: Any,
 ) -> int:
     """Write a result file as one HTML page with figures that opens anywhere."""
@@ -409,37 +350,21 @@ def report(
     example="audit data.zarr --model result.json --out suspects.csv",
 )
 def audit(
-    store: Annotated[
-        Place | None, Parameter(help="path or URL of the data; not needed with --reviewed")
-    ] = None,
+    store: Annotated[Place | None, Parameter(help="path or URL of the data; not needed with --reviewed")] = None,
     /,
     *,
-    model: Annotated[
-        File | None, Parameter(help="what fit or certify wrote, or weights as certify takes them")
-    ] = None,
-    out: Annotated[
-        Place | None,
-        Parameter(metavar="FILE", help="file for the rows: .csv, .parquet or .zarr"),
-    ] = None,
-    top: Annotated[
-        Whole | None, Parameter(help=f"list so many, the surest first; without it, {TOP:,}")
-    ] = None,
+    model: Annotated[File | None, Parameter(help="what fit or certify wrote, or weights as certify takes them")] = None,
+    out: Annotated[Place | None, Parameter(metavar="FILE", help="file for the rows: .csv, .parquet or .zarr")] = None,
+    top: Annotated[Whole | None, Parameter(help=f"list so many, the surest first; without it, {TOP:,}")] = None,
     all: Annotated[  # noqa: A002
         Switch, Parameter(help="list every misclassified row, in the order of rows")
     ] = False,
     probabilities: Annotated[
-        File | None,
-        Parameter(help="probabilities of the second class by another model, a .npy file"),
+        File | None, Parameter(help="probabilities of the second class by another model, a .npy file")
     ] = None,
-    review: Annotated[
-        Whole, Parameter(help="draw so many rows for a person to review, into --out")
-    ] = 0,
-    reviewed: Annotated[
-        File | None, Parameter(help="a reviewed file: how many labels are wrong")
-    ] = None,
-    proofs: Annotated[
-        File | None, Parameter(help="write sets of rows that no halfspace gets right, as JSON")
-    ] = None,
+    review: Annotated[Whole, Parameter(help="draw so many rows for a person to review, into --out")] = 0,
+    reviewed: Annotated[File | None, Parameter(help="a reviewed file: how many labels are wrong")] = None,
+    proofs: Annotated[File | None, Parameter(help="write sets of rows that no halfspace gets right, as JSON")] = None,
     overwrite: Annotated[Switch, Parameter(help="replace an existing file")] = False,
     **given: Any,
 ) -> int:
@@ -473,9 +398,7 @@ def audit(
         options["probabilities"] = read_array(probabilities)
     classifier = read_classifier(model, storage_options=storage)
     with naming("model", str(model)), calling(given) as call:
-        found = streamhalf.audit(
-            store, model=classifier, out=out, overwrite=overwrite, **options, **call
-        )
+        found = streamhalf.audit(store, model=classifier, out=out, overwrite=overwrite, **options, **call)
     if proofs is not None:
         write_json(proofs, found.conflicts, storage_options=storage)
     finish(given, found.result, views.show_audit)
@@ -517,8 +440,7 @@ def run(arguments: Sequence[str]) -> int:
             traceback.print_exc()
         text = " ".join(str(error).split())
         print(
-            f"streamhalf: unexpected {type(error).__name__}: {text} "
-            "(set STREAMHALF_DEBUG=1 for the traceback)",
+            f"streamhalf: unexpected {type(error).__name__}: {text} (set STREAMHALF_DEBUG=1 for the traceback)",
             file=sys.stderr,
         )
         return 1
@@ -578,9 +500,7 @@ def _parse(arguments: Sequence[str]) -> Any:
         if missed is not None and not set(missed.names) & set(arguments):
             command, said = " ".join(error.command_chain or ()), missed.parameter.help
             field = missed.name.removeprefix("--")
-            raise UsageError(
-                f"{field}: not given; {command} needs {missed.name}: {said}"
-            ) from error
+            raise UsageError(f"{field}: not given; {command} needs {missed.name}: {said}") from error
         wrong = printable(" ".join(str(error).split()))
         help_of = " ".join(["streamhalf", *(error.command_chain or ())])
         raise UsageError(f"{wrong} ({help_of} --help says more)") from error

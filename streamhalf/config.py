@@ -215,10 +215,7 @@ class RunConfig:
         0.1, float, (1e-6, 1.0), help="largest normalised Hermite moment that soundness allows"
     )
     spectral_tolerance: float = _statistics(
-        0.3,
-        float,
-        (1e-6, 1.0),
-        help="largest operator norm of the second-moment matrix minus I",
+        0.3, float, (1e-6, 1.0), help="largest operator norm of the second-moment matrix minus I"
     )
     quadratics_tolerance: float = _statistics(
         0.2,
@@ -240,8 +237,7 @@ class RunConfig:
         "auto",
         str,
         words=("auto", "origin", "mean"),
-        help="centre of the radial transform: origin, mean, or auto to estimate it with the spread "
-        "of directions",
+        help="centre of the radial transform: origin, mean, or auto to estimate it with the spread of directions",
     )
     whiten: bool = _statistics(False, bool, help="short for feature_transform isotropic")
     schedule: str = _learning(
@@ -305,13 +301,10 @@ class RunConfig:
         2.0,
         float,
         (1.0, 1e6),
-        help="largest certified ratio U/L that makes a verdict certified where the tests do not "
-        "accept the features",
+        help="largest certified ratio U/L that makes a verdict certified where the tests do not accept the features",
     )
     stop_early: bool = _learning(
-        False,
-        bool,
-        help="end where the tests reject, without another transform and without certificate",
+        False, bool, help="end where the tests reject, without another transform and without certificate"
     )
     seed: int = _statistics(  # a number in every configuration: auto draws one
         "auto",
@@ -330,11 +323,7 @@ class RunConfig:
         "active Dask client, or else threads",
     )
     n_workers: int | None = _where(
-        None,
-        int,
-        (1, 4096),
-        flag="--workers",
-        help="threads or processes on this machine; without it, one per core",
+        None, int, (1, 4096), flag="--workers", help="threads or processes on this machine; without it, one per core"
     )
     memory_limit: int | str = _where(
         "auto",
@@ -372,24 +361,17 @@ class RunConfig:
         help="add the page /streamhalf to the dashboard of a cluster's scheduler, which installs a "
         "plugin there; false for a scheduler that is shared",
     )
-    split_every: int = _where(
-        8, int, (2, 256), may_change=False, help="partial results combined by one task"
-    )
+    split_every: int = _where(8, int, (2, 256), may_change=False, help="partial results combined by one task")
     features: str = _names("X", str, help="name of the array of the features")
     labels: str = _names(
-        "y",
-        str,
-        flag=("--labels", "--label"),
-        help="name of the array of the labels, or of their column in a table",
+        "y", str, flag=("--labels", "--label"), help="name of the array of the labels, or of their column in a table"
     )
     columns: tuple[str, ...] = _tables(
         (), tuple, help="columns of a table to make features of; all but the label without it"
     )
     drop: tuple[str, ...] = _tables((), tuple, help="columns of a table to leave out")
     positive: str | None = _tables(
-        None,
-        str,
-        help="label that is +1, all others together are -1; needed where there are more than two",
+        None, str, help="label that is +1, all others together are -1; needed where there are more than two"
     )
     encode: str = _tables(
         "auto",
@@ -423,9 +405,7 @@ class RunConfig:
             declared.check(name, given)
             object.__setattr__(self, name, plain(given))
         if self.whiten and self.feature_transform == Transform.RADIAL:
-            raise UsageError(
-                "whiten: stands for feature_transform isotropic, but it is radial; give one of them"
-            )
+            raise UsageError("whiten: stands for feature_transform isotropic, but it is radial; give one of them")
         if self.whiten:
             object.__setattr__(self, "feature_transform", Transform.ISOTROPIC.value)
         asked: Any = self.seed
@@ -448,9 +428,7 @@ class RunConfig:
         return {n: list(one) if isinstance(one, tuple) else one for n, one in found.items()}
 
 
-SETTINGS: Mapping[str, Setting] = {
-    one.name: one.metadata["setting"] for one in fields(RunConfig) if one.metadata
-}
+SETTINGS: Mapping[str, Setting] = {one.name: one.metadata["setting"] for one in fields(RunConfig) if one.metadata}
 """The declarations by name, in the order of the docs."""
 
 RunConfig.__doc__ = "Settings of a run.\n\nParameters\n----------\n" + "\n".join(
@@ -501,8 +479,7 @@ def load_config(path: str | os.PathLike[str]) -> ConfigFile:
 def read_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by name, where text is read as the text of a flag is."""
     return {
-        name: SETTINGS[name].read(name, value) if isinstance(value, str) else value
-        for name, value in given.items()
+        name: SETTINGS[name].read(name, value) if isinstance(value, str) else value for name, value in given.items()
     }
 
 

@@ -31,9 +31,7 @@ class TransformError(DataError):
     `features` are those to look at, numbered from 0; `constant` says that they stand still.
     """
 
-    def __init__(
-        self, message: str, features: tuple[int, ...] = (), *, constant: bool = False
-    ) -> None:
+    def __init__(self, message: str, features: tuple[int, ...] = (), *, constant: bool = False) -> None:
         super().__init__(message)
         self.features, self.constant = features, constant
 

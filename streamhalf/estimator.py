@@ -17,13 +17,7 @@ from streamhalf._models import warn_unverified
 from streamhalf._session import as_seed, columns_like, make_config, open_run, table_options
 from streamhalf.config import SETTINGS, TOP, RunConfig, check_names
 from streamhalf.data.kinds import is_frame, is_pandas, is_wrapped_array
-from streamhalf.data.labelled import (
-    Labelled,
-    holds_labels,
-    map_rows,
-    open_labelled,
-    predict_rows,
-)
+from streamhalf.data.labelled import Labelled, holds_labels, map_rows, open_labelled, predict_rows
 from streamhalf.data.schema import array_of, refuse_rounded
 from streamhalf.errors import DataError, NotAcceptedError, TargetError, UsageError
 from streamhalf.events import Observer, ignore
@@ -49,9 +43,7 @@ try:
     from sklearn.utils.multiclass import check_classification_targets, type_of_target
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
-    raise ImportError(
-        "HalfspaceTesterLearner needs scikit-learn; pip install scikit-learn"
-    ) from error
+    raise ImportError("HalfspaceTesterLearner needs scikit-learn; pip install scikit-learn") from error
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -95,16 +87,10 @@ def choose_through(given: Mapping[str, Any]) -> str:
     wanted, through = given["fit_intercept"], given["through"]
     if wanted not in (None, True, False):
         raise UsageError(f"fit_intercept: {wanted!r} given; must be True, False or None")
-    if (
-        wanted is None
-        or through not in tuple(HalfspaceClass)
-        or (wanted and through == HalfspaceClass.ANY)
-    ):
+    if wanted is None or through not in tuple(HalfspaceClass) or (wanted and through == HalfspaceClass.ANY):
         return str(through)
     # through the centre of rows that are whitened takes an intercept, which nobody chooses
-    fits = through == HalfspaceClass.ORIGIN or (
-        through == HalfspaceClass.CENTRE and not given["whiten"]
-    )
+    fits = through == HalfspaceClass.ORIGIN or (through == HalfspaceClass.CENTRE and not given["whiten"])
     if wanted or not (fits or through == HalfspaceClass.ANY):
         remedy = "through='any'" if wanted else "through='origin'"
         raise UsageError(
@@ -341,9 +327,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y")
         if kind != "binary":
-            raise TargetError(
-                f"y: Only binary classification is supported. The type of the target is {kind}."
-            )
+            raise TargetError(f"y: Only binary classification is supported. The type of the target is {kind}.")
         return self._open_arrays(X, y)
 
     def _open_arrays(self, X: Any, y: Any, **known: Any) -> Labelled:

@@ -66,9 +66,7 @@ class Folder(Address):
             except FileNotFoundError:
                 return None
         if len(content) > most_nbytes:
-            raise DataError(
-                f"{self.name}/{file}: more than {most_nbytes} bytes, which is not what a run writes"
-            )
+            raise DataError(f"{self.name}/{file}: more than {most_nbytes} bytes, which is not what a run writes")
         return content
 
     def _read_all(self, file: str, most_nbytes: int) -> bytes:
@@ -89,9 +87,7 @@ class Folder(Address):
         try:
             os.makedirs(self.url, exist_ok=True)
         except OSError as error:
-            raise StreamhalfError(
-                f"{self.name}: cannot be made: {error.strerror or error}"
-            ) from error
+            raise StreamhalfError(f"{self.name}: cannot be made: {error.strerror or error}") from error
         write_bytes(Path(self.url, file), content)
 
     def _path(self, file: str) -> str:
@@ -113,8 +109,7 @@ def write_bytes(path: AnyPath, content: bytes) -> None:
     folder = target.resolve().parent  # a link stays a link
     if not folder.is_dir():
         raise StreamhalfError(
-            f"{target}: cannot be written: there is no folder {folder}; name a file in an existing "
-            "folder"
+            f"{target}: cannot be written: there is no folder {folder}; name a file in an existing folder"
         )
     try:
         if target.exists() and not target.is_file():
@@ -141,9 +136,7 @@ def _write_and_rename(target: Path, content: bytes) -> None:
             os.unlink(temporary)
 
 
-def write_text_to(
-    path: AnyPath, text: str, *, storage_options: Mapping[str, Any] | None = None
-) -> None:
+def write_text_to(path: AnyPath, text: str, *, storage_options: Mapping[str, Any] | None = None) -> None:
     """Write a text whole, to a path or a URL."""
     if "://" not in os.fspath(path):
         write_bytes(path, text.encode("utf-8"))
@@ -152,9 +145,7 @@ def write_text_to(
     Folder(folder, storage_options).write(file, text.encode("utf-8"))
 
 
-def read_text_from(
-    url: AnyPath, most_nbytes: int, *, storage_options: Mapping[str, Any] | None = None
-) -> str:
+def read_text_from(url: AnyPath, most_nbytes: int, *, storage_options: Mapping[str, Any] | None = None) -> str:
     """Return the text at a URL."""
     folder, file = _split(url)
     content = Folder(folder, storage_options).read(file, most_nbytes)
@@ -220,8 +211,7 @@ def refuse_harm(store: AnyPath, outputs: Mapping[str, AnyPath], *, replaces: boo
         if inside or (replaces and around):
             where = "contains" if not inside else "is" if around else "lies inside"
             raise UsageError(
-                f"{option}: {public_name(os.fspath(path))} {where} the data {name} that are read; "
-                "choose another path"
+                f"{option}: {public_name(os.fspath(path))} {where} the data {name} that are read; choose another path"
             )
 
 
@@ -233,8 +223,7 @@ def refuse_clash(inputs: Mapping[str, AnyPath], outputs: Mapping[str, AnyPath]) 
             continue
         if (other := seen.get(normalised(path))) is not None:
             raise UsageError(
-                f"{option}: {public_name(os.fspath(path))} is also what {other} names; give each "
-                "a path of its own"
+                f"{option}: {public_name(os.fspath(path))} is also what {other} names; give each a path of its own"
             )
         seen[normalised(path)] = option
 
@@ -243,9 +232,7 @@ def _is_device(path: AnyPath) -> bool:
     """Return True for a pipe or a device, which takes whatever it is given."""
     text = os.fspath(path)
     return text == "-" or (
-        "://" not in text
-        and os.path.exists(text)
-        and not (os.path.isfile(text) or os.path.isdir(text))
+        "://" not in text and os.path.exists(text) and not (os.path.isfile(text) or os.path.isdir(text))
     )
 
 
@@ -259,8 +246,7 @@ def check_cache_folder(folder: str | None) -> None:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
         raise UsageError(
-            f"cache: {folder} cannot be made ({error.strerror}); choose a folder that you may "
-            "write to"
+            f"cache: {folder} cannot be made ({error.strerror}); choose a folder that you may write to"
         ) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(f"cache: {folder} cannot be written to; choose another folder")

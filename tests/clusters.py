@@ -47,16 +47,10 @@ class Cluster:
         if self.protocol != "tcp":
             listening = ["--protocol", self.protocol, *listening]
         self.scheduler = self._start("scheduler", *listening, "--scheduler-file", str(self.file))
-        wait_until(
-            lambda: self.file.exists() and self.file.stat().st_size > 0, "the scheduler's start"
-        )
+        wait_until(lambda: self.file.exists() and self.file.stat().st_size > 0, "the scheduler's start")
 
     def add_worker(
-        self,
-        *options: str,
-        environment: Mapping[str, str] | None = None,
-        nanny: bool = False,
-        bare: bool = False,
+        self, *options: str, environment: Mapping[str, str] | None = None, nanny: bool = False, bare: bool = False
     ) -> subprocess.Popen[bytes]:
         """Start a worker of one thread; without a nanny, the process is the worker itself.
 
@@ -87,9 +81,7 @@ class Cluster:
         for process in self.processes:
             kill(process)
 
-    def _start(
-        self, *arguments: str, environment: Mapping[str, str] | None = None
-    ) -> subprocess.Popen[bytes]:
+    def _start(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
         number = len(self.processes)
         with open(self.folder / f"{number:02d}-{arguments[0]}.log", "wb") as log:
             process = subprocess.Popen(
@@ -105,11 +97,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def open_cluster(
-    folder: Path,
-    *,
-    n_workers: int = 2,
-    environment: Mapping[str, str] | None = None,
-    protocol: str = "tcp",
+    folder: Path, *, n_workers: int = 2, environment: Mapping[str, str] | None = None, protocol: str = "tcp"
 ) -> Iterator[Cluster]:
     """A scheduler and workers from the command line."""
     cluster = Cluster(folder, environment or {}, protocol)

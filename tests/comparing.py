@@ -12,10 +12,7 @@ from streamhalf.results import to_json
 
 def comparable(result: FitResult | Path) -> str:
     """The result as text without `seconds`, what was moved, `digest`, `run` and `data.source`."""
-    if isinstance(result, Path):
-        document = json.loads(result.read_text())
-    else:
-        document = json.loads(json.dumps(to_json(result)))
+    document = json.loads(result.read_text()) if isinstance(result, Path) else json.loads(json.dumps(to_json(result)))
     return json.dumps(_stripped(document), sort_keys=True)
 
 

@@ -74,9 +74,7 @@ def slowly(values: Iterable[Any]) -> list[Any]:
     return [pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
-def make_rows(
-    n_rows: int, dim: int, *, seed: int = 0, dtype: str = "float32"
-) -> tuple[NDArray[Any], NDArray[np.int8]]:
+def make_rows(n_rows: int, dim: int, *, seed: int = 0, dtype: str = "float32") -> tuple[NDArray[Any], NDArray[np.int8]]:
     """Standard Gaussian features and labels of a halfspace with 10 % of them flipped."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n_rows, dim)).astype(dtype)
@@ -101,9 +99,7 @@ def write_arrays(
     group = zarr.create_group(target, zarr_format=zarr_format)  # type: ignore[arg-type]
     rows = (chunk_rows, label_chunk_rows or chunk_rows)
     for name, values, n_rows in zip(names, (X, y), rows, strict=True):
-        columns = (
-            values.shape[1:] if feature_chunk is None else (feature_chunk,) * (values.ndim - 1)
-        )
+        columns = values.shape[1:] if feature_chunk is None else (feature_chunk,) * (values.ndim - 1)
         array = group.create_array(
             name,
             shape=values.shape,
@@ -157,9 +153,7 @@ def watch_reads(monkeypatch: pytest.MonkeyPatch, found: list[int]) -> None:
 def client() -> Iterator[Client]:
     """Two worker processes of one thread each."""
     with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
         Client(cluster, set_as_default=False) as connected,
     ):
         yield connected

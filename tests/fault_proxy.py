@@ -12,10 +12,7 @@ from typing import Any
 
 from tests.waiting import PATIENCE
 
-_ERROR = (
-    b"HTTP/1.1 %d Fault\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n"
-    b"Connection: close\r\n\r\n%b"
-)
+_ERROR = b"HTTP/1.1 %d Fault\r\nContent-Type: application/xml\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b"
 _CODES = {403: "AccessDenied", 404: "NoSuchKey", 500: "InternalError", 503: "SlowDown"}
 _QUANTUM = 1 << 16
 

@@ -82,9 +82,7 @@ def program(*arguments: str, environment: Mapping[str, str]) -> tuple[str, float
     """The one line that a command says, and how long it takes."""
     command = [sys.executable, "-W", "error", "-m", "streamhalf", *arguments, "--quiet"]
     began = time.monotonic()
-    done = subprocess.run(
-        command, env={**environment}, capture_output=True, text=True, check=False, timeout=PATIENCE
-    )
+    done = subprocess.run(command, env={**environment}, capture_output=True, text=True, check=False, timeout=PATIENCE)
     seconds = time.monotonic() - began
     assert done.returncode == 3, done.stderr
     (line,) = done.stderr.splitlines()
@@ -125,9 +123,7 @@ def test_client__says_which_of_four_it_is(s3: S3Server, url: str, known: str, wo
     assert seconds < 3 * LIMIT
 
 
-def test_worker__says_which_of_four_it_is(
-    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worker__says_which_of_four_it_is(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in knowing(s3.endpoint).items():
         monkeypatch.setenv(name, value)
     with (
@@ -136,19 +132,14 @@ def test_worker__says_which_of_four_it_is(
         open_cluster(tmp_path, n_workers=0) as cluster,
     ):
         cases = {
-            "has no credentials for": {
-                "AWS_ACCESS_KEY_ID": "",
-                "AWS_SECRET_ACCESS_KEY": "",
-            },
+            "has no credentials for": {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""},
             "cannot reach http://127.0.0.1:1,": {"AWS_ENDPOINT_URL": NOWHERE},
             f"finds no bucket {BUCKET!r}": {"AWS_ENDPOINT_URL": empty},
             "finds no Zarr store at": {"AWS_ENDPOINT_URL": hollow},
         }
         for words, environment in cases.items():
             worker = cluster.add_worker(environment=environment)
-            with pytest.raises(
-                DataError, match=rf"worker tcp://127\.0\.0\.1:\d+ {words}"
-            ) as caught:
+            with pytest.raises(DataError, match=rf"worker tcp://127\.0\.0\.1:\d+ {words}") as caught:
                 streamhalf.test(URL, scheduler=cluster.address)
             assert URL in str(caught.value)
             assert "\n" not in str(caught.value)
@@ -158,9 +149,7 @@ def test_worker__says_which_of_four_it_is(
         assert streamhalf.test(URL, scheduler=cluster.address).data.rows == 300
 
 
-def test_worker__that_does_not_see_a_path_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worker__that_does_not_see_a_path_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What /proc/self/cwd names is another folder in every process."""
     mine = tmp_path / "mine"
     mine.mkdir()

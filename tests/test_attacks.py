@@ -60,10 +60,7 @@ def test_worst_law__passes_the_tests_it_was_made_against_and_is_bad() -> None:
 def test_program__slab_masses_that_may_be_off_allow_worse_laws() -> None:
     """The law of (0.2, falling) at 1/8, of which 6.3 was printed whatever the slab masses were."""
     program = Program(0.1, last=1 / 8, fineness=Fineness(inner=2, ratio=1.5, heights=10))
-    found = [
-        program.solve(tolerances_of("falling", 0.2, 1 / 8), masses_off=off)
-        for off in (0.11, 0.06, None)
-    ]
+    found = [program.solve(tolerances_of("falling", 0.2, 1 / 8), masses_off=off) for off in (0.11, 0.06, None)]
     worst, middle, normal = (law.constant for law in found)
     assert worst > 11.7
     assert middle > 8.5

@@ -25,15 +25,7 @@ from tests.conftest import StoreWriter, make_rows
 X, Y = make_rows(3_000, 3, seed=6)
 PLAIN = Halfspace((1.0, 0.2, 0.0), -0.1)
 WRONG = np.flatnonzero((X.astype(np.float64) @ np.array(PLAIN.normal) - 0.1 >= 0) != (Y > 0))
-COLUMNS = [
-    "row",
-    "given_label",
-    "predicted_label",
-    "is_label_issue",
-    "label_score",
-    "margin",
-    "agreed",
-]
+COLUMNS = ["row", "given_label", "predicted_label", "is_label_issue", "label_score", "margin", "agreed"]
 Captured = pytest.CaptureFixture[str]
 
 
@@ -41,9 +33,7 @@ Captured = pytest.CaptureFixture[str]
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FitResult]:
     """Rows with chow noise, and the halfspace of an accepted fit."""
     store = tmp_path_factory.mktemp("audit") / "chow.zarr"
-    streamhalf.synth(
-        store, rows=300_000, dim=10, marginal="gaussian", noise="chow", rate=0.05, seed=1
-    )
+    streamhalf.synth(store, rows=300_000, dim=10, marginal="gaussian", noise="chow", rate=0.05, seed=1)
     return store, streamhalf.fit(store, seed=0, certificate_degree=0)
 
 
@@ -95,9 +85,7 @@ def test_audit__lists_wrong_rows_furthest_first() -> None:
 
 
 def test_audit__top_is_the_beginning_of_the_whole_list() -> None:
-    whole, some = (
-        streamhalf.audit((X, Y), model=PLAIN, top=top, misclassified=True) for top in (10_000, 25)
-    )
+    whole, some = (streamhalf.audit((X, Y), model=PLAIN, top=top, misclassified=True) for top in (10_000, 25))
     assert whole.suspects is not None
     assert some.suspects is not None
     assert some.suspects.column("row").tolist() == whole.suspects.column("row")[:25].tolist()
@@ -116,9 +104,7 @@ def test_audit__is_the_same_for_any_chunks(
     assert expected.suspects is not None
     assert found.suspects is not None
     assert found.suspects.column("row").tolist() == expected.suspects.column("row").tolist()
-    np.testing.assert_allclose(
-        found.suspects.column("margin"), expected.suspects.column("margin"), rtol=1e-9
-    )
+    np.testing.assert_allclose(found.suspects.column("margin"), expected.suspects.column("margin"), rtol=1e-9)
     assert found.result.segments == expected.result.segments
 
 
@@ -128,9 +114,7 @@ def test_audit__all_of_them_in_the_order_of_rows_with_little_room(
     """Room for 100 suspects: several passes, of which some begin again in halves."""
     expected = streamhalf.audit(store, model=PLAIN, misclassified=True)
     monkeypatch.setattr(audits, "_MOST_AT_ONCE", 1)
-    found = streamhalf.audit(
-        store, model=PLAIN, top=None, misclassified=True, out=tmp_path / "all.zarr"
-    )
+    found = streamhalf.audit(store, model=PLAIN, top=None, misclassified=True, out=tmp_path / "all.zarr")
     group = zarr.open_group(str(tmp_path / "all.zarr"), mode="r")
     assert group["row"][:].tolist() == WRONG.tolist()  # type: ignore[index]
     assert found.suspects is None
@@ -303,9 +287,7 @@ def test_agreed__no_halfspace_within_angle_and_shift_disagrees(tmp_path: Path) -
     assert not (agreed & ever).any()
 
 
-def test_command__draws_a_review_and_counts_wrong_labels(
-    store: Path, tmp_path: Path, capsys: Captured
-) -> None:
+def test_command__draws_a_review_and_counts_wrong_labels(store: Path, tmp_path: Path, capsys: Captured) -> None:
     np.save(tmp_path / "w.npy", np.array([1.0, 0.0, 0.0]))
     begin = ["audit", str(store), "--model", str(tmp_path / "w.npy"), "--quiet"]
     assert main([*begin, "--review", "90"]) == 2

@@ -119,16 +119,8 @@ STORES: dict[str, tuple[Callable[[Path], None], int, str]] = {
         3,
         "not a readable Zarr group",
     ),
-    "metadata empty": (
-        damaged(lambda path: (path / "zarr.json").write_text("")),
-        3,
-        "not a readable Zarr group",
-    ),
-    "metadata a list": (
-        damaged(lambda path: (path / "zarr.json").write_text("[]")),
-        3,
-        "not a readable Zarr group",
-    ),
+    "metadata empty": (damaged(lambda path: (path / "zarr.json").write_text("")), 3, "not a readable Zarr group"),
+    "metadata a list": (damaged(lambda path: (path / "zarr.json").write_text("[]")), 3, "not a readable Zarr group"),
     "metadata binary": (
         damaged(lambda path: (path / "zarr.json").write_bytes(b"\xff\xfe\x00") and None),
         3,
@@ -150,23 +142,11 @@ STORES: dict[str, tuple[Callable[[Path], None], int, str]] = {
         "not a readable Zarr group",
     ),
     "no arrays": (lambda path: zarr.create_group(str(path)) and None, 3, "no array named 'X'"),
-    "other names": (
-        arrays(rows_of(10, 2), ONES, names=("x", "y")),
-        3,
-        "no array named 'X'; found: x, y",
-    ),
-    "hostile names": (
-        arrays(rows_of(10, 2), ONES, names=(HOSTILE, "y")),
-        3,
-        r"no array named 'X'|evil\n\x1b[31mname",
-    ),
+    "other names": (arrays(rows_of(10, 2), ONES, names=("x", "y")), 3, "no array named 'X'; found: x, y"),
+    "hostile names": (arrays(rows_of(10, 2), ONES, names=(HOSTILE, "y")), 3, r"no array named 'X'|evil\n\x1b[31mname"),
     "group for array": (nested, 3, "no array named 'X'"),
     "features flat": (arrays(np.ones(10), ONES), 3, "X: shape (10,)"),
-    "features a cube": (
-        arrays(np.ones((10, 2, 2)), ONES, zarr_format=2),
-        3,
-        "X: shape (10, 2, 2)",
-    ),
+    "features a cube": (arrays(np.ones((10, 2, 2)), ONES, zarr_format=2), 3, "X: shape (10, 2, 2)"),
     "labels a table": (arrays(rows_of(10, 2), np.ones((10, 1), int)), 3, "y: shape (10, 1)"),
     "more labels": (arrays(rows_of(9, 2), ONES), 3, "X has 9 rows and y has 10"),
     "no rows": (arrays(rows_of(0, 2), ONES[:0]), 3, "X: 0 rows"),
@@ -188,29 +168,13 @@ STORES: dict[str, tuple[Callable[[Path], None], int, str]] = {
         3,
         "y: chunk 2 (rows 1000 to 1499) is missing",
     ),
-    "chunk cut": (
-        damaged(lambda path: os.truncate(path / "X/c/1/0", 100)),
-        3,
-        "X: cannot read rows|(object X/c/1/0)",
-    ),
-    "chunk emptied": (
-        damaged(lambda path: os.truncate(path / "X/c/3/0", 0)),
-        3,
-        "X: cannot read|object X/c/3/0",
-    ),
+    "chunk cut": (damaged(lambda path: os.truncate(path / "X/c/1/0", 100)), 3, "X: cannot read rows|(object X/c/1/0)"),
+    "chunk emptied": (damaged(lambda path: os.truncate(path / "X/c/3/0", 0)), 3, "X: cannot read|object X/c/3/0"),
     "chunk flipped": (damaged(lambda path: flip(path / "X/c/2/0")), 3, "object X/c/2/0|damaged"),
     "labels flipped": (damaged(lambda path: flip(path / "y/c/1")), 3, "object y/c/1|damaged"),
-    "chunk a folder": (
-        damaged(lambda path: (path / "X/c/1/0").unlink() or (path / "X/c/1/0").mkdir()),
-        3,
-        "X",
-    ),
+    "chunk a folder": (damaged(lambda path: (path / "X/c/1/0").unlink() or (path / "X/c/1/0").mkdir()), 3, "X"),
     "unfinished": (
-        damaged(
-            lambda path: zarr.open_group(str(path)).attrs.update(
-                {"streamhalf": {"complete": False}}
-            )
-        ),
+        damaged(lambda path: zarr.open_group(str(path)).attrs.update({"streamhalf": {"complete": False}})),
         3,
         "never finished|--overwrite",
     ),
@@ -222,10 +186,7 @@ STORES: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "rows without end": (
         damaged(
             lambda path: (
-                [
-                    edit_in_place(path / name / "zarr.json", shape=[10**18, 2][: 2 - (name == "y")])
-                    for name in "Xy"
-                ]
+                [edit_in_place(path / name / "zarr.json", shape=[10**18, 2][: 2 - (name == "y")]) for name in "Xy"]
                 and None
             )
         ),
@@ -241,9 +202,7 @@ def edit_in_place(file: Path, **changes: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore::UserWarning:zarr")
 @pytest.mark.parametrize("name", STORES)
-def test_store__that_is_no_labelled_rows_is_named(
-    name: str, tmp_path: Path, capsys: Captured
-) -> None:
+def test_store__that_is_no_labelled_rows_is_named(name: str, tmp_path: Path, capsys: Captured) -> None:
     build, code, words = STORES[name]
     path = tmp_path / "bad.zarr"
     build(path)
@@ -279,9 +238,7 @@ FLAGS: dict[tuple[str, ...], tuple[int, str]] = {
 
 
 @pytest.mark.parametrize("flags", FLAGS, ids=" ".join)
-def test_flags__out_of_range_are_named(
-    flags: tuple[str, ...], good: Path, capsys: Captured
-) -> None:
+def test_flags__out_of_range_are_named(flags: tuple[str, ...], good: Path, capsys: Captured) -> None:
     code, words = FLAGS[flags]
     with dask.config.set({"distributed.comm.timeouts.connect": "2s"}):
         refused(["fit", str(good / "rows.zarr"), "--quiet", *flags], code, words, capsys)
@@ -309,18 +266,14 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("text", CONFIGS, ids=lambda text: text[:40])
-def test_config__that_is_wrong_is_named(
-    text: str, good: Path, tmp_path: Path, capsys: Captured
-) -> None:
+def test_config__that_is_wrong_is_named(text: str, good: Path, tmp_path: Path, capsys: Captured) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text(text)
     command = ["fit", str(good / "rows.zarr"), "--quiet", "--config", str(file)]
     refused(command, 2, CONFIGS[text], capsys)
 
 
-def test_scheduler_file__without_an_address_is_named(
-    good: Path, tmp_path: Path, capsys: Captured
-) -> None:
+def test_scheduler_file__without_an_address_is_named(good: Path, tmp_path: Path, capsys: Captured) -> None:
     for text in ("", "{}", "[]", '{"address": 7}', '{"address": "nonsense"}', "\x00"):
         file = tmp_path / "scheduler.json"
         file.write_text(text)
@@ -357,18 +310,12 @@ RESULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], int, str]] = {
     "normal of text": (changed(halfspace={"normal": ["a"]}), 3, "normal[0]: expected float"),
     "edited": (changed(verdict="rejected"), 3, "bad.json: the file was changed after fit wrote"),
     "no halfspace": (resealed(halfspace=None), 2, "bad.json: the run was accepted and has no"),
-    "of other features": (
-        resealed(halfspace={"normal": [1.0] * 5, "offset": 0.0}),
-        3,
-        "2 features|model has 5",
-    ),
+    "of other features": (resealed(halfspace={"normal": [1.0] * 5, "offset": 0.0}), 3, "2 features|model has 5"),
 }
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_result__that_is_no_result_is_named(
-    name: str, good: Path, tmp_path: Path, capsys: Captured
-) -> None:
+def test_result__that_is_no_result_is_named(name: str, good: Path, tmp_path: Path, capsys: Captured) -> None:
     change, code, words = RESULTS[name]
     file = tmp_path / "bad.json"
     file.write_text(json.dumps(change(json.loads((good / "result.json").read_text()))))
@@ -388,9 +335,7 @@ RAW = {
 
 
 @pytest.mark.parametrize("name", RAW)
-def test_result__that_is_no_json_is_named(
-    name: str, good: Path, tmp_path: Path, capsys: Captured
-) -> None:
+def test_result__that_is_no_json_is_named(name: str, good: Path, tmp_path: Path, capsys: Captured) -> None:
     content, words = RAW[name]
     file = tmp_path / "bad.json"
     file.write_bytes(content)
@@ -422,12 +367,7 @@ def header(shape: str, descr: str = "<f8") -> bytes:
 
 
 WEIGHTS: dict[str, tuple[str, bytes, int, str]] = {
-    "pickle": (
-        "w.npy",
-        npy(np.array([Explosive()], object), allow_pickle=True),
-        3,
-        "not an array of numbers",
-    ),
+    "pickle": ("w.npy", npy(np.array([Explosive()], object), allow_pickle=True), 3, "not an array of numbers"),
     "bare pickle": ("w.npy", b"\x80\x04\x95\x00.", 3, "not an array of numbers"),
     "empty": ("w.npy", b"", 3, "not an array of numbers"),
     "cut": ("w.npy", npy(np.ones(2))[:-3], 3, "not an array of numbers"),
@@ -463,9 +403,7 @@ def test_weights__that_are_none_are_named(
     assert not (tmp_path / "exploded").exists()
 
 
-def test_weights__of_too_many_bytes_are_not_read(
-    good: Path, tmp_path: Path, capsys: Captured
-) -> None:
+def test_weights__of_too_many_bytes_are_not_read(good: Path, tmp_path: Path, capsys: Captured) -> None:
     for name, words in (("w.npy", "not a vector of weights"), ("w.json", "not a result file")):
         file = tmp_path / name
         file.touch()
@@ -528,16 +466,8 @@ PICKLED = npy(np.array([Explosive()], object), allow_pickle=True)
 
 CHECKPOINTS: dict[str, tuple[Callable[[Path], Any], int, str]] = {
     "manifest no JSON": (lambda f: (f / "manifest.json").write_text("{"), 3, "is not JSON"),
-    "manifest a list": (
-        lambda f: (f / "manifest.json").write_text("[]"),
-        3,
-        "expected object, got",
-    ),
-    "manifest vast": (
-        lambda f: os.truncate(f / "manifest.json", 1 << 34),
-        3,
-        "manifest.json: more than",
-    ),
+    "manifest a list": (lambda f: (f / "manifest.json").write_text("[]"), 3, "expected object, got"),
+    "manifest vast": (lambda f: os.truncate(f / "manifest.json", 1 << 34), 3, "manifest.json: more than"),
     "manifest a folder": (
         lambda f: (f / "manifest.json").unlink() or (f / "manifest.json").mkdir(),
         3,
@@ -558,9 +488,7 @@ CHECKPOINTS: dict[str, tuple[Callable[[Path], Any], int, str]] = {
     "path hostile": (lambda f: first_pass(f, file="pass-\x00\n"), 3, r"'pass-\x00\n'"),
     "path of another": (lambda f: first_pass(f, file="pass-001.npz"), 3, "'pass-001.npz'"),
     "name of another": (
-        lambda f: first_pass(
-            f, record=json.loads((f / "manifest.json").read_text())["passes"][1]["record"]
-        ),
+        lambda f: first_pass(f, record=json.loads((f / "manifest.json").read_text())["passes"][1]["record"]),
         3,
         "is of pass 'initial', but 'sample' is next",
     ),
@@ -577,11 +505,7 @@ CHECKPOINTS: dict[str, tuple[Callable[[Path], Any], int, str]] = {
     "arrays a bomb": (member(BOMB), 3, "pass-000.npz"),
     "arrays of text": (member(npy(np.array(["a"]))), 3, "does not hold the arrays"),
     "arrays no arrays": (member(b"hello"), 3, "does not hold the arrays"),
-    "arrays more": (
-        archive(lambda members: {**members, "more.npy": npy(np.ones(1))}),
-        3,
-        "another number of arrays",
-    ),
+    "arrays more": (archive(lambda members: {**members, "more.npy": npy(np.ones(1))}), 3, "another number of arrays"),
     "arrays renamed": (
         archive(lambda members: {f"x{name}": value for name, value in members.items()}),
         3,
@@ -604,9 +528,7 @@ def test_checkpoint__that_is_no_run_of_ours_is_named(
     assert not (tmp_path / "exploded").exists()
 
 
-def test_checkpoint__that_holds_a_run_is_not_overwritten(
-    good: Path, tmp_path: Path, capsys: Captured
-) -> None:
+def test_checkpoint__that_holds_a_run_is_not_overwritten(good: Path, tmp_path: Path, capsys: Captured) -> None:
     command = ["fit", str(good / "rows.zarr"), *FIT, "--checkpoint"]
     refused([*command, str(good / "saved")], 2, "holds a run already; add --resume", capsys)
     (tmp_path / "file").touch()

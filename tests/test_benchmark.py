@@ -34,9 +34,7 @@ def test_benchmark__every_part_makes_its_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_effort__tells_the_ratio_and_what_it_takes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_effort__tells_the_ratio_and_what_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(effort, "DIMS", (3,))
     monkeypatch.setattr(effort, "EFFORTS", (0.01, 0.1))
     table = effort.measure(Folder(tmp_path), rows=40_000, rounds=1)
@@ -45,9 +43,7 @@ def test_effort__tells_the_ratio_and_what_it_takes(
 
 
 @pytest.mark.slow
-def test_width__measures_fit_and_test_in_bare_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_width__measures_fit_and_test_in_bare_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(width, "DIMS", (3, 70))
     table = width.measure(Folder(tmp_path), rows=4_000, rounds=1)
     assert [row[:2] for row in table.rows] == [(3, 4_000), (70, 4_000)]
@@ -59,9 +55,7 @@ def test_workers__know_the_machines_own_limit() -> None:
 
 
 @pytest.mark.slow
-def test_remote__moves_each_chunk_once_and_finds_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_remote__moves_each_chunk_once_and_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_programs()
     monkeypatch.setattr(remote, "LINES", {"S3": {}})
     table = remote.measure(Folder(tmp_path), rows=40_000, rounds=1)

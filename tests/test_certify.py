@@ -20,15 +20,7 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.report.html import render_report
 from streamhalf.report.terminal import show_certificate
-from streamhalf.results import (
-    CertificateRecord,
-    Halfspace,
-    HalfspaceClass,
-    OptRecord,
-    Verdict,
-    replace,
-    seal,
-)
+from streamhalf.results import CertificateRecord, Halfspace, HalfspaceClass, OptRecord, Verdict, replace, seal
 from streamhalf.results.document import write_json
 from tests.saying import said
 
@@ -38,16 +30,7 @@ ROWS, DIM = 150_000, 3
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = str(tmp_path_factory.mktemp("certify") / "data.zarr")
-    streamhalf.synth(
-        path,
-        rows=ROWS,
-        dim=DIM,
-        marginal="gaussian",
-        noise="chow",
-        rate=0.05,
-        seed=2,
-        chunk_rows=20_000,
-    )
+    streamhalf.synth(path, rows=ROWS, dim=DIM, marginal="gaussian", noise="chow", rate=0.05, seed=2, chunk_rows=20_000)
     return path
 
 
@@ -81,10 +64,7 @@ def test_certify__any_classifier_gets_the_same_kind_of_interval(store: str) -> N
     X, y = group["X"][:], group["y"][:]
     for weights, offset in ((truth, 0.0), (-truth, 0.0), (np.array([1.0, 2.0, -1.0]), 0.3)):
         result = streamhalf.certify(
-            store,
-            weights=Halfspace(tuple(weights), offset),
-            certificate_degree=4,
-            feature_transform="stored",
+            store, weights=Halfspace(tuple(weights), offset), certificate_degree=4, feature_transform="stored"
         )
         errors = np.mean((X.astype(float) @ weights + offset >= 0) != (y > 0))
         assert result.error.empirical == pytest.approx(errors, abs=3 / ROWS)
@@ -92,9 +72,7 @@ def test_certify__any_classifier_gets_the_same_kind_of_interval(store: str) -> N
         assert result.opt.lower_empirical <= 0.05
         # within the class that was asked for, whatever the classifier's own
         assert result.opt.through is HalfspaceClass.ANY
-        assert result.certificate.through is (
-            HalfspaceClass.ANY if offset else HalfspaceClass.ORIGIN
-        )
+        assert result.certificate.through is (HalfspaceClass.ANY if offset else HalfspaceClass.ORIGIN)
         if result.opt.lower_empirical > 0:
             assert result.ratio == result.error.empirical / result.opt.lower_empirical
         else:
@@ -117,10 +95,7 @@ def test_certify__whitened_data_with_offset(tmp_path: Path) -> None:
         assert result.error.empirical == pytest.approx(0.05, abs=0.003)
         assert result.error.through is result.certificate.through is own
         assert result.opt.through is HalfspaceClass.ANY
-        assert {one.through for one in result.certificate.bounds} == {
-            HalfspaceClass.ANY,
-            HalfspaceClass.CENTRE,
-        }
+        assert {one.through for one in result.certificate.bounds} == {HalfspaceClass.ANY, HalfspaceClass.CENTRE}
         assert result.ratio < 1.15
         assert streamhalf.verify(result, (X, y)).holds
 
@@ -158,9 +133,7 @@ def test_certify__a_threshold_is_compared_with_the_bound_for_any_halfspace() -> 
 
 @pytest.mark.parametrize("law", ["lognormal", "pareto"])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_fit__certified_is_within_the_factor_of_the_best_of_all_halfspaces(
-    law: str, seed: int
-) -> None:
+def test_fit__certified_is_within_the_factor_of_the_best_of_all_halfspaces(law: str, seed: int) -> None:
     """Heavy tails beside a normal feature: a threshold on the former is far better than the fit."""
     rng = np.random.default_rng(seed)
     a = rng.lognormal(0.0, 5.0, 3000) if law == "lognormal" else rng.pareto(0.3, 3000)
@@ -190,9 +163,7 @@ def test_certificate__l_of_the_source_holds_where_noise_comes_in_stretches() -> 
     y[noisy & (rng.random(n_rows) < 0.4)] *= -1
     best = np.mean((X[:, 0] >= 0) != (y > 0))
     for seed in seeds:
-        found = streamhalf.certify(
-            (X, y), weights=[1.0, 0.0], certificate_rows=65_536, certificate_degree=6, seed=seed
-        )
+        found = streamhalf.certify((X, y), weights=[1.0, 0.0], certificate_rows=65_536, certificate_degree=6, seed=seed)
         assert 0.7 * best < found.opt.lower <= best
         assert found.certificate.error == pytest.approx(best, abs=0.0043)  # 5 standard deviations
 
@@ -243,12 +214,8 @@ def test_certify__some_rows_speak_for_themselves_and_all_are_in_the_digest(store
     group = zarr.open_group(store, mode="r")
     X, y = group["X"][:], group["y"][:]
     weights = planted(store)
-    some = streamhalf.certify(
-        (X, y), weights=weights, certificate_rows=65_536, seed=5, certificate_degree=4
-    )
-    whole = streamhalf.certify(
-        (X, y), weights=weights, certificate_rows="all", certificate_degree=2
-    )
+    some = streamhalf.certify((X, y), weights=weights, certificate_rows=65_536, seed=5, certificate_degree=4)
+    whole = streamhalf.certify((X, y), weights=weights, certificate_rows="all", certificate_degree=2)
     certificate = some.certificate
     assert certificate.n_rows == pytest.approx(65_536, rel=0.02)
     assert certificate.share == 65_536 / ROWS
@@ -294,11 +261,7 @@ def test_verify__a_changed_row_is_found_out(store: str) -> None:
 def test_cli__certify_and_verify(
     store: str, fitted: streamhalf.FitResult, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    weights, document, model = (
-        tmp_path / "weights.npy",
-        tmp_path / "certificate.json",
-        tmp_path / "model.json",
-    )
+    weights, document, model = (tmp_path / "weights.npy", tmp_path / "certificate.json", tmp_path / "model.json")
     np.save(weights, planted(store))
     write_json(model, fitted)
     for source in (weights, model):

@@ -61,9 +61,7 @@ def assert_same_answer(found: FitResult, expected: FitResult) -> None:
 def sources_of(n_blocks: int) -> PassPlan:
     """A plan over so many blocks of 16 MiB."""
     opened = replace(
-        open_source(make_rows(1000, DIM)),
-        blocks=RowRanges.evenly(1000 * n_blocks, 1000),
-        row_nbytes=(16 << 20) // 1000,
+        open_source(make_rows(1000, DIM)), blocks=RowRanges.evenly(1000 * n_blocks, 1000), row_nbytes=(16 << 20) // 1000
     )
     return plan_pass("counts", opened, LabelCounts())
 
@@ -77,22 +75,14 @@ def test_tasks__are_enough_for_64_threads_and_for_200_workers_of_4(n_blocks: int
 def test_reads__of_a_task_do_not_look_at_all_blocks() -> None:
     opened = sources_of(1_000_000).source
     few = RowRanges.of((RowRange(500_000_010, 500_002_010),))
-    assert [block.start for block, _ in opened.reads(few)] == [
-        500_000_000,
-        500_001_000,
-        500_002_000,
-    ]
+    assert [block.start for block, _ in opened.reads(few)] == [500_000_000, 500_001_000, 500_002_000]
     started = time.perf_counter()
     for _ in range(1000):
         opened.reads(few)
     assert time.perf_counter() - started < 2  # 40 s where every block is looked at
 
 
-LAYOUTS: dict[str, dict[str, Any]] = {
-    "zstd": {},
-    "v2": {"zarr_format": 2},
-    "checked": {"compressors": CHECKED},
-}
+LAYOUTS: dict[str, dict[str, Any]] = {"zstd": {}, "v2": {"zarr_format": 2}, "checked": {"compressors": CHECKED}}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
@@ -112,19 +102,14 @@ def test_fit__opens_every_tiny_chunk_once(
     n_chunks = 2 * N_ROWS // 60
     assert n_chunks <= len(opened) <= n_chunks + 50  # a few rows are looked at first
     monkeypatch.setattr(raw_chunks, "FileIO", FileIO)
-    assert comparable(fit(open_source(path), scheduler="threads", n_workers=2)) == comparable(
-        result
-    )
+    assert comparable(fit(open_source(path), scheduler="threads", n_workers=2)) == comparable(result)
     assert_same_answer(result, fit((X, Y)))
 
 
 @given(
-    chunks=st.lists(st.integers(0, 50), min_size=1, max_size=600).filter(any),
-    row_nbytes=st.sampled_from([10, 100_000]),
+    chunks=st.lists(st.integers(0, 50), min_size=1, max_size=600).filter(any), row_nbytes=st.sampled_from([10, 100_000])
 )
-def test_gathered_chunks__hold_whole_chunks_and_are_no_larger_than_blocks(
-    chunks: list[int], row_nbytes: int
-) -> None:
+def test_gathered_chunks__hold_whole_chunks_and_are_no_larger_than_blocks(chunks: list[int], row_nbytes: int) -> None:
     found = gathered_chunks(tuple(chunks), row_nbytes)
     edges = set(np.cumsum(chunks).tolist())
     assert 0 not in found

@@ -90,9 +90,7 @@ def test_fits__of_three_clients_leave_the_cluster_as_it_was(cluster: Cluster) ->
 def test_dry_run__asks_every_worker_and_writes_nothing(cluster: Cluster, home: Path) -> None:
     seen: list[Any] = []
     before = sorted(home.rglob("*"))
-    found = streamhalf.dry_run(
-        "rows.zarr", scheduler=str(cluster.file), checkpoint="kept", observer=seen.append
-    )
+    found = streamhalf.dry_run("rows.zarr", scheduler=str(cluster.file), checkpoint="kept", observer=seen.append)
     assert sorted(home.rglob("*")) == before
     assert [type(event) for event in seen] == [RunStarted]
     assert found.place == cluster.address
@@ -125,19 +123,12 @@ def test_memory__of_workers_goes_before_memory_limit(home: Path, tmp_path: Path)
         assert streamhalf.dry_run("rows.zarr", **given).memory_limit == 100 * MIB
         spec: dict[str, Any] = {"rows": 1 << 23, "dim": 4, "marginal": "gaussian"}
         with pytest.raises(streamhalf.MemoryBudgetError, match=r"synth needs about .* and worker"):
-            streamhalf.synth(
-                "large.zarr", chunk_rows=1 << 23, noise="none", scheduler=small.address, **spec
-            )
+            streamhalf.synth("large.zarr", chunk_rows=1 << 23, noise="none", scheduler=small.address, **spec)
 
 
 @pytest.mark.slow
-def test_waiting__is_said_and_ends_when_a_worker_joins(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with (
-        open_cluster(tmp_path, n_workers=0) as empty,
-        caplog.at_level(logging.WARNING, "streamhalf"),
-    ):
+def test_waiting__is_said_and_ends_when_a_worker_joins(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with open_cluster(tmp_path, n_workers=0) as empty, caplog.at_level(logging.WARNING, "streamhalf"):
         run = streamhalf.fit(make_rows(300, 2), scheduler=empty.address, wait=False, **OPTIONS)
         words = f"waiting for workers: none has joined {empty.address} yet"
         wait_until(lambda: words in caplog.messages, "a word about waiting")

@@ -19,21 +19,7 @@ from streamhalf.cli import main
 from streamhalf.data import inspection
 from tests.conftest import StoreWriter, make_rows
 
-COMMANDS = (
-    *(
-        "synth",
-        "inspect",
-        "convert",
-        "predict",
-        "test",
-        "plan",
-        "fit",
-        "certify",
-        "verify",
-        "audit",
-        "report",
-    ),
-)
+COMMANDS = (*("synth", "inspect", "convert", "predict", "test", "plan", "fit", "certify", "verify", "audit", "report"),)
 Captured = pytest.CaptureFixture[str]
 
 
@@ -98,9 +84,7 @@ def test_synth__plants_a_threshold(tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / "rows.zarr"
     layout = ["--rows", "5000", "--dim", "3", "--positive", "0.1", "--scheduler", "serial"]
     assert main(["synth", str(path), *layout, "--noise", "tilt", "--rate", "0.02"]) == 0
-    assert "planted error 0.020000 (marginal gaussian, noise tilt, positive 0.1)" in words(
-        capsys.readouterr().out
-    )
+    assert "planted error 0.020000 (marginal gaussian, noise tilt, positive 0.1)" in words(capsys.readouterr().out)
     group = zarr.open_group(str(path), mode="r")
     # 8% of 5,000 rows are left: six standard errors, failure probability below 2e-9
     assert np.mean(group["y"][:] > 0) == pytest.approx(0.08, abs=0.025)
@@ -122,9 +106,7 @@ def test_test__passes_gaussian_rows(stores: Path, capsys: Captured) -> None:
 
 
 def test_test__names_the_product_of_correlated_features(stores: Path, capsys: Captured) -> None:
-    assert (
-        main(["test", str(stores / "correlated"), "--feature-transform", "stored", "--quiet"]) == 10
-    )
+    assert main(["test", str(stores / "correlated"), "--feature-transform", "stored", "--quiet"]) == 10
     out = words(capsys.readouterr().out)
     assert any(pair in out for pair in ("x₁·x₂", "x₁·x₃", "x₂·x₃"))
     assert "rejected" in out
@@ -158,9 +140,7 @@ def test_version__names_ours_and_what_it_runs_on(capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help__examples_parse(
-    command: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help__examples_parse(command: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     assert main([command, "--help"]) == 0
     example = capsys.readouterr().out.split("example:\n  streamhalf ")[1].splitlines()[0]
     reached: list[str] = []
@@ -171,13 +151,7 @@ def test_help__examples_parse(
 
     home = {"report": api, "inspect": inspection}.get(command, streamhalf)
     monkeypatch.setattr(home, command, note)
-    for reader in (
-        "read_model",
-        "read_result",
-        "read_verifiable",
-        "read_weights",
-        "read_classifier",
-    ):
+    for reader in ("read_model", "read_result", "read_verifiable", "read_weights", "read_classifier"):
         monkeypatch.setattr(f"streamhalf.cli.{reader}", lambda path, **options: None)
     assert main(example.split()) == 2
     own = {"plan": [], "report": ["result.html"], "predict": ["new.csv"]}
@@ -226,9 +200,7 @@ def test_usage__wrong_values_return_2_with_one_line(
     assert output.out == ""
 
 
-def test_quiet__is_silent_on_standard_error(
-    write_store: StoreWriter, tmp_path: Path, capsys: Captured
-) -> None:
+def test_quiet__is_silent_on_standard_error(write_store: StoreWriter, tmp_path: Path, capsys: Captured) -> None:
     X, y = make_rows(300, 2)
     assert main(["test", str(write_store(X, y > 0)), "--quiet"]) == 0
     assert main(["synth", str(tmp_path / "a"), "--rows", "9", "--dim", "2", "--quiet"]) == 0
@@ -252,9 +224,7 @@ def test_main__returns_130_when_interrupted(
     assert capsys.readouterr().err == "streamhalf: interrupted\n"
 
 
-def test_main__shows_the_traceback_when_asked(
-    monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
+def test_main__shows_the_traceback_when_asked(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     monkeypatch.setenv("STREAMHALF_DEBUG", "1")
     monkeypatch.setattr(streamhalf, "test", fail_with(RuntimeError("why")))
     assert main(["test", "a"]) == 1
@@ -271,9 +241,7 @@ def test_storage_options__reach_the_storage(capsys: Captured) -> None:
 
 def test_module__runs_as_a_program(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "streamhalf", "inspect", str(tmp_path / "nothing")]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, env=dict(os.environ)
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=dict(os.environ))
     assert done.returncode == 3
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
@@ -317,9 +285,7 @@ def rows_to_fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 FIT = ("--eps", "0.25", "--certificate-degree", "0", "--quiet")
 
 
-def test_fit__says_what_it_learned_and_predict_takes_it(
-    rows_to_fit: Path, tmp_path: Path, capsys: Captured
-) -> None:
+def test_fit__says_what_it_learned_and_predict_takes_it(rows_to_fit: Path, tmp_path: Path, capsys: Captured) -> None:
     store, model = str(rows_to_fit / "gaussian"), str(tmp_path / "model.json")
     assert main(["fit", store, *FIT, "--json", model]) == 0
     out = words(capsys.readouterr().out)
@@ -335,9 +301,7 @@ def test_fit__says_what_it_learned_and_predict_takes_it(
     assert np.mean(found != labels) == pytest.approx(document["error"]["empirical"], abs=0.01)
 
 
-def test_fit__rejects_with_evidence_and_predict_warns(
-    rows_to_fit: Path, tmp_path: Path, capsys: Captured
-) -> None:
+def test_fit__rejects_with_evidence_and_predict_warns(rows_to_fit: Path, tmp_path: Path, capsys: Captured) -> None:
     store, model = str(rows_to_fit / "laplace"), str(tmp_path / "model.json")
     command = ["fit", store, *FIT, "--feature-transform", "stored", "--json", model]
     assert main(command) == 0
@@ -388,9 +352,7 @@ def test_fit__wrong_arguments_exit_with_2(arguments: tuple[str, ...], capsys: Ca
         ("", "no command given; streamhalf --help lists them all"),
     ],
 )
-def test_main__names_what_is_wrong_and_what_was_probably_meant(
-    command: str, said: str, capsys: Captured
-) -> None:
+def test_main__names_what_is_wrong_and_what_was_probably_meant(command: str, said: str, capsys: Captured) -> None:
     assert main(command.split()) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("streamhalf: error: ")

@@ -29,9 +29,7 @@ def test_config__takes_both_limits(name: str) -> None:
     assert getattr(make_config({name: high}), name) == high
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [(name, value) for name, row in RANGES.items() for value in row[2]]
-)
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, row in RANGES.items() for value in row[2]])
 def test_config__names_field_value_and_limits(name: str, value: Any) -> None:
     low, high, _ = RANGES[name]
     with pytest.raises(UsageError) as caught:
@@ -42,9 +40,7 @@ def test_config__names_field_value_and_limits(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_config__takes_sizes_as_they_are_written(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_config__takes_sizes_as_they_are_written(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for text, size in (("2GiB", 2 << 30), ("512 MB", 512 << 20), (1 << 30, 1 << 30)):
         assert getattr(RunConfig(**{name: text}), name) == size
         monkeypatch.setenv(f"STREAMHALF_{name.upper()}", str(text))

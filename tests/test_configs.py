@@ -42,9 +42,7 @@ def test_default__is_the_default_field_by_field() -> None:
 def test_configs__load_and_hold_valid_values(path: Path) -> None:
     loaded = load_config(path)
     config = RunConfig(**loaded.parameters)
-    assert (
-        loaded.parameters.get("seed", "auto") == "auto"
-    )  # one that is published voids the promise
+    assert loaded.parameters.get("seed", "auto") == "auto"  # one that is published voids the promise
     given = {name: value for name, value in loaded.parameters.items() if name != "seed"}
     assert all(getattr(config, name) == of_file(value) for name, value in given.items())
 
@@ -95,14 +93,7 @@ def test_flags__override_the_file(write: Any, calls: list[dict[str, Any]], comma
     assert main([command, "store", "--config", str(path), *flags, "--quiet"]) == 2
     (call,) = calls
     assert call.pop("storage_options") is None
-    assert call == {
-        "tau": 0.05,
-        "degree": 6,
-        "seed": 7,
-        "memory_limit": 3 << 30,
-        "scheduler": "serial",
-        "whiten": True,
-    }
+    assert call == {"tau": 0.05, "degree": 6, "seed": 7, "memory_limit": 3 << 30, "scheduler": "serial", "whiten": True}
 
 
 @pytest.mark.parametrize(

@@ -75,12 +75,8 @@ def test_environment__holds_what_the_project_asks_for() -> None:
     asked = [Requirement(one) for one in PROJECT["dependencies"]]
     asked += [Requirement(one) for x in EXTRAS for one in PROJECT["optional-dependencies"][x]]
     specifiers = {canonicalize_name(one.name): one.specifier for one in asked}
-    assert {name: one.specifier for name, one in named.items()} == {
-        name: specifiers[name] for name in named
-    }
-    pins = dict(
-        line.split("==") for line in (ROOT / "scripts" / "constraints.txt").read_text().split()
-    )
+    assert {name: one.specifier for name, one in named.items()} == {name: specifiers[name] for name in named}
+    pins = dict(line.split("==") for line in (ROOT / "scripts" / "constraints.txt").read_text().split())
     known = {canonicalize_name(name): version for name, version in pins.items()}
     assert set(named) - set(known) <= {"jupyterlab", "scikit-learn"}  # tests do without them
     for name in set(named) & set(known):  # the versions that tests run with are allowed

@@ -12,11 +12,7 @@ EXPECTED = json.loads(FILE.read_text())
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow) if number % 2 else name
-        for number, name in enumerate(CASES)
-    ],
+    "name", [pytest.param(name, marks=pytest.mark.slow) if number % 2 else name for number, name in enumerate(CASES)]
 )
 def test_results__stay(name: str) -> None:
     assert differences(EXPECTED[name]["figures"], record(name)) == []

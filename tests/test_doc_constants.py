@@ -36,9 +36,7 @@ def fraction(value: float) -> str:
 
 
 MOST_SIX = max(dim for dim in range(2, 40) if certificate_degree("auto", dim) == 6)
-ENOUGH = {
-    degree: f"{power(n)} and {per:g}" for degree, (n, per) in slab_choice._ENOUGH_ROWS.items()
-}
+ENOUGH = {degree: f"{power(n)} and {per:g}" for degree, (n, per) in slab_choice._ENOUGH_ROWS.items()}
 
 SAID = [
     (ALGORITHM, f"of degree 1 to k | {DEFAULT.moment_tolerance:g} |"),
@@ -46,11 +44,7 @@ SAID = [
     (ALGORITHM, f"of degree <= 2 | {DEFAULT.quadratics_tolerance:g} |"),
     (ALGORITHM, f"from 1 | {ACCEPTANCE_TOLERANCE:g} |"),
     (ALGORITHM, f"in every slab | {COVARIANCE_LIMIT:g} |"),
-    (
-        ALGORITHM,
-        f"below 1/2 | {WEDGE_LIMIT:g}; {ANY_WEDGE_LIMIT:g} where neighbours may have any "
-        "threshold |",
-    ),
+    (ALGORITHM, f"below 1/2 | {WEDGE_LIMIT:g}; {ANY_WEDGE_LIMIT:g} where neighbours may have any threshold |"),
     (
         ALGORITHM,
         f"With more than {WIDE_DIM} features, degree 2 is tested in full and degree k on the span "
@@ -58,20 +52,14 @@ SAID = [
     ),
     (ALGORITHM, f"as many as memory has room for ({power(plan._MOST_SAMPLED)} at most)"),
     (ALGORITHM, f"for learning, up to {power(plan._FIRST_ROWS)} where that costs nothing"),
-    (
-        ALGORITHM,
-        f"An update accepts {plan._LEARNING_ROWS:,} + {plan._ROWS_PER_FEATURE} d rows or more",
-    ),
+    (ALGORITHM, f"An update accepts {plan._LEARNING_ROWS:,} + {plan._ROWS_PER_FEATURE} d rows or more"),
     (
         ALGORITHM,
         f"The scale starts at {fraction(FIRST_DELTA)} and halves after a step shorter than "
         f"{localization._SMALL_STEP:g} delta",
     ),
     (ALGORITHM, f"halves every time from {fraction(PAPER_FIRST_DELTA)}"),
-    (
-        ALGORITHM,
-        f"The scale starts at {fraction(plan._FAR_DELTA)} where t is above {fraction(plan._FAR)}",
-    ),
+    (ALGORITHM, f"The scale starts at {fraction(plan._FAR_DELTA)} where t is above {fraction(plan._FAR)}"),
     (ALGORITHM, f"of up to {power(plan.REFINING_ROWS)} rows for learning, and in memory"),
     (ALGORITHM, f"or at {refine._WIDE:g} if that is finer"),
     (ALGORITHM, f"Rows lie within {refine._REACH:g} times that scale"),
@@ -81,10 +69,7 @@ SAID = [
     (ALGORITHM, f"Scales below {fraction(FINEST_SCALE)} were not looked at"),
     (ALGORITHM, f"Moments have degree 6 up to {MOST_SIX} features, else 4"),
     (ALGORITHM, f"the larger of {ENOUGH[4]} d²/error (degree 6: {ENOUGH[6]} d²/error)"),
-    (
-        ALGORITHM,
-        f"1.2e10 and {lower_bound.MATRICES} times the cube",
-    ),
+    (ALGORITHM, f"1.2e10 and {lower_bound.MATRICES} times the cube"),
     (ALGORITHM, f"two seconds for {conflict_sets._MOST_ROWS:,})"),
     (ALGORITHM, f"({conflict_sets._MOST_REPEATED:,} where most rows repeat or few are wrong)"),
     (ALGORITHM, f"Up to {conflict_sets._MOST_ROWS:,} rows sets are counted first"),
@@ -123,10 +108,6 @@ def test_constants__no_number_of_rows_is_left_unchecked(page: str) -> None:
 
 
 def test_budget__is_what_the_page_says() -> None:
-    parts = {
-        "testers": plan.TESTERS_TAU,
-        "`error.upper`": plan.ERROR_TAU,
-        "`opt.lower`": plan.BOUND_TAU,
-    }
+    parts = {"testers": plan.TESTERS_TAU, "`error.upper`": plan.ERROR_TAU, "`opt.lower`": plan.BOUND_TAU}
     for what, part in parts.items():
         assert f"| tau/{1 / part:g} | {what}" in text_of(ALGORITHM)

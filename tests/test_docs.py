@@ -69,10 +69,7 @@ def test_page__blocks_run_as_printed(page: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_tutorial__blocks_run_one_after_the_other(tmp_path: Path) -> None:
     found = blocks("docs/tutorial.md")
-    python, shell = (
-        "\n".join(content for kind, content in found if kind == wanted)
-        for wanted in ("python", "bash")
-    )
+    python, shell = ("\n".join(content for kind, content in found if kind == wanted) for wanted in ("python", "bash"))
     said = run("python", python, tmp_path)
     assert "1586 of 1587 suspects were tampered with, of 1586 in all" in said
     run("bash", shell, tmp_path)

@@ -25,14 +25,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamhalf
-from streamhalf import (
-    DataError,
-    NotAcceptedError,
-    TargetError,
-    UnverifiedWarning,
-    UsageError,
-    Verdict,
-)
+from streamhalf import DataError, NotAcceptedError, TargetError, UnverifiedWarning, UsageError, Verdict
 from streamhalf.estimator import HalfspaceTesterLearner
 
 N_ROWS = 150_000
@@ -69,9 +62,7 @@ def uniform(rows: Rows) -> Rows:
 
 @parametrize_with_checks([HalfspaceTesterLearner()])
 @untested
-def test_estimator__obeys_scikit_learn(
-    estimator: Any, check: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_estimator__obeys_scikit_learn(estimator: Any, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # without it, one check skips itself
     check(estimator)
 
@@ -127,10 +118,7 @@ def test_fit_intercept__true_finds_the_threshold(rows: Rows) -> None:
     [
         ({"fit_intercept": True, "through": "origin"}, "fit_intercept: True and through: 'origin'"),
         ({"fit_intercept": True, "through": "centre"}, "fit_intercept: True and through: 'centre'"),
-        (
-            {"fit_intercept": False, "through": "centre", "whiten": True},
-            "fit_intercept: False and through: 'centre'",
-        ),
+        ({"fit_intercept": False, "through": "centre", "whiten": True}, "fit_intercept: False and through: 'centre'"),
         ({"fit_intercept": "yes"}, "fit_intercept: 'yes' given; must be True, False or None"),
         ({"fit_intercept": False, "through": "edge"}, "through: "),
     ],
@@ -157,9 +145,7 @@ def test_fit__maps_any_two_labels(accepted: HalfspaceTesterLearner, rows: Rows) 
 
 @pytest.mark.parametrize("make_labels", [lambda y: y, lambda y: np.array(["a", "b"])[y]])
 def test_fit__dask_arrays(
-    accepted: HalfspaceTesterLearner,
-    rows: Rows,
-    make_labels: Callable[[NDArray[Any]], NDArray[Any]],
+    accepted: HalfspaceTesterLearner, rows: Rows, make_labels: Callable[[NDArray[Any]], NDArray[Any]]
 ) -> None:
     X, y = da.from_array(rows[0], chunks=(40_000, 2)), make_labels(rows[1])
     lazy_y = da.from_array(y, chunks=60_000)
@@ -333,8 +319,6 @@ try:
 except ImportError as error:
     print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "pip install scikit-learn" in done.stdout
     assert streamhalf.HalfspaceTesterLearner is HalfspaceTesterLearner

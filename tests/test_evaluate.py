@@ -7,23 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from scripts.evaluation import (
-    auto_completeness,
-    elliptical,
-    refine,
-    threshold_completeness,
-    thresholds,
-    wide,
-)
+from scripts.evaluation import auto_completeness, elliptical, refine, threshold_completeness, thresholds, wide
 from scripts.evaluation.command import SCHEMA, main
 from scripts.evaluation.drawing import Problem, draw, learn, least_error
 from scripts.evaluation.laws import HELD_OUT
-from scripts.evaluation.search import (
-    best_halfspace,
-    best_in_plane,
-    best_threshold,
-    error_of,
-)
+from scripts.evaluation.search import best_halfspace, best_in_plane, best_threshold, error_of
 from streamhalf.synthetic.spec import SyntheticSpec
 
 Rng = np.random.Generator
@@ -87,9 +75,7 @@ def test_held_out_laws__are_centred_with_unit_covariance(name: str) -> None:
 
 @pytest.mark.slow
 def test_other_learners__have_thresholds() -> None:
-    spec = SyntheticSpec(
-        rows=20_000, dim=3, marginal="gaussian", noise="far", rate=0.02, positive=0.1
-    )
+    spec = SyntheticSpec(rows=20_000, dim=3, marginal="gaussian", noise="far", rate=0.02, positive=0.1)
     problem = draw(spec)
     logistic, rescanned, svm = thresholds.learn_others(problem)
     errors = [plane.errors(problem.X, problem.y) for plane in (logistic, rescanned, svm)]
@@ -192,9 +178,7 @@ def test_wide_table__is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-def test_short_form__meets_every_criterion(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_short_form__meets_every_criterion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = ["completeness", "robustness", "soundness"]
     code = main(["--form", "short", "--only", *names, "--out", str(tmp_path)])
     document = json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))

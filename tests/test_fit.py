@@ -20,13 +20,7 @@ from streamhalf.data.block import RowRange
 from streamhalf.events import Event, PassStarted, RunEnded, RunStarted
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.results import (
-    Method,
-    NoticeCode,
-    Record,
-    Role,
-    to_json,
-)
+from streamhalf.results import Method, NoticeCode, Record, Role, to_json
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from tests.conftest import StoreWriter, slowly
 from tests.saying import said
@@ -44,9 +38,7 @@ def draw(
     seed: int = 1,
     dtype: str = "float32",
 ) -> tuple[np.ndarray, np.ndarray]:
-    spec = SyntheticSpec(
-        rows=rows, dim=dim, marginal=marginal, noise=noise, rate=rate, seed=seed, dtype=dtype
-    )
+    spec = SyntheticSpec(rows=rows, dim=dim, marginal=marginal, noise=noise, rate=rate, seed=seed, dtype=dtype)
     found = generate(spec, plant(spec), RowRange(0, rows))
     return found.X, found.y
 
@@ -73,17 +65,9 @@ def without_times(result: FitResult) -> Any:
 
 @pytest.mark.parametrize(
     ("noise", "rate", "dim"),
-    [
-        ("none", 0.0, 1),
-        ("none", 0.0, 4),
-        ("random", 0.05, 2),
-        ("random", 0.1, 5),
-        ("chow", 0.03, 3),
-    ],
+    [("none", 0.0, 1), ("none", 0.0, 4), ("random", 0.05, 2), ("random", 0.1, 5), ("chow", 0.03, 3)],
 )
-def test_fit__accepts_gaussian_rows_with_an_error_near_the_planted_one(
-    noise: str, rate: float, dim: int
-) -> None:
+def test_fit__accepts_gaussian_rows_with_an_error_near_the_planted_one(noise: str, rate: float, dim: int) -> None:
     # not accepted with probability below tau = 0.01, for this seed it is; the error of about 65,000
     # fresh rows has a standard deviation of 0.0014 at most
     X, y = draw(dim=dim, noise=noise, rate=rate)
@@ -101,15 +85,10 @@ def test_fit__accepts_gaussian_rows_with_an_error_near_the_planted_one(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", ["auto", "rows"])
-def test_fit__accepts_almost_all_whitened_gaussian_data_of_as_many_rows_as_it_asks_for(
-    rows: str,
-) -> None:
+def test_fit__accepts_almost_all_whitened_gaussian_data_of_as_many_rows_as_it_asks_for(rows: str) -> None:
     # not accepted with probability at most tau = 0.01 each: 2 or more of 8 has probability 0.003
     n_rows = streamhalf.plan(dim=8, eps=0.25, whiten=True, sampling=rows).rows_needed
-    found = [
-        fit(draw(n_rows, 8, seed=seed), eps=0.25, whiten=True, sampling=rows, seed=seed)
-        for seed in range(8)
-    ]
+    found = [fit(draw(n_rows, 8, seed=seed), eps=0.25, whiten=True, sampling=rows, seed=seed) for seed in range(8)]
     assert sum(one.verdict is not Verdict.ACCEPTED for one in found) <= 1
 
 
@@ -132,9 +111,7 @@ def test_fit__rejects_with_evidence(marginal: str) -> None:
     assert result.error is not None  # which holds whatever the features are
     assert result.certificate is None
     assert [one.name for one in result.passes][-2:] == ["final", "calibration"]
-    reasons = [
-        one for one in result.testers if one.outcome is Outcome.REJECTED and one.role != Role.EARLY
-    ]
+    reasons = [one for one in result.testers if one.outcome is Outcome.REJECTED and one.role != Role.EARLY]
     assert {one.pass_name for one in reasons} == {"final"}
     scales = sorted({one.scale for one in result.testers if one.tester == "acceptance"} - {None})
     step = [1.0, *reversed(scales)].index(reasons[0].scale)
@@ -155,11 +132,7 @@ def test_fit__rejects_in_the_final_pass_what_only_slabs_show() -> None:
     v = plant(spec).v
     margin = X @ v
     moved = np.where(np.abs(margin) > 0.7, 0.1 * np.floor(10 * margin) + 0.025, margin)
-    result = fit(
-        (X + np.outer(moved - margin, v).astype(np.float32), y),
-        eps=0.05,
-        feature_transform="stored",
-    )
+    result = fit((X + np.outer(moved - margin, v).astype(np.float32), y), eps=0.05, feature_transform="stored")
     assert result.verdict is Verdict.REJECTED
     reasons = [one for one in result.testers if one.outcome is Outcome.REJECTED]
     assert {(one.tester, one.pass_name) for one in reasons} == {("slab mass", "final")}
@@ -214,19 +187,14 @@ def test_fit__does_not_depend_on_the_chunking_where_rows_are_chosen_by_number(
     write_store: StoreWriter, small_blocks: None, rows: str
 ) -> None:
     X, y = draw(dtype="float64")
-    first, second = (
-        fit(write_store(X, y, chunk_rows=chunk), sampling=rows, seed=5)
-        for chunk in (20_000, 43_001)
-    )
+    first, second = (fit(write_store(X, y, chunk_rows=chunk), sampling=rows, seed=5) for chunk in (20_000, 43_001))
     assert first.verdict is second.verdict is Verdict.ACCEPTED
     np.testing.assert_allclose(first.halfspace.normal, second.halfspace.normal, atol=1e-9)
     assert first.error == second.error
     assert first.held_out == second.held_out
     assert [one.outcome for one in first.testers] == [one.outcome for one in second.testers]
     np.testing.assert_allclose(
-        [one.statistic for one in first.testers],
-        [one.statistic for one in second.testers],
-        atol=1e-9,
+        [one.statistic for one in first.testers], [one.statistic for one in second.testers], atol=1e-9
     )
 
 
@@ -247,9 +215,7 @@ def test_rows__reuse_learns_from_all_that_is_not_held_out(store: Path) -> None:
     assert reused.split == "reuse"
     assert {one.rows_read for one in reused.passes} == {N_ROWS}
     assert reused.passes[0].rows_accepted + reused.error.n_rows == N_ROWS
-    assert min(one.delta for one in reused.candidates) <= min(
-        one.delta for one in shared.candidates
-    )
+    assert min(one.delta for one in reused.candidates) <= min(one.delta for one in shared.candidates)
 
 
 def test_document__tells_the_whole_path() -> None:
@@ -348,9 +314,7 @@ def test_events__tell_of_every_pass_and_judgement() -> None:
 
 def test_fit__refuses_too_little_memory_before_it_learns() -> None:
     events: list[Event] = []
-    with pytest.raises(
-        MemoryBudgetError, match=r"^fit needs about .*_limit is 1 MiB; raise it, .* lower degree"
-    ):
+    with pytest.raises(MemoryBudgetError, match=r"^fit needs about .*_limit is 1 MiB; raise it, .* lower degree"):
         fit(draw(), sampling="reuse", memory_limit=1 << 20, observer=events.append)
     assert events == []
 

@@ -64,9 +64,7 @@ def test_handle__gives_the_result_and_says_how_far_it_is(store: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["threads", "client"])
-def test_handle__that_is_cancelled_leaves_nothing_behind(
-    store: Path, client: Client, place: str
-) -> None:
+def test_handle__that_is_cancelled_leaves_nothing_behind(store: Path, client: Client, place: str) -> None:
     where: Any = {"client": client} if place == "client" else {"scheduler": "threads"}
     started = threading.Event()
 
@@ -117,9 +115,7 @@ def test_handle__raises_what_ended_the_run(tmp_path: Path) -> None:
         handle.result(PATIENCE)
 
 
-def test_fits__of_three_clients_at_once_give_the_same_and_leave_nothing(
-    store: Path, client: Client
-) -> None:
+def test_fits__of_three_clients_at_once_give_the_same_and_leave_nothing(store: Path, client: Client) -> None:
     before = client.run_on_scheduler(lambda dask_scheduler: sorted(dask_scheduler.plugins))
     expected = comparable(streamhalf.fit(store, scheduler="serial", **OPTIONS))
     clients = [Client(client.scheduler.address, set_as_default=False) for _ in range(3)]

@@ -192,18 +192,12 @@ CONVERTED: dict[str, tuple[Build, Any]] = {
         lambda folder, client: (X, np.where(Y > 0, 2, 1)),
         Notice.of(NoticeCode.LABELS_READ, array="y", low="1", high="2"),
     ),
-    "words": (
-        lambda folder, client: (X, WORDS),
-        Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes"),
-    ),
+    "words": (lambda folder, client: (X, WORDS), Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes")),
     "words, lazy": (
         lambda folder, client: lazy(y=WORDS),
         Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes"),
     ),
-    "words, stored": (
-        store(y=WORDS),
-        Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes"),
-    ),
+    "words, stored": (store(y=WORDS), Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes")),
     "words, stored as v2": (
         store(y=WORDS, zarr_format=2),
         Notice.of(NoticeCode.LABELS_READ, array="y", low="no", high="yes"),
@@ -272,25 +266,19 @@ def test_input__works(
 
 @pytest.mark.parametrize("place", ["client", *slowly(["no client"])])
 @pytest.mark.parametrize("name", CONVERTED)
-def test_input__is_converted_with_a_notice(
-    name: str, place: str, connected: Client, tmp_path: Path
-) -> None:
+def test_input__is_converted_with_a_notice(name: str, place: str, connected: Client, tmp_path: Path) -> None:
     build, notice = CONVERTED[name]
     weights = np.array([1.0, -0.25])  # exact products: rows on the boundary are +1 however summed
     result = certify(build(tmp_path, connected), connected, place, weights)
     features = WHOLE if notice.code is NoticeCode.FEATURES_CONVERTED else X
-    features = (
-        features.astype(notice["stored"]) if notice.code is NoticeCode.FEATURES_CONVERTED else X
-    )
+    features = features.astype(notice["stored"]) if notice.code is NoticeCode.FEATURES_CONVERTED else X
     assert result.error.empirical == error_of(weights, features)
     assert notice in result.notices
 
 
 @pytest.mark.parametrize("place", ["no client", *slowly(["client"])])
 @pytest.mark.parametrize("name", REFUSED)
-def test_input__is_refused_in_a_sentence(
-    name: str, place: str, connected: Client, tmp_path: Path
-) -> None:
+def test_input__is_refused_in_a_sentence(name: str, place: str, connected: Client, tmp_path: Path) -> None:
     build, words = REFUSED[name]
     with pytest.raises(DataError, match=words) as caught:
         certify(build(tmp_path, connected), connected, place, [1.0, 0.0])

@@ -49,10 +49,7 @@ def test_lazy__names_give_datasets_of_known_shapes() -> None:
     rows = Counting()
     pair = rows.X, da.from_array(Y, chunks=300)
     moments = streamhalf.lazy(rows.X, "moments", degree=2)
-    found = {
-        name: streamhalf.lazy(pair, name)
-        for name in ("covariance", "feature-moments", "labels", "chow")
-    }
+    found = {name: streamhalf.lazy(pair, name) for name in ("covariance", "feature-moments", "labels", "chow")}
     assert rows.computed == 0
     assert all(da.core.is_dask_collection(one) for one in (moments, *found.values()))
     shapes = {name: one.shape for name, one in moments.items()}
@@ -139,12 +136,7 @@ def test_lazy__computes_on_a_cluster(client: Client) -> None:
         ("labels", {}, DataError, r"features without labels.*pair \(features, labels\)"),
         (LabelCounts(), {}, DataError, "features without labels"),
         ("moments", {"degree": 3}, UsageError, "degree: 3"),
-        (
-            "test",
-            {"feature_transform": Transform.ISOTROPIC},
-            UsageError,
-            "feature_transform: .*streamhalf.test",
-        ),
+        ("test", {"feature_transform": Transform.ISOTROPIC}, UsageError, "feature_transform: .*streamhalf.test"),
         ("moments", {"memory_limit": 1 << 20}, MemoryBudgetError, "memory_limit"),
     ],
 )

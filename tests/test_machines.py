@@ -55,10 +55,7 @@ def open_workers(n_workers: int, n_threads: int, memory_limit: str) -> Iterator[
     """A cluster that is there for one test: each of its processes takes 170 MiB."""
     with (
         LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=n_threads,
-            memory_limit=memory_limit,
-            dashboard_address=":0",
+            n_workers=n_workers, threads_per_worker=n_threads, memory_limit=memory_limit, dashboard_address=":0"
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
@@ -103,16 +100,10 @@ def assert_same_on(store: Path, expected: Any, pretend: Pretend, machines: Any) 
 
 
 @pytest.mark.parametrize(
-    ("dim", "n_rows", "chunk_rows", "machines"),
-    [(10, 20_000, 1 << 13, MACHINES), (40, 6_000, 1 << 18, MACHINES[3:4])],
+    ("dim", "n_rows", "chunk_rows", "machines"), [(10, 20_000, 1 << 13, MACHINES), (40, 6_000, 1 << 18, MACHINES[3:4])]
 )
 def test_fit__says_the_same_on_every_machine(
-    pretend: Pretend,
-    write_store: StoreWriter,
-    dim: int,
-    n_rows: int,
-    chunk_rows: int,
-    machines: Any,
+    pretend: Pretend, write_store: StoreWriter, dim: int, n_rows: int, chunk_rows: int, machines: Any
 ) -> None:
     store = write_store(*make_rows(n_rows, dim), chunk_rows=chunk_rows, compressors=None)
     expected, _ = fit(store, scheduler="serial")
@@ -121,9 +112,7 @@ def test_fit__says_the_same_on_every_machine(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("dim", "chunk_rows"), [(10, 1 << 14), (20, 1 << 16), (40, 1 << 18), (100, 1 << 14)]
-)
+@pytest.mark.parametrize(("dim", "chunk_rows"), [(10, 1 << 14), (20, 1 << 16), (40, 1 << 18), (100, 1 << 14)])
 def test_fit__says_the_same_on_every_machine_at_length(
     pretend: Pretend, write_store: StoreWriter, dim: int, chunk_rows: int
 ) -> None:
@@ -182,9 +171,7 @@ def test_synth_and_predict__wait_for_memory_too(
     assert (told["at_once"], told["threads"], told["room"]) == (2, 8, 100 * MIB)
     events.clear()
     model = streamhalf.Halfspace((1.0,) * 8)
-    streamhalf.predict(
-        tmp_path / "x.zarr", model=model, out=tmp_path / "y.zarr", observer=events.append
-    )
+    streamhalf.predict(tmp_path / "x.zarr", model=model, out=tmp_path / "y.zarr", observer=events.append)
     (told,) = fewer(events)
     assert told["at_once"] < told["threads"] == 8
     monkeypatch.setenv("STREAMHALF_MEMORY_LIMIT", "10MiB")
@@ -197,9 +184,7 @@ def test_synth_and_predict__wait_for_memory_too(
     assert streamhalf.open_source(tmp_path / "x.zarr").n_rows == 1 << 20
 
 
-def test_dry_run__leaves_the_event_loop_of_a_worker_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dry_run__leaves_the_event_loop_of_a_worker_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are read in a thread of their own: a worker that does not answer counts as lost."""
     threads: list[str] = []
     look = Survey.look

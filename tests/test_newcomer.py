@@ -59,9 +59,7 @@ def test_whitening__names_the_features_that_depend_on_each_other() -> None:
         streamhalf.test((X, np.ones(len(X))), whiten=True)
 
 
-def test_command__says_which_argument_is_missing_and_suggests_only_what_is_alike(
-    capsys: Captured,
-) -> None:
+def test_command__says_which_argument_is_missing_and_suggests_only_what_is_alike(capsys: Captured) -> None:
     for arguments, said in (
         (["audit", "rows.zarr"], "model: not given; audit needs --model: what fit or certify"),
         (["audit", "--model", "result.json"], "STORE: not given; audit needs STORE: path or URL"),

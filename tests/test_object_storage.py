@@ -26,18 +26,7 @@ from tests.fault_proxy import FaultProxy, open_proxy
 from tests.s3_server import BUCKET, KEY, SECRET, S3Server, require_programs, start_server
 
 OPTIONS: dict[str, Any] = {"eps": 0.1, "certificate_degree": 0}
-SYNTH = (
-    "--rows",
-    "120000",
-    "--dim",
-    "2",
-    "--chunk-rows",
-    "4096",
-    "--noise",
-    "chow",
-    "--rate",
-    "0.05",
-)
+SYNTH = ("--rows", "120000", "--dim", "2", "--chunk-rows", "4096", "--noise", "chow", "--rate", "0.05")
 FIT = ("--eps", "0.1", "--certificate-degree", "0", "--workers", "2")
 DEGREE = ("--certificate-degree", "2")
 URL = f"s3://{BUCKET}/data/rows.zarr"
@@ -129,10 +118,7 @@ def test_commands__run_over_s3_and_keep_the_secret(
 
 @pytest.mark.parametrize("command", ["fit", "synth"])
 def test_secret__that_is_wrong_is_an_error_that_does_not_show_it(
-    s3: S3Server,
-    command: str,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    s3: S3Server, command: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = [flag.replace(SECRET, "no-such-secret") for flag in s3.flags]
     tried_again: list[BaseException] = []
@@ -173,13 +159,7 @@ def test_missing_object__on_s3_is_named(s3: S3Server) -> None:
     import s3fs
 
     url = f"s3://{BUCKET}/holed.zarr"
-    shape: dict[str, Any] = {
-        "rows": 4000,
-        "dim": 2,
-        "marginal": "gaussian",
-        "noise": "none",
-        "chunk_rows": 1000,
-    }
+    shape: dict[str, Any] = {"rows": 4000, "dim": 2, "marginal": "gaussian", "noise": "none", "chunk_rows": 1000}
     streamhalf.synth(url, storage_options=s3.options, scheduler="serial", **shape)
     s3fs.S3FileSystem(**s3.options).rm_file(f"{BUCKET}/holed.zarr/X/c/1/0")
     with pytest.raises(DataError, match=r"X: chunk 1 .* is missing from the store"):
@@ -200,9 +180,7 @@ def counted(s3: S3Server, **parameters: Any) -> tuple[FitResult, dict[str, int],
         return result, line.requests, moved
 
 
-def test_fit__moves_a_store_that_fits_once_and_asks_nothing_else(
-    s3: S3Server, undisturbed: str
-) -> None:
+def test_fit__moves_a_store_that_fits_once_and_asks_nothing_else(s3: S3Server, undisturbed: str) -> None:
     before = set(chunk_cache._caches)
     result, requests, moved = counted(s3)
     assert comparable(result) == undisturbed
@@ -227,9 +205,7 @@ def test_cache__takes_what_memory_has_no_room_for_and_is_emptied(
 
 
 @pytest.mark.usefixtures("nothing_kept")
-def test_fit__that_keeps_nothing_fetches_every_chunk_once_a_pass(
-    s3: S3Server, undisturbed: str
-) -> None:
+def test_fit__that_keeps_nothing_fetches_every_chunk_once_a_pass(s3: S3Server, undisturbed: str) -> None:
     result, requests, _ = counted(s3)
     assert comparable(result) == undisturbed
     assert requests["HEAD"] == 0
@@ -258,14 +234,10 @@ class Failing:
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", ["obstore", "fsspec"])
 @pytest.mark.usefixtures("nothing_kept")
-def test_server__that_fails_for_a_while_changes_nothing(
-    proxy: FaultProxy, undisturbed: str, reader: str
-) -> None:
+def test_server__that_fails_for_a_while_changes_nothing(proxy: FaultProxy, undisturbed: str, reader: str) -> None:
     faults = {"update-1": "503", "update-2": "refuse", "update-3": "stall", "final": "503"}
     observer = Failing(proxy, faults, 1.0)
-    result = streamhalf.fit(
-        URL, n_workers=2, storage_options=through(proxy, reader), observer=observer, **OPTIONS
-    )
+    result = streamhalf.fit(URL, n_workers=2, storage_options=through(proxy, reader), observer=observer, **OPTIONS)
     assert observer.faults == {}
     assert set(proxy.faults) == {"503", "refuse", "stall"}
     assert comparable(result) == undisturbed
@@ -299,13 +271,7 @@ def test_server__that_fails_for_good_is_an_error_and_the_run_resumes(
     assert len(str(caught.value).splitlines()) == 1
     observer = Failing(proxy, {})
     result = streamhalf.fit(
-        URL,
-        n_workers=2,
-        storage_options=s3.options,
-        checkpoint=folder,
-        resume=True,
-        observer=observer,
-        **OPTIONS,
+        URL, n_workers=2, storage_options=s3.options, checkpoint=folder, resume=True, observer=observer, **OPTIONS
     )
     assert (observer.started[0], observer.started[-1]) == ("update-3", "final")
     assert comparable(result) == undisturbed
@@ -319,15 +285,11 @@ def test_checkpoint__on_a_server_that_fails_for_good_is_named(
     saved = f"s3://{BUCKET}/elsewhere"
     proxy.fail("403", seconds=1e6, about="PUT")
     with pytest.raises(StreamhalfError, match=r"s3://rows/elsewhere/pass-000.npz: cannot be writ"):
-        streamhalf.fit(
-            local, storage_options=through(proxy), checkpoint=saved, n_workers=2, **OPTIONS
-        )
+        streamhalf.fit(local, storage_options=through(proxy), checkpoint=saved, n_workers=2, **OPTIONS)
 
 
 @pytest.mark.slow
-def test_cluster__reads_s3_and_its_logs_keep_the_secret(
-    s3: S3Server, undisturbed: str, tmp_path: Path
-) -> None:
+def test_cluster__reads_s3_and_its_logs_keep_the_secret(s3: S3Server, undisturbed: str, tmp_path: Path) -> None:
     with open_cluster(tmp_path, n_workers=1) as cluster:
         where: dict[str, Any] = {"scheduler": str(cluster.file), "storage_options": s3.options}
         assert comparable(streamhalf.fit(URL, **where, **OPTIONS)) == undisturbed
@@ -352,9 +314,7 @@ def log_failure(address: str, options: dict[str, Any]) -> None:
 
     spec = SyntheticSpec(rows=10, dim=2, marginal="gaussian", noise="none")
     with Client(address, set_as_default=False) as client:
-        future = client.submit(
-            write_rows, Target(URL, options), spec, plant(spec), RowRange(0, 10), pure=False
-        )
+        future = client.submit(write_rows, Target(URL, options), spec, plant(spec), RowRange(0, 10), pure=False)
         assert isinstance(future.exception(), StreamhalfError)
 
 

@@ -38,9 +38,7 @@ KINDS: dict[str, Kind] = {
     "too large": lambda rng, n, d: rng.standard_normal((n, d)) * 1e300,
     "tiny": lambda rng, n, d: rng.standard_normal((n, d)) * 1e-200,
     "subnormal": lambda rng, n, d: rng.integers(-5, 6, (n, d)) * 5e-324,
-    "of many scales": lambda rng, n, d: (
-        rng.standard_normal((n, d)) * 10.0 ** rng.integers(-150, 149, d)
-    ),
+    "of many scales": lambda rng, n, d: rng.standard_normal((n, d)) * 10.0 ** rng.integers(-150, 149, d),
     "sparse": lambda rng, n, d: rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.3),
 }
 
@@ -72,9 +70,7 @@ def run_all(X: Rows, y: NDArray[np.int8], normal: Rows, **parameters: Any) -> No
     answered(lambda: streamhalf.audit(data, model=halfspace, scheduler="serial"))
     certified = answered(lambda: streamhalf.certify(data, weights=halfspace, **where))
     for document in filter(None, (fitted, certified)):
-        found = answered(
-            lambda document=document: streamhalf.verify(document, data, scheduler="serial")
-        )
+        found = answered(lambda document=document: streamhalf.verify(document, data, scheduler="serial"))
         assert found is None or found.holds, found
 
 

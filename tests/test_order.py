@@ -65,11 +65,7 @@ def test_sorted__gaussian_rows_are_accepted(key: str, pieces: int, rows: str) ->
 def test_shuffled__rows_are_not_said_to_be_in_an_order() -> None:
     # said with probability below tau / 30 or so
     result = fit(DATA)
-    assert not [
-        one
-        for one in result.notices
-        if one.code in (NoticeCode.ROWS_IN_ORDER, NoticeCode.ERRORS_CLUSTER)
-    ]
+    assert not [one for one in result.notices if one.code in (NoticeCode.ROWS_IN_ORDER, NoticeCode.ERRORS_CLUSTER)]
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +75,7 @@ def many() -> tuple[Rows, Labels]:
     return X.astype(np.float32), y
 
 
-def test_windows__many_rows_that_look_alike_are_read_in_windows(
-    many: tuple[Rows, Labels],
-) -> None:
+def test_windows__many_rows_that_look_alike_are_read_in_windows(many: tuple[Rows, Labels]) -> None:
     result = fit(many, eps=0.1)
     assert (result.verdict, result.split) == (Verdict.ACCEPTED, "windows")
     beside = ("sample", "refine", "thresholds", "calibration")  # they use rows that others have
@@ -91,9 +85,7 @@ def test_windows__many_rows_that_look_alike_are_read_in_windows(
 
 @pytest.mark.parametrize("pieces", [64, *slowly([1])])
 @pytest.mark.parametrize("key", ["label", *slowly(["the sign of a feature"])])
-def test_windows__an_order_leads_to_single_rows_of_all(
-    many: tuple[Rows, Labels], key: str, pieces: int
-) -> None:
+def test_windows__an_order_leads_to_single_rows_of_all(many: tuple[Rows, Labels], key: str, pieces: int) -> None:
     result = fit(sort_within(*many, KEYS[key], pieces), eps=0.1)
     assert (result.verdict, result.split) == (Verdict.ACCEPTED, "reuse")
     assert [one.name for one in result.passes[:3]] == ["sample", "initial", "initial"]

@@ -95,9 +95,7 @@ def test_outputs__each_have_a_path_of_their_own(tmp_path: Path, capsys: Captured
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "pictures/cat.png", ".git/HEAD"])
-def test_synth__never_deletes_what_is_no_part_of_a_store(
-    store: Path, capsys: Captured, name: str
-) -> None:
+def test_synth__never_deletes_what_is_no_part_of_a_store(store: Path, capsys: Captured, name: str) -> None:
     (store / name).parent.mkdir(exist_ok=True)
     (store / name).write_text("mine")
     before = content(store)
@@ -158,11 +156,7 @@ def fail_with(error: BaseException) -> Any:
     ids=["full", "interrupted"],
 )
 def test_write_text__keeps_the_old_file_and_no_other_on_failure(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    step: str,
-    error: BaseException,
-    seen: type[BaseException] | None,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException, seen: type[BaseException] | None
 ) -> None:
     target = tmp_path / "out.txt"
     target.write_text(OLD)

@@ -53,9 +53,7 @@ def audited(found: Any) -> tuple[list[Any], Any]:
 
 
 CALLS: dict[str, Callable[[Any, Where], Any]] = {
-    "test": lambda data, where: [
-        one.statistic for one in streamhalf.test(data, seed=1, **where).testers
-    ],
+    "test": lambda data, where: [one.statistic for one in streamhalf.test(data, seed=1, **where).testers],
     "fit": lambda data, where: streamhalf.fit(data, seed=1, **where).halfspace,
     "certify": lambda data, where: streamhalf.certify(data, **WEIGHTS, **where).error.empirical,
     "audit": lambda data, where: audited(streamhalf.audit(data, model=[1.0, 0.0], **where)),

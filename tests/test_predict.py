@@ -70,9 +70,7 @@ def store(write_store: StoreWriter, small_blocks: None) -> Path:
 def test_predict__equals_the_sign_on_every_row(store: Path, tmp_path: Path, scheduler: str) -> None:
     out = tmp_path / "predictions.zarr"
     events: list[Event] = []
-    n_positive = streamhalf.predict(
-        store, model=make_model(), out=out, scheduler=scheduler, observer=events.append
-    )
+    n_positive = streamhalf.predict(store, model=make_model(), out=out, scheduler=scheduler, observer=events.append)
     group = zarr.open_group(out, mode="r")
     found = group["prediction"]
     np.testing.assert_array_equal(found[:], expected())
@@ -92,15 +90,11 @@ def test_predict__needs_no_labels(tmp_path: Path, dtype: str) -> None:
     group.create_array("traits", data=X.astype(dtype), chunks=(500, DIM))
     out = tmp_path / "predictions.zarr"
     streamhalf.predict(tmp_path / "rows.zarr", model=make_model(), out=out, features="traits")
-    np.testing.assert_array_equal(
-        zarr.open_group(out, mode="r")["prediction"][:], expected(X.astype(dtype))
-    )
+    np.testing.assert_array_equal(zarr.open_group(out, mode="r")["prediction"][:], expected(X.astype(dtype)))
 
 
 @pytest.mark.parametrize("verdict", [Verdict.REJECTED, Verdict.INCONCLUSIVE])
-def test_predict__answers_whatever_the_verdict(
-    store: Path, tmp_path: Path, verdict: Verdict
-) -> None:
+def test_predict__answers_whatever_the_verdict(store: Path, tmp_path: Path, verdict: Verdict) -> None:
     out = tmp_path / "predictions.zarr"
     model = make_model(verdict)
     streamhalf.predict(store, model=model, out=out)  # its error is bounded: no warning
@@ -130,9 +124,7 @@ def run_predict(store: Path, model: Path, out: Path, *flags: str) -> int:
     return main([*command, *flags])
 
 
-def test_command__predicts_from_a_file(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command__predicts_from_a_file(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, out = tmp_path / "model.json", tmp_path / "predictions.zarr"
     write_json(model, make_model())
     assert run_predict(store, model, out, "--scheduler", "serial") == 0
@@ -141,9 +133,7 @@ def test_command__predicts_from_a_file(
     assert f"wrote predictions to {out}: {n_positive:,} rows are +1" in capsys.readouterr().out
 
 
-def test_command__warns_and_obeys_overwrite(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command__warns_and_obeys_overwrite(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, out = tmp_path / "model.json", tmp_path / "predictions.zarr"
     write_json(model, make_model(Verdict.REJECTED))
     assert main(["predict", str(store), "--model", str(model), "--out", str(out)]) == 0
@@ -177,9 +167,7 @@ def test_result__predicts_in_memory_with_the_labels_of_the_data() -> None:
     assert make_model().predict(X[:9].tolist()).tolist() == expected(X[:9]).tolist()
 
 
-def test_predict__refuses_features_in_another_order(
-    write_store: StoreWriter, tmp_path: Path
-) -> None:
+def test_predict__refuses_features_in_another_order(write_store: StoreWriter, tmp_path: Path) -> None:
     store = write_store(X, Y, chunk_rows=500)
     zarr.open_group(str(store), mode="r+").attrs["feature_names"] = ["c", "b", "a"]
     model = make_model(data=DataRecord(N_ROWS, DIM, "abc", "", ("a", "b", "c")))
@@ -187,9 +175,7 @@ def test_predict__refuses_features_in_another_order(
         streamhalf.predict(store, model=model, out=tmp_path / "p.zarr")
 
 
-def test_command__predicts_a_table_and_names_the_labels(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command__predicts_a_table_and_names_the_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, model, out = (str(tmp_path / name) for name in ("rows.csv", "model.json", "p.zarr"))
     pd.DataFrame(X, columns=["a", "b", "c"]).assign(bought="yes").to_csv(file, index=False)
     data = DataRecord(N_ROWS, DIM, "abc", "", ("a", "b", "c"), ("no", "yes"))

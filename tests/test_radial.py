@@ -49,9 +49,7 @@ def test_fit__accepts_cauchy_rows_and_certifies_them(write_store: StoreWriter) -
 def test_fit__chunks_and_threads_do_not_matter() -> None:
     X, y = draw(3.0)
     results = [
-        streamhalf.fit(
-            (X, y), feature_transform="radial", seed=1, scheduler=name, certificate_degree=0
-        )
+        streamhalf.fit((X, y), feature_transform="radial", seed=1, scheduler=name, certificate_degree=0)
         for name in ("serial", "threads")
     ]
     assert results[0].halfspace == results[1].halfspace
@@ -87,19 +85,11 @@ def test_certify__in_radial_position_bounds_what_tails_hide() -> None:
     assert whitened.opt.lower_empirical == 0
     assert radial.opt.lower_empirical > 0.8 * RATE
     # the plane misses the estimated centre, and no other is made for it: nothing to compare
-    assert (radial.opt.through, radial.certificate.through) == (
-        HalfspaceClass.CENTRE,
-        HalfspaceClass.ANY,
-    )
+    assert (radial.opt.through, radial.certificate.through) == (HalfspaceClass.CENTRE, HalfspaceClass.ANY)
     assert radial.ratio is None
     # of all halfspaces no drawn lengths can speak
-    assert (
-        streamhalf.certify((X, y), feature_transform="radial", **given).opt.through
-        is HalfspaceClass.ANY
-    )
-    about_mean = streamhalf.certify(
-        (X, y), feature_transform="radial", centre="mean", through="centre", **given
-    )
+    assert streamhalf.certify((X, y), feature_transform="radial", **given).opt.through is HalfspaceClass.ANY
+    about_mean = streamhalf.certify((X, y), feature_transform="radial", centre="mean", through="centre", **given)
     assert about_mean.ratio is None
     np.testing.assert_allclose(about_mean.transform.centre, X.mean(axis=0))
 
@@ -111,9 +101,7 @@ def test_certify__no_halfspace_through_many_rows_is_below_the_bound(seed: int) -
     X = rng.integers(-2, 3, (4000, 2)).astype(np.float64)
     y = np.where(X[:, 0] >= 0, 1, -1)
     y[rng.random(4000) < 0.05] *= -1
-    found = streamhalf.certify(
-        (X, y), weights=[1.0, 0.0], feature_transform="radial", through="origin"
-    )
+    found = streamhalf.certify((X, y), weights=[1.0, 0.0], feature_transform="radial", through="origin")
     turns = [(np.cos(angle), np.sin(angle)) for angle in np.linspace(0, 2 * np.pi, 720)]
     exact = [(a, b) for a in range(-2, 3) for b in range(-2, 3) if (a, b) != (0, 0)]
     least = min(np.mean(np.where(X @ w >= 0, 1, -1) != y) for w in [*turns, *exact])

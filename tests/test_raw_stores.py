@@ -88,9 +88,7 @@ def damage(store: Path, value: float) -> None:
 # by its value alone, the row would pass, make the first pass reject, or be called invalid
 @pytest.mark.parametrize("value", [0.5, 1e30, np.nan])
 @pytest.mark.parametrize("certificate_degree", [0, 2])
-def test_damage__is_found_before_anything_is_said(
-    store: Path, value: float, certificate_degree: int
-) -> None:
+def test_damage__is_found_before_anything_is_said(store: Path, value: float, certificate_degree: int) -> None:
     damage(store, value)
     with pytest.raises(DataError, match=r"object X/c/7/0\): its checksum does not fit"):
         fit(store, certificate_degree=certificate_degree)

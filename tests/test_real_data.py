@@ -65,12 +65,7 @@ def test_readme__shows_the_figures_of_the_page() -> None:
     readme = _table(ROOT / "README.md", "data | rows × features |")
     assert [row[0] for row in page] == list(SETS)
     assert readme == [
-        [
-            row[0],
-            f"{int(row[1]):,} × {row[2]}",
-            row[4],
-            *(f"{Decimal(figure):.3f}" for figure in row[10:14]),
-        ]
+        [row[0], f"{int(row[1]):,} × {row[2]}", row[4], *(f"{Decimal(figure):.3f}" for figure in row[10:14])]
         for row in page
     ]
 

@@ -32,9 +32,7 @@ def test_version__is_one_everywhere() -> None:
 
 def test_release__turns_what_is_unreleased_into_a_version(copy: Path) -> None:
     log = copy / "CHANGELOG.md"
-    log.write_text(
-        log.read_text("utf-8").replace("## Unreleased\n", "## Unreleased\n\n- news\n", 1)
-    )
+    log.write_text(log.read_text("utf-8").replace("## Unreleased\n", "## Unreleased\n\n- news\n", 1))
     set_version(copy, "9.8.7", "2030-01-02")
     assert "## Unreleased\n\n## 9.8.7 - 2030-01-02\n\n- news\n" in log.read_text("utf-8")
     assert current_version(copy) == "9.8.7"
@@ -69,9 +67,7 @@ def test_forms__are_well_formed() -> None:
         content = yaml.safe_load(form.read_text("utf-8"))
         if form.name != "config.yml":
             assert {"name", "description", "body"} <= set(content)
-            assert all(
-                part["type"] in ("markdown", "textarea", "input") for part in content["body"]
-            )
+            assert all(part["type"] in ("markdown", "textarea", "input") for part in content["body"])
 
 
 def test_pre_commit__runs_the_gates() -> None:

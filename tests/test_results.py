@@ -83,23 +83,10 @@ subjects = st.one_of(
     st.builds(SlabShare, ends, ends),
     st.builds(SlabSecondMoment, ends, ends, directions),
     st.builds(WedgeShare, numbers),
-    st.builds(
-        SegmentMean,
-        st.integers(0),
-        st.sampled_from(SegmentQuantity),
-        st.none(),
-        st.none() | st.integers(1),
-    ),
+    st.builds(SegmentMean, st.integers(0), st.sampled_from(SegmentQuantity), st.none(), st.none() | st.integers(1)),
     st.builds(Named, st.text()),
 )
-evidences = st.builds(
-    Evidence,
-    subject=subjects,
-    observed=numbers,
-    expected=numbers,
-    deviation=numbers,
-    limit=numbers,
-)
+evidences = st.builds(Evidence, subject=subjects, observed=numbers, expected=numbers, deviation=numbers, limit=numbers)
 test_results = st.builds(
     TestResult,
     tester=st.text(),
@@ -159,11 +146,7 @@ WRONG = {
     "unknown key": (("extra",), 1, "document: object contains unknown field extra"),
     "unknown inner key": (("data", "extra"), 1, r"document\.data: .*unknown field extra"),
     "key missing": (("tau",), ..., "document: object missing required field tau"),
-    "inner key missing": (
-        ("testers", 1, "limit"),
-        ...,
-        r"document\.testers\[1\]: object missing required field limit",
-    ),
+    "inner key missing": (("testers", 1, "limit"), ..., r"document\.testers\[1\]: object missing required field limit"),
     "verdict unknown": (("verdict",), "maybe", r"document\.verdict: .*'maybe'"),
     "verdict a list": (("verdict",), [], r"document\.verdict: expected str, got \[\]"),
     "number as text": (("tau",), "0.1", r"document\.tau: expected float, got '0\.1'"),
@@ -187,11 +170,7 @@ WRONG = {
         r"document\.testers\[0\]\.evidence\[0\]\.subject: .*type",
     ),
     "role unknown": (("testers", 0, "role"), "x", r"document\.testers\[0\]\.role: .*'x'"),
-    "transform no text": (
-        ("transform", "kind"),
-        3,
-        r"document\.transform\.kind: expected str, got 3",
-    ),
+    "transform no text": (("transform", "kind"), 3, r"document\.transform\.kind: expected str, got 3"),
     "huge number": (("tau",), 10**400, r"document\.tau: .*out of range"),
     "other schema": (("schema",), "streamhalf-test-9", r"document\.schema: .*'streamhalf-test-9'"),
 }
@@ -208,12 +187,7 @@ def test_from_json__names_what_does_not_fit(
 
 @pytest.mark.parametrize(
     ("verdict", "code"),
-    [
-        (Verdict.ACCEPTED, 0),
-        (Verdict.PASSED, 0),
-        (Verdict.REJECTED, 10),
-        (Verdict.INCONCLUSIVE, 11),
-    ],
+    [(Verdict.ACCEPTED, 0), (Verdict.PASSED, 0), (Verdict.REJECTED, 10), (Verdict.INCONCLUSIVE, 11)],
 )
 def test_verdict__has_an_exit_code(verdict: Verdict, code: int) -> None:
     assert verdict.exit_code == code
@@ -230,9 +204,7 @@ def test_verdict__has_an_exit_code(verdict: Verdict, code: int) -> None:
     ],
 )
 def test_overall_outcome__takes_the_worst(outcomes: str, overall: str) -> None:
-    given = tuple(
-        TestResult("t", Outcome(word), 0.0, 0.0, 0.0, 1) for word in outcomes.split(",") if word
-    )
+    given = tuple(TestResult("t", Outcome(word), 0.0, 0.0, 0.0, 1) for word in outcomes.split(",") if word)
     assert overall_outcome(given) is Outcome(overall)
 
 

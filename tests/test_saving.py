@@ -61,9 +61,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*[Uu]nclosed:ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_outputs__go_to_object_storage(
-    s3: S3Server, certificate: Any, tmp_path: Path, capsys: Captured
-) -> None:
+def test_outputs__go_to_object_storage(s3: S3Server, certificate: Any, tmp_path: Path, capsys: Captured) -> None:
     import s3fs
 
     path, there = tmp_path / "rows.zarr", f"s3://{BUCKET}/out"

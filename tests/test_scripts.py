@@ -60,11 +60,7 @@ def ask(folder: Path, name: str) -> str:
     """What a script says of its use, started from elsewhere and without our environment."""
     keep = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     paths = [path for path in keep["PATH"].split(os.pathsep) if ".venv" not in path]
-    environment = {
-        **keep,
-        "PATH": os.pathsep.join(paths),
-        "PYTHON": getattr(sys, "_base_executable", sys.executable),
-    }
+    environment = {**keep, "PATH": os.pathsep.join(paths), "PYTHON": getattr(sys, "_base_executable", sys.executable)}
     environment.pop("VIRTUAL_ENV", None)
     done = subprocess.run(
         [str(folder / "scripts" / name), "--help"],
@@ -81,10 +77,7 @@ def ask(folder: Path, name: str) -> str:
 
 def test_scripts__are_all_tried() -> None:
     found = {path.name for path in (ROOT / "scripts").iterdir() if os.access(path, os.X_OK)}
-    assert {name for name in found if (ROOT / "scripts" / name).is_file()} == {
-        *NEEDS_NOTHING,
-        *IN_ORDER,
-    }
+    assert {name for name in found if (ROOT / "scripts" / name).is_file()} == {*NEEDS_NOTHING, *IN_ORDER}
 
 
 @pytest.mark.parametrize("name", NEEDS_NOTHING)

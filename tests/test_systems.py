@@ -50,9 +50,7 @@ print(json.dumps([str(result.verdict), list(result.halfspace.normal), result.err
 def run_python(code: str, **changed: str) -> str:
     known = {name: os.environ[name] for name in ("SYSTEMROOT", "TMPDIR") if name in os.environ}
     environment = {**known, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", **changed}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, timeout=300
-    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()
 
@@ -63,12 +61,9 @@ def test_fit__needs_no_posix_names_no_proc_and_no_shell() -> None:
 
 
 @pytest.mark.parametrize(
-    "encoding",
-    ["ascii", *(pytest.param(one, marks=pytest.mark.slow) for one in ("cp1252", "utf-8"))],
+    "encoding", ["ascii", *(pytest.param(one, marks=pytest.mark.slow) for one in ("cp1252", "utf-8"))]
 )
-def test_commands__work_in_any_locale_folder_and_home_without_a_terminal(
-    tmp_path: Path, encoding: str
-) -> None:
+def test_commands__work_in_any_locale_folder_and_home_without_a_terminal(tmp_path: Path, encoding: str) -> None:
     folder = tmp_path / "rows of Łódź 数据"
     folder.mkdir()
     plain = {

@@ -41,11 +41,7 @@ LINEAR: dict[str, tuple[Any, ...]] = {
     "largest": (MaxAbsScaler(), "passthrough"),
     "PCA": (StandardScaler(), PCA(4, whiten=True)),
     "SVD": (StandardScaler(), TruncatedSVD(3)),
-    "columns": (
-        ColumnTransformer(
-            [("a", StandardScaler(), [0, 1]), ("b", MinMaxScaler(), [3])], remainder="drop"
-        ),
-    ),
+    "columns": (ColumnTransformer([("a", StandardScaler(), [0, 1]), ("b", MinMaxScaler(), [3])], remainder="drop"),),
 }
 NOT_LINEAR: dict[str, Any] = {
     "polynomialfeatures": PolynomialFeatures(),

@@ -46,9 +46,7 @@ def large_integers(rng: np.random.Generator, n: int = 3_000, *, kind: str) -> Fi
     return Finding(str(result.verdict), is_bound_wrong=claimed > 0)
 
 
-def few_bad_segments(
-    rng: np.random.Generator, *, count: int, size: int, share: float = 0.015
-) -> Finding:
+def few_bad_segments(rng: np.random.Generator, *, count: int, size: int, share: float = 0.015) -> Finding:
     """Few of the segments have coin tosses for labels; the source makes so many of them bad.
 
     Where the rows at hand show no clusters (none of their segments is bad), the bound is for
@@ -60,11 +58,7 @@ def few_bad_segments(
     y = np.where((X[:, 0] >= 0) != (bad & (rng.random(n) < 0.5)), 1, -1).astype(np.int8)
     options: dict[str, Any] = {"certificate_degree": 2, "certificate_effort": 1e-3}
     result = certify(
-        (X, y),
-        weights=Halfspace((1.0, 0.0, 0.0)),
-        scheduler="serial",
-        seed=int(rng.integers(2**62)),
-        **options,
+        (X, y), weights=Halfspace((1.0, 0.0, 0.0)), scheduler="serial", seed=int(rng.integers(2**62)), **options
     )
     claimed = result.error.segments is not None and result.error.segments > 1
     return Finding("–", is_bound_wrong=claimed and result.error.upper < share / 2)

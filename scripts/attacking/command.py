@@ -27,9 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with Progress(TextColumn("{task.description:>10}"), *columns) as progress:
         if options.constants:
             task = progress.add_task("constants", total=count)
-            tables = constants.run(
-                options.form, lambda: progress.advance(task), write=options.write
-            )
+            tables = constants.run(options.form, lambda: progress.advance(task), write=options.write)
         else:
             task = progress.add_task("attacks", total=runs.count_runs(options.form, names))
             tables = [runs.run(options.form, names, lambda: progress.advance(task))]
@@ -64,20 +62,12 @@ def with_section(page: str, tables: Sequence[Table], form: str) -> str:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="attacks", description="Attacks on the statements of a run, with criteria."
-    )
+    parser = argparse.ArgumentParser(prog="attacks", description="Attacks on the statements of a run, with criteria.")
     parser.add_argument("--form", choices=("short", "long"), default="short")
+    parser.add_argument("--only", nargs="+", choices=tuple(runs.ATTACKS), metavar="NAME", help="attacks to run")
+    parser.add_argument("--constants", action="store_true", help="the tables of the linear program instead")
     parser.add_argument(
-        "--only", nargs="+", choices=tuple(runs.ATTACKS), metavar="NAME", help="attacks to run"
-    )
-    parser.add_argument(
-        "--constants", action="store_true", help="the tables of the linear program instead"
-    )
-    parser.add_argument(
-        "--write",
-        action="store_true",
-        help="with --constants --form long: write the table that runs print from",
+        "--write", action="store_true", help="with --constants --form long: write the table that runs print from"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="the tables as JSON")
     parser.add_argument(

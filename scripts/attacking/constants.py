@@ -19,13 +19,7 @@ from scripts.attacking.program import Program, list_scales
 from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.testers.constants import DEVIATIONS, SLACKS, TABLES, falling_share
 
-ANGLES = {
-    1 / 2: (0.3, 0.6, 1.0),
-    1 / 4: (0.14, 0.3),
-    1 / 8: (0.09, 0.45),
-    1 / 16: (0.045, 0.3),
-    1 / 64: (0.012, 0.14),
-}
+ANGLES = {1 / 2: (0.3, 0.6, 1.0), 1 / 4: (0.14, 0.3), 1 / 8: (0.09, 0.45), 1 / 16: (0.045, 0.3), 1 / 64: (0.012, 0.14)}
 """By finest scale."""
 KINDS = ("flat", "falling")
 FINENESS = Fineness(inner=2, ratio=1.5, heights=10)
@@ -70,9 +64,7 @@ def scan(kind: str, last: float, form: str, advance: Advance) -> Scan:
     for theta in ANGLES[last]:
         program = Program(theta, last=last, fineness=FINENESS)
         for deviation, slack in _pairs(form):
-            law = program.solve(
-                tolerances_of(kind, deviation, last), masses_off=min(ANY, slack * last)
-            )
+            law = program.solve(tolerances_of(kind, deviation, last), masses_off=min(ANY, slack * last))
             found[deviation, slack] = max(found.get((deviation, slack), 0.0), law.constant)
             advance()
     return found
@@ -107,9 +99,7 @@ def _scales(form: str) -> tuple[float, ...]:
 
 def run(form: str, advance: Advance, *, write: bool = False) -> list[Table]:
     """Both tables; `write` makes the one that runs print from out of them."""
-    found = {
-        (kind, last): scan(kind, last, form, advance) for kind in KINDS for last in _scales(form)
-    }
+    found = {(kind, last): scan(kind, last, form, advance) for kind in KINDS for last in _scales(form)}
     gains = find_gains(found[GAIN_PLACE[:2]], form, advance)
     if write:
         TABLE_FILE.write_text(as_json(found, gains), encoding="utf-8")
@@ -140,18 +130,13 @@ def run(form: str, advance: Advance, *, write: bool = False) -> list[Table]:
     ]
 
 
-def made_from(
-    found: Mapping[Place, Scan], gains: Scan
-) -> dict[str, dict[float, tuple[tuple[float, ...], ...]]]:
+def made_from(found: Mapping[Place, Scan], gains: Scan) -> dict[str, dict[float, tuple[tuple[float, ...], ...]]]:
     """Tables with a margin, rounded up; never less with looser tests or at a finer scale."""
     tables: dict[str, dict[float, tuple[tuple[float, ...], ...]]] = {}
     for kind in KINDS:
         above = np.zeros((len(DEVIATIONS), len(SLACKS)))
         for last in ANGLES:
-            values = [
-                [found[kind, last][one, slack] * gains[one, slack] for slack in SLACKS]
-                for one in DEVIATIONS
-            ]
+            values = [[found[kind, last][one, slack] * gains[one, slack] for slack in SLACKS] for one in DEVIATIONS]
             rising = np.maximum.accumulate(np.maximum.accumulate(values, axis=0), axis=1)
             above = np.maximum(above, np.ceil(10 * MARGIN * rising) / 10)
             rows = tuple(tuple(round(one, 1) for one in row) for row in above.tolist())
@@ -187,10 +172,7 @@ def _moments_only(form: str, advance: Advance) -> Table:
         unlimited = [math.inf] * len(list_scales(last))
         largest = max(
             solve_within(
-                Program(theta, last=last, fineness=FINENESS),
-                unlimited,
-                plane=plane,
-                limit=MOMENT_LIMIT,
+                Program(theta, last=last, fineness=FINENESS), unlimited, plane=plane, limit=MOMENT_LIMIT
             ).constant
             for plane in planes
         )

@@ -15,12 +15,7 @@ _WORST = 20
 
 
 def solve_within(
-    program: Program,
-    tolerances: Sequence[float],
-    *,
-    plane: Array,
-    limit: float,
-    masses_off: float | None = None,
+    program: Program, tolerances: Sequence[float], *, plane: Array, limit: float, masses_off: float | None = None
 ) -> Law:
     """The worst law whose moments in the coordinates are within the limit too.
 
@@ -30,11 +25,7 @@ def solve_within(
     grid = program.grid
     masses = [accepted(grid, step) for step in program.steps]
     tested = [(m, list_coefficients(plane, m)) for m in (2, 4)]
-    means = {
-        (m, k): plane_means(grid, step, m)
-        for m, _ in tested
-        for k, step in enumerate(program.steps)
-    }
+    means = {(m, k): plane_means(grid, step, m) for m, _ in tested for k, step in enumerate(program.steps)}
     while True:
         law = program.solve(tolerances, masses_off=masses_off)
         rows: list[Array] = []
@@ -60,9 +51,7 @@ def flat_plane(dim: int) -> Array:
 def plane_means(grid: Grid, step: Step, m: int) -> Array:
     """Accepted he_k(z1) he_{m-k}(z2) of every point, k = 0 ... m."""
     chance, z1, z2 = step.seen(grid)
-    return np.array(
-        [grid.average(chance * hermite(k, z1) * hermite(m - k, z2)) for k in range(m + 1)]
-    )
+    return np.array([grid.average(chance * hermite(k, z1) * hermite(m - k, z2)) for k in range(m + 1)])
 
 
 def list_coefficients(plane: Array, m: int) -> Array:

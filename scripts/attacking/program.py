@@ -85,13 +85,7 @@ class Program:
     """
 
     def __init__(
-        self,
-        theta: float,
-        *,
-        last: float,
-        fineness: Fineness | None = None,
-        slack: float = 0.0,
-        drift: float = 0.0,
+        self, theta: float, *, last: float, fineness: Fineness | None = None, slack: float = 0.0, drift: float = 0.0
     ) -> None:
         self.theta, self.eps = theta, last / 2
         self.grid = make_grid(theta=theta, eps=self.eps, fineness=fineness or Fineness())
@@ -162,9 +156,7 @@ class Program:
             b_ub=np.zeros(len(upper) + len(near)),
             A_eq=np.pad(equal, ((0, 0), (0, n_slabs))),
             b_eq=np.append(np.zeros(len(equal) - 1), UNIT),
-            bounds=[(0, None)] * n_points
-            + [(0, UNIT / (LEAST_OPT * self.eps))]
-            + [(0, None)] * n_slabs,
+            bounds=[(0, None)] * n_points + [(0, UNIT / (LEAST_OPT * self.eps))] + [(0, None)] * n_slabs,
             method="highs-ipm",
         )
         if found.status != 0:
@@ -182,9 +174,7 @@ class Program:
         if masses_off is None:
             inside = np.arange(len(self.grid.masses))[:, None] == self.grid.cell
             shares = inside / self.grid.masses[:, None]
-            return np.hstack([shares, -np.ones((len(inside), 1))]), np.empty(
-                (0, shares.shape[1] + 1)
-            )
+            return np.hstack([shares, -np.ones((len(inside), 1))]), np.empty((0, shares.shape[1] + 1))
         inside, normal = inside_slabs(self.grid)
         off = np.hstack([inside, -normal[:, None]])
         each = np.eye(len(off))

@@ -142,18 +142,10 @@ def worst_law(dim: int, tolerance: float, masses_off: float | None = None) -> La
     for angle, delta in itertools.product((-NEAR, NEAR), list_scales(LAST)):
         program.accept_at(Step(delta, angle))
     tolerances = [ROOM * tolerance] * len(program.steps)
-    return solve_within(
-        program,
-        tolerances,
-        plane=flat_plane(dim),
-        limit=ROOM * MOMENT_LIMIT,
-        masses_off=masses_off,
-    )
+    return solve_within(program, tolerances, plane=flat_plane(dim), limit=ROOM * MOMENT_LIMIT, masses_off=masses_off)
 
 
-def law_of_program(
-    rng: Rng, n: int = ROWS, *, dim: int, tolerance: float, masses_off: float | None = None
-) -> Trial:
+def law_of_program(rng: Rng, n: int = ROWS, *, dim: int, tolerance: float, masses_off: float | None = None) -> Trial:
     """The program's law in a plane turned against the coordinates, normal features beside it."""
     law = worst_law(dim, tolerance, masses_off)
     grid = law.grid

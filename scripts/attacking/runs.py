@@ -86,12 +86,8 @@ ATTACKS: dict[str, Attack] = {
         for masses_off in (0.02, 0.06)
         for dim in (2, 5, 10)
     },
-    "reuse, coin tosses": Attack(
-        rows.reused_coins, is_gaussian=True, expected="inconclusive", repeats=(4, 40)
-    ),
-    "reuse, d = 20": Attack(
-        rows.reused_wide, is_gaussian=True, expected="inconclusive", repeats=(2, 20)
-    ),
+    "reuse, coin tosses": Attack(rows.reused_coins, is_gaussian=True, expected="inconclusive", repeats=(4, 40)),
+    "reuse, d = 20": Attack(rows.reused_wide, is_gaussian=True, expected="inconclusive", repeats=(2, 20)),
     "noise in segments": Attack(rows.noise_in_stretches, is_gaussian=True, repeats=(1, 20)),
     "classifier with intercept": Attack(rows.with_intercept, is_exact=True, repeats=(1, 5)),
     "coin tosses, eps = 0.1": Attack(rows.coins_with_eps),
@@ -103,8 +99,7 @@ ATTACKS: dict[str, Attack] = {
     },
     **{
         f"few bad segments, {count} of {size} rows": Attack(
-            functools.partial(claims.few_bad_segments, count=count, size=size),
-            repeats=(3, 200),
+            functools.partial(claims.few_bad_segments, count=count, size=size), repeats=(3, 200)
         )
         for count, size in ((256, 200), (64, 1_000))
     },
@@ -152,10 +147,7 @@ def _repeats(form: str, attack: Attack) -> int:
 def _row(name: str, findings: list[Finding]) -> tuple[Cell, ...]:
     attack, n = ATTACKS[name], len(findings)
     verdicts = Counter(one.verdict for one in findings)
-    failures = sum(
-        one.is_bound_wrong or (attack.is_gaussian and one.verdict != attack.expected)
-        for one in findings
-    )
+    failures = sum(one.is_bound_wrong or (attack.is_gaussian and one.verdict != attack.expected) for one in findings)
     broken = sum(one.is_promise_broken for one in findings)
     allowed = 0 if attack.is_exact else int(stats.binom.isf(_CHANCE, n, RunConfig().tau))
     accepted = [one for one in findings if one.excess is not None]
@@ -182,10 +174,7 @@ def _binding(findings: list[Finding]) -> str:
     """In how many accepted runs the promise says more than the error itself."""
     accepted = [one for one in findings if one.excess is not None]
     below = sum(one.excess == 0 for one in accepted)
-    return (
-        f"the promise did not bind in {below} of {len(accepted)} accepted runs, whose error is "
-        "below eps"
-    )
+    return f"the promise did not bind in {below} of {len(accepted)} accepted runs, whose error is below eps"
 
 
 def _examine(name: str, number: int) -> Finding:

@@ -48,9 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if all(one["met"] for table in known.values() for one in table["criteria"]) else 1
 
 
-def _parts(
-    folder: Folder, options: argparse.Namespace, known: dict[str, Any]
-) -> dict[str, Callable[[], Table]]:
+def _parts(folder: Folder, options: argparse.Namespace, known: dict[str, Any]) -> dict[str, Callable[[], Table]]:
     rows, rounds = options.rows, options.rounds
     sizes = [rows // 10, rows] + ([10 * rows] if options.large else [])
     return {

@@ -30,13 +30,7 @@ def measure(folder: Folder, *, sizes: list[int], rounds: int) -> Table:
             read.append(_bytes_read() - before)
 
         with BareReader() as bare:
-            seconds = take_turns(
-                {
-                    "bare": lambda store=store: bare.seconds(store),
-                    "fit": fit,
-                },
-                rounds=rounds,
-            )
+            seconds = take_turns({"bare": lambda store=store: bare.seconds(store), "fit": fit}, rounds=rounds)
         ratio = Ratio.of(seconds["fit"], seconds["bare"])
         result = found[-1]
         passes = result.passes

@@ -30,9 +30,7 @@ def measure_rows(folder: Folder, *, sizes: list[int], rounds: int) -> Table:
     for rows in sizes:
         store = folder.store(rows, DIM)
         with _workers(2) as client:
-            seconds = take_turns(
-                {"fit": lambda s=store, c=client: _fit(s, client=c)}, rounds=rounds
-            )["fit"]
+            seconds = take_turns({"fit": lambda s=store, c=client: _fit(s, client=c)}, rounds=rounds)["fit"]
             peak = max(client.run(_peak_mebibytes).values())
         per_row[rows] = 1e9 * float(np.median(seconds)) / rows
         peaks[rows] = peak

@@ -38,9 +38,7 @@ def measure_gram(rounds: int) -> Table:
         share = Ratio.of(gram, gemm)
         rows.append((dim, p, share, Ratio.of(syrk, gemm), float(np.median(gemm)) / 1e9))
         if dim in _LEAST:
-            criteria.append(
-                Criterion(f"degree-4 Gram, d = {dim}", share.median, _LEAST[dim], at_most=False)
-            )
+            criteria.append(Criterion(f"degree-4 Gram, d = {dim}", share.median, _LEAST[dim], at_most=False))
     return Table(
         "gram",
         "Degree-4 Gram kernel against float32 gemm, one thread",

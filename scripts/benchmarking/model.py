@@ -52,9 +52,7 @@ class Costs:
     def worker_seconds(self, plan: RunPlan) -> float:
         """Work of all workers together."""
         degree = certificate_degree("auto", plan.dim)
-        share = certificate_share(
-            "auto", n_rows=plan.n_rows, dim=plan.dim, error=_ERROR, degree=degree
-        )
+        share = certificate_share("auto", n_rows=plan.n_rows, dim=plan.dim, error=_ERROR, degree=degree)
         updates = sum(plan.accepted_rows / delta for delta in plan.deltas)
         return 1e-9 * (
             plan.initial_rows * self.moments

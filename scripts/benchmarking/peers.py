@@ -55,9 +55,7 @@ def measure(folder: Folder, *, sizes: list[int], rounds: int, threads: int = 2) 
 _HEADER = ("rows", "command", "seconds", "fit / this", "CPU s", "error on all rows")
 
 
-def compare(
-    store: str, *, rounds: int, threads: int
-) -> tuple[list[tuple[Any, ...]], dict[str, float]]:
+def compare(store: str, *, rounds: int, threads: int) -> tuple[list[tuple[Any, ...]], dict[str, float]]:
     """Lines of the table for one store; and what the fit takes in each of the others."""
     told: dict[str, dict[str, Any]] = {}
 
@@ -76,14 +74,7 @@ def compare(
     if "bare read" in names:
         ratios["bare read"] = Ratio.of(seconds[_FIT], [told["bare read"]["inside"]] * rounds)
     lines = [
-        (
-            name,
-            float(np.median(seconds[name])),
-            ratios[name],
-            told[name]["cpu"],
-            told[name]["error"],
-        )
-        for name in names
+        (name, float(np.median(seconds[name])), ratios[name], told[name]["cpu"], told[name]["error"]) for name in names
     ]
     limits = {name: ratio.median for name, ratio in ratios.items()}
     limits["peers"] = max(limits.get(_MEMORY, 0.0), limits.get(_EPOCH, 0.0))

@@ -18,9 +18,7 @@ def draw_picture(tables: dict[str, Any], file: Path) -> None:
     shown = [name for name in ("passes", "peers") if name in tables]
     if not shown:
         return
-    figure, axes = pyplot.subplots(
-        1, len(shown), figsize=(6.2 * len(shown), 4.6), layout="constrained", squeeze=False
-    )
+    figure, axes = pyplot.subplots(1, len(shown), figsize=(6.2 * len(shown), 4.6), layout="constrained", squeeze=False)
     for name, axis in zip(shown, axes[0], strict=True):
         (_draw_passes if name == "passes" else _draw_peers)(axis, tables[name])
         axis.invert_yaxis()
@@ -45,9 +43,7 @@ def _draw_peers(axis: Any, table: dict[str, Any]) -> None:
     largest = table["rows"][-1][0]
     rows = [row for row in table["rows"] if row[0] == largest]
     colours = [_BLUE if row[1].startswith("streamhalf") else _GREY for row in rows]
-    axis.barh(
-        [row[1].replace(", ", ",\n", 1) for row in rows], [row[2] for row in rows], color=colours
-    )
+    axis.barh([row[1].replace(", ", ",\n", 1) for row in rows], [row[2] for row in rows], color=colours)
     labels = [f"{row[2]:.3g} s" + (f", error {row[5]:.3f}" if row[5] else "") for row in rows]
     axis.bar_label(axis.containers[0], labels=labels, padding=3)
     axis.set_xlim(0, 1.5 * max(row[2] for row in rows))

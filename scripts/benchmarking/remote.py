@@ -21,12 +21,7 @@ DIM = 8
 _BUCKET = "rows"
 LINES = {"S3": {}, "S3, 40 ms, 60 MB/s a connection": {"delay": 0.04, "rate": 60e6}}
 _MOST = {"S3": 1.5, "S3, 40 ms, 60 MB/s a connection": 2.5}
-_WINDOWS: dict[str, Any] = {
-    "scheduler": "threads",
-    "n_workers": 2,
-    "seed": 0,
-    "sampling": "windows",
-}
+_WINDOWS: dict[str, Any] = {"scheduler": "threads", "n_workers": 2, "seed": 0, "sampling": "windows"}
 
 
 def measure(folder: Folder, *, rows: int, rounds: int) -> Table:
@@ -54,9 +49,7 @@ def measure(folder: Folder, *, rows: int, rounds: int) -> Table:
                 criteria.append(Criterion(f"{name}, {words} kept: requests", asked, 1.1))
                 criteria.append(Criterion(f"{name}, {words} kept: HEAD", found["HEAD"], 0))
                 criteria.append(Criterion(f"{name}, {words} kept: results that differ", other, 0))
-                criteria.append(
-                    Criterion(f"{name}, {words} kept: final pass", found["final"], _MOST[name])
-                )
+                criteria.append(Criterion(f"{name}, {words} kept: final pass", found["final"], _MOST[name]))
     return Table(
         "remote",
         f"A fit with certificate of {rows:,} rows, d = {DIM}, from a real S3 server on loopback, "

@@ -64,12 +64,7 @@ def _run(port: int, delay: float, rate: float | None, counts: Any, ready: Any) -
 
 
 async def _connect(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    port: int,
-    delay: float,
-    rate: float | None,
-    counts: Any,
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int, delay: float, rate: float | None, counts: Any
 ) -> None:
     """Carry requests without a body one way and answers the other."""
     answers, server = await asyncio.open_connection("127.0.0.1", port, limit=_QUANTUM)
@@ -87,9 +82,7 @@ async def _connect(
     writer.close()
 
 
-async def _carry(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, rate: float | None, counts: Any
-) -> None:
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, rate: float | None, counts: Any) -> None:
     """Carry answers, no faster than the line."""
     free = time.monotonic()
     with contextlib.suppress(ConnectionError):

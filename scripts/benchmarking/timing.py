@@ -26,9 +26,7 @@ class Ratio:
         return f"{self.median:.3g} ({self.low:.3g} to {self.high:.3g})"
 
 
-def take_turns(
-    work: Mapping[str, Callable[[], float | None]], *, rounds: int
-) -> dict[str, list[float]]:
+def take_turns(work: Mapping[str, Callable[[], float | None]], *, rounds: int) -> dict[str, list[float]]:
     """Seconds of each piece of work in each round, after one round that is not counted.
 
     Work that returns a number has taken its own time: that of another process, say.

@@ -33,8 +33,7 @@ def measure(folder: Folder, *, rows: int, rounds: int) -> Table:
 
         with BareReader() as bare:
             seconds = take_turns(
-                {"bare": lambda store=store: bare.seconds(store), "fit": fit, "test": test},
-                rounds=rounds,
+                {"bare": lambda store=store: bare.seconds(store), "fit": fit, "test": test}, rounds=rounds
             )
         whole = Ratio.of(seconds["fit"], seconds["bare"])
         passes = [sum(one.seconds for one in result.passes) for result in found[1:]]

@@ -81,9 +81,7 @@ def worst_law() -> Points:
 def _grid() -> Points:
     centres = CELL * (np.arange(N_CELLS) - N_CELLS / 2 + 0.5)
     heights = np.linspace(-REACH, REACH, N_HEIGHTS)
-    y, cell, height = (
-        axis.ravel() for axis in np.meshgrid([1.0, -1.0], range(N_CELLS), heights, indexing="ij")
-    )
+    y, cell, height = (axis.ravel() for axis in np.meshgrid([1.0, -1.0], range(N_CELLS), heights, indexing="ij"))
     return Points(centres[cell], height, y, cell, np.zeros(len(y)))
 
 
@@ -101,9 +99,7 @@ def _error_of_best(points: Points) -> Array:
 def _accepted(points: Points, delta: float, degree: int) -> Array:
     """Mean over the cell of acceptance times he_degree(x1 / delta)."""
     x1 = _across_cell(points.x1)
-    accepted: Array = np.mean(
-        np.exp(-(x1**2) * (delta**-2 - 1) / 2) * _hermite(degree, x1 / delta), axis=0
-    )
+    accepted: Array = np.mean(np.exp(-(x1**2) * (delta**-2 - 1) / 2) * _hermite(degree, x1 / delta), axis=0)
     return accepted
 
 
@@ -145,9 +141,7 @@ def _cell_shares() -> Array:
 def _cuts(points: Points, share: Array, delta: float) -> list[Array]:
     """For every quadratic whose mean square is off, the inequality that says so."""
     mass = np.exp(-(points.x1**2) * (delta**-2 - 1) / 2)
-    basis = np.array(
-        [_hermite(i, points.x1 / delta) * _hermite(j, points.x2) for i, j in _QUADRATICS]
-    )
+    basis = np.array([_hermite(i, points.x1 / delta) * _hermite(j, points.x2) for i, j in _QUADRATICS])
     weights = share * mass
     gram = (basis * weights) @ basis.T / weights.sum()
     values, vectors = np.linalg.eigh(gram - np.eye(len(basis)))

@@ -65,12 +65,8 @@ def run(form: str, advance: Advance) -> Table:
             f"{', '.join(map(str, DIMS))}, transform chosen by the run)"
         ),
         met=all(row[-1] for row in rows),
-        summary=f"{n_refused} of {count_runs(form)} runs not accepted"
-        + (f" ({blamed})" if blamed else ""),
-        columns=(
-            *("law", "runs", "accepted", "rejected", "inconclusive", "allowed"),
-            *(*POSITIONS, "holds"),
-        ),
+        summary=f"{n_refused} of {count_runs(form)} runs not accepted" + (f" ({blamed})" if blamed else ""),
+        columns=(*("law", "runs", "accepted", "rejected", "inconclusive", "allowed"), *(*POSITIONS, "holds")),
         rows=tuple(rows),
         details={"runs": count_runs(form), "not_accepted": n_refused, "testers": dict(refused)},
     )

@@ -62,18 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def make_tables(form: str, names: Sequence[str]) -> list[Table]:
     """Run the named parts under one progress bar each."""
-    columns = (
-        TextColumn("{task.description:>22}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    columns = (TextColumn("{task.description:>22}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     tables = []
     with Progress(*columns) as progress:
-        tasks = {
-            name: progress.add_task(name, total=PARTS[name].count_runs(form), start=False)
-            for name in names
-        }
+        tasks = {name: progress.add_task(name, total=PARTS[name].count_runs(form), start=False) for name in names}
         for name, task in tasks.items():
             progress.start_task(task)
             tables.append(PARTS[name].run(form, lambda task=task: progress.advance(task)))
@@ -92,14 +84,11 @@ def _preface(options: argparse.Namespace) -> str:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="evaluate",
-        description="Completeness, robustness, soundness, thresholds, transforms; with criteria.",
+        prog="evaluate", description="Completeness, robustness, soundness, thresholds, transforms; with criteria."
     )
     parser.add_argument("--form", choices=("short", "long"), default="short")
     parser.add_argument("--out", type=Path, default=Path(".cache/evaluation"), metavar="DIR")
-    parser.add_argument(
-        "--only", nargs="+", choices=tuple(PARTS), help="tables to make; all by default"
-    )
+    parser.add_argument("--only", nargs="+", choices=tuple(PARTS), help="tables to make; all by default")
     return parser.parse_args(arguments)
 
 

@@ -21,11 +21,7 @@ from streamhalf.synthetic.spec import SyntheticSpec
 DIMS = (2, 5, 10, 20)
 SCALES = (0.25, 0.2, 0.15, 0.1)
 RATES = (0.01, 0.05, 0.1, 0.2)
-KINDS: Mapping[str, Mapping[str, Any]] = {
-    "plain": {},
-    "whitened": {"whiten": True},
-    "reuse": {"sampling": "reuse"},
-}
+KINDS: Mapping[str, Mapping[str, Any]] = {"plain": {}, "whitened": {"whiten": True}, "reuse": {"sampling": "reuse"}}
 """Ways to run; rows that are whitened are turned and shifted before."""
 REPEATS = {"short": 1, "long": 7}
 
@@ -61,9 +57,7 @@ def run(form: str, advance: Advance) -> Table:
     )
 
 
-def _verdicts(
-    form: str, kind: str, dim: int, eps: float, n_rows: int
-) -> Iterator[tuple[str, list[str]]]:
+def _verdicts(form: str, kind: str, dim: int, eps: float, n_rows: int) -> Iterator[tuple[str, list[str]]]:
     for seed in range(REPEATS[form]):
         spec = SyntheticSpec(
             rows=n_rows,

@@ -8,13 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from scripts.evaluation.search import (
-    Features,
-    Labels,
-    Vector,
-    best_halfspace,
-    best_in_plane,
-)
+from scripts.evaluation.search import Features, Labels, Vector, best_halfspace, best_in_plane
 from streamhalf.api import fit
 from streamhalf.data.block import RowRange
 from streamhalf.kernels.margins import margins
@@ -52,9 +46,7 @@ def learn(problem: Problem, *, certificate_degree: int | str = 0, **parameters: 
     return fit(rows, scheduler="serial", certificate_degree=certificate_degree, **parameters)
 
 
-def least_error(
-    problem: Problem, result: FitResult, planes: Sequence[Plane], rng: np.random.Generator
-) -> float:
+def least_error(problem: Problem, result: FitResult, planes: Sequence[Plane], rng: np.random.Generator) -> float:
     """The least error found in the class that the promise of a run speaks of.
 
     In the radial transform that is the halfspaces through its centre, in the others all: those of
@@ -78,9 +70,7 @@ def orthogonal_to(v: Vector, rng: np.random.Generator) -> Vector:
     return raw / np.linalg.norm(raw)
 
 
-def with_noise(
-    X: Features, v: Vector, noise: Noise, rate: float, rng: np.random.Generator
-) -> Labels:
+def with_noise(X: Features, v: Vector, noise: Noise, rate: float, rng: np.random.Generator) -> Labels:
     """Labels sgn(v·x), a share `rate` of them flipped as the generator does it.
 
     Where fewer rows can be flipped (a wedge that holds too few), all of those are.

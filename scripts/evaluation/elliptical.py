@@ -101,13 +101,7 @@ def run(form: str, advance: Advance) -> Table:
 
 
 def draw_elliptical(
-    law: Callable[[int, int, Rng], Matrix],
-    is_mixed: bool,
-    n: int,
-    dim: int,
-    noise: str,
-    rate: float,
-    rng: Rng,
+    law: Callable[[int, int, Rng], Matrix], is_mixed: bool, n: int, dim: int, noise: str, rate: float, rng: Rng
 ) -> Problem:
     """Rows under a halfspace through their centre, a share of the labels flipped."""
     X = law(n, dim, rng)
@@ -136,11 +130,7 @@ def _compare(problem: Problem) -> tuple[tuple[Cell, ...], bool]:
     planes = (problem.plane, result.halfspace.plane, theirs)
     planted, ours, others = (one.errors(problem.X, problem.y) / len(problem.y) for one in planes)
     lower = 0.0 if result.opt is None else result.opt.lower_empirical
-    holds = (
-        result.verdict == "accepted"
-        and ours <= FACTOR * planted + min(result.eps, SLACK)
-        and lower > 0
-    )
+    holds = result.verdict == "accepted" and ours <= FACTOR * planted + min(result.eps, SLACK) and lower > 0
     return (
         *(str(result.verdict), str(result.transform.kind), winner_of(result), result.eps, planted),
         *(round(one / planted, 4) for one in (ours, others)),

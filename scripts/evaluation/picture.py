@@ -18,11 +18,7 @@ from scripts.evaluation.tables import Table
 
 _OURS_COLOUR = "#0b6e4f"
 _COLOURS = ("#d1495b", "#edae49", "#66a5ad", "#8d6a9f", "#7a7a7a")
-_OUTCOMES = {
-    "accepted": "#0b6e4f",
-    "inconclusive": "#c9c9c9",
-    "rejected": "#d1495b",
-}
+_OUTCOMES = {"accepted": "#0b6e4f", "inconclusive": "#c9c9c9", "rejected": "#d1495b"}
 _STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
 
 
@@ -52,25 +48,19 @@ def draw_picture(tables: list[Table], path: Path) -> None:
 def _draw_robustness(axes: Axes, table: Table) -> None:
     """Ratios of errors, one column for each noise and rate."""
     _draw_ratios(axes, table, (*robustness.LEARNERS, robustness.CHOW), share="rate")
-    axes.set_title(
-        f"Error / planted error on Gaussian rows, by label noise {_dims(table)}", loc="left"
-    )
+    axes.set_title(f"Error / planted error on Gaussian rows, by label noise {_dims(table)}", loc="left")
 
 
 def _draw_thresholds(axes: Axes, table: Table) -> None:
     """Ratios of errors, one column for each noise and positive share."""
     names = (thresholds.LOGISTIC, thresholds.RESCANNED, thresholds.SVM, thresholds.CONSTANT)
     _draw_ratios(axes, table, names, share="positive")
-    axes.set_title(
-        f"The same with thresholds, by noise and positive share {_dims(table)}", loc="left"
-    )
+    axes.set_title(f"The same with thresholds, by noise and positive share {_dims(table)}", loc="left")
 
 
 def _dims(table: Table) -> str:
     place = table.columns.index("d")
-    return (
-        f"({' | '.join(f'd = {dim}' for dim in dict.fromkeys(row[place] for row in table.rows))})"
-    )
+    return f"({' | '.join(f'd = {dim}' for dim in dict.fromkeys(row[place] for row in table.rows))})"
 
 
 def _draw_ratios(axes: Axes, table: Table, names: tuple[str, ...], *, share: str) -> None:
@@ -117,9 +107,7 @@ def _draw_soundness(axes: Axes, table: Table) -> None:
     axes.margins(y=0.01)
     axes.legend(ncols=3, fontsize=8, frameon=False, loc="lower left", bbox_to_anchor=(0, -0.1))
     wrong = len(table.details["wrong"])
-    axes.set_title(
-        f"Verdicts by law of the features, and who rejected; accepted wrongly: {wrong}", loc="left"
-    )
+    axes.set_title(f"Verdicts by law of the features, and who rejected; accepted wrongly: {wrong}", loc="left")
 
 
 def _draw_completeness(axes: Axes, table: Table) -> None:

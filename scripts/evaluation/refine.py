@@ -65,10 +65,7 @@ def run(form: str, advance: Advance) -> Table:
         met=not broken,
         summary=f"{len(rows) - len(broken)} of {len(rows)} within the limit"
         + (f"; not: {'; '.join(broken)}" if broken else ""),
-        columns=(
-            *("d", "noise", "rate", "verdict", "winner", "eps"),
-            *(OURS, "logistic regression", "limit", "holds"),
-        ),
+        columns=(*("d", "noise", "rate", "verdict", "winner", "eps"), *(OURS, "logistic regression", "limit", "holds")),
         rows=tuple(rows),
         details={"rows_per_cell": ROWS, "broken": broken},
     )
@@ -76,14 +73,7 @@ def run(form: str, advance: Advance) -> Table:
 
 def _compare(case: Case) -> tuple[Cell, ...]:
     problem = draw(
-        SyntheticSpec(
-            rows=ROWS,
-            dim=case.dim,
-            marginal="gaussian",
-            noise=case.noise,
-            rate=case.rate,
-            seed=case.dim,
-        )
+        SyntheticSpec(rows=ROWS, dim=case.dim, marginal="gaussian", noise=case.noise, rate=case.rate, seed=case.dim)
     )
     X, y = problem.X, problem.y
     planted = error_of(X, y, problem.planted)

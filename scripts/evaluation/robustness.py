@@ -19,19 +19,13 @@ DIMS = {"short": (10,), "long": (10, 30)}
 ROWS = {"short": 300_000, "long": 1_000_000}
 CELLS = {
     "short": (("random", 0.05), ("chow", 0.05), ("far", 0.1)),
-    "long": tuple(
-        (noise, rate)
-        for noise in ("random", "near", "far", "chow", "wedge")
-        for rate in (0.01, 0.05, 0.1)
-    ),
+    "long": tuple((noise, rate) for noise in ("random", "near", "far", "chow", "wedge") for rate in (0.01, 0.05, 0.1)),
 }
 FACTOR, SLACK = 1.10, 0.005
 LEARNERS: dict[str, Any] = {
     "logistic regression": lambda: LogisticRegression(fit_intercept=False),
     "linear SVM": lambda: LinearSVC(dual=False, max_iter=50, fit_intercept=False),
-    "SGD hinge": lambda: SGDClassifier(
-        loss="hinge", max_iter=5, tol=None, fit_intercept=False, random_state=0
-    ),
+    "SGD hinge": lambda: SGDClassifier(loss="hinge", max_iter=5, tol=None, fit_intercept=False, random_state=0),
     "SGD modified Huber": lambda: SGDClassifier(
         loss="modified_huber", max_iter=5, tol=None, fit_intercept=False, random_state=0
     ),
@@ -49,9 +43,7 @@ def run(form: str, advance: Advance) -> Table:
     broken: list[str] = []
     for dim in DIMS[form]:
         for noise, rate in CELLS[form]:
-            spec = SyntheticSpec(
-                rows=ROWS[form], dim=dim, marginal="gaussian", noise=noise, rate=rate, seed=dim
-            )
+            spec = SyntheticSpec(rows=ROWS[form], dim=dim, marginal="gaussian", noise=noise, rate=rate, seed=dim)
             problem = draw(spec)
             row, holds = _compare(problem)
             rows.append((dim, noise, rate, *row))

@@ -75,9 +75,7 @@ def best_in_plane(X: Features, y: Labels) -> Best:
     return Best(np.array([np.cos(theta), np.sin(theta)]), float(least) / len(y))
 
 
-def best_halfspace(
-    X: Features, y: Labels, starts: Sequence[Vector], rng: np.random.Generator
-) -> Best:
+def best_halfspace(X: Features, y: Labels, starts: Sequence[Vector], rng: np.random.Generator) -> Best:
     """The best halfspace found: exact for two features, else dense directions, then plane sweeps.
 
     A sweep is the exact search among all halfspaces in the plane of the best normal and another

@@ -29,14 +29,7 @@ SMALL_CONSTANT = 5.0
 DIMS = {"short": (2,), "long": (2, 3, 8)}
 RATE = 0.05
 DIRECTIONS = {"short": ("adversarial",), "long": ("axis", "generic", "adversarial")}
-TESTERS = (
-    "initial moments",
-    "localised moments",
-    "acceptance",
-    "slab mass",
-    "slab covariance",
-    "wedge",
-)
+TESTERS = ("initial moments", "localised moments", "acceptance", "slab mass", "slab covariance", "wedge")
 SORTED, WORST, OWN = "sorted by label", "worst law", "its own labels"
 SAMPLES = {"short": 8, "long": 60}
 """Samples of the worst law: it gets past the testers by chance, if at all."""
@@ -174,10 +167,7 @@ def run(form: str, advance: Advance) -> Table:
             *("error below eps", "largest (error - eps) / opt", "largest error / opt"),
         ),
         rows=rows,
-        details={
-            "wrong": [_tell(one) for one in wrong],
-            "gaussian_refused": [_tell(one) for one in refused],
-        },
+        details={"wrong": [_tell(one) for one in wrong], "gaussian_refused": [_tell(one) for one in refused]},
     )
 
 
@@ -265,9 +255,7 @@ def _features(case: Case, n: int, rng: np.random.Generator) -> tuple[Features, V
     """Rows, and the direction that the law or the data set is built around."""
     planted = "axis" if case.direction == "axis" else "generic"
     law = "gaussian" if case.law in (SORTED, *HELD_OUT) else case.law
-    spec = SyntheticSpec(
-        rows=n, dim=case.dim, marginal=law, noise="none", seed=case.seed, planted=planted
-    )
+    spec = SyntheticSpec(rows=n, dim=case.dim, marginal=law, noise="none", seed=case.seed, planted=planted)
     settled = plant(spec)
     if case.law in HELD_OUT:
         return HELD_OUT[case.law](n, settled.v, rng).astype(np.float32), settled.v

@@ -25,11 +25,7 @@ ROWS = {"short": 300_000, "long": 1_000_000}
 CELLS: dict[str, tuple[tuple[int, float, str], ...]] = {
     "short": ((10, 0.3, "chow"), (10, 0.1, "far"), (10, 0.1, "minor"), (10, 0.1, "tilt")),
     "long": tuple(
-        itertools.product(
-            (10, 30),
-            (0.5, 0.3, 0.1, 0.03),
-            ("random", "far", "near", "chow", "minor", "tilt"),
-        )
+        itertools.product((10, 30), (0.5, 0.3, 0.1, 0.03), ("random", "far", "near", "chow", "minor", "tilt"))
     ),
 }
 """Features, positive share and noise."""
@@ -90,15 +86,12 @@ def _compare(spec: SyntheticSpec) -> tuple[tuple[Cell, ...], bool]:
     result = learn(problem, seed=0)
     ours = _error(problem, result.halfspace.plane) if result.halfspace else None
     holds = (
-        _is_settled(result, spec.positive)
-        and ours is not None
-        and ours <= FACTOR * planted + min(result.eps, SLACK)
+        _is_settled(result, spec.positive) and ours is not None and ours <= FACTOR * planted + min(result.eps, SLACK)
     )
     positive = float(np.mean(problem.y > 0))
     others = [_error(problem, plane) for plane in learn_others(problem)]
     ratios = (
-        None if error is None else round(error / planted, 4)
-        for error in (ours, *others, min(positive, 1 - positive))
+        None if error is None else round(error / planted, 4) for error in (ours, *others, min(positive, 1 - positive))
     )
     said = (str(result.verdict), result.rows_needed, result.eps, planted)
     return (spec.dim, spec.positive, str(spec.noise), *said, *ratios), holds

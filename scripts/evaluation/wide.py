@@ -83,9 +83,7 @@ def _splits(name: str, count: int) -> Iterator[Problem]:
     found = TABLES[name]()
     y = np.where(found.target % 2, 1, -1)
     for number in range(count):
-        X, fresh, labels, answers = train_test_split(
-            found.data, y, test_size=0.3, random_state=number, stratify=y
-        )
+        X, fresh, labels, answers = train_test_split(found.data, y, test_size=0.3, random_state=number, stratify=y)
         yield X, labels, fresh, answers
 
 
@@ -111,10 +109,7 @@ def _compare(problem: Problem) -> tuple[float, ...]:
     learning = uniforms_at(0, Stream.SHARES, np.arange(len(y))) >= result.held_out.high
     ours = result.halfspace.plane.errors(fresh, answers) / len(answers)
     same, all_rows = (
-        1
-        - make_pipeline(StandardScaler(), LogisticRegression())
-        .fit(X[of], y[of])
-        .score(fresh, answers)
+        1 - make_pipeline(StandardScaler(), LogisticRegression()).fit(X[of], y[of]).score(fresh, answers)
         for of in (learning, slice(None))
     )
     errors = (result.error.empirical, result.error.upper, ours, same, all_rows)

@@ -51,9 +51,7 @@ def try_any(trial: int) -> dict[str, int]:
     rng = np.random.default_rng(trial)
     problem = (any_problem if trial % 3 == 0 else friendly_any_problem)(rng)
     degree = int(rng.choice([4, 4, 4, 4, 6] if trial % 3 else [2, 4, 6, 8]))
-    statistics = problem.statistics(
-        degree=degree, ratio=float(rng.choice([1.3, 1.6])), by_label=True
-    )
+    statistics = problem.statistics(degree=degree, ratio=float(rng.choice([1.3, 1.6])), by_label=True)
     effort = SearchConfig(refits=2, effort=float(rng.choice([1e8, 2e8])))
     best = smallest_error_of_any(problem)
     value = lower_bound(statistics, search=effort).value

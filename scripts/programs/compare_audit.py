@@ -36,10 +36,7 @@ def lists(store: Path) -> Iterator[tuple[str, NDArray[np.int64]]]:
     yield "streamhalf audit", streamhalf.audit(store, model=result).to_frame()["row"].to_numpy()
     X, y = read(store)
     model = LogisticRegression().fit(X, y)
-    yield (
-        "audit of logistic regression",
-        streamhalf.audit(store, model=model).to_frame()["row"].to_numpy(),
-    )
+    yield ("audit of logistic regression", streamhalf.audit(store, model=model).to_frame()["row"].to_numpy())
     issues = CleanLearning(LogisticRegression(), seed=0).find_label_issues(X, (y > 0).astype(int))
     found = issues[issues["is_label_issue"]].sort_values("label_quality")
     yield "cleanlab, logistic regression", found.index.to_numpy()
@@ -58,9 +55,7 @@ def flipped_rows(store: Path) -> NDArray[np.bool_]:
     return (X @ planted >= 0) != (y > 0)
 
 
-def flip(
-    X: NDArray[Any], y: NDArray[Any], kind: str, rate: float, normal: NDArray[Any]
-) -> NDArray[np.bool_]:
+def flip(X: NDArray[Any], y: NDArray[Any], kind: str, rate: float, normal: NDArray[Any]) -> NDArray[np.bool_]:
     """Choose labels to flip: random, of one class, or along a direction beside the regression."""
     rng, count = np.random.default_rng(int(1000 * rate)), int(rate * len(y))
     flipped = np.zeros(len(y), dtype=bool)
@@ -102,9 +97,7 @@ def compare_on(X: NDArray[Any], y: NDArray[Any], flipped: NDArray[np.bool_]) -> 
     ranks[~np.isfinite(ranks)] = ranks[np.isfinite(ranks)].min() - 1
     yield score(flipped, issues, ranks)
     labels = (given > 0).astype(int)
-    chances = cross_val_predict(
-        LogisticRegression(max_iter=1000), X, labels, cv=5, method="predict_proba"
-    )
+    chances = cross_val_predict(LogisticRegression(max_iter=1000), X, labels, cv=5, method="predict_proba")
     confidence = get_self_confidence_for_each_label(labels, chances)
     yield score(flipped, find_label_issues(labels, chances), -confidence)
 

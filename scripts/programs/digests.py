@@ -102,9 +102,7 @@ def figures_of(result: FitResult | CertifyResult) -> Digest:
         found["verdict"] = str(result.verdict)
         found["eps"] = result.eps
         found["constant"] = result.constant
-        found["testers"] = [
-            f"{one.tester}: {one.outcome}, {one.n_rows} rows" for one in result.testers
-        ]
+        found["testers"] = [f"{one.tester}: {one.outcome}, {one.n_rows} rows" for one in result.testers]
     if (halfspace := result.halfspace) is not None:
         found["normal"] = list(halfspace.normal)
         found["offset"] = halfspace.offset
@@ -294,9 +292,7 @@ def _data_frame_3(folder: Path) -> Digest:
 
 @_case
 def _store_chow_5(folder: Path) -> Digest:
-    store = stored(
-        folder, rows=60_000, dim=5, marginal="gaussian", noise="chow", rate=0.05, chunk_rows=7_000
-    )
+    store = stored(folder, rows=60_000, dim=5, marginal="gaussian", noise="chow", rate=0.05, chunk_rows=7_000)
     result = fit(store)
     streamhalf.predict(store, model=result, out=str(folder / "out.zarr"), scheduler="serial")
     import zarr
@@ -323,15 +319,7 @@ def _store_wedge_threads_4(folder: Path) -> Digest:
 
 @_case
 def _store_student_4(folder: Path) -> Digest:
-    store = stored(
-        folder,
-        rows=50_000,
-        dim=4,
-        marginal="student-t",
-        noise="random",
-        rate=0.05,
-        chunk_rows=9_999,
-    )
+    store = stored(folder, rows=50_000, dim=4, marginal="student-t", noise="random", rate=0.05, chunk_rows=9_999)
     return figures_of(fit(store))
 
 
@@ -347,9 +335,7 @@ def _test_gaussian_and_mixture(folder: Path) -> Digest:
     for name, features in (("plain", X), ("mixed", mixed)):
         result = streamhalf.test(features, seed=7, scheduler="serial")
         found[name] = str(result.verdict)
-        found[f"{name}_testers"] = [
-            f"{one.tester}: {one.outcome}, {one.n_rows} rows" for one in result.testers
-        ]
+        found[f"{name}_testers"] = [f"{one.tester}: {one.outcome}, {one.n_rows} rows" for one in result.testers]
         found[f"{name}_statistics"] = [one.statistic for one in result.testers]
     return found
 
@@ -358,9 +344,7 @@ def _test_gaussian_and_mixture(folder: Path) -> Digest:
 def _certify_vector_5(folder: Path) -> Digest:
     data = rows(80_000, 5, "chow", 0.05, seed=26)
     weights = np.array([1.0, -0.5, 0.25, 0.1, 0.0])
-    result = streamhalf.certify(
-        data, weights=weights, certificate_effort=0.1, seed=7, scheduler="serial"
-    )
+    result = streamhalf.certify(data, weights=weights, certificate_effort=0.1, seed=7, scheduler="serial")
     return figures_of(result)
 
 
@@ -369,12 +353,7 @@ def _certify_degree_4_of_8(folder: Path) -> Digest:
     data = rows(40_000, 8, "random", 0.05, dtype="float32", seed=27)
     weights = np.linspace(1, 0, 8)
     result = streamhalf.certify(
-        data,
-        weights=weights,
-        certificate_degree=4,
-        certificate_effort=0.1,
-        seed=7,
-        scheduler="serial",
+        data, weights=weights, certificate_degree=4, certificate_effort=0.1, seed=7, scheduler="serial"
     )
     return figures_of(result)
 
@@ -417,17 +396,13 @@ def bits_of(digest: Digest) -> str:
     return hashlib.sha256(json.dumps(digest, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def differences(
-    expected: Any, found: Any, name: str = "", *, rtol: float | None = None
-) -> list[str]:
+def differences(expected: Any, found: Any, name: str = "", *, rtol: float | None = None) -> list[str]:
     """Figures that differ by more than `rtol` (None: what other processors change), one a line."""
     if isinstance(expected, dict) and isinstance(found, dict):
         return [
             line
             for key in dict.fromkeys((*expected, *found))
-            for line in differences(
-                expected.get(key), found.get(key), f"{name}.{key}".lstrip("."), rtol=rtol
-            )
+            for line in differences(expected.get(key), found.get(key), f"{name}.{key}".lstrip("."), rtol=rtol)
         ]
     if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
         return [

@@ -130,9 +130,7 @@ def picture(chain: tuple[Call, ...]) -> str:
 
 def the_walk(found: set[tuple[Call, ...]]) -> tuple[Call, ...]:
     """The chain that the docs show: to the moments, by the most calls."""
-    return max(
-        (one for one in found if one[-2][1] == "Moments.map"), key=lambda one: (len(one), one)
-    )
+    return max((one for one in found if one[-2][1] == "Moments.map"), key=lambda one: (len(one), one))
 
 
 def render(text: str, blocks: dict[str, str]) -> str:

@@ -84,16 +84,12 @@ class Simulation:
     def __init__(self, machine: Machine, work: list[float], fan: int, partial: int) -> None:
         self.machine, self.work, self.partial = machine, work, partial
         self.children = tree(len(work), fan)
-        self.parent = {
-            child: len(work) + i for i, group in enumerate(self.children) for child in group
-        }
+        self.parent = {child: len(work) + i for i, group in enumerate(self.children) for child in group}
         self.missing = [len(group) for group in self.children]
         self.home: dict[int, int] = {}
         self.link_free = [0.0] * machine.workers
         self.waiting: list[deque[int]] = [deque() for _ in range(machine.workers)]
-        self.idle = deque(
-            worker for _ in range(machine.threads) for worker in range(machine.workers)
-        )
+        self.idle = deque(worker for _ in range(machine.threads) for worker in range(machine.workers))
         self.leaves = iter(range(len(work)))
         self.events: list[tuple[float, int, str, int, int]] = []
         self.ticket = itertools.count()
@@ -138,9 +134,7 @@ class Simulation:
         if self.waiting[worker]:
             task = self.waiting[worker].popleft()
             size = len(self.children[task - len(self.work)])
-            self.to_transformed(
-                now + size * self.partial / self.machine.merge, "done", worker, task
-            )
+            self.to_transformed(now + size * self.partial / self.machine.merge, "done", worker, task)
             return
         self.idle.append(worker)
         self.row_split(now)
@@ -204,19 +198,14 @@ def check(partial_mib: float) -> None:
     fan = fan_in(8, partial)
     items = tuple(range(n_tasks))
     job = Job("check", None, items, (1,) * n_tasks, leaf, combine, split_every=fan)
-    with (
-        LocalCluster(2, threads_per_worker=4, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
+    with LocalCluster(2, threads_per_worker=4, dashboard_address=":0") as cluster, Client(cluster) as client:
         engine = ClusterEngine(client)
         engine.run(job, lambda rows: None)
         started = time.perf_counter()
         engine.run(job, lambda rows: None)
         measured = time.perf_counter() - started
     found = simulate(Machine(2, link=1e9), [seconds] * n_tasks, fan, partial)
-    print(
-        f"{n_tasks} tasks of {seconds} s on 2 workers of 4 threads, partials of {partial_mib} MiB:"
-    )
+    print(f"{n_tasks} tasks of {seconds} s on 2 workers of 4 threads, partials of {partial_mib} MiB:")
     print(f"simulated {found.seconds:.2f} s, measured {measured:.2f} s")
 
 
@@ -225,9 +214,7 @@ def main() -> None:
     parser.add_argument("--rows", type=float, nargs="+", default=[1e9, 1e10, 1e11, 1e12])
     parser.add_argument("--workers", type=int, nargs="+", default=[16, 200, 1000])
     parser.add_argument("--partial-mib", type=float, nargs="+", default=[1, 22])
-    parser.add_argument(
-        "--row-ns", type=float, default=240.0, help="of a thread, final pass, d = 8"
-    )
+    parser.add_argument("--row-ns", type=float, default=240.0, help="of a thread, final pass, d = 8")
     parser.add_argument("--check", action="store_true", help="beside a real cluster of two workers")
     options = parser.parse_args()
     if options.check:

@@ -53,9 +53,7 @@ def start_fit(store: Path, folder: Path, scheduler: str) -> int:
         return pid
     code = 1
     try:
-        result = streamhalf.fit(
-            store, checkpoint=folder / "saved", resume=True, scheduler=scheduler, **OPTIONS
-        )
+        result = streamhalf.fit(store, checkpoint=folder / "saved", resume=True, scheduler=scheduler, **OPTIONS)
         write_json(folder / "result.json", result)
         code = 0
     except streamhalf.StreamhalfError as error:
@@ -207,9 +205,7 @@ def soak(bench: Bench, seconds: float, draw: random.Random) -> int:
                         sys.exit(f"trial {trial}: neither a result nor an error within 600 s")
             same = finish(bench, folder, breaker.repair)
             n_same += same
-            print(
-                f"trial {trial}: {way.__name__}: {'identical' if same else 'DIFFERENT'}", flush=True
-            )
+            print(f"trial {trial}: {way.__name__}: {'identical' if same else 'DIFFERENT'}", flush=True)
     finally:
         breaker.cluster.close()
     print(", ".join(f"{name}: {count}" for name, count in sorted(counts.items())))

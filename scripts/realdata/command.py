@@ -22,18 +22,7 @@ SPLITS = {"short": 3, "long": 20}
 """Of sets with few rows; the others have one."""
 SLACK, SLACK_FEW, LEAST_CLASS = 0.005, 0.004, 0.1
 COLUMNS = (
-    *(
-        "data",
-        "rows",
-        "d",
-        "smaller class",
-        "verdict",
-        "transform",
-        "winner",
-        "error",
-        "L",
-        "through",
-    ),
+    *("data", "rows", "d", "smaller class", "verdict", "transform", "winner", "error", "L", "through"),
     *("test error", "regression", "flipped", "regression, flipped", "seconds", "holds"),
 )
 
@@ -54,9 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if table.met else 1
 
 
-def _known(
-    options: argparse.Namespace,
-) -> tuple[dict[str, tuple[Cell, ...]], dict[str, list[dict[str, Cell]]]]:
+def _known(options: argparse.Namespace) -> tuple[dict[str, tuple[Cell, ...]], dict[str, list[dict[str, Cell]]]]:
     """What an earlier run of the same form wrote of sets that are not tried now."""
     if not options.only or not options.json.exists():
         return {}, {}
@@ -77,15 +64,12 @@ def try_set(X: NDArray[np.float64], y: NDArray[np.int8], form: str) -> list[Tria
     for number in range(SPLITS[form]):
         split = Sampling.of(X, y, number)
         trials += [
-            attempt(split, one, seed=number, certify=one is None and number == 0)
-            for one in (None, number % DIRECTIONS)
+            attempt(split, one, seed=number, certify=one is None and number == 0) for one in (None, number % DIRECTIONS)
         ]
     return trials
 
 
-def _row(
-    name: str, X: NDArray[np.float64], y: NDArray[np.int8], trials: Sequence[Trial]
-) -> tuple[Cell, ...]:
+def _row(name: str, X: NDArray[np.float64], y: NDArray[np.int8], trials: Sequence[Trial]) -> tuple[Cell, ...]:
     clean = [one for one in trials if one.direction is None]
     flipped = [one for one in trials if one.direction is not None]
     first = clean[0].result
@@ -166,18 +150,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--form", choices=("short", "long"), default="short")
     parser.add_argument(
-        "--only",
-        nargs="+",
-        choices=tuple(SETS),
-        metavar="SET",
-        help="sets to try; the others in FILE stay",
+        "--only", nargs="+", choices=tuple(SETS), metavar="SET", help="sets to try; the others in FILE stay"
     )
-    parser.add_argument(
-        "--json", type=Path, default=Path(".cache/real-data.json"), metavar="FILE", help="results"
-    )
-    parser.add_argument(
-        "--page", type=Path, metavar="FILE", help="page whose table is written, docs/real-data.md"
-    )
+    parser.add_argument("--json", type=Path, default=Path(".cache/real-data.json"), metavar="FILE", help="results")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="page whose table is written, docs/real-data.md")
     return parser.parse_args(arguments)
 
 

@@ -70,11 +70,7 @@ def _above_median(column: Any) -> Any:
 def _wages() -> Rows:
     frame = _frame("AER", "CPS1988")
     flags = [("ethnicity", "afam"), ("smsa", "yes"), ("parttime", "yes")]
-    columns = [
-        frame["education"],
-        frame["experience"],
-        *(frame[name] == is_ for name, is_ in flags),
-    ]
+    columns = [frame["education"], frame["experience"], *(frame[name] == is_ for name, is_ in flags)]
     return np.column_stack(columns), _above_median(frame["wage"])
 
 

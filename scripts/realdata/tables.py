@@ -78,9 +78,7 @@ def pipeline() -> Any:
 def errors(frame: pd.DataFrame, label: str, number: int) -> tuple[float, float, Any]:
     """Return the test errors of both, and the result of the fit."""
     frame = frame[frame[label].notna()]
-    train, test = train_test_split(
-        frame, test_size=TEST_SHARE, random_state=number, stratify=frame[label]
-    )
+    train, test = train_test_split(frame, test_size=TEST_SHARE, random_state=number, stratify=frame[label])
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = Path(folder, "train.csv")
@@ -113,9 +111,7 @@ def main() -> int:
         ours, theirs = (float(np.mean([one[i] for one in found])) for i in range(2))
         data = found[0][2].data
         print(
-            f"| {name} | {len(frame):,} | {frame.shape[1] - 1} | {data.dim} | {ours:.4f} | "
-            f"{theirs:.4f} |",
-            flush=True,
+            f"| {name} | {len(frame):,} | {frame.shape[1] - 1} | {data.dim} | {ours:.4f} | {theirs:.4f} |", flush=True
         )
         if given.columns:
             for column in data.encoding.columns:

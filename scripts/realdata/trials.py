@@ -36,9 +36,7 @@ class Sampling:
     @classmethod
     def of(cls, X: Matrix, y: Labels, number: int) -> Sampling:
         """The split of this number."""
-        train_X, test_X, train_y, test_y = train_test_split(
-            X, y, test_size=TEST_SHARE, random_state=number, stratify=y
-        )
+        train_X, test_X, train_y, test_y = train_test_split(X, y, test_size=TEST_SHARE, random_state=number, stratify=y)
         return cls(train_X, train_y, (test_X, test_y), regress(train_X, train_y))
 
 

@@ -9,12 +9,7 @@ from streamhalf import results
 from streamhalf.algorithms.baselines import Baseline
 from streamhalf.algorithms.decide import decide
 from streamhalf.algorithms.plan import ERROR_TAU, RunPlan
-from streamhalf.algorithms.promises import (
-    GOOD_CONSTANT,
-    best_promise,
-    promises,
-    rows_for_good_constant,
-)
+from streamhalf.algorithms.promises import GOOD_CONSTANT, best_promise, promises, rows_for_good_constant
 from streamhalf.algorithms.state import LocalizationState
 from streamhalf.certificate.error_bound import claim_notices, cluster_notice, measure_error
 from streamhalf.config import RunConfig
@@ -79,20 +74,13 @@ def assemble(
         certified=ratio is not None and ratio <= config.max_ratio,
     )
     stop = state.stop or Stop(StopReason.TESTER_REJECTED)
-    said = [
-        *_label_notices(error),
-        *claim_notices(error, certificate),
-        *_row_notices(state, error),
-        *source.notices,
-    ]
+    said = [*_label_notices(error), *claim_notices(error, certificate), *_row_notices(state, error), *source.notices]
     if certificate is None and state.repeated_rows is not None:  # a certificate looks at all rows
         said.append(state.repeated_rows)
     if promise is None and asked is not None:
         reached = min((one.eps for one in supported), default=None)
         noise = stop.reason.is_noise
-        said.append(
-            Notice.of(NoticeCode.EPS_NOT_REACHED, asked=asked, reached=reached, noise=noise)
-        )
+        said.append(Notice.of(NoticeCode.EPS_NOT_REACHED, asked=asked, reached=reached, noise=noise))
     # where labels are alike, or noise stopped it at a scale that was tested, rows do not help
     alike = any(one.code is NoticeCode.ONE_CLASS for one in notices)
     helpless = alike or (stop.reason.is_noise and bool(supported))
@@ -157,9 +145,7 @@ def halfspace_of(state: LocalizationState) -> Halfspace | None:
     return None if state.chosen is None else Halfspace.of(state.planes[state.chosen])
 
 
-def held_out_error(
-    state: LocalizationState, row_transform: RowTransform, config: RunConfig
-) -> ErrorRecord | None:
+def held_out_error(state: LocalizationState, row_transform: RowTransform, config: RunConfig) -> ErrorRecord | None:
     """Return the chosen halfspace's error on held-out rows."""
     found, chosen = state.errors, state.chosen
     if found is None or chosen is None:
@@ -186,9 +172,7 @@ def _label_notices(error: ErrorRecord | None) -> Iterator[Notice]:
     if 0 < labels.guess_error < _RARE:
         yield Notice.of(NoticeCode.NEARLY_ONE_CLASS, label=-labels.guess, share=labels.guess_error)
     if not error.beats_guess:
-        yield Notice.of(
-            NoticeCode.NO_BETTER_THAN_GUESS, label=labels.guess, error=labels.guess_error
-        )
+        yield Notice.of(NoticeCode.NO_BETTER_THAN_GUESS, label=labels.guess, error=labels.guess_error)
 
 
 def _row_notices(state: LocalizationState, error: ErrorRecord | None) -> Iterator[Notice]:
@@ -201,9 +185,7 @@ def _row_notices(state: LocalizationState, error: ErrorRecord | None) -> Iterato
         yield from filter(None, [cluster_notice(error, errors, rows)])
 
 
-def _tested_eps(
-    plan: RunPlan, supported: tuple[PromiseRecord, ...], promise: PromiseRecord | None
-) -> float:
+def _tested_eps(plan: RunPlan, supported: tuple[PromiseRecord, ...], promise: PromiseRecord | None) -> float:
     """Of the promise; without one the finest that was tested, or what would have been."""
     if promise is not None:
         return promise.eps
@@ -224,8 +206,7 @@ def _rows_needed(plan: RunPlan, state: LocalizationState) -> int:
     factors = [
         test_result.rows_needed / max(1, test_result.n_rows)
         for test_result in state.test_results
-        if test_result.rows_needed is not None
-        and test_result.role in (Role.REQUIRED, Role.REFINEMENT)
+        if test_result.rows_needed is not None and test_result.role in (Role.REQUIRED, Role.REFINEMENT)
     ]
     reached = min((step.delta for step in state.steps), default=1.0)
     missing = sum(plan.accepted_rows / plan.rate(delta) for delta in plan.deltas if delta < reached)
@@ -257,9 +238,7 @@ def _candidates(
             threshold=plane.threshold,
             rate=candidate.rate,
         )
-        for candidate, beta, (plane, angle, error) in zip(
-            state.candidates, betas, measured, strict=False
-        )
+        for candidate, beta, (plane, angle, error) in zip(state.candidates, betas, measured, strict=False)
     )
     others = (
         CandidateRecord(
@@ -274,9 +253,7 @@ def _candidates(
             method=one.method,
             threshold=plane.threshold,
         )
-        for one, (plane, angle, error) in zip(
-            baselines, measured[len(state.candidates) :], strict=True
-        )
+        for one, (plane, angle, error) in zip(baselines, measured[len(state.candidates) :], strict=True)
     )
     return (*path, *others)
 

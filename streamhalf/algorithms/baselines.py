@@ -71,11 +71,7 @@ class Baseline:
 
 
 def learn_baselines(
-    block: Block,
-    *,
-    seed: int,
-    point: NDArray[np.float64] | None = None,
-    regression: Plane | None = None,
+    block: Block, *, seed: int, point: NDArray[np.float64] | None = None, regression: Plane | None = None
 ) -> tuple[Baseline, ...]:
     """Return one baseline for every method that works, the regression first.
 
@@ -163,9 +159,7 @@ def _place(
     return tuple(plane.moved_to(at) for plane in planes)
 
 
-def _paths(
-    laid: Block, regression: Plane, *, radial: bool, seed: int
-) -> Iterator[tuple[Method, Plane]]:
+def _paths(laid: Block, regression: Plane, *, radial: bool, seed: int) -> Iterator[tuple[Method, Plane]]:
     """The planes that localised updates come by, in one of the transforms."""
     block, back, start = laid, _same, regression
     if radial:
@@ -174,11 +168,7 @@ def _paths(
         except TransformError:  # it has none: the other transform serves
             return
         radii = Radial(tyler.centre, tyler.matrix, seed)
-        block, back, start = (
-            radii.apply(laid),
-            radii.to_stored,
-            radii.to_transformed(regression).unit(),
-        )
+        block, back, start = (radii.apply(laid), radii.to_stored, radii.to_transformed(regression).unit())
     chow = Plane(block.y.astype(np.float64) @ block.X).unit()
     if not radial:
         chow = Plane(chow.normal, _threshold(float(block.y.mean(dtype=np.float64)), 4.0))
@@ -194,9 +184,7 @@ def _same(plane: Plane) -> Plane:
     return plane
 
 
-def _path(
-    block: Block, plane: Plane, rng: np.random.Generator, *, squares: bool, centred: bool
-) -> Iterator[Plane]:
+def _path(block: Block, plane: Plane, rng: np.random.Generator, *, squares: bool, centred: bool) -> Iterator[Plane]:
     """The start, and one plane after another while labels near it tell where to go."""
     yield plane
     X, delta = block.X, _FIRST
@@ -218,12 +206,9 @@ def _path(
             return
         stretched = overlap / delta
         found = Plane(
-            w + (stretched - overlap) * plane.normal,
-            0.0 if centred else stretched * plane.threshold - offset,
+            w + (stretched - overlap) * plane.normal, 0.0 if centred else stretched * plane.threshold - offset
         ).unit()
-        step = math.hypot(
-            float(np.linalg.norm(found.normal - plane.normal)), found.threshold - plane.threshold
-        )
+        step = math.hypot(float(np.linalg.norm(found.normal - plane.normal)), found.threshold - plane.threshold)
         plane = found
         yield plane
         if step < _SMALL_STEP * delta:
@@ -243,9 +228,7 @@ def least_squares(
 ) -> tuple[NDArray[np.float64], float]:
     """w and offset of the plane where the best linear guess of the label is 0."""
     ones = np.column_stack([Z, np.ones(len(Z))])
-    weighted, total = (
-        (ones, len(Z)) if weights is None else (ones * weights[:, None], float(weights.sum()))
-    )
+    weighted, total = (ones, len(Z)) if weights is None else (ones * weights[:, None], float(weights.sum()))
     gram = weighted.T @ ones / total + _RIDGE * np.eye(ones.shape[1])
     solution = np.linalg.solve(gram, y @ weighted / total)
     return np.asarray(solution[:-1], dtype=np.float64), float(solution[-1])
@@ -271,11 +254,7 @@ def choose(found: PlaneErrorsResult, favourites: Sequence[int]) -> int:
 
 
 def cross_fit(
-    block: Block,
-    members: Sequence[Baseline],
-    *,
-    seed: int,
-    point: NDArray[np.float64] | None = None,
+    block: Block, members: Sequence[Baseline], *, seed: int, point: NDArray[np.float64] | None = None
 ) -> Baseline:
     """The member whose method does best on rows that it was not learnt from, fold by fold.
 
@@ -284,11 +263,7 @@ def cross_fit(
     fold = (uniforms_at(seed, Stream.FOLDS, block.rows) * _FOLDS).astype(np.int64)
     apart = [fold == number for number in range(_FOLDS)]
     pools = [
-        {
-            one.method: one.plane
-            for one in learn_baselines(block.select(~out), seed=seed, point=point)
-        }
-        for out in apart
+        {one.method: one.plane for one in learn_baselines(block.select(~out), seed=seed, point=point)} for out in apart
     ]
     common = [one for one in members if all(one.method in pool for pool in pools)]
     counted = [
@@ -303,12 +278,7 @@ _ENOUGH_ROWS = 1 << 15
 
 
 def learn_baselines_on_sample(
-    block: Block,
-    plan: RunPlan,
-    config: RunConfig,
-    *,
-    spare: bool,
-    regression: Plane | None = None,
+    block: Block, plan: RunPlan, config: RunConfig, *, spare: bool, regression: Plane | None = None
 ) -> tuple[Baseline, ...]:
     """Return all baselines; where few rows are held out, the best of them by cross-validation.
 
@@ -327,9 +297,7 @@ def _point(block: Block, config: RunConfig) -> NDArray[np.float64] | None:
     """The point that halfspaces must go through, or None."""
     if config.through == HalfspaceClass.ANY:
         return None
-    about_origin = (
-        config.through == HalfspaceClass.ORIGIN or config.feature_transform == Transform.STORED
-    )
+    about_origin = config.through == HalfspaceClass.ORIGIN or config.feature_transform == Transform.STORED
     if about_origin or block.n_rows == 0:
         return np.zeros(block.dim)
     return np.asarray(block.X.mean(axis=0), dtype=np.float64)

@@ -99,18 +99,9 @@ def fit(
     attempts: list[tuple[LocalizationState, RowTransform]] = []
     for kind in kinds:
         laid = row_transform or _or_as_stored(
-            config,
-            partial(
-                estimate_transform,
-                run,
-                source,
-                in_transform(config, kind),
-                held_out=plan.held_out,
-            ),
+            config, partial(estimate_transform, run, source, in_transform(config, kind), held_out=plan.held_out)
         )
-        algorithm = Localization(
-            plan, in_transform(config, kind), row_split, testers, laid, baselines
-        )
+        algorithm = Localization(plan, in_transform(config, kind), row_split, testers, laid, baselines)
         state = localize(run, source, algorithm)
         attempts.append((state, laid))
         trials = tuple(_tried(one, state, config) if one.kind is kind else one for one in trials)
@@ -161,9 +152,7 @@ def _tried(trial: TransformTrial, state: LocalizationState, config: RunConfig) -
     outcome = state.outcome
     if outcome is Outcome.PASSED and not supports_promise(state, config):
         outcome = Outcome.INCONCLUSIVE
-    return results.replace(
-        trial, tried=True, outcome=outcome, evidence=worst_of(state.test_results)
-    )
+    return results.replace(trial, tried=True, outcome=outcome, evidence=worst_of(state.test_results))
 
 
 def _may_do_better(state: LocalizationState, config: RunConfig) -> bool:
@@ -249,9 +238,7 @@ def moment_tester(dim: int, config: RunConfig) -> MomentTester:
     return replace(tester, directions=directions)
 
 
-def moment_test_result(
-    tester: MomentTester, result: Any, config: RunConfig, data: DataRecord
-) -> MomentTestResult:
+def moment_test_result(tester: MomentTester, result: Any, config: RunConfig, data: DataRecord) -> MomentTestResult:
     """Return the result of testing all rows as they are stored."""
     test_results = tester.judge(result, n_seen=data.rows)
     return MomentTestResult(
@@ -270,27 +257,19 @@ def moment_test_result(
 def certify(run: Run, source: Source, config: RunConfig, halfspace: Halfspace) -> CertifyResult:
     """Return the certified interval of a given classifier."""
     require_room(source.dim, config.certificate_memory)
-    asked = (
-        in_transform(config, Transform.ISOTROPIC) if config.feature_transform == "auto" else config
-    )
+    asked = in_transform(config, Transform.ISOTROPIC) if config.feature_transform == "auto" else config
     row_transform = _or_as_stored(config, partial(estimate_transform, run, source, asked))
     errors = HalfspaceErrors(halfspace.plane, total_rows=source.n_rows)
     some = pilot(source.n_rows, _PILOT_ROWS, seed=config.seed)
     needs = Bundle((errors, in_space(Chow(), row_transform)))
     found, chow = run.reduce("pilot", source, needs, blocks=some)
-    certification = Certification.of(
-        source, config, halfspace, row_transform, found.n_errors / found.n_rows
-    )
+    certification = Certification.of(source, config, halfspace, row_transform, found.n_errors / found.n_rows)
     if chow.vector.any():
         certification = towards(certification, Plane(chow.vector).unit(), config)
     tau = CERTIFIED_TAU * config.tau
-    certificate, counted = best_certificate(
-        run, source, config, certification, tau=tau, beside=errors
-    )
+    certificate, counted = best_certificate(run, source, config, certification, tau=tau, beside=errors)
     error = measure_error(counted.segment_errors, counted.segment_rows, tau=tau)
-    by_label = LabelErrors.of(
-        counted.n_rows, counted.n_errors, counted.positives, counted.positive_errors
-    )
+    by_label = LabelErrors.of(counted.n_rows, counted.n_errors, counted.positives, counted.positive_errors)
     error = results.replace(error, through=certificate.through, tau=tau, by_label=by_label)
     clusters = cluster_notice(error, counted.segment_errors, counted.segment_rows)
     quality = make_quality(source.n_rows, error, certificate)

@@ -93,9 +93,7 @@ class FinalPass:
         """All candidates, then all baselines, among stored rows."""
         pulled = (self.row_transform.to_stored(candidate.plane) for candidate in state.candidates)
         members = tuple(one.plane for one in self.baselines)
-        if (
-            self.config.through == HalfspaceClass.CENTRE
-        ):  # of the transform, which a sample knew about
+        if self.config.through == HalfspaceClass.CENTRE:  # of the transform, which a sample knew about
             centre = np.array(self.row_transform.record.centre or [0.0] * self.plan.dim)
             members = tuple(plane.moved_to(centre) for plane in members)
         return (*pulled, *members)
@@ -120,10 +118,7 @@ class FinalPass:
         )
         if context.candidates:
             tester_set = TesterSet.of(self.testers, context)
-            edges, etas = (
-                tester_set.find(SlabCovarianceTester).edges(),
-                tester_set.find(WedgeTester).etas,
-            )
+            edges, etas = (tester_set.find(SlabCovarianceTester).edges(), tester_set.find(WedgeTester).etas)
             room = limit // (4 * dim * (dim + 3))
             slabs = min(len(edges) + 1, max(4, room - len(etas)))
             size = max(1, room // (slabs + len(etas)))
@@ -151,9 +146,7 @@ class FinalPass:
             number=number,
             frame=frame,
             candidate=candidate,
-            tester_set=TesterSet.of(
-                self.testers, with_sketch(context, anchors, number=_SKETCHES + number)
-            ),
+            tester_set=TesterSet.of(self.testers, with_sketch(context, anchors, number=_SKETCHES + number)),
             top=n_rows / self.plan.final_rows,
             seed=self.config.seed,
         )
@@ -177,8 +170,7 @@ def _finish(state: LocalizationState, share: RowSubset) -> LocalizationState:
     """The state after the last batch."""
     outcome = join_outcomes(state.batches) if state.batches else None
     about_candidates = (
-        results.replace(one, pass_name="final", stage=Stage.FINAL)
-        for one in (outcome.test_results if outcome else ())
+        results.replace(one, pass_name="final", stage=Stage.FINAL) for one in (outcome.test_results if outcome else ())
     )
     return replace(
         state,

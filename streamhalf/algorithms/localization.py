@@ -19,15 +19,7 @@ from streamhalf.algorithms.plan import REFINING_ROWS, SCANNED_ROWS, RunPlan, pla
 from streamhalf.algorithms.proper_learner import ProperLearner
 from streamhalf.algorithms.refine import Refine
 from streamhalf.algorithms.row_split import RowSplit
-from streamhalf.algorithms.state import (
-    Candidate,
-    LocalizationState,
-    Step,
-    as_early,
-    stop,
-    turned,
-    with_mean,
-)
+from streamhalf.algorithms.state import Candidate, LocalizationState, Step, as_early, stop, turned, with_mean
 from streamhalf.algorithms.transform import class_of
 from streamhalf.certificate.error_bound import repeated_rows
 from streamhalf.config import RunConfig
@@ -36,16 +28,7 @@ from streamhalf.kernels.frame import Frame
 from streamhalf.reductions.plane_slabs import ThresholdScan
 from streamhalf.reductions.row_view import Bundle
 from streamhalf.reductions.rows import RowDigest
-from streamhalf.results import (
-    HalfspaceClass,
-    Outcome,
-    Role,
-    Sampling,
-    Stage,
-    Stop,
-    StopReason,
-    TestResult,
-)
+from streamhalf.results import HalfspaceClass, Outcome, Role, Sampling, Stage, Stop, StopReason, TestResult
 from streamhalf.testers import TESTERS, Context, Tester, TesterSet
 from streamhalf.testers.exchangeability import ExchangeabilityTester
 from streamhalf.testers.moments import with_sketch

@@ -66,10 +66,7 @@ class LocalizedUpdate:
         return UpdateOutcome(
             test_results=proper.test_results,
             plane=plane,
-            step=math.hypot(
-                float(np.linalg.norm(plane.normal - before.normal)),
-                plane.threshold - before.threshold,
-            ),
+            step=math.hypot(float(np.linalg.norm(plane.normal - before.normal)), plane.threshold - before.threshold),
             overlap=float(proper.plane.normal @ before.normal),
             strength=proper.strength,
             n_seen=result.n_seen,

@@ -258,12 +258,7 @@ def plan_for_eps(eps: float, dim: int, config: RunConfig, testers: Testers = TES
 
 
 def _plan(
-    eps: float,
-    dim: int,
-    config: RunConfig,
-    testers: Testers,
-    sampling: Sampling,
-    threshold: float = 0.0,
+    eps: float, dim: int, config: RunConfig, testers: Testers, sampling: Sampling, threshold: float = 0.0
 ) -> RunPlan:
     """The fewest rows, dealt in one way."""
     adaptive = config.schedule == "adaptive"
@@ -326,9 +321,7 @@ def plan_for_rows(n_rows: int, dim: int, config: RunConfig, testers: Testers = T
     return _split_rows(plan, n_rows, config)
 
 
-def _plan_for_few(
-    plan: RunPlan, n_rows: int, config: RunConfig, make: Callable[[float], RunPlan]
-) -> RunPlan:
+def _plan_for_few(plan: RunPlan, n_rows: int, config: RunConfig, make: Callable[[float], RunPlan]) -> RunPlan:
     """A part of the rows is to measure what the others learn, whatever tests can tell of them.
 
     Updates go as far as the learning rows allow; where these are too few for the first scale,
@@ -386,14 +379,7 @@ def _update_rows(plan: RunPlan, finest: float) -> int:
 
 def plan_about(plan: RunPlan, threshold: float, config: RunConfig, testers: Testers) -> RunPlan:
     """The plan for planes at a threshold, with the same rows held out, conclusive or not."""
-    make = partial(
-        _plan,
-        dim=plan.dim,
-        config=config,
-        testers=testers,
-        sampling=plan.sampling,
-        threshold=threshold,
-    )
+    make = partial(_plan, dim=plan.dim, config=config, testers=testers, sampling=plan.sampling, threshold=threshold)
     learning, eps = plan.n_rows - plan.final_rows, config.eps
     if eps == "auto":
 
@@ -443,17 +429,10 @@ def _takes_all(plan: RunPlan, config: RunConfig) -> bool:
 
 def _fill(plan: RunPlan, config: RunConfig, *, n_rows: int, final: int, learning: int) -> RunPlan:
     """Go as deep as learning and held-out rows allow."""
-    plan = replace(
-        plan,
-        n_rows=n_rows,
-        final_rows=final,
-        ample_rows=ample_rows(plan.tested_rows, plan.dim, n_rows),
-    )
+    plan = replace(plan, n_rows=n_rows, final_rows=final, ample_rows=ample_rows(plan.tested_rows, plan.dim, n_rows))
     for _ in range(_MOST_DEEPER if _takes_all(plan, config) else 0):
         deeper = replace(
-            plan,
-            finest_delta=plan.finest_delta / 2,
-            update_rows=_update_rows(plan, plan.finest_delta / 2),
+            plan, finest_delta=plan.finest_delta / 2, update_rows=_update_rows(plan, plan.finest_delta / 2)
         )
         if deeper.learning_rows > learning:
             break

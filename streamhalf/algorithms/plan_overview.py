@@ -27,14 +27,7 @@ from streamhalf.data.source import BLOCK_NBYTES
 from streamhalf.engine.memory import partial_limit, rows_nbytes
 from streamhalf.errors import UsageError
 from streamhalf.kernels.monomials import count_monomials
-from streamhalf.results import (
-    HalfspaceClass,
-    PassBudget,
-    PlanRecord,
-    Sampling,
-    Stage,
-    StrictPlanRecord,
-)
+from streamhalf.results import HalfspaceClass, PassBudget, PlanRecord, Sampling, Stage, StrictPlanRecord
 from streamhalf.testers import TESTERS
 from streamhalf.testers.moments import WIDE_DIM
 from streamhalf.testers.slab_mass import finest_half_count
@@ -65,9 +58,7 @@ def make_plan(
         if value is not None and value < 1:
             raise UsageError(f"{name}: {value} given; must be at least 1")
     if n_rows is None and config.eps == "auto":
-        raise UsageError(
-            "eps: 'auto' needs a number of rows; give rows, or an eps for which to plan"
-        )
+        raise UsageError("eps: 'auto' needs a number of rows; give rows, or an eps for which to plan")
     threshold = 0.0 if positive is None else _threshold(positive, config)
     if n_rows is None:
         least = plan_for_eps(float(config.eps), dim, config)
@@ -125,9 +116,7 @@ def _threshold(positive: float, config: RunConfig) -> float:
     return float(-ndtri(positive))
 
 
-def _passes(
-    plan: RunPlan, whole: RunPlan, config: RunConfig, row_nbytes: int
-) -> tuple[PassBudget, ...]:
+def _passes(plan: RunPlan, whole: RunPlan, config: RunConfig, row_nbytes: int) -> tuple[PassBudget, ...]:
     """Rows and bytes of every pass."""
     learning = math.ceil(whole.n_rows * (1 - whole.held_out))
     beside = {Stage.REFINE: REFINING_ROWS}
@@ -151,9 +140,7 @@ def _passes(
     )
 
 
-def _budget(
-    plan: RunPlan, name: str, rows: int, row_nbytes: int, delta: float | None = None
-) -> PassBudget:
+def _budget(plan: RunPlan, name: str, rows: int, row_nbytes: int, delta: float | None = None) -> PassBudget:
     """Rows that a learning pass uses, and the bytes that it reads for them."""
     if plan.sampling is Sampling.REUSE and delta is not None:
         rows = plan.reused_rows(plan.rate(delta))

@@ -17,18 +17,8 @@ from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.row_view import RowView, Sample, Viewed
 from streamhalf.results import Outcome, PromiseRecord, Role, Stage, TestResult
 from streamhalf.testers.base import TesterSet
-from streamhalf.testers.constants import (
-    LARGEST_DEVIATION,
-    SlabSlack,
-    constant_by_scale,
-    have_no_gap,
-)
-from streamhalf.testers.moments import (
-    WIDE_DIM,
-    MomentTester,
-    excluded_deviation,
-    expected_quadratics,
-)
+from streamhalf.testers.constants import LARGEST_DEVIATION, SlabSlack, constant_by_scale, have_no_gap
+from streamhalf.testers.moments import WIDE_DIM, MomentTester, excluded_deviation, expected_quadratics
 from streamhalf.testers.slab_mass import SlabMassTester
 
 GOOD_CONSTANT = 5.0
@@ -92,9 +82,7 @@ def rows_for_good_constant(plan: RunPlan, config: RunConfig, eps: float) -> int 
         )
         found = expected_promises(more, config)
         last = found[-1] if found else None
-        return (
-            last is not None and last.eps <= eps and (last.constant or 0) <= _SAFE * GOOD_CONSTANT
-        )
+        return last is not None and last.eps <= eps and (last.constant or 0) <= _SAFE * GOOD_CONSTANT
 
     times = smallest(supports, _LEAST_TIMES, _MOST_TIMES)
     return math.ceil(times * plan.n_rows) if times < _MOST_TIMES else None
@@ -116,9 +104,7 @@ class StepOutcome:
     def passed(self) -> bool:
         """Whether every required test did, and no other rejected."""
         return all(
-            one.outcome is Outcome.PASSED
-            if one.role is Role.REQUIRED
-            else one.outcome is not Outcome.REJECTED
+            one.outcome is Outcome.PASSED if one.role is Role.REQUIRED else one.outcome is not Outcome.REJECTED
             for one in self.test_results
         )
 
@@ -154,9 +140,7 @@ class StepTest:
         n_seen = moments.n_rows if self.frame is None else result.n_seen
         delta = 1.0 if self.frame is None else self.frame.delta
         test_results = tuple(
-            results.replace(
-                one, pass_name="final", stage=Stage.FINAL, candidate=self.candidate, scale=delta
-            )
+            results.replace(one, pass_name="final", stage=Stage.FINAL, candidate=self.candidate, scale=delta)
             for one in self.tester_set.judge(found, n_seen=n_seen)
         )
         centred = self.frame is None or self.frame.plane.threshold == 0
@@ -186,9 +170,7 @@ def slab_slack(test_results: Iterable[TestResult]) -> SlabSlack:
     )
 
 
-def promises(
-    steps: Iterable[StepOutcome], test_results: Iterable[TestResult] = ()
-) -> tuple[PromiseRecord, ...]:
+def promises(steps: Iterable[StepOutcome], test_results: Iterable[TestResult] = ()) -> tuple[PromiseRecord, ...]:
     """Return what the steps support, from the coarsest update to the finest that passed.
 
     A promise at a scale rests on every step at that scale and above, and its constant on the slab
@@ -208,9 +190,7 @@ def promises(
     return tuple(PromiseRecord(delta, delta / 2, None, None) for delta in excluded if delta < 1)
 
 
-def best_promise(
-    found: Iterable[PromiseRecord], *, error: float, asked: float | None
-) -> PromiseRecord | None:
+def best_promise(found: Iterable[PromiseRecord], *, error: float, asked: float | None) -> PromiseRecord | None:
     """The promise with the smallest constant · error + eps, of those as fine as was asked for.
 
     One with a constant comes before all without; where none has one, that is the finest.

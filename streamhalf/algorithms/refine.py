@@ -57,9 +57,7 @@ class Refine:
     centred: bool
 
     @classmethod
-    def of(
-        cls, state: LocalizationState, config: RunConfig, n_rows: int, *, centred: bool
-    ) -> Refine:
+    def of(cls, state: LocalizationState, config: RunConfig, n_rows: int, *, centred: bool) -> Refine:
         """The refine of the last candidate."""
         start = state.candidates[-1]
         return cls(start, n_rows, sample_room(config, state.plan.dim), config.seed, centred)

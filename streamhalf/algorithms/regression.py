@@ -56,9 +56,7 @@ Vector = NDArray[np.float64]
 class _Reduce(Protocol):
     """A pass over the learning rows whose place, even in [0, 1), is from `low` to below `high`."""
 
-    def __call__(
-        self, name: str, reduction: Reduction[Any, Any], low: float = 0.0, high: float = 1.0, /
-    ) -> Any: ...
+    def __call__(self, name: str, reduction: Reduction[Any, Any], low: float = 0.0, high: float = 1.0, /) -> Any: ...
 
 
 def regression_rows(source: Source, config: RunConfig) -> RowRanges:
@@ -79,9 +77,7 @@ def regress(run: Run, source: Source, sample: Block, plan: RunPlan, config: RunC
     """
     blocks = regression_rows(source, config)
 
-    def reduce(
-        name: str, reduction: Reduction[Any, Any], low: float = 0.0, high: float = 1.0, /
-    ) -> Any:
+    def reduce(name: str, reduction: Reduction[Any, Any], low: float = 0.0, high: float = 1.0, /) -> Any:
         ends = (plan.held_out + one * (1 - plan.held_out) for one in (low, high))
         rows = sampled(reduction, Sample(config.seed, Stream.SHARES, *ends))
         return run.reduce(name, source, rows, blocks=blocks)
@@ -94,9 +90,7 @@ def regress_in_memory(block: Block, *, seed: int) -> Plane:
     # not those of the folds: a fold that is left out would take one whole share
     places = uniforms_at(seed, Stream.REGRESSION_PART, block.rows)
 
-    def reduce(
-        _: str, reduction: Reduction[Any, Any], low: float = 0.0, high: float = 1.0, /
-    ) -> Any:
+    def reduce(_: str, reduction: Reduction[Any, Any], low: float = 0.0, high: float = 1.0, /) -> Any:
         inside = (places >= low) & (places < high)
         rows = block if inside.all() else block.select(inside)
         return reduction.finalize(reduction.map(rows))
@@ -137,12 +131,7 @@ class _Regression:
         found = []
         for penalty in _PENALTIES:
             weights = self._descend(
-                weights,
-                penalty,
-                f"penalty-{penalty:g}",
-                low=_CHOOSING,
-                settled=_NEARLY_SETTLED,
-                most=_MOST_ROUGH_STEPS,
+                weights, penalty, f"penalty-{penalty:g}", low=_CHOOSING, settled=_NEARLY_SETTLED, most=_MOST_ROUGH_STEPS
             )
             found.append(weights)
         planes = tuple(plane_of(one, self.centre, self.scale) for one in found)
@@ -151,14 +140,7 @@ class _Regression:
         return found[best], _PENALTIES[best]
 
     def _descend(
-        self,
-        weights: Vector,
-        times: float,
-        name: str,
-        *,
-        most: int,
-        low: float = 0.0,
-        settled: float = _SETTLED,
+        self, weights: Vector, times: float, name: str, *, most: int, low: float = 0.0, settled: float = _SETTLED
     ) -> Vector:
         """L-BFGS steps from the weights, over the rows from `low` on."""
         penalty = penalties(len(self.centre), times)
@@ -212,9 +194,7 @@ def _second_moments(sample: Block, centre: Vector, scale: Vector) -> Vector:
     return np.asarray((1 - share) / max(1, n_rows) * (ones.T @ ones) + share * np.eye(dim + 1))
 
 
-def _direction(
-    slope: Vector, pairs: Sequence[tuple[Vector, Vector]], hessian: tuple[Vector, bool]
-) -> Vector:
+def _direction(slope: Vector, pairs: Sequence[tuple[Vector, Vector]], hessian: tuple[Vector, bool]) -> Vector:
     """Minus the inverse Hessian times the gradient (two-loop recursion)."""
     left, shares = -slope, []
     for step, change in reversed(pairs):

@@ -25,17 +25,7 @@ from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.errors import PlaneErrorsResult
 from streamhalf.reductions.moments import MomentsResult
 from streamhalf.reductions.row_view import Bundle, in_space
-from streamhalf.results import (
-    Notice,
-    Outcome,
-    Role,
-    Sampling,
-    Stage,
-    Stop,
-    StopReason,
-    TestResult,
-    overall_outcome,
-)
+from streamhalf.results import Notice, Outcome, Role, Sampling, Stage, Stop, StopReason, TestResult, overall_outcome
 
 _TURN = 0.75
 
@@ -206,9 +196,7 @@ def turn(plane: Plane, towards: Plane, angle: float) -> Plane:
     return Plane(math.cos(angle) * v + math.sin(angle) * across, plane.threshold).unit()
 
 
-def stop(
-    state: LocalizationState, reason: StopReason, delta: float | None = None
-) -> LocalizationState:
+def stop(state: LocalizationState, reason: StopReason, delta: float | None = None) -> LocalizationState:
     """End the updates for this reason; a turned candidate is put before the last."""
     *others, last = state.candidates
     aside = () if state.turned is None else (state.turned,)

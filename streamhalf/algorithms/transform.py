@@ -107,12 +107,7 @@ _LEAST_SCALE = 1e-150
 
 
 def estimate_radial(
-    run: Run,
-    source: Source,
-    config: RunConfig,
-    blocks: RowRanges | None = None,
-    *,
-    held_out: float = 0.0,
+    run: Run, source: Source, config: RunConfig, blocks: RowRanges | None = None, *, held_out: float = 0.0
 ) -> Radial:
     """Return the radial transform of the rows, estimated without a share `held_out` of them.
 
@@ -122,9 +117,7 @@ def estimate_radial(
     size, centre = _sample_size(config, source.dim), centre_of(config)
     wanted = max(_PASS_ROWS, _PASS_PER_FEATURE * source.dim, source.n_rows // _PASS_SHARE)
     stream = Stream.POSITION_SHARE
-    some, more = (
-        blocks or windows_over(source, rows, config.seed, stream) for rows in (4 * size, wanted)
-    )
+    some, more = (blocks or windows_over(source, rows, config.seed, stream) for rows in (4 * size, wanted))
 
     def reduce(name: str, reduction: Reduction[Any, Any], blocks: RowRanges) -> Any:
         fresh = Sample(config.seed, Stream.SHARES, held_out) if held_out > 0 else None
@@ -189,9 +182,7 @@ def _start(X: NDArray[np.float64], centre: str) -> Tyler:
     if still := tuple(int(j) for j in np.flatnonzero(stands)):
         first = still[0]
         raise TransformError(
-            f"radial transform: feature {first + 1} is constant ({X[0, first]:.6g}); remove it",
-            still,
-            constant=True,
+            f"radial transform: feature {first + 1} is constant ({X[0, first]:.6g}); remove it", still, constant=True
         )
     scales = np.array([np.median(size[size > 0]) if size.any() else 1.0 for size in sizes.T])
     if len(least := np.flatnonzero(scales < _LEAST_SCALE)):

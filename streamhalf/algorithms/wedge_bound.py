@@ -52,9 +52,7 @@ class WedgeBound:
         return WedgeOutcome(
             n_rows=slabs.n_rows,
             test_results=self.tester_set.judge(result, n_seen=slabs.n_rows),
-            betas=self.tester_set.find(WedgeTester).betas(
-                self.tester_set.result_of(WedgeTester, result)
-            ),
+            betas=self.tester_set.find(WedgeTester).betas(self.tester_set.result_of(WedgeTester, result)),
             slab_counts=slabs.counts,
             edges=moments.edges,
             eigenvalues=eigenvalues,

@@ -127,14 +127,7 @@ def smallest_thresholds(cell: Cell, forms: SlabForms) -> Array:
 
 @compiled
 def _lowest(
-    z_low: Array,
-    z_high: Array,
-    q_low: Array,
-    q_high: Array,
-    ends: Array,
-    steepest: float,
-    flattest: float,
-    tau: Array,
+    z_low: Array, z_high: Array, q_low: Array, q_high: Array, ends: Array, steepest: float, flattest: float, tau: Array
 ) -> None:
     """Write the smallest tau: at a corner of the slab, at an end of alpha or where it points."""
     (c1, s1), (c2, s2) = (ends[0, 0], ends[0, 1]), (ends[1, 0], ends[1, 1])
@@ -186,11 +179,7 @@ def cells_around(first: float, count: int) -> tuple[Cell, ...]:
     rising = _rising(first, count)
     omegas = [0.0, *rising]
     alphas = [-math.pi, *(-alpha for alpha in rising[::-1]), 0.0, *rising, math.pi]
-    return tuple(
-        Cell(*omega, *alpha)
-        for omega in itertools.pairwise(omegas)
-        for alpha in itertools.pairwise(alphas)
-    )
+    return tuple(Cell(*omega, *alpha) for omega in itertools.pairwise(omegas) for alpha in itertools.pairwise(alphas))
 
 
 def _rising(first: float, count: int) -> list[float]:

@@ -43,21 +43,8 @@ from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.errors import HalfspaceErrors
 from streamhalf.reductions.row_view import Bundle, Sample, Widened, in_space, sampled
 from streamhalf.reductions.rows import RowDigest, RowDigestResult
-from streamhalf.reductions.slab_moments import (
-    SlabMoments,
-    SlabStatistics,
-    across_edges,
-    certificate_edges,
-)
-from streamhalf.results import (
-    Advice,
-    AdviceCode,
-    AngleRecord,
-    CertificateRecord,
-    Halfspace,
-    HalfspaceClass,
-    OptRecord,
-)
+from streamhalf.reductions.slab_moments import SlabMoments, SlabStatistics, across_edges, certificate_edges
+from streamhalf.results import Advice, AdviceCode, AngleRecord, CertificateRecord, Halfspace, HalfspaceClass, OptRecord
 
 _TIGHT, _CENTRAL = 0.9, 0.01
 """A bound that is this share of the error of a plane this near to the centre is the bound for
@@ -95,12 +82,7 @@ class CertificatePass:
     effort: float = 1.0
 
     def record(
-        self,
-        digest: RowDigestResult,
-        n_errors: int,
-        opts: tuple[OptRecord, ...],
-        advice: Advice,
-        **found: Any,
+        self, digest: RowDigestResult, n_errors: int, opts: tuple[OptRecord, ...], advice: Advice, **found: Any
     ) -> CertificateRecord:
         """The record of bounds, the first for the class that was asked for."""
         through, opt = self.row_transform.record.class_of(self.halfspace), opts[0]
@@ -162,12 +144,7 @@ class Certification(CertificatePass):
 
     @classmethod
     def of(
-        cls,
-        source: Source,
-        config: RunConfig,
-        halfspace: Halfspace,
-        row_transform: RowTransform,
-        error: float,
+        cls, source: Source, config: RunConfig, halfspace: Halfspace, row_transform: RowTransform, error: float
     ) -> Certification:
         """The certificate pass that the configuration asks for, about the halfspace's plane.
 
@@ -189,11 +166,7 @@ class Certification(CertificatePass):
             memory=config.certificate_memory,
             planes=(plane,),
             share=certificate_share(
-                config.certificate_rows,
-                n_rows=source.n_rows,
-                dim=source.dim,
-                error=error,
-                degree=degree,
+                config.certificate_rows, n_rows=source.n_rows, dim=source.dim, error=error, degree=degree
             ),
             seed=config.seed,
             effort=config.certificate_effort,
@@ -283,9 +256,7 @@ class Certification(CertificatePass):
         own, other = (found, None) if beside is None else found
         return self.conclude(own, tau=tau, observer=run.observer), other
 
-    def conclude(
-        self, result: tuple[Any, ...], *, tau: float, observer: Observer = ignore
-    ) -> CertificateRecord:
+    def conclude(self, result: tuple[Any, ...], *, tau: float, observer: Observer = ignore) -> CertificateRecord:
         """Bounds, where they are weakest, and what would tighten them.
 
         L of the source may fail with chance tau, which the classes share.
@@ -295,10 +266,7 @@ class Certification(CertificatePass):
             plane, used, found = self._best(statistics, observer)
         n_rows, degree = counted.n_rows, max(item.degree for item in used)
         each = tau / len(found)
-        opts = tuple(
-            OptRecord(one.value, of_source(one.value, n_rows, each), of, each)
-            for of, one in found.items()
-        )
+        opts = tuple(OptRecord(one.value, of_source(one.value, n_rows, each), of, each) for of, one in found.items())
         bound = found[opts[0].through]
         (low, high), worst = bound.thresholds(), bound.angles(bound.worst.cell)
         across = self.across if any(item.across is not None for item in used) else None
@@ -313,8 +281,7 @@ class Certification(CertificatePass):
             angle_low=worst[0],
             angle_high=worst[1],
             profile=tuple(
-                AngleRecord(item.angle_low, item.angle_high, item.bound, item.family)
-                for item in bound.profile()
+                AngleRecord(item.angle_low, item.angle_high, item.bound, item.family) for item in bound.profile()
             ),
             degree=degree,
             slab_error=self.error,
@@ -343,9 +310,7 @@ class Certification(CertificatePass):
             lambda done, total: observer(SearchProgress(done, total)),
         )
         if len(found) > 1:
-            plane, used = max(
-                found, key=lambda item: self._bound(item[1], first, meter, glance=True).value
-            )
+            plane, used = max(found, key=lambda item: self._bound(item[1], first, meter, glance=True).value)
         bounds = {first: (bound := self._bound(used, first, meter, effort))}
         # what is nearly the error leaves nothing to be gained for fewer halfspaces
         is_central = abs(plane.threshold) < _CENTRAL

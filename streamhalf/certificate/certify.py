@@ -31,11 +31,7 @@ _MUCH_ERROR = 0.02
 
 
 def certify_state(
-    run: Run,
-    source: Source,
-    config: RunConfig,
-    row_transform: RowTransform,
-    state: LocalizationState,
+    run: Run, source: Source, config: RunConfig, row_transform: RowTransform, state: LocalizationState
 ) -> tuple[CertificateRecord | None, CalibrationRecord | None]:
     """Return the certificate of the chosen halfspace, and its calibration on held-out rows.
 
@@ -58,9 +54,7 @@ def certify_state(
         chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
         if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
             certification = certification.looking_from(last)
-    found, counted = best_certificate(
-        run, source, config, certification, tau=BOUND_TAU * config.tau, beside=margins
-    )
+    found, counted = best_certificate(run, source, config, certification, tau=BOUND_TAU * config.tau, beside=margins)
     return found, _calibrated(counted)
 
 

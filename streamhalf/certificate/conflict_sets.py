@@ -96,9 +96,7 @@ class ConflictSets(CertificatePass):
     claimed: int = 0
 
     @classmethod
-    def of_all(
-        cls, source: Source, config: RunConfig, moments: Certification
-    ) -> ConflictSets | None:
+    def of_all(cls, source: Source, config: RunConfig, moments: Certification) -> ConflictSets | None:
         """The count among all rows, where there are few; None where there are not."""
         size = source.n_rows
         if size > min(_MOST_ROWS, _room(source.dim, config)) or _is_wide(source.dim, size):
@@ -140,11 +138,7 @@ class ConflictSets(CertificatePass):
 
     @classmethod
     def again(
-        cls,
-        record: CertificateRecord,
-        halfspace: Halfspace,
-        row_transform: RowTransform,
-        config: RunConfig,
+        cls, record: CertificateRecord, halfspace: Halfspace, row_transform: RowTransform, config: RunConfig
     ) -> ConflictSets:
         """The count behind a record; one that asks for more than any would gets what others get."""
         return cls(
@@ -225,9 +219,7 @@ class ConflictSets(CertificatePass):
         return found
 
 
-def _plane_near(
-    X: NDArray[np.float64], y: NDArray[np.int8], plane: Plane, share: float, *, central: bool
-) -> Plane:
+def _plane_near(X: NDArray[np.float64], y: NDArray[np.int8], plane: Plane, share: float, *, central: bool) -> Plane:
     """Least squares of the rows nearest to a plane; the plane itself where there is no such fit."""
     count = max(math.ceil(share * len(X)), _LEAST_PER_FEATURE * (X.shape[1] + 1))
     nearest = np.argsort(np.abs(plane.margins(X)), kind="stable")[:count]

@@ -111,9 +111,7 @@ def _kernel(matrix: list[list[int]], width: int) -> list[int]:
         for i, line in enumerate(matrix):
             if i != top:
                 factor = line[column]
-                matrix[i] = [
-                    (pivot * a - factor * b) // previous for a, b in zip(line, first, strict=True)
-                ]
+                matrix[i] = [(pivot * a - factor * b) // previous for a, b in zip(line, first, strict=True)]
         previous = pivot
         pivots.append(column)
     free = [column for column in range(width) if column not in pivots]

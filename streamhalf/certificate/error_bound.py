@@ -29,9 +29,7 @@ _BY_CHANCE = 1e-6
 """Probability with which the rows of a certificate alone make two errors disagree."""
 
 
-def measure_error(
-    segment_errors: NDArray[np.int64], segment_rows: NDArray[np.int64], *, tau: float
-) -> ErrorRecord:
+def measure_error(segment_errors: NDArray[np.int64], segment_rows: NDArray[np.int64], *, tau: float) -> ErrorRecord:
     """Error, and an upper bound that fails with probability tau.
 
     Exactly binomial while errors come as those of independent rows do. Where they cluster, segments
@@ -66,9 +64,7 @@ def cluster_notice(
     return Notice.of(NoticeCode.ERRORS_CLUSTER, segments=error.segments, factor=levels[-1].ratio)
 
 
-def claim_notices(
-    error: ErrorRecord | None, certificate: CertificateRecord | None
-) -> tuple[Notice, ...]:
+def claim_notices(error: ErrorRecord | None, certificate: CertificateRecord | None) -> tuple[Notice, ...]:
     """Notices of repeated rows, and of an error on all rows above the bound from some of them."""
     if certificate is None:
         return ()
@@ -77,10 +73,7 @@ def claim_notices(
         least = binomial_lower(certificate.n_errors, certificate.n_rows, _BY_CHANCE)
     if error is not None and least > error.upper:
         disagree = Notice.of(
-            NoticeCode.ERRORS_DISAGREE,
-            held_out=error.empirical,
-            upper=error.upper,
-            all_rows=certificate.error,
+            NoticeCode.ERRORS_DISAGREE, held_out=error.empirical, upper=error.upper, all_rows=certificate.error
         )
     found = (disagree, repeated_rows(certificate.repeated, certificate.times))
     return tuple(one for one in found if one is not None)
@@ -115,11 +108,7 @@ class _Level:
         variance = self.rate * (1 - self.rate)
         if variance == 0:
             return math.inf
-        return float(
-            scatter_quantile(
-                self.rows, tail, squared_skewness=1 / variance - 4, kurtosis=1 / variance - 3
-            )
-        )
+        return float(scatter_quantile(self.rows, tail, squared_skewness=1 / variance - 4, kurtosis=1 / variance - 3))
 
     @property
     def reaches_over(self) -> bool:

@@ -123,13 +123,7 @@ def times(matrix: Array, vector: Array, result: Array) -> None:
 
 @compiled
 def bound_form(
-    matrix: Array,
-    owner: Indices,
-    shift: Array,
-    vector: Array,
-    lowest: float,
-    steps: int,
-    lapack: tuple[int, int],
+    matrix: Array, owner: Indices, shift: Array, vector: Array, lowest: float, steps: int, lapack: tuple[int, int]
 ) -> tuple[float, float]:
     """Lower bound on y·My over all y with parts of length 1, and the eigenvalue that gave it.
 
@@ -205,13 +199,7 @@ def normalise_parts(vector: Array, owner: Indices, norms: Array, y: Array) -> No
 
 @compiled
 def factor_below(
-    matrix: Array,
-    owner: Indices,
-    shift: Array,
-    guess: float,
-    slack: float,
-    work: Array,
-    lapack: tuple[int, int],
+    matrix: Array, owner: Indices, shift: Array, guess: float, slack: float, work: Array, lapack: tuple[int, int]
 ) -> float:
     """A lower bound on the eigenvalues of matrix - diag(shift), and in `work` the factor.
 
@@ -246,13 +234,7 @@ def factor_below(
 
 @compiled
 def descend(
-    matrix: Array,
-    weights: Array,
-    lowered: Indices,
-    last: Indices,
-    raised: Indices,
-    slopes: Array,
-    u: Array,
+    matrix: Array, weights: Array, lowered: Indices, last: Indices, raised: Indices, slopes: Array, u: Array
 ) -> None:
     """Move u on the sphere down the gradient of p = y·My."""
     size, dim, stride, value = len(matrix), len(u), 0.0, math.inf

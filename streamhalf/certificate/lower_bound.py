@@ -51,11 +51,7 @@ SAME = 3e-4
 
 
 def find_again(
-    *statistics: SlabStatistics,
-    claimed: float,
-    effort: float = 1.0,
-    glance: bool = False,
-    meter: Meter | None = None,
+    *statistics: SlabStatistics, claimed: float, effort: float = 1.0, glance: bool = False, meter: Meter | None = None
 ) -> LowerBound:
     """Search for a bound that was found from the same sums, rounded otherwise.
 
@@ -132,10 +128,7 @@ def _stages(
     if boxes:
         stages.append((boxes, _FOR_BOXES if boxes[0].rest <= _NARROW else 1.0))
     if by_label:
-        stages = [
-            (tuple(item.upto(_CONSTANT).with_constant(unit) for item in kind), share)
-            for kind, share in stages
-        ]
+        stages = [(tuple(item.upto(_CONSTANT).with_constant(unit) for item in kind), share) for kind, share in stages]
         stages.append((slabs, 1.0))
     stages = [(kind, share) for kind, share in stages if kind]
     return [(stages[0][0], 1.0)] if config.glance else stages

@@ -73,9 +73,7 @@ def hermite_from_powers(degree: int) -> Array:
 
 
 @compiled
-def fit_minorants(
-    laws: Array, trust: Array, normal: Array, tau: Array, mass: Array, minorants: Array
-) -> float:
+def fit_minorants(laws: Array, trust: Array, normal: Array, tau: Array, mass: Array, minorants: Array) -> float:
     """Return what minorants of 1{t < tau}, fitted to the laws of slabs, are worth under these.
 
     The laws (slabs, k + 1) are raw moments, mixed with N(0, 1) as far as a slab is not trusted.

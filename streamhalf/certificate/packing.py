@@ -137,13 +137,7 @@ class Points:
         scaled = scaled * (labels / lengths)[:, None]
         unit = along / (np.linalg.norm(along) or 1.0)
         return cls(
-            n_settled,
-            labels,
-            counts,
-            exact * labels[:, None],
-            scaled,
-            lengths,
-            np.einsum("ij,j->i", scaled, unit),
+            n_settled, labels, counts, exact * labels[:, None], scaled, lengths, np.einsum("ij,j->i", scaled, unit)
         )
 
 
@@ -165,13 +159,7 @@ class Packing:
 
 
 def pack_rows(
-    X: Array,
-    y: NDArray[np.int8],
-    plane: Plane,
-    *,
-    effort: int,
-    central: bool = False,
-    turn: int = 0,
+    X: Array, y: NDArray[np.int8], plane: Plane, *, effort: int, central: bool = False, turn: int = 0
 ) -> Packing:
     """Disjoint sets of rows on none of which any halfspace is right everywhere.
 
@@ -293,9 +281,7 @@ class _Packer:
                 proved[place] = False
         return proved
 
-    def _proved(
-        self, first: Indices, sets: Indices, used: NDArray[np.bool_], weights: Array
-    ) -> NDArray[np.bool_]:
+    def _proved(self, first: Indices, sets: Indices, used: NDArray[np.bool_], weights: Array) -> NDArray[np.bool_]:
         """Which sets of full size hold for sure."""
         proved: NDArray[np.bool_] = np.asarray(used.all(axis=1))
         first, sets, weights = first[proved], sets[proved], weights[proved]
@@ -315,12 +301,7 @@ class _Packer:
 
 @compiled
 def feasible_basis(
-    columns: Array,
-    target: Array,
-    costs: Array,
-    spare: int,
-    basis: NDArray[np.int64],
-    weights: Array,
+    columns: Array, target: Array, costs: Array, spare: int, basis: NDArray[np.int64], weights: Array
 ) -> tuple[bool, int]:
     """Write weights >= 0 with `weights @ columns = target`, of small costs, and their columns.
 

@@ -34,9 +34,7 @@ _ENOUGH_ROWS = {4: (1 << 22, 300), 6: (1 << 19, 100)}
 30 d² / error; of more rows than these bounds gain less than the pass costs."""
 
 
-def certificate_share(
-    rows: int | str, *, n_rows: int, dim: int, error: float, degree: int = 4
-) -> float:
+def certificate_share(rows: int | str, *, n_rows: int, dim: int, error: float, degree: int = 4) -> float:
     """Share of the rows behind slab moments, for a `certificate_rows` of the configuration."""
     if rows == "all":
         return 1.0

@@ -21,13 +21,7 @@ from numpy.typing import NDArray
 
 from streamhalf.certificate.cells import Cell
 from streamhalf.certificate.minorants import fit_minorants, hermite_from_powers, normal_moments
-from streamhalf.certificate.sphere import (
-    Guide,
-    Sphere,
-    minimum_over_sphere,
-    sphere,
-    uniform_point,
-)
+from streamhalf.certificate.sphere import Guide, Sphere, minimum_over_sphere, sphere, uniform_point
 from streamhalf.kernels.hermite import wick_terms
 from streamhalf.kernels.monomials import count_monomials, degree_offset
 from streamhalf.reductions.slab_moments import SlabStatistics
@@ -213,13 +207,7 @@ class SlabForms:
         return float(fit_minorants(laws, trust, normal, tau, self.mass, room))
 
     def bounds(
-        self,
-        minorants: Array,
-        guides: Sequence[Guide | None],
-        each: Each,
-        *,
-        steps: int,
-        closely: bool = False,
+        self, minorants: Array, guides: Sequence[Guide | None], each: Each, *, steps: int, closely: bool = False
     ) -> tuple[list[float], list[Guide]]:
         """The bounds that certified minorants make, rounding allowed for."""
 
@@ -235,9 +223,7 @@ class SlabForms:
         """What rounding, from the rows to each polynomial in u, can amount to."""
         return np.asarray(np.einsum("nsk,sk->n", np.abs(minorants), self.slack))
 
-    def measure(
-        self, tau: Array, starts: Sequence[Fit], each: Each = map, *, steps: int
-    ) -> list[Fit]:
+    def measure(self, tau: Array, starts: Sequence[Fit], each: Each = map, *, steps: int) -> list[Fit]:
         """Bound the mass of {u·s < tau} for every unit u, with minorants fitted to laws of u.
 
         One vector of thresholds and one bound for each start, which holds whatever its law is.
@@ -251,9 +237,7 @@ class SlabForms:
             for start, value, worth, guide in zip(starts, values, earned, found, strict=True)
         ]
 
-    def refit(
-        self, tau: Array, starts: Sequence[Fit], each: Each = map, *, rounds: int, steps: int
-    ) -> list[Fit]:
+    def refit(self, tau: Array, starts: Sequence[Fit], each: Each = map, *, rounds: int, steps: int) -> list[Fit]:
         """Improve bounds by fitting the minorants to the directions that defeat them.
 
         A bound is the value of a game between minorants and directions: the law of u moves
@@ -272,11 +256,7 @@ class SlabForms:
             left = []
             for i, value, guide in zip(going, values, guides, strict=True):
                 now[i] = dataclasses.replace(
-                    now[i],
-                    value=value,
-                    refits=starts[i].refits + turn,
-                    earned=earned[i],
-                    guide=guide,
+                    now[i], value=value, refits=starts[i].refits + turn, earned=earned[i], guide=guide
                 )
                 if turn <= 1 or value >= best[i].value + STALL * abs(best[i].value):
                     left.append(i)
@@ -286,12 +266,8 @@ class SlabForms:
                 break
             worst = np.stack([self.table.point(_known(now[i].guide).worst) for i in going])
             there = self.laws(worst, each)
-            moves = each(
-                self._step, [now[i].moments for i in going], there, tau[going], minorants[going]
-            )
-            for i, law, (share, worth, moments, fitted) in zip(
-                going.copy(), worst, list(moves), strict=True
-            ):
+            moves = each(self._step, [now[i].moments for i in going], there, tau[going], minorants[going])
+            for i, law, (share, worth, moments, fitted) in zip(going.copy(), worst, list(moves), strict=True):
                 if worth >= earned[i]:
                     going.remove(i)
                     continue
@@ -300,9 +276,7 @@ class SlabForms:
                 now[i] = dataclasses.replace(now[i], law=moved, moments=moments)
         return best
 
-    def _step(
-        self, here: Array, there: Array, tau: Array, room: Array
-    ) -> tuple[float, float, Array, Array]:
+    def _step(self, here: Array, there: Array, tau: Array, room: Array) -> tuple[float, float, Array, Array]:
         """How far to go from one law to the other until the best minorants earn least.
 
         With what they earn there, the law's moments and the minorants.

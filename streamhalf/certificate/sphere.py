@@ -20,12 +20,7 @@ from numpy.typing import NDArray
 
 from streamhalf.certificate.form_bound import ROUNDING, bound_form, descend, lapack_addresses
 from streamhalf.kernels.hermite import factorial_products, gaussian_monomial_mean
-from streamhalf.kernels.monomials import (
-    count_monomials,
-    degree_offset,
-    monomial_ranks,
-    monomial_tuples,
-)
+from streamhalf.kernels.monomials import count_monomials, degree_offset, monomial_ranks, monomial_tuples
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -75,9 +70,7 @@ def sphere(dim: int, degree: int) -> Sphere:
     """Return the tables, made once for each size."""
     slices = tuple(slice(degree_offset(dim, m), count_monomials(dim, m)) for m in range(degree + 1))
     tuples = [monomial_tuples(dim, m) for m in range(degree + 1)]
-    weights = np.concatenate(
-        [np.sqrt(math.factorial(m) / factorial_products(one)) for m, one in enumerate(tuples)]
-    )
+    weights = np.concatenate([np.sqrt(math.factorial(m) / factorial_products(one)) for m, one in enumerate(tuples)])
     half, size = degree // 2, count_monomials(dim, degree // 2)
     ranks, shares = np.zeros((size, size), dtype=np.int64), np.zeros((size, size))
     for i, j in itertools.product(range(half + 1), repeat=2):
@@ -85,11 +78,7 @@ def sphere(dim: int, degree: int) -> Sphere:
             continue
         rows, columns = slices[i], slices[j]
         pairs = np.concatenate(
-            [
-                np.repeat(tuples[i], len(tuples[j]), axis=0),
-                np.tile(tuples[j], (len(tuples[i]), 1)),
-            ],
-            axis=1,
+            [np.repeat(tuples[i], len(tuples[j]), axis=0), np.tile(tuples[j], (len(tuples[i]), 1))], axis=1
         )
         found = monomial_ranks(np.sort(pairs, axis=1), dim)
         ranks[rows, columns] = found.reshape(len(tuples[i]), len(tuples[j]))
@@ -187,9 +176,7 @@ def _follow(table: Sphere, b: Array, guide: Guide, steps: int) -> tuple[float, G
         steps += 1
     else:
         shift, vector, lowest = guide.shifts[0].copy(), guide.shifts[1].copy(), guide.shifts[2]
-    bound, lowest = bound_form(
-        matrix, table.owner, shift, vector, lowest, steps, lapack_addresses()
-    )
+    bound, lowest = bound_form(matrix, table.owner, shift, vector, lowest, steps, lapack_addresses())
     return least + bound, guide._replace(shifts=(shift, vector, lowest))
 
 

@@ -75,9 +75,7 @@ class Verification:
         if source.dim == data.dim:
             certification = self._certification(claimed)
             tau = self._tau("certificate.opt.tau", claimed.opt.tau) * len(certification.classes)
-            found, errors = certification.run(
-                run, source, tau=tau, name="verify", beside=self._errors()
-            )
+            found, errors = certification.run(run, source, tau=tau, name="verify", beside=self._errors())
             claims += self._certified(claimed, found)
             claims += self._measured(errors, same_rows=claimed.digest == found.digest)
         return VerifyResult(tuple(claims), tuple(run.passes))
@@ -149,9 +147,7 @@ class Verification:
             _equal("digest of all rows", claimed.digest, found.digest),
             _equal("rows of the certificate", claimed.n_rows, found.n_rows),
             _close("errors on these rows", claimed.n_errors, found.n_errors, slack),
-            _no_stronger(
-                "no halfspace below L", claimed.opt.lower_empirical, found.opt.lower_empirical
-            ),
+            _no_stronger("no halfspace below L", claimed.opt.lower_empirical, found.opt.lower_empirical),
             _no_stronger("L on the source", claimed.opt.lower, found.opt.lower),
             *self._beside(claimed, found),
             _equal("class of the halfspace", claimed.through, found.through),
@@ -169,9 +165,7 @@ class Verification:
             name = f"through: {one.through}"
             again = found.bound_of(one.through) or OptRecord(-math.inf, -math.inf)
             claims += [
-                _no_stronger(
-                    f"no halfspace below L, {name}", one.lower_empirical, again.lower_empirical
-                ),
+                _no_stronger(f"no halfspace below L, {name}", one.lower_empirical, again.lower_empirical),
                 _no_stronger(f"L on the source, {name}", one.lower, again.lower),
             ]
         return claims
@@ -248,13 +242,9 @@ class Verification:
 def check_document(document: Any) -> VerifyResult | None:
     """Refuse what makes no claims that data could settle; one that was made so is found out."""
     if isinstance(document, str | os.PathLike):
-        raise UsageError(
-            "document: a path given; verify takes a result: verify(read_result(path), data)"
-        )
+        raise UsageError("document: a path given; verify takes a result: verify(read_result(path), data)")
     if not isinstance(document, FitResult | CertifyResult):
-        raise UsageError(
-            f"document: {type(document).__name__} given; expected what fit or certify returned"
-        )
+        raise UsageError(f"document: {type(document).__name__} given; expected what fit or certify returned")
     if document.certificate is not None and document.halfspace is not None:
         return None
     if not is_as_written(document):
@@ -305,9 +295,7 @@ def _plane(record: CertificateRecord, default: Plane) -> Plane:
     if vector.shape != default.normal.shape or not (math.isfinite(length) and length > 0):
         raise DataError("certificate.direction: no direction of the features; nothing to verify")
     if not math.isfinite(record.threshold):
-        raise DataError(
-            f"certificate.threshold: {record.threshold} is no threshold; nothing to verify"
-        )
+        raise DataError(f"certificate.threshold: {record.threshold} is no threshold; nothing to verify")
     return Plane(vector / length, record.threshold)
 
 
@@ -318,9 +306,7 @@ def _no_stronger(name: str, claimed: float, found: float) -> Claim:
     """
     tolerance = _BOUND_TOLERANCE * abs(found) if math.isfinite(found) else 0.0
     weaker = " (weaker than the data allow)" if claimed < found - tolerance else ""
-    return Claim(
-        name, f"{abs(claimed):.10g}{weaker}", f"{abs(found):.10g}", claimed <= found + tolerance
-    )
+    return Claim(name, f"{abs(claimed):.10g}{weaker}", f"{abs(found):.10g}", claimed <= found + tolerance)
 
 
 def _close(name: str, claimed: float, found: float, tolerance: float) -> Claim:

@@ -53,11 +53,7 @@ class PieceReader(Reader):
             [group.take_from(array, int(starts[home])) for array in self.pieces[home]]
             for home, group in zip(np.unique(homes).tolist(), rows.grouped(homes), strict=True)
         ]
-        X, y = (
-            parts[0]
-            if len(parts) == 1
-            else (np.concatenate(one) for one in zip(*parts, strict=True))
-        )
+        X, y = parts[0] if len(parts) == 1 else (np.concatenate(one) for one in zip(*parts, strict=True))
         X.flags.writeable = y.flags.writeable = False
         return X, y
 

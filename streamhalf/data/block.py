@@ -168,9 +168,7 @@ class Block:
         """The rows of several blocks, one after the other."""
         if len(blocks) == 1:
             return blocks[0]
-        return cls(
-            *(np.concatenate([getattr(one, name) for one in blocks]) for name in ("X", "y", "rows"))
-        )
+        return cls(*(np.concatenate([getattr(one, name) for one in blocks]) for name in ("X", "y", "rows")))
 
     def renumbered(self) -> Block:
         """The same rows as neighbours: what works by windows of row numbers finds them full.

@@ -23,8 +23,7 @@ def holding_client(*arrays: Any) -> Client | None:
         futures = distributed.futures_of(arrays)
     except Exception as error:  # CancelledError, of one kind or another
         raise DataError(
-            "data: persisted chunks are gone (their client was closed, or they were cancelled); "
-            "persist the data again"
+            "data: persisted chunks are gone (their client was closed, or they were cancelled); persist the data again"
         ) from error
     if not futures:
         return None

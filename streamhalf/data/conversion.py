@@ -45,11 +45,7 @@ def write_converted(target: Target, source: Source, rows: RowRange) -> int:
 
 def finish_converted(target: Target, source: Source) -> None:
     """Mark the store as complete, with the encoding, the classes and the names of features."""
-    marks = {
-        "encoding": to_json(source.encoding),
-        "classes": list(source.schema.label_values),
-        "source": source.name,
-    }
+    marks = {"encoding": to_json(source.encoding), "classes": list(source.schema.label_values), "source": source.name}
     target.finish(("X", "y"), marks)
     with storage_errors(f"{target.name}: cannot name the features", target):
         group = zarr.open_group(target.url, mode="r+", storage_options=target.options)

@@ -25,14 +25,7 @@ from streamhalf.data.schema import find_rounded, words_on_rounded
 from streamhalf.data.tables import CsvTable, DaskTable, Table, frame_to_arrow, stray_words
 from streamhalf.errors import DataError
 from streamhalf.redact import plural, printable
-from streamhalf.results import (
-    ColumnRecord,
-    ColumnUse,
-    DropReason,
-    EncodingRecord,
-    FeatureRecord,
-    Part,
-)
+from streamhalf.results import ColumnRecord, ColumnUse, DropReason, EncodingRecord, FeatureRecord, Part
 
 MOST_VALUES = 32
 """Values of a category that can have an indicator, the one that is left out included."""
@@ -120,9 +113,7 @@ class _Seen:
     sample: pa.Table
 
 
-def survey(
-    table: Table, columns: Sequence[str], label: str | None, *, where: bool, n_threads: int = 2
-) -> Survey:
+def survey(table: Table, columns: Sequence[str], label: str | None, *, where: bool, n_threads: int = 2) -> Survey:
     """Read all rows once; with `where`, remember which rows have gaps."""
     wanted = [*columns, *([label] if label is not None else [])]
     found = Survey([], {name: _Counts() for name in wanted}, {}, pa.table({}))
@@ -153,9 +144,7 @@ def survey(
     return found
 
 
-def _look_at_pieces(
-    table: Table, wanted: list[str], label: str | None, n_threads: int
-) -> Iterator[_Seen]:
+def _look_at_pieces(table: Table, wanted: list[str], label: str | None, n_threads: int) -> Iterator[_Seen]:
     """Look at every piece, a few at once, in their order."""
     n = table.n_pieces
     step = max(1, -(-table.n_rows // _SAMPLE_ROWS)) if table.n_rows else 0
@@ -173,9 +162,7 @@ def _look_at_pieces(
             yield coming.popleft().result()
 
 
-def _look_at_piece(
-    table: Table, piece: int, wanted: list[str], label: str | None, step: int
-) -> _Seen:
+def _look_at_piece(table: Table, piece: int, wanted: list[str], label: str | None, step: int) -> _Seen:
     rows = table.read(piece, wanted)
     seen = look_at(rows, wanted, label, step=step)
     if isinstance(table, CsvTable):
@@ -191,9 +178,7 @@ def _has_large(column: pa.ChunkedArray) -> bool:
     return bool(pc.any(pc.greater_equal(pc.abs(column), 2.0**53)).as_py())
 
 
-def _rounded_texts(
-    table: CsvTable, piece: int, names: list[str]
-) -> Iterator[tuple[str, tuple[Any, int]]]:
+def _rounded_texts(table: CsvTable, piece: int, names: list[str]) -> Iterator[tuple[str, tuple[Any, int]]]:
     """Yield columns of floats with the first text of an integer that float64 cannot hold."""
     if (as_text := table.settled(names)) is None:
         return
@@ -205,9 +190,7 @@ def _rounded_texts(
             yield name, (texts.column(name)[row].as_py(), row)
 
 
-def _look_at_partitions(
-    table: DaskTable, wanted: list[str], label: str | None, most: int
-) -> Iterator[_Seen]:
+def _look_at_partitions(table: DaskTable, wanted: list[str], label: str | None, most: int) -> Iterator[_Seen]:
     from dask.delayed import delayed
 
     from streamhalf.data.clients import compute_on, holding_client
@@ -422,14 +405,10 @@ def _as_it_is(name: str, counts: _Counts) -> ColumnRecord:
 def _without_gaps(column: ColumnRecord) -> ColumnRecord:
     """Return a column whose gaps are not filled, for rows that have none."""
     kept = tuple(one for one in column.features if one.part is not Part.MISSING)
-    return ColumnRecord(
-        column.name, column.use, kept, column.gaps, None, column.known, column.base, column.reason
-    )
+    return ColumnRecord(column.name, column.use, kept, column.gaps, None, column.known, column.base, column.reason)
 
 
-def _encode_column(
-    name: str, sample: pa.ChunkedArray, counts: _Counts, n_rows: int
-) -> ColumnRecord:
+def _encode_column(name: str, sample: pa.ChunkedArray, counts: _Counts, n_rows: int) -> ColumnRecord:
     """Return the record of a column; what to leave out is decided by the sample."""
 
     def dropped(reason: DropReason) -> ColumnRecord:
@@ -490,8 +469,7 @@ def _encode_category(name: str, present: pa.Array, counts: _Counts, n_rows: int)
     if rare and sizes[known].sum() < _LEAST_SHARE * n:
         return dropped(DropReason.MANY_VALUES)
     sizes_of: list[tuple[int, FeatureRecord]] = [
-        (int(sizes[i]), FeatureRecord(f"{name}={printable(values[i])}", Part.IS, values[i]))
-        for i in known
+        (int(sizes[i]), FeatureRecord(f"{name}={printable(values[i])}", Part.IS, values[i])) for i in known
     ]
     if rare:
         others = n - int(sizes[known].sum())
@@ -527,17 +505,8 @@ def _date_parts(days: NDArray[np.float64]) -> Iterator[Part]:
 
 def _dtype_of(counts: list[_Counts], records: list[ColumnRecord]) -> str:
     """Return the type that all numbers have, float64 where they have several."""
-    types = {
-        one
-        for column in counts
-        for one in column.types
-        if kind_of(one) == "number" and not pa.types.is_null(one)
-    }
-    plain = all(
-        [feature.part for feature in one.features] == [Part.VALUE]
-        for one in records
-        if one.features
-    )
+    types = {one for column in counts for one in column.types if kind_of(one) == "number" and not pa.types.is_null(one)}
+    plain = all([feature.part for feature in one.features] == [Part.VALUE] for one in records if one.features)
     if len(types) == 1:
         (only,) = types
         if pa.types.is_floating(only) or (plain and pa.types.is_integer(only)):
@@ -572,26 +541,11 @@ def _without_collinear(record: EncodingRecord, sample: pa.Table) -> EncodingReco
     for column in record.columns:
         left = tuple(one for one in column.features if one.name not in gone)
         if column.features and not left:
-            columns.append(
-                ColumnRecord(
-                    column.name,
-                    ColumnUse.DROPPED,
-                    (),
-                    column.gaps,
-                    reason=DropReason.COLLINEAR,
-                )
-            )
+            columns.append(ColumnRecord(column.name, ColumnUse.DROPPED, (), column.gaps, reason=DropReason.COLLINEAR))
         else:
             columns.append(
                 ColumnRecord(
-                    column.name,
-                    column.use,
-                    left,
-                    column.gaps,
-                    column.fill,
-                    column.known,
-                    column.base,
-                    column.reason,
+                    column.name, column.use, left, column.gaps, column.fill, column.known, column.base, column.reason
                 )
             )
     return EncodingRecord(tuple(columns), record.dtype)
@@ -678,10 +632,7 @@ def encode(record: EncodingRecord, rows: pa.Table) -> NDArray[Any]:
     at = 0
     for column in record.columns:
         if column.features:
-            plain += [
-                (at + j, values)
-                for j, values in enumerate(_features_of(column, rows.column(column.name)))
-            ]
+            plain += [(at + j, values) for j, values in enumerate(_features_of(column, rows.column(column.name)))]
             at += len(column.features)
     for start in range(0, n, _SUB_ROWS):  # few rows at once, so that they stay in the cache
         window = slice(start, start + _SUB_ROWS)
@@ -726,8 +677,7 @@ def _numbers(column: ColumnRecord, cells: pa.ChunkedArray) -> NDArray[Any]:
     except (pa.ArrowException, ValueError, TypeError) as error:
         wanted = "dates" if column.use is ColumnUse.DATE else "numbers"
         raise DataError(
-            f"column {column.name!r}: {cells.type} found where {wanted} were fitted; "
-            "convert it, or fit again"
+            f"column {column.name!r}: {cells.type} found where {wanted} were fitted; convert it, or fit again"
         ) from error
 
 
@@ -747,9 +697,7 @@ def _cyclic(part: Part, days: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(wave(2 * math.pi * whole / period))
 
 
-def _indicators(
-    column: ColumnRecord, cells: pa.ChunkedArray, missing: NDArray[np.bool_] | None
-) -> list[NDArray[Any]]:
+def _indicators(column: ColumnRecord, cells: pa.ChunkedArray, missing: NDArray[np.bool_] | None) -> list[NDArray[Any]]:
     """Return 1 where a row has the value of a feature; of unseen values only "other" is 1."""
     text = plain_text(cells)
     if kind_of(text.type) != "text":

@@ -192,9 +192,7 @@ def _no_label(y: NDArray[Any]) -> NDArray[np.bool_]:
     return np.zeros(len(y), dtype=np.bool_)
 
 
-def _each(
-    reader: Reader, blocks: RowRanges
-) -> Iterator[tuple[RowRange, NDArray[Any], NDArray[Any]]]:
+def _each(reader: Reader, blocks: RowRanges) -> Iterator[tuple[RowRange, NDArray[Any], NDArray[Any]]]:
     def read(rows: RowRange) -> tuple[RowRange, NDArray[Any], NDArray[Any]]:
         return rows, *reader.read(RowRanges.of((rows,)))
 

@@ -103,9 +103,7 @@ def inspect(
         missing=_locate(X, y) if incomplete else (),
         advice=tuple(
             _advise(
-                X.shape[1] * X.dtype.itemsize + y.dtype.itemsize,
-                *arrays,
-                whole=unit_of_blocks(X) == stored_rows(X),
+                X.shape[1] * X.dtype.itemsize + y.dtype.itemsize, *arrays, whole=unit_of_blocks(X) == stored_rows(X)
             )
         ),
         notices=notices,
@@ -116,9 +114,7 @@ def _describe(array: zarr.Array[Any]) -> ArrayReport:
     serializer = (array.serializer,) if array.metadata.zarr_format == 3 else ()
     codecs = (*array.filters, *serializer, *array.compressors)
     pieces = array.shards or array.chunks
-    n_objects = math.prod(
-        math.ceil(extent / piece) for extent, piece in zip(array.shape, pieces, strict=True)
-    )
+    n_objects = math.prod(math.ceil(extent / piece) for extent, piece in zip(array.shape, pieces, strict=True))
     per_object = math.prod(pieces) // math.prod(array.chunks)
     try:
         n_missing = n_objects - array.nchunks_initialized // per_object
@@ -166,9 +162,7 @@ def _advise(row_nbytes: int, X: ArrayReport, y: ArrayReport, *, whole: bool) -> 
         )
     if not X.has_checksum:
         yield f"{X.name}: no checksum codec; a flipped bit would go unnoticed (add crc32c)"
-    if any(
-        word in codec for codec in X.codecs for word in ("Zstd", "Blosc", "GZip", "Zlib", "LZ4")
-    ):
+    if any(word in codec for codec in X.codecs for word in ("Zstd", "Blosc", "GZip", "Zlib", "LZ4")):
         yield f"{X.name}: compression saves little on real-valued features and slows reading"
     if X.dtype == "float64":
         yield f"{X.name}: float64; float32 halves the bytes, and the sums are in float64 anyway"

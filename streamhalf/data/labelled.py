@@ -71,9 +71,7 @@ def open_labelled(
     """
     open_named: Any = partial(open_source, features=features, labels=labels, **table)
     if holds_labels(X) and y is not None:
-        raise UsageError(
-            f"y: given beside {type(X).__name__}, which holds its labels; leave it out"
-        )
+        raise UsageError(f"y: given beside {type(X).__name__}, which holds its labels; leave it out")
     if not holds_labels(X) and y is None:
         raise UsageError(f"y: missing; {type(X).__name__} holds features only, give the labels too")
     if isinstance(X, xr.Dataset):
@@ -82,9 +80,7 @@ def open_labelled(
             classes = _settle(labels, target.data, classes)
             X = X.assign({labels: (target.dims, encode_labels(target.data, classes=classes))})
         source = open_named(X)
-        source = source.named(
-            source.schema.columns, tuple(() if classes is None else classes.tolist())
-        )
+        source = source.named(source.schema.columns, tuple(() if classes is None else classes.tolist()))
     elif holds_labels(X):
         source = open_named(X, storage_options=storage_options)
     else:
@@ -106,9 +102,7 @@ def encode_labels(y: Any, *, classes: NDArray[Any]) -> Any:
     return encode(np.asarray(y))
 
 
-def map_rows(
-    function: Callable[[NDArray[Any]], NDArray[Any]], X: Any, *, dtype: Any, columns: int = 0
-) -> Any:
+def map_rows(function: Callable[[NDArray[Any]], NDArray[Any]], X: Any, *, dtype: Any, columns: int = 0) -> Any:
     """Apply a function (n, d) -> (n,) to features, in their container, lazily where that is lazy.
 
     With `columns` the function is (n, d) -> (n, columns).
@@ -136,9 +130,7 @@ def map_rows(
         if columns:
             chunks, meta = (whole.chunks[0], (columns,)), np.empty((0, columns), dtype=dtype)
             return da.map_blocks(function, whole, chunks=chunks, dtype=dtype, meta=meta)
-        return da.map_blocks(
-            function, whole, drop_axis=1, dtype=dtype, meta=np.empty(0, dtype=dtype)
-        )
+        return da.map_blocks(function, whole, drop_axis=1, dtype=dtype, meta=np.empty(0, dtype=dtype))
     return _map_exactly(function, X)
 
 
@@ -152,10 +144,7 @@ def predict_rows(X: NDArray[Any], *, plane: Plane, classes: NDArray[Any]) -> NDA
     rows = np.asarray(X)
     if not np.isfinite(rows).all():
         first = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-        raise DataError(
-            f"X: row {first} (counting from 0) holds NaN or infinite values; remove or impute "
-            "such rows"
-        )
+        raise DataError(f"X: row {first} (counting from 0) holds NaN or infinite values; remove or impute such rows")
     chosen: NDArray[Any] = classes[(plane.signs(rows) > 0).astype(np.intp)]
     return chosen
 

@@ -39,21 +39,9 @@ from streamhalf.data.source import (
     gathered_chunks,
     nearest_names,
 )
-from streamhalf.data.zarr_groups import (
-    names_in_group,
-    names_of_array,
-    open_group,
-    open_member,
-    open_store,
-)
+from streamhalf.data.zarr_groups import names_in_group, names_of_array, open_group, open_member, open_store
 from streamhalf.data.zarr_private import at_absolute_path, refill
-from streamhalf.data.zarr_reader import (
-    GRID_ROWS,
-    ZarrReader,
-    impossible_value,
-    stored_rows,
-    unit_of_blocks,
-)
+from streamhalf.data.zarr_reader import GRID_ROWS, ZarrReader, impossible_value, stored_rows, unit_of_blocks
 from streamhalf.errors import DataError, UsageError
 from streamhalf.redact import one_line, public_name
 from streamhalf.results import EncodingRecord, Notice, NoticeCode, from_json
@@ -63,9 +51,7 @@ if TYPE_CHECKING:
 
     from streamhalf.data.table_source import TableOptions
 
-DataLike: TypeAlias = (
-    "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | list[Any] | Source | Any"
-)
+DataLike: TypeAlias = "str | os.PathLike[str] | zarr.Group | xr.Dataset | tuple[Any, Any] | list[Any] | Source | Any"
 """Data frames, which need not be installed, are the last of these."""
 
 MOST_BLOCKS = 1 << 22
@@ -120,12 +106,7 @@ def open_source(
     if isinstance(data, Source):
         return data
     request = Request(
-        features=features,
-        labels=labels,
-        labelled=labelled,
-        table=table,
-        storage_options=storage_options,
-        probe=probe,
+        features=features, labels=labels, labelled=labelled, table=table, storage_options=storage_options, probe=probe
     )
     for reader in READERS:
         if reader.matches(data, request):
@@ -242,10 +223,7 @@ def _from_group(group: zarr.Group, name: str, request: Request) -> Source:
     source = _from_stored(name, X, y, request, columns)
     source = replace(source, snapshot=_snapshot(group.store))
     if "encoding" in marks:  # of a table that was converted
-        source = replace(
-            source,
-            encoding=from_json(EncodingRecord, marks["encoding"], where=f"{name}: encoding"),
-        )
+        source = replace(source, encoding=from_json(EncodingRecord, marks["encoding"], where=f"{name}: encoding"))
         if labelled and isinstance(classes := marks.get("classes"), list) and len(classes) == 2:
             source = source.named(source.schema.columns, tuple(classes))
     return source
@@ -257,11 +235,7 @@ def _snapshot(store: Any) -> str:
 
 
 def _from_stored(
-    name: str,
-    X: zarr.Array[Any],
-    y: zarr.Array[Any] | None,
-    request: Request,
-    columns: tuple[str, ...],
+    name: str, X: zarr.Array[Any], y: zarr.Array[Any] | None, request: Request, columns: tuple[str, ...]
 ) -> Source:
     """Open checked arrays that are read chunk by chunk."""
     row_nbytes = X.shape[1] * X.dtype.itemsize
@@ -344,9 +318,7 @@ def _open_dataset(data: Any, request: Request) -> Source:
 
 def _variable(dataset: xr.Dataset, key: str) -> xr.DataArray:
     if key not in dataset:
-        raise DataError(
-            f"Dataset: no variable named {key!r}; {nearest_names(key, dataset.data_vars)}"
-        )
+        raise DataError(f"Dataset: no variable named {key!r}; {nearest_names(key, dataset.data_vars)}")
     return dataset[key]
 
 
@@ -375,20 +347,14 @@ def _open_pair(data: Any, request: Request) -> Source:
     rows = opened.reader.features
     if len(opened.dropped):
         if is_dask_array(rows):
-            raise UsageError(
-                "missing: 'drop' needs the labels in the Dask DataFrame; give one frame and label="
-            )
+            raise UsageError("missing: 'drop' needs the labels in the Dask DataFrame; give one frame and label=")
         y = np.delete(np.asarray(y), opened.dropped)
     bare = replace(request, table={**request.table, "missing": "auto"})
     source = _from_arrays("arrays", rows, y, bare, opened.schema.columns)
     kept = (NoticeCode.ROWS_DROPPED, NoticeCode.TABLE_ENCODED)
     said = tuple(one for one in opened.notices if one.code in kept)
     return replace(
-        source,
-        notices=(*source.notices, *said),
-        encoding=opened.encoding,
-        dropped=opened.dropped,
-        table=opened.table,
+        source, notices=(*source.notices, *said), encoding=opened.encoding, dropped=opened.dropped, table=opened.table
     )
 
 
@@ -427,18 +393,14 @@ READERS: tuple[FormatReader, ...] = (
 """Kinds of data, the first that matches is taken; a new one is a line here."""
 
 
-def _from_arrays(
-    name: str, X: Any, y: Any, request: Request, columns: tuple[str, ...] = ()
-) -> Source:
+def _from_arrays(name: str, X: Any, y: Any, request: Request, columns: tuple[str, ...] = ()) -> Source:
     """Open arrays in memory, Dask arrays and single Zarr arrays."""
     features, labels, labelled = request.features, request.labels, y is not None
     if _is_stored(X) and (not labelled or (_is_stored(y) and _together(X, y))):
         check_arrays(features, X, labels, y)
         near = through_cache(at_absolute_path(X))
         if labelled and isinstance(near.store, RemoteStore):  # of both what is fetched is counted
-            y = zarr.open_array(
-                near.store, path=y.path, mode="r", zarr_format=y.metadata.zarr_format
-            )
+            y = zarr.open_array(near.store, path=y.path, mode="r", zarr_format=y.metadata.zarr_format)
         elif labelled:
             y = at_absolute_path(y)
         return _from_stored(name, near, y, request, columns)

@@ -20,9 +20,7 @@ from streamhalf.results import Halfspace
 ARRAY = "prediction"
 
 
-def create_predictions(
-    target: Target, source: Source, halfspace: Halfspace, *, overwrite: bool = False
-) -> None:
+def create_predictions(target: Target, source: Source, halfspace: Halfspace, *, overwrite: bool = False) -> None:
     """Make an unfinished store with one int8 array; its chunks are the source's blocks."""
     if len(halfspace.normal) != source.dim:
         raise DataError(
@@ -58,17 +56,12 @@ def check_kept(source: Source, keep: Sequence[str]) -> None:
     own = source.table.table.columns if keep else ()
     if unknown := [name for name in keep if name not in own]:
         raise UsageError(
-            f"keep: {', '.join(map(repr, unknown))} not among the columns; "
-            f"{nearest_names(unknown[0], own)}"
+            f"keep: {', '.join(map(repr, unknown))} not among the columns; {nearest_names(unknown[0], own)}"
         )
 
 
 def write_prediction_table(
-    target: Target,
-    path: Path,
-    source: Source,
-    classes: tuple[int | float | str, ...] = (),
-    keep: Sequence[str] = (),
+    target: Target, path: Path, source: Source, classes: tuple[int | float | str, ...] = (), keep: Sequence[str] = ()
 ) -> None:
     """Write a finished store as CSV or Parquet: kept columns, then the labels of the data.
 

@@ -49,9 +49,7 @@ _SMALL_NBYTES = 64 << 10
 Ranges = NDArray[np.int64]
 
 
-def read_chunks(
-    array: zarr.Array[Any], rows: RowRanges, *, parts: bool = False
-) -> NDArray[Any] | None:
+def read_chunks(array: zarr.Array[Any], rows: RowRanges, *, parts: bool = False) -> NDArray[Any] | None:
     """Return rows of an array whose chunks hold whole rows; None where Zarr must read them.
 
     With `parts`, no more is read of a raw chunk than is wanted, and its checksum not looked at.
@@ -156,9 +154,7 @@ def _row_nbytes(array: zarr.Array[Any]) -> int:
     return int(math.prod(array.shape[1:]) * array.dtype.itemsize)
 
 
-def _chunks(
-    array: zarr.Array[Any], codecs: ChunkCodecs, rows: RowRanges
-) -> Iterator[tuple[int, _Chunk, Ranges]]:
+def _chunks(array: zarr.Array[Any], codecs: ChunkCodecs, rows: RowRanges) -> Iterator[tuple[int, _Chunk, Ranges]]:
     """Yield the chunks that rows lie in: number, chunk, and the rows wanted of it."""
     step, store, zeros = array.chunks[0], array.store, (0,) * (array.ndim - 1)
     shape = (step, _row_nbytes(array), codecs.has_checksum)
@@ -203,9 +199,7 @@ class _Stored:
         """Return True if it has its size and fits its checksum; a process looks once."""
         stamp = self._stamp()
         with _looking[hash(stamp) % len(_looking)]:  # one thread looks, others wait for it
-            if stamp is None or (
-                stamp not in _sound and not _are_sound(self._pieces(), self.nbytes)
-            ):
+            if stamp is None or (stamp not in _sound and not _are_sound(self._pieces(), self.nbytes)):
                 return False
             _sound.add(stamp)
             return True
@@ -326,9 +320,7 @@ class _RemoteChunk(_Stored):
         edges = ranges * self.row_nbytes
         apart = edges[1:, 0] - edges[:-1, 1] > _GAP_NBYTES
         starts, stops = edges[np.append(True, apart), 0], edges[np.append(apart, True), 1]
-        windows = [
-            RangeByteRequest(*pair) for pair in zip(starts.tolist(), stops.tolist(), strict=True)
-        ]
+        windows = [RangeByteRequest(*pair) for pair in zip(starts.tolist(), stops.tolist(), strict=True)]
         if large or all(cache.holds((self.key, window)) for window in windows):
             return windows
         return None if cache.wants_whole(self.nbytes, int((stops - starts).sum())) else windows

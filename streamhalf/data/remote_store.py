@@ -11,13 +11,7 @@ from typing import Any, cast
 
 import zarr
 from zarr.abc.buffer import Buffer, BufferPrototype
-from zarr.abc.store import (
-    ByteRequest,
-    OffsetByteRequest,
-    RangeByteRequest,
-    Store,
-    SuffixByteRequest,
-)
+from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.storage import FsspecStore, ObjectStore, WrapperStore
 
 from streamhalf.data.chunk_cache import ChunkCache, Content, Key, cache_of, release
@@ -76,9 +70,7 @@ class RemoteStore(WrapperStore[Store]):
         """True if an object of a wrong size is noticed where a range of it is read."""
         return isinstance(self._store, ObjectStore)
 
-    def fetch(
-        self, key: str, byte_range: ByteRequest | None = None, size: int | None = None
-    ) -> Content:
+    def fetch(self, key: str, byte_range: ByteRequest | None = None, size: int | None = None) -> Content:
         """Return an object, or a range of it, from the network; None if absent or of another size.
 
         Only obstore tells the size of an object with a range of it.
@@ -106,9 +98,7 @@ class RemoteStore(WrapperStore[Store]):
         self.cache.has_ranges = False  # a web server that sends all of an object
         return content[byte_range.start : byte_range.end]
 
-    async def get(
-        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
-    ) -> Buffer | None:
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
         """Return an object or a range of it, from the cache if it is there."""
         cache = self.cache
         part = byte_range if byte_range is not None and not cache.holds(key) else None
@@ -124,9 +114,7 @@ class RemoteStore(WrapperStore[Store]):
         return prototype.buffer.from_bytes(memoryview(content)[window])
 
     async def get_partial_values(
-        self,
-        prototype: BufferPrototype,
-        key_ranges: Iterable[tuple[str, ByteRequest | None]],
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
     ) -> list[Buffer | None]:
         """Return several objects or ranges."""
         return [*await asyncio.gather(*(self.get(key, prototype, one) for key, one in key_ranges))]

@@ -36,9 +36,7 @@ def check_file(out: str | os.PathLike[str], *, overwrite: bool) -> str:
     text = os.fspath(out)
     name, suffix = public_name(text), os.path.splitext(text.rstrip("/"))[1].lower()
     if suffix not in SUFFIXES:
-        raise UsageError(
-            f"out: {name} ends in {suffix!r}; expected {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
-        )
+        raise UsageError(f"out: {name} ends in {suffix!r}; expected {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
     if "://" in text and suffix != ".zarr":
         raise UsageError(f"out: {name} is a URL; only .zarr goes there, or name a local file")
     if suffix == ".parquet":
@@ -114,6 +112,5 @@ def parquet_modules() -> tuple[Any, Any]:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError as error:
         raise UsageError(
-            "out: Parquet needs pyarrow, which is not installed; pip install pyarrow, or choose "
-            ".zarr or .csv"
+            "out: Parquet needs pyarrow, which is not installed; pip install pyarrow, or choose .zarr or .csv"
         ) from error

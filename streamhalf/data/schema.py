@@ -197,9 +197,7 @@ class RowSchema:
         self._check_features(rows, features)
         return Block(features, self._map_labels(rows, y), rows)
 
-    def read_arrays(
-        self, item: tuple[RowRanges, RowRange, NDArray[Any], NDArray[Any]]
-    ) -> tuple[Block]:
+    def read_arrays(self, item: tuple[RowRanges, RowRange, NDArray[Any], NDArray[Any]]) -> tuple[Block]:
         """The block of rows of a chunk that is in memory already."""
         ranges, chunk, X, y = item
         if ranges.n_rows < chunk.n_rows == len(X) == len(y):
@@ -265,12 +263,10 @@ class RowSchema:
             where, first = f"{self.labels}: {_found(rows, bad, chunk)}", y[bad[0]]
             if first != first or first is None or first in ("", b""):
                 raise DataError(
-                    f"{where} no label ({first}); remove rows without one (of a data frame: "
-                    "frame.dropna())"
+                    f"{where} no label ({first}); remove rows without one (of a data frame: frame.dropna())"
                 )
             raise DataError(
-                f"{where} other values than {low} and {high} (first: {first}); recode the labels "
-                "to two classes"
+                f"{where} other values than {low} and {high} (first: {first}); recode the labels to two classes"
             )
         labels: NDArray[np.int8] = positive.view(np.int8) * np.int8(2)
         labels -= np.int8(1)

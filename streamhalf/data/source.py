@@ -29,12 +29,7 @@ from streamhalf.data.schema import (
 )
 from streamhalf.data.zarr_reader import ZarrReader, impossible_value, stored_rows
 from streamhalf.errors import DataError, UsageError
-from streamhalf.results import (
-    DataRecord,
-    EncodingRecord,
-    Notice,
-    NoticeCode,
-)
+from streamhalf.results import DataRecord, EncodingRecord, Notice, NoticeCode
 
 BLOCK_NBYTES = 16 << 20
 """Small stored chunks are read together until a block has about this size."""
@@ -259,17 +254,14 @@ class Source:
 def check_arrays(features: str, X: Any, labels: str, y: Any) -> None:
     """Refuse arrays whose shapes and dtypes are not those of labelled rows; y may be None."""
     if X.ndim == 2 and X.shape[1] == 0:
-        raise DataError(
-            f"{features}: there are no features (shape {X.shape}); store one column or more"
-        )
+        raise DataError(f"{features}: there are no features (shape {X.shape}); store one column or more")
     if X.ndim != 2:
         raise DataError(f"{features}: shape {X.shape}; expected (rows, features)")
     if y is not None and y.ndim != 1:
         raise DataError(f"{labels}: shape {y.shape}; expected (rows,)")
     if y is not None and X.shape[0] != y.shape[0]:
         raise DataError(
-            f"{features} has {X.shape[0]} rows and {labels} has {y.shape[0]}; expected as many "
-            "labels as rows"
+            f"{features} has {X.shape[0]} rows and {labels} has {y.shape[0]}; expected as many labels as rows"
         )
     if X.shape[0] == 0:
         raise DataError(f"{features}: 0 rows; at least 1 is needed")
@@ -310,8 +302,7 @@ def build_source(
         reader=reader,
         schema=RowSchema(*names, X.shape[1], coding, *chunk_rows, columns),
         blocks=blocks,
-        row_nbytes=X.shape[1] * working_dtype(X.dtype).itemsize
-        + (1 if y is None else y.dtype.itemsize),
+        row_nbytes=X.shape[1] * working_dtype(X.dtype).itemsize + (1 if y is None else y.dtype.itemsize),
         fingerprint="",
         notices=(*_of_features(names[0], X.dtype), *of_labels),
     )
@@ -392,9 +383,7 @@ def _one_against_rest(name: str, reader: Reader, blocks: RowRanges, positive: st
         if high is not None and len(seen) > 2:
             return LabelCoding(f"not {positive}", high, rest=True)
     if high is None:
-        raise UsageError(
-            f"positive: {positive!r} is no value of {name}; {nearest_names(positive, seen)}"
-        )
+        raise UsageError(f"positive: {positive!r} is no value of {name}; {nearest_names(positive, seen)}")
     if len(seen) < 2:
         raise DataError(f"{name}: only one label, {high}, was found; two classes are needed")
     return LabelCoding(next(value for value in seen if value != high), high)

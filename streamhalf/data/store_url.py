@@ -83,9 +83,7 @@ def _open_obstore(where: StoreURL) -> Any:
     path = url.partition("://")[2].rstrip("/")
     client, arguments = dict(_CLIENT), dict[str, Any]()
     try:
-        config = {
-            known: given.pop(name) for name, known in _RENAMED[protocol].items() if name in given
-        }
+        config = {known: given.pop(name) for name, known in _RENAMED[protocol].items() if name in given}
         if protocol == "s3":
             provider = _configure_s3(given, config)
             arguments = {} if provider is None else {"credential_provider": provider}
@@ -97,13 +95,7 @@ def _open_obstore(where: StoreURL) -> Any:
         if given:
             raise _NotForObstoreError(f"options {', '.join(sorted(given))}")
         open_url: Any = from_url  # an overload for each kind of store
-        return open_url(
-            f"{protocol}://{path}",
-            config=config,
-            client_options=client,
-            retry_config=_RETRY,
-            **arguments,
-        )
+        return open_url(f"{protocol}://{path}", config=config, client_options=client, retry_config=_RETRY, **arguments)
     except (BaseError, ValueError, TypeError) as error:
         raise _NotForObstoreError(str(error)) from error
 
@@ -160,10 +152,7 @@ def configured_endpoint(profile: str | None) -> str | None:
 
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "FSSPEC_S3_ENDPOINT_URL")
 
-_AWS_FILES = {
-    "AWS_CONFIG_FILE": "~/.aws/config",
-    "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials",
-}
+_AWS_FILES = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials"}
 """Variables that name botocore's files, and the files without them."""
 
 

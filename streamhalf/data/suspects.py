@@ -151,9 +151,7 @@ class _ZarrWriter:
     arrays: Mapping[str, zarr.Array[Any]]
 
     @classmethod
-    def create(
-        cls, target: Target, marks: Mapping[str, Any], *, overwrite: bool, beside: bool
-    ) -> _ZarrWriter:
+    def create(cls, target: Target, marks: Mapping[str, Any], *, overwrite: bool, beside: bool) -> _ZarrWriter:
         with storage_errors(f"{target.name}: cannot make the store"):
             group = zarr.create_group(
                 target.url,

@@ -14,15 +14,7 @@ from numpy.typing import NDArray
 
 from streamhalf.data.arrays import ArrayReader, DaskReader
 from streamhalf.data.block import Reader, RowRanges
-from streamhalf.data.encoding import (
-    Survey,
-    encode,
-    gaps_of,
-    make_encoding,
-    plain_text,
-    refuse_large,
-    survey,
-)
+from streamhalf.data.encoding import Survey, encode, gaps_of, make_encoding, plain_text, refuse_large, survey
 from streamhalf.data.gaps import Layout, WithoutRows
 from streamhalf.data.kinds import is_dask_frame
 from streamhalf.data.schema import BITS, SIGNS, LabelCoding, find_coding
@@ -30,14 +22,7 @@ from streamhalf.data.source import Source, align_blocks, build_source, gathered,
 from streamhalf.data.tables import CsvTable, DaskTable, Table, frame_to_arrow, to_table
 from streamhalf.errors import DataError, UsageError
 from streamhalf.redact import plural
-from streamhalf.results import (
-    ColumnRecord,
-    ColumnUse,
-    EncodingRecord,
-    FeatureRecord,
-    Notice,
-    NoticeCode,
-)
+from streamhalf.results import ColumnRecord, ColumnUse, EncodingRecord, FeatureRecord, Notice, NoticeCode
 
 NAMING_LABELS = "label=... (--label COLUMN in a terminal)"
 
@@ -130,10 +115,7 @@ class TableReader(Reader):
         """Read the column of the labels alone."""
         if self.label is None:
             return np.ones(rows.n_rows, dtype=np.int8)
-        found = [
-            self._signs(self._taken(piece, within, [self.label.name]))
-            for piece, within in self._pieces(rows)
-        ]
+        found = [self._signs(self._taken(piece, within, [self.label.name])) for piece, within in self._pieces(rows)]
         return np.concatenate(found)
 
     def take(self, rows: NDArray[np.int64], columns: Sequence[str]) -> pa.Table:
@@ -200,19 +182,11 @@ def open_table(table: Table, options: TableOptions, *, labelled: bool) -> Source
     source = _build(reader, options, dropped)
     said: tuple[Notice, ...] = (*source.notices, *notices)
     if len(dropped):
-        said = (
-            *said,
-            Notice.of(NoticeCode.ROWS_DROPPED, dropped=len(dropped), stored=found.n_rows),
-        )
+        said = (*said, Notice.of(NoticeCode.ROWS_DROPPED, dropped=len(dropped), stored=found.n_rows))
     if options.encoding is None and (told := _told(encoding, found, table)) is not None:
         said = (*said, told)
     if isinstance(table, CsvTable) and isinstance(source.reader, TableReader | WithoutRows):
-        said = (
-            *said,
-            Notice.of(
-                NoticeCode.SLOW_TABLE, size=sum(one.stop - one.start for one in table.blocks)
-            ),
-        )
+        said = (*said, Notice.of(NoticeCode.SLOW_TABLE, size=sum(one.stop - one.start for one in table.blocks)))
     classes = () if coded is None else _classes(coded)
     source = replace(source, notices=said, encoding=encoding, dropped=dropped, table=reader)
     return source.named(_names_of(encoding), classes)
@@ -245,9 +219,7 @@ def _choose(table: Table, options: TableOptions, label: str | None) -> list[str]
     own = list(table.columns)
     if len(set(own)) < len(own):
         twice = next(name for name in own if own.count(name) > 1)
-        raise DataError(
-            f"{table.name}: two columns are called {twice!r}; give each a name of its own"
-        )
+        raise DataError(f"{table.name}: two columns are called {twice!r}; give each a name of its own")
     if label is not None and label not in own:
         raise DataError(
             f"{table.name}: no column named {label!r}; {nearest_names(label, own)}; name the "
@@ -263,8 +235,7 @@ def _choose(table: Table, options: TableOptions, label: str | None) -> list[str]
     for field_, names in (("columns", options.columns), ("drop", options.drop)):
         if unknown := [name for name in names if name not in own]:
             raise UsageError(
-                f"{field_}: {', '.join(map(repr, unknown))} not among the columns; "
-                f"{nearest_names(unknown[0], own)}"
+                f"{field_}: {', '.join(map(repr, unknown))} not among the columns; {nearest_names(unknown[0], own)}"
             )
     if label is not None and label in options.columns:
         raise UsageError(f"columns: {label!r} is the label; leave it out of the columns")
@@ -273,16 +244,11 @@ def _choose(table: Table, options: TableOptions, label: str | None) -> list[str]
     asked = options.columns or tuple(own)
     kept = [name for name in asked if name != options.label and name not in options.drop]
     if faults := [f"column {name!r} {table.faults[name]}" for name in kept if name in table.faults]:
-        raise DataError(
-            f"{table.name}: {'; '.join(faults[:_MOST_NAMED])} (leave columns out with drop=, "
-            "--drop)"
-        )
+        raise DataError(f"{table.name}: {'; '.join(faults[:_MOST_NAMED])} (leave columns out with drop=, --drop)")
     if label is not None and label in table.faults:
         raise DataError(f"{table.name}: column {label!r} {table.faults[label]}")
     if not kept:
-        raise DataError(
-            f"{table.name}: no column is left for features beside the label; give a table with more"
-        )
+        raise DataError(f"{table.name}: no column is left for features beside the label; give a table with more")
     return kept
 
 
@@ -306,9 +272,7 @@ def _mixed_columns(found: Survey) -> list[str]:
     return mixed
 
 
-def _encoding(
-    table: Table, found: Survey, columns: Sequence[str], options: TableOptions
-) -> EncodingRecord:
+def _encoding(table: Table, found: Survey, columns: Sequence[str], options: TableOptions) -> EncodingRecord:
     """Return the encoding of the columns; gaps are refused by name where that is asked for."""
     automatic = options.encode == "auto" and not options.named
     missing = options.missing
@@ -345,9 +309,7 @@ def _settle_labels(
             raise DataError(f"{label}: only one label, {high}, was found; two classes are needed")
         low: Any = others[0] if len(others) == 1 else f"not {high}"
         coded = LabelColumn(label, low, high, rest=len(others) > 1)
-        return coded, (
-            Notice.of(NoticeCode.LABELS_READ, array=label, low=str(low), high=str(high)),
-        )
+        return coded, (Notice.of(NoticeCode.LABELS_READ, array=label, low=str(low), high=str(high)),)
     if len(values) > 2:
         shown = ", ".join(f"{value} ({n:,} rows)" for value, n in _most(found.labels)[:6])
         more = ", ..." if len(values) > 6 else ""
@@ -360,21 +322,13 @@ def _settle_labels(
     if coding is None:
         coding = SIGNS
         if not all(isinstance(one, int | float) for one in values):
-            raise DataError(
-                f"{label}: only one label, {values[0]}, was found; two classes are needed"
-            )
+            raise DataError(f"{label}: only one label, {values[0]}, was found; two classes are needed")
     if coding == BITS:
-        return LabelColumn(label, *_typed(coding, values)), (
-            Notice.of(NoticeCode.LABELS_ARE_BITS, array=label),
-        )
+        return LabelColumn(label, *_typed(coding, values)), (Notice.of(NoticeCode.LABELS_ARE_BITS, array=label),)
     said = (
         ()
         if coding == SIGNS
-        else (
-            Notice.of(
-                NoticeCode.LABELS_READ, array=label, low=str(coding.low), high=str(coding.high)
-            ),
-        )
+        else (Notice.of(NoticeCode.LABELS_READ, array=label, low=str(coding.low), high=str(coding.high)),)
     )
     return LabelColumn(label, *_typed(coding, values)), said
 
@@ -491,9 +445,7 @@ def lazy_reader(reader: TableReader, table: DaskTable, dropped: NDArray[np.int64
     return replace(found, client=client)
 
 
-def _encode_partition(
-    frame: Any, encoding: EncodingRecord, dropped: NDArray[np.int64]
-) -> NDArray[Any]:
+def _encode_partition(frame: Any, encoding: EncodingRecord, dropped: NDArray[np.int64]) -> NDArray[Any]:
     X = encode(encoding, frame_to_arrow(frame))
     return np.delete(X, dropped, axis=0) if len(dropped) else X
 
@@ -532,10 +484,7 @@ def map_frame(
 
 
 def _map_partition(
-    part: Any,
-    function: Callable[[NDArray[Any]], NDArray[Any]],
-    encoding: EncodingRecord,
-    dtype: Any,
+    part: Any, function: Callable[[NDArray[Any]], NDArray[Any]], encoding: EncodingRecord, dtype: Any
 ) -> Any:
     import pandas as pd
 

@@ -245,9 +245,7 @@ class ParquetTable:
                 raise ValueError(f"{group.path} changed after it was opened")
             for name in columns:
                 if name in keys:
-                    found = found.append_column(
-                        name, pa.repeat(pa.scalar(keys[name]), group.n_rows)
-                    )
+                    found = found.append_column(name, pa.repeat(pa.scalar(keys[name]), group.n_rows))
             return found.select(list(columns))
         except Exception as error:
             what = f"cannot read row group {group.number} of {os.path.basename(group.path)}"

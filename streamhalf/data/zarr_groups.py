@@ -27,18 +27,14 @@ _START = 4096
 """Characters of a file that tell what it is."""
 
 
-def open_group(
-    url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
-) -> zarr.Group:
+def open_group(url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> zarr.Group:
     """Open a Zarr group for reading, or say in one line why it cannot be."""
     text = os.fspath(url)
     name = public_name(text)
     if "://" not in text and not os.path.exists(text):
         raise DataError(f"{name}: no such store; check the path")
     if "://" not in text and zipfile.is_zipfile(text):
-        return _opened(
-            name, text, lambda: zarr.open_group(ZipStore(os.path.abspath(text)), mode="r")
-        )
+        return _opened(name, text, lambda: zarr.open_group(ZipStore(os.path.abspath(text)), mode="r"))
     if "://" not in text and os.path.isfile(text):
         raise DataError(f"{name}: {_kind_of_file(text)}; a Zarr store is a folder")
     if "://" not in text:
@@ -75,10 +71,7 @@ def open_store(store: Store) -> zarr.Group:
 
 
 def _opened(
-    name: str,
-    text: str,
-    open_it: Callable[[], zarr.Group],
-    options: Mapping[str, Any] | None = None,
+    name: str, text: str, open_it: Callable[[], zarr.Group], options: Mapping[str, Any] | None = None
 ) -> zarr.Group:
     """A group, or in one line why it cannot be read."""
     try:
@@ -91,9 +84,7 @@ def _opened(
             ) from error
         if not text.startswith("s3"):
             raise DataError(f"{name}: not a readable Zarr group: {one_line(error)}") from error
-        raise DataError(
-            f"{name}: no Zarr store of this name is in the bucket; check the path"
-        ) from error
+        raise DataError(f"{name}: no Zarr store of this name is in the bucket; check the path") from error
     except ImportError as error:
         raise UsageError(
             f"{name}: {without_secrets(one_line(error), text)}; install streamhalf[object-storage]"
@@ -101,9 +92,7 @@ def _opened(
     except Exception as error:
         if denied := denial(error, text, options):
             raise DataError(f"{name}: {denied}") from error
-        raise DataError(
-            f"{name}: not a readable Zarr group: {without_secrets(one_line(error), text)}"
-        ) from error
+        raise DataError(f"{name}: not a readable Zarr group: {without_secrets(one_line(error), text)}") from error
 
 
 def open_member(group: zarr.Group, name: str, key: str) -> zarr.Array[Any]:

@@ -18,22 +18,9 @@ from numpy.typing import NDArray
 
 from streamhalf.data.block import Reader, RowRange, RowRanges
 from streamhalf.data.clients import here
-from streamhalf.data.raw_chunks import (
-    LARGE_NBYTES,
-    has_checksum,
-    is_raw,
-    prefetch_chunks,
-    read_chunks,
-    unsound_chunk,
-)
+from streamhalf.data.raw_chunks import LARGE_NBYTES, has_checksum, is_raw, prefetch_chunks, read_chunks, unsound_chunk
 from streamhalf.data.remote_store import RemoteStore
-from streamhalf.data.zarr_private import (
-    are_whole_shards,
-    chunk_key,
-    is_checksum_error,
-    refill,
-    unseen_path,
-)
+from streamhalf.data.zarr_private import are_whole_shards, chunk_key, is_checksum_error, refill, unseen_path
 from streamhalf.errors import DataError
 from streamhalf.redact import one_line
 from streamhalf.retry import retrying
@@ -45,8 +32,7 @@ MISSING = "is missing from the store"
 """In the message about a chunk that does not exist."""
 
 _CHANGED = (
-    "its checksum does not fit its content, so the object was changed or damaged after it was "
-    "written; restore it"
+    "its checksum does not fit its content, so the object was changed or damaged after it was written; restore it"
 )
 
 
@@ -162,9 +148,7 @@ class ZarrReader(Reader):
         return arrays
 
 
-def _read(
-    array: zarr.Array[Any], rows: RowRanges, fill_value: Any = None, *, parts: bool = False
-) -> NDArray[Any]:
+def _read(array: zarr.Array[Any], rows: RowRanges, fill_value: Any = None, *, parts: bool = False) -> NDArray[Any]:
     """Return rows, and the fill value (one that no valid row can hold) where none are stored."""
     try:
         if (found := read_chunks(array, rows, parts=parts)) is not None:
@@ -176,9 +160,7 @@ def _read(
     # a chunk is decoded once and whole, also one of a shard; those between wanted rows are not
     gaps = rows.bounds[1:, 0] // step > (rows.bounds[:-1, 1] - 1) // step + 1
     pieces = rows.grouped(np.cumsum(np.append(0, gaps)))
-    decoded = [
-        piece.take_from(_decode(array, piece.span, value), piece.span.start) for piece in pieces
-    ]
+    decoded = [piece.take_from(_decode(array, piece.span, value), piece.span.start) for piece in pieces]
     return decoded[0] if len(decoded) == 1 else np.concatenate(decoded)
 
 
@@ -194,10 +176,7 @@ def _damage(array: zarr.Array[Any], rows: RowRange, error: Exception) -> str:
     """Name the first stored object of the range that cannot be read on its own."""
     pieces = array.shards or array.chunks
     extents = [(rows.start, rows.stop), *((0, extent) for extent in array.shape[1:])]
-    grid = (
-        range(start // piece, -(-stop // piece))
-        for (start, stop), piece in zip(extents, pieces, strict=True)
-    )
+    grid = (range(start // piece, -(-stop // piece)) for (start, stop), piece in zip(extents, pieces, strict=True))
     where = f"rows {rows.start} to {rows.stop - 1}"
     for index in itertools.product(*grid):
         window = tuple(
@@ -211,10 +190,7 @@ def _damage(array: zarr.Array[Any], rows: RowRange, error: Exception) -> str:
             break
     if is_checksum_error(error):  # its text is raw bytes
         return f"{array.path}: cannot read {where}: {_CHANGED}"
-    return (
-        f"{array.path}: cannot read {where}: {one_line(error)}; the object is damaged or out of "
-        "reach"
-    )
+    return f"{array.path}: cannot read {where}: {one_line(error)}; the object is damaged or out of reach"
 
 
 def _object(array: zarr.Array[Any], index: tuple[int, ...]) -> str:

@@ -43,9 +43,7 @@ class Target(Address):
 
     __slots__ = ()
 
-    def create(
-        self, columns: tuple[Column, ...], marks: Mapping[str, Any], *, overwrite: bool
-    ) -> None:
+    def create(self, columns: tuple[Column, ...], marks: Mapping[str, Any], *, overwrite: bool) -> None:
         """Make an empty, unfinished Zarr v3 store.
 
         Floats hardly compress, so chunks are stored as they are, with a checksum; the fill values
@@ -87,18 +85,12 @@ class Target(Address):
     def array(self, name: str) -> zarr.Array[Any]:
         """Open one of its arrays for writing."""
         with storage_errors(f"{self.name}: cannot open its array {name}", self):
-            return retrying(
-                lambda: zarr.open_array(
-                    self.url, path=name, mode="r+", storage_options=self.options
-                )
-            )
+            return retrying(lambda: zarr.open_array(self.url, path=name, mode="r+", storage_options=self.options))
 
     def write(self, name: str, rows: RowRange, values: NDArray[Any]) -> None:
         """Write a range of rows of one array; whole chunks, so that writing again is harmless."""
         array = self.array(name)
-        with storage_errors(
-            f"{self.name}: cannot write rows {rows.start} to {rows.stop - 1} of {name}", self
-        ):
+        with storage_errors(f"{self.name}: cannot write rows {rows.start} to {rows.stop - 1} of {name}", self):
             retrying(lambda: array.__setitem__(slice(rows.start, rows.stop), values))
 
     def finish(self, names: tuple[str, ...], marks: Mapping[str, Any]) -> None:
@@ -148,9 +140,7 @@ class Target(Address):
                 f"{self.name}: cannot tell what is here ({one_line(error)}); choose another path"
             ) from error
         if not overwrite:
-            raise UsageError(
-                f"{self.name}: a store exists here; choose another path or add --overwrite"
-            )
+            raise UsageError(f"{self.name}: a store exists here; choose another path or add --overwrite")
         if isinstance(found, zarr.Group) and (foreign := _foreign_entry(self.url)):
             raise UsageError(
                 f"{self.name}: holds {foreign!r}, which is no part of a Zarr store, and would be "

@@ -57,12 +57,7 @@ class Checkpoint:
     """
 
     def __init__(
-        self,
-        folder: Folder,
-        identity: Mapping[str, Any],
-        *,
-        resume: bool,
-        kept: tuple[str, ...] = (),
+        self, folder: Folder, identity: Mapping[str, Any], *, resume: bool, kept: tuple[str, ...] = ()
     ) -> None:
         self._folder = folder
         self.identity: Mapping[str, Any] = to_json(dict(identity))
@@ -72,8 +67,7 @@ class Checkpoint:
             return
         if not resume:
             raise UsageError(
-                f"checkpoint: {folder.name} holds a run already; add --resume to go on with it, or "
-                "name another folder"
+                f"checkpoint: {folder.name} holds a run already; add --resume to go on with it, or name another folder"
             )
         self.identity = _agree(folder.name, found.identity, self.identity, kept)
         self._passes = found.passes
@@ -103,8 +97,7 @@ class Checkpoint:
             raise DataError(f"{where} is missing or damaged; remove the folder and start anew")
         if saved.record.name != name:
             raise DataError(
-                f"{where} is of pass {saved.record.name!r}, but {name!r} is next; remove the "
-                "folder and start anew"
+                f"{where} is of pass {saved.record.name!r}, but {name!r} is next; remove the folder and start anew"
             )
         partial = _rebuild(template, iter(_unpack(content, expected, where)))
         return Counted(saved.n_rows, partial), saved.record
@@ -136,22 +129,18 @@ class Checkpoint:
         schema = data.get("schema") if isinstance(data, dict) else None
         if str(schema).startswith("streamhalf-checkpoint-") and schema != SCHEMA:
             raise UsageError(
-                f"{where} is of another version of streamhalf; go on with that one, or start anew "
-                "in another folder"
+                f"{where} is of another version of streamhalf; go on with that one, or start anew in another folder"
             )
         manifest = from_json(Manifest, data, where=where)
         for i, saved in enumerate(manifest.passes):
             if saved.file != _file_name(i):
                 raise DataError(
-                    f"{where}: file {saved.file!r} is not pass {i} of this folder; remove the "
-                    "folder and start anew"
+                    f"{where}: file {saved.file!r} is not pass {i} of this folder; remove the folder and start anew"
                 )
         return manifest
 
 
-def _agree(
-    name: str, saved: str, wanted: Mapping[str, Any], kept: tuple[str, ...]
-) -> Mapping[str, Any]:
+def _agree(name: str, saved: str, wanted: Mapping[str, Any], kept: tuple[str, ...]) -> Mapping[str, Any]:
     """Return the identity of a resumed run; refuse one that differs from what is wanted."""
     try:
         old = {key: wanted[key] for key in kept} | json.loads(saved)
@@ -185,10 +174,7 @@ def leaves(value: Any) -> Iterator[NDArray[Any]]:
 def _rebuild(template: Any, arrays: Iterator[NDArray[Any]]) -> Any:
     """Return a partial in the shape of the template, with the numbers of `arrays`."""
     if dataclasses.is_dataclass(template) and not isinstance(template, type):
-        values = {
-            field.name: _rebuild(getattr(template, field.name), arrays)
-            for field in dataclasses.fields(template)
-        }
+        values = {field.name: _rebuild(getattr(template, field.name), arrays) for field in dataclasses.fields(template)}
         return dataclasses.replace(template, **values)
     if isinstance(template, tuple | list):
         return type(template)(_rebuild(item, arrays) for item in template)
@@ -210,8 +196,7 @@ def _unpack(content: bytes, expected: list[NDArray[Any]], where: str) -> list[ND
     # RuntimeError: an encrypted member, or an unknown method of compression
     except (ValueError, KeyError, OSError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
         raise DataError(
-            f"{where} does not hold the arrays of its pass ({one_line(error)}); remove the folder "
-            "and start anew"
+            f"{where} does not hold the arrays of its pass ({one_line(error)}); remove the folder and start anew"
         ) from error
 
 
@@ -225,9 +210,7 @@ def _read_array(archive: zipfile.ZipFile, name: str, like: NDArray[Any]) -> NDAr
         # a whole number from 2^63 up, such as a digest, is stored without a sign
         unsigned = shape == () and dtype == np.uint64 and like.dtype == np.int64
         if shape != like.shape or not (dtype == like.dtype or unsigned):
-            raise ValueError(
-                f"{name} has shape {shape} of {dtype}, not {like.shape} of {like.dtype}"
-            )
+            raise ValueError(f"{name} has shape {shape} of {dtype}, not {like.shape} of {like.dtype}")
         content = file.read(like.nbytes + 1)
     if len(content) != like.nbytes:
         raise ValueError(f"{name} has {len(content)} bytes, not {like.nbytes}")

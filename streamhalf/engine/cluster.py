@@ -156,9 +156,7 @@ class ClusterEngine(Engine):
                     raise StreamhalfError(
                         f"pass {job.name!r}: the connection to the scheduler was lost; {RESUME}"
                     ) from error
-            logger.warning(
-                "pass %s: %d blocks of rows were lost and are sent again", job.name, gone
-            )
+            logger.warning("pass %s: %d blocks of rows were lost and are sent again", job.name, gone)
         raise AssertionError
 
     def _attempt(self, job: Job, left: dict[int, int], on_progress: OnProgress) -> Counted:
@@ -248,11 +246,7 @@ class ClusterEngine(Engine):
         return {address: int(worker["nthreads"]) for address, worker in workers}
 
     def _follow(
-        self,
-        name: str,
-        done: queue.SimpleQueue[Future[Any]],
-        final: Future[Any],
-        tell: Callable[[Any], None],
+        self, name: str, done: queue.SimpleQueue[Future[Any]], final: Future[Any], tell: Callable[[Any], None]
     ) -> None:
         """Report tasks as they end, until the last one has ended or one has failed."""
         while True:
@@ -377,9 +371,7 @@ def ask_for_worker(client: Client) -> Future[Any]:
     return client.submit(os.getpid, key=(f"streamhalf-start-{new_run_id()}", 0))
 
 
-def call_on_workers(
-    client: Client, call: Callable[..., Any], *arguments: Any, **named: Any
-) -> dict[str, Any]:
+def call_on_workers(client: Client, call: Callable[..., Any], *arguments: Any, **named: Any) -> dict[str, Any]:
     """Call a function on every worker, in a thread beside its event loop; return errors too."""
 
     async def beside() -> Any:  # sent by value: what a worker lacks is an error of the call

@@ -100,11 +100,7 @@ def new_run_id() -> str:
 
 
 def build_graph(
-    job: Job,
-    run: str | None = None,
-    *,
-    n_contexts: int = 0,
-    sent: Mapping[Any, Key] | None = None,
+    job: Job, run: str | None = None, *, n_contexts: int = 0, sent: Mapping[Any, Key] | None = None
 ) -> Graph:
     """Build the tasks of a job.
 
@@ -115,13 +111,8 @@ def build_graph(
     the keys of rows that a cluster holds already, by `SharedRows.name`.
     """
     run, n_items = run or new_run_id(), len(job.items)
-    held = [
-        DataNode((f"streamhalf-context-{job.name}-{run}", i), job.context)
-        for i in range(n_contexts)
-    ]
-    contexts = [
-        held[i * n_contexts // n_items].ref() if held else job.context for i in range(n_items)
-    ]
+    held = [DataNode((f"streamhalf-context-{job.name}-{run}", i), job.context) for i in range(n_contexts)]
+    contexts = [held[i * n_contexts // n_items].ref() if held else job.context for i in range(n_items)]
     leaves = [
         Task((f"streamhalf-{job.name}-{run}", i), _leaf, job.leaf, context, _argument(item, sent))
         for i, (context, item) in enumerate(zip(contexts, job.items, strict=True))
@@ -129,17 +120,12 @@ def build_graph(
     tasks = _lazy_rows(job.items) | {task.key: task for task in (*held, *leaves)}
     nodes, level, step = leaves, 0, job.split_every
     while len(nodes) > 1:
-        groups, contexts = (
-            [nodes[i : i + step] for i in range(0, len(nodes), step)],
-            contexts[::step],
-        )
+        groups, contexts = ([nodes[i : i + step] for i in range(0, len(nodes), step)], contexts[::step])
         name = f"streamhalf-combine-{job.name}-{run}"
         nodes = [
             group[0]
             if len(group) == 1
-            else Task(
-                (name, level, i), _merge, context, job.combine, List(*(n.ref() for n in group))
-            )
+            else Task((name, level, i), _merge, context, job.combine, List(*(n.ref() for n in group)))
             for i, (group, context) in enumerate(zip(groups, contexts, strict=True))
         ]
         tasks |= {task.key: task for task in nodes}

@@ -146,7 +146,6 @@ def run_job(engine: Engine, job: Job, observer: Observer) -> Counted:
     counted = engine.run(job, on_progress)
     if counted.n_rows != n_rows:
         raise DataError(
-            f"pass {job.name!r}: {counted.n_rows} rows arrived of {n_rows}; no verdict is given on "
-            "partial data"
+            f"pass {job.name!r}: {counted.n_rows} rows arrived of {n_rows}; no verdict is given on partial data"
         )
     return counted

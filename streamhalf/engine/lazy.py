@@ -61,9 +61,7 @@ class Keeping:
         return _spill(arrays, self.folder)
 
 
-def plan_keeping(
-    source: Source, target: str | Client, config: RunConfig, *, passes: int
-) -> Keeping | None:
+def plan_keeping(source: Source, target: str | Client, config: RunConfig, *, passes: int) -> Keeping | None:
     """Decide where lazy rows are kept; None where they are not lazy, or read in one pass only."""
     reader = source.reader
     if not isinstance(reader, DaskReader) or reader.client is not None or passes < 2:

@@ -15,14 +15,7 @@ from typing import Any, TypeAlias
 
 from streamhalf.engine.plan import Tell
 from streamhalf.errors import DataError
-from streamhalf.events import (
-    Event,
-    Observer,
-    PassProgress,
-    SlabsCounted,
-    SlabsMeasured,
-    TesterJudged,
-)
+from streamhalf.events import Event, Observer, PassProgress, SlabsCounted, SlabsMeasured, TesterJudged
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.plane_slabs import CandidateSlabs, CandidateSlabsResult
 from streamhalf.reductions.row_view import Bundle, Viewed
@@ -90,9 +83,7 @@ def coarsen(slabs: SlabsMeasured) -> SlabsMeasured:
     low, high = half - kept, half + kept
     joined = [sum(inner[i : i + factor]) for i in range(low, high, factor)]
     return SlabsMeasured(
-        slabs.width * factor,
-        (tails[0] + sum(inner[:low]), *joined, tails[1] + sum(inner[high:])),
-        slabs.threshold,
+        slabs.width * factor, (tails[0] + sum(inner[:low]), *joined, tails[1] + sum(inner[high:])), slabs.threshold
     )
 
 
@@ -137,9 +128,7 @@ class Tally:
         return SlabsCounted(self._name, last.width, last.counts, threshold)
 
 
-def find_slabs(
-    reduction: Reduction[Any, Any], partial: Any = None
-) -> tuple[CandidateSlabs, Any] | None:
+def find_slabs(reduction: Reduction[Any, Any], partial: Any = None) -> tuple[CandidateSlabs, Any] | None:
     """Return the slabs that a pass counts, and its partial of them; None if it counts none."""
     if isinstance(reduction, CandidateSlabs):
         return reduction, partial

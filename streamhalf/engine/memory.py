@@ -146,9 +146,7 @@ def partial_limit(split_every: int) -> int:
     return TASK_NBYTES // (split_every + 2)
 
 
-def at_once(
-    engine: Engine, name: str, task_nbytes: int, memory_limit: int | str, *, partials: int = 0
-) -> int:
+def at_once(engine: Engine, name: str, task_nbytes: int, memory_limit: int | str, *, partials: int = 0) -> int:
     """Return how many tasks run at once in one process; refuse where a single one does not fit.
 
     `name` is that of the pass or command, `partials` how much of a task is not for rows.
@@ -182,11 +180,7 @@ def fewer_at_once(
     if count >= n_threads:
         return ()
     notice = Notice.of(
-        NoticeCode.FEWER_AT_ONCE,
-        at_once=count,
-        threads=n_threads,
-        size=task_nbytes,
-        room=room_of(engine, memory_limit),
+        NoticeCode.FEWER_AT_ONCE, at_once=count, threads=n_threads, size=task_nbytes, room=room_of(engine, memory_limit)
     )
     return (notice,)
 

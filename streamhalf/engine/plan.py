@@ -20,13 +20,7 @@ from streamhalf.data.source import BLOCK_NBYTES, LEAST_NBYTES, Source
 from streamhalf.data.zarr_reader import ZarrReader
 from streamhalf.engine.dask_graph import LazyResult, build_graph, lazy_call
 from streamhalf.engine.job import Counted, Engine, Job, SharedRows, run_job
-from streamhalf.engine.memory import (
-    at_once,
-    cache_nbytes,
-    room_of,
-    rows_nbytes,
-    task_memory,
-)
+from streamhalf.engine.memory import at_once, cache_nbytes, room_of, rows_nbytes, task_memory
 from streamhalf.events import Observer, PassEnded
 from streamhalf.reductions.base import Reduction
 from streamhalf.results import PassRecord
@@ -101,9 +95,7 @@ class PassPlan:
         parts = np.split(pieces.bounds, firsts[run::run])
         return tuple(RowRanges(part).joined() for part in parts)
 
-    def job_for(
-        self, engine: Engine, *, memory_limit: int | str = "auto", cache: str | None = None
-    ) -> Job:
+    def job_for(self, engine: Engine, *, memory_limit: int | str = "auto", cache: str | None = None) -> Job:
         """Return the job for an engine, with as many tasks at once as its memory has room for.
 
         Persisted chunks stay where they are if possible. Of what is fetched from a remote store as
@@ -215,13 +207,9 @@ class RowsApart:
         return replace(self.source, reader=PieceReader(blocks, tuple(pieces))).read_each(rows)
 
 
-def _rows_apart(
-    source: Source, reader: ArrayReader, tasks: tuple[RowRanges, ...]
-) -> tuple[tuple[Any, ...], ...]:
+def _rows_apart(source: Source, reader: ArrayReader, tasks: tuple[RowRanges, ...]) -> tuple[tuple[Any, ...], ...]:
     """Return items of tasks: rows, the blocks they lie in, and these blocks."""
-    kept = [
-        SharedRows(reader, block, reader.read(RowRanges.of((block,)))) for block in source.blocks
-    ]
+    kept = [SharedRows(reader, block, reader.read(RowRanges.of((block,)))) for block in source.blocks]
     homes = [np.unique(source.pieces(rows)[1]).tolist() for rows in tasks]
     return tuple(
         (rows, tuple(kept[i].rows for i in own), *(kept[i] for i in own))
@@ -262,9 +250,7 @@ def fan_in(split_every: int, partial_nbytes: int) -> int:
     return min(split_every, max(3, _FAN_NBYTES // max(1, partial_nbytes)))
 
 
-def plan_pass(
-    name: str, source: Source, reduction: Reduction[Any, R], *, split_every: int = 8
-) -> PassPlan:
+def plan_pass(name: str, source: Source, reduction: Reduction[Any, R], *, split_every: int = 8) -> PassPlan:
     """Plan a pass over all rows."""
     fan = fan_in(split_every, reduction.partial_nbytes(source.dim))
     return PassPlan(name, source, reduction, source.blocks, fan)

@@ -136,9 +136,7 @@ def _holder(source: Source | None) -> Client | None:
 
 @contextlib.contextmanager
 def open_engine(
-    scheduler: str | Client,
-    n_workers: int | None = None,
-    options: ClusterOptions | None = None,
+    scheduler: str | Client, n_workers: int | None = None, options: ClusterOptions | None = None
 ) -> Iterator[Engine]:
     """Open an engine, and close it again.
 
@@ -152,10 +150,7 @@ def open_engine(
     # tasks are the parallelism: threads times BLAS threads must not exceed the cores, and the
     # driver's small eigenproblems only lose by them; set once, not inside tasks
     try:
-        with (
-            threadpool_limits(limits=1),
-            _open(scheduler, n_workers, options or ClusterOptions()) as engine,
-        ):
+        with threadpool_limits(limits=1), _open(scheduler, n_workers, options or ClusterOptions()) as engine:
             yield engine
     except OSError as error:
         if type(error).__name__ != "CommClosedError":  # Dask's, which takes a second to import
@@ -166,9 +161,7 @@ def open_engine(
 
 
 @contextlib.contextmanager
-def _open(
-    scheduler: str | Client, n_workers: int | None, options: ClusterOptions
-) -> Iterator[Engine]:
+def _open(scheduler: str | Client, n_workers: int | None, options: ClusterOptions) -> Iterator[Engine]:
     if not isinstance(scheduler, str):
         with _on_cluster(scheduler, options) as engine:
             yield engine

@@ -39,9 +39,7 @@ class Survey:
             return self._of_cluster(engine)
         return (self.look("this process", engine.n_threads, None, self.source.blocks[0]),)
 
-    def look(
-        self, address: str, n_threads: int, memory_nbytes: int | None, rows: RowRange | None
-    ) -> WorkerRecord:
+    def look(self, address: str, n_threads: int, memory_nbytes: int | None, rows: RowRange | None) -> WorkerRecord:
         """Read rows in this process, and time the statistics on them."""
         started = time.perf_counter()
         blocks = [] if rows is None else list(self.source.read_each(RowRanges.of((rows,))))

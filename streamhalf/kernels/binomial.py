@@ -56,9 +56,7 @@ def segment_upper(errors: NDArray[np.int64], rows: NDArray[np.int64], tau: float
         """Log of what is owned, beyond that of 1 / tau."""
         gains = (m * held - wrong) / (largest * (1 - m))
         with np.errstate(divide="ignore"):
-            owned = [
-                float(np.log1p(np.maximum(gains * 2.0**-k, -1.0)) @ counts) for k in range(n_stakes)
-            ]
+            owned = [float(np.log1p(np.maximum(gains * 2.0**-k, -1.0)) @ counts) for k in range(n_stakes)]
         return float(np.logaddexp.reduce(owned)) - math.log(n_stakes) - limit
 
     most = 1 - 1e-12

@@ -31,11 +31,7 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def digest_rows(
-    X: NDArray[np.floating[Any]],
-    y: NDArray[np.int8],
-    rows: NDArray[np.int64],
-    *,
-    limit: int = LARGEST,
+    X: NDArray[np.floating[Any]], y: NDArray[np.int8], rows: NDArray[np.int64], *, limit: int = LARGEST
 ) -> tuple[int, RowSketch]:
     """Sum over rows, modulo 2^64, of a hash of the row's bits, its label and its number.
 
@@ -91,9 +87,7 @@ class RowSketch:
         met = np.zeros(len(different), dtype=np.int64)
         np.add.at(met, place, 1 if counts is None else counts)
         spare = (0, max(0, KEPT - len(different)))
-        return cls(
-            np.pad(different[:KEPT], spare, constant_values=LARGEST), np.pad(met[:KEPT], spare)
-        )
+        return cls(np.pad(different[:KEPT], spare, constant_values=LARGEST), np.pad(met[:KEPT], spare))
 
     def merge(self, other: RowSketch) -> RowSketch:
         """Of the rows of both."""

@@ -51,9 +51,7 @@ class Frame:
         """Probability with which a row at v·x is accepted (Algorithm 4, line 1)."""
         return np.asarray(np.exp(-np.square(along - self.aim) * self.steepness))
 
-    def to_frame(
-        self, X: NDArray[np.floating[Any]], along: NDArray[np.float64]
-    ) -> NDArray[np.floating[Any]]:
+    def to_frame(self, X: NDArray[np.floating[Any]], along: NDArray[np.float64]) -> NDArray[np.floating[Any]]:
         """A (x - t v) of every row, with its v·x at hand (Algorithm 4, line 3), as X is."""
         threshold, v = self.plane.threshold, self.plane.normal
         shift = (along - threshold) * (1 / self.delta - 1) - threshold
@@ -94,10 +92,7 @@ def find_accepted(
     normals = padded(np.array([frame.plane.normal for frame in frames]))
     table = np.array([aims, steepness, tops], dtype=np.float64).T.copy()
     loops.find_accepted(frozen(X), frozen(uniforms), normals, table, places, along, counts)
-    return [
-        (places[i, :count].copy(), along[i, :count].copy())
-        for i, count in enumerate(counts.tolist())
-    ]
+    return [(places[i, :count].copy(), along[i, :count].copy()) for i, count in enumerate(counts.tolist())]
 
 
 def acceptance_rate(threshold: float, delta: float) -> float:

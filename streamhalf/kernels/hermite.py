@@ -14,12 +14,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.kernels.monomials import (
-    count_monomials,
-    degree_offset,
-    monomial_ranks,
-    monomial_tuples,
-)
+from streamhalf.kernels.monomials import count_monomials, degree_offset, monomial_ranks, monomial_tuples
 
 
 @cache
@@ -32,15 +27,12 @@ def partial_pairings(degree: int) -> tuple[tuple[tuple[int, int], ...], ...]:
     for partner in range(last):
         others = [i for i in range(last) if i != partner]
         found.extend(
-            (*((others[a], others[b]) for a, b in pairing), (partner, last))
-            for pairing in partial_pairings(degree - 2)
+            (*((others[a], others[b]) for a, b in pairing), (partner, last)) for pairing in partial_pairings(degree - 2)
         )
     return tuple(found)
 
 
-def wick_terms(
-    dim: int, degree: int
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
+def wick_terms(dim: int, degree: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
     """Write every he_a with |a| = degree as a sum of monomials, one partial pairing at a time.
 
     Yields (positions among the monomials of this degree, ranks of the monomials they get,

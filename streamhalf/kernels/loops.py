@@ -147,9 +147,7 @@ def transform(X: Rows, centre: Doubles, W: Doubles, out: Doubles) -> None:
 
 
 @compiled
-def find_wrong(
-    X: Rows, y: NDArray[np.int8], V: Doubles, shifts: Doubles, wrong: NDArray[np.float32]
-) -> None:
+def find_wrong(X: Rows, y: NDArray[np.int8], V: Doubles, shifts: Doubles, wrong: NDArray[np.float32]) -> None:
     """Fill `wrong` (c, n) with 1 where sgn(v·x - shift) is not the label, and with 0 elsewhere."""
     columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
     positive = np.empty(ROWS, np.bool_)
@@ -188,9 +186,7 @@ def count_slabs(X: Rows, V: Doubles, shifts: Doubles, width: float, counts: Coun
 
 
 @compiled
-def number_cells(
-    values: Doubles, edges: Doubles, first: NDArray[np.int32], out: NDArray[np.int32]
-) -> None:
+def number_cells(values: Doubles, edges: Doubles, first: NDArray[np.int32], out: NDArray[np.int32]) -> None:
     """Fill `out` with the number of rising edges <= value.
 
     The leading 15 bits of a value in float32 name a cell; `first[cell]` edges lie in cells before.
@@ -219,13 +215,7 @@ def number_cells(
 
 @compiled
 def find_accepted(
-    X: Rows,
-    uniforms: Doubles,
-    V: Doubles,
-    frames: Doubles,
-    places: Counts,
-    along: Doubles,
-    counts: Counts,
+    X: Rows, uniforms: Doubles, V: Doubles, frames: Doubles, places: Counts, along: Doubles, counts: Counts
 ) -> None:
     """Find the rows with u / top < exp(-steepness (v·x - aim)²), for each frame v.
 
@@ -307,12 +297,7 @@ def _mix(word: Any) -> Any:
 
 @compiled
 def digest(
-    bits: NDArray[np.uint32],
-    y: NDArray[np.int8],
-    rows: Counts,
-    keys: Words,
-    limit: Any,
-    small: Words,
+    bits: NDArray[np.uint32], y: NDArray[np.int8], rows: Counts, keys: Words, limit: Any, small: Words
 ) -> tuple[Any, int]:
     """Return the sum of the rows' hashes, and how many hashes of content went to `small`."""
     total, count, width = np.uint64(0), 0, bits.shape[1]

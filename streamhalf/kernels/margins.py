@@ -29,10 +29,7 @@ def margins(X: Rows, V: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def transform_rows(
-    X: Rows,
-    centre: NDArray[np.float64],
-    matrix: NDArray[np.float64],
-    dtype: DTypeLike = np.float64,
+    X: Rows, centre: NDArray[np.float64], matrix: NDArray[np.float64], dtype: DTypeLike = np.float64
 ) -> NDArray[Any]:
     """W (x - centre) of every row, (n, k): computed in float64, then rounded to `dtype`."""
     from streamhalf.kernels import loops
@@ -63,12 +60,7 @@ def wrong_rows(
 
 
 def count_slabs_along(
-    X: Rows,
-    V: NDArray[np.float64],
-    thresholds: NDArray[np.float64],
-    *,
-    width: float,
-    half_count: int,
+    X: Rows, V: NDArray[np.float64], thresholds: NDArray[np.float64], *, width: float, half_count: int
 ) -> NDArray[np.int64]:
     """Rows in each slab of equal width of v·x - t, (c, 2 half_count + 2), the outer two tails.
 

@@ -16,13 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.kernels.monomials import (
-    count_monomials,
-    gram_positions,
-    monomial_gram,
-    monomial_ranks,
-    monomial_tuples,
-)
+from streamhalf.kernels.monomials import count_monomials, gram_positions, monomial_gram, monomial_ranks, monomial_tuples
 
 _SPLIT_FROM, _SPLIT_TO, _SPLIT_AGAIN = 5, 12, 20
 """Features with which taking degree 4 apart is faster than one symmetric product: from 5 to 12, and
@@ -58,9 +52,7 @@ def spread_gram(moments: NDArray[np.float64], dim: int, degree: int) -> NDArray[
 @lru_cache(maxsize=8)
 def product_ranks(dim: int, degree: int) -> NDArray[np.int32]:
     """Rank of the product of any two monomials of degree <= `degree`: (p, p)."""
-    tuples = np.concatenate(
-        [np.pad(monomial_tuples(dim, m) + 1, ((0, 0), (degree - m, 0))) for m in range(degree + 1)]
-    )
+    tuples = np.concatenate([np.pad(monomial_tuples(dim, m) + 1, ((0, 0), (degree - m, 0))) for m in range(degree + 1)])
     ranks = np.empty((len(tuples), len(tuples)), dtype=np.int32)
     for row, factor in zip(ranks, tuples, strict=True):
         both = np.column_stack([np.broadcast_to(factor, tuples.shape), tuples])
@@ -103,10 +95,7 @@ def _split_products(dim: int) -> tuple[_Product, ...]:
         tuples = np.column_stack([pairs[row], met[column]])
         products.append(
             _Product(
-                slice(_triangle(first), _triangle(stop)),
-                len(met),
-                row * len(met) + column,
-                _padded_ranks(tuples, dim),
+                slice(_triangle(first), _triangle(stop)), len(met), row * len(met) + column, _padded_ranks(tuples, dim)
             )
         )
     return tuple(products)

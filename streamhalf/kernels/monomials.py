@@ -67,9 +67,7 @@ def sub_batch_rows(n_features: int, itemsize: int) -> int:
     return int(min(4096, max(1024, rows)))
 
 
-def evaluate_monomials(
-    X: NDArray[np.floating[Any]], degree: int, out: NDArray[np.floating[Any]]
-) -> None:
+def evaluate_monomials(X: NDArray[np.floating[Any]], degree: int, out: NDArray[np.floating[Any]]) -> None:
     """Fill `out` (monomials, rows) with every monomial of degree <= `degree` at the rows of X."""
     if degree >= 1:
         out[1 : X.shape[1] + 1] = X.T
@@ -84,9 +82,7 @@ def extend_monomials(dim: int, degree: int, out: NDArray[np.floating[Any]]) -> N
         source, target = degree_offset(dim, m - 1), degree_offset(dim, m)
         for j in range(dim):
             width = math.comb(j + m - 1, m - 1)
-            np.multiply(
-                out[source : source + width], variables[j], out=out[target : target + width]
-            )
+            np.multiply(out[source : source + width], variables[j], out=out[target : target + width])
             target += width
 
 

@@ -86,14 +86,10 @@ class Plane:
     def angle_to(self, other: Plane) -> float:
         """Angle between the normals, accurate also where it is small."""
         left, right = self.unit().normal, other.unit().normal
-        return 2 * math.atan2(
-            float(np.linalg.norm(left - right)), float(np.linalg.norm(left + right))
-        )
+        return 2 * math.atan2(float(np.linalg.norm(left - right)), float(np.linalg.norm(left + right)))
 
 
-def stack_planes(
-    planes: Sequence[Plane],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def stack_planes(planes: Sequence[Plane]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Normals (c, d) and thresholds (c,) of several planes."""
     normals = np.array([plane.normal for plane in planes])
     return normals, np.array([plane.threshold for plane in planes])

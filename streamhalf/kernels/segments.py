@@ -39,9 +39,7 @@ class Segments:
         """The segments that rising row numbers touch, each with its part of the rows."""
         if len(rows) == 0:
             return []
-        first, last = (
-            min(int(row) * self.count // self.total_rows, self.count - 1) for row in rows[[0, -1]]
-        )
+        first, last = (min(int(row) * self.count // self.total_rows, self.count - 1) for row in rows[[0, -1]])
         # the first row of segment i is i · total_rows / count, rounded up
         starts = [-(-i * self.total_rows // self.count) for i in range(first + 1, last + 1)]
         cuts = [0, *np.searchsorted(rows, starts).tolist(), len(rows)]
@@ -97,9 +95,7 @@ def scatter_quantile(
     pairs, unequal = (1 / counts).sum(), (1 / counts).sum() - len(counts) ** 2 / counts.sum()
     variance = 2 * degrees + np.maximum(np.asarray(kurtosis) - 1, 0) * unequal
     third = 4 * np.asarray(squared_skewness) * pairs
-    fourth = (
-        96 * np.asarray(squared_skewness) * pairs + 8 * np.square(kurtosis) * (counts**-2.0).sum()
-    )
+    fourth = 96 * np.asarray(squared_skewness) * pairs + 8 * np.square(kurtosis) * (counts**-2.0).sum()
     z = -float(ndtri(tail))
     more = third / variance * (z * z - 1) / 6 + fourth / variance**1.5 * (z**3 - 3 * z) / 24
     plain = float(chdtri(degrees, tail)) - degrees

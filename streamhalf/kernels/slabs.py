@@ -27,9 +27,7 @@ _PRODUCT_NS, _ENTRY_NS = 4_000, 1
 """One small matrix product, and one product of two features of one row, in nanoseconds."""
 
 
-def assign_slabs(
-    margin: NDArray[np.floating[Any]], edges: NDArray[np.float64]
-) -> NDArray[np.int32]:
+def assign_slabs(margin: NDArray[np.floating[Any]], edges: NDArray[np.float64]) -> NDArray[np.int32]:
     """Slab number of every margin, of any shape."""
     from streamhalf.kernels import loops
 
@@ -123,9 +121,7 @@ def unpack_symmetric(packed: NDArray[np.float64], dim: int) -> NDArray[np.float6
     return matrices
 
 
-def sum_slab_products(
-    X: NDArray[np.floating[Any]], slabs: NDArray[np.int32], n_slabs: int
-) -> NDArray[np.float64]:
+def sum_slab_products(X: NDArray[np.floating[Any]], slabs: NDArray[np.int32], n_slabs: int) -> NDArray[np.float64]:
     """Sums of x x^T within slabs, packed: (c, n_slabs, d (d + 1) / 2) for `slabs` (c, n).
 
     Where a slab has many rows it is one matrix product; where slabs hold a few rows each, all
@@ -152,9 +148,7 @@ def sum_slab_products(
     return sums
 
 
-def _multiply_slabs(
-    X: NDArray[np.floating[Any]], slab: NDArray[np.int32], n_slabs: int
-) -> NDArray[np.float64]:
+def _multiply_slabs(X: NDArray[np.floating[Any]], slab: NDArray[np.int32], n_slabs: int) -> NDArray[np.float64]:
     """Sort rows by slab, and multiply slab by slab."""
     dim = X.shape[1]
     products = np.zeros((n_slabs, dim, dim))
@@ -192,11 +186,7 @@ def split_basis(
 
 
 def sum_slab_monomials(
-    X: NDArray[np.floating[Any]],
-    signs: NDArray[np.int8],
-    basis: NDArray[np.float64],
-    order: SlabOrder,
-    degree: int,
+    X: NDArray[np.floating[Any]], signs: NDArray[np.int8], basis: NDArray[np.float64], order: SlabOrder, degree: int
 ) -> NDArray[np.float64]:
     """Per slab, the sum of every monomial of even degree <= `degree` of s = sign·basis^T x.
 
@@ -225,9 +215,7 @@ def sum_slab_monomials(
     return sums
 
 
-def slab_extremes(
-    margin: NDArray[np.float64], order: SlabOrder
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def slab_extremes(margin: NDArray[np.float64], order: SlabOrder) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Smallest and largest margin in each slab; infinity and -infinity where a slab is empty."""
     low, high = np.full(len(order.counts), np.inf), np.full(len(order.counts), -np.inf)
     held = np.flatnonzero(order.counts)

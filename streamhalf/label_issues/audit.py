@@ -96,9 +96,7 @@ class Audited:
     def to_frame(self) -> pd.DataFrame:
         """Return the listed rows as a data frame, columns named as cleanlab names them."""
         if self.suspects is None:
-            raise UsageError(
-                f"suspects: all of them are in {self.result.out}; read that file, or give `top`"
-            )
+            raise UsageError(f"suspects: all of them are in {self.result.out}; read that file, or give `top`")
         return self.suspects.to_frame()
 
     def __repr__(self) -> str:
@@ -137,9 +135,7 @@ class AuditRequest:
             raise UsageError(f"top: {self.top} given; list 1 row at least, or all (None, --all)")
         for name in ("review", "proofs"):
             if not 0 <= getattr(self, name) <= _MOST_DRAWN:
-                raise UsageError(
-                    f"{name}: {getattr(self, name)} given; must be between 0 and {_MOST_DRAWN:,}"
-                )
+                raise UsageError(f"{name}: {getattr(self, name)} given; must be between 0 and {_MOST_DRAWN:,}")
         if self.review and (out is None or not os.fspath(out).lower().endswith(".csv")):
             raise UsageError("review: needs a file for the rows that ends in .csv; give out")
 
@@ -207,9 +203,7 @@ class Audit:
 
     def find_conflicts(self) -> ConflictSets:
         """Return sets of rows that no halfspace gets right, of a sample of the data."""
-        drawn: Any = self.run.reduce(
-            "proofs", self.source, RowSample(_PROOF_ROWS, draw_seed(), Stream.CONFLICT_SAMPLE)
-        )
+        drawn: Any = self.run.reduce("proofs", self.source, RowSample(_PROOF_ROWS, draw_seed(), Stream.CONFLICT_SAMPLE))
         plane = self.halfspace.plane.unit()
         margins = plane.margins(drawn.block.X)
         wrong = np.flatnonzero(are_wrong(margins, drawn.block.y))
@@ -285,13 +279,9 @@ class Audit:
             if self.probabilities is not None and curves[-1] is not None:
                 other = OtherModel(self.probabilities, curves[-1])
         request = self.request
-        return Suspects(
-            self._turns(), own, self.source.n_rows, 1, request.misclassified, other=other
-        )
+        return Suspects(self._turns(), own, self.source.n_rows, 1, request.misclassified, other=other)
 
-    def _pass(
-        self, suspects: Suspects, rows: RowRanges
-    ) -> tuple[SuspectsPartial, FeatureMomentsPartial]:
+    def _pass(self, suspects: Suspects, rows: RowRanges) -> tuple[SuspectsPartial, FeatureMomentsPartial]:
         moments = FeatureMoments(every=max(1, self.source.n_rows // _MOMENT_ROWS))
         found: Any = self.run.reduce("audit", self.source, Bundle((suspects, moments)), blocks=rows)
         return found[0], found[1]
@@ -337,11 +327,7 @@ class Audit:
         return SuspectTable(listed.taken, classes, self.probabilities is not None)
 
     def _result(
-        self,
-        suspects: Suspects,
-        found: SuspectsPartial,
-        moments: FeatureMomentsPartial,
-        first: SuspectTable,
+        self, suspects: Suspects, found: SuspectsPartial, moments: FeatureMomentsPartial, first: SuspectTable
     ) -> AuditResult:
         negative, positive = found.wrong_by_label.tolist()
         issues_negative, issues_positive = found.issues_by_label.tolist()
@@ -454,9 +440,7 @@ def _segments(found: SuspectsPartial) -> tuple[Segment, ...]:
     return tuple(Segment(*row) for row in zip(*columns, strict=True))
 
 
-def _shifts(
-    source: Source, found: SuspectsPartial, moments: FeatureMomentsPartial
-) -> tuple[FeatureShift, ...]:
+def _shifts(source: Source, found: SuspectsPartial, moments: FeatureMomentsPartial) -> tuple[FeatureShift, ...]:
     if found.n_issues == 0:
         return ()
     means, spread = found.issue_sums / found.n_issues, moments.deviation

@@ -72,18 +72,12 @@ def find_sets(
     return tuple(found)
 
 
-def _combine(
-    signed: NDArray[np.float64], seed: int, pool: NDArray[np.intp]
-) -> NDArray[np.intp] | None:
+def _combine(signed: NDArray[np.float64], seed: int, pool: NDArray[np.intp]) -> NDArray[np.intp] | None:
     """Return the rows of the pool of which minus the seed is a combination, weights above 0."""
     from scipy.optimize import linprog  # takes a third of a second to import
 
     solved = linprog(
-        np.abs(np.arange(len(pool))) + 1.0,
-        A_eq=signed[pool].T,
-        b_eq=-signed[seed],
-        bounds=(0, None),
-        method="highs-ds",
+        np.abs(np.arange(len(pool))) + 1.0, A_eq=signed[pool].T, b_eq=-signed[seed], bounds=(0, None), method="highs-ds"
     )
     weights = np.asarray(solved.x if solved.status == 0 else 0.0, dtype=np.float64)
     return pool[weights > _LEAST_WEIGHT] if weights.any() else None
@@ -95,8 +89,7 @@ def exact_weights(X: NDArray[np.float64], y: NDArray[np.int8]) -> tuple[Fraction
     Exact; for rows of which, but for a factor, one combination at most is 0.
     """
     columns = [
-        [Fraction(value) * int(label) for value in (*row.tolist(), 1.0)]
-        for row, label in zip(X, y, strict=True)
+        [Fraction(value) * int(label) for value in (*row.tolist(), 1.0)] for row, label in zip(X, y, strict=True)
     ]
     matrix = [list(line) for line in zip(*columns, strict=True)]
     width, pivots = len(columns), list[int]()

@@ -93,9 +93,7 @@ def judge_reviews(
 
 def _total(strata: Iterable[StratumRecord]) -> CountInterval:
     some = tuple(strata)
-    return CountInterval(
-        sum(one.low for one in some), sum(one.high for one in some), sum(o.n_rows for o in some)
-    )
+    return CountInterval(sum(one.low for one in some), sum(one.high for one in some), sum(o.n_rows for o in some))
 
 
 def _more_reviews(strata: Sequence[StratumRecord], share: float) -> int | None:
@@ -134,9 +132,7 @@ def review_columns(drawn: ReviewSampleResult, classes: NDArray[Any]) -> dict[str
     }
 
 
-def read_reviews(
-    path: str | os.PathLike[str],
-) -> tuple[dict[Stratum, int], dict[Stratum, list[bool | None]]]:
+def read_reviews(path: str | os.PathLike[str]) -> tuple[dict[Stratum, int], dict[Stratum, list[bool | None]]]:
     """Read a reviewed table: rows of each stratum, and the answers in the order of the draw.
 
     A row without an answer ends its stratum: those after it are left out, answered or not, so that
@@ -169,8 +165,7 @@ def read_reviews(
             continue
         if said not in _YES | _NO | _UNSURE:
             raise DataError(
-                f"reviewed: {name}, line {number}: {ANSWER} is {line[ANSWER]!r}; answer yes, no "
-                "or ?, or leave it empty"
+                f"reviewed: {name}, line {number}: {ANSWER} is {line[ANSWER]!r}; answer yes, no or ?, or leave it empty"
             )
         answers.setdefault(stratum, []).append(None if said in _UNSURE else said in _YES)
     return sizes, answers

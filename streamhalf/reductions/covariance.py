@@ -90,13 +90,9 @@ class FeatureMoments(Summed):
     def map(self, block: Block) -> FeatureMomentsPartial:
         """Centre each sub-batch on its own mean before squaring."""
         X = block.X if self.every == 1 else block.select(block.rows % self.every == 0).X
-        return _sum_pieces(
-            self, self.empty(block.dim), X, lambda piece: np.ones(len(piece)) @ (piece * piece)
-        )
+        return _sum_pieces(self, self.empty(block.dim), X, lambda piece: np.ones(len(piece)) @ (piece * piece))
 
-    def combine(
-        self, left: FeatureMomentsPartial, right: FeatureMomentsPartial
-    ) -> FeatureMomentsPartial:
+    def combine(self, left: FeatureMomentsPartial, right: FeatureMomentsPartial) -> FeatureMomentsPartial:
         """Merge means and squares; the shift between the means adds to them."""
         return _merge(left, right, (right.mean - left.mean) ** 2)
 

@@ -37,11 +37,7 @@ class ChowResult:
     group_means: NDArray[np.float64]
     mean_label: float
 
-    dims: ClassVar[Dims] = {
-        "vector": ("feature",),
-        "group_means": ("group", "feature"),
-        "mean_label": (),
-    }
+    dims: ClassVar[Dims] = {"vector": ("feature",), "group_means": ("group", "feature"), "mean_label": ()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -169,26 +169,19 @@ class LogisticLine(Summed):
             Z *= _FEATURE / self.scale
             np.rint(Z.clip(-_MOST_FEATURE, _MOST_FEATURE, out=Z), out=Z)
             y = block.y[window].astype(np.float64)
-            here, ahead = (
-                y * (margins(Z, one[:-1] / _FEATURE) + one[-1]) for one in (self.weights, self.move)
-            )
+            here, ahead = (y * (margins(Z, one[:-1] / _FEATURE) + one[-1]) for one in (self.weights, self.move))
             agreement = here + np.outer(self.steps, ahead)
             residuals = -y * np.rint(_RESIDUAL * expit(-agreement))
             losses = np.minimum(np.rint(_LOSS * np.logaddexp(0.0, -agreement)), _MOST_LOSS)
             slopes = np.column_stack([residuals @ Z, _FEATURE * residuals.sum(axis=1)])
             sums = self.combine(
-                sums,
-                LogisticLinePartial(
-                    len(Z), losses.astype(np.int64).sum(axis=1), slopes.astype(np.int64)
-                ),
+                sums, LogisticLinePartial(len(Z), losses.astype(np.int64).sum(axis=1), slopes.astype(np.int64))
             )
         return sums
 
     def finalize(self, partial: LogisticLinePartial) -> LogisticLineResult:
         """The sums in their own units."""
-        return LogisticLineResult(
-            partial.n_rows, partial.losses / _LOSS, partial.gradients / (_RESIDUAL * _FEATURE)
-        )
+        return LogisticLineResult(partial.n_rows, partial.losses / _LOSS, partial.gradients / (_RESIDUAL * _FEATURE))
 
 
 def penalties(dim: int, times: float = 1.0) -> NDArray[np.float64]:
@@ -196,9 +189,7 @@ def penalties(dim: int, times: float = 1.0) -> NDArray[np.float64]:
     return np.append(np.full(dim, times * PENALTY), INTERCEPT_PENALTY)
 
 
-def plane_of(
-    weights: NDArray[np.float64], centre: NDArray[np.float64], scale: NDArray[np.float64]
-) -> Plane:
+def plane_of(weights: NDArray[np.float64], centre: NDArray[np.float64], scale: NDArray[np.float64]) -> Plane:
     """The boundary among the rows as they came, of weights of (x - centre) / scale."""
     normal = weights[:-1] / scale
     return Plane(normal, float(normal @ centre) - float(weights[-1]))

@@ -53,8 +53,7 @@ class MomentsResult:
         """Means of he_1, ..., he_k of each feature (d, k)."""
         hermite = self.hermite()
         powers = [
-            monomial_ranks(np.tile(np.arange(self.dim)[:, None], (1, m)), self.dim)
-            for m in range(1, self.degree + 1)
+            monomial_ranks(np.tile(np.arange(self.dim)[:, None], (1, m)), self.dim) for m in range(1, self.degree + 1)
         ]
         return np.column_stack([hermite[ranks] for ranks in powers])
 
@@ -121,9 +120,7 @@ class Moments(Summed):
         """Divide by the number of rows."""
         p = len(partial.sums)
         dim = next(d for d in range(p) if count_monomials(d, self.degree) == p)
-        return MomentsResult(
-            partial.n_rows, dim, self.degree, partial.sums / max(partial.n_rows, 1)
-        )
+        return MomentsResult(partial.n_rows, dim, self.degree, partial.sums / max(partial.n_rows, 1))
 
     def partial_nbytes(self, dim: int) -> int:
         """Every monomial once."""

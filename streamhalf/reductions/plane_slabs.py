@@ -12,12 +12,7 @@ from numpy.typing import NDArray
 from streamhalf.data.block import Block
 from streamhalf.kernels.margins import count_slabs_along, margins
 from streamhalf.kernels.plane import Plane, stack_planes
-from streamhalf.kernels.slabs import (
-    assign_slabs,
-    count_slabs,
-    sum_slab_products,
-    unpack_symmetric,
-)
+from streamhalf.kernels.slabs import assign_slabs, count_slabs, sum_slab_products, unpack_symmetric
 from streamhalf.reductions.base import Summed
 
 
@@ -51,9 +46,7 @@ class CandidateSlabs(Summed):
 
     def empty(self, dim: int) -> CandidateSlabsResult:
         """No rows."""
-        return CandidateSlabsResult(
-            0, np.zeros((len(self.candidates), self.n_slabs), dtype=np.int64)
-        )
+        return CandidateSlabsResult(0, np.zeros((len(self.candidates), self.n_slabs), dtype=np.int64))
 
     def map(self, block: Block) -> CandidateSlabsResult:
         """Count slabs of every candidate."""
@@ -175,9 +168,7 @@ class ThresholdScan(Summed):
 
     def empty(self, dim: int) -> ThresholdScanPartial:
         """No rows."""
-        return ThresholdScanPartial(
-            0, np.zeros((len(self.planes), 2, self.n_cells), dtype=np.int64)
-        )
+        return ThresholdScanPartial(0, np.zeros((len(self.planes), 2, self.n_cells), dtype=np.int64))
 
     def map(self, block: Block) -> ThresholdScanPartial:
         """Count labels between thresholds, direction by direction, in pieces for the cache."""

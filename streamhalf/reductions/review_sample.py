@@ -94,9 +94,7 @@ class ReviewSample(Summed):
     def finalize(self, partial: ReviewSamplePartial) -> ReviewSampleResult:
         """Return the rows in the order of their numbers."""
         taken = (one[np.isfinite(one["uniform"])] for one in partial.drawn)
-        return ReviewSampleResult(
-            tuple(partial.sizes.tolist()), tuple(one["measured"] for one in taken)
-        )
+        return ReviewSampleResult(tuple(partial.sizes.tolist()), tuple(one["measured"] for one in taken))
 
     def partial_nbytes(self, dim: int) -> int:
         """Return the size of all places."""

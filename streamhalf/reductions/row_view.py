@@ -185,9 +185,7 @@ class Viewed:
         if not self.counts:
             return self.inner.combine(left, right)
         return Accepted(
-            left.n_seen + right.n_seen,
-            left.n_accepted + right.n_accepted,
-            self.inner.combine(left.inner, right.inner),
+            left.n_seen + right.n_seen, left.n_accepted + right.n_accepted, self.inner.combine(left.inner, right.inner)
         )
 
     def finalize(self, partial: Any) -> Any:
@@ -227,15 +225,11 @@ class Bundle:
 
     def combine(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
         """Combine member by member."""
-        return tuple(
-            member.combine(a, b) for member, a, b in zip(self.members, left, right, strict=True)
-        )
+        return tuple(member.combine(a, b) for member, a, b in zip(self.members, left, right, strict=True))
 
     def finalize(self, partial: tuple[Any, ...]) -> tuple[Any, ...]:
         """Finalize member by member."""
-        return tuple(
-            member.finalize(part) for member, part in zip(self.members, partial, strict=True)
-        )
+        return tuple(member.finalize(part) for member, part in zip(self.members, partial, strict=True))
 
     def rows_used(self, partial: tuple[Any, ...]) -> int:
         """The most that any member used."""
@@ -289,9 +283,7 @@ class _Leaf:
         rows = Block.concatenate(self.waiting)
         self.waiting = []
         found = self.statistic.map(rows)
-        self.partial = (
-            found if self.partial is None else self.statistic.combine(self.partial, found)
-        )
+        self.partial = found if self.partial is None else self.statistic.combine(self.partial, found)
 
 
 def measure(reduction: Reduction[Any, Any], block: Block) -> Any:
@@ -365,9 +357,7 @@ def _grouped(leaves: Iterable[_Leaf], key: Callable[[_Leaf], Hashable]) -> list[
     return list(groups.values())
 
 
-def _look_at_samples(
-    leaves: Sequence[_Leaf], rows: Block, left: NDArray[np.float64], width: float
-) -> None:
+def _look_at_samples(leaves: Sequence[_Leaf], rows: Block, left: NDArray[np.float64], width: float) -> None:
     """Nested samples, each taken from the next larger one; all frames of one at once."""
     rest = [(leaf, _top(leaf, width)) for leaf in leaves]
     transforms = leaves[0].view.transforms

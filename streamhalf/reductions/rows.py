@@ -113,9 +113,7 @@ class RowSample:
 
     def empty(self, dim: int) -> RowSamplePartial:
         """No rows."""
-        return self._hold(
-            0, np.empty(0), np.empty((0, dim)), np.empty(0, np.int8), np.empty(0, np.int64)
-        )
+        return self._hold(0, np.empty(0), np.empty((0, dim)), np.empty(0, np.int8), np.empty(0, np.int64))
 
     def map(self, block: Block) -> RowSamplePartial:
         """The rows with the smallest numbers of one block."""
@@ -154,11 +152,7 @@ class RowSample:
             return places
 
         return RowSamplePartial(
-            n_rows,
-            held(uniforms, np.float64),
-            held(X, np.float64),
-            held(y, np.int8),
-            held(rows, np.int64),
+            n_rows, held(uniforms, np.float64), held(X, np.float64), held(y, np.int8), held(rows, np.int64)
         )
 
     def finalize(self, partial: RowSamplePartial) -> RowSampleResult:

@@ -68,9 +68,7 @@ class SegmentScatter(Summed):
         """No rows."""
         q = 2 + 2 * dim
         return SegmentScatterPartial(
-            np.zeros(self.n_segments, dtype=np.int64),
-            np.zeros((self.n_segments, q)),
-            np.zeros((3, q)),
+            np.zeros(self.n_segments, dtype=np.int64), np.zeros((self.n_segments, q)), np.zeros((3, q))
         )
 
     def map(self, block: Block) -> SegmentScatterPartial:
@@ -115,9 +113,7 @@ class SegmentScatter(Summed):
         )
 
 
-def _sum_powers(
-    X: NDArray[np.floating[Any]], y: NDArray[np.int8], table: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _sum_powers(X: NDArray[np.floating[Any]], y: NDArray[np.int8], table: NDArray[np.float64]) -> NDArray[np.float64]:
     """Sums of all quantities (4, q), of their squares, cubes and 4th powers; `table` is room."""
     n_rows = len(y)
     table = table[:, :, :n_rows]
@@ -137,10 +133,7 @@ def _sum_powers(
 
 
 def _central_moments(
-    mean: NDArray[np.float64],
-    second: NDArray[np.float64],
-    third: NDArray[np.float64],
-    fourth: NDArray[np.float64],
+    mean: NDArray[np.float64], second: NDArray[np.float64], third: NDArray[np.float64], fourth: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Second to fourth moments about the mean, from those about 0."""
     return np.stack(

@@ -161,16 +161,9 @@ class SlabStatistics:
         parts = []
         for m in range(self.degree + 1):
             for power in range(m + 1):  # the new variable is the last
-                others = slice(
-                    degree_offset(self.rest, m - power), count_monomials(self.rest, m - power)
-                )
+                others = slice(degree_offset(self.rest, m - power), count_monomials(self.rest, m - power))
                 parts.append(self.sums[:, others] * sign**power)
-        wider = replace(
-            self,
-            dim=self.dim + 1,
-            labels=np.zeros_like(self.labels),
-            sums=np.concatenate(parts, axis=1),
-        )
+        wider = replace(self, dim=self.dim + 1, labels=np.zeros_like(self.labels), sums=np.concatenate(parts, axis=1))
         return wider.joined(len(self.counts) // 2)
 
     def joined(self, distance: int) -> SlabStatistics:
@@ -236,9 +229,7 @@ class SlabMoments:
         if not abs(self.plane.length - 1) < 1e-9:
             raise UsageError(f"direction must have length 1, got {self.plane.length}: divide by it")
         if self.plane.threshold and not self.by_label:
-            raise UsageError(
-                f"threshold must be 0 for slabs of both labels, got {self.plane.threshold}"
-            )
+            raise UsageError(f"threshold must be 0 for slabs of both labels, got {self.plane.threshold}")
 
     @property
     def name(self) -> str:

@@ -174,9 +174,7 @@ class Suspects(Summed):
             SuspectList.surest(listed, self.limit),
         )
 
-    def find_contradicted(
-        self, block: Block
-    ) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.bool_]]:
+    def find_contradicted(self, block: Block) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.bool_]]:
         """Return places that a model contradicts, their margins, and whether the halfspace does."""
         places, margins = self.turns.plane.find_wrong(block.X, block.y)
         wrong = np.ones(len(places), dtype=np.bool_)

@@ -88,9 +88,7 @@ class WedgeSums(Summed):
         """No rows."""
         count = len(self.candidates)
         packed = dim * (dim + 1) // 2
-        return WedgeSumsPartial(
-            0, np.zeros(count), np.zeros((count, dim)), np.zeros((count, packed))
-        )
+        return WedgeSumsPartial(0, np.zeros(count), np.zeros((count, dim)), np.zeros((count, packed)))
 
     def map(self, block: Block) -> WedgeSumsPartial:
         """Weigh the rows, in pieces that stay in cache.
@@ -124,9 +122,7 @@ class WedgeSums(Summed):
         return 8 * len(self.candidates) * (dim * (dim + 3) // 2 + 1) + 8
 
 
-def _sum_products(
-    X: NDArray[np.floating[Any]], weights: NDArray[np.floating[Any]]
-) -> NDArray[np.floating[Any]]:
+def _sum_products(X: NDArray[np.floating[Any]], weights: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
     """Sums of w² x x^T, packed, for weights (c, n)."""
     if X.shape[1] > _FEW_FEATURES:
         weighed = (X * one[:, None] for one in weights)

@@ -137,9 +137,7 @@ def suspect_table(result: AuditResult, most: int) -> Table:
 def feature_table(result: AuditResult, most: int) -> Table:
     """The features whose mean over the suspects is furthest from that over all rows."""
     ordered = sorted(result.features, key=lambda one: -abs(one.shift))[:most]
-    return Table.of(
-        "Features of label issues and of all rows", _FEATURE, ordered, words=("feature",)
-    )
+    return Table.of("Features of label issues and of all rows", _FEATURE, ordered, words=("feature",))
 
 
 def segment_figure(result: AuditResult) -> Figure:

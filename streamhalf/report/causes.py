@@ -20,13 +20,7 @@ from streamhalf.results import (
 )
 from streamhalf.testers import WORDS
 from streamhalf.testers.acceptance import AcceptanceTester
-from streamhalf.testers.leading import (
-    MOMENTS,
-    is_localized,
-    is_of_all_rows,
-    leading_rejection,
-    simplest_evidence,
-)
+from streamhalf.testers.leading import MOMENTS, is_localized, is_of_all_rows, leading_rejection, simplest_evidence
 from streamhalf.testers.moments import MomentTester
 
 _LEAST_RELATIVE_VARIANCE = 1e-9
@@ -55,8 +49,7 @@ class Cause(enum.Enum):
     SKEW = ("{} {is} skewed", _REPLACE)
     SCALE = (
         "mean, scale or correlation of {} is off",
-        "Fit again with `--feature-transform auto`, which removes these "
-        '(Python: `feature_transform="auto"`).',
+        'Fit again with `--feature-transform auto`, which removes these (Python: `feature_transform="auto"`).',
     )
     JOINT = (
         "the {shape} of {} is not {distribution}",
@@ -113,10 +106,7 @@ def diagnose(result: FitResult | MomentTestResult) -> Diagnosis | None:
     """Return the cause of the leading rejection of a result; None where there is none."""
     leading = leading_rejection(result.testers)
     names = result.data.features
-    flawed = next(
-        (one for one in result.transforms if one.kind is Transform.ISOTROPIC and one.features),
-        None,
-    )
+    flawed = next((one for one in result.transforms if one.kind is Transform.ISOTROPIC and one.features), None)
     if flawed is not None:
         cause = Cause.CONSTANT if flawed.constant else Cause.COPIES
         return Diagnosis(cause, _names(names, flawed.features))
@@ -130,9 +120,7 @@ def diagnose(result: FitResult | MomentTestResult) -> Diagnosis | None:
     if not of_moments:
         return Diagnosis(Cause.TESTER, (), tester, distribution)
     rejected = (one for one in result.testers if one.has_say and one.outcome is Outcome.REJECTED)
-    telling = next(
-        (one for one in rejected if one.tester == MOMENTS and is_of_all_rows(one)), leading
-    )
+    telling = next((one for one in rejected if one.tester == MOMENTS and is_of_all_rows(one)), leading)
     measured = result.measurements if isinstance(result, FitResult) else None
     shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
     if shapes:

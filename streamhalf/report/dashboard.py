@@ -18,14 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from streamhalf.engine.live_messages import (
-    SECONDS_BETWEEN_COUNTS,
-    TOPIC,
-    ClusterSlabs,
-    Happening,
-    RunClosed,
-    encode,
-)
+from streamhalf.engine.live_messages import SECONDS_BETWEEN_COUNTS, TOPIC, ClusterSlabs, Happening, RunClosed, encode
 from streamhalf.errors import RunCancelledError, StreamhalfError
 from streamhalf.events import Event, Observer, PassProgress, RunStarted, fan_out
 from streamhalf.redact import one_line, printable
@@ -142,9 +135,7 @@ async def _add_page(dask_scheduler: Scheduler) -> str:
     return ""
 
 
-def _draw(
-    board: Board, framed: bool, scheduler: Scheduler, extra: dict[str, Any], doc: Document
-) -> None:
+def _draw(board: Board, framed: bool, scheduler: Scheduler, extra: dict[str, Any], doc: Document) -> None:
     """Fill a document with the page, perhaps under the dashboard's menu."""
     from streamhalf.report.dashboard_page import Page
 

@@ -150,12 +150,7 @@ def _bound_columns(run: RunView) -> dict[str, Any]:
     }
 
 
-_COLUMNS = (
-    ("testers", _tester_columns),
-    ("slabs", _slab_columns),
-    ("path", _path_columns),
-    ("bound", _bound_columns),
-)
+_COLUMNS = (("testers", _tester_columns), ("slabs", _slab_columns), ("path", _path_columns), ("bound", _bound_columns))
 
 
 def _figure(title: str, **options: Any) -> figure:
@@ -169,15 +164,9 @@ def _line(dash: str, *, dimension: Any = "width", location: float = 0.0) -> Span
 
 
 def _draw_slabs(source: ColumnDataSource) -> figure:
-    plot = _figure(
-        "Margins along the halfspace", y_range=DataRange1d(start=0), y_axis_label="density"
-    )
+    plot = _figure("Margins along the halfspace", y_range=DataRange1d(start=0), y_axis_label="density")
     place: dict[str, Any] = {"left": "left", "right": "right", "top": "observed", "bottom": 0}
-    fill: dict[str, Any] = {
-        "fill_color": COLOURS["running"],
-        "fill_alpha": 0.45,
-        "line_color": None,
-    }
+    fill: dict[str, Any] = {"fill_color": COLOURS["running"], "fill_alpha": 0.45, "line_color": None}
     plot.quad(source=source, **place, **fill)
     plot.line("middle", "expected", source=source, line_color=COLOURS["rejected"], line_width=2)
     plot.add_layout(_line("dotted", dimension="height"))
@@ -191,9 +180,7 @@ def _draw_testers(source: ColumnDataSource, names: FactorRange) -> figure:
         x_range=Range1d(start=0, end=_WIDEST_MARGIN + _LABEL_ROOM),
         y_range=names,
     )
-    plot.hbar(
-        y="tester", right="margin", height=0.55, source=source, color="colour", fill_alpha=0.7
-    )
+    plot.hbar(y="tester", right="margin", height=0.55, source=source, color="colour", fill_alpha=0.7)
     look: dict[str, Any] = {"x_offset": 6, "text_baseline": "middle", "text_font_size": "11px"}
     plot.text(x="label", y="tester", text="words", source=source, **look)
     plot.add_layout(_line("dashed", dimension="height", location=1.0))

@@ -37,13 +37,7 @@ from streamhalf.results import (
 from streamhalf.results.quality import PromiseCode
 from streamhalf.testers import WORDS
 from streamhalf.testers.constants import FINEST_SCALE
-from streamhalf.testers.leading import (
-    is_localized,
-    leading_doubt,
-    leading_rejection,
-    leading_warning,
-    telling_evidence,
-)
+from streamhalf.testers.leading import is_localized, leading_doubt, leading_rejection, leading_warning, telling_evidence
 from streamhalf.testers.wedge import WedgeTester
 
 
@@ -160,18 +154,12 @@ def _wedge(result: FitResult) -> Iterator[str]:
 
 def wedge_scale(result: FitResult) -> float:
     """Return the scale of the wedge bound of the returned halfspace."""
-    own = (
-        one.scale
-        for one in result.testers
-        if one.tester == WedgeTester.name and one.candidate == result.chosen
-    )
+    own = (one.scale for one in result.testers if one.tester == WedgeTester.name and one.candidate == result.chosen)
     scale: float | None = next(own, None)
     return abs(scale or result.eps)
 
 
-def bound_details(
-    result: FitResult | CertifyResult, certificate: CertificateRecord
-) -> Iterator[str]:
+def bound_details(result: FitResult | CertifyResult, certificate: CertificateRecord) -> Iterator[str]:
     """Yield the certified interval, how it was found, and where it is weakest."""
     opt, rows = certificate.opt, plural(certificate.n_rows, "row")
     class_ = Names.of(result).halfspaces(opt.through, certificate)

@@ -11,37 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.kernels.slabs import masses_about
-from streamhalf.report.svg import (
-    Axis,
-    Bars,
-    Comparison,
-    Dots,
-    HeatMap,
-    Picture,
-    Plot,
-    Rule,
-    Steps,
-    drawable,
-    span,
-)
+from streamhalf.report.svg import Axis, Bars, Comparison, Dots, HeatMap, Picture, Plot, Rule, Steps, drawable, span
 from streamhalf.report.tables import Cells, Result, Table, candidate_table, evidence_table
-from streamhalf.report.words import (
-    ABSENT,
-    Names,
-    at_least,
-    count,
-    degrees,
-    number,
-    numbered,
-    percent,
-)
-from streamhalf.results import (
-    CandidateRecord,
-    CertificateRecord,
-    DiagnosticsRecord,
-    FitResult,
-    TestResult,
-)
+from streamhalf.report.words import ABSENT, Names, at_least, count, degrees, number, numbered, percent
+from streamhalf.results import CandidateRecord, CertificateRecord, DiagnosticsRecord, FitResult, TestResult
 
 _MOST_FEATURES = 64
 """Columns of a figure that can still be told apart."""
@@ -202,11 +175,7 @@ def slice_figure(diagnostics: DiagnosticsRecord, one: TestResult | None) -> Figu
         f"One value for each of {len(values)} slices; the largest is {number(largest)}.",
         Axis(_MARGIN, -reach, reach),
         Axis("largest second moment orthogonal to it", *heights),
-        (
-            *rules,
-            *_boundary(diagnostics),
-            Steps("", edges=(-reach, *inner, reach), heights=values),
-        ),
+        (*rules, *_boundary(diagnostics), Steps("", edges=(-reach, *inner, reach), heights=values)),
     )
     ends = ("", *map(number, inner), "")
     places = (f"{low} to {high}".strip() for low, high in itertools.pairwise(ends))
@@ -246,9 +215,7 @@ def moment_figure(diagnostics: DiagnosticsRecord, limit: float, names: Names) ->
     return Figure(tuple(pictures), caption, tuple(tables)) if pictures else None
 
 
-def _grid(
-    caption: str, names: Sequence[str], labels: Sequence[str], values: Sequence[tuple[float, ...]]
-) -> Table:
+def _grid(caption: str, names: Sequence[str], labels: Sequence[str], values: Sequence[tuple[float, ...]]) -> Table:
     rows = tuple((name, *map(number, row)) for name, row in zip(names, values, strict=True))
     return Table(caption, ("feature", *labels), rows, words=("feature",))
 

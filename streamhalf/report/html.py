@@ -86,9 +86,7 @@ def render_report(result: FitResult | CertifyResult, audit: AuditResult | None =
     return page.render(result=result, face=face_of(result), sections=list(shown))
 
 
-def sections(
-    result: FitResult | CertifyResult, audit: AuditResult | None = None
-) -> Iterator[Section]:
+def sections(result: FitResult | CertifyResult, audit: AuditResult | None = None) -> Iterator[Section]:
     """Yield the sections of a report in their order; some may be empty."""
     names = Names.of(result)
     if isinstance(result, FitResult):
@@ -179,9 +177,7 @@ def _features(result: FitResult, names: Names) -> Section:
     if result.data.dim > 1:  # there is no other direction than the one
         slices = figures.slice_figure(measured, _first(own, "slab covariance"))
     drawn = _present(
-        figures.moment_figure(measured, limit, names),
-        figures.slab_figure(measured, _first(own, "slab mass")),
-        slices,
+        figures.moment_figure(measured, limit, names), figures.slab_figure(measured, _first(own, "slab mass")), slices
     )
     gist = "moments, margins and spread beside a Gaussian"
     return Section("features", title, gist, tuple(details.feature_details(result)), drawn)

@@ -211,10 +211,7 @@ class Board:
     def lacks_beginning(self, message: Any) -> bool:
         """Return whether a message continues a run whose beginning is unknown."""
         run, happenings = decode(message)
-        begins = any(
-            isinstance(event, events.RunStarted | events.SlabsCounted)
-            for _, event in happenings[:1]
-        )
+        begins = any(isinstance(event, events.RunStarted | events.SlabsCounted) for _, event in happenings[:1])
         return bool(happenings) and run not in self.runs and not begins
 
     def happen(self, run: str, at: float, event: events.Event | RunClosed) -> None:
@@ -231,6 +228,4 @@ class Board:
 
     def under_way(self, prefix: str = "") -> list[str]:
         """Return the names of the runs that have not ended and start with a prefix."""
-        return [
-            name for name, run in self.runs.items() if name.startswith(prefix) and not run.closed
-        ]
+        return [name for name, run in self.runs.items() if name.startswith(prefix) and not run.closed]

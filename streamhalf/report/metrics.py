@@ -45,9 +45,7 @@ class Totals:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         yield CounterMetricFamily("streamhalf_rows", "Rows that passes have read", value=self.rows)
-        yield CounterMetricFamily(
-            "streamhalf_passes", "Passes that are complete", value=self.passes
-        )
+        yield CounterMetricFamily("streamhalf_passes", "Passes that are complete", value=self.passes)
         runs = CounterMetricFamily("streamhalf_runs", "Runs that are over", labels=["verdict"])
         for verdict, count in sorted(self.runs.items()):
             runs.add_metric([verdict], count)

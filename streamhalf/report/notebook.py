@@ -364,9 +364,7 @@ class _Text:
 
 def run_lines(run: RunView) -> list[str]:
     """Return one line for each settled fact of a run; later calls only add lines."""
-    lines = [
-        f"{run.command} {run.source}: {plural(run.n_rows, 'row')} of {plural(run.dim, 'feature')}"
-    ]
+    lines = [f"{run.command} {run.source}: {plural(run.n_rows, 'row')} of {plural(run.dim, 'feature')}"]
     lines += [pass_words(one.name, one.rows_done, one.seconds) for one in run.passes if one.done]
     if run.closed:
         lines.append(f"{run.status} {run.error}".strip())

@@ -18,36 +18,26 @@ _SAID = (
 
 _PHRASES = {
     NoticeCode.LABELS_ABSENT: (
-        "no labels named {array}: features alone were tested. If they have another name: "
-        "label=... (--label NAME)."
+        "no labels named {array}: features alone were tested. If they have another name: label=... (--label NAME)."
     ),
     NoticeCode.LABELS_ARE_BITS: "labels {array} are 0/1; 0 is read as -1.",
-    NoticeCode.LABELS_READ: (
-        "labels {array} are {low} and {high}; {low} is read as -1, {high} as +1."
-    ),
-    NoticeCode.FEATURES_CONVERTED: (
-        "features {array} are {stored}; they are computed with as {used}."
-    ),
+    NoticeCode.LABELS_READ: ("labels {array} are {low} and {high}; {low} is read as -1, {high} as +1."),
+    NoticeCode.FEATURES_CONVERTED: ("features {array} are {stored}; they are computed with as {used}."),
     NoticeCode.ROWS_DROPPED: "{dropped} of {stored} have gaps and were left out.",
     NoticeCode.GAPS_FILLED: "{gaps} in {features} filled with the median, an indicator beside it.",
     NoticeCode.SLOW_TABLE: (
-        "every pass parses {size} of CSV. Parquet is faster, and a Zarr store (streamhalf convert) "
-        "fastest."
+        "every pass parses {size} of CSV. Parquet is faster, and a Zarr store (streamhalf convert) fastest."
     ),
-    NoticeCode.ONE_CLASS: (
-        "all labels are {label}, so there is nothing to learn. Check the labels."
-    ),
+    NoticeCode.ONE_CLASS: ("all labels are {label}, so there is nothing to learn. Check the labels."),
     NoticeCode.NEARLY_ONE_CLASS: (
-        "only {share} of the rows have label {label}: always guessing {other} is wrong on no more "
-        "than these."
+        "only {share} of the rows have label {label}: always guessing {other} is wrong on no more than these."
     ),
     NoticeCode.NO_BETTER_THAN_GUESS: (
         "the halfspace is no better than always guessing {label}, which is wrong on {error}. "
         "Look for features that separate the labels, or gather more rows."
     ),
     NoticeCode.NO_ROOM: (
-        "no certificate: it takes {size} for so many features, and certificate_memory is {room}. "
-        "Raise it for one."
+        "no certificate: it takes {size} for so many features, and certificate_memory is {room}. Raise it for one."
     ),
     NoticeCode.FEWER_AT_ONCE: (
         "memory has room for {tasks} of the largest kind at once ({size} each, {room} in all), "

@@ -120,10 +120,7 @@ class _Step:
 
     def _remark(self, record: PassRecord, of_what: str) -> str:
         # an early warning is all that there is of a pass that learns
-        told = (
-            replace(one, role=Role.REQUIRED) if one.role is Role.EARLY else one
-            for one in self.found
-        )
+        told = (replace(one, role=Role.REQUIRED) if one.role is Role.EARLY else one for one in self.found)
         if (worst := worst_of(told)) is not None:
             return f"{worst.tester} at {of_limit(worst.share)}{of_what}"
         if record.rows_accepted < record.rows_read:

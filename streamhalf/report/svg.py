@@ -47,9 +47,7 @@ class Canvas:
         pairs = ((key, _short(value)) for key, value in attributes.items())
         names = {"kind": "class"}
         written = "".join(
-            f' {names.get(key, key.replace("_", "-"))}="{escape(value)}"'
-            for key, value in pairs
-            if value
+            f' {names.get(key, key.replace("_", "-"))}="{escape(value)}"' for key, value in pairs if value
         )
         title = f"<title>{escape(hint)}</title>" if hint else ""
         self._parts.append(f"<{tag}{written}>{title}{escape(words)}</{tag}>")
@@ -256,10 +254,7 @@ class Plot(Picture):
     def key(self) -> list[tuple[str, str]]:
         """The look of lines and histograms, and what they stand for."""
         named = [one for one in self.marks if isinstance(one, Steps | Dots) and one.label]
-        return [
-            ("filled" if isinstance(one, Steps) and one.filled else one.role, one.label)
-            for one in named
-        ]
+        return [("filled" if isinstance(one, Steps) and one.filled else one.role, one.label) for one in named]
 
     def paint(self, canvas: Canvas) -> float:
         """Draw the axes, then the marks in their order."""
@@ -339,9 +334,7 @@ class HeatMap(Picture):
         return self._paint_scale(canvas, left, 26 + tall * n_rows)
 
     @staticmethod
-    def _cell(
-        canvas: Canvas, x: float, y: float, size: tuple[float, float], shade: float, hint: str = ""
-    ) -> None:
+    def _cell(canvas: Canvas, x: float, y: float, size: tuple[float, float], shade: float, hint: str = "") -> None:
         opacity = f"{min(1.0, abs(shade)):.2f}"
         place = {"x": f"{x:.2f}", "y": f"{y:.2f}", "width": f"{size[0]:.2f}"}
         kind = "plus" if shade > 0 else "minus"
@@ -354,10 +347,7 @@ class HeatMap(Picture):
         for i in range(_SHADES):
             self._cell(canvas, left + i * wide, top + 10, (wide, 10.0), 2 * (i + 0.5) / _SHADES - 1)
         canvas.rect(left, top + 10, wide * _SHADES, 10, "frame")
-        ends = (
-            (0.0, f"-{self.limit:.4g} or less", "start"),
-            (1.0, f"{self.limit:.4g} or more", "end"),
-        )
+        ends = ((0.0, f"-{self.limit:.4g} or less", "start"), (1.0, f"{self.limit:.4g} or more", "end"))
         for place, words, anchor in ends:
             canvas.text(left + place * wide * _SHADES, top + 34, words, "tick", anchor)
         return top + 40

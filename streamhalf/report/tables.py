@@ -72,9 +72,7 @@ class Table:
     names: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls, caption: str, cells: Cells, records: Iterable[Any], **kinds: tuple[str, ...]
-    ) -> Table:
+    def of(cls, caption: str, cells: Cells, records: Iterable[Any], **kinds: tuple[str, ...]) -> Table:
         """Return a table with a row for each record; `kinds` are the words and the names."""
         rows = tuple(tuple(write(one) for write in cells.values()) for one in records)
         return cls(caption, tuple(cells), rows, **kinds)
@@ -89,10 +87,7 @@ class Table:
         units = [_unit_of(row[i] for row in self.rows) for i in range(len(self.labels))]
         stream = io.StringIO()
         write = csv.writer(stream, lineterminator="\n").writerow
-        write(
-            f"{name} ({unit})" if unit else name
-            for name, unit in zip(self.labels, units, strict=True)
-        )
+        write(f"{name} ({unit})" if unit else name for name, unit in zip(self.labels, units, strict=True))
         for row in self.rows:
             write(_bare(cell, unit) for cell, unit in zip(row, units, strict=True))
         return stream.getvalue()
@@ -287,9 +282,7 @@ def constant_table(result: FitResult) -> Table:
         "quadratics off by less than": lambda one: number(one.deviation),
         "slab masses off by less than": lambda one: number(one.masses_off),
         "constant C": lambda one: constant(one.constant),
-        "C · error + eps": lambda one: percent(
-            math.nan if one.constant is None else one.constant * error + one.eps
-        ),
+        "C · error + eps": lambda one: percent(math.nan if one.constant is None else one.constant * error + one.eps),
     }
     return Table.of("Constant by scale", cells, result.promises)
 
@@ -344,12 +337,7 @@ def label_table(result: Result) -> Table:
         (names.label(-1), found.negative, found.negative_errors, found.rates[1]),
         ("both", rows, errors, errors / max(1, rows)),
         ("balanced (mean of the two)", None, None, found.balanced),
-        (
-            f"always guessing {names.label(found.guess)}",
-            rows,
-            min(found.positive, found.negative),
-            found.guess_error,
-        ),
+        (f"always guessing {names.label(found.guess)}", rows, min(found.positive, found.negative), found.guess_error),
     )
     cells = tuple((name, count(n), count(wrong), percent(share)) for name, n, wrong, share in lines)
     return Table("Errors by label", labels, cells, words=labels[:1])

@@ -18,18 +18,7 @@ from streamhalf.report import details, tables
 from streamhalf.report.notices import notice_words
 from streamhalf.report.tables import Cells, Table
 from streamhalf.report.voices import Face, face_of
-from streamhalf.report.words import (
-    ABSENT,
-    TAU,
-    Names,
-    about,
-    constant,
-    count,
-    duration,
-    nbytes,
-    number,
-    seconds,
-)
+from streamhalf.report.words import ABSENT, TAU, Names, about, constant, count, duration, nbytes, number, seconds
 from streamhalf.testers.leading import leading_rejection
 
 _SPARE = "spare: for updates that repeat"
@@ -91,9 +80,7 @@ def show_columns(console: Console, encoding: results.EncodingRecord) -> None:
     show_table(console, tables.column_table(encoding))
 
 
-def show_certificate(
-    console: Console, result: results.CertifyResult, verbose: bool = False
-) -> None:
+def show_certificate(console: Console, result: results.CertifyResult, verbose: bool = False) -> None:
     """Print quality and certificate of a classifier."""
     show_face(console, face_of(result))
     if verbose:
@@ -152,9 +139,7 @@ def _show_bound(console: Console, result: results.FitResult | results.CertifyRes
             _say(console, text, "dim")
 
 
-def _show_seed(
-    console: Console, result: results.FitResult | results.CertifyResult, verbose: bool
-) -> None:
+def _show_seed(console: Console, result: results.FitResult | results.CertifyResult, verbose: bool) -> None:
     more = "" if verbose else "; -v shows testers, labels and passes"
     _say(console, f"seed {tables.seed_words(result)}{more}", "dim")
 
@@ -265,12 +250,8 @@ def show_dry_run(console: Console, found: results.DryRunResult) -> None:
     cells: Cells = {
         "worker": lambda one: one.address,
         "threads": lambda one: count(one.n_threads),
-        "memory for tasks": lambda one: (
-            ABSENT if one.memory_nbytes is None else nbytes(one.memory_nbytes)
-        ),
-        "has read": lambda one: (
-            f"{count(one.rows_read)} rows, {nbytes(one.bytes_read)}" if one.rows_read else ABSENT
-        ),
+        "memory for tasks": lambda one: ABSENT if one.memory_nbytes is None else nbytes(one.memory_nbytes),
+        "has read": lambda one: f"{count(one.rows_read)} rows, {nbytes(one.bytes_read)}" if one.rows_read else ABSENT,
         "in": lambda one: seconds(one.seconds) if one.rows_read else ABSENT,
     }
     show_table(console, Table.of("Workers", cells, found.workers, words=("worker",)))
@@ -279,10 +260,7 @@ def show_dry_run(console: Console, found: results.DryRunResult) -> None:
         console.print(Text.assemble(("notice:", "yellow"), line), soft_wrap=True)
     show_plan(console, found.plan)
     used, room = (f"{n / 2**20:,.0f} MiB" for n in (found.process_nbytes, found.memory_limit))
-    _say(
-        console,
-        f"{plural(found.n_tasks, 'task')}; a process takes up to {used} and has {room} for tasks.",
-    )
+    _say(console, f"{plural(found.n_tasks, 'task')}; a process takes up to {used} and has {room} for tasks.")
     _say(
         console,
         f"At the speed of these reads the passes take about {duration(found.seconds)}. The search "
@@ -337,9 +315,7 @@ def show_table(console: Console, table: Table, title: bool = False) -> None:
         layout.add_column(label, justify=side, no_wrap=whole)
     for row in table.rows:
         cells = zip(table.labels, row, strict=True)
-        layout.add_row(
-            *(_styled(cell) if label in _STYLED else Text(cell) for label, cell in cells)
-        )
+        layout.add_row(*(_styled(cell) if label in _STYLED else Text(cell) for label, cell in cells))
     console.print(layout)
 
 

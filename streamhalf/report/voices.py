@@ -139,9 +139,7 @@ def _ladder(quality: Quality) -> Ladder:
     return Ladder("Error, best possible and guessing", said, tuple(rungs))
 
 
-def _rung(
-    name: str, low: float, value: float, high: float, bound: str
-) -> tuple[str, str, float, float, float]:
+def _rung(name: str, low: float, value: float, high: float, bound: str) -> tuple[str, str, float, float, float]:
     return name, f"{percent(value)}, {bound} {at_most(high)}", low, value, high
 
 

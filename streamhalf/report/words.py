@@ -229,9 +229,7 @@ class Names:
             case results.Named(name):
                 return name
 
-    def halfspaces(
-        self, through: HalfspaceClass, certificate: results.CertificateRecord | None = None
-    ) -> str:
+    def halfspaces(self, through: HalfspaceClass, certificate: results.CertificateRecord | None = None) -> str:
         """Return the class of halfspaces that a number speaks of, to follow "halfspace"."""
         if through is not HalfspaceClass.CENTRE:
             return "with any threshold" if through is HalfspaceClass.ANY else "through the origin"

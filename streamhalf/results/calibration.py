@@ -49,9 +49,7 @@ class CalibrationRecord(Record, frozen=True):
     reliability: tuple[ReliabilityBin, ...] = ()
 
     @classmethod
-    def of(
-        cls, counts: NDArray[np.int64], centres: NDArray[np.float64], *, held_out: bool
-    ) -> Self | None:
+    def of(cls, counts: NDArray[np.int64], centres: NDArray[np.float64], *, held_out: bool) -> Self | None:
         """Return the curve of counts (2, bins) by label, -1 first; None without rows of both."""
         totals = counts.sum(axis=0)
         taken = np.flatnonzero(totals)
@@ -98,16 +96,12 @@ class CalibrationRecord(Record, frozen=True):
         negative, positive = (1 - max(0.5, _STRICTNESS * mean) for mean in others)
         return negative, positive
 
-    def label_scores(
-        self, margins: NDArray[np.float64], positive: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def label_scores(self, margins: NDArray[np.float64], positive: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the probability of the given label of each row."""
         found = self.at(margins)
         return np.where(positive, found, 1 - found)
 
-    def suspicions(
-        self, margins: NDArray[np.float64], positive: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def suspicions(self, margins: NDArray[np.float64], positive: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return what rows are ranked by, the surest issue first.
 
         The mean of two log-odds against the given label: calibrated ones, which know that classes
@@ -143,8 +137,7 @@ def _reliability(
 ) -> tuple[ReliabilityBin, ...]:
     which = np.minimum((curve * _RELIABILITY_BINS).astype(np.int64), _RELIABILITY_BINS - 1)
     total, hits, sums = (
-        np.bincount(which, weights=one, minlength=_RELIABILITY_BINS)
-        for one in (weights, positives, curve * weights)
+        np.bincount(which, weights=one, minlength=_RELIABILITY_BINS) for one in (weights, positives, curve * weights)
     )
     return tuple(
         ReliabilityBin(float(sums[i] / total[i]), float(hits[i] / total[i]), int(total[i]))

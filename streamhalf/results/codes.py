@@ -235,15 +235,7 @@ class Named(Record, frozen=True, tag="named"):
 
 
 Subject: TypeAlias = (
-    Moment
-    | SecondMoment
-    | Quadratic
-    | AcceptanceRate
-    | SlabShare
-    | SlabSecondMoment
-    | WedgeShare
-    | SegmentMean
-    | Named
+    Moment | SecondMoment | Quadratic | AcceptanceRate | SlabShare | SlabSecondMoment | WedgeShare | SegmentMean | Named
 )
 
 

@@ -145,8 +145,7 @@ def _moments(record: DiagnosticsRecord) -> xr.Dataset:
     feature, degree = (np.arange(1, n + 1) for n in moments.shape)
     words = {"long_name": "mean of the normalised Hermite polynomial (N(0, I): 0)"}
     found = xr.Dataset(
-        {"feature_moment": (("feature", "degree"), moments, words)},
-        {"feature": feature, "degree": degree},
+        {"feature_moment": (("feature", "degree"), moments, words)}, {"feature": feature, "degree": degree}
     )
     if not record.pair_moments:
         return found
@@ -216,10 +215,7 @@ def _columns(
     dim: str, records: Sequence[Any], words: dict[str, str], *, prefix: str | None = None
 ) -> dict[str, xr.Variable]:
     """One variable for each field, named prefix_field."""
-    return {
-        f"{prefix or dim}_{field}": _along(dim, _values(records, field), said)
-        for field, said in words.items()
-    }
+    return {f"{prefix or dim}_{field}": _along(dim, _values(records, field), said) for field, said in words.items()}
 
 
 def _values(records: Sequence[Any], field: str) -> list[Any]:

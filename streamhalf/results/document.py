@@ -39,9 +39,7 @@ _KINDS: dict[str, tuple[type[Any], str, str]] = {
 """By schema: the class of a document, what to call it, and the command that writes it."""
 
 
-def write_json(
-    path: str | os.PathLike[str], record: Any, *, storage_options: Mapping[str, Any] | None = None
-) -> None:
+def write_json(path: str | os.PathLike[str], record: Any, *, storage_options: Mapping[str, Any] | None = None) -> None:
     """Write a record as JSON to a path or URL, atomically."""
     text = json.dumps(to_json(record), indent=2, allow_nan=False) + "\n"
     write_text_to(path, text, storage_options=storage_options)
@@ -59,17 +57,13 @@ def save(
     write_json(path, record, storage_options=storage_options)
 
 
-def read_fit(
-    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
-) -> FitResult:
+def read_fit(path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> FitResult:
     """Read what `fit` wrote; another result is told by its kind."""
     found: FitResult = _read_kind(path, storage_options, FitResult)
     return found
 
 
-def read_model(
-    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
-) -> FitResult:
+def read_model(path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> FitResult:
     """Read what `fit` wrote to predict with it; refused if it was changed since."""
     found = read_fit(path, storage_options=storage_options)
     if not is_as_written(found):
@@ -107,40 +101,30 @@ def read_verifiable(
     return found
 
 
-def read_audit(
-    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
-) -> AuditResult:
+def read_audit(path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> AuditResult:
     """Read what `audit` wrote."""
     found: AuditResult = _read_kind(path, storage_options, AuditResult)
     return found
 
 
-def read_conflicts(
-    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
-) -> ConflictSets:
+def read_conflicts(path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> ConflictSets:
     """Read what `audit --proofs` wrote."""
     found: ConflictSets = _read_kind(path, storage_options, ConflictSets)
     return found
 
 
-def _read_kind(
-    path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, *wanted: type[Any]
-) -> Any:
+def _read_kind(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None, *wanted: type[Any]) -> Any:
     """Read a result of one of the classes that are wanted."""
     content, where = _read_json(path, storage_options), public_name(os.fspath(path))
     schema = str(content.get("schema")) if isinstance(content, dict) else ""
     kind, words, _ = _KINDS.get(schema, (wanted[0], "", ""))
     if kind not in wanted:
         commands = " or ".join(command for one, _, command in _KINDS.values() if one in wanted)
-        raise DataError(
-            f"{where}: this is {words}; give the file that {commands} wrote with --json"
-        )
+        raise DataError(f"{where}: this is {words}; give the file that {commands} wrote with --json")
     return from_json(kind, content, where=where)
 
 
-def read_weights(
-    path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
-) -> Halfspace:
+def read_weights(path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> Halfspace:
     """Read a linear classifier: .npy (a vector), or JSON.
 
     JSON may be a list of weights, an object with `normal` and perhaps `offset`, or a result file.
@@ -202,9 +186,7 @@ def _read_npy(name: str) -> Any:
         raise DataError(f"{name}: cannot be read: {error.strerror or error}") from error
     # MemoryError: a header that promises more numbers than follow
     except (ValueError, EOFError, MemoryError) as error:
-        raise DataError(
-            f"{name}: not an array of numbers: {' '.join(str(error).split())}"
-        ) from error
+        raise DataError(f"{name}: not an array of numbers: {' '.join(str(error).split())}") from error
 
 
 def _vector(name: str, array: Any) -> tuple[float, ...]:
@@ -216,9 +198,7 @@ def _vector(name: str, array: Any) -> tuple[float, ...]:
     return tuple(float(value) for value in squeezed)
 
 
-def _read_json(
-    path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
-) -> Any:
+def _read_json(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> Any:
     name = public_name(os.fspath(path))
     try:
         if "://" in os.fspath(path):
@@ -235,8 +215,7 @@ def _read_json(
         raise DataError(f"{name}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise DataError(
-            f"{name}: not JSON: {' '.join(str(error).split())}; give the file that fit or certify "
-            "wrote with --json"
+            f"{name}: not JSON: {' '.join(str(error).split())}; give the file that fit or certify wrote with --json"
         ) from error
 
 

@@ -10,15 +10,7 @@ import numpy as np
 from streamhalf.kernels.plane import Plane
 from streamhalf.redact import plural
 from streamhalf.results.base import Record
-from streamhalf.results.codes import (
-    HalfspaceClass,
-    Method,
-    Outcome,
-    Role,
-    Stage,
-    Subject,
-    Transform,
-)
+from streamhalf.results.codes import HalfspaceClass, Method, Outcome, Role, Stage, Subject, Transform
 from streamhalf.results.encoding import EncodingRecord
 
 
@@ -77,12 +69,7 @@ class TestResult(Record, frozen=True):
         return _SEVERITY[self.outcome], self.share
 
 
-_SEVERITY = {
-    Outcome.NOT_JUDGED: 0,
-    Outcome.PASSED: 1,
-    Outcome.INCONCLUSIVE: 2,
-    Outcome.REJECTED: 3,
-}
+_SEVERITY = {Outcome.NOT_JUDGED: 0, Outcome.PASSED: 1, Outcome.INCONCLUSIVE: 2, Outcome.REJECTED: 3}
 
 
 def worst_of(test_results: Iterable[TestResult]) -> TestResult | None:
@@ -184,10 +171,7 @@ class LabelErrors(Record, frozen=True):
     @property
     def rates(self) -> tuple[float, float]:
         """Share of wrong rows among those labelled +1, and among those labelled -1."""
-        return (
-            self.positive_errors / max(1, self.positive),
-            self.negative_errors / max(1, self.negative),
-        )
+        return (self.positive_errors / max(1, self.positive), self.negative_errors / max(1, self.negative))
 
     @property
     def balanced(self) -> float:
@@ -251,9 +235,7 @@ class TransformRecord(Record, frozen=True):
     def through(self) -> HalfspaceClass:
         """The halfspaces without a threshold in this transform."""
         about_origin = bool(self.centre) and not any(self.centre)
-        return (
-            HalfspaceClass.CENTRE if self.whitened and not about_origin else HalfspaceClass.ORIGIN
-        )
+        return HalfspaceClass.CENTRE if self.whitened and not about_origin else HalfspaceClass.ORIGIN
 
     def class_of(self, halfspace: Halfspace) -> HalfspaceClass:
         """The smallest class that a halfspace among stored rows belongs to, as seen from here."""

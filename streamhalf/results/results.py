@@ -40,9 +40,7 @@ if TYPE_CHECKING:
 class Document(Record, frozen=True):
     """What a command returns, and can be kept."""
 
-    def save(
-        self, path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None
-    ) -> None:
+    def save(self, path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> None:
         """Write it as JSON, which `read_result` reads.
 
         Parameters
@@ -153,9 +151,7 @@ class FitResult(Reported, frozen=True, kw_only=True):
         if (found := self.certificate) is not None:
             said.append(_interval(found))
         said += [f"{self.rows_needed:,} rows needed"] if self.rows_needed is not None else []
-        return (
-            f"<FitResult {self.verdict}: {', '.join([*said, f'eps {self.eps:.4g}'])}, {self.data}>"
-        )
+        return f"<FitResult {self.verdict}: {', '.join([*said, f'eps {self.eps:.4g}'])}, {self.data}>"
 
 
 class CertifyResult(Reported, frozen=True, kw_only=True):

@@ -163,9 +163,7 @@ def _low_rank(cell: Cell) -> Features:
 def _hole(cell: Cell) -> Features:
     law = hole_distribution()
     upper = (1 - cell.generator.random(cell.n_rows)) * ndtr(-law.gap / law.scale)  # never 0
-    size = np.where(
-        cell.generator.random(cell.n_rows) < law.atom_share, HOLE_ATOM, -law.scale * ndtri(upper)
-    )
+    size = np.where(cell.generator.random(cell.n_rows) < law.atom_share, HOLE_ATOM, -law.scale * ndtri(upper))
     return _with_margins(cell, size * cell.signs((cell.n_rows,)))
 
 
@@ -189,8 +187,7 @@ def _with_margins(cell: Cell, wanted: NDArray[np.float64]) -> Features:
 _LAWS: dict[Marginal, Callable[[Cell], NDArray[Any]]] = {
     Marginal.GAUSSIAN: _gaussian,
     Marginal.STUDENT_T: lambda cell: (
-        cell.generator.standard_t(STUDENT_T_DOF, cell.shape)
-        * math.sqrt((STUDENT_T_DOF - 2) / STUDENT_T_DOF)
+        cell.generator.standard_t(STUDENT_T_DOF, cell.shape) * math.sqrt((STUDENT_T_DOF - 2) / STUDENT_T_DOF)
     ),
     Marginal.LAPLACE: lambda cell: cell.generator.laplace(0.0, math.sqrt(0.5), cell.shape),
     Marginal.UNIFORM: lambda cell: cell.generator.uniform(-math.sqrt(3), math.sqrt(3), cell.shape),

@@ -31,14 +31,7 @@ from streamhalf.synthetic.marginals import (
     normal_threshold,
     sample_threshold,
 )
-from streamhalf.synthetic.noise import (
-    NO_FLIPS,
-    CleanRows,
-    Cut,
-    choose_cut,
-    choose_directions,
-    flip_scores,
-)
+from streamhalf.synthetic.noise import NO_FLIPS, CleanRows, Cut, choose_cut, choose_directions, flip_scores
 
 PILOT_ROWS = 2**20
 SAMPLE_VALUES = 2**26
@@ -153,10 +146,7 @@ def plant(spec: SyntheticSpec) -> Planted:
 
     Up to that many rows, every noise but random flips round(rate · rows) labels exactly.
     """
-    raw_v, raw_u = (
-        cell_generator(spec.seed, _DIRECTIONS, number).standard_normal(spec.dim)
-        for number in range(2)
-    )
+    raw_v, raw_u = (cell_generator(spec.seed, _DIRECTIONS, number).standard_normal(spec.dim) for number in range(2))
     v, u = choose_directions(spec.planted, raw_v, raw_u)
     planted = Planted(v, u, _choose_threshold(spec, v))
     if not spec.noise.needs_pilot:
@@ -181,9 +171,7 @@ def generate(spec: SyntheticSpec, planted: Planted, row_range: RowRange) -> Gene
     """Draw a range of rows: bit for bit the slice of any larger range."""
     start, stop = row_range.start, row_range.stop
     if not 0 <= start <= stop <= spec.rows:
-        raise UsageError(
-            f"row_range: {start} to {stop} given; must lie within 0 to {spec.rows}; clip it"
-        )
+        raise UsageError(f"row_range: {start} to {stop} given; must lie within 0 to {spec.rows}; clip it")
     X = np.empty((stop - start, spec.dim), dtype=spec.dtype)
     y = np.empty(stop - start, dtype=np.int8)
     n_flipped = 0
@@ -220,9 +208,7 @@ def _choose_threshold(spec: SyntheticSpec, v: NDArray[np.float64]) -> float:
     return float(np.float32(threshold))
 
 
-def _draw_features(
-    spec: SyntheticSpec, v: NDArray[np.float64], number: int
-) -> NDArray[np.floating[Any]]:
+def _draw_features(spec: SyntheticSpec, v: NDArray[np.float64], number: int) -> NDArray[np.floating[Any]]:
     generator = cell_generator(spec.seed, _FEATURES, number)
     cell = Cell(generator, cell_rows(spec.dim), v, np.dtype(spec.dtype))
     return draw_features(spec.marginal, cell)

@@ -15,11 +15,7 @@ _CHUNK_ROWS, _CHUNK_NUMBERS = 2**18, 2**24
 
 
 def create_store(
-    target: Target,
-    spec: SyntheticSpec,
-    *,
-    chunk_rows: int | None = None,
-    overwrite: bool = False,
+    target: Target, spec: SyntheticSpec, *, chunk_rows: int | None = None, overwrite: bool = False
 ) -> tuple[RowRange, ...]:
     """Make an empty, unfinished store; return its chunks, which `write_rows` is to fill."""
     chunks = chunks_of(spec, chunk_rows)

@@ -19,9 +19,7 @@ TESTERS: tuple[type[Tester], ...] = (
     WedgeTester,
 )
 
-WORDS: Mapping[str, TesterWords] = {
-    name: words for tester in TESTERS for name, words in tester.words.items()
-}
+WORDS: Mapping[str, TesterWords] = {name: words for tester in TESTERS for name, words in tester.words.items()}
 """By the name that a test result carries."""
 
 __all__ = ["TESTERS", "WORDS", "Context", "Tester", "TesterSet", "TesterWords"]

@@ -10,15 +10,7 @@ from typing import ClassVar, Self
 from streamhalf.kernels.frame import Frame
 from streamhalf.reductions.labels import LabelCounts, LabelCountsResult
 from streamhalf.results import AcceptanceRate, Evidence, TestResult
-from streamhalf.testers.base import (
-    ALONG,
-    MOST_ROWS,
-    Context,
-    TesterWords,
-    judged,
-    rows_until,
-    upper_normal_quantile,
-)
+from streamhalf.testers.base import ALONG, MOST_ROWS, Context, TesterWords, judged, rows_until, upper_normal_quantile
 
 ACCEPTANCE_TOLERANCE = 0.5
 """The rate may lie within [1/2, 3/2] of its Gaussian value."""

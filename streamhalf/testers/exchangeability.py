@@ -63,9 +63,7 @@ class ExchangeabilityTester:
         if context.stage is not Stage.INITIAL:
             return None
         most = max(_LEAST_SEGMENTS, _MOST_NUMBERS // (3 + 2 * context.dim))
-        segments = Segments.for_rows(
-            context.total_rows, context.n_rows, most=min(MOST_SEGMENTS, most)
-        )
+        segments = Segments.for_rows(context.total_rows, context.n_rows, most=min(MOST_SEGMENTS, most))
         radial = context.config.feature_transform == Transform.RADIAL
         return cls(
             total_rows=context.total_rows,

@@ -33,13 +33,7 @@ from streamhalf.results import (
     TestResult,
     finite,
 )
-from streamhalf.testers.base import (
-    Context,
-    TesterWords,
-    judged,
-    rows_until,
-    upper_normal_quantile,
-)
+from streamhalf.testers.base import Context, TesterWords, judged, rows_until, upper_normal_quantile
 from streamhalf.testers.constants import LARGEST_DEVIATION
 
 WIDE_DIM, SKETCH_DIRECTIONS = 64, 24
@@ -127,12 +121,8 @@ class MomentTester:
         """Rows that make the required tests conclusive: all but quadratics."""
         count, share = self._count(), self._share
         return max(
-            rows_until(
-                lambda n: largest_quantile(n, count, share, self.degree), self.moment_tolerance
-            ),
-            rows_until(
-                lambda n: second_moment_quantile(n, self.dim, share), self.spectral_tolerance
-            ),
+            rows_until(lambda n: largest_quantile(n, count, share, self.degree), self.moment_tolerance),
+            rows_until(lambda n: second_moment_quantile(n, self.dim, share), self.spectral_tolerance),
         )
 
     def rows_for(self, tolerance: float) -> int:
@@ -232,9 +222,7 @@ def sketch_directions(
     return np.linalg.qr(np.vstack([*anchors, draws]).T)[0].T
 
 
-def with_sketch(
-    context: Context, anchors: tuple[NDArray[np.float64], ...], *, number: int
-) -> Context:
+def with_sketch(context: Context, anchors: tuple[NDArray[np.float64], ...], *, number: int) -> Context:
     """Return the context, with directions where features are many."""
     if context.dim <= WIDE_DIM:
         return context
@@ -242,9 +230,7 @@ def with_sketch(
     return replace(context, directions=found)
 
 
-def _telling_order(
-    hermite: NDArray[np.float64], dim: int, degree: int, limit: float
-) -> NDArray[np.int64]:
+def _telling_order(hermite: NDArray[np.float64], dim: int, degree: int, limit: float) -> NDArray[np.int64]:
     """Ranks to show: largest first, led by the largest of the lowest degree beyond the limit.
 
     A wrong mean or covariance upsets all higher moments too; the lowest degree names the cause.

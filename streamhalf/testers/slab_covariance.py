@@ -92,9 +92,7 @@ class SlabCovarianceTester:
     def edges(self) -> NDArray[np.float64]:
         """Slab edges of the second moments."""
         half_count, rows = finest_half_count(self.eps, self.threshold), self.sample_rows()
-        edges = covariance_edges(
-            self.eps, half_count, rows, self.rows_per_slab(), threshold=self.threshold
-        )
+        edges = covariance_edges(self.eps, half_count, rows, self.rows_per_slab(), threshold=self.threshold)
         if len(edges) < self.most_slabs:
             return edges
         # covariance_edges gives every slab twice the rows asked for
@@ -153,9 +151,7 @@ class SlabCovarianceTester:
         return replace(found[worst], evidence=(evidence,))
 
 
-def _evidence(
-    edges: NDArray[np.float64], group: list[int], moment: NDArray[np.float64]
-) -> Evidence:
+def _evidence(edges: NDArray[np.float64], group: list[int], moment: NDArray[np.float64]) -> Evidence:
     values, vectors = np.linalg.eigh(moment)
     ends = [None, *edges.tolist(), None]
     direction, largest = tuple(vectors[:, -1].tolist()), float(values[-1])
@@ -191,9 +187,7 @@ def _summed_density(margin: NDArray[np.floating[Any]], threshold: float) -> NDAr
     return np.asarray(ndtr(np.maximum(0.0, margin - size)) + density * np.minimum(margin, size))
 
 
-def merge_outwards(
-    counts: NDArray[np.int64], edges: NDArray[np.float64], rows_per_slab: int
-) -> list[list[int]]:
+def merge_outwards(counts: NDArray[np.int64], edges: NDArray[np.float64], rows_per_slab: int) -> list[list[int]]:
     """Group slabs, from the boundary outwards on each side, until each group has enough rows.
 
     A last group that stays short joins its inner neighbour.

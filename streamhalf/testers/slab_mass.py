@@ -89,9 +89,7 @@ class SlabMassTester:
 
     def needs(self) -> CandidateSlabs:
         """Errors and finest slabs of every candidate."""
-        return CandidateSlabs(
-            self.candidates, self.eps, finest_half_count(self.eps, self.threshold)
-        )
+        return CandidateSlabs(self.candidates, self.eps, finest_half_count(self.eps, self.threshold))
 
     def half_count(self, eta: float, threshold: float = 0.0) -> int:
         """Slabs on each side about a threshold: no further than those that are counted."""
@@ -137,9 +135,7 @@ class SlabMassTester:
             for one in self._judge_candidate(counts, threshold, self.first + i)
         )
 
-    def _judge_candidate(
-        self, counts: NDArray[np.int64], threshold: float, candidate: int
-    ) -> Iterator[TestResult]:
+    def _judge_candidate(self, counts: NDArray[np.int64], threshold: float, candidate: int) -> Iterator[TestResult]:
         """The scale that carries the verdict, then another that rejects.
 
         Passing the finest scale implies all others whose slabs reach no further, by the triangle
@@ -167,9 +163,7 @@ class SlabMassTester:
         fits = (j for j, eta in scales if self.quantile(n_rows, eta, threshold) <= eta * thin)
         return next(fits, None)
 
-    def _judge_scale(
-        self, counts: NDArray[np.int64], j: int, threshold: float, candidate: int
-    ) -> TestResult:
+    def _judge_scale(self, counts: NDArray[np.int64], j: int, threshold: float, candidate: int) -> TestResult:
         eta = j * self.eps
         half_count = self.half_count(eta, threshold)
         limit = eta * thinning(threshold)
@@ -187,11 +181,7 @@ class SlabMassTester:
             rows_needed=lambda: self._rows_to_settle(threshold),
             evidence=tuple(
                 Evidence(
-                    slab_subject(i, eta, half_count),
-                    float(observed[i]),
-                    float(expected[i]),
-                    float(gaps[i]),
-                    limit,
+                    slab_subject(i, eta, half_count), float(observed[i]), float(expected[i]), float(gaps[i]), limit
                 )
                 for i in largest
             ),

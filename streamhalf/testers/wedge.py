@@ -142,9 +142,7 @@ class WedgeTester:
         z = upper_normal_quantile(self.tau / len(self.etas))
         noise = z / math.sqrt(near)
         spread = 1.3 if self.any_threshold else 0.95
-        return (
-            mean + 1.12 * growth * width + 0.4 * width**2 + spread * growth * noise + noise**2 / 3
-        )
+        return mean + 1.12 * growth * width + 0.4 * width**2 + spread * growth * noise + noise**2 / 3
 
     def rows_needed(self) -> int:
         """Rows that make the finest scale conclusive; all coarser ones follow."""
@@ -174,9 +172,7 @@ class WedgeTester:
             for i, plane in enumerate(self.candidates)
         )
 
-    def _judge_scale(
-        self, beta: float, sums: WedgeSumsResult, candidate: int, threshold: float
-    ) -> TestResult:
+    def _judge_scale(self, beta: float, sums: WedgeSumsResult, candidate: int, threshold: float) -> TestResult:
         eta = sums.eta
         unit = eta * thinning(threshold)
         expected = gaussian_beta(eta, threshold, sums.kappa)

@@ -6,9 +6,7 @@ Examples are drawn by Hypothesis, the same ones every time.
 try:
     import hypothesis as _  # noqa: F401
 except ImportError as error:
-    raise ImportError(
-        "streamhalf.testing draws its examples with Hypothesis; install streamhalf[testing]"
-    ) from error
+    raise ImportError("streamhalf.testing draws its examples with Hypothesis; install streamhalf[testing]") from error
 
 from streamhalf.testing.reductions import check_reduction
 from streamhalf.testing.testers import check_tester

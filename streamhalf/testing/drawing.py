@@ -55,9 +55,7 @@ def fold(reduction: Any, block: Block, pieces: list[slice]) -> Any:
     return functools.reduce(reduction.combine, parts, reduction.empty(block.dim))
 
 
-def for_drawn_blocks(
-    check: Callable[[Block, list[slice]], None], *, dims: Sequence[int], max_examples: int
-) -> None:
+def for_drawn_blocks(check: Callable[[Block, list[slice]], None], *, dims: Sequence[int], max_examples: int) -> None:
     """Call `check` with blocks and chunkings, the same ones every time."""
 
     @settings(

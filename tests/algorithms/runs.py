@@ -30,9 +30,7 @@ def draw(
 
 
 @contextmanager
-def serial_run(
-    data: tuple[Any, Any], **parameters: Any
-) -> Iterator[tuple[Run, Source, RunConfig, list[Event]]]:
+def serial_run(data: tuple[Any, Any], **parameters: Any) -> Iterator[tuple[Run, Source, RunConfig, list[Event]]]:
     """A run, its source and configuration, and the events that it tells."""
     transform = {} if "whiten" in parameters else {"feature_transform": "stored"}
     config = RunConfig(**({"eps": EPS, "certificate_degree": 0} | transform | parameters))

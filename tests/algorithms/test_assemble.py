@@ -60,9 +60,7 @@ def answer(finished: tuple[RunPlan, LocalizationState]) -> Answer:
     """The result for the state, with some of its fields and of the configuration's changed."""
     _, state = finished
 
-    def make(
-        *, certificate: Any = None, notices: tuple = (), eps: Any = EPS, max_ratio=2.0, **changes
-    ) -> FitResult:
+    def make(*, certificate: Any = None, notices: tuple = (), eps: Any = EPS, max_ratio=2.0, **changes) -> FitResult:
         given = {"eps": eps, "sampling": "rows", "max_ratio": max_ratio}
         with serial_run(DATA, **given) as (run, source, config, _):
             return assemble(
@@ -78,9 +76,7 @@ def answer(finished: tuple[RunPlan, LocalizationState]) -> Answer:
     return make
 
 
-def test_answer__has_what_the_final_pass_measured(
-    answer: Answer, finished: tuple[RunPlan, LocalizationState]
-) -> None:
+def test_answer__has_what_the_final_pass_measured(answer: Answer, finished: tuple[RunPlan, LocalizationState]) -> None:
     plan, state = finished
     found = answer()
     assert found.verdict is Verdict.ACCEPTED
@@ -105,9 +101,7 @@ def test_answer__has_what_the_final_pass_measured(
     assert len(measured.eigenvalues) == len(measured.eigen_edges) + 1
 
 
-def test_error__upper_bound_pays_for_the_choice_among_candidates(
-    finished: tuple[RunPlan, LocalizationState],
-) -> None:
+def test_error__upper_bound_pays_for_the_choice_among_candidates(finished: tuple[RunPlan, LocalizationState]) -> None:
     _, state = finished
     error = held_out_error(state, Identity(), RunConfig(tau=0.01))
     wrong, n_rows = int(state.errors.errors.min()), state.errors.n_rows
@@ -151,9 +145,7 @@ def test_eps__that_noise_kept_from_being_reached_is_told_and_rows_do_not_help(
     coarse = {"stop": Stop(reason, 0.25), "steps": state.steps[:2]}
     asked = answer(**coarse)
     assert (asked.verdict, asked.rows_needed) == (Verdict.INCONCLUSIVE, None)
-    assert asked.notices == (
-        Notice.of(NoticeCode.EPS_NOT_REACHED, asked=EPS, reached=0.25, noise=True),
-    )
+    assert asked.notices == (Notice.of(NoticeCode.EPS_NOT_REACHED, asked=EPS, reached=0.25, noise=True),)
     assert asked.constant is None
     # nobody asked: accepted at the eps that was tested
     free = answer(**coarse, eps="auto")
@@ -167,14 +159,10 @@ def test_eps__that_rows_kept_from_being_reached_is_told_with_the_rows_it_takes(
     _, state = finished
     asked = answer(stop=Stop(reason), steps=state.steps[:3])
     assert asked.verdict is Verdict.INCONCLUSIVE
-    assert asked.notices == (
-        Notice.of(NoticeCode.EPS_NOT_REACHED, asked=EPS, reached=0.125, noise=False),
-    )
+    assert asked.notices == (Notice.of(NoticeCode.EPS_NOT_REACHED, asked=EPS, reached=0.125, noise=False),)
     assert asked.rows_needed > N_ROWS
     nothing = answer(stop=Stop(reason), steps=state.steps[:1])
-    assert nothing.notices == (
-        Notice.of(NoticeCode.EPS_NOT_REACHED, asked=EPS, reached=None, noise=False),
-    )
+    assert nothing.notices == (Notice.of(NoticeCode.EPS_NOT_REACHED, asked=EPS, reached=None, noise=False),)
     assert nothing.rows_needed > asked.rows_needed
     free = answer(stop=Stop(reason), steps=state.steps[:3], eps="auto")
     assert min(one.eps for one in free.promises) == 0.125
@@ -212,10 +200,7 @@ def test_eps__of_several_is_that_of_the_smallest_constant_times_error_plus_eps(
 ) -> None:
     _, state = finished
     deviations = (0.01, 0.01, 0.01, finest)
-    steps = tuple(
-        dataclasses.replace(step, deviation=one)
-        for step, one in zip(state.steps, deviations, strict=True)
-    )
+    steps = tuple(dataclasses.replace(step, deviation=one) for step, one in zip(state.steps, deviations, strict=True))
     found = answer(steps=steps, eps="auto")
     sizes = {one.constant * found.error.empirical + one.eps: one for one in found.promises}
     best = sizes[min(sizes)]
@@ -229,8 +214,7 @@ def test_rows_needed__is_scaled_by_the_hungriest_tester(
 ) -> None:
     plan, _ = finished
     doubts = tuple(
-        TestResult("t", Outcome.INCONCLUSIVE, 0.2, 0.1, 0.3, 1_000, rows_needed=rows)
-        for rows in (1_500, 7_000)
+        TestResult("t", Outcome.INCONCLUSIVE, 0.2, 0.1, 0.3, 1_000, rows_needed=rows) for rows in (1_500, 7_000)
     )
     found = answer(test_results=doubts)
     assert found.verdict is Verdict.INCONCLUSIVE
@@ -242,8 +226,7 @@ def test_constant__that_is_not_good_comes_with_the_rows_of_a_good_one(
 ) -> None:
     _, state = finished
     loose, tight = (
-        answer(steps=tuple(dataclasses.replace(one, deviation=value) for one in state.steps))
-        for value in (0.2, 0.01)
+        answer(steps=tuple(dataclasses.replace(one, deviation=value) for one in state.steps)) for value in (0.2, 0.01)
     )
     assert loose.constant > 5 >= tight.constant
     assert tight.rows_for_five is None
@@ -262,9 +245,7 @@ def test_notices__rows_in_an_order_and_errors_in_clusters_are_told() -> None:
     assert found.error.upper > 0.05
 
 
-def certificate_of(
-    ratio: float | None, *, error: float = 0.05, repeated: float = 0.0
-) -> CertificateRecord:
+def certificate_of(ratio: float | None, *, error: float = 0.05, repeated: float = 0.0) -> CertificateRecord:
     """A certificate of all rows that bounds the best by so much less than this error."""
     lower = 0.0 if ratio is None else error / ratio
     opt = OptRecord(lower, lower, HalfspaceClass.ANY, 0.005)
@@ -311,22 +292,16 @@ def test_guess__that_does_as_well_is_told_and_keeps_the_run_from_being_accepted(
     counted = dataclasses.replace(state.errors, positives=rare, positive_errors=few)
     found = answer(errors=counted, certificate=certificate_of(1.0))
     assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.notices == (
-        Notice.of(NoticeCode.NO_BETTER_THAN_GUESS, label=-1, error=rare / state.errors.n_rows),
-    )
+    assert found.notices == (Notice.of(NoticeCode.NO_BETTER_THAN_GUESS, label=-1, error=rare / state.errors.n_rows),)
 
 
 def test_notices__an_error_that_contradicts_all_rows_is_told(answer: Answer) -> None:
     found = answer(
-        certificate=certificate_of(1.0, error=0.6, repeated=0.5),
-        notices=(Notice.of(NoticeCode.ONE_CLASS, label=1),),
+        certificate=certificate_of(1.0, error=0.6, repeated=0.5), notices=(Notice.of(NoticeCode.ONE_CLASS, label=1),)
     )
     assert found.error is not None
     disagree = Notice.of(
-        NoticeCode.ERRORS_DISAGREE,
-        held_out=found.error.empirical,
-        upper=found.error.upper,
-        all_rows=0.6,
+        NoticeCode.ERRORS_DISAGREE, held_out=found.error.empirical, upper=found.error.upper, all_rows=0.6
     )
     assert found.notices == (
         Notice.of(NoticeCode.ONE_CLASS, label=1),

@@ -21,9 +21,7 @@ def labels(X: np.ndarray, t: float, *, flipped: float = 0.0, seed: int = 0) -> n
     return np.where((t <= X @ PLANTED) != wrong, 1, -1).astype(np.int8)
 
 
-def gaussian(
-    n_rows: int = 20_000, *, positive: float = 0.5, flipped: float = 0.05, seed: int = 1
-) -> Block:
+def gaussian(n_rows: int = 20_000, *, positive: float = 0.5, flipped: float = 0.05, seed: int = 1) -> Block:
     X = np.random.default_rng(seed).standard_normal((n_rows, DIM))
     y = labels(X, float(ndtri(1 - positive)), flipped=flipped)
     return Block(X, y, np.arange(n_rows))
@@ -57,9 +55,7 @@ def test_pool__noise_that_pulls_a_regression_does_not_pull_localised_updates() -
     score = np.where(block.y * block.X[:, 2] > 0, np.abs(block.X[:, 2]), 0)
     y = block.y.copy()
     y[np.argsort(-score)[:1_000]] *= -1
-    found = errors(
-        learn_baselines(Block(block.X, y, block.rows), seed=1), gaussian(flipped=0, seed=2)
-    )
+    found = errors(learn_baselines(Block(block.X, y, block.rows), seed=1), gaussian(flipped=0, seed=2))
     assert found[Method.REGRESSION] > 0.03
     assert min(found.values()) < 0.01
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from streamhalf.algorithms.baselines import (
-    FEW_TO_CHOOSE,
-    Baseline,
-    choose,
-    cross_fit,
-    learn_baselines,
-)
+from streamhalf.algorithms.baselines import FEW_TO_CHOOSE, Baseline, choose, cross_fit, learn_baselines
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.errors import PlaneErrors, PlaneErrorsResult
@@ -31,9 +25,7 @@ def rows(start: int, stop: int) -> set[int]:
 
 
 @pytest.mark.parametrize(("ahead", "chosen"), [(0, 0), (10, 0), (11, 1), (40, 1)])
-def test_choose__a_gain_within_a_standard_error_goes_to_the_favourite(
-    ahead: int, chosen: int
-) -> None:
+def test_choose__a_gain_within_a_standard_error_goes_to_the_favourite(ahead: int, chosen: int) -> None:
     # they disagree on 100 rows, and the first errs on `ahead` more of them
     more = 50 + ahead // 2
     found = counted(rows(0, more + ahead % 2), rows(200, 300 - more))

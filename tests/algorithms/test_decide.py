@@ -14,12 +14,7 @@ def said(*outcomes: Outcome, role: Role = Role.REQUIRED) -> tuple[TestResult, ..
     return tuple(TestResult("t", outcome, 0.0, 1.0, 1.0, 9, role=role) for outcome in outcomes)
 
 
-PASSED, DOUBT, NO, SILENT = (
-    Outcome.PASSED,
-    Outcome.INCONCLUSIVE,
-    Outcome.REJECTED,
-    Outcome.NOT_JUDGED,
-)
+PASSED, DOUBT, NO, SILENT = (Outcome.PASSED, Outcome.INCONCLUSIVE, Outcome.REJECTED, Outcome.NOT_JUDGED)
 
 
 @pytest.mark.parametrize(
@@ -33,9 +28,7 @@ PASSED, DOUBT, NO, SILENT = (
         ((NO, PASSED, PASSED), Verdict.REJECTED),
     ],
 )
-def test_decide__the_worst_judgement_decides(
-    outcomes: tuple[Outcome, ...], verdict: Verdict
-) -> None:
+def test_decide__the_worst_judgement_decides(outcomes: tuple[Outcome, ...], verdict: Verdict) -> None:
     for order in itertools.permutations(outcomes):
         assert decide(said(*order)) is verdict
 
@@ -52,9 +45,7 @@ def test_decide__a_rejection_stands_whatever_else_is_missing() -> None:
 
 @pytest.mark.parametrize("outcome", [DOUBT, NO])
 @pytest.mark.parametrize("settled", [True, False])
-def test_decide__a_certificate_stands_whatever_the_testers_say(
-    outcome: Outcome, settled: bool
-) -> None:
+def test_decide__a_certificate_stands_whatever_the_testers_say(outcome: Outcome, settled: bool) -> None:
     assert decide(said(outcome), settled=settled, certified=True) is Verdict.CERTIFIED
 
 
@@ -69,8 +60,7 @@ def test_decide__the_theorem_is_more_than_a_certificate() -> None:
 
 @pytest.mark.parametrize("certified", [True, False])
 @pytest.mark.parametrize(
-    ("outcome", "verdict"),
-    [(PASSED, Verdict.INCONCLUSIVE), (DOUBT, Verdict.INCONCLUSIVE), (NO, Verdict.REJECTED)],
+    ("outcome", "verdict"), [(PASSED, Verdict.INCONCLUSIVE), (DOUBT, Verdict.INCONCLUSIVE), (NO, Verdict.REJECTED)]
 )
 def test_decide__what_a_constant_guess_can_do_is_neither_accepted_nor_certified(
     outcome: Outcome, verdict: Verdict, certified: bool
@@ -79,9 +69,7 @@ def test_decide__what_a_constant_guess_can_do_is_neither_accepted_nor_certified(
 
 
 @pytest.mark.parametrize("promise", [Verdict.ACCEPTED, Verdict.PASSED])
-def test_decide__promises_what_it_is_told_and_only_where_nothing_stands_against_it(
-    promise: Verdict,
-) -> None:
+def test_decide__promises_what_it_is_told_and_only_where_nothing_stands_against_it(promise: Verdict) -> None:
     assert decide(said(PASSED), promise=promise) is promise
     assert decide(said(DOUBT), promise=promise) is Verdict.INCONCLUSIVE
     assert decide(said(NO), promise=promise) is Verdict.REJECTED

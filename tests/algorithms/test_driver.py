@@ -123,9 +123,7 @@ def toy(stage: Stage, outcome: Outcome) -> type[Toy]:
 @pytest.mark.parametrize("stage", [Stage.INITIAL, Stage.UPDATE, Stage.FINAL])
 def test_fit__a_tester_that_is_added_is_asked_and_its_rejection_decides(stage: Stage) -> None:
     own = toy(stage, Outcome.REJECTED)
-    result, seen = fit(
-        testers=(*TESTERS, own), certificate_degree=2, sampling="rows", max_ratio=1.0
-    )
+    result, seen = fit(testers=(*TESTERS, own), certificate_degree=2, sampling="rows", max_ratio=1.0)
     assert own.asked
     assert result.verdict is Verdict.REJECTED
     # neither a warning nor a rejection ends anything
@@ -195,9 +193,7 @@ def test_test__judges_the_moments_of_all_rows() -> None:
         assert names_of(run) == ["moments"]
     assert result.verdict is Verdict.PASSED
     assert {one.n_rows for one in result.testers} == {N_ROWS}
-    assert [e.test_result for e in seen if isinstance(e, events.TesterJudged)] == list(
-        result.testers
-    )
+    assert [e.test_result for e in seen if isinstance(e, events.TesterJudged)] == list(result.testers)
     with serial_run((DATA[0] ** 3, DATA[1])) as (run, source, config, _):
         assert driver.test(run, source, config).verdict is Verdict.REJECTED
 

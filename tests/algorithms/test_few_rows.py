@@ -9,16 +9,7 @@ import pytest
 
 from streamhalf.algorithms import driver
 from streamhalf.kernels.binomial import binomial_upper
-from streamhalf.results import (
-    FitResult,
-    Method,
-    Notice,
-    NoticeCode,
-    Outcome,
-    Stop,
-    StopReason,
-    Verdict,
-)
+from streamhalf.results import FitResult, Method, Notice, NoticeCode, Outcome, Stop, StopReason, Verdict
 from tests.algorithms.runs import draw, names_of, serial_run
 
 SIZES = [300, 1_000, 3_000]

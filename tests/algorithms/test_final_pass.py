@@ -45,18 +45,12 @@ def final_judgements(state: LocalizationState) -> tuple[TestResult, ...]:
     return tuple(one for one in state.test_results if one.pass_name == "final")
 
 
-def test_final__tests_the_first_step_and_every_update(
-    finished: tuple[LocalizationState, list[Step]],
-) -> None:
+def test_final__tests_the_first_step_and_every_update(finished: tuple[LocalizationState, list[Step]]) -> None:
     state, requests = finished
     assert [step.delta for step in state.steps] == [1.0, *(frame.delta for frame in state.frames)]
     # refine, thresholds and the final pass are none
     assert len(state.steps) == len(requests) - 3
-    said = [
-        (one.candidate, one.scale)
-        for one in final_judgements(state)
-        if one.tester == "largest moment"
-    ]
+    said = [(one.candidate, one.scale) for one in final_judgements(state) if one.tester == "largest moment"]
     # an update starts from the candidate before; the first step has none
     assert said == [(None, 1.0), *((i, frame.delta) for i, frame in enumerate(state.frames))]
     normals = [candidate.plane.normal for candidate in state.candidates]
@@ -67,9 +61,7 @@ def test_final__tests_the_first_step_and_every_update(
     assert Role.EARLY not in roles
 
 
-def test_final__a_step_is_tested_on_held_out_rows_in_its_frame(
-    finished: tuple[LocalizationState, list[Step]],
-) -> None:
+def test_final__a_step_is_tested_on_held_out_rows_in_its_frame(finished: tuple[LocalizationState, list[Step]]) -> None:
     state, requests = finished
     rows = np.array(sorted(rows_of(requests[-1].subset)))
     for frame, step in zip(state.frames, state.steps[1:], strict=True):
@@ -95,9 +87,7 @@ def test_final__a_step_is_tested_on_held_out_rows_in_its_frame(
             assert found[name].null_quantile == pytest.approx(one.null_quantile, rel=1e-3)
 
 
-def test_final__what_it_says_and_what_it_measured_are_kept(
-    finished: tuple[LocalizationState, list[Step]],
-) -> None:
+def test_final__what_it_says_and_what_it_measured_are_kept(finished: tuple[LocalizationState, list[Step]]) -> None:
     state, requests = finished
     assert state.held_out == requests[-1].subset
     assert state.errors.n_rows == state.final.n_rows == len(rows_of(state.held_out))
@@ -109,9 +99,7 @@ def test_final__what_it_says_and_what_it_measured_are_kept(
 
 @pytest.mark.parametrize("per_batch", [1, 2])
 def test_final__batches_equal_one_batch(
-    centred: tuple[LocalizationState, list[Step]],
-    per_batch: int,
-    monkeypatch: pytest.MonkeyPatch,
+    centred: tuple[LocalizationState, list[Step]], per_batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected, requests = centred
     context = CENTRED.plan.context(Stage.FINAL, CENTRED.config)
@@ -174,9 +162,7 @@ def test_final__a_rejection_there_rejects_the_run() -> None:
     assert {one.outcome for one in early} <= {Outcome.PASSED, Outcome.INCONCLUSIVE}
     assert state.outcome is Outcome.REJECTED
     assert state.final is not None
-    assert any(
-        one.outcome is Outcome.REJECTED and one.scale == 1.0 for one in final_judgements(state)
-    )
+    assert any(one.outcome is Outcome.REJECTED and one.scale == 1.0 for one in final_judgements(state))
 
 
 def test_final__early_rejections_alone_do_not() -> None:
@@ -197,8 +183,7 @@ def test_final__errors_are_those_of_stored_rows_in_any_position_and_of_all_membe
     member = Baseline(Method.REGRESSION, Plane(np.array([1.0, -2.0]), 7.0))
     final = FinalPass(WHOLE.plan, WHOLE.config, WHOLE.testers, transform, (member,))
     candidates = tuple(
-        Candidate(Plane(np.array(normal), 0.1), 1.0, 0.0, 0.8, 1, 1)
-        for normal in ([1.0, 0.0], [0.6, 0.8])
+        Candidate(Plane(np.array(normal), 0.1), 1.0, 0.0, 0.8, 1, 1) for normal in ([1.0, 0.0], [0.6, 0.8])
     )
     before = replace(WHOLE.start(), stage=Stage.FINAL, candidates=candidates)
     step = final.step(before, WHOLE.row_split.held_out_subset())

@@ -22,26 +22,8 @@ from streamhalf.data.block import Block
 from streamhalf.data.transforms import Identity
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.errors import PlaneErrorsResult
-from streamhalf.results import (
-    Outcome,
-    Role,
-    Sampling,
-    Stage,
-    Stop,
-    StopReason,
-    TestResult,
-    overall_outcome,
-)
-from tests.algorithms.machine import (
-    DIM,
-    EPS,
-    N_ROWS,
-    draw,
-    make_algorithm,
-    measure,
-    rows_of,
-    run,
-)
+from streamhalf.results import Outcome, Role, Sampling, Stage, Stop, StopReason, TestResult, overall_outcome
+from tests.algorithms.machine import DIM, EPS, N_ROWS, draw, make_algorithm, measure, rows_of, run
 
 
 def advance(algorithm: Localization, state: LocalizationState) -> LocalizationState:
@@ -54,12 +36,7 @@ def advance(algorithm: Localization, state: LocalizationState) -> LocalizationSt
 def after_initial(algorithm: Localization) -> LocalizationState:
     """The state after a first pass that passed, with some candidate."""
     first = Candidate(Plane(np.eye(algorithm.plan.dim)[0]), 1.0, 0.0, 0.8, 1, 1)
-    return replace(
-        algorithm.start(),
-        stage=Stage.UPDATE,
-        cursor=algorithm.plan.initial_rows,
-        candidates=(first,),
-    )
+    return replace(algorithm.start(), stage=Stage.UPDATE, cursor=algorithm.plan.initial_rows, candidates=(first,))
 
 
 class Script:
@@ -71,17 +48,13 @@ class Script:
 
     def conclude(self, update: LocalizedUpdate) -> UpdateOutcome:
         step = self.share * update.frame.delta
-        return UpdateOutcome(
-            self.test_results, update.frame.plane, step, self.overlap, self.strength, 1, 10**9
-        )
+        return UpdateOutcome(self.test_results, update.frame.plane, step, self.overlap, self.strength, 1, 10**9)
 
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     written = Script()
-    monkeypatch.setattr(
-        LocalizedUpdate, "conclude", lambda update, result: written.conclude(update)
-    )
+    monkeypatch.setattr(LocalizedUpdate, "conclude", lambda update, result: written.conclude(update))
     return written
 
 
@@ -101,9 +74,7 @@ def advance_while_updating(
 
 
 def test_scale__halves_after_small_steps_down_to_eps(script: Script) -> None:
-    state, deltas, requests = advance_while_updating(
-        make_algorithm(), script, itertools.repeat(0.34)
-    )
+    state, deltas, requests = advance_while_updating(make_algorithm(), script, itertools.repeat(0.34))
     assert deltas == [0.5, 0.25, 0.125]
     assert [request.name for request in requests] == ["update-1", "update-2", "update-3"]
     assert state.stage is Stage.REFINE
@@ -161,9 +132,7 @@ def final_share(algorithm: Localization, state: LocalizationState) -> RowSubset:
     return step.subset
 
 
-@settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     large=st.lists(st.booleans(), min_size=40, max_size=40),
     factor=st.floats(1.0, 3.0),
@@ -196,9 +165,7 @@ def test_budget__no_row_that_is_learnt_from_is_held_out_whatever_happens(
     assert state.n_updates <= algorithm.plan.max_updates
 
 
-def test_scale__goes_no_deeper_than_planned_where_noise_hides_what_is_left(
-    script: Script,
-) -> None:
+def test_scale__goes_no_deeper_than_planned_where_noise_hides_what_is_left(script: Script) -> None:
     algorithm = make_algorithm(10**8, eps="auto")
     eps = algorithm.plan.eps
     assert algorithm.plan.finest_delta < 2 * eps < 0.006
@@ -269,8 +236,7 @@ def test_run__learns_and_tests_in_every_split(rows: str) -> None:
 
 def test_run__whatever_learning_passes_take_the_same_rows_are_held_out() -> None:
     held_out = {
-        frozenset(rows_of(make_algorithm(sampling=rows).row_split.held_out_subset()))
-        for rows in ("windows", "rows")
+        frozenset(rows_of(make_algorithm(sampling=rows).row_split.held_out_subset())) for rows in ("windows", "rows")
     }
     assert len(held_out) == 1
 

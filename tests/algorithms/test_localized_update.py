@@ -27,13 +27,9 @@ def draw(noise: str = "none", rate: float = 0.0, marginal: str = "gaussian"):
     return Block(rows.X.astype(np.float64), rows.y, np.arange(N_ROWS)), planted
 
 
-def make_update(
-    v: np.ndarray, delta: float, number: int = 0, threshold: float = 0.0
-) -> LocalizedUpdate:
+def make_update(v: np.ndarray, delta: float, number: int = 0, threshold: float = 0.0) -> LocalizedUpdate:
     frame = Frame(Plane(v, threshold), delta)
-    moments = MomentTester(
-        dim=DIM, degree=4, moment_tolerance=0.1, spectral_tolerance=0.3, tau=0.001
-    )
+    moments = MomentTester(dim=DIM, degree=4, moment_tolerance=0.1, spectral_tolerance=0.3, tau=0.001)
     tester_set = TesterSet((AcceptanceTester(frame=frame, tau=0.001), moments))
     return LocalizedUpdate(ProperLearner(tester_set), frame, seed=2, number=number)
 
@@ -60,9 +56,7 @@ def distance(left: np.ndarray, right: np.ndarray) -> float:
     [("none", 0.0, 0.02), ("random", 0.1, 0.03), ("chow", 0.02, 0.05), ("far", 0.05, 0.03)],
 )
 @pytest.mark.parametrize("angle", [0.1, 0.25])
-def test_update__moves_towards_the_planted_direction(
-    noise: str, rate: float, reached: float, angle: float
-) -> None:
+def test_update__moves_towards_the_planted_direction(noise: str, rate: float, reached: float, angle: float) -> None:
     block, planted = draw(noise, rate)
     start = turn(planted.v, planted.u, angle)
     outcome = run_update(block, start, 0.25)
@@ -108,11 +102,7 @@ def test_update__judges_acceptance_first() -> None:
     assert acceptance.outcome is Outcome.PASSED
     assert acceptance.evidence[0].observed == outcome.n_accepted / outcome.n_seen
     assert outcome.n_seen == acceptance.n_rows == N_ROWS
-    assert [one.tester for one in outcome.test_results[1:]] == [
-        "largest moment",
-        "second moment",
-        "quadratics",
-    ]
+    assert [one.tester for one in outcome.test_results[1:]] == ["largest moment", "second moment", "quadratics"]
     assert {one.n_rows for one in outcome.test_results[1:]} == {outcome.n_accepted}
 
 
@@ -139,18 +129,14 @@ def test_update__another_number_accepts_other_rows() -> None:
 
 
 def test_update__each_number_has_a_stream_of_its_own() -> None:
-    streams = [
-        make_update(np.eye(DIM)[0], 0.25, number).needs().view.sample.stream for number in range(3)
-    ]
+    streams = [make_update(np.eye(DIM)[0], 0.25, number).needs().view.sample.stream for number in range(3)]
     assert streams == [Stream.UPDATES, Stream.UPDATES + 1, Stream.UPDATES + 2]
 
 
 def test_update__about_a_plane_with_a_threshold_finds_the_halfspace_there() -> None:
     # labels of sgn(v*·x - 0.4), looked at from a plane beside it: one update comes nearer
     block, planted = draw()
-    shifted = Block(
-        block.X, np.where(block.X @ planted.v >= 0.4, 1, -1).astype(np.int8), block.rows
-    )
+    shifted = Block(block.X, np.where(block.X @ planted.v >= 0.4, 1, -1).astype(np.int8), block.rows)
     start = turn(planted.v, planted.u, 0.15)
     update = make_update(start, 0.25, threshold=0.4)
     needs = update.needs()

@@ -6,12 +6,7 @@ import math
 
 import pytest
 
-from streamhalf.algorithms.promises import (
-    StepOutcome,
-    as_refinement,
-    best_promise,
-    promises,
-)
+from streamhalf.algorithms.promises import StepOutcome, as_refinement, best_promise, promises
 from streamhalf.results import Outcome, PromiseRecord, Role, TestResult
 from streamhalf.testers.constants import FINEST_SCALE, constant_by_scale
 
@@ -20,9 +15,7 @@ def make_result(outcome: Outcome = Outcome.PASSED, role: Role = Role.REQUIRED) -
     return TestResult("a test", outcome, 0.1, 0.2, 0.1, 1_000, role=role)
 
 
-def step(
-    delta: float, deviation: float | None = 0.1, outcome: Outcome = Outcome.PASSED
-) -> StepOutcome:
+def step(delta: float, deviation: float | None = 0.1, outcome: Outcome = Outcome.PASSED) -> StepOutcome:
     return StepOutcome(delta, (make_result(outcome),), deviation)
 
 
@@ -79,9 +72,7 @@ COARSE = PromiseRecord(0.2, 0.1, 0.2, 5.0)
 
 
 @pytest.mark.parametrize(("error", "expected"), [(0.001, FINE), (0.05, COARSE)])
-def test_best_promise__weighs_the_constant_against_eps(
-    error: float, expected: PromiseRecord
-) -> None:
+def test_best_promise__weighs_the_constant_against_eps(error: float, expected: PromiseRecord) -> None:
     assert best_promise([COARSE, FINE], error=error, asked=None) is expected
 
 
@@ -103,9 +94,7 @@ def test_best_promise__one_with_a_constant_comes_before_all_without() -> None:
 
 
 def slab(scale: float, statistic: float, role: Role = Role.REQUIRED) -> TestResult:
-    return TestResult(
-        "slab mass", Outcome.PASSED, statistic, 0.1, 0.02, 1_000, role=role, scale=scale
-    )
+    return TestResult("slab mass", Outcome.PASSED, statistic, 0.1, 0.02, 1_000, role=role, scale=scale)
 
 
 def test_promises__rest_on_what_slab_masses_may_be_off_by() -> None:

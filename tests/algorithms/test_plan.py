@@ -10,13 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamhalf import RunConfig
-from streamhalf.algorithms.plan import (
-    FIRST_DELTA,
-    RunPlan,
-    plan_for_eps,
-    plan_for_rows,
-    scales,
-)
+from streamhalf.algorithms.plan import FIRST_DELTA, RunPlan, plan_for_eps, plan_for_rows, scales
 from streamhalf.config import LARGEST_EPS, SMALLEST_EPS
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
@@ -37,9 +31,7 @@ def least_rows(dim: int, config: RunConfig = DEFAULT) -> int:
     return plan_for_eps(LARGEST_EPS, dim, config).required_rows
 
 
-def panel_of(
-    plan: RunPlan, stage: Stage, config: RunConfig = DEFAULT, *, delta: float = 0.5
-) -> TesterSet:
+def panel_of(plan: RunPlan, stage: Stage, config: RunConfig = DEFAULT, *, delta: float = 0.5) -> TesterSet:
     """The testers of a pass, as the pass makes them."""
     context = plan.context(stage, config)
     if stage is Stage.UPDATE:
@@ -121,9 +113,7 @@ def test_plan_for_rows__is_the_inverse_of_plan_for_eps(dim: int) -> None:
     more=st.integers(0, 10**5),
     rows=st.sampled_from(["auto", "reuse"]),
 )
-def test_plan_for_rows__more_rows_never_give_a_larger_eps(
-    dim: int, factor: float, more: int, rows: str
-) -> None:
+def test_plan_for_rows__more_rows_never_give_a_larger_eps(dim: int, factor: float, more: int, rows: str) -> None:
     config = RunConfig(sampling=rows)
     n_rows = math.ceil(factor * least_rows(dim, config))
     fewer, richer = (plan_for_rows(n, dim, config) for n in (n_rows, n_rows + more))
@@ -140,9 +130,7 @@ def test_plan_for_rows__more_rows_never_give_a_larger_eps(
     eps=st.sampled_from(["auto", 0.25, 0.1, 0.02]),
     rows=st.sampled_from(["rows", "reuse"]),
 )
-def test_plan_for_rows__deals_out_no_more_than_there_is(
-    dim: int, factor: float, eps: float | str, rows: str
-) -> None:
+def test_plan_for_rows__deals_out_no_more_than_there_is(dim: int, factor: float, eps: float | str, rows: str) -> None:
     config = RunConfig(eps=eps, sampling=rows)
     least = plan_for_eps(0.25 if eps == "auto" else eps, dim, config).required_rows
     n_rows = math.ceil(factor * least)
@@ -183,9 +171,7 @@ def test_plan_for_rows__learning_goes_deeper_than_eps_where_rows_allow(dim: int)
 
 
 @pytest.mark.parametrize("n_rows", [200_000, 10**6, 10**8])
-def test_finest_scales__of_wedge_and_slabs_are_conclusive_and_as_fine_as_can_be(
-    n_rows: int,
-) -> None:
+def test_finest_scales__of_wedge_and_slabs_are_conclusive_and_as_fine_as_can_be(n_rows: int) -> None:
     plan = plan_for_rows(n_rows, 4, DEFAULT)
     final = panel_of(plan, Stage.FINAL)
     assert final.find(SlabMassTester).rows_needed() <= plan.counted_rows
@@ -223,12 +209,8 @@ def test_plan_for_rows__a_quarter_of_too_few_rows_is_held_out(n_rows: int, held_
     assert plan.held_out == held_out / n_rows
 
 
-@pytest.mark.parametrize(
-    ("n_rows", "dim", "held_out"), [(5_000, 1_000, 167), (20_000, 2_000, 948), (400, 100, 100)]
-)
-def test_plan_for_rows__few_rows_per_feature_leave_more_to_learn_from(
-    n_rows: int, dim: int, held_out: int
-) -> None:
+@pytest.mark.parametrize(("n_rows", "dim", "held_out"), [(5_000, 1_000, 167), (20_000, 2_000, 948), (400, 100, 100)])
+def test_plan_for_rows__few_rows_per_feature_leave_more_to_learn_from(n_rows: int, dim: int, held_out: int) -> None:
     assert plan_for_rows(n_rows, dim, DEFAULT).final_rows == held_out
 
 
@@ -256,9 +238,7 @@ def test_first_pass__has_a_64th_of_many_rows_and_no_more_than_it_can_use() -> No
 @pytest.mark.parametrize("dim", DIMS)
 @pytest.mark.parametrize("eps", [0.02, 0.25])
 def test_reuse__needs_fewer_rows_and_holds_as_many_out(dim: int, eps: float) -> None:
-    shared, reused = (
-        plan_for_eps(eps, dim, RunConfig(sampling=rows)) for rows in ("rows", "reuse")
-    )
+    shared, reused = (plan_for_eps(eps, dim, RunConfig(sampling=rows)) for rows in ("rows", "reuse"))
     assert reused.required_rows < shared.required_rows
     assert reused.final_rows == shared.final_rows
     hungriest = max(reused.initial_rows, math.ceil(reused.accepted_rows / reused.deltas[-1]))

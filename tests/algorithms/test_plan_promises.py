@@ -9,11 +9,7 @@ import pytest
 
 from streamhalf import RunConfig
 from streamhalf.algorithms.plan import plan_for_eps, plan_for_rows
-from streamhalf.algorithms.promises import (
-    GOOD_CONSTANT,
-    expected_promises,
-    rows_for_good_constant,
-)
+from streamhalf.algorithms.promises import GOOD_CONSTANT, expected_promises, rows_for_good_constant
 from streamhalf.testers.constants import FINEST_SCALE, constant_by_scale
 
 DEFAULT = RunConfig()
@@ -21,9 +17,7 @@ DEFAULT = RunConfig()
 
 @pytest.mark.parametrize("dim", [1, 4, 30])
 @pytest.mark.parametrize("n_rows", [10**6, 10**8])
-def test_expected_promises__name_scales_of_the_plan_and_their_constants(
-    dim: int, n_rows: int
-) -> None:
+def test_expected_promises__name_scales_of_the_plan_and_their_constants(dim: int, n_rows: int) -> None:
     plan = plan_for_rows(n_rows, dim, DEFAULT)
     found = expected_promises(plan, DEFAULT)
     assert found

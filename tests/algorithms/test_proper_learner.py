@@ -15,9 +15,7 @@ from streamhalf.testers.moments import MomentTester
 
 
 def make_learner(dim: int, degree: int = 4) -> ProperLearner:
-    moments = MomentTester(
-        dim=dim, degree=degree, moment_tolerance=0.1, spectral_tolerance=0.3, tau=0.01
-    )
+    moments = MomentTester(dim=dim, degree=degree, moment_tolerance=0.1, spectral_tolerance=0.3, tau=0.01)
     return ProperLearner(TesterSet((moments,)))
 
 
@@ -67,9 +65,7 @@ def test_proper_learner__takes_an_odd_number_of_groups_by_features_and_tau() -> 
 
 def test_proper_learner__other_testers_of_the_panel_are_asked_too() -> None:
     moments = make_learner(2).tester_set.testers
-    learner = ProperLearner(
-        TesterSet((ExchangeabilityTester(total_rows=3_000, tau=0.01), *moments))
-    )
+    learner = ProperLearner(TesterSet((ExchangeabilityTester(total_rows=3_000, tau=0.01), *moments)))
     rng = np.random.default_rng(1)
     X = rng.standard_normal((3_000, 2))
     block = Block(X, np.where(X[:, 0] >= 0, 1, -1).astype(np.int8), np.arange(3_000))

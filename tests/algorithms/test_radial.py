@@ -92,12 +92,7 @@ def test_estimate__reads_windows_from_all_over_many_rows(monkeypatch: pytest.Mon
     monkeypatch.setattr(radial, "_PASS_PER_FEATURE", 100)
     X, y = draw(20_000)
     order = np.argsort(X[:, 0])  # sorted rows: one window would tell nothing about the others
-    with serial_run((X[order], y[order]), feature_transform="radial", seed=3) as (
-        run,
-        source,
-        config,
-        _,
-    ):
+    with serial_run((X[order], y[order]), feature_transform="radial", seed=3) as (run, source, config, _):
         found = estimate_radial(run, source, config)
         rows = [record.rows_read for record in run.passes]
     assert rows[0] == 256 * (2000 // 256)

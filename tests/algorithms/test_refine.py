@@ -18,9 +18,7 @@ DIM, N_ROWS, DELTA = 5, 100_000, 0.1
 THRESHOLD = 0.3
 
 
-def draw(
-    seed: int = 1, n_rows: int = N_ROWS, noise: float = 0.05, threshold: float = THRESHOLD
-) -> Block:
+def draw(seed: int = 1, n_rows: int = N_ROWS, noise: float = 0.05, threshold: float = THRESHOLD) -> Block:
     """Gaussian rows, labels of the first feature with a threshold, some flipped at random."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n_rows, DIM))
@@ -96,7 +94,5 @@ def test_polish__ends_where_all_rows_lie_on_the_plane() -> None:
     X = rng.standard_normal((2_000, DIM))
     X[:, 0] = 0.0
     y = np.where(rng.random(2_000) < 0.5, 1, -1).astype(np.int8)
-    refine = Refine(
-        Candidate(Plane(np.eye(DIM)[0]), DELTA, 0.0, 0.9, 9, 9), 2_000, 2_000, 1, centred=True
-    )
+    refine = Refine(Candidate(Plane(np.eye(DIM)[0]), DELTA, 0.0, 0.9, 9, 9), 2_000, 2_000, 1, centred=True)
     assert len(refined(refine, Block(X, y, np.arange(2_000)))) <= REFINED

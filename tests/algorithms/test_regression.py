@@ -14,12 +14,7 @@ from sklearn.preprocessing import StandardScaler
 import streamhalf
 from streamhalf.algorithms import plan as run_plan
 from streamhalf.algorithms.plan import lacks_rows, plan_for_rows
-from streamhalf.algorithms.regression import (
-    REGRESSION_PASSES,
-    regress,
-    regress_in_memory,
-    regression_passes,
-)
+from streamhalf.algorithms.regression import REGRESSION_PASSES, regress, regress_in_memory, regression_passes
 from streamhalf.algorithms.row_split import draw_sample
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
@@ -69,9 +64,7 @@ def regressed(data: Rows, sample: Block | None = None) -> tuple[Plane, int, Rows
 
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("noise", [0.0, 0.05])
-def test_fit__is_not_behind_scikit_learn_on_the_same_rows(
-    small_sample: None, noise: float, mixed: bool
-) -> None:
+def test_fit__is_not_behind_scikit_learn_on_the_same_rows(small_sample: None, noise: float, mixed: bool) -> None:
     X, y = draw(N_ROWS + N_FRESH, DIM, noise=noise, mixed=mixed)
     fresh = X[N_ROWS:], y[N_ROWS:]
     result = streamhalf.fit((X[:N_ROWS], y[:N_ROWS]), seed=SEED, certificate_degree=0)
@@ -88,9 +81,7 @@ def test_fit__is_not_behind_scikit_learn_on_the_same_rows(
     assert plane.errors(*fresh) / N_FRESH <= result.error.upper
 
 
-def test_fit__says_nothing_of_dependent_features_where_rows_cannot_tell(
-    small_sample: None,
-) -> None:
+def test_fit__says_nothing_of_dependent_features_where_rows_cannot_tell(small_sample: None) -> None:
     result = streamhalf.fit(draw(N_ROWS, DIM), seed=SEED, certificate_degree=0)
     assert not any(one.features for one in result.transforms)
     assert [one.outcome for one in result.transforms[1:]] == [Outcome.NOT_JUDGED] * 2
@@ -102,9 +93,7 @@ def test_fit__has_the_same_bits_for_every_chunking_and_engine(
 ) -> None:
     X, y = draw(N_ROWS, DIM, noise=0.05)
     found = [
-        streamhalf.fit(
-            write_store(X, y, chunk_rows=chunk_rows), seed=SEED, certificate_degree=0, **engine
-        )
+        streamhalf.fit(write_store(X, y, chunk_rows=chunk_rows), seed=SEED, certificate_degree=0, **engine)
         for chunk_rows, engine in (
             (333, {"scheduler": "serial"}),
             (1_000, {"scheduler": "threads", "n_workers": 3}),

@@ -12,13 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from streamhalf import open_source
-from streamhalf.algorithms.row_split import (
-    GROUP_CHUNKS,
-    RowSplit,
-    RowSubset,
-    pilot,
-    window_rows_for,
-)
+from streamhalf.algorithms.row_split import GROUP_CHUNKS, RowSplit, RowSubset, pilot, window_rows_for
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.engine import PassPlan, open_engine, run_pass
 from streamhalf.events import ignore
@@ -71,9 +65,7 @@ def test_windows__a_share_has_the_rows_it_should_give_or_take_a_window(
 ) -> None:
     row_split = make_deal(n_rows, **layout)
     share = row_split.take(cursor, wanted)
-    assert (
-        share == row_split.take(cursor, wanted) == make_deal(n_rows, **layout).take(cursor, wanted)
-    )
+    assert share == row_split.take(cursor, wanted) == make_deal(n_rows, **layout).take(cursor, wanted)
     assert (share.low, share.high) == (row_split.held_out, 1.0)
     kept = 1 - row_split.held_out
     end = n_rows if cursor + wanted >= row_split.learning_rows else (cursor + wanted) / kept
@@ -237,9 +229,7 @@ def test_pilot__is_drawn_from_everywhere_by_the_seed() -> None:
 @pytest.mark.parametrize("scheduler", ["serial", "threads"])
 @settings(max_examples=8)
 @given(cursor=st.integers(0, 900), wanted=st.integers(1, 900), chunk=st.integers(20, 700))
-def test_windows__of_dask_arrays_are_cut_anywhere(
-    scheduler: str, cursor: int, wanted: int, chunk: int
-) -> None:
+def test_windows__of_dask_arrays_are_cut_anywhere(scheduler: str, cursor: int, wanted: int, chunk: int) -> None:
     X, y = make_rows(1_000, 3, dtype="float64")
     lazy = open_source((da.from_array(X, chunks=(chunk, 3)), da.from_array(y, chunks=333)))
     row_split = make_deal(1_000, held_out=0.0, window_rows=16, chunk_rows=lazy.unit_rows)

@@ -22,9 +22,7 @@ from tests.algorithms.runs import draw, serial_run
 DATA = draw(90_000, dim=3)
 
 
-def sampled(
-    data: tuple[Any, Any] = DATA, **parameters: Any
-) -> tuple[Block, float, tuple[PassRecord, ...]]:
+def sampled(data: tuple[Any, Any] = DATA, **parameters: Any) -> tuple[Block, float, tuple[PassRecord, ...]]:
     """The sample, the share of the rows that is held out, and the passes that it took."""
     with serial_run(data, seed=3, **parameters) as (run, source, config, _):
         plan = plan_for_rows(source.n_rows, source.dim, config)
@@ -42,9 +40,7 @@ def test_draw_sample__is_all_rows_for_learning_where_they_fit() -> None:
     assert (record.name, record.rows_read, record.rows_accepted) == ("sample", 90_000, block.n_rows)
 
 
-def test_draw_sample__takes_as_many_as_there_is_room_for_from_everywhere(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_draw_sample__takes_as_many_as_there_is_room_for_from_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "TASK_NBYTES", 1 << 18)
     block, held_out, (record,) = sampled()
     assert 100 < block.n_rows < 1_000

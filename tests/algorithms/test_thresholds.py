@@ -66,9 +66,7 @@ def test_fit__balanced_labels_are_learnt_through_the_centre_and_promise_a_consta
 def test_fit__a_rare_label_is_told() -> None:
     X, y, _ = draw(0.004, flipped=0.0)
     result = fit((X, y))
-    assert result.notices[0] == Notice.of(
-        NoticeCode.NEARLY_ONE_CLASS, label=1, share=result.error.by_label.guess_error
-    )
+    assert result.notices[0] == Notice.of(NoticeCode.NEARLY_ONE_CLASS, label=1, share=result.error.by_label.guess_error)
     assert result.error.upper < 0.002
 
 

@@ -10,17 +10,7 @@ import pytest
 from streamhalf.algorithms import driver
 from streamhalf.algorithms.transform import try_transforms
 from streamhalf.errors import TransformError
-from streamhalf.results import (
-    FitResult,
-    HalfspaceClass,
-    Method,
-    Notice,
-    NoticeCode,
-    Outcome,
-    Stage,
-    Transform,
-    Verdict,
-)
+from streamhalf.results import FitResult, HalfspaceClass, Method, Notice, NoticeCode, Outcome, Stage, Transform, Verdict
 from streamhalf.testers import TESTERS
 from tests.algorithms.runs import N_ROWS, draw, serial_run
 from tests.algorithms.test_driver import toy
@@ -29,9 +19,7 @@ X, Y = draw()
 MIXING = np.array([[2.0, 0.0], [1.0, 0.3]])
 
 
-def fit(
-    data: tuple[Any, Any], *, testers: tuple[type, ...] = TESTERS, **parameters: Any
-) -> FitResult:
+def fit(data: tuple[Any, Any], *, testers: tuple[type, ...] = TESTERS, **parameters: Any) -> FitResult:
     given = {"seed": 2, "feature_transform": "auto"} | parameters
     with serial_run(data, **given) as (run, source, config, _):
         return driver.fit(run, source, config, testers=testers)
@@ -146,11 +134,7 @@ def test_look__sees_no_held_out_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("n_rows", "moved", "through"),
-    [
-        (N_ROWS, 0.0, HalfspaceClass.ORIGIN),
-        (2_000, 0.0, HalfspaceClass.ORIGIN),
-        (2_000, 3.0, HalfspaceClass.CENTRE),
-    ],
+    [(N_ROWS, 0.0, HalfspaceClass.ORIGIN), (2_000, 0.0, HalfspaceClass.ORIGIN), (2_000, 3.0, HalfspaceClass.CENTRE)],
 )
 def test_through__the_centre_is_that_of_the_position_for_the_pool_too(
     n_rows: int, moved: float, through: HalfspaceClass

@@ -13,12 +13,7 @@ from streamhalf.algorithms.transform import transforms_to_try, try_transforms
 from streamhalf.data.block import Block
 from streamhalf.results import Outcome, Transform, TransformTrial
 
-PASSED, DOUBT, NO, SILENT = (
-    Outcome.PASSED,
-    Outcome.INCONCLUSIVE,
-    Outcome.REJECTED,
-    Outcome.NOT_JUDGED,
-)
+PASSED, DOUBT, NO, SILENT = (Outcome.PASSED, Outcome.INCONCLUSIVE, Outcome.REJECTED, Outcome.NOT_JUDGED)
 DIM = 3
 MIXING = np.array([[2.0, 0.0, 0.3], [1.0, 0.5, 0.0], [0.0, -1.0, 3.0]])
 

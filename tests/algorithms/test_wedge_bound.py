@@ -29,9 +29,7 @@ def units(n: int, dim: int, seed: int = 0) -> np.ndarray:
     return drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
 
 
-def make_wedge(
-    candidates: np.ndarray, n_rows: int, eps: float = EPS, *, first: int = 0
-) -> WedgeBound:
+def make_wedge(candidates: np.ndarray, n_rows: int, eps: float = EPS, *, first: int = 0) -> WedgeBound:
     planes = tuple(Plane(candidate) for candidate in candidates)
     shared = {"eps": eps, "tau": 0.001, "candidates": planes, "first": first}
     mass = SlabMassTester(**shared)

@@ -71,12 +71,7 @@ def test_hole_and_spike__pass_the_moments_of_all_rows_and_are_rejected_later(
 ) -> None:
     eps = 0.1
     spec = SyntheticSpec(
-        rows=plan(dim=4, eps=eps).rows_needed,
-        dim=4,
-        marginal=marginal,
-        noise=noise,
-        rate=rate,
-        seed=7,
+        rows=plan(dim=4, eps=eps).rows_needed, dim=4, marginal=marginal, noise=noise, rate=rate, seed=7
     )
     found = learn(draw(spec), eps=eps, feature_transform="stored")
     initial = tuple(one for one in found.testers if one.pass_name == "initial")

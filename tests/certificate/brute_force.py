@@ -12,12 +12,7 @@ from scipy.optimize import linprog
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions.slab_moments import (
-    SlabMoments,
-    SlabStatistics,
-    across_edges,
-    certificate_edges,
-)
+from streamhalf.reductions.slab_moments import SlabMoments, SlabStatistics, across_edges, certificate_edges
 
 Array = NDArray[np.float64]
 
@@ -32,13 +27,7 @@ class Problem:
     threshold: float = 0.0
 
     def statistics(
-        self,
-        *,
-        degree: int,
-        ratio: float,
-        pieces: int = 1,
-        by_label: bool = False,
-        across: Array | None = None,
+        self, *, degree: int, ratio: float, pieces: int = 1, by_label: bool = False, across: Array | None = None
     ) -> SlabStatistics:
         """Reduce the rows in so many pieces, in boxes if there is a second direction."""
         plane = Plane(self.v, self.threshold)
@@ -177,9 +166,7 @@ def boxed_problem(rng: np.random.Generator, *, largest: int = 600) -> Problem:
     return Problem(X, y, v / np.linalg.norm(v), t)
 
 
-def smallest_error_found(
-    problem: Problem, rng: np.random.Generator, *, central: bool = False
-) -> float:
+def smallest_error_found(problem: Problem, rng: np.random.Generator, *, central: bool = False) -> float:
     """Least error of halfspaces that were looked at: none is below the best, most are next to it.
 
     Those about the given one, of a threshold or none, and those through rows, a little to either

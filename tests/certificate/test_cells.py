@@ -56,9 +56,7 @@ def test_thresholds__a_second_coordinate_may_be_an_interval() -> None:
         tau = smallest_thresholds(cell, wide)
         for share in (0.0, 0.3, 1.0):
             q = wide.q_low + share * (wide.q_high - wide.q_low)
-            assert (
-                tau <= smallest_thresholds(cell, replace(forms, q_low=q, q_high=q)) + 1e-12
-            ).all()
+            assert (tau <= smallest_thresholds(cell, replace(forms, q_low=q, q_high=q)) + 1e-12).all()
 
 
 def test_thresholds__where_omega_is_0_or_a_right_angle() -> None:
@@ -98,10 +96,7 @@ def test_cells_around__cover_everything_once(count: int) -> None:
     area = sum((one.omega_high - one.omega_low) * (one.alpha_high - one.alpha_low) for one in cells)
     assert area == pytest.approx(RIGHT * 2 * math.pi)
     assert {one.omega_low for one in cells} - {one.omega_high for one in cells} == {0.0}
-    assert {one.alpha_low for one in cells} ^ {one.alpha_high for one in cells} == {
-        -math.pi,
-        math.pi,
-    }
+    assert {one.alpha_low for one in cells} ^ {one.alpha_high for one in cells} == {-math.pi, math.pi}
     assert max(one.alpha_high - one.alpha_low for one in cells) <= RIGHT
 
 

@@ -15,12 +15,7 @@ from scipy.stats import binom
 
 from streamhalf import MemoryBudgetError, RunConfig, open_source
 from streamhalf.certificate.certification import Certification
-from streamhalf.certificate.slab_choice import (
-    PARTIALS_AT_ONCE,
-    certificate_degree,
-    certificate_share,
-    require_room,
-)
+from streamhalf.certificate.slab_choice import PARTIALS_AT_ONCE, certificate_degree, certificate_share, require_room
 from streamhalf.certificate.slab_forms import slab_forms, typical_unit
 from streamhalf.data.block import Block
 from streamhalf.data.transforms import Identity, Isotropic, RowTransform
@@ -98,9 +93,7 @@ def test_needs__errors_on_stored_rows_and_slabs_on_mapped_ones() -> None:
     one = certification(MAP, Plane(AXIS, 0.25))
     digest, (errors, slabs) = one.needs().map(block)
     raw = one.halfspace
-    assert errors.n_errors == np.count_nonzero(
-        (block.X @ raw.normal + raw.offset >= 0) != (block.y > 0)
-    )
+    assert errors.n_errors == np.count_nonzero((block.X @ raw.normal + raw.offset >= 0) != (block.y > 0))
     # the halfspace has a threshold among mapped rows, and slabs lie about it
     assert errors.n_errors == Plane(AXIS, 0.25).errors(ROWS.X, ROWS.y)
     assert errors.n_errors != Plane(AXIS).errors(ROWS.X, ROWS.y)
@@ -196,9 +189,7 @@ def test_of__takes_directions_to_the_position_and_the_rest_from_the_configuratio
     assert (one.error, one.seed, one.memory) == (0.07, 7, 1 << 28)
     assert one.degree == 6
     assert one.share == 1.0  # fewer rows than asked for
-    assert (
-        Certification.of(source, RunConfig(certificate_degree=2), halfspace, MAP, 0.1).degree == 2
-    )
+    assert Certification.of(source, RunConfig(certificate_degree=2), halfspace, MAP, 0.1).degree == 2
 
 
 def near(seed: int = 3) -> Block:
@@ -264,22 +255,14 @@ def test_slabs__get_coarser_with_less_memory_and_the_bound_stays_a_bound() -> No
         found = measure(one, ROWS)
         counts.append(found.n_slabs[0])
         assert 0 < found.opt.lower_empirical <= RATE * 1.1
-        assert all(
-            PARTIALS_AT_ONCE * slabs.partial_nbytes(2) <= limit for slabs in one.slabs(Plane(AXIS))
-        )
+        assert all(PARTIALS_AT_ONCE * slabs.partial_nbytes(2) <= limit for slabs in one.slabs(Plane(AXIS)))
     assert counts[0] > counts[-1]
     assert counts == sorted(counts, reverse=True)
 
 
 def test_slabs__of_an_earlier_pass_are_taken_again_whatever_the_memory() -> None:
     small = measure(certification(Identity(), Plane(AXIS), memory=1 << 18), ROWS)
-    again = certification(
-        Identity(),
-        Plane(AXIS),
-        n_slabs=small.n_slabs,
-        claimed=small.bounds,
-        degree=small.degree,
-    )
+    again = certification(Identity(), Plane(AXIS), n_slabs=small.n_slabs, claimed=small.bounds, degree=small.degree)
     found = measure(again, ROWS)
     assert found.n_slabs == small.n_slabs
     assert found.opt.lower_empirical == pytest.approx(small.opt.lower_empirical, rel=1e-3)
@@ -358,9 +341,7 @@ def test_run__measures_beside_in_the_same_read() -> None:
         (0.05, N_ROWS, 2, AdviceCode.HIGHER_DEGREE),
     ],
 )
-def test_advice__says_what_would_tighten_the_bound(
-    rate: float, n_rows: int, degree: int, code: AdviceCode
-) -> None:
+def test_advice__says_what_would_tighten_the_bound(rate: float, n_rows: int, degree: int, code: AdviceCode) -> None:
     rng = np.random.default_rng(6)
     X = rng.standard_normal((n_rows, 2))
     y = np.where(X[:, 0] >= 0, 1, -1).astype(np.int8)

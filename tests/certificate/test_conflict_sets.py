@@ -61,11 +61,7 @@ def test_verify__finds_the_sets_again_and_refuses_more(result: CertifyResult) ->
     assert streamhalf.verify(result, heavy_rows()).holds
     stronger = replace(result.certificate.opt, lower_empirical=result.certificate.error)
     certificate = replace(
-        result.certificate,
-        opt=stronger,
-        bounds=(stronger,),
-        n_sets=result.certificate.n_errors,
-        ratio=1.0,
+        result.certificate, opt=stronger, bounds=(stronger,), n_sets=result.certificate.n_errors, ratio=1.0
     )
     claimed = replace(result, certificate=certificate, opt=stronger, ratio=1.0)
     failed = {one.name for one in streamhalf.verify(claimed, heavy_rows()).claims if not one.holds}
@@ -87,9 +83,7 @@ def test_certify__counts_about_the_same_sets_whatever_the_classifier() -> None:
     y = np.where(X.sum(axis=1) + 0.8 * rng.standard_normal(2_000) > 0.3, 1, -1)
     normals = [np.ones(6), *(np.ones(6) + 0.25 * rng.standard_normal((3, 6)))]
     found = [
-        streamhalf.certify(
-            (X, y), weights=streamhalf.Halfspace(tuple(normal.tolist()), -0.3), seed=1
-        ).certificate
+        streamhalf.certify((X, y), weights=streamhalf.Halfspace(tuple(normal.tolist()), -0.3), seed=1).certificate
         for normal in normals
     ]
     for one in found:
@@ -132,9 +126,7 @@ def test_certify__names_the_class_that_was_asked_for(through: str) -> None:
     centre = np.zeros(4) if through == "origin" else X.mean(axis=0)
     normal = np.arange(1.0, 5.0)
     halfspace = streamhalf.Halfspace(tuple(normal), -float(normal @ centre))
-    found = streamhalf.certify(
-        (X, y), weights=halfspace, seed=1, through=through, feature_transform=transform
-    )
+    found = streamhalf.certify((X, y), weights=halfspace, seed=1, through=through, feature_transform=transform)
     assert found.certificate.method is CertificateMethod.SETS
     assert found.opt is not None
     assert found.opt.through is HalfspaceClass(through)
@@ -155,9 +147,7 @@ def test_fit__certifies_flags_by_rows_that_contradict_each_other() -> None:
     assert result.ratio < 1.1
 
 
-def test_record__comes_back_from_json_and_older_ones_are_of_moments(
-    result: CertifyResult,
-) -> None:
+def test_record__comes_back_from_json_and_older_ones_are_of_moments(result: CertifyResult) -> None:
     content = to_json(result.certificate)
     assert from_json(CertificateRecord, content) == result.certificate
     older = {name: content[name] for name in content if name not in ("method", "n_sets", "effort")}
@@ -186,9 +176,7 @@ def test_advice__asks_for_no_rows_that_are_there(total_rows: int, code: str) -> 
     X, y = heavy_rows(rate=0.3)
     block = Block(X, y.astype(np.int8), np.arange(len(y)))
     halfspace = streamhalf.Halfspace((1.0, 2.0, 3.0, 4.0), -0.5)
-    sets = ConflictSets(
-        halfspace=halfspace, row_transform=Identity(), size=len(y), seed=1, effort=1e-3
-    )
+    sets = ConflictSets(halfspace=halfspace, row_transform=Identity(), size=len(y), seed=1, effort=1e-3)
     digest = RowDigestResult(total_rows, 0, 0.0, 1.0)
     advice = sets.conclude(digest, block, tau=0.01).advice
     assert advice.code == code

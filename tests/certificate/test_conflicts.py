@@ -15,10 +15,7 @@ from streamhalf.certificate.conflicts import are_conflicts, exact_weights
 def solve_exactly(rows: np.ndarray, row: np.ndarray) -> list[Fraction]:
     """Weights of the rows that make minus the other row, by elimination with fractions."""
     size = len(row)
-    lines = [
-        [*(Fraction(float(rows[j, i])) for j in range(size)), Fraction(-float(row[i]))]
-        for i in range(size)
-    ]
+    lines = [[*(Fraction(float(rows[j, i])) for j in range(size)), Fraction(-float(row[i]))] for i in range(size)]
     for i in range(size):
         top = next(k for k in range(i, size) if lines[k][i] != 0)
         lines[i], lines[top] = lines[top], lines[i]
@@ -31,9 +28,7 @@ def solve_exactly(rows: np.ndarray, row: np.ndarray) -> list[Fraction]:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 5), st.sampled_from([0, 8, 14]))
-def test_are_conflicts__says_yes_only_where_exact_weights_are_positive(
-    seed: int, size: int, digits: int
-) -> None:
+def test_are_conflicts__says_yes_only_where_exact_weights_are_positive(seed: int, size: int, digits: int) -> None:
     rng = np.random.default_rng(seed)
     others = rng.standard_normal((1, size, size))
     weights = rng.random((1, size)) + 0.01

@@ -7,23 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamhalf.certificate.error_bound import (
-    claim_notices,
-    cluster_notice,
-    measure_error,
-    repeated_rows,
-)
+from streamhalf.certificate.error_bound import claim_notices, cluster_notice, measure_error, repeated_rows
 from streamhalf.kernels.binomial import binomial_upper, segment_upper
 from streamhalf.kernels.segments import error_segments
-from streamhalf.results import (
-    Advice,
-    AdviceCode,
-    CertificateRecord,
-    ErrorRecord,
-    Notice,
-    NoticeCode,
-    OptRecord,
-)
+from streamhalf.results import Advice, AdviceCode, CertificateRecord, ErrorRecord, Notice, NoticeCode, OptRecord
 
 N_ROWS, RATE = 300_000, 0.05
 SEGMENTS = error_segments(N_ROWS)
@@ -99,14 +86,7 @@ def test_cluster_notice__says_how_many_segments_and_how_much_they_vary() -> None
 
 @pytest.mark.parametrize(
     ("errors", "rows"),
-    [
-        ([], []),
-        ([0], [0]),
-        ([0, 0], [5, 0]),
-        ([3], [3]),
-        ([0] * 40, [50] * 40),
-        ([9] * 40, [9] * 40),
-    ],
+    [([], []), ([0], [0]), ([0, 0], [5, 0]), ([3], [3]), ([0] * 40, [50] * 40), ([9] * 40, [9] * 40)],
 )
 def test_measure_error__extremes_are_binomial(errors: list[int], rows: list[int]) -> None:
     wrong, held = np.array(errors, dtype=np.int64), np.array(rows, dtype=np.int64)
@@ -141,11 +121,7 @@ def test_measure_error__bound_holds_however_few_stretches_are_bad(
     As if means were normal, 2 to 10% of them fail. Where no bad segment is among the rows, nothing
     tells that there are any: there the claim is about independent rows, and is not counted.
     """
-    rng, n_rows, truth = (
-        np.random.default_rng(7),
-        n_stretches * size,
-        share * bad + (1 - share) * rate,
-    )
+    rng, n_rows, truth = (np.random.default_rng(7), n_stretches * size, share * bad + (1 - share) * rate)
     count = error_segments(n_rows).count
     starts = -(-np.arange(count) * n_rows // count)
     rows, missed, seen = np.diff(np.append(starts, n_rows)), 0, 0
@@ -186,8 +162,7 @@ ERROR = ErrorRecord(0.001, 0.0014, 30_000)
 
 
 @pytest.mark.parametrize(
-    ("n_errors", "share", "said"),
-    [(140, 1.0, False), (141, 1.0, True), (170, 0.5, False), (5_000, 0.5, True)],
+    ("n_errors", "share", "said"), [(140, 1.0, False), (141, 1.0, True), (170, 0.5, False), (5_000, 0.5, True)]
 )
 def test_claim_notices__some_rows_must_leave_no_doubt(n_errors, share, said) -> None:
     expected = (disagree(n_errors / 100_000),) if said else ()
@@ -209,9 +184,6 @@ def test_repeats__are_worth_a_word_from_one_in_a_hundred(share: float, said: boo
 
 def test_claim_notices__the_contradiction_comes_first() -> None:
     both = certificate(5_000, repeated=1.0, times=2.0)
-    assert claim_notices(ERROR, both) == (
-        disagree(0.05),
-        Notice.of(NoticeCode.REPEATED_ROWS, share=1.0, times=2.0),
-    )
+    assert claim_notices(ERROR, both) == (disagree(0.05), Notice.of(NoticeCode.REPEATED_ROWS, share=1.0, times=2.0))
     assert claim_notices(None, both) == (Notice.of(NoticeCode.REPEATED_ROWS, share=1.0, times=2.0),)
     assert claim_notices(ERROR, certificate(100)) == claim_notices(ERROR, None) == ()

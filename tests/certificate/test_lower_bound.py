@@ -11,12 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamhalf.certificate.lower_bound import (
-    find_again,
-    least_error,
-    lower_bound,
-    usual_search,
-)
+from streamhalf.certificate.lower_bound import find_again, least_error, lower_bound, usual_search
 from streamhalf.certificate.search import SearchConfig
 from streamhalf.errors import UsageError
 from tests.certificate.brute_force import (
@@ -67,11 +62,7 @@ def test_lower_bound__over_thresholds_never_exceeds_the_best_halfspace(seed, deg
     assert central <= smallest_error(problem, rng) + 1e-12
 
 
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    degree=st.sampled_from([2, 4, 6]),
-    ratio=st.sampled_from([1.3, 2.0]),
-)
+@given(seed=st.integers(0, 2**32 - 1), degree=st.sampled_from([2, 4, 6]), ratio=st.sampled_from([1.3, 2.0]))
 @settings(max_examples=12, deadline=None)
 def test_lower_bound__along_two_directions_never_exceeds_the_best_halfspace(seed, degree, ratio):
     rng = np.random.default_rng(seed)

@@ -126,9 +126,7 @@ def test_largest_excess__is_not_exceeded_wherever_it_is_finite(seed, count, lift
     assert polynomial[0] == -np.inf or excess(polynomial, tau) <= 1e-12
 
 
-@pytest.mark.parametrize(
-    "zeros", [[2.0], [-1.0, 3.0], [0.0, 0.0], [-40.0, 0.1, 2.0], [1, 2, 3, 4], [-2e5, -1, 0, 5]]
-)
+@pytest.mark.parametrize("zeros", [[2.0], [-1.0, 3.0], [0.0, 0.0], [-40.0, 0.1, 2.0], [1, 2, 3, 4], [-2e5, -1, 0, 5]])
 def test_real_roots__finds_them(zeros):
     found = np.empty(len(zeros))
     real_roots(3 * np.polynomial.polynomial.polyfromroots(zeros), found)

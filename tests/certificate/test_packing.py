@@ -45,16 +45,10 @@ def test_pack_rows__is_never_more_than_the_best_halfspace_errs_on(seed: int) -> 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(
-        st.tuples(st.integers(-2, 2), st.integers(-2, 2), st.sampled_from([-1, 1])),
-        min_size=1,
-        max_size=14,
-    ),
+    st.lists(st.tuples(st.integers(-2, 2), st.integers(-2, 2), st.sampled_from([-1, 1])), min_size=1, max_size=14),
     st.sampled_from([(1.0, 0.0), (0.3, -1.0), (-1.0, 1.0)]),
 )
-def test_pack_rows__holds_on_lattices(
-    rows: list[tuple[int, int, int]], normal: tuple[float, float]
-) -> None:
+def test_pack_rows__holds_on_lattices(rows: list[tuple[int, int, int]], normal: tuple[float, float]) -> None:
     table = np.array(rows)
     X, y = table[:, :2].astype(np.float64), table[:, 2].astype(np.int8)
     problem = Problem(X, y, np.array(normal) / np.linalg.norm(normal))

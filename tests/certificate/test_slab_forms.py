@@ -52,9 +52,7 @@ def test_slab_forms__moments_and_pools_equal_sums_over_rows(seed, degree):
     u /= np.linalg.norm(u)
     powers = np.arange(degree + 1)
     expected = np.array([((s @ u / scale)[:, None] ** powers).mean(axis=0) for s in sides])
-    np.testing.assert_allclose(
-        forms.laws(forms.table.point(u)[None])[0], expected, rtol=1e-8, atol=1e-8
-    )
+    np.testing.assert_allclose(forms.laws(forms.table.point(u)[None])[0], expected, rtol=1e-8, atol=1e-8)
     coefficients = rng.standard_normal((len(sides), degree + 1))
     pooled = forms.pooled(coefficients[None])[0] @ forms.table.point(u)
     assert pooled == pytest.approx(forms.mass @ (coefficients * expected).sum(axis=1), rel=1e-8)
@@ -136,9 +134,7 @@ def test_measure__never_exceeds_the_mass_below_the_thresholds(seed, degree):
     assert improved.value >= fit.value
     u = rng.standard_normal((forms.table.dim, 200))
     u /= np.linalg.norm(u, axis=0)
-    below = sum(
-        np.count_nonzero(s @ u / scale < t + 1e-9, axis=0) for s, t in zip(sides, tau, strict=True)
-    )
+    below = sum(np.count_nonzero(s @ u / scale < t + 1e-9, axis=0) for s, t in zip(sides, tau, strict=True))
     assert improved.value <= below.min() / statistics.n_rows
 
 

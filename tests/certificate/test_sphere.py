@@ -133,9 +133,7 @@ def test_split_axis__leaves_nothing_of_a_polynomial_in_one_direction():
     table = sphere(4, 4)
     axis = np.array([0.5, -0.5, 0.5, 0.5])
     scales = np.array([0.0, 0.3, -1.0, 0.4, 2.0])
-    b = np.concatenate(
-        [value * table.point(axis)[part] for value, part in zip(scales, table.slices, strict=True)]
-    )
+    b = np.concatenate([value * table.point(axis)[part] for value, part in zip(scales, table.slices, strict=True)])
     along, rest = split_axis(table, b, axis)
     np.testing.assert_allclose(along, scales, atol=1e-12)
     np.testing.assert_allclose(rest, 0, atol=1e-12)

@@ -84,9 +84,7 @@ def certified() -> CertifyResult:
 @pytest.fixture(scope="module")
 def bounded() -> CertifyResult:
     """With a bound above 0, which takes longer to find again."""
-    result = streamhalf.certify(
-        FEW, weights=[1.0, 0.1], certificate_degree=4, **(STORED | {"certificate_effort": 1.0})
-    )
+    result = streamhalf.certify(FEW, weights=[1.0, 0.1], certificate_degree=4, **(STORED | {"certificate_effort": 1.0}))
     assert result.opt.lower_empirical > 0.01
     return result
 
@@ -97,19 +95,11 @@ def verify(document: Any, data: Any, **options: Any) -> set[str]:
     return {claim.name for claim in found.claims if not claim.holds}
 
 
-def test_verify__a_document_as_it_was_written_holds(
-    fitted: FitResult, certified: CertifyResult
-) -> None:
+def test_verify__a_document_as_it_was_written_holds(fitted: FitResult, certified: CertifyResult) -> None:
     for document, data in ((fitted, DATA), (certified, FEW)):
         found = streamhalf.verify(document, data, **SERIAL)
-        other = (
-            HalfspaceClass.ANY
-            if document.opt.through is HalfspaceClass.ORIGIN
-            else HalfspaceClass.ORIGIN
-        )
-        assert [claim.name for claim in found.claims] == [
-            name.format(other=other) for name in CLAIMS
-        ]
+        other = HalfspaceClass.ANY if document.opt.through is HalfspaceClass.ORIGIN else HalfspaceClass.ORIGIN
+        assert [claim.name for claim in found.claims] == [name.format(other=other) for name in CLAIMS]
         assert found.holds
         assert [record.name for record in found.passes] == ["verify"]
 
@@ -117,10 +107,7 @@ def test_verify__a_document_as_it_was_written_holds(
 def of_certificate(**changes: Callable[[Any], Any] | Any) -> Callable[[Any], Any]:
     def change(document: Any) -> Any:
         record = document.certificate
-        values = {
-            name: value(getattr(record, name)) if callable(value) else value
-            for name, value in changes.items()
-        }
+        values = {name: value(getattr(record, name)) if callable(value) else value for name, value in changes.items()}
         return replace(document, certificate=replace(record, **values))
 
     return change
@@ -129,8 +116,7 @@ def of_certificate(**changes: Callable[[Any], Any] | Any) -> Callable[[Any], Any
 def of_error(**changes: Any) -> Callable[[Any], Any]:
     def change(document: Any) -> Any:
         values = {
-            name: value(getattr(document.error, name)) if callable(value) else value
-            for name, value in changes.items()
+            name: value(getattr(document.error, name)) if callable(value) else value for name, value in changes.items()
         }
         return replace(document, error=replace(document.error, **values))
 
@@ -149,9 +135,7 @@ FORGED: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
     "rows of the certificate": (of_certificate(n_rows=7), {"rows of the certificate", SAID_TWICE}),
     "errors": (of_certificate(n_errors=lambda n: n - 100), {"errors on these rows", SAID_TWICE}),
     "L on the rows": (
-        of_certificate(
-            opt=lambda opt: replace(opt, lower_empirical=1.05 * opt.lower_empirical + 0.01)
-        ),
+        of_certificate(opt=lambda opt: replace(opt, lower_empirical=1.05 * opt.lower_empirical + 0.01)),
         {"no halfspace below L", SAID_TWICE},
     ),
     "L on the source": (
@@ -159,24 +143,16 @@ FORGED: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
         {"L on the source", SAID_TWICE},
     ),
     "L of another class": (
-        of_certificate(
-            bounds=lambda old: (old[0], replace(old[1], lower_empirical=0.3, lower=0.3))
-        ),
+        of_certificate(bounds=lambda old: (old[0], replace(old[1], lower_empirical=0.3, lower=0.3))),
         {"no halfspace below L, through: origin", "L on the source, through: origin"},
     ),
     "a class without a bound": (
         of_certificate(bounds=lambda old: (*old, replace(old[1], through=HalfspaceClass.CENTRE))),
         {"no halfspace below L, through: centre", "L on the source, through: centre"},
     ),
-    "tau of another class": (
-        of_certificate(bounds=lambda old: (old[0], replace(old[1], tau=0.001))),
-        {SAID_TWICE},
-    ),
+    "tau of another class": (of_certificate(bounds=lambda old: (old[0], replace(old[1], tau=0.001))), {SAID_TWICE}),
     "ratio": (of_certificate(ratio=0.9), {"ratio U/L", SAID_TWICE}),
-    "L of the headline": (
-        lambda document: replace(document, opt=OptRecord(0.4, 0.3)),
-        {SAID_TWICE},
-    ),
+    "L of the headline": (lambda document: replace(document, opt=OptRecord(0.4, 0.3)), {SAID_TWICE}),
     "ratio of the headline": (lambda document: replace(document, ratio=1.5), {SAID_TWICE}),
     "error of the certificate": (of_certificate(error=0.001), {SAID_TWICE}),
     "rows behind the error": (of_error(n_rows=77), {"rows that measured the error"}),
@@ -186,14 +162,8 @@ FORGED: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
         of_error(by_label=lambda found: replace(found, positive=found.positive // 2)),
         {"error of guessing on them", SAID_TWICE},
     ),
-    "quality": (
-        lambda document: replace(document, quality=replace(document.quality, error=0.001)),
-        {SAID_TWICE},
-    ),
-    "promise": (
-        lambda document: replace(document, promise=replace(document.promise, factor=1.0)),
-        {SAID_TWICE},
-    ),
+    "quality": (lambda document: replace(document, quality=replace(document.quality, error=0.001)), {SAID_TWICE}),
+    "promise": (lambda document: replace(document, promise=replace(document.promise, factor=1.0)), {SAID_TWICE}),
 }
 
 
@@ -258,15 +228,9 @@ def test_verify__another_share_of_rows_behind_the_error_is_found_out(fitted: Fit
 
 
 def test_verify__weaker_claims_hold_and_are_called_so(bounded: CertifyResult) -> None:
-    weak = replace(
-        bounded.opt,
-        lower_empirical=bounded.opt.lower_empirical - 0.01,
-        lower=bounded.opt.lower - 0.01,
-    )
+    weak = replace(bounded.opt, lower_empirical=bounded.opt.lower_empirical - 0.01, lower=bounded.opt.lower - 0.01)
     bounds = (weak, *bounded.certificate.bounds[1:])
-    weaker = of_certificate(opt=weak, bounds=bounds, ratio=50.0)(
-        replace(bounded, opt=weak, ratio=50.0)
-    )
+    weaker = of_certificate(opt=weak, bounds=bounds, ratio=50.0)(replace(bounded, opt=weak, ratio=50.0))
     quality = make_quality(weaker.data.rows, weaker.error, weaker.certificate)
     promise = make_promise(None, quality, weaker.certificate, max_ratio=2.0)
     weaker = replace(weaker, quality=quality, promise=promise)
@@ -280,9 +244,7 @@ def test_verify__other_data_are_found_out(certified: CertifyResult) -> None:
     X, y = FEW
     flipped = y.copy()
     flipped[-1] *= -1
-    assert {"digest of all rows", "error on them", "errors on these rows"} <= verify(
-        certified, (X, flipped)
-    )
+    assert {"digest of all rows", "error on them", "errors on these rows"} <= verify(certified, (X, flipped))
     assert {"rows", "fingerprint", "digest of all rows"} <= verify(certified, (X[1:], y[1:]))
     # of other features nothing can be computed again
     wide = np.column_stack([X, X[:, 0]])
@@ -321,26 +283,18 @@ def test_verify__blocks_need_rows(certified: CertifyResult) -> None:
 
 
 UNUSABLE: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "no direction": (
-        of_certificate(direction=(0.0, 0.0)),
-        "certificate.direction: no direction of the features",
-    ),
+    "no direction": (of_certificate(direction=(0.0, 0.0)), "certificate.direction: no direction of the features"),
     "a direction of other features": (
         of_certificate(direction=(1.0, 0.0, 0.0)),
         "certificate.direction: no direction of the features",
     ),
-    "no threshold": (
-        of_certificate(threshold=float("nan")),
-        "certificate.threshold: nan is no threshold",
-    ),
+    "no threshold": (of_certificate(threshold=float("nan")), "certificate.threshold: nan is no threshold"),
     "no halfspace": (
         lambda document: replace(document, halfspace=Halfspace((0.0, 0.0))),
         "halfspace: the document has none",
     ),
     "a transform of other features": (
-        lambda document: replace(
-            document, transform=TransformRecord("isotropic", (0.0,), ((1.0, 0.0),))
-        ),
+        lambda document: replace(document, transform=TransformRecord("isotropic", (0.0,), ((1.0, 0.0),))),
         r"transform: matrix \(1, 2\) does not fit 1 features",
     ),
     "a transform without an inverse": (

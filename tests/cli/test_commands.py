@@ -32,9 +32,7 @@ sys.exit(cli.main())
 
 
 def test_interrupt__while_modules_are_loaded_is_one_line() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SLOW_IMPORT], capture_output=True, text=True, check=False, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", SLOW_IMPORT], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 130
     assert done.stderr == "streamhalf: interrupted\n"
 
@@ -44,9 +42,7 @@ def test_help__that_nobody_reads_is_no_failure(arguments: list[str]) -> None:
     reader = subprocess.Popen(["true"], stdin=subprocess.PIPE)
     reader.wait()
     command = [sys.executable, "-m", "streamhalf", *arguments]
-    done = subprocess.run(
-        command, stdout=reader.stdin, stderr=subprocess.PIPE, text=True, check=False, timeout=60
-    )
+    done = subprocess.run(command, stdout=reader.stdin, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
     assert reader.stdin is not None
     assert (done.returncode, done.stderr) == (0, "")
     reader.stdin.close()
@@ -62,8 +58,7 @@ def test_public_command__hides_secrets() -> None:
     given = ["fit", "s3://me:pass@host/x?sig=abc", "--storage-option", "secret=s3cr3t"]
     given += ["--storage-option=key=k3y", "--json", "a b.json"]
     assert public_command(given) == (
-        "streamhalf fit s3://host/x --storage-option secret=HIDDEN --storage-option=key=HIDDEN "
-        "--json 'a b.json'"
+        "streamhalf fit s3://host/x --storage-option secret=HIDDEN --storage-option=key=HIDDEN --json 'a b.json'"
     )
 
 

@@ -46,9 +46,7 @@ def test_flags__are_absent_unless_given() -> None:
 
 
 def test_flags__are_read_as_their_settings_say() -> None:
-    line = (
-        "fit s3://bucket/data.zarr --seed 1e3 --workers 2 --memory-limit 1GiB --whiten --tau=1e-3"
-    )
+    line = "fit s3://bucket/data.zarr --seed 1e3 --workers 2 --memory-limit 1GiB --whiten --tau=1e-3"
     found = parse(f"{line} --certificate-rows all --json result.json")
     assert found == {
         "store": "s3://bucket/data.zarr",

@@ -6,27 +6,13 @@ from typing import Any
 import pytest
 
 from streamhalf import UsageError, api
-from streamhalf._flags import (
-    calling,
-    check_outputs,
-    check_writable,
-    finish,
-    naming,
-    parse_storage,
-    read_config,
-)
+from streamhalf._flags import calling, check_outputs, check_writable, finish, naming, parse_storage, read_config
 from streamhalf.errors import DataError
 
 
 def test_parse_storage__reads_words_and_numbers() -> None:
     pairs = ["anon=true", "secure=False", "retries=3", "key=a=b", "empty="]
-    assert parse_storage(pairs) == {
-        "anon": True,
-        "secure": False,
-        "retries": 3,
-        "key": "a=b",
-        "empty": "",
-    }
+    assert parse_storage(pairs) == {"anon": True, "secure": False, "retries": 3, "key": "a=b", "empty": ""}
     assert parse_storage([]) is None
 
 
@@ -84,9 +70,7 @@ def test_naming__puts_the_file_for_the_parameter() -> None:
         raise DataError("X: no rows")
 
 
-def test_finish__shows_the_result_whatever_becomes_of_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_finish__shows_the_result_whatever_becomes_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[Any] = []
 
     def fail(record: Any, path: str, **given: Any) -> None:

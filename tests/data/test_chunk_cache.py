@@ -40,9 +40,7 @@ def read_all(chunk_cache: ChunkCache, storage: Storage, keys: str) -> None:
         assert bytes(chunk_cache.take(key, storage.fetch(key))) == key.encode() * SIZE
 
 
-def test_chunk_cache__what_came_first_stays_when_there_is_no_room_for_all(
-    chunk_cache: ChunkCache,
-) -> None:
+def test_chunk_cache__what_came_first_stays_when_there_is_no_room_for_all(chunk_cache: ChunkCache) -> None:
     storage = Storage()
     chunk_cache.set_limits(CacheLimits(nbytes=16 * SIZE // 5))  # 1/16 for small ones
     for _ in range(3):
@@ -52,9 +50,7 @@ def test_chunk_cache__what_came_first_stays_when_there_is_no_room_for_all(
     assert chunk_cache.drain() == Moved()
 
 
-def test_chunk_cache__a_folder_takes_what_memory_has_no_room_for(
-    chunk_cache: ChunkCache, tmp_path: Path
-) -> None:
+def test_chunk_cache__a_folder_takes_what_memory_has_no_room_for(chunk_cache: ChunkCache, tmp_path: Path) -> None:
     storage = Storage()
     chunk_cache.set_limits(CacheLimits(nbytes=SIZE * 2, folder=str(tmp_path)))
     for _ in range(2):
@@ -69,10 +65,7 @@ def test_chunk_cache__a_folder_takes_what_memory_has_no_room_for(
 
 
 def test_chunk_cache__a_full_folder_is_done_without(
-    chunk_cache: ChunkCache,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    chunk_cache: ChunkCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def full(path: str, content: bytes) -> None:
         raise OSError(28, "No space left on device")
@@ -152,9 +145,7 @@ def test_release__what_is_still_on_its_way_does_not_make_the_folder_again(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_release__while_a_file_is_written_removes_it_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_release__while_a_file_is_written_removes_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chunk_cache, write = cache_of("late"), module._write
 
     def late(path: str, content: bytes) -> None:

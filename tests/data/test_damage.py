@@ -64,9 +64,7 @@ def flip_bit(path: Path) -> None:
 
 def leave_out_inner_chunk(path: Path) -> None:
     group = write(path, shard_rows=300)
-    group.create_array(
-        "X", shape=X.shape, dtype=X.dtype, chunks=(100, 3), shards=(300, 3), overwrite=True
-    )
+    group.create_array("X", shape=X.shape, dtype=X.dtype, chunks=(100, 3), shards=(300, 3), overwrite=True)
     group["X"][:500] = X[:500]
     group["X"][600:] = X[600:]
 
@@ -100,36 +98,21 @@ def add_stray_file(path: Path) -> None:
 
 CASES: dict[str, tuple[Damage, str]] = {
     "chunk of X deleted, v3": (delete("X/c/5/0"), r"X: chunk 5 \(rows 500 to 599\) is missing"),
-    "chunk of X deleted, v2": (
-        delete("X/5.0", zarr_format=2),
-        r"X: chunk 5 \(rows 500 to 599\) is missing",
-    ),
+    "chunk of X deleted, v2": (delete("X/5.0", zarr_format=2), r"X: chunk 5 \(rows 500 to 599\) is missing"),
     "first chunk of X deleted": (delete("X/c/0/0"), r"X: chunk 0 \(rows 0 to 99\) is missing"),
     "half of a chunk's features deleted": (
         delete("X/c/5/1", feature_chunk=2),
         r"X: chunk 5 \(rows 500 to 599\) is missing",
     ),
     "chunk of y deleted, v3": (delete("y/c/5"), r"y: chunk 5 \(rows 500 to 599\) is missing"),
-    "chunk of y deleted, v2": (
-        delete("y/5", zarr_format=2),
-        r"y: chunk 5 \(rows 500 to 599\) is missing",
-    ),
-    "chunk of bool y deleted": (
-        delete("y/c/5", y=Y > 0),
-        r"y: chunk 5 \(rows 500 to 599\) is missing",
-    ),
-    "chunk of float y deleted": (
-        delete("y/c/5", y=Y.astype(np.float32)),
-        r"y: chunk 5 \(rows 500 to 599\) is missing",
-    ),
+    "chunk of y deleted, v2": (delete("y/5", zarr_format=2), r"y: chunk 5 \(rows 500 to 599\) is missing"),
+    "chunk of bool y deleted": (delete("y/c/5", y=Y > 0), r"y: chunk 5 \(rows 500 to 599\) is missing"),
+    "chunk of float y deleted": (delete("y/c/5", y=Y.astype(np.float32)), r"y: chunk 5 \(rows 500 to 599\) is missing"),
     "chunk of 0/1 y deleted": (
         delete("y/c/5", y=(Y > 0).astype(np.uint8)),
         r"y: chunk 5 \(rows 500 to 599\) is missing",
     ),
-    "shard deleted": (
-        delete("X/c/2/0", shard_rows=200),
-        r"X: chunk 4 \(rows 400 to 499\) is missing",
-    ),
+    "shard deleted": (delete("X/c/2/0", shard_rows=200), r"X: chunk 4 \(rows 400 to 499\) is missing"),
     "inner chunk left out": (leave_out_inner_chunk, r"X: chunk 5 \(rows 500 to 599\) is missing"),
     "shard of no bytes": (
         truncate("X/c/2/0", 0, shard_rows=200),
@@ -139,22 +122,13 @@ CASES: dict[str, tuple[Damage, str]] = {
         truncate("X/c/0/0", 0, shard_rows=200),
         r"X: cannot read rows 0 to 199 \(object X/c/0/0\)",
     ),
-    "shard truncated": (
-        truncate("X/c/2/0", shard_rows=200),
-        r"X: cannot read rows 400 to 599 \(object X/c/2/0\)",
-    ),
-    "chunk truncated, v3": (
-        truncate("X/c/5/0"),
-        r"X: cannot read rows 500 to 599 \(object X/c/5/0\)",
-    ),
+    "shard truncated": (truncate("X/c/2/0", shard_rows=200), r"X: cannot read rows 400 to 599 \(object X/c/2/0\)"),
+    "chunk truncated, v3": (truncate("X/c/5/0"), r"X: cannot read rows 500 to 599 \(object X/c/5/0\)"),
     "raw chunk truncated, v2": (
         truncate("X/5.0", zarr_format=2, compressors=None),
         r"X: cannot read rows 500 to 599 \(object X/5.0\)",
     ),
-    "chunk of no bytes": (
-        truncate("y/c/5", 0, compressors=None),
-        r"y: cannot read rows 500 to 599 \(object y/c/5\)",
-    ),
+    "chunk of no bytes": (truncate("y/c/5", 0, compressors=None), r"y: cannot read rows 500 to 599 \(object y/c/5\)"),
     "bit flipped under a checksum": (
         flip_bit,
         r"X: cannot read rows 500 to 599 \(object X/c/5/0\): its checksum does not fit.*restore",
@@ -187,10 +161,7 @@ CASES: dict[str, tuple[Damage, str]] = {
         store(y=np.resize([-1, 0, 1], len(Y)).astype(np.int8)),
         r"y: values -1, 0, 1 found; expected two, such as -1 and \+1",
     ),
-    "a 0 among -1 and +1, late": (
-        store(y=with_value(Y, 520, 0)),
-        r"y: row 520 \(.*1 among rows 500 to 599, chunk 5\)",
-    ),
+    "a 0 among -1 and +1, late": (store(y=with_value(Y, 520, 0)), r"y: row 520 \(.*1 among rows 500 to 599, chunk 5\)"),
     "lengths differ": (store(y=Y[:-1]), r"X has 1000 rows and y has 999"),
     "no rows": (store(X[:0], Y[:0]), r"X: 0 rows; at least 1 is needed"),
     "no features": (store(X[:, :0], Y, feature_chunk=1), r"X: there are no features"),
@@ -198,22 +169,10 @@ CASES: dict[str, tuple[Damage, str]] = {
     "y of two dimensions": (store(y=Y[:, None]), r"y: shape \(1000, 1\); expected \(rows,\)"),
     "y of one string": (write_strings, r"y: only one label, yes, was found; two classes"),
     "y complex": (store(y=Y.astype(np.complex64)), r"y: dtype complex64; expected two values"),
-    "another name": (
-        store(names=("Xs", "ys")),
-        r"no array named 'X'; found: Xs, ys \(did you mean 'Xs'\?\)",
-    ),
-    "another name beside a stray file": (
-        add_stray_file,
-        r"no array named 'X'; found: Xs, y \(did you mean 'Xs'\?\)",
-    ),
-    "a group named X": (
-        lambda path: zarr.create_group(str(path)).create_group("X"),
-        r"no array named 'X'; found: X",
-    ),
-    "an empty group": (
-        lambda path: zarr.create_group(str(path)),
-        r"no array named 'X'; found: nothing",
-    ),
+    "another name": (store(names=("Xs", "ys")), r"no array named 'X'; found: Xs, ys \(did you mean 'Xs'\?\)"),
+    "another name beside a stray file": (add_stray_file, r"no array named 'X'; found: Xs, y \(did you mean 'Xs'\?\)"),
+    "a group named X": (lambda path: zarr.create_group(str(path)).create_group("X"), r"no array named 'X'; found: X"),
+    "an empty group": (lambda path: zarr.create_group(str(path)), r"no array named 'X'; found: nothing"),
     "an array, not a group": (
         lambda path: zarr.create_array(str(path), shape=(3,), dtype="f4"),
         r"not a readable Zarr group: ContainsArrayError",
@@ -222,18 +181,12 @@ CASES: dict[str, tuple[Damage, str]] = {
         overwrite_text("zarr.json", "{not JSON"),
         r"not a readable Zarr group: JSONDecodeError",
     ),
-    "other metadata of the group": (
-        overwrite_text("zarr.json", "[]"),
-        r"not a readable Zarr group",
-    ),
+    "other metadata of the group": (overwrite_text("zarr.json", "[]"), r"not a readable Zarr group"),
     "garbage metadata of X": (
         overwrite_text("X/zarr.json", "{not JSON"),
         r"cannot open its array 'X': JSONDecodeError",
     ),
-    "other metadata of X": (
-        overwrite_text("X/zarr.json", "{}"),
-        r"cannot open its array 'X': MetadataValidationError",
-    ),
+    "other metadata of X": (overwrite_text("X/zarr.json", "{}"), r"cannot open its array 'X': MetadataValidationError"),
     "never finished": (leave_unfinished, r"the store was never finished; write it again"),
     "an empty directory": (lambda path: path.mkdir(), r"not a readable Zarr group"),
     "a file": (lambda path: path.write_text("x"), r"this is a file and no Zarr store"),
@@ -287,9 +240,7 @@ def test_damage__is_one_line_and_exit_code_3_on_the_command_line(
     ],
     ids=["deleted", "truncated"],
 )
-def test_damage__is_named_within_a_block_of_many_chunks(
-    tmp_path: Path, damage: Damage, message: str
-) -> None:
+def test_damage__is_named_within_a_block_of_many_chunks(tmp_path: Path, damage: Damage, message: str) -> None:
     damage(tmp_path / "rows.zarr")
     source = open_source(tmp_path / "rows.zarr")
     assert len(source.blocks) == 1

@@ -37,9 +37,7 @@ FRAME = pd.DataFrame(
 )
 FRAME["copy"] = 2 * FRAME["age"] - 1
 FRAME["bought"] = np.where(FRAME["age"] + 10 * (FRAME["city"] == "Ulm") > 43, "yes", "no")
-GAPPED = FRAME.assign(
-    age=FRAME["age"].where(FRAME.index % 50 != 7), city=FRAME["city"].where(FRAME.index > 9)
-)
+GAPPED = FRAME.assign(age=FRAME["age"].where(FRAME.index % 50 != 7), city=FRAME["city"].where(FRAME.index > 9))
 
 
 def encoding_of(frame: Any, **asked: Any) -> EncodingRecord:
@@ -85,10 +83,7 @@ def test_encoding__leaves_out_what_other_columns_determine() -> None:
         lambda frame, folder: dd.from_pandas(frame, npartitions=4).clear_divisions(),
         lambda frame, folder: frame.astype({"city": "category"}),
         lambda frame, folder: (frame.to_csv(folder / "a.csv", index=False), folder / "a.csv")[1],
-        lambda frame, folder: (
-            frame.to_parquet(folder / "a.parquet", row_group_size=300),
-            folder / "a.parquet",
-        )[1],
+        lambda frame, folder: (frame.to_parquet(folder / "a.parquet", row_group_size=300), folder / "a.parquet")[1],
     ],
     ids=["Polars", "Arrow", "Dask", "categories", "CSV", "Parquet"],
 )
@@ -172,10 +167,7 @@ def test_convert__writes_a_store_that_is_fitted_like_the_table(tmp_path: Path) -
     given = {"seed": 1, "certificate_degree": 0}
     table, stored = streamhalf.fit(path, label="bought", **given), streamhalf.fit(store, **given)
     assert (table.halfspace, table.error) == (stored.halfspace, stored.error)
-    assert (table.data.features, table.data.encoding) == (
-        stored.data.features,
-        stored.data.encoding,
-    )
+    assert (table.data.features, table.data.encoding) == (stored.data.features, stored.data.encoding)
     assert stored.data.classes == ("no", "yes")
     stored.save(result)
     out = str(tmp_path / "out.csv")
@@ -189,9 +181,7 @@ def test_convert__writes_a_store_that_is_fitted_like_the_table(tmp_path: Path) -
 def test_predict__says_which_rows_it_left_out(tmp_path: Path) -> None:
     frame = GAPPED[["id", "age", "vip", "bought"]]
     frame.to_csv(tmp_path / "a.csv", index=False)
-    model = streamhalf.fit(
-        frame, label="bought", missing="drop", seed=1, certificate_degree=0, drop="id"
-    )
+    model = streamhalf.fit(frame, label="bought", missing="drop", seed=1, certificate_degree=0, drop="id")
     out = tmp_path / "out.parquet"
     streamhalf.predict(tmp_path / "a.csv", model=model, out=out, missing="drop", keep=["id"])
     written = pd.read_parquet(out)
@@ -232,9 +222,7 @@ def test_bad_tables__have_one_sentence(name: str) -> None:
 
 
 def test_bad_columns__are_named_in_one_message() -> None:
-    frame = FRAME.assign(
-        a=[(1, "x")[i % 2] for i in range(N)], b=[(2, {"y"})[i % 2] for i in range(N)]
-    )
+    frame = FRAME.assign(a=[(1, "x")[i % 2] for i in range(N)], b=[(2, {"y"})[i % 2] for i in range(N)])
     with pytest.raises(DataError, match=r"column 'a' holds .*column 'b' holds .*--drop"):
         open_source(frame, labels="bought")
 
@@ -249,9 +237,7 @@ def test_parquet__larger_than_what_is_kept_is_read_by_row_groups(
     y = np.where(X @ [2, 1, -1] > 0.3, 1, -1).astype("i1")
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y)
     for i in range(4):
-        frame[i * 5000 : (i + 1) * 5000].to_parquet(
-            tmp_path / f"{i}.parquet", row_group_size=1500, index=False
-        )
+        frame[i * 5000 : (i + 1) * 5000].to_parquet(tmp_path / f"{i}.parquet", row_group_size=1500, index=False)
     group = zarr.open_group(tmp_path / "rows.zarr", mode="w")
     group.create_array("X", data=X, chunks=(4000, 3), compressors=None)
     group.create_array("y", data=y, chunks=(4000,), compressors=None)
@@ -267,9 +253,7 @@ def test_parquet__larger_than_what_is_kept_is_read_by_row_groups(
     assert found.data.fingerprint == expected.data.fingerprint
 
 
-def test_csv__larger_than_what_is_kept_is_read_in_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_csv__larger_than_what_is_kept_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from streamhalf.data import table_source, tables
 
     quoted = GAPPED.assign(city=GAPPED["city"].where(GAPPED.index % 7 != 0, 'a "b",\nc'))

@@ -50,10 +50,7 @@ def as_csv(X: np.ndarray, folder: Path) -> str:
 
 
 def as_csv_of_floats(X: np.ndarray, folder: Path) -> str:
-    lines = [
-        f"{time}{'.5' if time == 2 else '.0'},{label}"
-        for time, label in zip(X[:, 1], y, strict=True)
-    ]
+    lines = [f"{time}{'.5' if time == 2 else '.0'},{label}" for time, label in zip(X[:, 1], y, strict=True)]
     (folder / "rows.csv").write_text("\n".join(["time,y", *lines]))
     return str(folder / "rows.csv")
 
@@ -99,9 +96,7 @@ INPUTS: dict[str, Callable[[np.ndarray, Path], Any]] = {
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
 @pytest.mark.parametrize("kind", [*INPUTS])
-def test_open__integers_that_are_rounded_are_refused_with_the_remedy(
-    kind: str, dtype: str, tmp_path: Path
-) -> None:
+def test_open__integers_that_are_rounded_are_refused_with_the_remedy(kind: str, dtype: str, tmp_path: Path) -> None:
     data = INPUTS[kind](integers(dtype), tmp_path)
     with pytest.raises(DataError, match=r"9007199254740993.*subtract an offset"):
         read_all(data)

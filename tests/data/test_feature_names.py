@@ -64,9 +64,7 @@ def test_names__of_an_attribute(write_store: StoreWriter, zarr_format: int, plac
 @pytest.mark.filterwarnings("ignore")  # Zarr v3 has no settled way to store text
 def test_names__of_a_store_that_xarray_wrote(tmp_path: Path, zarr_format: int) -> None:
     array = xr.DataArray(X, dims=("row", "feature"), coords={"feature": list(NAMES)})
-    xr.Dataset({"X": array, "y": ("row", Y)}).to_zarr(
-        tmp_path / "data.zarr", zarr_format=zarr_format
-    )
+    xr.Dataset({"X": array, "y": ("row", Y)}).to_zarr(tmp_path / "data.zarr", zarr_format=zarr_format)
     assert names(open_source(tmp_path / "data.zarr")) == NAMES
 
 

@@ -21,9 +21,7 @@ X, Y = make_rows(1000, 3)
 CHECKED = {"compressors": (Crc32cCodec(),)}
 
 
-def run_inspect(
-    path: Path, capsys: pytest.CaptureFixture[str], *options: str
-) -> tuple[int, str, str]:
+def run_inspect(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str, str]:
     """Exit code and output, with the terminal's line breaks undone."""
     code = main(["inspect", str(path), *options])
     output = capsys.readouterr()
@@ -71,9 +69,7 @@ def test_inspect__tells_the_coding(write_store: StoreWriter) -> None:
 
 
 @pytest.mark.parametrize("layout", [{}, {"zarr_format": 2}], ids=["v3", "v2"])
-def test_inspect__names_missing_chunks(
-    write_store: StoreWriter, small_blocks: None, layout: dict[str, Any]
-) -> None:
+def test_inspect__names_missing_chunks(write_store: StoreWriter, small_blocks: None, layout: dict[str, Any]) -> None:
     path = write_store(X, Y, **layout)
     for name in ("X/5.0", "X/8.0", "y/7") if layout else ("X/c/5/0", "X/c/8/0", "y/c/7"):
         (path / name).unlink()
@@ -86,9 +82,7 @@ def test_inspect__names_missing_chunks(
     ]
 
 
-def test_inspect__shows_only_the_first_missing_chunks(
-    write_store: StoreWriter, small_blocks: None
-) -> None:
+def test_inspect__shows_only_the_first_missing_chunks(write_store: StoreWriter, small_blocks: None) -> None:
     path = write_store(X, Y, chunk_rows=10)
     for i in range(10, 40):
         (path / f"X/c/{i}/0").unlink()
@@ -153,13 +147,9 @@ def test_advice__names_what_would_serve_better(
     assert words in advice_of(write_store(features, Y, **layout))
 
 
-def test_advice__warns_of_large_objects(
-    write_store: StoreWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_advice__warns_of_large_objects(write_store: StoreWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspection, "_LARGE_OBJECT", 1000)
-    assert "X: objects of 0 MiB are read whole by one task" in advice_of(
-        write_store(X, Y, **CHECKED)
-    )
+    assert "X: objects of 0 MiB are read whole by one task" in advice_of(write_store(X, Y, **CHECKED))
 
 
 def test_has_checksum__reads_the_codecs(write_store: StoreWriter) -> None:
@@ -168,9 +158,7 @@ def test_has_checksum__reads_the_codecs(write_store: StoreWriter) -> None:
     assert not dataclasses.replace(checked, codecs=("BytesCodec",)).has_checksum
 
 
-def test_cli_inspect__prints_the_report(
-    write_store: StoreWriter, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cli_inspect__prints_the_report(write_store: StoreWriter, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_store(X, Y > 0, shard_rows=300)
     code, out, err = run_inspect(path, capsys)
     assert (code, err) == (0, "")
@@ -188,9 +176,7 @@ def test_cli_inspect__prints_the_report(
         assert words in out
 
 
-def test_cli_inspect__takes_names(
-    write_store: StoreWriter, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cli_inspect__takes_names(write_store: StoreWriter, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_store(X, Y, names=("traits", "class"))
     code, out, _ = run_inspect(path, capsys, "--features", "traits", "--labels", "class")
     assert code == 0

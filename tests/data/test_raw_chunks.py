@@ -155,9 +155,7 @@ def test_read_chunks__a_part_costs_a_part_and_leaves_the_checksum(tmp_path: Path
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="the system has no posix_fadvise")
-def test_prefetch_chunks__asks_for_the_bytes_of_the_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prefetch_chunks__asks_for_the_bytes_of_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     array = make(tmp_path / "array", compressors=(Crc32cCodec(),))
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(raw_chunks, "_PREFETCH_NBYTES", 300)

@@ -61,9 +61,7 @@ def make_sources(write: StoreWriter) -> dict[str, Source]:
     return found | {"memory": open_source((X, Y)), "lazy": open_source(lazy)}
 
 
-def test_read_each__gives_the_rows_a_block_of_them_at_a_time(
-    write_store: StoreWriter, small_blocks: None
-) -> None:
+def test_read_each__gives_the_rows_a_block_of_them_at_a_time(write_store: StoreWriter, small_blocks: None) -> None:
     rng = np.random.default_rng(1)
     sources = make_sources(write_store)
     for _ in range(5):
@@ -119,9 +117,7 @@ def test_unit_rows__are_those_of_what_is_read_whole(write_store: StoreWriter) ->
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-def test_open_source__reads_every_layout(
-    write_store: StoreWriter, layout: dict[str, Any], small_blocks: None
-) -> None:
+def test_open_source__reads_every_layout(write_store: StoreWriter, layout: dict[str, Any], small_blocks: None) -> None:
     source = open_source(write_store(X, Y, **layout))
     assert_same_rows(source)
     assert (source.n_rows, source.dim, source.row_nbytes) == (1000, 3, 13)
@@ -271,9 +267,7 @@ def test_open_source__reads_big_endian_features(write_store: StoreWriter, zarr_f
 
 
 @given(n_rows=st.integers(1, 10**6), chunk_rows=st.integers(1, 10**5), dim=st.integers(1, 500))
-def test_align_blocks__covers_all_rows_once_in_whole_chunks(
-    n_rows: int, chunk_rows: int, dim: int
-) -> None:
+def test_align_blocks__covers_all_rows_once_in_whole_chunks(n_rows: int, chunk_rows: int, dim: int) -> None:
     row_nbytes = 8 * dim
     step = max(chunk_rows, n_rows // 5000)  # keeps the number of blocks small
     blocks = align_blocks(n_rows, step, row_nbytes)
@@ -369,9 +363,7 @@ def test_open_source__takes_a_group_on_obstore(write_store: StoreWriter) -> None
     group = zarr.open_group(ObjectStore(LocalStore(str(path)), read_only=True), mode="r")
     found = pickle.loads(pickle.dumps(open_source(group)))
     assert found.fingerprint == open_source(str(path)).fingerprint
-    np.testing.assert_array_equal(
-        found.read(RowRange(100, 300)).X, open_source(str(path)).read(RowRange(100, 300)).X
-    )
+    np.testing.assert_array_equal(found.read(RowRange(100, 300)).X, open_source(str(path)).read(RowRange(100, 300)).X)
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,9 +65,7 @@ def forgotten_filesystems() -> Iterator[None]:
         ("memory://b", {}, False),
     ],
 )
-def test_obstore__is_told_what_it_can_be(
-    url: str, options: dict[str, Any], by_obstore: bool
-) -> None:
+def test_obstore__is_told_what_it_can_be(url: str, options: dict[str, Any], by_obstore: bool) -> None:
     given = {**options}
     assert StoreURL(url, options).is_for_obstore() is by_obstore
     assert options == given
@@ -118,8 +116,7 @@ def denying() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("profile", "endpoint"),
-    [("whole", "http://whole:1"), ("one", "http://one:2"), ("plain", None), (None, None)],
+    ("profile", "endpoint"), [("whole", "http://whole:1"), ("one", "http://one:2"), ("plain", None), (None, None)]
 )
 def test_endpoint__is_that_of_the_profile(
     aws_files: Path, monkeypatch: pytest.MonkeyPatch, profile: str | None, endpoint: str | None
@@ -162,9 +159,7 @@ def test_denied__names_store_and_credentials_at_once(
         lambda: Folder("s3://bucket/saved", options).read("manifest.json", 100),
         lambda: streamhalf.synth(URL, **SHAPE, storage_options=options),
     ):
-        with pytest.raises(
-            StreamhalfError, match=f"s3://bucket/.*: access is denied.* {words}"
-        ) as e:
+        with pytest.raises(StreamhalfError, match=f"s3://bucket/.*: access is denied.* {words}") as e:
             use()
         assert "None" not in str(e.value)
         assert "never-shown" not in str(e.value)
@@ -176,17 +171,11 @@ def test_denied__names_store_and_credentials_at_once(
     [
         ("gs://bucket/rows", {"token": "a.json"}, "with the storage options;"),
         ("gs://bucket/rows", {}, "with the credentials of this machine;"),
-        (
-            "s3://bucket/rows",
-            {"client_kwargs": {"endpoint_url": "http://u:p@host"}},
-            "by http://host",
-        ),
+        ("s3://bucket/rows", {"client_kwargs": {"endpoint_url": "http://u:p@host"}}, "by http://host"),
         ("s3://bucket/rows", {}, "with the credentials of the AWS files or role;"),
     ],
 )
-def test_denial__says_whose_credentials(
-    aws_files: Path, url: str, options: dict[str, Any], words: str
-) -> None:
+def test_denial__says_whose_credentials(aws_files: Path, url: str, options: dict[str, Any], words: str) -> None:
     said = denial(PermissionError(None), url, options)
     assert said is not None
     assert words in said

@@ -39,9 +39,7 @@ def test_open_source__takes_a_table_like_the_frame_in_it(table: Path) -> None:
     assert found.name == str(table)
 
 
-def test_commands__go_from_a_table_to_suspects(
-    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_commands__go_from_a_table_to_suspects(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result, suspects = str(tmp_path / "result.json"), str(tmp_path / "suspects.csv")
     given = [str(table), "--label", "bought", "--quiet"]
     assert main(["fit", *given, "--certificate-degree", "0", "--json", result]) in (0, 10, 11)
@@ -91,9 +89,7 @@ def test_table__that_cannot_be_read_is_named(tmp_path: Path) -> None:
         ("rows.tsv", "age\tbought\n1\tyes\n", r"write it as \.csv .*or \.parquet"),
     ],
 )
-def test_table__of_another_kind_is_told_how_to_be_one(
-    file: str, content: str, words: str, tmp_path: Path
-) -> None:
+def test_table__of_another_kind_is_told_how_to_be_one(file: str, content: str, words: str, tmp_path: Path) -> None:
     (tmp_path / file).write_bytes(content.encode("latin-1"))
     with pytest.raises(DataError, match=words):
         streamhalf.fit(tmp_path / file, label="bought")
@@ -118,9 +114,7 @@ def test_audit__takes_the_columns_of_the_model_by_name(table: Path) -> None:
 
 
 @pytest.mark.parametrize("features", ["X", "a"])
-def test_features__are_refused_for_tables(
-    features: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_features__are_refused_for_tables(features: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frame = pd.DataFrame({"a": [0.5, 1.5, 2.5], "X": [1.0, 2.0, 0.0], "y": [0, 1, 1]})
     frame.to_csv(path := tmp_path / "rows.csv", index=False)
     assert main(["fit", str(path), "--features", features, "--quiet"]) == 2

@@ -56,9 +56,7 @@ def test_refill__another_fill_value_for_what_is_not_stored(tmp_path: Path) -> No
         assert (array[STEP : 2 * STEP] == 7).all()  # the one that was given stays as it was
 
 
-def test_refill__shards_are_read_by_compiled_codecs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refill__shards_are_read_by_compiled_codecs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads = []
 
     async def read(self: Any, *arguments: Any, **options: Any) -> Any:
@@ -77,9 +75,7 @@ def test_refill__shards_are_read_by_compiled_codecs(
 
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 8), (8, 16), (0, 16)])
-def test_are_whole_shards__compiled_codecs_see_damage_of_all_rows(
-    tmp_path: Path, start: int, stop: int
-) -> None:
+def test_are_whole_shards__compiled_codecs_see_damage_of_all_rows(tmp_path: Path, start: int, stop: int) -> None:
     array = make(tmp_path / "shards", shape=(20, 2), shards=(2 * STEP, 2))
     assert are_whole_shards(array, RowRange(start, stop))
     flip_byte(chunk_names(array)(start // 8))
@@ -91,9 +87,7 @@ def test_are_whole_shards__compiled_codecs_see_damage_of_all_rows(
 
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 4), (1, 8), (0, 20), (16, 20)])
-def test_are_whole_shards__parts_and_the_last_shard_are_left_to_zarr(
-    tmp_path: Path, start: int, stop: int
-) -> None:
+def test_are_whole_shards__parts_and_the_last_shard_are_left_to_zarr(tmp_path: Path, start: int, stop: int) -> None:
     """Compiled codecs would not look at the checksum of the shard that is read in part."""
     array = make(tmp_path / "shards", shape=(20, 2), shards=(2 * STEP, 2))
     rows = RowRange(start, stop)

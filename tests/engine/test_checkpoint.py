@@ -81,11 +81,7 @@ def test_folder__files_are_plain_and_nothing_else(tmp_path: Path) -> None:
     checkpoint = open_folder(tmp_path)
     save(checkpoint, LabelCounts())
     save(checkpoint, EXAMPLES[SlabCovariance](DIM), "two")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        MANIFEST,
-        "pass-000.npz",
-        "pass-001.npz",
-    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [MANIFEST, "pass-000.npz", "pass-001.npz"]
     for file in ("pass-000.npz", "pass-001.npz"):
         with np.load(tmp_path / file, allow_pickle=False) as arrays:
             assert all(arrays[name].dtype.kind in "iuf" for name in arrays)
@@ -200,9 +196,7 @@ def test_resume__says_what_it_goes_on_from(data: Any, tmp_path: Path) -> None:
         resume=True,
         observer=told.append,
     )
-    assert told[0].notices == (
-        Notice.of(NoticeCode.RESUMED, place=str(tmp_path / "saved"), passes=len(first.passes)),
-    )
+    assert told[0].notices == (Notice.of(NoticeCode.RESUMED, place=str(tmp_path / "saved"), passes=len(first.passes)),)
 
 
 def test_resume__an_interrupted_run_goes_on_where_it_stopped(data: Any, tmp_path: Path) -> None:

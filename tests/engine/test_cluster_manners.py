@@ -141,9 +141,7 @@ def test_dashboard_page__can_be_kept_off_a_shared_scheduler(six: Client, store: 
     assert "streamhalf-page" not in before
 
 
-def test_rows_in_memory__go_to_a_cluster_once(
-    six: Client, store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_in_memory__go_to_a_cluster_once(six: Client, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = make_data("numpy", store)
     sent: list[int] = []
     graphs: list[int] = []
@@ -188,9 +186,7 @@ def _ident() -> int:
     return threading.get_ident()
 
 
-def test_zarr_arrays__are_read_chunk_by_chunk(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_zarr_arrays__are_read_chunk_by_chunk(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = arrays_of(store)
     source = open_source((X, y))
     assert isinstance(source.reader, ZarrReader)
@@ -223,9 +219,7 @@ def test_adaptive_cluster__at_zero_workers_starts(store: Path) -> None:
             assert comparable(found) == comparable(expected)
 
 
-def test_stalled_pass__says_what_executes_and_ends(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stalled_pass__says_what_executes_and_ends(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def leaf(context: int, item: int) -> Counted:
         time.sleep(context * item)
         return Counted(1, item)
@@ -284,9 +278,7 @@ class FakeClient:
         (FakeClient(), "worker_timeout", "no worker any more .*raise worker_timeout"),
     ],
 )
-def test_watch__says_why_nothing_goes_on(
-    client: Any, limit: str, words: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_watch__says_why_nothing_goes_on(client: Any, limit: str, words: str, caplog: pytest.LogCaptureFixture) -> None:
     """Worker a holds what others wait for, and b is "running" for lack of work."""
     waits: dict[str, Any] = {"stall_timeout": 1e6, "worker_timeout": 1e6}
     watch = cluster_engine._Watch(client, ClusterOptions(**waits))

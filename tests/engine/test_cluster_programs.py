@@ -97,9 +97,7 @@ def test_scheduler__comes_from_dasks_variables_and_from_ours(
     assert run("--scheduler-file", str(cluster.file), **nowhere).startswith("pass ")
 
 
-def test_workers__that_do_not_fit_are_named_before_any_work(
-    cluster: Cluster, store: Path, tmp_path: Path
-) -> None:
+def test_workers__that_do_not_fit_are_named_before_any_work(cluster: Cluster, store: Path, tmp_path: Path) -> None:
     fake = tmp_path / "streamhalf-9.9.dist-info"
     fake.mkdir()
     (fake / "METADATA").write_text("Metadata-Version: 2.1\nName: streamhalf\nVersion: 9.9\n")
@@ -130,10 +128,7 @@ def test_workers__that_do_not_fit_are_named_before_any_work(
 
 def test_scheduler__without_workers_is_an_error(store: Path, tmp_path: Path) -> None:
     message = r"no worker joined in 1 s \(worker_timeout\); .*`dask worker`"
-    with (
-        open_cluster(tmp_path, n_workers=0) as empty,
-        pytest.raises(StreamhalfError, match=message),
-    ):
+    with open_cluster(tmp_path, n_workers=0) as empty, pytest.raises(StreamhalfError, match=message):
         streamhalf.fit(store, scheduler=empty.address, worker_timeout=1, **OPTIONS)
 
 
@@ -156,9 +151,7 @@ def make_certificates(folder: Path) -> dict[str, str]:
     return {**named, f"{prefix}REQUIRE_ENCRYPTION": "true"}
 
 
-def test_tls__comes_from_the_settings_of_dask(
-    store: Path, undisturbed: str, tmp_path: Path
-) -> None:
+def test_tls__comes_from_the_settings_of_dask(store: Path, undisturbed: str, tmp_path: Path) -> None:
     environment = make_certificates(tmp_path)
     result = tmp_path / "result.json"
     with open_cluster(tmp_path, n_workers=1, environment=environment, protocol="tls") as encrypted:
@@ -166,12 +159,7 @@ def test_tls__comes_from_the_settings_of_dask(
         program = [sys.executable, "-m", "streamhalf", "fit", str(store), *FLAGS]
         command = [*program, "--scheduler", encrypted.address, "--json", str(result)]
         done = subprocess.run(
-            command,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
+            command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=PATIENCE
         )
         assert done.returncode == 0, done.stderr
         assert comparable(result) == undisturbed
@@ -183,9 +171,7 @@ def test_tls__comes_from_the_settings_of_dask(
 
 
 @pytest.mark.slow
-def test_worker__short_of_memory_is_a_clear_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worker__short_of_memory_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk of 128 MiB is more than the worker has; its nanny ends it, again and again.
 
     It is compressed, so that it cannot be read in parts.
@@ -206,17 +192,13 @@ def test_worker__short_of_memory_is_a_clear_error(
             streamhalf.test(path, scheduler=small.address, degree=2, memory_limit=4 << 30)
 
 
-def test_cluster_job__fits_and_leaves_nothing_behind(
-    store: Path, undisturbed: str, tmp_path: Path
-) -> None:
+def test_cluster_job__fits_and_leaves_nothing_behind(store: Path, undisturbed: str, tmp_path: Path) -> None:
     result, scratch = tmp_path / "result.json", tmp_path / "tmp"
     scratch.mkdir()
     command = [str(ROOT / "scripts" / "cluster_job"), str(store), str(result), *FLAGS]
     settings = {"WORKERS": "1", "STREAMHALF_PYTHON": sys.executable, "TMPDIR": str(scratch)}
     environment = {**os.environ, **settings}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
-    )
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert comparable(result) == undisturbed
     assert (tmp_path / "result.json.checkpoint" / "manifest.json").exists()

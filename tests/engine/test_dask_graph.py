@@ -44,9 +44,7 @@ EXPECTED = tuple(number for i in range(N_ITEMS) for number in (10 * i, i))
 
 def test_build_graph__names_tasks_after_pass_and_run() -> None:
     keys = set(build_graph(make_job(), "1a").tasks)
-    assert {key for key in keys if len(key) == 2} == {
-        ("streamhalf-first-pass-1a", i) for i in range(N_ITEMS)
-    }
+    assert {key for key in keys if len(key) == 2} == {("streamhalf-first-pass-1a", i) for i in range(N_ITEMS)}
     assert sum(key[0] == "streamhalf-combine-first-pass-1a" for key in keys) == 3
     assert len(keys) == N_ITEMS + 3
     one, other = (set(build_graph(make_job()).tasks) for _ in range(2))

@@ -112,11 +112,7 @@ def test_engines__give_one_verdict_whatever_the_chunking(
             split_every=split_every,
             feature_transform="stored",
         ).verdict
-        for chunk_rows, scheduler, split_every in (
-            (97, "serial", 2),
-            (97, "threads", 8),
-            (1000, "threads", 3),
-        )
+        for chunk_rows, scheduler, split_every in ((97, "serial", 2), (97, "threads", 8), (1000, "threads", 3))
     }
     assert found == {verdict}
 
@@ -211,9 +207,7 @@ def test_run_pass__gives_no_result_on_partial_data(source: Source) -> None:
         reduce(ForgetfulEngine(), source)
 
 
-def test_engines__surface_the_original_error(
-    engine: Engine, write_store: StoreWriter, small_blocks: None
-) -> None:
+def test_engines__surface_the_original_error(engine: Engine, write_store: StoreWriter, small_blocks: None) -> None:
     path = write_store(X, Y, chunk_rows=CHUNK_ROWS)
     (path / "X/c/3/0").unlink()
     with pytest.raises(DataError, match=r"X: chunk 3 \(rows 600 to 799\) is missing"):
@@ -281,19 +275,13 @@ def test_open_engine__connects_by_client_address_and_file(client: Client, tmp_pa
 
 @pytest.mark.parametrize("word", ["proceses", "", "localhost:8786"])
 def test_open_engine__refuses_unknown_words(word: str) -> None:
-    with (
-        pytest.raises(UsageError, match=f"scheduler: '{word}' is unknown; use serial, threads"),
-        open_engine(word),
-    ):
+    with pytest.raises(UsageError, match=f"scheduler: '{word}' is unknown; use serial, threads"), open_engine(word):
         raise AssertionError
 
 
 @pytest.mark.parametrize("word", ["serial", "processes"])
 def test_open_engine__refuses_no_workers(word: str) -> None:
-    with (
-        pytest.raises(UsageError, match="n_workers: 0 is out of range"),
-        open_engine(word, 0),
-    ):
+    with pytest.raises(UsageError, match="n_workers: 0 is out of range"), open_engine(word, 0):
         raise AssertionError
 
 
@@ -314,9 +302,7 @@ def unreachable(kind: str, folder: Path, port: int) -> str:
 
 
 @pytest.mark.parametrize("kind", ["closed", "garbage file", "other file", "null file"])
-def test_open_engine__names_a_scheduler_out_of_reach(
-    kind: str, tmp_path: Path, closed_port: int
-) -> None:
+def test_open_engine__names_a_scheduler_out_of_reach(kind: str, tmp_path: Path, closed_port: int) -> None:
     scheduler = unreachable(kind, tmp_path, closed_port)
     message = r"scheduler: cannot reach .* within 0\.3 s"
     with (

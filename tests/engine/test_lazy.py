@@ -92,8 +92,6 @@ def test_lazy_rows__are_kept_by_the_cluster_of_a_client() -> None:
     rows = Rows()
     X, _ = make_rows(CHUNKS * CHUNK_ROWS, 2)
     found, _ = fit(rows.X, rows.y)
-    with Client(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
-    ) as client:
+    with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
         again, (said,) = fit(da.from_array(X, chunks=(CHUNK_ROWS, 2)) + 0, rows.y, client=client)
     assert (again, said["kept"]) == (found, RowsKept.CLUSTER)

@@ -13,15 +13,7 @@ from distributed import Client
 import streamhalf
 from streamhalf.data.block import Block
 from streamhalf.engine import live_messages as slab_watch
-from streamhalf.engine.live_messages import (
-    TOPIC,
-    ClusterSlabs,
-    LocalSlabs,
-    Tally,
-    coarsen,
-    decode,
-    find_slabs,
-)
+from streamhalf.engine.live_messages import TOPIC, ClusterSlabs, LocalSlabs, Tally, coarsen, decode, find_slabs
 from streamhalf.events import Event, PassEnded, PassProgress, SlabsCounted, SlabsMeasured
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions import LabelCounts
@@ -36,9 +28,7 @@ ROWS, DIM = 120_000, 3
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = str(tmp_path_factory.mktemp("data") / "rows.zarr")
-    streamhalf.synth(
-        path, rows=ROWS, dim=DIM, chunk_rows=4_000, marginal="gaussian", noise="chow", rate=0.05
-    )
+    streamhalf.synth(path, rows=ROWS, dim=DIM, chunk_rows=4_000, marginal="gaussian", noise="chow", rate=0.05)
     return path
 
 

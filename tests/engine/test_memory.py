@@ -49,13 +49,9 @@ class WorkersEngine(ThreadsEngine):
         return self._workers
 
 
-def pretend(
-    monkeypatch: pytest.MonkeyPatch, *, total: int | None, available: int = 0, groups: str = ""
-) -> None:
+def pretend(monkeypatch: pytest.MonkeyPatch, *, total: int | None, available: int = 0, groups: str = "") -> None:
     """A machine of so much memory; None: nobody knows."""
-    found = SimpleNamespace(
-        virtual_memory=lambda: SimpleNamespace(total=total, available=available)
-    )
+    found = SimpleNamespace(virtual_memory=lambda: SimpleNamespace(total=total, available=available))
 
     def load(name: str) -> Any:
         if name == "psutil" and total is None:
@@ -139,9 +135,7 @@ def test_own_memory__needs_no_name_of_a_system(monkeypatch: pytest.MonkeyPatch) 
     assert own_memory() == 2 * GIB
 
 
-def test_own_memory__respects_a_limit_of_the_address_space(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_own_memory__respects_a_limit_of_the_address_space(monkeypatch: pytest.MonkeyPatch) -> None:
     resource = pytest.importorskip("resource")
     pretend(monkeypatch, total=64 * GIB, available=60 * GIB)
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (4 * GIB, 4 * GIB))
@@ -160,9 +154,7 @@ def test_room__of_workers_is_that_of_the_smallest_and_memory_limit_caps_it() -> 
     assert room_of(WorkersEngine(), 4 * GIB) == 4 * GIB
 
 
-def test_at_once__refuses_a_task_that_does_not_fit_and_names_the_remedy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_at_once__refuses_a_task_that_does_not_fit_and_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = WorkersEngine(WorkerLimit("tcp://b", 4, GIB))
     assert at_once(engine, "fit", 180 * MIB, "auto") == 4
     assert at_once(engine, "fit", 360 * MIB, "auto") == 2
@@ -172,9 +164,7 @@ def test_at_once__refuses_a_task_that_does_not_fit_and_names_the_remedy(
     with pytest.raises(MemoryBudgetError, match=known):
         at_once(engine, "fit", 900 * MIB, 300 * MIB)
     pretend(monkeypatch, total=GIB, available=GIB)
-    with pytest.raises(
-        MemoryBudgetError, match="and this process has 819 MiB; use a machine or container"
-    ):
+    with pytest.raises(MemoryBudgetError, match="and this process has 819 MiB; use a machine or container"):
         at_once(ThreadsEngine(2), "fit", 900 * MIB, "auto")
 
 
@@ -182,9 +172,7 @@ def test_fewer_at_once__says_how_many_of_how_many() -> None:
     engine = WorkersEngine(WorkerLimit("b", 16, 2 * GIB))
     room = 2 * GIB - PROCESS_NBYTES
     found = fewer_at_once(engine, "fit", 500 * MIB, "auto")
-    assert found == (
-        Notice.of(NoticeCode.FEWER_AT_ONCE, at_once=3, threads=16, size=500 * MIB, room=room),
-    )
+    assert found == (Notice.of(NoticeCode.FEWER_AT_ONCE, at_once=3, threads=16, size=500 * MIB, room=room),)
     assert fewer_at_once(engine, "fit", 10 * MIB, "auto") == ()
 
 

@@ -103,14 +103,8 @@ def test_api__refuses_a_pass_beyond_the_memory_limit() -> None:
         streamhalf.test((wide, Y[:300]), memory_limit=1 << 20, scheduler="serial")
 
 
-@given(
-    n_rows=st.integers(1, 10**9),
-    chunk_rows=st.integers(1, 10**6),
-    row_nbytes=st.integers(5, 10**4),
-)
-def test_tasks__hold_every_block_once_and_stay_few(
-    n_rows: int, chunk_rows: int, row_nbytes: int
-) -> None:
+@given(n_rows=st.integers(1, 10**9), chunk_rows=st.integers(1, 10**6), row_nbytes=st.integers(5, 10**4))
+def test_tasks__hold_every_block_once_and_stay_few(n_rows: int, chunk_rows: int, row_nbytes: int) -> None:
     step = max(chunk_rows, n_rows // 20_000)  # keeps the number of blocks small
     blocks = align_blocks(n_rows, step, row_nbytes)
     tasks = plan_blocks(blocks, row_nbytes).tasks()

@@ -62,9 +62,7 @@ def test_choose__takes_the_address_in_dasks_configuration() -> None:
 
 
 @pytest.mark.parametrize(("word", "ours"), [("synchronous", "serial"), ("threads", "threads")])
-def test_choose__takes_dasks_own_word_before_the_active_client(
-    active: Client, word: str, ours: str
-) -> None:
+def test_choose__takes_dasks_own_word_before_the_active_client(active: Client, word: str, ours: str) -> None:
     with dask.config.set(scheduler=word):
         assert choose("auto").target == ours
 
@@ -77,12 +75,8 @@ def test_choose__runs_where_persisted_data_are(client: Client, active: Client) -
 
 
 @pytest.mark.filterwarnings("ignore::streamhalf.UnverifiedWarning")
-def test_active_client__is_told_in_one_notice_by_every_command(
-    active: Client, tmp_path: Any
-) -> None:
-    expected = [
-        Notice.of(NoticeCode.RUNS_ON, place=active.scheduler.address, why="the active client")
-    ]
+def test_active_client__is_told_in_one_notice_by_every_command(active: Client, tmp_path: Any) -> None:
+    expected = [Notice.of(NoticeCode.RUNS_ON, place=active.scheduler.address, why="the active client")]
     store = tmp_path / "rows.zarr"
     spec = {"rows": 300, "dim": 2, "marginal": "gaussian", "noise": "none"}
     assert notices_of(streamhalf.synth, store, **spec) == expected
@@ -126,9 +120,7 @@ def test_asynchronous_client__is_refused_with_a_way_out_that_works(client: Clien
     async def run() -> Any:
         address = client.scheduler.address
         async with Client(address, asynchronous=True, set_as_default=False) as waiting:
-            with pytest.raises(
-                UsageError, match=r"asynchronous .*`await asyncio\.to_thread\("
-            ) as e:
+            with pytest.raises(UsageError, match=r"asynchronous .*`await asyncio\.to_thread\(") as e:
                 streamhalf.test((X, Y), client=waiting)
             assert len(str(e.value).splitlines()) == 1
             return await asyncio.to_thread(streamhalf.test, (X, Y), client=waiting)
@@ -136,9 +128,7 @@ def test_asynchronous_client__is_refused_with_a_way_out_that_works(client: Clien
     assert asyncio.run(run()).testers == streamhalf.test((X, Y), scheduler="serial").testers
 
 
-def test_settings__come_from_arguments_then_variables_then_dask(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_settings__come_from_arguments_then_variables_then_dask(monkeypatch: pytest.MonkeyPatch) -> None:
     section = {"streamhalf": {"tau": 0.2, "eps": 0.2, "memory-limit": "1GiB", "degree": 2}}
     monkeypatch.setenv("STREAMHALF_EPS", "0.1")
     monkeypatch.setenv("STREAMHALF_TAU", "1e-1")
@@ -151,9 +141,7 @@ def test_settings__come_from_arguments_then_variables_then_dask(
 
 
 @pytest.mark.filterwarnings("ignore::streamhalf.UnverifiedWarning")
-def test_settings__of_an_estimator_that_are_not_the_default_go_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_settings__of_an_estimator_that_are_not_the_default_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMHALF_TAU", "0.3")
     rows = np.concatenate([X, X]), np.concatenate([Y, Y])
     untested = HalfspaceTesterLearner()
@@ -174,9 +162,7 @@ def test_seed__of_the_environment_is_not_drawn(monkeypatch: pytest.MonkeyPatch) 
         ("STREAMHALF_WHITEN", "perhaps", "STREAMHALF_WHITEN: 'perhaps' is not True or False"),
     ],
 )
-def test_variable__that_is_wrong_is_named(
-    monkeypatch: pytest.MonkeyPatch, name: str, text: str, words: str
-) -> None:
+def test_variable__that_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch, name: str, text: str, words: str) -> None:
     monkeypatch.setenv(name, text)
     with pytest.raises(UsageError, match=words):
         make_config({})

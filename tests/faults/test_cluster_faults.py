@@ -28,10 +28,7 @@ OPTIONS: dict[str, Any] = {"eps": 0.1, "certificate_degree": 0}
 N_CHUNKS = 147
 
 # Dask's client leaves its connection to a killed peer to the garbage collector
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
 
 
 class During:
@@ -97,11 +94,7 @@ def test_workers__killed_in_the_middle_of_passes_change_nothing(
             kill_all(cluster)
             cluster.add_worker()
 
-        observer = During(
-            initial=lambda: kill_one(cluster),
-            update_2=lambda: kill_one(cluster),
-            final=replace_all,
-        )
+        observer = During(initial=lambda: kill_one(cluster), update_2=lambda: kill_one(cluster), final=replace_all)
         assert comparable(fit(cluster, store, observer)) == undisturbed
         assert observer.acted == ["initial", "update-2", "final"]
     lost = [text for text in caplog.messages if "was lost; others do its work" in text]

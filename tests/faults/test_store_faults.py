@@ -28,17 +28,7 @@ OPTIONS: dict[str, Any] = {
     "n_workers": 2,
     "sampling": "reuse",  # every pass reads every chunk
 }
-FLAGS = (
-    "--eps",
-    "0.25",
-    "--certificate-degree",
-    "0",
-    "--sampling",
-    "reuse",
-    "--workers",
-    "2",
-    "--quiet",
-)
+FLAGS = ("--eps", "0.25", "--certificate-degree", "0", "--sampling", "reuse", "--workers", "2", "--quiet")
 LAST = 59
 
 _LIMITED = """
@@ -124,11 +114,7 @@ def test_chunk__damaged_while_running_is_named_and_the_run_resumes(
 
 
 def test_checkpoint__that_finds_no_room_is_an_error_and_the_run_resumes(
-    store: Path,
-    undisturbed: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    store: Path, undisturbed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved, result = tmp_path / "saved", tmp_path / "result.json"
     command = ["fit", str(store), *FLAGS, "--checkpoint", str(saved), "--json", str(result)]
@@ -165,9 +151,7 @@ def test_checkpoint__that_may_not_grow_is_an_error(store: Path, tmp_path: Path) 
     assert list(saved.iterdir()) == []
 
 
-def test_result__that_finds_no_room_is_shown_all_the_same(
-    store: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_result__that_finds_no_room_is_shown_all_the_same(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fit", str(store), *FLAGS, "--json", "/dev/full"]) == 1
     output = capsys.readouterr()
     assert "Error" in output.out

@@ -25,13 +25,10 @@ def test_bounds__end_at_0_and_1() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "bad", "rate"),
-    [(0.015, 1.0, 0.0), (0.05, 0.5, 0.02), (0.5, 1.0, 0.0), (0.9, 1.0, 0.0)],
+    ("share", "bad", "rate"), [(0.015, 1.0, 0.0), (0.05, 0.5, 0.02), (0.5, 1.0, 0.0), (0.9, 1.0, 0.0)]
 )
 @pytest.mark.parametrize("unequal", [False, True])
-def test_segment_upper__holds_for_any_means(
-    share: float, bad: float, rate: float, unequal: bool
-) -> None:
+def test_segment_upper__holds_for_any_means(share: float, bad: float, rate: float, unequal: bool) -> None:
     """It fails with probability 0.02 at most: 14 of 300 or more has probability 4e-3 at that."""
     rng, truth, missed = np.random.default_rng(11), share * bad + (1 - share) * rate, 0
     for _ in range(300):

@@ -18,9 +18,7 @@ def unit(dim: int, seed: int = 0) -> np.ndarray:
     return v / np.linalg.norm(v)
 
 
-def accept(
-    frame: Frame, n: int = 400_000, dtype: str = "float64"
-) -> tuple[np.ndarray, np.ndarray, float]:
+def accept(frame: Frame, n: int = 400_000, dtype: str = "float64") -> tuple[np.ndarray, np.ndarray, float]:
     """Gaussian rows that the frame accepts, their v·x, and the share of all rows they are."""
     X = np.random.default_rng(5).standard_normal((n, frame.plane.dim)).astype(dtype)
     along = frame.coordinates(X)
@@ -29,9 +27,7 @@ def accept(
 
 
 @pytest.mark.parametrize(("delta", "threshold"), CASES)
-def test_rate__is_the_share_of_gaussian_rows_that_is_accepted(
-    delta: float, threshold: float
-) -> None:
+def test_rate__is_the_share_of_gaussian_rows_that_is_accepted(delta: float, threshold: float) -> None:
     # 5 standard errors of a binomial: fails with probability below 6e-7 each
     n = 400_000
     frame = Frame(Plane(unit(DIM), threshold), delta)
@@ -42,9 +38,7 @@ def test_rate__is_the_share_of_gaussian_rows_that_is_accepted(
 
 
 @pytest.mark.parametrize(("delta", "threshold"), CASES)
-def test_to_frame__accepted_gaussian_rows_are_standard_gaussian(
-    delta: float, threshold: float
-) -> None:
+def test_to_frame__accepted_gaussian_rows_are_standard_gaussian(delta: float, threshold: float) -> None:
     # 12 means and products within 5.5 standard errors: fails with probability below 5e-7 each;
     # the fourth moment along v within 6 of its own: below 2e-9
     v = unit(DIM)
@@ -84,9 +78,7 @@ def test_from_frame__the_plane_gives_the_same_signs_on_the_rows_themselves(
 
 
 @pytest.mark.parametrize(("delta", "threshold"), CASES)
-def test_from_frame__the_plane_of_the_frame_is_its_own_image(
-    delta: float, threshold: float
-) -> None:
+def test_from_frame__the_plane_of_the_frame_is_its_own_image(delta: float, threshold: float) -> None:
     frame = Frame(Plane(unit(DIM), threshold), delta)
     back = frame.from_frame(Plane(frame.plane.normal))
     np.testing.assert_allclose(back.normal, frame.plane.normal, atol=1e-14)

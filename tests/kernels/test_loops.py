@@ -40,9 +40,7 @@ def twin(X: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("n", "dim", "count"), [(150, 5, 3), (1, 1, 1), (60, 9, 8)])
-def test_margins__are_fused_sums_in_the_order_of_the_features(
-    n: int, dim: int, count: int, dtype: str
-) -> None:
+def test_margins__are_fused_sums_in_the_order_of_the_features(n: int, dim: int, count: int, dtype: str) -> None:
     X, _, V, _ = make(n, dim, count, dtype)
     expected = np.array([twin(X, v) for v in V])
     np.testing.assert_array_equal(margins(X, V), expected)
@@ -97,9 +95,7 @@ def test_transform_rows__is_a_matrix_product_of_differences(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("width", "half_count"), [(0.5, 4), (0.01, 300), (1e-6, 50)])
-def test_count_slabs_along__is_the_histogram_of_margins(
-    dtype: str, width: float, half_count: int
-) -> None:
+def test_count_slabs_along__is_the_histogram_of_margins(dtype: str, width: float, half_count: int) -> None:
     X, _, V, t = make(20_000, 3, 5, dtype)
     X[::7] = np.round(X[::7] / width) * width  # next to edges
     found = count_slabs_along(X, V, t, width=width, half_count=half_count)
@@ -122,9 +118,7 @@ def test_count_slabs_along__what_is_no_number_lies_in_a_tail() -> None:
     start=st.integers(0, 2**40),
     keep=st.sampled_from([1.0, 0.5, 0.01]),
 )
-def test_uniforms__are_those_of_numpys_generator(
-    seed: int, stream: int, start: int, keep: float
-) -> None:
+def test_uniforms__are_those_of_numpys_generator(seed: int, stream: int, start: int, keep: float) -> None:
     counter, skip = divmod(start, 4)
     philox = np.random.Philox(counter=counter, key=seed | stream << 64)
     drawn = np.random.Generator(philox).random(500 + skip)[skip:]
@@ -171,15 +165,10 @@ def test_warm_up__tells_once_and_only_if_it_compiles(tmp_path: Path) -> None:
     )
     for expected in ("compiling\n(2,)\n", "(2,)\n"):
         environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-        found = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True
-        )
+        found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
         assert found.stdout == expected, found.stderr
 
 
 def test_import__of_the_package_and_its_kernels_needs_no_numba() -> None:
-    code = (
-        "import sys, streamhalf, streamhalf.kernels.frame, streamhalf.cli\n"
-        "assert 'numba' not in sys.modules"
-    )
+    code = "import sys, streamhalf, streamhalf.kernels.frame, streamhalf.cli\nassert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

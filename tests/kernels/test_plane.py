@@ -13,21 +13,13 @@ from streamhalf.kernels.plane import Plane, are_wrong, on_positive_side
 
 def planes(n: int, dim: int, seed: int = 0, threshold: float = 0.3) -> tuple[Plane, ...]:
     rng = np.random.default_rng(seed)
-    return tuple(
-        Plane(rng.standard_normal(dim), threshold * rng.standard_normal()) for _ in range(n)
-    )
+    return tuple(Plane(rng.standard_normal(dim), threshold * rng.standard_normal()) for _ in range(n))
 
 
 def test_sgn__of_zero_is_plus_one() -> None:
     margin = np.array([-1.0, -0.0, 0.0, 1.0, np.nextafter(0, -1)])
     assert on_positive_side(margin).tolist() == [False, True, True, True, False]
-    assert are_wrong(margin, np.array([1, 1, 1, 1, 1], dtype=np.int8)).tolist() == [
-        True,
-        False,
-        False,
-        False,
-        True,
-    ]
+    assert are_wrong(margin, np.array([1, 1, 1, 1, 1], dtype=np.int8)).tolist() == [True, False, False, False, True]
     assert Plane(np.array([1.0, 0.0])).signs(np.array([[0.0, 5.0]])).tolist() == [1]
 
 
@@ -46,9 +38,7 @@ numbers = st.integers(-40, 40).map(float)
     on=st.integers(0, 4),
     scale=st.sampled_from([1.0, 3.0, 0.25, 1e-150, 1e150]),
 )
-def test_signs__rows_on_the_plane_as_given_stay_on_it(
-    normal: np.ndarray, X: np.ndarray, on: int, scale: float
-) -> None:
+def test_signs__rows_on_the_plane_as_given_stay_on_it(normal: np.ndarray, X: np.ndarray, on: int, scale: float) -> None:
     # whole numbers: normal·x and the threshold are exact, so the row lies on the plane exactly
     threshold = float(X[on] @ normal)
     plane = Plane(scale * normal, scale * threshold)
@@ -101,9 +91,7 @@ def test_unit__a_vector_of_zeros_gets_the_first_axis() -> None:
 
 
 @given(angle=st.floats(0, math.pi), left=st.floats(1e-3, 1e3), right=st.floats(1e-3, 1e3))
-def test_angle__is_that_of_the_normals_whatever_their_length(
-    angle: float, left: float, right: float
-) -> None:
+def test_angle__is_that_of_the_normals_whatever_their_length(angle: float, left: float, right: float) -> None:
     one = Plane(left * np.array([1.0, 0.0]), 5.0)
     other = Plane(right * np.array([math.cos(angle), math.sin(angle)]))
     assert one.angle_to(other) == pytest.approx(angle, abs=1e-14)

@@ -6,13 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from streamhalf.kernels.segments import (
-    MOST_SEGMENTS,
-    Segments,
-    error_segments,
-    scatter_quantile,
-    scatter_ratio,
-)
+from streamhalf.kernels.segments import MOST_SEGMENTS, Segments, error_segments, scatter_quantile, scatter_ratio
 
 
 @given(
@@ -20,9 +14,7 @@ from streamhalf.kernels.segments import (
     count=st.integers(1, 300),
     drawn=st.lists(st.floats(0, 1, exclude_max=True), max_size=30),
 )
-def test_segments__cut_goes_by_the_row_number(
-    total_rows: int, count: int, drawn: list[float]
-) -> None:
+def test_segments__cut_goes_by_the_row_number(total_rows: int, count: int, drawn: list[float]) -> None:
     rows = np.unique((np.array(drawn) * total_rows).astype(np.int64))
     found = {}
     for segment, window in Segments(total_rows, count).cut(rows):
@@ -35,8 +27,7 @@ def test_segments__rows_beyond_the_data_set_count_in_the_last() -> None:
 
 
 @pytest.mark.parametrize(
-    ("total_rows", "count"),
-    [(1, 1), (63, 1), (6_400, 100), (10**5, MOST_SEGMENTS), (10**9, MOST_SEGMENTS)],
+    ("total_rows", "count"), [(1, 1), (63, 1), (6_400, 100), (10**5, MOST_SEGMENTS), (10**9, MOST_SEGMENTS)]
 )
 def test_error_segments__half_of_the_rows_fill_them(total_rows: int, count: int) -> None:
     assert error_segments(total_rows) == Segments(total_rows, count)
@@ -82,9 +73,7 @@ LAWS = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
     "Student, 5 degrees": lambda rng, shape: rng.standard_t(5, shape),
     "squared norm of 8 normal features": lambda rng, shape: rng.chisquare(8, shape),
-    "squared norm of 4 Student features": lambda rng, shape: (
-        rng.chisquare(4, shape) / (rng.chisquare(5, shape) / 5)
-    ),
+    "squared norm of 4 Student features": lambda rng, shape: rng.chisquare(4, shape) / (rng.chisquare(5, shape) / 5),
 }
 
 

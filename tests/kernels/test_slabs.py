@@ -5,13 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamhalf.kernels.slabs import (
-    assign_slabs,
-    count_slabs,
-    masses_about,
-    sum_slab_products,
-    unpack_symmetric,
-)
+from streamhalf.kernels.slabs import assign_slabs, count_slabs, masses_about, sum_slab_products, unpack_symmetric
 
 
 def test_assign_slabs__lower_edge_belongs_to_the_slab() -> None:
@@ -25,9 +19,7 @@ def test_assign_slabs__lower_edge_belongs_to_the_slab() -> None:
     margins=st.lists(st.floats(width=32, allow_nan=False), max_size=40),
     dtype=st.sampled_from([np.float32, np.float64]),
 )
-def test_assign_slabs__equals_a_binary_search(
-    edges: list[float], margins: list[float], dtype: type
-) -> None:
+def test_assign_slabs__equals_a_binary_search(edges: list[float], margins: list[float], dtype: type) -> None:
     bounds = np.sort(np.array(edges))
     margin = np.array([*margins, *edges, *np.negative(edges), 0.0, -0.0], dtype=dtype)
     expected = np.searchsorted(bounds, margin, side="right")
@@ -44,11 +36,7 @@ def test_sum_slab_products__float32_is_close_to_the_float64_oracle(n: int) -> No
     assert np.abs(found - oracle).max() / n < 1e-6
 
 
-@given(
-    n=st.sampled_from([0, 1, 7, 80, 5_000]),
-    n_slabs=st.sampled_from([1, 9, 300]),
-    seed=st.integers(0, 1000),
-)
+@given(n=st.sampled_from([0, 1, 7, 80, 5_000]), n_slabs=st.sampled_from([1, 9, 300]), seed=st.integers(0, 1000))
 def test_sum_slab_products__equals_a_loop(n: int, n_slabs: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 3))

@@ -47,9 +47,7 @@ def test_of__a_position_without_inverse_takes_its_own_planes() -> None:
 
 @pytest.mark.parametrize("eta", [0.15, 0.6])
 @pytest.mark.parametrize("threshold", [0.0, 0.8, -2.0])
-def test_agreed__every_halfspace_within_the_angle_and_the_shift_says_the_same(
-    threshold: float, eta: float
-) -> None:
+def test_agreed__every_halfspace_within_the_angle_and_the_shift_says_the_same(threshold: float, eta: float) -> None:
     """Against planes of unit normals at the very angle and shift, and within; none is forgiven."""
     Z = (X - CENTRE) * SCALES
     v = np.array([0.5, 0.5, -0.5, 0.5])
@@ -79,9 +77,7 @@ def test_agreed__rounding_counts_against_it() -> None:
 
 
 def test_sines__a_row_on_the_plane_has_none() -> None:
-    turns = dataclasses.replace(
-        Turns.of(Plane(np.array([1.0, 0.0])), np.zeros(2), np.ones(2)), angle=0.1
-    )
+    turns = dataclasses.replace(Turns.of(Plane(np.array([1.0, 0.0])), np.zeros(2), np.ones(2)), angle=0.1)
     sines, agreed = turns.measure(np.array([[0.0, 0.0], [0.0, 2.0]]), np.zeros(2))
     assert sines.tolist() == [0.0, 0.0]
     assert not agreed.any()

@@ -7,15 +7,7 @@ import pytest
 
 from streamhalf.data.block import Block
 from streamhalf.label_issues.proofs import check_sets, exact_weights, find_sets, is_proof
-from streamhalf.results import (
-    ConflictSet,
-    ConflictSets,
-    DataRecord,
-    Versions,
-    from_json,
-    replace,
-    to_json,
-)
+from streamhalf.results import ConflictSet, ConflictSets, DataRecord, Versions, from_json, replace, to_json
 
 
 def draw(dim: int, dtype: str, *, rate: float = 0.05) -> tuple[Block, np.ndarray]:

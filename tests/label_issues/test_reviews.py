@@ -13,9 +13,7 @@ from streamhalf.reductions.review_sample import Stratum, share_out
 SIZES = {Stratum.TOP: 300, Stratum.LIST: 400, Stratum.CONTRADICTED: 50, Stratum.UNSUSPECTED: 9_250}
 
 
-@pytest.mark.parametrize(
-    ("n_rows", "n_reviewed", "n_wrong"), [(500, 40, 3), (60, 60, 7), (9, 0, 0)]
-)
+@pytest.mark.parametrize(("n_rows", "n_reviewed", "n_wrong"), [(500, 40, 3), (60, 60, 7), (9, 0, 0)])
 def test_bounds__are_the_exact_ones(n_rows: int, n_reviewed: int, n_wrong: int) -> None:
     kept = [
         wrong
@@ -35,9 +33,7 @@ def test_judge_reviews__covers_the_number_of_wrong_labels() -> None:
     """500 reviews at tau 0.1: 79 misses or more have probability below 1e-4 if each has 0.1."""
     rng, misses = np.random.default_rng(3), 0
     for _ in range(500):
-        wrong = {
-            one: int(rng.integers(0, 1 + n // rng.integers(1, 50))) for one, n in SIZES.items()
-        }
+        wrong = {one: int(rng.integers(0, 1 + n // rng.integers(1, 50))) for one, n in SIZES.items()}
         numbers = dict(zip(SIZES, share_out(200, tuple(SIZES.values())), strict=True))
         answers = {}
         for one, n in SIZES.items():

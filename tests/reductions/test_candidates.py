@@ -7,12 +7,7 @@ import pytest
 
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
-from streamhalf.reductions import (
-    CandidateSlabs,
-    HalfspaceErrors,
-    PlaneErrors,
-    SlabCovariance,
-)
+from streamhalf.reductions import CandidateSlabs, HalfspaceErrors, PlaneErrors, SlabCovariance
 
 N_ROWS = 4_000
 RNG = np.random.default_rng(2)
@@ -82,13 +77,9 @@ def test_halfspace_errors__rows_on_the_plane_are_positive(scale: float, threshol
     assert found.n_rows == N_ROWS
 
 
-@pytest.mark.parametrize(
-    "ranges", [[(0, N_ROWS)], [(0, 1), (1, 2), (100, 777)], [(3_999, 4_000), (5_000, 6_000)], []]
-)
+@pytest.mark.parametrize("ranges", [[(0, N_ROWS)], [(0, 1), (1, 2), (100, 777)], [(3_999, 4_000), (5_000, 6_000)], []])
 @pytest.mark.parametrize("start", [0, 500])
-def test_halfspace_errors__counts_the_rows_in_the_ranges(
-    ranges: list[tuple[int, int]], start: int
-) -> None:
+def test_halfspace_errors__counts_the_rows_in_the_ranges(ranges: list[tuple[int, int]], start: int) -> None:
     block = Block(X[start:], Y[start:], np.arange(start, N_ROWS))
     plane = planes(0.25)[0]
     reduction = HalfspaceErrors(plane, np.array(ranges, dtype=np.int64).reshape(-1, 2))

@@ -73,9 +73,7 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
     Chow: lambda dim: Chow(5),
     Covariance: lambda dim: Covariance(),
     FeatureMoments: lambda dim: FeatureMoments(),
-    HalfspaceErrors: lambda dim: HalfspaceErrors(
-        planes(dim)[0], np.array([[3, 20], [30, 55]]), total_rows=200
-    ),
+    HalfspaceErrors: lambda dim: HalfspaceErrors(planes(dim)[0], np.array([[3, 20], [30, 55]]), total_rows=200),
     LabelCounts: lambda dim: LabelCounts(),
     Logistic: lambda dim: Logistic(
         np.linspace(-1, 1, dim), np.linspace(0.5, 2.0, dim), np.linspace(-0.5, 1.0, dim + 1)
@@ -98,10 +96,7 @@ EXAMPLES: dict[type, Callable[[int], Any]] = {
     SegmentScatter: lambda dim: SegmentScatter(total_rows=MAX_ROWS, n_segments=7),
     SlabCovariance: lambda dim: SlabCovariance(planes(dim), BORDERS),
     SlabMoments: lambda dim: SlabMoments(
-        planes(dim)[0],
-        BORDERS,
-        degree=4,
-        across=(np.linspace(1, 2, dim), BORDERS) if dim > 2 else None,
+        planes(dim)[0], BORDERS, degree=4, across=(np.linspace(1, 2, dim), BORDERS) if dim > 2 else None
     ),
     Suspects: lambda dim: Suspects(turns(dim), None, MAX_ROWS, limit=5),
     ThresholdScan: lambda dim: ThresholdScan(planes(dim)),
@@ -137,9 +132,7 @@ def test_reduction__obeys_the_laws(cls: type) -> None:
 
 @pytest.mark.parametrize("dim", DIMS[::2])
 @pytest.mark.parametrize("cls", REDUCTIONS, ids=lambda cls: cls.__name__)
-def test_reduction__dask_equals_serial(
-    cls: type, dim: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reduction__dask_equals_serial(cls: type, dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_module, "BLOCK_NBYTES", 1)
     monkeypatch.setattr(opening, "GRID_ROWS", 7)
     block = make_block(MAX_ROWS, dim, seed=4)

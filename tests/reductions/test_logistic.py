@@ -66,9 +66,7 @@ def test_plane__is_the_boundary_among_rows_as_they_came() -> None:
     block = draw()
     found = started(block).settle(block)
     Z = (block.X - found.centre) / found.scale
-    np.testing.assert_allclose(
-        found.plane.margins(block.X), Z @ found.weights[:-1] + found.weights[-1], atol=1e-9
-    )
+    np.testing.assert_allclose(found.plane.margins(block.X), Z @ found.weights[:-1] + found.weights[-1], atol=1e-9)
     assert found.plane.errors(block.X, block.y) < 0.3 * block.n_rows
 
 
@@ -105,6 +103,4 @@ def test_settle__steps_that_go_too_far_are_halved() -> None:
     far = Logistic(block.X.mean(axis=0), block.X.std(axis=0), np.array([40.0, -40, 40, -40, 30]))
     ahead = far.step(far.map(block))
     assert ahead.objective(ahead.map(block)) > far.objective(far.map(block))
-    np.testing.assert_allclose(
-        far.settle(block).weights, started(block).settle(block).weights, atol=2e-3
-    )
+    np.testing.assert_allclose(far.settle(block).weights, started(block).settle(block).weights, atol=2e-3)

@@ -25,9 +25,7 @@ def test_plane_errors__are_those_of_each_plane() -> None:
     assert found.errors.tolist() == [plane.errors(BLOCK.X, BLOCK.y) for plane in PLANES]
     positive = BLOCK.y > 0
     assert found.positives == np.count_nonzero(positive)
-    assert found.positive_errors.tolist() == [
-        plane.errors(BLOCK.X[positive], BLOCK.y[positive]) for plane in PLANES
-    ]
+    assert found.positive_errors.tolist() == [plane.errors(BLOCK.X[positive], BLOCK.y[positive]) for plane in PLANES]
 
 
 def test_plane_errors__in_pairs() -> None:

@@ -91,10 +91,7 @@ def test_frame__accepts_by_number_and_shows_its_own_rows(top: float) -> None:
     along = FRAME.coordinates(BLOCK.X)
     keep = UNIFORMS / top < FRAME.acceptance(along)
     assert 50 < np.count_nonzero(keep) < 4_000
-    assert (found.n_seen, found.n_accepted) == (
-        np.count_nonzero(top > UNIFORMS),
-        np.count_nonzero(keep),
-    )
+    assert (found.n_seen, found.n_accepted) == (np.count_nonzero(top > UNIFORMS), np.count_nonzero(keep))
     np.testing.assert_array_equal(found.inner.rows, BLOCK.rows[keep])
     np.testing.assert_array_equal(found.inner.y, BLOCK.y[keep])
     np.testing.assert_allclose(found.inner.X, FRAME.to_frame(BLOCK.X[keep], along[keep]))
@@ -197,20 +194,14 @@ def test_bundle__draws_once_and_transforms_once(monkeypatch: pytest.MonkeyPatch)
             return Isotropic.apply(self, block)
 
     space = Watched(SPACE.mean, SPACE.matrix)
-    views = [
-        view(0.0, top, transforms=(space,), accept=one)
-        for top in (0.2, 0.8)
-        for one in (None, FRAME)
-    ]
+    views = [view(0.0, top, transforms=(space,), accept=one) for top in (0.2, 0.8) for one in (None, FRAME)]
     monkeypatch.setattr(module, "draw_rows", counting)
     Bundle(tuple(Viewed(LabelCounts(), one) for one in (*views, view(0.0, 0.9)))).map(BLOCK)
     assert len(drawn) == 1
     assert moved == [np.count_nonzero(UNIFORMS < 0.8)]
 
 
-def test_walk__of_a_row_from_the_run_to_its_kernel_is_short(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_walk__of_a_row_from_the_run_to_its_kernel_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     walks: list[list[str]] = []
     count = plane_slabs.count_slabs_along
 
@@ -222,9 +213,7 @@ def test_walk__of_a_row_from_the_run_to_its_kernel_is_short(
 
     monkeypatch.setattr(plane_slabs, "count_slabs_along", walked)
     counts = CandidateSlabs((Plane(np.eye(3)[0]),), 0.5, 3)
-    final = sampled(
-        Bundle((sampled(in_space(counts, SPACE), Sample(7, 11, 0.0, 0.9)),)), Sample(7, 11)
-    )
+    final = sampled(Bundle((sampled(in_space(counts, SPACE), Sample(7, 11, 0.0, 0.9)),)), Sample(7, 11))
     with open_engine("serial") as engine:
         run = Run(engine, "auto", 8, ignore)
         run.reduce("final", open_source((BLOCK.X, BLOCK.y)), final)

@@ -73,16 +73,7 @@ def test_with_constant__has_the_moments_of_a_further_feature():
     s = np.column_stack([(X * y[:, None]) @ complement_basis(np.eye(3)[0]), 0.7 * y])
     assert (wider.rest, wider.degree, len(wider.counts)) == (3, 4, len(found.counts) // 2)
     assert not wider.by_label
-    for variables in [
-        (),
-        (2,),
-        (0, 2),
-        (2, 2),
-        (0, 1, 2),
-        (1, 2, 2, 2),
-        (0, 0, 1, 2),
-        (2, 2, 2, 2),
-    ]:
+    for variables in [(), (2,), (0, 2), (2, 2), (0, 1, 2), (1, 2, 2, 2), (0, 0, 1, 2), (2, 2, 2, 2)]:
         rank = monomial_ranks(np.array([variables], dtype=np.int64).reshape(1, -1), 3)[0]
         expected = np.prod(s[:, list(variables)], axis=1).sum()
         assert wider.sums[:, rank].sum() == pytest.approx(expected, rel=1e-12, abs=1e-11)

@@ -70,9 +70,7 @@ def test_suspects__issues_are_wrong_rows_whose_other_label_is_probable() -> None
     counts = MarginCounts((TURNS.plane.unit(),)).map(BLOCK).counts[0]
     curve = CalibrationRecord.of(counts, bin_centres(), held_out=False)
     assert curve is not None
-    some, every = (
-        Suspects(TURNS, curve, len(Y), 1_000, misclassified=one) for one in (False, True)
-    )
+    some, every = (Suspects(TURNS, curve, len(Y), 1_000, misclassified=one) for one in (False, True))
     issues, wrong = some.map(BLOCK), every.map(BLOCK)
     assert 0 < issues.n_issues == issues.listed.count < wrong.listed.count == wrong.n_wrong
     listed = wrong.listed.taken

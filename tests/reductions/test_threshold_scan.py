@@ -35,10 +35,7 @@ def test_scan__counts_what_the_planes_get_wrong() -> None:
     X, y = draw(0.4, flipped=0.1)
     planes = (Plane(np.eye(3)[1], 0.5), Plane(np.array([0.6, 0.8, 0.0]), -0.2))
     for plane, found in zip(planes, scan(X, y, *planes), strict=True):
-        errors = [
-            Plane(plane.normal, plane.threshold + offset).errors(X, y)
-            for offset in scanned_offsets()[::10]
-        ]
+        errors = [Plane(plane.normal, plane.threshold + offset).errors(X, y) for offset in scanned_offsets()[::10]]
         # it moves for a gain of more than one standard error, and then to the best
         assert found.errors(X, y) <= min(errors)
 

@@ -107,9 +107,7 @@ def cap(v: np.ndarray, eta: float, n: int, rng: np.random.Generator) -> np.ndarr
 @pytest.mark.parametrize("law", LAWS)
 @settings(max_examples=8, deadline=None)
 @given(eta=st.sampled_from([0.02, 0.1, 0.25, 0.6]), seed=st.integers(0, 10**6))
-def test_betas__are_never_below_the_true_disagreement(
-    dim: int, law: str, eta: float, seed: int
-) -> None:
+def test_betas__are_never_below_the_true_disagreement(dim: int, law: str, eta: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     X = draw_law(law, 400, dim, rng)
     v = np.eye(dim)[0] if seed % 2 else Plane(rng.standard_normal(dim)).unit().normal
@@ -119,9 +117,7 @@ def test_betas__are_never_below_the_true_disagreement(
     assert disagreement.max() <= beta + 1e-12 <= 1 + 1e-12
 
 
-def neighbours(
-    X: np.ndarray, plane: Plane, eta: float, kappa: float, rng: np.random.Generator
-) -> list[Plane]:
+def neighbours(X: np.ndarray, plane: Plane, eta: float, kappa: float, rng: np.random.Generator) -> list[Plane]:
     """Planes of the class, those that may disagree most above all.
 
     Turned as far as they may, towards where the rows of either side lie and anywhere, and moved to

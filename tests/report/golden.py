@@ -16,14 +16,7 @@ from streamhalf.report import terminal
 from streamhalf.report.html import render_report
 from streamhalf.report.notices import notice_sentence
 from streamhalf.report.voices import promise_line
-from streamhalf.results import (
-    CertifyResult,
-    FitResult,
-    MomentTestResult,
-    Notice,
-    NoticeCode,
-    replace,
-)
+from streamhalf.results import CertifyResult, FitResult, MomentTestResult, Notice, NoticeCode, replace
 from streamhalf.results.quality import PromiseCode
 from tests.report.results import Results, make_results
 

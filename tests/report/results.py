@@ -31,9 +31,7 @@ class Results:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def reported(self) -> dict[str, FitResult | CertifyResult]:
-        return {
-            name: one for name, one in self.every().items() if not isinstance(one, MomentTestResult)
-        }
+        return {name: one for name, one in self.every().items() if not isinstance(one, MomentTestResult)}
 
 
 def make_results() -> Results:
@@ -44,9 +42,7 @@ def make_results() -> Results:
     w = np.array([0.6, -0.8, 0.0])
     flips = np.where(rng.random(n_rows) < 0.05, -1, 1)
     y = (np.where(X @ w >= 0.3, 1, -1) * flips).astype(np.int8)
-    frame = pd.DataFrame(
-        {"age": X[:, 0], "net income": np.exp(X[:, 1]), "debts": rng.exponential(size=n_rows)}
-    )
+    frame = pd.DataFrame({"age": X[:, 0], "net income": np.exp(X[:, 1]), "debts": rng.exponential(size=n_rows)})
     bought = np.where(X[:, 1] - frame["debts"] > rng.normal(size=n_rows), "yes", "no")
     uniform = rng.uniform(-1, 1, (n_rows, 3))
     noisy = np.where(uniform @ w >= 0, 1, -1) * flips
@@ -54,9 +50,7 @@ def make_results() -> Results:
     return Results(
         accepted=streamhalf.fit((X, y), seed=1),
         certified=streamhalf.fit((uniform[few], noisy[few]), seed=1),
-        rejected=streamhalf.fit(
-            (frame, bought), seed=1, max_ratio=1.0, feature_transform="isotropic"
-        ),
+        rejected=streamhalf.fit((frame, bought), seed=1, max_ratio=1.0, feature_transform="isotropic"),
         inconclusive=streamhalf.fit((X[:300], y[:300]), seed=1, max_ratio=1.0),
         one_class=streamhalf.fit((X[:1000], np.ones(1000, np.int8)), seed=1),
         radial=streamhalf.fit((X[few] / rng.exponential(size=(10_000, 1)), y[few]), seed=1),

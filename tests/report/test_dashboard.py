@@ -23,14 +23,7 @@ import streamhalf
 from streamhalf._session import who
 from streamhalf.engine.live_messages import TOPIC, RunClosed, decode, encode
 from streamhalf.errors import DataError, RunCancelledError
-from streamhalf.events import (
-    PassProgress,
-    PassStarted,
-    RunEnded,
-    RunStarted,
-    SlabsCounted,
-    SlabsMeasured,
-)
+from streamhalf.events import PassProgress, PassStarted, RunEnded, RunStarted, SlabsCounted, SlabsMeasured
 from streamhalf.report import dashboard
 from streamhalf.report.dashboard import DashboardObserver, PagePlugin, install, mirrored
 from streamhalf.report.dashboard_page import Page
@@ -47,9 +40,7 @@ QUICK = {"certificate_degree": 0, "eps": 0.2}
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = str(tmp_path_factory.mktemp("data") / "rows.zarr")
-    streamhalf.synth(
-        path, rows=120_000, dim=3, chunk_rows=4_000, marginal="gaussian", noise="chow", rate=0.05
-    )
+    streamhalf.synth(path, rows=120_000, dim=3, chunk_rows=4_000, marginal="gaussian", noise="chow", rate=0.05)
     return path
 
 
@@ -142,9 +133,7 @@ def test_fit__appears_on_the_page_with_few_messages(client: Client, store: str) 
 
 
 @pytest.mark.parametrize("command", ["test", "synth", "predict"])
-def test_other_commands__appear_too(
-    client: Client, store: str, tmp_path: Path, command: str
-) -> None:
+def test_other_commands__appear_too(client: Client, store: str, tmp_path: Path, command: str) -> None:
     if command == "test":
         streamhalf.test(store, client=client)
     elif command == "synth":
@@ -170,9 +159,7 @@ def test_mirrored__says_that_a_run_failed(client: Client) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RunCancelledError])
-def test_mirrored__tells_interrupted_from_failed(
-    client: Client, error: type[BaseException]
-) -> None:
+def test_mirrored__tells_interrupted_from_failed(client: Client, error: type[BaseException]) -> None:
     def stop() -> None:
         with mirrored(client, lambda event: None, RunStarted("fit", "stopped.zarr", 10, 2)):
             raise error
@@ -193,9 +180,7 @@ def test_page__closes_the_runs_of_a_client_that_left(client: Client) -> None:
     assert events[-1][1] == RunClosed("the process that drove it has left", interrupted=True)
 
 
-def test_observer__sends_few_messages_and_the_latest_progress(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_observer__sends_few_messages_and_the_latest_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     between = 0.1
     assert dashboard.SECONDS_BETWEEN_MESSAGES > 1 / 3
     monkeypatch.setattr(dashboard, "SECONDS_BETWEEN_MESSAGES", between)
@@ -274,9 +259,7 @@ def programs(folder: Path) -> Iterator[str]:
         for arguments in ([*scheduler, *page], [*worker, *quiet]):
             with open(folder / f"{arguments[0]}.log", "wb") as log:
                 command = [sys.executable, "-m", "dask", *arguments]
-                started.append(
-                    subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment)
-                )
+                started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment))
         wait_until(lambda: file.exists() and file.stat().st_size > 0, "the scheduler's start")
         yield json.loads(file.read_text())["address"]
     finally:
@@ -285,9 +268,7 @@ def programs(folder: Path) -> Iterator[str]:
             process.wait()
 
 
-def test_preload__the_page_follows_a_run_in_a_browser(
-    browser: Browser, store: str, tmp_path: Path
-) -> None:
+def test_preload__the_page_follows_a_run_in_a_browser(browser: Browser, store: str, tmp_path: Path) -> None:
     with programs(tmp_path) as address, Client(address, set_as_default=False) as client:
         url = client.dashboard_link.replace("/status", "/streamhalf")
         page = browser.new_page(viewport={"width": 1200, "height": 1000})

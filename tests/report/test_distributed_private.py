@@ -26,9 +26,7 @@ from streamhalf.report.distributed_private import (
 from tests.canary import relying_on
 from tests.waiting import PATIENCE, wait_until
 
-relying = functools.partial(
-    relying_on, "distributed", mend="streamhalf/report/distributed_private.py"
-)
+relying = functools.partial(relying_on, "distributed", mend="streamhalf/report/distributed_private.py")
 TOPIC = "canary"
 
 
@@ -113,9 +111,7 @@ def test_dashboard__takes_pages_beside_its_own(client: Client) -> None:
     def serve(dask_scheduler: Scheduler) -> None:
         pages = {"/canary": "framed", "/individual-canary": "bare"}
         serve_pages(
-            dask_scheduler,
-            {path: functools.partial(draw, name) for path, name in pages.items()},
-            menu="canary",
+            dask_scheduler, {path: functools.partial(draw, name) for path, name in pages.items()}, menu="canary"
         )
 
     with relying("http_application.applications holds a BokehTornado with prefix, _applications"):

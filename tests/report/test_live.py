@@ -25,17 +25,7 @@ from streamhalf.events import (
 )
 from streamhalf.report.live import Board, RunView
 from streamhalf.report.live_html import mass_so_far, run_html, run_table, slab_densities
-from streamhalf.results import (
-    Evidence,
-    Moment,
-    Notice,
-    NoticeCode,
-    Outcome,
-    PassRecord,
-    TestResult,
-    Verdict,
-    replace,
-)
+from streamhalf.results import Evidence, Moment, Notice, NoticeCode, Outcome, PassRecord, TestResult, Verdict, replace
 
 
 def judge(tester: str, statistic: float, *, outcome: Outcome = Outcome.PASSED) -> TestResult:
@@ -44,13 +34,7 @@ def judge(tester: str, statistic: float, *, outcome: Outcome = Outcome.PASSED) -
 
 
 STORY: list[Event] = [
-    RunStarted(
-        "fit",
-        "rows<b>.zarr",
-        1000,
-        3,
-        (Notice.of(NoticeCode.LABELS_ABSENT, array="12 rows & more"),),
-    ),
+    RunStarted("fit", "rows<b>.zarr", 1000, 3, (Notice.of(NoticeCode.LABELS_ABSENT, array="12 rows & more"),)),
     PassStarted("initial", 400, 4),
     PassProgress("initial", 100, 400),
     PassProgress("initial", 400, 400),
@@ -110,8 +94,7 @@ def test_run_view__shows_the_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "short"),
-    [("Client-95e58969-e2c5-11f1-ad80-02fc00000001-3", "95e58969-3"), ("run-1", "run-1")],
+    ("run", "short"), [("Client-95e58969-e2c5-11f1-ad80-02fc00000001-3", "95e58969-3"), ("run-1", "run-1")]
 )
 def test_run_view__has_a_short_name(run: str, short: str) -> None:
     assert RunView(run, 0.0).short == short
@@ -166,14 +149,10 @@ def test_board__does_not_begin_a_run_with_slabs() -> None:
 
 def test_run_view__a_pass_from_a_checkpoint_was_never_started() -> None:
     view = seen([PassEnded(PassRecord("initial", 400, 8000, 300, 2.0))])
-    assert [(one.name, one.done, one.rows_accepted) for one in view.passes] == [
-        ("initial", True, 300)
-    ]
+    assert [(one.name, one.done, one.rows_accepted) for one in view.passes] == [("initial", True, 300)]
 
 
-@pytest.mark.parametrize(
-    ("last", "status"), [(RunClosed(), "finished"), (RunClosed("KeyError"), "failed")]
-)
+@pytest.mark.parametrize(("last", "status"), [(RunClosed(), "finished"), (RunClosed("KeyError"), "failed")])
 def test_run_view__ends_without_a_verdict(last: RunClosed, status: str) -> None:
     view = seen(STORY[:3])
     assert view.status == "running"

@@ -35,11 +35,7 @@ STORY = (
     PassEnded(PassRecord("initial", 400, 8000, 400, 2.0)),
     RunEnded(Verdict.ACCEPTED),
 )
-LINES = [
-    "fit rows.zarr: 1,000 rows of 3 features",
-    "pass initial: 400 rows in 2.00 s (200 rows/s)",
-    "accepted",
-]
+LINES = ["fit rows.zarr: 1,000 rows of 3 features", "pass initial: 400 rows in 2.00 s (200 rows/s)", "accepted"]
 
 
 def execute(*sources: str) -> list[list[Any]]:
@@ -96,9 +92,7 @@ def test_monitor__tells_runs_apart(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines() == [*LINES, *LINES]
 
 
-def test_monitor__hears_of_runs_that_others_started(
-    client: Client, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_monitor__hears_of_runs_that_others_started(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
     with Client(client.scheduler.address, set_as_default=False) as elsewhere:
         observe = DashboardObserver(elsewhere)
         before = len(client.get_events(TOPIC))
@@ -115,9 +109,7 @@ def test_monitor__hears_of_runs_that_others_started(
     assert capsys.readouterr().out == ""
 
 
-def test_monitor__shows_a_run_once_though_it_comes_twice(
-    client: Client, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_monitor__shows_a_run_once_though_it_comes_twice(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
     mirror = DashboardObserver(client)
     with monitor(client) as watch:
         for event in STORY:
@@ -243,9 +235,7 @@ def test_kernel__renews_one_output_and_shows_results(tmp_path: Any) -> None:
     )
     assert outputs[0] == []
     # the button of a run that is over has left an output that shows nothing
-    live, shown, tested, threaded = (
-        next(one for one in found if one.data["text/html"]) for found in outputs[1:]
-    )
+    live, shown, tested, threaded = (next(one for one in found if one.data["text/html"]) for found in outputs[1:])
     assert all("widget" not in kind for found in outputs for one in found for kind in one.data)
     assert live.output_type == "display_data"
     words = Text(live.data["text/html"]).words

@@ -12,9 +12,7 @@ from streamhalf import events
 from streamhalf.report.progress import watch
 from streamhalf.results import Outcome, PassRecord, Stage, TestResult
 
-JUDGED = TestResult(
-    "largest moment", Outcome.PASSED, 0.06, 0.1, 0.02, 1000, stage=Stage.FINAL, pass_name="final"
-)
+JUDGED = TestResult("largest moment", Outcome.PASSED, 0.06, 0.1, 0.02, 1000, stage=Stage.FINAL, pass_name="final")
 HAPPENED = (
     events.RunStarted("fit", "data.zarr", 3_000_000, 6),
     events.PassStarted("sample", 3_000_000, 3),

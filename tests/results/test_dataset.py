@@ -163,9 +163,7 @@ def test_to_dataset__rejected_rows() -> None:
     rng = np.random.default_rng(6)
     uniform = rng.uniform(-(3**0.5), 3**0.5, (N_ROWS, 3))
     y = np.where(uniform[:, 0] > 0, 1, -1)
-    rejected = streamhalf.fit(
-        (uniform, y), feature_transform="stored", certificate_degree=0, **SERIAL
-    )
+    rejected = streamhalf.fit((uniform, y), feature_transform="stored", certificate_degree=0, **SERIAL)
     found = to_dataset(rejected)
     assert found.attrs["verdict"] == "rejected"
     assert "slab_mass" in found  # the final pass says what it measured

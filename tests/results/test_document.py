@@ -13,13 +13,7 @@ import pytest
 import streamhalf
 from streamhalf import CertifyResult, DataError, FitResult, Halfspace
 from streamhalf.results import is_as_written, replace, to_json
-from streamhalf.results.document import (
-    read_fit,
-    read_model,
-    read_result,
-    read_weights,
-    write_json,
-)
+from streamhalf.results.document import read_fit, read_model, read_result, read_weights, write_json
 from tests.conftest import make_rows
 
 SERIAL = {"scheduler": "serial", "seed": 1}

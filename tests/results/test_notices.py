@@ -23,6 +23,4 @@ def test_notice__is_made_somewhere(code: NoticeCode) -> None:
 
 
 def test_notice__has_words() -> None:
-    assert notice_words(Notice.of(NoticeCode.LABELS_ARE_BITS, array="y")) == (
-        "labels y are 0/1; 0 is read as -1."
-    )
+    assert notice_words(Notice.of(NoticeCode.LABELS_ARE_BITS, array="y")) == ("labels y are 0/1; 0 is read as -1.")

@@ -21,14 +21,7 @@ from streamhalf.synthetic.marginals import (
 from tests.synthetic.specs import SIGMAS, make_spec, whole
 
 # fourth moment of a coordinate, all of unit variance
-KNOWN_LAWS = {
-    "gaussian": 3,
-    "student-t": 4,
-    "laplace": 6,
-    "uniform": 1.8,
-    "rademacher": 1,
-    "gauss-hermite": 3,
-}
+KNOWN_LAWS = {"gaussian": 3, "student-t": 4, "laplace": 6, "uniform": 1.8, "rademacher": 1, "gauss-hermite": 3}
 
 
 @pytest.mark.parametrize("marginal", KNOWN_LAWS)
@@ -95,9 +88,7 @@ def test_spike_law__has_the_moments_of_a_gaussian() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("planted_name", ["axis", "generic"])
 @pytest.mark.parametrize("marginal", ["hole", "spike"])
-def test_marginal__along_v_matches_moments_and_is_gaussian_across(
-    marginal: str, planted_name: str, dtype: str
-) -> None:
+def test_marginal__along_v_matches_moments_and_is_gaussian_across(marginal: str, planted_name: str, dtype: str) -> None:
     spec = make_spec(marginal, rows=100_000, dim=4, planted=planted_name, dtype=dtype)
     planted, rows = whole(spec)
     X = rows.X.astype(np.float64)
@@ -107,11 +98,7 @@ def test_marginal__along_v_matches_moments_and_is_gaussian_across(
         assert np.abs(along).min() > HOLE_HALF_WIDTH
     else:
         in_spike = np.mean(np.abs(along) < SPIKE_HALF_WIDTH + 1e-6)
-        own = (
-            2
-            * stats.norm(spike_distribution().sign, spike_distribution().gaussian).pdf(0)
-            * SPIKE_HALF_WIDTH
-        )
+        own = 2 * stats.norm(spike_distribution().sign, spike_distribution().gaussian).pdf(0) * SPIKE_HALF_WIDTH
         share = SPIKE_SHARE + (1 - SPIKE_SHARE) * own
         # failure probability below 2e-9 for another seed
         assert abs(in_spike - share) < SIGMAS * math.sqrt(share / n)

@@ -15,19 +15,9 @@ from streamhalf.errors import UsageError
 from streamhalf.kernels.margins import native_margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.synthetic import spec as synthetic
-from streamhalf.synthetic.marginals import (
-    SHARE_TOLERANCE,
-    Marginal,
-    cell_rows,
-)
+from streamhalf.synthetic.marginals import SHARE_TOLERANCE, Marginal, cell_rows
 from streamhalf.synthetic.noise import Noise
-from streamhalf.synthetic.spec import (
-    Generated,
-    Planted,
-    SyntheticSpec,
-    generate,
-    plant,
-)
+from streamhalf.synthetic.spec import Generated, Planted, SyntheticSpec, generate, plant
 from tests.synthetic.specs import RATE, SIGMAS, make_spec, whole
 
 SCORED = [noise for noise in Noise if noise.needs_pilot]
@@ -52,9 +42,7 @@ def row_ranges(draw: st.DrawFn, rows: int) -> RowRange:
 @pytest.mark.parametrize("marginal", Marginal)
 @settings(max_examples=6, deadline=None, derandomize=True, database=None)
 @given(data=st.data())
-def test_generate__is_the_same_whatever_the_chunking(
-    marginal: Marginal, noise: Noise, data: st.DataObject
-) -> None:
+def test_generate__is_the_same_whatever_the_chunking(marginal: Marginal, noise: Noise, data: st.DataObject) -> None:
     spec = make_spec(marginal, noise)
     planted, everything = whole(spec)
     part = data.draw(row_ranges(spec.rows))
@@ -112,9 +100,7 @@ def test_generate__random_noise_flips_the_share(marginal: str) -> None:
 
 @pytest.mark.parametrize("marginal", ["gaussian", "rademacher"])
 @pytest.mark.parametrize("noise", SCORED)
-def test_plant__pilot_sets_the_share_of_all_rows(
-    marginal: str, noise: Noise, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plant__pilot_sets_the_share_of_all_rows(marginal: str, noise: Noise, monkeypatch: pytest.MonkeyPatch) -> None:
     n_pilot, n = 20_000, 100_000
     monkeypatch.setattr(synthetic, "PILOT_ROWS", n_pilot)
     spec = make_spec(marginal, noise, rows=n, seed=8)
@@ -177,9 +163,7 @@ def test_generate__has_the_positive_share(marginal: Marginal, positive: float, d
 
 @pytest.mark.parametrize("marginal", Marginal)
 def test_plant__the_threshold_does_not_depend_on_the_rows(marginal: Marginal) -> None:
-    few, many = (
-        plant(make_spec(marginal, dim=6, positive=0.25, rows=rows)) for rows in (10, 50_000)
-    )
+    few, many = (plant(make_spec(marginal, dim=6, positive=0.25, rows=rows)) for rows in (10, 50_000))
     assert few.threshold == many.threshold
     assert plant(make_spec(marginal, dim=6)).threshold == 0.0
 

@@ -12,17 +12,12 @@ from streamhalf.data.block import RowRange
 from streamhalf.data.zarr_writer import Target
 from streamhalf.errors import DataError, UsageError
 from streamhalf.kernels.margins import native_margins
-from streamhalf.synthetic.spec import (
-    SyntheticSpec,
-    plant,
-)
+from streamhalf.synthetic.spec import SyntheticSpec, plant
 from streamhalf.synthetic.store import create_store, finish_store, write_rows
 from tests.synthetic.specs import make_spec, whole
 
 
-def write_store(
-    url: str, spec: SyntheticSpec, *, chunk_rows: int, storage_options: Any = None
-) -> None:
+def write_store(url: str, spec: SyntheticSpec, *, chunk_rows: int, storage_options: Any = None) -> None:
     planted = plant(spec)
     target = Target(url, storage_options)
     chunks = create_store(target, spec, chunk_rows=chunk_rows)
@@ -57,9 +52,7 @@ def test_store__records_what_was_planted(tmp_path: Path) -> None:
     np.testing.assert_array_equal(record["planted_vector"], planted.v)
     threshold = record["planted_threshold"]
     assert threshold == planted.threshold == pytest.approx(0.8416, abs=1e-4)
-    measured = np.mean(
-        (native_margins(group["X"][:], planted.v) >= threshold) != (group["y"][:] > 0)
-    )
+    measured = np.mean((native_margins(group["X"][:], planted.v) >= threshold) != (group["y"][:] > 0))
     assert record["planted_error"] == pytest.approx(measured, abs=1e-12)
 
 
@@ -74,17 +67,11 @@ def test_create_store__layout(tmp_path: Path) -> None:
     assert group.attrs["streamhalf"]["complete"] is False
     assert (X.shape, X.chunks, X.dtype) == ((25_000, 3), (10_000, 3), np.float32)
     assert (y.shape, y.chunks, y.dtype) == ((25_000,), (10_000,), np.int8)
-    assert (X.metadata.dimension_names, y.metadata.dimension_names) == (
-        ("row", "feature"),
-        ("row",),
-    )
+    assert (X.metadata.dimension_names, y.metadata.dimension_names) == (("row", "feature"), ("row",))
     assert math.isnan(X.fill_value)
     assert y.fill_value == 0
     for array in (X, y):
-        assert [codec["name"] for codec in array.metadata.to_dict()["codecs"]] == [
-            "bytes",
-            "crc32c",
-        ]
+        assert [codec["name"] for codec in array.metadata.to_dict()["codecs"]] == ["bytes", "crc32c"]
 
 
 def test_create_store__refuses_to_overwrite(tmp_path: Path) -> None:

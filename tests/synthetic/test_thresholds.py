@@ -24,9 +24,7 @@ def test_sample_threshold__has_the_share_above() -> None:
 
 
 @pytest.mark.parametrize(("positive", "expected"), [(0.01, 0.2), (0.3, 0.2), (0.6, 0.5), (1, 0.5)])
-def test_sample_threshold__stays_off_values_that_differ_by_rounding(
-    positive: float, expected: float
-) -> None:
+def test_sample_threshold__stays_off_values_that_differ_by_rounding(positive: float, expected: float) -> None:
     """Shares 0.5, 0.3 and 0.2 of the values -1, 0 and 1."""
     values = np.repeat([-1.0, 0.0, 1.0], [500, 300, 200])
     values += np.random.default_rng(1).uniform(-1e-7, 1e-7, len(values))

@@ -52,18 +52,14 @@ def test_acceptance__has_three_outcomes(accepted: int, outcome: Outcome) -> None
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("tau", [0.05, 0.001])
 @pytest.mark.parametrize("mean", [2, 10, 60, 1000])
-def test_quantile__covers_the_binomial(
-    delta: float, tau: float, mean: int, threshold: float
-) -> None:
+def test_quantile__covers_the_binomial(delta: float, tau: float, mean: int, threshold: float) -> None:
     # the exact probability that true N(0, I) rows exceed the quantile: no simulation needed
     tester = make_tester(delta, tau, threshold)
     rate = tester.frame.rate
     n_rows = round(mean / rate)
     count = stats.binom(n_rows, rate)
     allowed = tester.quantile(n_rows) * n_rows * rate
-    exceeded = count.sf(np.floor(n_rows * rate + allowed)) + count.cdf(
-        np.ceil(n_rows * rate - allowed) - 1
-    )
+    exceeded = count.sf(np.floor(n_rows * rate + allowed)) + count.cdf(np.ceil(n_rows * rate - allowed) - 1)
     assert exceeded <= tau
 
 
@@ -81,9 +77,7 @@ def test_rows_to_see__is_the_smallest_conclusive_number(delta: float, threshold:
     assert tester.rows_needed() - 1 < rows * rate <= tester.rows_needed()
 
 
-@pytest.mark.parametrize(
-    ("marginal", "outcome"), [("gaussian", Outcome.PASSED), ("hole", Outcome.REJECTED)]
-)
+@pytest.mark.parametrize(("marginal", "outcome"), [("gaussian", Outcome.PASSED), ("hole", Outcome.REJECTED)])
 def test_acceptance__a_hole_at_the_boundary_is_seen(marginal: str, outcome: Outcome) -> None:
     # Gaussian rows fail with probability below tau = 0.001; a hole accepts almost no row
     spec = SyntheticSpec(rows=20_000, dim=3, marginal=marginal, noise="none", seed=2)

@@ -14,12 +14,7 @@ from streamhalf.kernels.frame import Frame
 from streamhalf.reductions.row_view import RowView, Sample, Viewed
 from streamhalf.results import Evidence, Named, Outcome, Role, Stage, TestResult
 from streamhalf.testers import TESTERS, WORDS, TesterSet
-from streamhalf.testers.base import (
-    judge,
-    judged,
-    rows_until,
-    thinning,
-)
+from streamhalf.testers.base import judge, judged, rows_until, thinning
 from tests.testers.contexts import make_context
 
 PASSES = (Stage.INITIAL, Stage.UPDATE, Stage.FINAL)
@@ -86,13 +81,7 @@ def test_judgement__works_rows_out_only_where_it_cannot_tell() -> None:
 
 def test_judgement__numbers_are_finite_whatever_was_measured() -> None:
     found = judged(
-        "toy",
-        statistic=math.nan,
-        limit=0.1,
-        null_quantile=math.inf,
-        n_rows=1,
-        rows_needed=lambda: 1,
-        evidence=(),
+        "toy", statistic=math.nan, limit=0.1, null_quantile=math.inf, n_rows=1, rows_needed=lambda: 1, evidence=()
     )
     assert found.outcome is Outcome.REJECTED
     assert math.isfinite(found.statistic)

@@ -50,9 +50,7 @@ def test_supported_constant__hits_the_table(last: float) -> None:
         ("last", 0.12, {"last": 1 / 16}),
     ],
 )
-def test_supported_constant__between_points_takes_the_worse(
-    changed: str, value: float, like: dict[str, float]
-) -> None:
+def test_supported_constant__between_points_takes_the_worse(changed: str, value: float, like: dict[str, float]) -> None:
     point = {"deviation": 0.2, "last": 1 / 8, "masses_off": 1 / 32}
     if changed == "last":
         point["masses_off"] = math.inf

@@ -11,21 +11,12 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions import SegmentScatter
 from streamhalf.reductions.base import Reduction
-from streamhalf.results import (
-    Outcome,
-    Role,
-    SegmentMean,
-    SegmentQuantity,
-    Stage,
-    TestResult,
-)
+from streamhalf.results import Outcome, Role, SegmentMean, SegmentQuantity, Stage, TestResult
 from streamhalf.testers.base import Context
 from streamhalf.testers.exchangeability import ExchangeabilityTester, order_notice
 
 
-def make_tester(
-    total_rows: int, dim: int, *, n_rows: int | None = None, tau: float = 0.01
-) -> ExchangeabilityTester:
+def make_tester(total_rows: int, dim: int, *, n_rows: int | None = None, tau: float = 0.01) -> ExchangeabilityTester:
     rows = partial(Context, n_rows=total_rows if n_rows is None else n_rows, total_rows=total_rows)
     context = rows(stage=Stage.INITIAL, config=RunConfig(), dim=dim, eps=0.1, tau=tau)
     tester = ExchangeabilityTester.of(context)
@@ -33,9 +24,7 @@ def make_tester(
     return tester
 
 
-def judge(
-    X: np.ndarray, y: np.ndarray, *, share: float = 1.0, windows: int = 0, tau: float = 0.01
-) -> TestResult:
+def judge(X: np.ndarray, y: np.ndarray, *, share: float = 1.0, windows: int = 0, tau: float = 0.01) -> TestResult:
     """What the tester says of all rows, or of a share of them: single ones, or in windows."""
     tester = make_tester(len(y), X.shape[1], n_rows=round(share * len(y)), tau=tau)
     scatter: Reduction = tester.needs()
@@ -113,10 +102,7 @@ def test_exchangeability__shuffled_rows_pass(law: str, n_rows: int, dim: int, ra
 @pytest.mark.parametrize("windows", [0, 64])
 def test_exchangeability__shares_of_shuffled_rows_pass(windows: int) -> None:
     """It fails with probability at most 5%: more than 9 of 50 has probability 1e-4."""
-    outcomes = [
-        judge(*draw(12_000, 3, seed), share=0.2, windows=windows, tau=0.05).outcome
-        for seed in range(50)
-    ]
+    outcomes = [judge(*draw(12_000, 3, seed), share=0.2, windows=windows, tau=0.05).outcome for seed in range(50)]
     assert outcomes.count(Outcome.PASSED) >= 50 - 9
 
 
@@ -144,9 +130,7 @@ def test_exchangeability__power_on_noise_in_half_of_the_rows() -> None:
 
 
 @pytest.mark.parametrize(("windows", "noticed"), [(0, False), (1_024, True)])
-def test_exchangeability__order_within_small_pieces_is_noticed_by_windows_alone(
-    windows: int, noticed: bool
-) -> None:
+def test_exchangeability__order_within_small_pieces_is_noticed_by_windows_alone(windows: int, noticed: bool) -> None:
     # sorted by label within 64 pieces, four to a segment: single rows come from all of them
     X, y = draw(400_000, 2, seed=8)
     pieces = np.arange(400_000) * 64 // 400_000

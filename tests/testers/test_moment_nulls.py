@@ -10,12 +10,7 @@ import pytest
 
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.reductions.moments import Moments, MomentsResult
-from streamhalf.testers.moments import (
-    excluded_deviation,
-    largest_quantile,
-    quadratics_quantile,
-    second_moment_quantile,
-)
+from streamhalf.testers.moments import excluded_deviation, largest_quantile, quadratics_quantile, second_moment_quantile
 from streamhalf.testing.drawing import Block
 
 
@@ -30,8 +25,7 @@ def norm(matrix: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize(
-    ("dim", "n_rows"),
-    [(1, 1), (1, 30), (1, 1_000), (3, 10), (3, 4_000), (10, 30), (10, 3_000), (20, 30)],
+    ("dim", "n_rows"), [(1, 1), (1, 30), (1, 1_000), (3, 10), (3, 4_000), (10, 30), (10, 3_000), (20, 30)]
 )
 def test_quantiles__hold_under_the_null_at_any_number_of_rows(dim: int, n_rows: int) -> None:
     # each exceeded with probability at most 5%: 9 or more of 60 have probability 0.003, for all
@@ -73,9 +67,7 @@ def test_quantiles__hold_in_the_tail_of_a_single_feature(tau: float, n_rows: int
 
 @pytest.mark.parametrize("dim", [1, 10, 40])
 @pytest.mark.parametrize("tau", [0.1, 1e-6, 1e-40])
-def test_quadratics_quantile__falls_with_rows_and_is_that_of_a_normal_law_for_many(
-    dim: int, tau: float
-) -> None:
+def test_quadratics_quantile__falls_with_rows_and_is_that_of_a_normal_law_for_many(dim: int, tau: float) -> None:
     rows = np.unique(np.geomspace(1, 1e9, 200).astype(int)).tolist()
     found = [quadratics_quantile(n, dim, tau) for n in rows]
     assert all(a > b for a, b in itertools.pairwise(found))

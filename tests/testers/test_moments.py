@@ -14,13 +14,7 @@ from streamhalf.testing.drawing import Block
 
 
 def make_tester(dim: int, **changes) -> MomentTester:
-    values = {
-        "dim": dim,
-        "degree": 4,
-        "moment_tolerance": 0.1,
-        "spectral_tolerance": 0.3,
-        "tau": 0.01,
-    }
+    values = {"dim": dim, "degree": 4, "moment_tolerance": 0.1, "spectral_tolerance": 0.3, "tau": 0.01}
     return MomentTester(**(values | changes))
 
 
@@ -177,9 +171,7 @@ def test_moment_tester__higher_degrees_pass_gaussian_rows_and_find_the_rest(degr
         outcomes = {test_result.outcome for test_result in judge_rows(rows, tester)}
         assert outcomes <= {Outcome.PASSED, Outcome.NOT_JUDGED}
     # Gauss-Hermite points agree with N(0, 1) up to degree 5: only a higher degree sees them
-    points = np.random.default_rng(0).choice(
-        [-np.sqrt(3), 0.0, np.sqrt(3)], (n_rows, 3), p=[1 / 6, 2 / 3, 1 / 6]
-    )
+    points = np.random.default_rng(0).choice([-np.sqrt(3), 0.0, np.sqrt(3)], (n_rows, 3), p=[1 / 6, 2 / 3, 1 / 6])
     assert judge_rows(points, tester)[0].outcome is Outcome.REJECTED
 
 
@@ -221,9 +213,7 @@ def test_wide__a_wrong_mean_and_a_wrong_shape_are_both_seen() -> None:
 
 
 @pytest.mark.parametrize(("delta", "n_rows"), [(0.25, 8_000), (0.02, 80_000)])
-def test_moment_tester__gaussian_rows_near_a_plane_with_a_threshold_are_not_rejected(
-    delta: float, n_rows: int
-) -> None:
+def test_moment_tester__gaussian_rows_near_a_plane_with_a_threshold_are_not_rejected(delta: float, n_rows: int) -> None:
     # rejected with probability at most 5% each: 6 or more of 30 has probability 0.003
     rejected = 0
     for seed in range(30):

@@ -16,12 +16,7 @@ from streamhalf.reductions import SlabCovariance, Viewed
 from streamhalf.reductions.plane_slabs import SlabCovarianceResult
 from streamhalf.reductions.row_view import Sample
 from streamhalf.results import Outcome, SlabSecondMoment, TestResult
-from streamhalf.testers.slab_covariance import (
-    COVARIANCE_LIMIT,
-    SlabCovarianceTester,
-    covariance_edges,
-    merge_outwards,
-)
+from streamhalf.testers.slab_covariance import COVARIANCE_LIMIT, SlabCovarianceTester, covariance_edges, merge_outwards
 
 EDGES = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
 
@@ -117,9 +112,7 @@ def test_slab_covariance__no_rows_are_an_error() -> None:
     other=st.lists(st.integers(0, 40), min_size=8, max_size=8),
     rows=st.integers(1, 120),
 )
-def test_merge_outwards__partitions_each_side_into_large_groups(
-    half: list[int], other: list[int], rows: int
-) -> None:
+def test_merge_outwards__partitions_each_side_into_large_groups(half: list[int], other: list[int], rows: int) -> None:
     counts = np.array(other[: len(half)] + half)
     zero = len(half)
     edges = np.arange(1 - zero, zero, dtype=np.float64)
@@ -135,10 +128,7 @@ def test_merge_outwards__partitions_each_side_into_large_groups(
 
 
 @given(
-    width=st.floats(0.005, 0.25),
-    half_count=st.integers(1, 300),
-    n_rows=st.integers(1, 10**6),
-    rows=st.integers(1, 500),
+    width=st.floats(0.005, 0.25), half_count=st.integers(1, 300), n_rows=st.integers(1, 10**6), rows=st.integers(1, 500)
 )
 def test_covariance_edges__give_every_slab_twice_its_rows(
     width: float, half_count: int, n_rows: int, rows: int
@@ -203,18 +193,13 @@ def judge_rows(tester: SlabCovarianceTester, X: np.ndarray) -> TestResult:
 
 @pytest.mark.parametrize("threshold", [1.0, -1.9, 2.2])
 @pytest.mark.parametrize("dim", [1, 6])
-def test_slab_covariance__gaussian_at_the_planned_rows_passes_about_thresholds(
-    dim: int, threshold: float
-) -> None:
+def test_slab_covariance__gaussian_at_the_planned_rows_passes_about_thresholds(dim: int, threshold: float) -> None:
     # fails with probability at most tau = 1% each: 3 or more of 20 has probability 0.001
     rows = about(dim, threshold).rows_needed()
     beside = rows * ndtr(-abs(threshold))
     assert beside >= 2 * about(dim, threshold).rows_per_slab()
     found = [
-        judge_rows(
-            about(dim, threshold, n_rows=rows),
-            np.random.default_rng([dim, seed]).standard_normal((rows, dim)),
-        )
+        judge_rows(about(dim, threshold, n_rows=rows), np.random.default_rng([dim, seed]).standard_normal((rows, dim)))
         for seed in range(20)
     ]
     assert sum(one.outcome is not Outcome.PASSED for one in found) <= 2
@@ -228,8 +213,7 @@ def test_slab_covariance__few_rows_beyond_a_threshold_are_never_rejected(thresho
     rows = (30, 400, 3_000)
     found = [
         judge_rows(
-            about(4, threshold, n_rows=rows[seed % 3]),
-            np.random.default_rng(seed).standard_normal((rows[seed % 3], 4)),
+            about(4, threshold, n_rows=rows[seed % 3]), np.random.default_rng(seed).standard_normal((rows[seed % 3], 4))
         )
         for seed in range(40)
     ]

@@ -110,10 +110,7 @@ def test_slab_mass__few_gaussian_rows_are_never_rejected() -> None:
     # rejected with probability at most 1% each: 5 or more of 150 has probability 0.02
     rng = np.random.default_rng(8)
     tester = SlabMassTester(eps=0.04, tau=0.01)
-    outcomes = [
-        overall_outcome(judge(tester, draw_counts(0.04, n_rows, rng, 1)[0]))
-        for n_rows in (1, 10, 200) * 50
-    ]
+    outcomes = [overall_outcome(judge(tester, draw_counts(0.04, n_rows, rng, 1)[0])) for n_rows in (1, 10, 200) * 50]
     assert outcomes.count(Outcome.REJECTED) <= 4
     assert outcomes.count(Outcome.INCONCLUSIVE) >= 140
 
@@ -144,10 +141,7 @@ def test_slab_mass__spike_is_named_by_its_slab() -> None:
     # a share 0.1 of the rows lies within 0.005 of the boundary, half of it on each side
     (test_result,) = judge_marginal("spike", 0.1)
     assert test_result.outcome is Outcome.REJECTED
-    assert {item.subject for item in test_result.evidence[:2]} == {
-        SlabShare(0.0, 0.1),
-        SlabShare(-0.1, 0.0),
-    }
+    assert {item.subject for item in test_result.evidence[:2]} == {SlabShare(0.0, 0.1), SlabShare(-0.1, 0.0)}
     for item in test_result.evidence[:2]:
         assert item.expected == pytest.approx(0.0398, abs=1e-4)
         assert item.observed > item.expected + 0.03
@@ -161,12 +155,7 @@ def test_slab_mass__hole_is_named_by_its_slabs() -> None:
     assert test_result.outcome is Outcome.REJECTED
     empty = {item.subject for item in test_result.evidence if item.observed == 0}
     assert empty
-    assert empty <= {
-        SlabShare(-0.2, -0.1),
-        SlabShare(-0.1, 0.0),
-        SlabShare(0.0, 0.1),
-        SlabShare(0.1, 0.2),
-    }
+    assert empty <= {SlabShare(-0.2, -0.1), SlabShare(-0.1, 0.0), SlabShare(0.0, 0.1), SlabShare(0.1, 0.2)}
 
 
 def test_slab_mass__three_point_law_with_gaussian_moments_is_rejected_along_an_axis() -> None:
@@ -221,12 +210,7 @@ def test_deviation_bound__is_above_the_exact_binomial(n_rows: int) -> None:
 
 def about(at: float, *, eps: float, tau: float = 0.01, knows: bool = True) -> SlabMassTester:
     """A tester of a plane with a threshold, which it knows when slabs are planned, or not."""
-    return SlabMassTester(
-        eps=eps,
-        tau=tau,
-        candidates=(Plane(np.eye(2)[0], at),),
-        threshold=abs(at) if knows else 0.0,
-    )
+    return SlabMassTester(eps=eps, tau=tau, candidates=(Plane(np.eye(2)[0], at),), threshold=abs(at) if knows else 0.0)
 
 
 def draw_about(tester: SlabMassTester, n_rows: int, rng: np.random.Generator, size: int):
@@ -261,9 +245,7 @@ def test_slab_mass__gaussian_at_the_planned_rows_passes_about_thresholds(thresho
     tester = about(threshold, eps=0.1)
     rows = tester.rows_needed()
     assert rows > math.exp(threshold**2) * about(0.0, eps=0.1).rows_needed()
-    found = [
-        judge(tester, counts) for counts in draw_about(tester, rows, np.random.default_rng(7), 100)
-    ]
+    found = [judge(tester, counts) for counts in draw_about(tester, rows, np.random.default_rng(7), 100)]
     assert sum(overall_outcome(one) is not Outcome.PASSED for one in found) <= 4
     assert all(one[0].role is Role.REQUIRED and one[0].scale == 0.1 for one in found)
     assert found[0][0].limit == pytest.approx(0.1 * math.exp(-(threshold**2) / 2))
@@ -282,9 +264,7 @@ def test_slab_mass__about_a_threshold_the_finest_scale_that_rows_allow_counts() 
 
 
 @pytest.mark.parametrize("threshold", [1.9, -3.0, 7.0, 1e3])
-def test_slab_mass__doubts_about_a_threshold_that_no_scale_settles_do_not_count(
-    threshold: float,
-) -> None:
+def test_slab_mass__doubts_about_a_threshold_that_no_scale_settles_do_not_count(threshold: float) -> None:
     # rejected with probability at most 1% each
     tester = about(threshold, eps=0.05)
     drawn = draw_about(tester, 500, np.random.default_rng(2), 1)[0]

@@ -60,13 +60,7 @@ def test_needs__is_one_bundle_and_judgements_come_tester_by_tester() -> None:
     block = Block(X, np.ones(len(X), dtype=np.int8), np.arange(len(X)))
     results = needs.finalize(needs.map(block))
     found = tester_set.judge(results, n_seen=9_999)
-    assert [one.tester for one in found] == [
-        "toy",
-        "toy",
-        "largest moment",
-        "second moment",
-        "quadratics",
-    ]
+    assert [one.tester for one in found] == ["toy", "toy", "largest moment", "second moment", "quadratics"]
     assert [one.n_rows for one in found[:2]] == [4_000, 9_999]
     alone = tester_set.find(MomentTester).judge(results[1], n_seen=9_999)
     assert found[2:] == alone

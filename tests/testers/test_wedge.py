@@ -60,9 +60,7 @@ def test_quantile__holds_under_the_null_at_every_scale(dim: int, near: int) -> N
         exceeded = np.zeros(len(tester.etas))
         for _ in range(60):
             result = measure(tester, draws.standard_normal((tester.n_rows, dim)))
-            exceeded += [
-                one.betas()[0] / one.eta > tester.quantile(one.n_rows, one.eta) for one in result
-            ]
+            exceeded += [one.betas()[0] / one.eta > tester.quantile(one.n_rows, one.eta) for one in result]
         assert exceeded.max() <= 9
 
 
@@ -154,13 +152,7 @@ KINDS = pytest.mark.parametrize("any_threshold", [False, True])
 def about(dim: int, threshold: float, *, any_threshold: bool, **more) -> WedgeTester:
     """A tester that knows the threshold of its candidate."""
     candidates = (Plane(np.eye(dim)[0], threshold),)
-    return make_tester(
-        dim,
-        candidates=candidates,
-        threshold=abs(threshold),
-        any_threshold=any_threshold,
-        **more,
-    )
+    return make_tester(dim, candidates=candidates, threshold=abs(threshold), any_threshold=any_threshold, **more)
 
 
 @given(eta=st.floats(1e-4, 0.49))
@@ -180,9 +172,7 @@ def test_gaussian_beta__integral_and_closed_form_meet(eta: float, threshold: flo
 
 @pytest.mark.parametrize(("eta", "kappa"), [(0.02, 0.02), (0.1, 0.1), (0.4, 0.4), (0.1, 0.3)])
 @pytest.mark.parametrize("threshold", [0.0, 1.0, -1.9, 4.0])
-def test_gaussian_beta__with_kappa_is_what_many_rows_give(
-    eta: float, kappa: float, threshold: float
-) -> None:
+def test_gaussian_beta__with_kappa_is_what_many_rows_give(eta: float, kappa: float, threshold: float) -> None:
     # the mean of numbers in [0, 1] varies by at most sqrt(mean / n): 5 of these
     n, gamma = 1_000_000, math.tan(2 * math.asin(eta / 2))
     margin = np.abs(np.random.default_rng(1).standard_normal(n) - threshold)
@@ -219,8 +209,7 @@ def test_quantile__holds_under_the_null_about_thresholds(
     for _ in range(40):
         result = measure(tester, draws.standard_normal((n_rows, dim)))
         exceeded += [
-            one.betas()[0] / (one.eta * math.exp(-(threshold**2) / 2))
-            > tester.quantile(one.n_rows, one.eta, threshold)
+            one.betas()[0] / (one.eta * math.exp(-(threshold**2) / 2)) > tester.quantile(one.n_rows, one.eta, threshold)
             for one in result
         ]
     assert exceeded.max() <= 7
@@ -229,17 +218,13 @@ def test_quantile__holds_under_the_null_about_thresholds(
 @KINDS
 @pytest.mark.parametrize("threshold", [0.0, 1.0, -1.9, 2.2])
 @pytest.mark.parametrize("dim", [1, 12])
-def test_wedge__gaussian_rows_as_planned_pass_about_thresholds(
-    dim: int, threshold: float, any_threshold: bool
-) -> None:
+def test_wedge__gaussian_rows_as_planned_pass_about_thresholds(dim: int, threshold: float, any_threshold: bool) -> None:
     # fails with probability at most tau = 1% each: 3 or more of 20 has probability 0.001
     failed = 0
     for seed in range(20):
         rng = np.random.default_rng([dim, seed])
         tester = about(dim, threshold, any_threshold=any_threshold)
-        tester = about(
-            dim, threshold, any_threshold=any_threshold, n_rows=tester.rows_needed(), seed=seed
-        )
+        tester = about(dim, threshold, any_threshold=any_threshold, n_rows=tester.rows_needed(), seed=seed)
         (one,) = judge(tester, rng.standard_normal((tester.n_rows, dim)))
         failed += one.outcome is not Outcome.PASSED
     assert failed <= 2
@@ -278,14 +263,7 @@ def test_wedge__a_cluster_at_a_plane_with_a_threshold_is_rejected() -> None:
     planes = (Plane(np.eye(3)[0], 1.9), Plane(np.eye(3)[0], 1.87), Plane(np.eye(3)[1], 1.9))
     outcomes = {}
     for any_threshold in (False, True):
-        tester = make_tester(
-            3,
-            eps=0.04,
-            candidates=planes,
-            n_rows=100_000,
-            threshold=1.9,
-            any_threshold=any_threshold,
-        )
+        tester = make_tester(3, eps=0.04, candidates=planes, n_rows=100_000, threshold=1.9, any_threshold=any_threshold)
         found = judge(tester, X)
         assert [one.candidate for one in found] == [0, 1, 2]
         outcomes[any_threshold] = [one.outcome for one in found]

@@ -35,9 +35,7 @@ def block_of(X: np.ndarray) -> Block:
 
 def estimate(X: np.ndarray, *, strict: bool = True) -> Isotropic:
     moments = Covariance().map(block_of(X))
-    return Isotropic.from_moments(
-        moments.mean, moments.covariance, n_rows=moments.n_rows, strict=strict
-    )
+    return Isotropic.from_moments(moments.mean, moments.covariance, n_rows=moments.n_rows, strict=strict)
 
 
 def whiten(X: np.ndarray, *, strict: bool = True) -> np.ndarray:
@@ -84,9 +82,7 @@ def test_isotropic__applies_to_dask_arrays() -> None:
 
 @pytest.mark.parametrize("threshold", [0.0, 0.7])
 @pytest.mark.parametrize("mean", MEANS.values(), ids=MEANS)
-def test_pull_back__gives_the_same_signs_on_stored_features(
-    mean: np.ndarray, threshold: float
-) -> None:
+def test_pull_back__gives_the_same_signs_on_stored_features(mean: np.ndarray, threshold: float) -> None:
     X = raw_features(mean)
     isotropic = estimate(X)
     white = isotropic.apply(block_of(X)).X

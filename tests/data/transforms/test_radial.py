@@ -13,15 +13,7 @@ from streamhalf import DataError
 from streamhalf.data.block import Block
 from streamhalf.data.transforms import Isotropic, Radial, make_transform
 from streamhalf.kernels.plane import Plane
-from streamhalf.results import (
-    Halfspace,
-    HalfspaceClass,
-    Transform,
-    TransformRecord,
-    from_json,
-    replace,
-    to_json,
-)
+from streamhalf.results import Halfspace, HalfspaceClass, Transform, TransformRecord, from_json, replace, to_json
 from streamhalf.testing import check_transform
 
 N_ROWS, DIM = 40_000, 4
@@ -123,9 +115,7 @@ def test_apply__other_seeds_draw_other_lengths_and_signs() -> None:
 
 
 def test_pull_back__refuses_planes_beside_the_centre() -> None:
-    with pytest.raises(
-        ValueError, match=r"threshold 0\.5 in radial transform; only planes through"
-    ):
+    with pytest.raises(ValueError, match=r"threshold 0\.5 in radial transform; only planes through"):
         RADIAL.to_stored(Plane(np.ones(DIM), 0.5))
 
 
