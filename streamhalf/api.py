@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from streamhalf._handles import RunHandle
 from streamhalf._lazy import lazy as lazy
 from streamhalf._models import as_halfspace, check_columns, usable_halfspace, warn_unverified
-from streamhalf._planning import dry_run_of, held_by_fit, plan_of
 from streamhalf._session import (
     SEED_DRAWN,
     Place,
+    RunHandle,
     columns_like,
     execute,
     make_config,
@@ -34,7 +33,15 @@ from streamhalf._session import (
 )
 from streamhalf.algorithms import driver
 from streamhalf.algorithms.plan import plan_for_rows
-from streamhalf.algorithms.plan_overview import held_by_learning, make_plan, planned_rows, strict_plan
+from streamhalf.algorithms.plan_overview import (
+    dry_run_of,
+    held_by_fit,
+    held_by_learning,
+    make_plan,
+    plan_of,
+    planned_rows,
+    strict_plan,
+)
 from streamhalf.certificate.slab_choice import held_by_certificate
 from streamhalf.certificate.verify import Verification, check_document
 from streamhalf.config import SETTINGS, TOP, RunConfig, check_names

@@ -18,7 +18,7 @@ from distributed import Client, LocalCluster
 import streamhalf
 from streamhalf.engine import memory
 from streamhalf.engine.plan import PassPlan
-from streamhalf.engine.survey import Survey
+from streamhalf.engine.scheduler import Survey
 from streamhalf.events import Event, RunStarted
 from streamhalf.results import Notice, NoticeCode
 from tests.conftest import StoreWriter

@@ -14,12 +14,12 @@ import pytest
 
 import streamhalf
 from scripts.benchmarking.slow_line import open_line
-from streamhalf import DataError, FitResult, StreamhalfError, retry
+from streamhalf import DataError, FitResult, StreamhalfError, paths
 from streamhalf.cli import main
 from streamhalf.data import chunk_cache, source
 from streamhalf.engine import memory
 from streamhalf.events import PassProgress, PassStarted
-from streamhalf.retry import is_transient
+from streamhalf.paths import is_transient
 from tests.clusters import open_cluster
 from tests.comparing import comparable
 from tests.fault_proxy import FaultProxy, open_proxy
@@ -128,7 +128,7 @@ def test_secret__that_is_wrong_is_an_error_that_does_not_show_it(
             tried_again.append(error)
         return False
 
-    monkeypatch.setattr(retry, "is_transient", note)
+    monkeypatch.setattr(paths, "is_transient", note)
     extra = [*SYNTH, "--overwrite"] if command == "synth" else []
     assert main([command, URL, *extra, "--quiet", *wrong]) in (2, 3)
     (line,) = capfd.readouterr().err.splitlines()
@@ -255,7 +255,7 @@ def test_server__that_fails_for_good_is_an_error_and_the_run_resumes(
     fault: str,
     reader: str,
 ) -> None:
-    monkeypatch.setattr(retry, "DELAYS", (0.1, 0.2))
+    monkeypatch.setattr(paths, "DELAYS", (0.1, 0.2))
     folder = tmp_path / "saved"
     options = through(proxy, reader)
     with pytest.raises(StreamhalfError, match=r"object X/c/\d+/0|object y/c/\d+") as caught:
@@ -281,7 +281,7 @@ def test_server__that_fails_for_good_is_an_error_and_the_run_resumes(
 def test_checkpoint__on_a_server_that_fails_for_good_is_named(
     proxy: FaultProxy, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry, "DELAYS", (0.1,))
+    monkeypatch.setattr(paths, "DELAYS", (0.1,))
     saved = f"s3://{BUCKET}/elsewhere"
     proxy.fail("403", seconds=1e6, about="PUT")
     with pytest.raises(StreamhalfError, match=r"s3://rows/elsewhere/pass-000.npz: cannot be writ"):

@@ -29,7 +29,7 @@ from streamhalf.data.buffers import lend
 from streamhalf.data.chunk_cache import Content, Key
 from streamhalf.data.remote_store import RemoteStore
 from streamhalf.data.zarr_private import ChunkCodecs, chunk_codecs, chunk_key, chunk_names
-from streamhalf.retry import retrying
+from streamhalf.paths import retrying
 
 google_crc32c: Any
 try:

@@ -20,8 +20,8 @@ from streamhalf.data.remote_store import open_remote
 from streamhalf.data.source import nearest_names
 from streamhalf.data.store_url import StoreURL
 from streamhalf.errors import DataError, UsageError
+from streamhalf.paths import retrying
 from streamhalf.redact import denial, one_line, printable, public_name, without_secrets
-from streamhalf.retry import retrying
 
 _START = 4096
 """Characters of a file that tell what it is."""

@@ -22,8 +22,8 @@ from streamhalf.data.raw_chunks import LARGE_NBYTES, has_checksum, is_raw, prefe
 from streamhalf.data.remote_store import RemoteStore
 from streamhalf.data.zarr_private import are_whole_shards, chunk_key, is_checksum_error, refill, unseen_path
 from streamhalf.errors import DataError
+from streamhalf.paths import retrying
 from streamhalf.redact import one_line
-from streamhalf.retry import retrying
 
 GRID_ROWS = 1024
 """Blocks that need not be whole chunks are cut at multiples of this many rows."""

@@ -16,9 +16,8 @@ from zarr.errors import NodeNotFoundError
 from streamhalf.data.access_check import AccessCheck
 from streamhalf.data.block import RowRange
 from streamhalf.errors import DataError, UsageError
-from streamhalf.paths import Address, storage_errors
+from streamhalf.paths import Address, retrying, storage_errors
 from streamhalf.redact import denial, one_line
-from streamhalf.retry import retrying
 
 MARKS = "streamhalf"
 """Group attribute with what the store is, and if it is complete."""

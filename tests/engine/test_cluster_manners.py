@@ -24,7 +24,7 @@ from streamhalf.data.zarr_reader import ZarrReader
 from streamhalf.engine import Counted, Job
 from streamhalf.engine import cluster as cluster_engine
 from streamhalf.engine.cluster import ClusterEngine, ClusterOptions, call_on_workers
-from streamhalf.engine.survey import Survey
+from streamhalf.engine.scheduler import Survey
 from streamhalf.reductions.labels import LabelCounts
 from tests.comparing import comparable
 from tests.conftest import make_rows

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import streamhalf
-from streamhalf.engine import lazy
+from streamhalf.engine import run
 from streamhalf.events import Event, RunStarted
 from streamhalf.results import Notice, NoticeCode, RowsKept
 from tests.comparing import comparable
@@ -73,7 +73,7 @@ def test_lazy_rows__that_do_not_fit_go_to_the_folder(
 ) -> None:
     rows = Rows()
     found, _ = fit(rows.X, rows.y)
-    monkeypatch.setattr(lazy, "_SHARE", 1 << 40)
+    monkeypatch.setattr(run, "_SHARE", 1 << 40)
     spilling, cache = Rows(), tmp_path / "cache"
     again, (said,) = fit(spilling.X, spilling.y, cache=cache)
     assert again == found
