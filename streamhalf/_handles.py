@@ -55,11 +55,11 @@ class RunHandle(Generic[R]):
         return self._progress
 
     def done(self) -> bool:
-        """Whether it has ended, one way or another."""
+        """Return True if it has ended, one way or another."""
         return self._future.done()
 
     def cancelled(self) -> bool:
-        """Whether it was cancelled, and has ended by it."""
+        """Return True if it was cancelled, and has ended by it."""
         return self.done() and isinstance(self._future.exception(), RunCancelledError)
 
     def cancel(self) -> None:

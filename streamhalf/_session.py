@@ -1,4 +1,4 @@
-"""What the functions of the API share: parameters, data, engines and checkpoints."""
+"""Shared parts of the API functions: parameters, data, engines and checkpoints."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def as_seed(random_state: Any) -> Any:
 
 
 def _settle(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, before environment variables, before the section of Dask's configuration."""
+    """Return settings in order of precedence: given, environment, Dask configuration."""
     other = {"label": "labels", "random_state": "seed"}
     parameters = {other.get(name, name): value for name, value in parameters.items()}
     if "seed" in parameters:
@@ -216,7 +216,7 @@ def who() -> str:
 
 
 def _answer(result: Any) -> Answered | None:
-    """What a view shows of a result."""
+    """Return the summary of a result for live views."""
     if not isinstance(result, FitResult | CertifyResult):
         return None
     error, certificate = result.error, result.certificate

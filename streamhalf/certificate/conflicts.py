@@ -29,7 +29,7 @@ _MOST_BITS = 64
 
 
 def are_conflicts(rows: Array, others: Array, weights: Array) -> NDArray[np.bool_]:
-    """Whether each row (b, r) is minus a combination of its others (b, r, r), all weights above 0.
+    """Return True where row (b, r) is minus a combination of its others (b, r, r), all weights above 0.
 
     `weights` (b, r) are the weights of the others, about. With A the others as columns, scaled by
     powers of two so that the weights sought are about 1, and C about its inverse: if the norm e of
