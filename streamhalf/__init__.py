@@ -11,7 +11,7 @@ __all__.remove("HalfspaceTesterLearner")  # `import *` must not need scikit-lear
 
 
 def load_ipython_extension(shell: object) -> None:
-    """What `%load_ext streamhalf` calls: results show themselves as HTML."""
+    """Entry point of `%load_ext streamhalf`: results show themselves as HTML."""
     from streamhalf.report.notebook import enable
 
     enable()

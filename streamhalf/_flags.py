@@ -140,7 +140,7 @@ def read_config(given: Given) -> ConfigFile:
 
 @contextmanager
 def calling(given: Given) -> Iterator[dict[str, Any]]:
-    """What a function of the API is called with: settings, storage options and an observer."""
+    """Yield the keyword arguments of an API function: settings, storage options and an observer."""
     config = read_config(given)
     with _observe(given) as observer:
         storage = config.storage_options
@@ -278,7 +278,7 @@ def _observe(given: Given) -> Iterator[Observer]:
 
 
 class _Lines(logging.Handler):
-    """What is logged, as lines between those of the progress."""
+    """Handler that prints log records between lines of progress."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(logging.WARNING)

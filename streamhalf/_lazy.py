@@ -156,7 +156,7 @@ def _open(data: DataLike, config: RunConfig, storage_options: Mapping[str, Any] 
 
 
 def _result(source: Source, reduction: Reduction[Any, Any], config: RunConfig) -> LazyResult:
-    """What a reduction finds in all rows; refused where a task takes more than memory_limit."""
+    """Return a reduction of all rows; refused where a task takes more than memory_limit."""
     plan = plan_pass(reduction.name, source, reduction, split_every=config.split_every)
     if isinstance(config.memory_limit, int):  # nobody knows where else it will run
         at_once(SerialEngine(), f"pass {plan.name!r}", plan.task_nbytes(), config.memory_limit)

@@ -1,4 +1,4 @@
-"""What the functions of the API share: parameters, data, engines, checkpoints, and runs in the background."""
+"""Shared parts of the API functions: parameters, data, engines, checkpoints, and runs in the background."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def as_seed(random_state: Any) -> Any:
 
 
 def _settle(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, before environment variables, before the section of Dask's configuration."""
+    """Return settings in order of precedence: given, environment, Dask configuration."""
     other = {"label": "labels", "random_state": "seed"}
     parameters = {other.get(name, name): value for name, value in parameters.items()}
     if "seed" in parameters:
@@ -220,7 +220,7 @@ def who() -> str:
 
 
 def _answer(result: Any) -> Answered | None:
-    """What a view shows of a result."""
+    """Return the summary of a result for live views."""
     if not isinstance(result, FitResult | CertifyResult):
         return None
     error, certificate = result.error, result.certificate
@@ -373,11 +373,11 @@ class RunHandle(Generic[R]):
         return self._progress
 
     def done(self) -> bool:
-        """Whether it has ended, one way or another."""
+        """Return True if it has ended, one way or another."""
         return self._future.done()
 
     def cancelled(self) -> bool:
-        """Whether it was cancelled, and has ended by it."""
+        """Return True if it was cancelled, and has ended by it."""
         return self.done() and isinstance(self._future.exception(), RunCancelledError)
 
     def cancel(self) -> None:

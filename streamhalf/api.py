@@ -620,7 +620,7 @@ def convert(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Writing:
-    """What a task that writes rows needs; it takes so many bytes of the room in its process."""
+    """Inputs of a task that writes rows, and the bytes that it needs in its process."""
 
     write: Callable[[RowRange], int]
     task_nbytes: int
@@ -702,5 +702,5 @@ def report(
 
 
 def diagnostics(result: FitResult) -> xr.Dataset:
-    """What the testers of a fit measured: the Dataset that is also `result.diagnostics`."""
+    """Return the measurements of a fit's testers: the Dataset that is also `result.diagnostics`."""
     return result.diagnostics

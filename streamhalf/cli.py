@@ -459,7 +459,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def versions() -> str:
-    """What --version says: ours first, then what it runs on and reads with."""
+    """Return the output of --version: streamhalf, then the packages it runs on."""
     from streamhalf.results import installed_versions
 
     found = installed_versions()

@@ -26,7 +26,7 @@ AUTO = "auto"
 """The scheduler that nobody named: the active client, if there is one."""
 
 VARIABLES = "STREAMHALF_"
-"""What the names of environment variables begin with; the rest is a setting in capitals."""
+"""Prefix of environment variables; the rest of a name is a setting in capitals."""
 
 TOP = 100_000
 """Suspects that an audit lists unless more are asked for."""
@@ -61,7 +61,7 @@ class Setting:
 
     @property
     def limits(self) -> str:
-        """What it takes, in words."""
+        """Accepted values, in words."""
         if self.kind is bool:
             return "true or false"
         if self.kind is tuple:
@@ -423,7 +423,7 @@ class RunConfig:
         return {name: getattr(self, name) for name in SETTINGS}
 
     def identity(self) -> dict[str, Any]:
-        """What must agree for a run to be resumed."""
+        """Return the settings that must agree for a run to be resumed."""
         found = {n: getattr(self, n) for n, said in SETTINGS.items() if not said.may_change}
         return {n: list(one) if isinstance(one, tuple) else one for n, one in found.items()}
 

@@ -302,7 +302,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
 
     @property
     def diagnostics_(self) -> xr.Dataset:
-        """What the testers measured, as a labelled Dataset."""
+        """Measurements of the testers, as a labelled Dataset."""
         check_is_fitted(self)
         return self.result_.diagnostics
 

@@ -1,4 +1,4 @@
-"""What a run tells those who watch it; nothing in the package reads an event back."""
+"""Events of a run for its observers; nothing in the package reads an event back."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Localization:
 
     @property
     def any_threshold(self) -> bool:
-        """Whether halfspaces need not go through one point."""
+        """True if halfspaces need not go through one point."""
         return class_of(self.config, self.row_transform) is HalfspaceClass.ANY
 
     def next_step(self, state: LocalizationState) -> Step | None:
@@ -209,7 +209,7 @@ class Localization:
         return with_sketch(replace(context, early=True), anchors, number=state.n_updates)
 
     def _must_sample(self, state: LocalizationState, found: tuple[TestResult, ...]) -> bool:
-        """Whether windows differ, and the run may begin anew with rows drawn one by one."""
+        """Return True if windows differ, and the run may begin anew with rows drawn one by one."""
         may_fall_back = state.sampling is Sampling.WINDOWS and self.config.sampling == "auto"
         return may_fall_back and _order(found).outcome is not Outcome.PASSED
 
@@ -244,13 +244,13 @@ class Localization:
         return moved
 
     def _is_sharp(self, state: LocalizationState, outcome: UpdateOutcome) -> bool:
-        """Whether scales finer than the planned ones could hardly reduce the error."""
+        """Return True if scales finer than the planned ones could hardly reduce the error."""
         angle = state.delta * math.sqrt(self.plan.dim / max(1, outcome.n_accepted))
         fine = state.delta <= min(_FINE, 2.001 * state.plan.eps)
         return fine and angle < _SHARP * outcome.noise
 
     def _can_repeat(self, state: LocalizationState) -> bool:
-        """Whether another update at this scale leaves the finer scales the rows they need."""
+        """Return True if another update at this scale leaves the finer scales the rows they need."""
         finer = [delta for delta in state.plan.deltas if delta < state.delta]
         reads = sum(1 / _rate(state, delta) for delta in (state.delta, *finer))
         needed = state.plan.accepted_rows * reads

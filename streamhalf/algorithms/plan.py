@@ -140,7 +140,7 @@ class RunPlan:
 
     @property
     def can_learn(self) -> bool:
-        """Whether the rows that are not held out are enough for updates."""
+        """True if the rows that are not held out are enough for updates."""
         return self.learning_rows + self.final_rows <= self.n_rows
 
     @property

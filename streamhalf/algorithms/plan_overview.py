@@ -213,7 +213,7 @@ SAMPLE, REGRESSION, CERTIFICATE = "sample", "regression", "certificate"
 _MOMENTS = "moments"
 _LIKELY_ERROR = 0.05
 _TASK_SECONDS = 0.002
-"""What a task takes of the client and the scheduler, docs/cost.md."""
+"""Overhead of a task on the client and the scheduler, docs/cost.md."""
 
 
 def plan_of(source: Source, config: RunConfig, positive: float | None = None) -> PlanRecord:
@@ -258,7 +258,7 @@ def plan_of(source: Source, config: RunConfig, positive: float | None = None) ->
 
 
 def held_by_fit(source: Source, config: RunConfig) -> int:
-    """What the partials of any pass of a fit take in a task, at most."""
+    """Return the most bytes that the partials of any pass of a fit take in a task."""
     plan = plan_for_rows(source.n_rows, source.dim, config)
     return max(held_by_learning(plan, config), held_by_certificate(config, source.dim))
 
@@ -312,7 +312,7 @@ def dry_run_of(run: Run, source: Source, config: RunConfig) -> DryRunResult:
 
 
 def expected_seconds(found: DryRunResult, row_nbytes: int, *, scheduled: bool) -> float:
-    """What the passes would take, about, at the speed at which the processes read and summed.
+    """Return the estimated time of all passes, at the speed at which the processes read and summed.
 
     `scheduled` where every task takes its time of a scheduler too.
     """

@@ -102,7 +102,7 @@ class StepOutcome:
 
     @property
     def passed(self) -> bool:
-        """Whether every required test did, and no other rejected."""
+        """True if every required test passed, and no other rejected."""
         return all(
             one.outcome is Outcome.PASSED if one.role is Role.REQUIRED else one.outcome is not Outcome.REJECTED
             for one in self.test_results

@@ -63,7 +63,7 @@ class Cell:
         return across, along
 
     def is_narrow(self, quotient: float) -> bool:
-        """Whether the ends of omega have a smaller quotient, and those of alpha are as near."""
+        """Return True if the ends of omega have a smaller quotient, and those of alpha are as near."""
         width = self.alpha_high - self.alpha_low
         return self.omega_high < quotient * self.omega_low and (
             width < (quotient - 1) * max(self.omega_low, abs(self.alpha_low))
@@ -243,7 +243,7 @@ class LowerBound:
         return cell.turns() if self.turned else cell.angles()
 
     def floor(self) -> Callable[[Cell], float]:
-        """What is known of cells of slabs about the same plane, from their angles to the axis."""
+        """Return a floor for cells of slabs about the same plane, from their angles to the axis."""
         pieces = self._by([one.cell.turns() for one in self.cells])
         starts = np.array([one.angle_low for one in pieces])
         bounds = np.array([one.bound for one in pieces])

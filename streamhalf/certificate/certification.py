@@ -373,7 +373,7 @@ def of_source(value: float, n_rows: int, tau: float) -> float:
 
 
 def _advice(bound: LowerBound, n_rows: int, error: float, dim: int, degree: int) -> Advice:
-    """What would tighten the bound."""
+    """Return advice that tightens the bound."""
     if error == 0 or bound.value >= 0.95 * error:
         return Advice(AdviceCode.TIGHT)
     enough = math.ceil(30 * dim**2 / max(error, 1e-6))

@@ -241,7 +241,7 @@ def _plane_near(X: NDArray[np.float64], y: NDArray[np.int8], plane: Plane, share
 
 
 def tells_more(one: CertificateRecord, other: CertificateRecord) -> bool:
-    """Whether the first of two bounds for one class is the better one.
+    """Return True if the first of two bounds for one class is the better one.
 
     Of all rows if both are, else of their source.
     """
@@ -254,7 +254,7 @@ def tells_more(one: CertificateRecord, other: CertificateRecord) -> bool:
 
 
 def leaves_little(found: CertificateRecord, dim: int) -> bool:
-    """Whether slab moments are not worth their search beside a count among all rows.
+    """Return True if slab moments are not worth their search beside a count among all rows.
 
     It is near the error, or above 0 where rows are too few for moments that say much.
     """
@@ -275,7 +275,7 @@ def _program(dim: int) -> int:
 
 
 def _is_wide(dim: int, size: int) -> bool:
-    """Whether a few programs would take all the effort."""
+    """Return True if a few programs would take all the effort."""
     return _program(dim) > _effort(size) / 4
 
 
@@ -285,7 +285,7 @@ def _room(dim: int, config: RunConfig) -> int:
 
 
 def _advice(n_sets: int, n_errors: int, block: Block, total_rows: int) -> Advice:
-    """What would tighten the bound: many more rows than there are, for slab moments to tell."""
+    """Return advice that tightens the bound: many more rows, for slab moments to tell."""
     if n_errors == 0 or n_sets >= _TIGHT * n_errors:
         return Advice(AdviceCode.TIGHT)
     enough = math.ceil(_ROWS_PER_SQUARE * block.dim**2 * block.n_rows / n_errors)

@@ -25,11 +25,11 @@ _SMALLEST, _LARGEST = 2.0**-200, 2.0**200
 """Of weights; beyond, scaled numbers could be rounded to 0."""
 
 _MOST_BITS = 64
-"""Of the integers that exact proofs begin with."""
+"""Of the integers that quick exact proofs begin with."""
 
 
 def are_conflicts(rows: Array, others: Array, weights: Array) -> NDArray[np.bool_]:
-    """Whether each row (b, r) is minus a combination of its others (b, r, r), all weights above 0.
+    """Return True where row (b, r) is minus a combination of its others (b, r, r), all weights above 0.
 
     `weights` (b, r) are the weights of the others, about. With A the others as columns, scaled by
     powers of two so that the weights sought are about 1, and C about its inverse: if the norm e of
@@ -66,17 +66,17 @@ def _inverses(A: Array) -> Array:
         return found
 
 
-def exact_weights(rows: Array) -> tuple[int, ...] | None:
+def exact_weights(rows: Array, most_bits: int = _MOST_BITS) -> tuple[int, ...] | None:
     """Integers >= 0, not all 0, whose combination of the rows (s, r) is 0; None if not found.
 
     Rows are those of a basis and one more, so that there is one such combination at most but for
-    its scale. Exact, in integers; given up where those would be long.
+    its scale. Exact, in integers; given up where those of the rows have more than `most_bits`.
     """
-    matrix = _integers(rows.T)
+    matrix = _integers(rows.T, most_bits)
     return None if matrix is None else _one_sign(_kernel(matrix, len(rows)))
 
 
-def _integers(coordinates: Array) -> list[list[int]] | None:
+def _integers(coordinates: Array, most_bits: int) -> list[list[int]] | None:
     """Each coordinate times a power of two, as integers; those that say nothing new left out."""
     found: dict[tuple[int, ...], None] = {}
     for values in coordinates:
@@ -87,7 +87,7 @@ def _integers(coordinates: Array) -> list[list[int]] | None:
         numbers = [above * (shared // below) for above, below in ratios]
         common = math.gcd(*numbers)
         numbers = [number // common for number in numbers]
-        if max(map(abs, numbers)).bit_length() > _MOST_BITS:
+        if max(map(abs, numbers)).bit_length() > most_bits:
             return None
         found[tuple(numbers)] = None
     return [list(numbers) for numbers in found]
@@ -121,7 +121,8 @@ def _kernel(matrix: list[list[int]], width: int) -> list[int]:
     kernel[free[0]] = previous
     for line, column in zip(matrix, pivots, strict=False):
         kernel[column] = -line[free[0]]
-    return kernel
+    common = math.gcd(*kernel)
+    return [number // common for number in kernel]
 
 
 def _one_sign(numbers: list[int]) -> tuple[int, ...] | None:

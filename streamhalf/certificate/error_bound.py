@@ -55,7 +55,7 @@ def measure_error(segment_errors: NDArray[np.int64], segment_rows: NDArray[np.in
 def cluster_notice(
     error: ErrorRecord, segment_errors: NDArray[np.int64], segment_rows: NDArray[np.int64]
 ) -> Notice | None:
-    """What to say of a bound that is not for independent rows."""
+    """Return the notice for a bound that is not of independent rows."""
     if error.segments is None:
         return None
     for level in (levels := list(_levels(segment_errors, segment_rows))):
@@ -104,7 +104,7 @@ class _Level:
         return float(scatter_ratio(self.rows, self.errors / self.rows, variance))
 
     def limit(self, tail: float) -> float:
-        """What independent rows exceed with probability `tail`."""
+        """Return the value that independent rows exceed with probability `tail`."""
         variance = self.rate * (1 - self.rate)
         if variance == 0:
             return math.inf
@@ -112,7 +112,7 @@ class _Level:
 
     @property
     def reaches_over(self) -> bool:
-        """Whether errors of neighbouring segments go together, beyond chance."""
+        """True if errors of neighbouring segments are correlated beyond chance."""
         away = self.errors - self.rate * self.rows
         together = float(away[1:] @ away[:-1]) * math.sqrt(len(away))
         return together > _NEIGHBOURS * float(away @ away)

@@ -142,7 +142,7 @@ def _first_cells(statistics: SlabStatistics, first: float) -> tuple[Cell, ...]:
 
 
 def is_hopeless(n_rows: int, error: float, dim: int) -> bool:
-    """Whether so few rows err that their moments can hide any halfspace.
+    """Return True if so few rows err that their moments can hide any halfspace.
 
     A bound takes thirty times these rows; in few dimensions even a handful can tell.
     """
@@ -237,6 +237,6 @@ def usual_search(statistics: tuple[SlabStatistics, ...], effort: float = 1.0) ->
 
 
 def most_operations(statistics: tuple[SlabStatistics, ...], effort: float = 1.0) -> float:
-    """What all stages of a search may take together, about."""
+    """Return about the most operations that all stages of a search may take together."""
     share = _FOR_BOXES if any(item.across is not None for item in statistics) else 0.0
     return usual_search(statistics, effort).effort * (1 + _BEFORE_LABELS + share)

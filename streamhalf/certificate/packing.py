@@ -65,7 +65,7 @@ _TURNS, _MORE_TURNS = 6, 20
 """Turns for each equation, and in addition, after which a program is given up."""
 
 _EXACT_OPERATIONS = 150
-"""What an exact proof costs, in operations on an array, over the cube of its rows."""
+"""Cost of an exact proof, in operations on an array, over the cube of its rows."""
 
 PROGRAM_OPERATIONS = 36
 """The same of one program of the first round, about: three turns for each equation."""

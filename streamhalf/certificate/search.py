@@ -36,7 +36,7 @@ _REPORTS = 20
 
 
 def nothing_known(_: Cell) -> float:
-    """What is known of a cell before any search."""
+    """Return the trivial bound of a cell before any search."""
     return -math.inf
 
 
@@ -176,7 +176,7 @@ class Search:
         return self.measure(list(cells), starts)
 
     def is_exhausted(self, item: Piece) -> bool:
-        """Whether a cell is not cut any more, and all its refits are spent."""
+        """Return True if a cell is not cut any more, and all its refits are spent."""
         narrow = item.cell.is_narrow(self.config.narrowest)
         return narrow and (len(item.refitted) == len(self.ladders) or not self.config.refits)
 
@@ -228,7 +228,7 @@ class Search:
         ]
 
     def _is_promising(self, cell: Cell, fits: Sequence[Fit], kind: int) -> bool:
-        """Whether one of the forms may have the best bound of a cell."""
+        """Return True if one of the forms may have the best bound of a cell."""
         if any(fit.value >= self.limit for fit in fits[:kind]):
             return False
         degrees = [ladder.forms[0].degree for ladder in self.ladders]

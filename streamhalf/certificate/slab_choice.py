@@ -89,7 +89,7 @@ def fan_in(nbytes: int, split_every: int) -> int:
 
 
 def held_by_certificate(config: RunConfig, dim: int) -> int:
-    """What the partials of the certificate pass take in a task, at most, whatever is found."""
+    """Return the most bytes that the partials of the certificate pass take in a task."""
     if within_room(config, dim).certificate_degree == 0:
         return 0
     degree = certificate_degree(config.certificate_degree, dim)

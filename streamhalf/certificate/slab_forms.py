@@ -120,7 +120,7 @@ class SlabForms:
 
     @property
     def operations(self) -> float:
-        """What one bound takes, about: minorants, their sum, a matrix and two of its factors."""
+        """Operations of one bound, about: minorants, their sum, a matrix and two of its factors."""
         slabs, size = len(self.mass), float(self.table.size)
         return float(MINORANT * slabs + self.moments.size + size**3 + OVERHEAD)
 
@@ -197,7 +197,7 @@ class SlabForms:
         return found
 
     def fit(self, laws: Array, tau: Array, minorants: Array | None = None) -> float:
-        """What minorants fitted to a law of u·s in each slab are worth under it, all together.
+        """Return the total value of minorants fitted to a law of u·s in each slab, under that law.
 
         Certified ones are written to `minorants`.
         """
@@ -220,7 +220,7 @@ class SlabForms:
         return values, [guide for _, guide in found]
 
     def allowance(self, minorants: Array) -> Array:
-        """What rounding, from the rows to each polynomial in u, can amount to."""
+        """Return a bound on rounding, from the rows to each polynomial in u."""
         return np.asarray(np.einsum("nsk,sk->n", np.abs(minorants), self.slack))
 
     def measure(self, tau: Array, starts: Sequence[Fit], each: Each = map, *, steps: int) -> list[Fit]:

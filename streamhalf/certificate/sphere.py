@@ -116,7 +116,7 @@ def _raised_ranks(tuples: Indices, dim: int) -> Indices:
 
 
 class Guide(NamedTuple):
-    """What served to bound one polynomial, and may serve the next like it.
+    """Starting values from the bound of one polynomial, for the next one like it.
 
     The axis that it was split along, if any; the shifts that served the rest, the bottom vector
     that they left and its eigenvalue; and a unit vector at which the polynomial was small.

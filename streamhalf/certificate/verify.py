@@ -171,7 +171,7 @@ class Verification:
         return claims
 
     def _agreement(self, certificate: CertificateRecord) -> Claim:
-        """What the document says twice must be the same."""
+        """Check that numbers which the document states twice agree."""
         document = self.document
         error = certificate.n_errors / max(1, certificate.n_rows)
         same = certificate.error == error and document.opt == certificate.opt
@@ -182,7 +182,7 @@ class Verification:
         return Claim(SAID_TWICE, "the same", "the same" if same else "different", same)
 
     def _voices_agree(self, certificate: CertificateRecord) -> bool:
-        """Whether quality and promise are those of the document's other numbers."""
+        """Return True if quality and promise follow from the document's other numbers."""
         document, error, claimed = self.document, self.document.error, self.document.promise
         counted = 0 <= certificate.n_errors <= certificate.n_rows <= 2**53
         if not (counted and 0 <= certificate.error <= 1):

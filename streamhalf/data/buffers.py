@@ -19,7 +19,7 @@ _free: deque[NDArray[np.uint8]] = deque()
 
 
 class _Loan:
-    """What arrays on a buffer refer to; when the last of them goes, the buffer is free again."""
+    """Owner of arrays on a buffer; when the last of them goes, the buffer is free again."""
 
     def __init__(self, memory: NDArray[np.uint8]) -> None:
         self.__array_interface__ = memory.__array_interface__

@@ -16,12 +16,12 @@ _SHORT = 1e-140
 
 
 def on_positive_side(margin: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
-    """Whether sgn is +1, with sgn(0) = +1: the one home of that rule."""
+    """Return True where sgn is +1, with sgn(0) = +1: the one home of that rule."""
     return np.asarray(margin >= 0)
 
 
 def are_wrong(margin: NDArray[np.floating[Any]], y: NDArray[np.int8]) -> NDArray[np.bool_]:
-    """Whether sgn of a margin is not the label, row by row (the last axis)."""
+    """Return True where sgn of a margin is not the label, row by row (the last axis)."""
     return np.asarray(on_positive_side(margin) != (y > 0))
 
 

@@ -84,7 +84,7 @@ class Turns:
         return sines, distances - lost > reach + math.tan(self.angle) * widest
 
     def _lost(self, X: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """What rounding may take from a margin or a length in the transform, row by row."""
+        """Return a bound on rounding of margins and lengths in the transform, row by row."""
         columns = np.abs(self.matrix) if self.matrix.ndim == 1 else _lengths(self.matrix)
         sizes = np.einsum("ij,j->i", np.abs(X).astype(np.float64), columns)
         sizes += float(np.abs(self.centre) @ columns)

@@ -84,7 +84,7 @@ _MOST_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Audited:
-    """What `audit` returns: its record, and the rows that it lists.
+    """Result of `audit`: its record, and the rows that it lists.
 
     `suspects` is None where all of them went to a file; `conflicts` are there if asked for.
     """
@@ -110,7 +110,7 @@ class Audited:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRequest:
-    """What an audit is to list.
+    """Selection of rows for an audit to list.
 
     Parameters
     ----------
@@ -422,7 +422,7 @@ def tested_around(result: FitResult) -> tuple[float, float] | None:
 
 
 def _has_threshold(result: FitResult, halfspace: Halfspace, transform: TransformRecord) -> bool:
-    """Whether the halfspaces that compete may have thresholds of their own."""
+    """Return True if competing halfspaces may have thresholds of their own."""
     through = transform.class_of(halfspace) if result.error is None else result.error.through
     return HalfspaceClass.ANY in (through, transform.class_of(halfspace))
 

@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from streamhalf.certificate.conflicts import exact_weights
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.results.audit import ConflictSet, ConflictSets
 from streamhalf.results.results import Claim
@@ -21,6 +22,9 @@ _POOL = 24
 """Rows a linear program chooses from, for each of its equations."""
 
 _LEAST_WEIGHT = 1e-9
+
+_ANY_BITS = 4096
+"""As many as any finite numbers need."""
 
 
 def find_sets(
@@ -56,7 +60,8 @@ def find_sets(
         if others is None:
             continue
         members = np.array([seed, *others])
-        weights = exact_weights(X[members], sample.y[members])
+        exact = np.column_stack([X[members], np.ones(len(members))]) * sample.y[members, None].astype(np.float64)
+        weights = exact_weights(exact, _ANY_BITS)
         if weights is None:
             continue
         kept = [i for i, weight in enumerate(weights) if weight]
@@ -81,39 +86,6 @@ def _combine(signed: NDArray[np.float64], seed: int, pool: NDArray[np.intp]) -> 
     )
     weights = np.asarray(solved.x if solved.status == 0 else 0.0, dtype=np.float64)
     return pool[weights > _LEAST_WEIGHT] if weights.any() else None
-
-
-def exact_weights(X: NDArray[np.float64], y: NDArray[np.int8]) -> tuple[Fraction, ...] | None:
-    """Return rational weights >= 0, not all 0, that make the sum of y (x, 1) zero, if there are.
-
-    Exact; for rows of which, but for a factor, one combination at most is 0.
-    """
-    columns = [
-        [Fraction(value) * int(label) for value in (*row.tolist(), 1.0)] for row, label in zip(X, y, strict=True)
-    ]
-    matrix = [list(line) for line in zip(*columns, strict=True)]
-    width, pivots = len(columns), list[int]()
-    for column in range(width):
-        top = len(pivots)
-        row = next((i for i in range(top, len(matrix)) if matrix[i][column]), None)
-        if row is None:
-            continue
-        matrix[top], matrix[row] = matrix[row], matrix[top]
-        first = [value / matrix[top][column] for value in matrix[top]]
-        matrix[top] = first
-        for i, line in enumerate(matrix):
-            if i != top and line[column]:
-                factor = line[column]
-                matrix[i] = [a - factor * b for a, b in zip(line, first, strict=True)]
-        pivots.append(column)
-    free = [column for column in range(width) if column not in pivots]
-    if len(free) != 1:
-        return None
-    weights = [Fraction(0)] * width
-    weights[free[0]] = Fraction(1)
-    for line, column in zip(matrix, pivots, strict=False):
-        weights[column] = -line[free[0]]
-    return tuple(weights) if min(weights) >= 0 else None
 
 
 def is_proof(one: ConflictSet) -> bool:

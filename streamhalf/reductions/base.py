@@ -28,7 +28,7 @@ class Reduction(Protocol[P, R_co]):
 
     @property
     def name(self) -> str:
-        """What the statistic is called in records and task names."""
+        """Name of the statistic in records and task names."""
         ...
 
     def empty(self, dim: int) -> P:
@@ -57,12 +57,12 @@ class Reduction(Protocol[P, R_co]):
 
 
 def reads_labels(reduction: Reduction[Any, Any]) -> bool:
-    """Whether a reduction needs labels; one that does not say is taken to."""
+    """Return True if a reduction needs labels; the default of one that does not say."""
     return getattr(reduction, "reads_labels", True)
 
 
 class Summed:
-    """What most statistics share: partials are dataclasses of numbers and arrays that add up.
+    """Base of most statistics: partials are dataclasses of numbers and arrays that add up.
 
     Their field `n_rows` counts rows. A statistic whose partials may be large has a
     `partial_nbytes` of its own, which allocates nothing.

@@ -119,13 +119,13 @@ class RowView:
 
     @property
     def draw(self) -> tuple[int, int, float] | None:
-        """What samples have in common that lie in one another."""
+        """Key that nested samples share."""
         one = self.sample
         return None if one is None else (one.seed, one.stream, one.low)
 
     @property
     def is_all(self) -> bool:
-        """Whether it is all rows as they are."""
+        """True if it is all rows as they are."""
         return self.sample is None and not self.transforms and self.accept is None
 
     def then(self, inner: RowView) -> RowView:
@@ -164,12 +164,12 @@ class Viewed:
 
     @property
     def counts(self) -> bool:
-        """Whether partials are in an `Accepted`."""
+        """True if partials are wrapped in an `Accepted`."""
         return isinstance(self.view.accept, Frame)
 
     @property
     def reads_labels(self) -> bool:
-        """Whether the inner reduction does."""
+        """True if the inner reduction reads labels."""
         return reads_labels(self.inner)
 
     def empty(self, dim: int) -> Any:
@@ -238,7 +238,7 @@ class Bundle:
 
     @property
     def reads_labels(self) -> bool:
-        """Whether a member does."""
+        """True if a member reads labels."""
         return any(reads_labels(member) for member in self.members)
 
     def partial_nbytes(self, dim: int) -> int:
@@ -393,7 +393,7 @@ def _top(leaf: _Leaf, width: float) -> float:
 
 
 def _is_due(leaf: _Leaf, top: float, reached: float) -> bool:
-    """Whether a leaf looks at the sample below `reached`: at its own, or a larger one."""
+    """Return True if a leaf looks at the sample below `reached`: at its own, or a larger one."""
     return top == reached or (isinstance(leaf.view.accept, Frame) and top > _NEARLY * reached)
 
 

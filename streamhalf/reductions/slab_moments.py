@@ -78,7 +78,7 @@ class SlabMomentsPartial:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlabStatistics:
-    """What the certificate needs to know of all rows.
+    """Statistics of all rows for the certificate.
 
     z = y (v·x - t) is the signed margin, q = y u·x that along a second direction u orthogonal to v,
     if there is one, and s the part of y x orthogonal to both, in the coordinates of
@@ -126,7 +126,7 @@ class SlabStatistics:
 
     @property
     def by_label(self) -> bool:
-        """Whether every slab holds rows of one label."""
+        """True if every slab holds rows of one label."""
         return bool(self.labels.all())
 
     def central(self) -> SlabStatistics:
@@ -233,7 +233,7 @@ class SlabMoments:
 
     @property
     def name(self) -> str:
-        """What the statistic is called."""
+        """Name of the statistic."""
         return f"slab-moments-{self.degree}"
 
     @property

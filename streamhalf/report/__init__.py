@@ -1,4 +1,4 @@
-"""What a person sees: terminal, report, notebook, dashboard. Nothing here computes statistics."""
+"""Views of results: terminal, report, notebook, dashboard. Nothing here computes statistics."""
 
 import lazy_loader
 

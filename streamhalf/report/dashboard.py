@@ -100,7 +100,7 @@ class PagePlugin(SchedulerPlugin):
 
 
 async def dask_setup(scheduler: Scheduler) -> None:
-    """What `dask scheduler --preload` calls."""
+    """Entry point of `dask scheduler --preload`."""
     await _add_page(scheduler)
 
 
@@ -250,7 +250,7 @@ def mirrored(
 
 
 def _early_end(error: BaseException) -> RunClosed:
-    """What a view says of a run that did not come to its end."""
+    """Return the closing event of a run that failed or was cancelled."""
     if isinstance(error, KeyboardInterrupt | GeneratorExit):
         return RunClosed("somebody interrupted it", interrupted=True)
     if isinstance(error, RunCancelledError):

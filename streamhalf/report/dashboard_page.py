@@ -27,7 +27,7 @@ _LABEL_ROOM = 1.6
 """Beside the bars, in their unit: labels stand there, off the bars and the line of the limit."""
 
 _HIGHEST_BOUND = 2.0
-"""What the bound by angle shows, in errors of this halfspace: larger bounds end at the top."""
+"""Upper end of the bound by angle, in errors of this halfspace; larger bounds are cut there."""
 
 _NARROW = 300
 _NO_RUN = RunView("", 0.0)
@@ -98,7 +98,7 @@ def _choices(runs: list[RunView]) -> list[str | tuple[Any, str]]:
 
 
 def _label(run: RunView) -> str:
-    """What tells a run from others: when, what, and by whom."""
+    """Return a label for a run: time, command and user."""
     by = f", {run.who}" if run.who else ""
     return f"{live_html.clock(run.started)} {run.command} {run.source} ({run.short}{by})"
 

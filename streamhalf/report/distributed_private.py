@@ -1,4 +1,4 @@
-"""What is used of `distributed` beyond its public interface: all of it is here.
+"""Private interfaces of `distributed`: all that the package uses.
 
 These functions run on the scheduler, and Bokeh is imported there alone.
 tests/report/test_distributed_private.py holds what is relied upon, and says what changed upstream.
@@ -24,7 +24,7 @@ def logged(scheduler: Scheduler, topic: str) -> list[Any]:
 
 
 def has_plugin(scheduler: Scheduler, name: str) -> bool:
-    """Whether a plugin of this name is at work."""
+    """Return True if a plugin of this name is registered."""
     return name in scheduler.plugins
 
 

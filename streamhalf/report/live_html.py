@@ -28,7 +28,7 @@ COLOURS = {
     "running": "#1976d2",
 }
 SO_FAR = "slab mass so far"
-"""What a pass under way shows where its tester will stand."""
+"""Placeholder of a tester while its pass is under way."""
 
 
 def _masses(slabs: SlabsMeasured) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,4 +1,4 @@
-"""What streamhalf did on a cluster, as Prometheus metrics beside those of the Dask scheduler.
+"""Prometheus metrics of runs on a cluster, beside those of the Dask scheduler.
 
 They are on the scheduler's /metrics where `prometheus_client` is installed, as Dask's own are.
 """
@@ -41,7 +41,7 @@ class Totals:
                     self._under_way.pop(run, None)
 
     def collect(self) -> Iterator[Any]:
-        """What Prometheus asks for."""
+        """Yield the metrics for Prometheus."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         yield CounterMetricFamily("streamhalf_rows", "Rows that passes have read", value=self.rows)

@@ -271,7 +271,7 @@ def _slab(low: float | None, high: float | None) -> str:
 # codes
 
 DISTRIBUTIONS = {"isotropic": "Gaussian", "radial": "elliptical", "stored": "standard Gaussian"}
-"""What features are tested for, by transform."""
+"""Tested distribution of the features, by transform."""
 
 _TRANSFORMS = {
     "stored": "features as stored",

@@ -1,4 +1,4 @@
-"""What an audit of labels found; the document that `audit --json` writes."""
+"""Result of an audit of labels; the document that `audit --json` writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all records share: frozen values with types that are checked when they are read."""
+"""Base of all records: frozen values with types that are checked when they are read."""
 
 from __future__ import annotations
 

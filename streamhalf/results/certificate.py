@@ -10,7 +10,7 @@ from streamhalf.results.parts import TransformRecord
 
 
 class AdviceCode(enum.StrEnum):
-    """What would tighten a certificate, or that U and L are not of one class."""
+    """Ways to tighten a certificate, or that U and L are not of one class."""
 
     TIGHT = "tight"
     MORE_ROWS = "more rows"
@@ -30,7 +30,7 @@ class CertificateMethod(enum.StrEnum):
 
 
 class Advice(Record, frozen=True):
-    """What would tighten a certificate, with the rows or the degree it takes.
+    """Advice that tightens a certificate, with the rows or the degree it takes.
 
     `through` is the class of L, where the halfspace is not of it.
     """
@@ -63,7 +63,7 @@ class AngleRecord(Record, frozen=True):
 
 
 class CertificateRecord(Record, frozen=True):
-    """What the certificate pass found.
+    """Result of the certificate pass.
 
     It read all rows: `digest` is a digest of every one, `repeated` the share of them that are met
     more than once, and `times` how often a row is met on average. The other numbers speak of
@@ -118,7 +118,7 @@ class CertificateRecord(Record, frozen=True):
 
     @property
     def comparable(self) -> bool:
-        """Whether U and L speak of one class of halfspaces."""
+        """True if U and L speak of one class of halfspaces."""
         return self.through.within(self.opt.through)
 
     def bound_of(self, through: HalfspaceClass) -> OptRecord | None:

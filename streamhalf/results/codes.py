@@ -23,7 +23,7 @@ class Outcome(enum.StrEnum):
 
 
 class Verdict(enum.StrEnum):
-    """What a run says in the end."""
+    """Verdict of a run."""
 
     ACCEPTED = "accepted"
     CERTIFIED = "certified"
@@ -33,7 +33,7 @@ class Verdict(enum.StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """What the command line returns for this verdict."""
+        """Exit code of the command line for this verdict."""
         return {Verdict.REJECTED: 10, Verdict.INCONCLUSIVE: 11}.get(self, 0)
 
 
@@ -82,7 +82,7 @@ class HalfspaceClass(enum.StrEnum):
     ORIGIN = "origin"
 
     def within(self, other: HalfspaceClass) -> bool:
-        """Whether every halfspace of this class is one of the other's."""
+        """Return True if every halfspace of this class is one of the other's."""
         return other in (self, HalfspaceClass.ANY)
 
 
@@ -118,7 +118,7 @@ class Stage(enum.StrEnum):
 
 
 class Role(enum.StrEnum):
-    """What a tester's word counts for.
+    """Role of a tester in the verdict.
 
     A required one decides; an early one warns, and what it is about is tested again in the final
     pass; below the tested scale (refinement), and of an extra test, doubts do not count, but a
@@ -147,7 +147,7 @@ class StopReason(enum.StrEnum):
 
     @property
     def is_noise(self) -> bool:
-        """Whether the labels stopped it: more rows would not help."""
+        """True if the labels stopped it: more rows would not help."""
         return self in (StopReason.NOISE_DOMINATES, StopReason.NO_PROGRESS)
 
 
@@ -162,7 +162,7 @@ class Stop(Record, frozen=True):
 
 
 class SegmentQuantity(enum.StrEnum):
-    """What is compared between segments of rows."""
+    """Quantity that is compared between segments of rows."""
 
     LABEL = "y"
     NORM = "|x|^2"
@@ -240,7 +240,7 @@ Subject: TypeAlias = (
 
 
 class NoticeCode(enum.StrEnum):
-    """What a run should tell its user besides its numbers, with the fields that go with it."""
+    """Codes of notices, with the fields of each."""
 
     LABELS_ABSENT = "labels-absent"  # array: no labels of this name, features alone were tested
     LABELS_ARE_BITS = "labels-are-bits"  # array: stored as 0 and 1, 0 is read as -1

@@ -187,7 +187,7 @@ def _testers(test_results: tuple[TestResult, ...]) -> xr.Dataset:
 
 
 def _passes(passes: tuple[PassRecord, ...]) -> xr.Dataset:
-    """What each pass read, by its name."""
+    """Return the reads of each pass, by its name."""
     if not passes:
         return xr.Dataset()
     variables = _columns("pass_", passes, _PASS_WORDS, prefix="pass")

@@ -1,4 +1,4 @@
-"""What became of the columns of a table: the record by which new rows are encoded alike."""
+"""Encoding of a table's columns: the record by which new rows are encoded alike."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamhalf.results.base import Record
 
 
 class ColumnUse(StrEnum):
-    """What a column is used as."""
+    """Uses of a column."""
 
     NUMBER = "number"
     CATEGORY = "category"
@@ -17,7 +17,7 @@ class ColumnUse(StrEnum):
 
 
 class Part(StrEnum):
-    """What a feature holds of its column."""
+    """Parts of a column that a feature can hold."""
 
     VALUE = "value"
     IS = "is"

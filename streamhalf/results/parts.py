@@ -59,7 +59,7 @@ class TestResult(Record, frozen=True):
 
     @property
     def has_say(self) -> bool:
-        """Whether the verdict listens: not to early warnings, nor to doubts of an extra test."""
+        """True if the verdict counts it: not early warnings, nor doubts of an extra test."""
         doubts = self.outcome is Outcome.INCONCLUSIVE and self.role is Role.EXTRA
         return self.outcome is not Outcome.NOT_JUDGED and self.role is not Role.EARLY and not doubts
 
@@ -85,7 +85,7 @@ def overall_outcome(test_results: Iterable[TestResult]) -> Outcome:
 
 
 class PassRecord(Record, frozen=True):
-    """What one pass read, kept and took; moved is what came over the network."""
+    """Rows, bytes and time of one pass; `moved` counts bytes over the network."""
 
     name: str
     rows_read: int
@@ -132,7 +132,7 @@ class DataRecord(Record, frozen=True):
 
     @property
     def label_names(self) -> tuple[str, str]:
-        """What to call the labels -1 and +1."""
+        """Names of the labels -1 and +1."""
         low, high = self.classes or ("-1", "+1")
         return str(low), str(high)
 
@@ -203,7 +203,7 @@ class ErrorRecord(Record, frozen=True):
 
     @property
     def beats_guess(self) -> bool:
-        """Whether the halfspace is better than the constant guess on the rows of the data."""
+        """True if the halfspace is better than the constant guess on the rows of the data."""
         upper = self.upper if self.upper_here is None else self.upper_here
         return self.by_label is None or upper < self.by_label.guess_error
 
@@ -223,12 +223,12 @@ class TransformRecord(Record, frozen=True):
 
     @property
     def whitened(self) -> bool:
-        """Whether features are mixtures of the stored ones, about a centre."""
+        """True if features are mixtures of the stored ones, about a centre."""
         return self.kind in (Transform.ISOTROPIC, Transform.RADIAL)
 
     @property
     def keeps_thresholds(self) -> bool:
-        """Whether all halfspaces keep their errors here, or only those through the centre."""
+        """True if all halfspaces keep their errors here, not only those through the centre."""
         return self.kind != Transform.RADIAL
 
     @property
@@ -251,7 +251,7 @@ class TransformRecord(Record, frozen=True):
 
 
 class TransformTrial(Record, frozen=True):
-    """What was said of a transform: by a sample, and then by the tests of a run in it.
+    """Trial of a transform: on a sample, and then by the tests of a run in it.
 
     `problem` is why there is no such transform, `features` (numbered from 0) those to blame, which
     are `constant` or tell what others tell; `evidence` is what speaks most against it.
@@ -275,7 +275,7 @@ class HeldOutRecord(Record, frozen=True):
 
 
 class DiagnosticsRecord(Record, frozen=True):
-    """What the pictures of a report are drawn from.
+    """Data of the pictures in a report.
 
     Of the first pass: `feature_moments` (d rows: means of he_1, he_2, ... of each feature) and
     `pair_moments` (d × d: normalised Hermite moments of degree 2; empty for wide data). Of the
@@ -317,7 +317,7 @@ class CandidateRecord(Record, frozen=True):
 
 
 class PromiseRecord(Record, frozen=True):
-    """What the tests of all steps down to a scale support: error at most constant opt + eps.
+    """Supported promise of the tests of all steps down to a scale: error <= constant opt + eps.
 
     `deviation` is the deviation of quadratics from which on they exclude it at that scale,
     `masses_off` what masses of slabs may be off by in sum, as far as the slab test could tell
@@ -335,7 +335,7 @@ class PromiseRecord(Record, frozen=True):
 
 
 class PassBudget(Record, frozen=True):
-    """What one pass will read, in so many tasks if the data are known."""
+    """Planned reads of one pass, with its number of tasks if the data are known."""
 
     name: str
     rows: int

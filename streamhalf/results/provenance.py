@@ -35,7 +35,7 @@ class RunRecord(Record, frozen=True):
 
 
 class Versions(Record, frozen=True):
-    """What computed a result."""
+    """Versions of the software that computed a result."""
 
     streamhalf: str
     python: str

@@ -38,7 +38,7 @@ class Quality(Record, frozen=True, kw_only=True):
 
     @property
     def beats_guess(self) -> bool:
-        """Whether the error is below that of the constant guess."""
+        """True if the error is below that of the constant guess."""
         return self.error < self.guess
 
 
@@ -73,7 +73,7 @@ def make_quality(rows: int, error: ErrorRecord, certificate: CertificateRecord |
 
 
 class PromiseCode(enum.StrEnum):
-    """What a result promises, or why it promises nothing.
+    """Codes of promises, and of reasons for none.
 
     HOLDS: the tests passed, and the bound that follows is below the error of guessing. FACTOR: the
     certificate proves a factor of the best on the rows of the data. All others promise nothing:
@@ -95,7 +95,7 @@ class PromiseCode(enum.StrEnum):
 
 
 class Promise(Record, frozen=True, kw_only=True):
-    """What is proved of a halfspace, by code.
+    """Promise about a halfspace, by code.
 
     However labels were flipped, the error on fresh rows is at most `constant` opt + `eps`, and so
     at most `at_most` (None: the tests did not pass, or no constant is known). On the rows of the
@@ -116,7 +116,7 @@ class Promise(Record, frozen=True, kw_only=True):
 
     @property
     def holds(self) -> bool:
-        """Whether anything is promised."""
+        """True if anything is promised."""
         return self.code in (PromiseCode.HOLDS, PromiseCode.FACTOR)
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Document(Record, frozen=True):
-    """What a command returns, and can be kept."""
+    """Base of documents that a command returns and can save."""
 
     def save(self, path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> None:
         """Write it as JSON, which `read_result` reads.
@@ -67,7 +67,7 @@ class Reported(Document, frozen=True):
 
 
 class MomentTestResult(Document, frozen=True, kw_only=True):
-    """What the moment test of a data set found."""
+    """Result of the moment test of a data set."""
 
     schema: Literal["streamhalf-test-1"] = "streamhalf-test-1"
     verdict: Verdict
@@ -88,7 +88,7 @@ class MomentTestResult(Document, frozen=True, kw_only=True):
 
 
 class FitResult(Reported, frozen=True, kw_only=True):
-    """What the tester-learner found; the document that `fit --json` writes."""
+    """Result of the tester-learner; the document that `fit --json` writes."""
 
     schema: Literal["streamhalf-fit-1"] = "streamhalf-fit-1"
     verdict: Verdict
@@ -126,7 +126,7 @@ class FitResult(Reported, frozen=True, kw_only=True):
 
     @property
     def diagnostics(self) -> xr.Dataset:
-        """What the testers measured, as an xarray Dataset: to plot, to select from, to store."""
+        """Measurements of the testers, as an xarray Dataset."""
         from streamhalf.results.dataset import to_dataset  # imports xarray
 
         return to_dataset(self)
@@ -207,7 +207,7 @@ class VerifyResult(Record, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether all of them do."""
+        """True if all claims hold."""
         return all(claim.holds for claim in self.claims)
 
     def __repr__(self) -> str:
@@ -225,7 +225,7 @@ def document_digest(record: FitResult | CertifyResult) -> str:
 
 
 def is_as_written(record: FitResult | CertifyResult) -> bool:
-    """Whether the document has not been changed since it was sealed."""
+    """Return True if the document has not been changed since it was sealed."""
     return record.digest == document_digest(record)
 
 
@@ -235,7 +235,7 @@ def seal(record: Sealed) -> Sealed:
 
 
 class PlanRecord(Record, frozen=True):
-    """What `plan` says; `promises` are what Gaussian rows would let its tests support.
+    """Result of `plan`; `promises` are those that its tests would support for Gaussian rows.
 
     `positive` is the share of rows with label +1 that it is for (None: half, no threshold).
     """
@@ -291,7 +291,7 @@ class WorkerRecord(Record, frozen=True):
 
 
 class DryRunResult(Record, frozen=True, kw_only=True):
-    """What `fit --dry-run` says; nothing was written and no task is left.
+    """Result of `fit --dry-run`; nothing was written and no task is left.
 
     `memory_limit` is what the tasks of the smallest process may take together, `process_nbytes`
     what one process would take at most, with interpreter and libraries. `seconds` is about what

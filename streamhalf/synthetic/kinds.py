@@ -69,5 +69,5 @@ class Noise(enum.StrEnum):
 
     @property
     def needs_pilot(self) -> bool:
-        """Whether the cut is a quantile of the data's own scores."""
+        """True if the cut is a quantile of the data's own scores."""
         return self not in (Noise.NONE, Noise.RANDOM)

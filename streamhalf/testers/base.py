@@ -30,7 +30,7 @@ _LARGEST_EXPONENT = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Context:
-    """What a pass tells its testers before it runs.
+    """Context of a pass, given to its testers before it runs.
 
     Parameters
     ----------

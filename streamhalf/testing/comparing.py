@@ -38,6 +38,6 @@ def assert_identical(left: Any, right: Any) -> None:
 
 
 def scale_of(partial: Any) -> float:
-    """What rounding is measured by: float32 products are right to a share of the largest sum."""
+    """Return the scale of rounding: float32 products are right to a share of the largest sum."""
     arrays = [np.abs(a[np.isfinite(a)]) for a in leaves(partial)]
     return 1 + max(float(a.max(initial=0)) for a in arrays)

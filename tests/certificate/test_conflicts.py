@@ -79,4 +79,6 @@ def test_exact_weights__makes_0_of_the_rows(seed: int) -> None:
 
 
 def test_exact_weights__gives_up_where_integers_would_be_long() -> None:
-    assert exact_weights(np.array([[1.0, 1e-300], [-1.0, 1.0]])) is None
+    rows = np.array([[2.0**-100, 1.0], [1.0, -1.0], [-1.0, 0.0]])
+    assert exact_weights(rows) is None
+    assert exact_weights(rows, 4096) == (2**100, 2**100, 2**100 + 1)

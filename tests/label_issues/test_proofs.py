@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
 from streamhalf.data.block import Block
-from streamhalf.label_issues.proofs import check_sets, exact_weights, find_sets, is_proof
+from streamhalf.label_issues.proofs import check_sets, find_sets, is_proof
 from streamhalf.results import ConflictSet, ConflictSets, DataRecord, Versions, from_json, replace, to_json
 
 
@@ -40,12 +38,6 @@ def test_find_sets__none_where_a_halfspace_is_right() -> None:
     block, margins = draw(3, "float64", rate=0.0)
     near = np.argsort(np.abs(margins))[:20]
     assert find_sets(block, near.tolist(), margins, 20) == ()
-
-
-def test_exact_weights__of_a_square_and_of_none() -> None:
-    corners = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]])
-    assert exact_weights(corners, np.array([1, 1, -1, -1], np.int8)) == (Fraction(1),) * 4
-    assert exact_weights(corners, np.array([1, -1, 1, -1], np.int8)) is None
 
 
 def test_check__finds_what_was_changed() -> None:
