@@ -86,11 +86,11 @@ class SyntheticSpec:
             # a plain number: those of NumPy overflow
             whole = require_integer(name, getattr(self, name), low, high)
             object.__setattr__(self, name, whole)
-        for name, kind in (("marginal", self.marginal), ("noise", self.noise)):
-            if self.dim < kind.min_dim:
+        for name, drawn in (("marginal", self.marginal), ("noise", self.noise)):
+            if self.dim < drawn.min_dim:
                 raise UsageError(
-                    f"dim: {self.dim} is too small for {name} '{kind}'; it needs at least "
-                    f"{kind.min_dim}; raise dim or choose another {name}"
+                    f"dim: {self.dim} is too small for {name} '{drawn}'; it needs at least "
+                    f"{drawn.min_dim}; raise dim or choose another {name}"
                 )
         if not isinstance(self.positive, int | float) or not 0 < self.positive < 1:
             raise UsageError(
