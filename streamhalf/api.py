@@ -42,7 +42,7 @@ from streamhalf.algorithms.plan_overview import (
     planned_rows,
     strict_plan,
 )
-from streamhalf.certificate.slab_choice import held_by_certificate
+from streamhalf.certificate.certification import held_by_certificate
 from streamhalf.certificate.verify import Verification, check_document
 from streamhalf.config import SETTINGS, TOP, RunConfig, check_names
 from streamhalf.data.access_check import access_check_of
@@ -93,8 +93,7 @@ from streamhalf.results import (
     VerifyResult,
     replace,
 )
-from streamhalf.synthetic.spec import SyntheticSpec, plant
-from streamhalf.synthetic.store import chunks_of, create_store, finish_store, write_rows
+from streamhalf.synthetic.spec import SyntheticSpec, chunks_of, create_store, finish_store, plant, write_rows
 
 if TYPE_CHECKING:
     import xarray as xr

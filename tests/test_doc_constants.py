@@ -9,8 +9,8 @@ import pytest
 
 from streamhalf.algorithms import localization, plan, promises, refine
 from streamhalf.algorithms.plan import FIRST_DELTA, PAPER_FIRST_DELTA
-from streamhalf.certificate import conflict_sets, lower_bound, slab_choice
-from streamhalf.certificate.slab_choice import certificate_degree
+from streamhalf.certificate import certification, conflict_sets, lower_bound
+from streamhalf.certificate.certification import certificate_degree
 from streamhalf.config import SETTINGS, RunConfig
 from streamhalf.testers.acceptance import ACCEPTANCE_TOLERANCE
 from streamhalf.testers.constants import FINEST_SCALE
@@ -36,7 +36,7 @@ def fraction(value: float) -> str:
 
 
 MOST_SIX = max(dim for dim in range(2, 40) if certificate_degree("auto", dim) == 6)
-ENOUGH = {degree: f"{power(n)} and {per:g}" for degree, (n, per) in slab_choice._ENOUGH_ROWS.items()}
+ENOUGH = {degree: f"{power(n)} and {per:g}" for degree, (n, per) in certification._ENOUGH_ROWS.items()}
 
 SAID = [
     (ALGORITHM, f"of degree 1 to k | {DEFAULT.moment_tolerance:g} |"),

@@ -309,8 +309,7 @@ def log_failure(address: str, options: dict[str, Any]) -> None:
 
     from streamhalf.data.block import RowRange
     from streamhalf.data.zarr_writer import Target
-    from streamhalf.synthetic.spec import SyntheticSpec, plant
-    from streamhalf.synthetic.store import write_rows
+    from streamhalf.synthetic.spec import SyntheticSpec, plant, write_rows
 
     spec = SyntheticSpec(rows=10, dim=2, marginal="gaussian", noise="none")
     with Client(address, set_as_default=False) as client:

@@ -22,7 +22,7 @@ from scripts.evaluation.search import Features, Labels, Vector
 from streamhalf.api import fit, plan
 from streamhalf.data.block import Block
 from streamhalf.reductions.labels import Chow
-from streamhalf.synthetic.noise import Noise
+from streamhalf.synthetic.distributions import Noise
 
 Rng = np.random.Generator
 

@@ -9,7 +9,7 @@ from scripts.benchmarking.fits import DIM
 from scripts.benchmarking.passes import THREADS
 from scripts.benchmarking.tables import Criterion, Table
 from streamhalf.algorithms.plan import RunPlan, plan_for_rows
-from streamhalf.certificate.slab_choice import certificate_degree, certificate_share
+from streamhalf.certificate.certification import certificate_degree, certificate_share
 from streamhalf.config import RunConfig
 from streamhalf.engine.plan import MAX_TASKS
 from streamhalf.kernels.monomials import count_monomials

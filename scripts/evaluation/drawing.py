@@ -14,7 +14,7 @@ from streamhalf.data.block import RowRange
 from streamhalf.kernels.margins import margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import FitResult, Transform
-from streamhalf.synthetic.noise import CleanRows, Noise, choose_cut, flip_scores
+from streamhalf.synthetic.distributions import CleanRows, Noise, choose_cut, flip_scores
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 
 

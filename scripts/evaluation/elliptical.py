@@ -16,7 +16,7 @@ from scripts.evaluation.robustness import FACTOR, OURS, SLACK
 from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import FitResult
-from streamhalf.synthetic.noise import Noise
+from streamhalf.synthetic.distributions import Noise
 
 Rng = np.random.Generator
 Matrix = NDArray[np.float64]

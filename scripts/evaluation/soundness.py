@@ -20,8 +20,7 @@ from streamhalf.api import plan
 from streamhalf.data.block import RowRange
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import FitResult, NoticeCode
-from streamhalf.synthetic.marginals import Marginal
-from streamhalf.synthetic.noise import Noise
+from streamhalf.synthetic.distributions import Marginal, Noise
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 
 EPS = 0.1

@@ -27,10 +27,9 @@ from streamhalf.algorithms.transform import (
     transforms_to_try,
     try_transforms,
 )
-from streamhalf.certificate.certification import Certification
+from streamhalf.certificate.certification import Certification, least_nbytes, require_room, within_room
 from streamhalf.certificate.certify import best_certificate, certify_state, towards
 from streamhalf.certificate.error_bound import claim_notices, cluster_notice, measure_error
-from streamhalf.certificate.slab_choice import least_nbytes, require_room, within_room
 from streamhalf.config import RunConfig
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import Identity, RowTransform

@@ -26,8 +26,13 @@ from streamhalf.algorithms.plan import (
 from streamhalf.algorithms.promises import expected_promises
 from streamhalf.algorithms.regression import regression_passes, regression_rows
 from streamhalf.algorithms.row_split import row_split_for, sample_windows
-from streamhalf.certificate.certification import Certification
-from streamhalf.certificate.slab_choice import certificate_degree, certificate_share, held_by_certificate, within_room
+from streamhalf.certificate.certification import (
+    Certification,
+    certificate_degree,
+    certificate_share,
+    held_by_certificate,
+    within_room,
+)
 from streamhalf.config import RunConfig
 from streamhalf.data.block import RowRanges
 from streamhalf.data.source import BLOCK_NBYTES, Source

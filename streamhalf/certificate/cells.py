@@ -1,13 +1,12 @@
 """Cells of halfspaces, thresholds of slabs that hold for all of a cell, and bounds of cells.
 
-Rows are sliced by z, and by q if there is a second coordinate; s is what is left of them. Up to a
-positive factor every halfspace is (omega, alpha, u), u a unit vector, and errs on a row where
+Rows are sliced by z, and by q if there is a second coordinate; s is what is left of them. Up to a positive factor every
+halfspace is (omega, alpha, u), u a unit vector, and errs on a row where
 
     cos(omega) (z cos(alpha) + q sin(alpha)) + sin(omega) u·s < 0,
 
-that is u·s < tau = cot(omega) g with g = -(z cos(alpha) + q sin(alpha)). q is -y where thresholds
-vary, or the margin along a second direction. A cell takes the smallest tau of each slab: fewer
-errors, never more.
+that is u·s < tau = cot(omega) g with g = -(z cos(alpha) + q sin(alpha)). q is -y where thresholds vary, or the margin
+along a second direction. A cell takes the smallest tau of each slab: fewer errors, never more.
 """
 
 from __future__ import annotations
@@ -41,9 +40,8 @@ OUTWARD = 1e-12
 class Cell:
     """Halfspaces with omega in [omega_low, omega_high] and alpha in [alpha_low, alpha_high].
 
-    Within 0 <= omega <= pi/2 and -pi <= alpha <= pi. Without a second coordinate alpha is 0 or pi
-    alone. Cells that share an end share its sine, cosine and cotangent, however these are rounded:
-    together they cover all halfspaces.
+    Within 0 <= omega <= pi/2 and -pi <= alpha <= pi. Without a second coordinate alpha is 0 or pi alone. Cells that
+    share an end share its sine, cosine and cotangent, however these are rounded: together they cover all halfspaces.
     """
 
     omega_low: float
@@ -210,8 +208,8 @@ class AngleBound:
 class LowerBound:
     """Cells that cover all halfspaces of the class, each with its bound: L is the smallest.
 
-    `threshold` is that of the plane about which slabs lie, `unit` the length that is 1 in cells;
-    `turned` says that q is a margin there.
+    `threshold` is that of the plane about which slabs lie, `unit` the length that is 1 in cells; `turned` says that q
+    is a margin there.
     """
 
     cells: tuple[CellBound, ...]

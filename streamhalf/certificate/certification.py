@@ -1,8 +1,8 @@
 """A certificate with numbers: this halfspace errs on U, and no halfspace errs on less than L.
 
-The statistics are those of one pass; the bound is computed from them alone and holds for any data,
-Gaussian or not, and whatever plane the slabs lie about: where the learner knows two that differ,
-the better bound is kept. L of all halfspaces and L of those through the centre come from one pass.
+The statistics are those of one pass; the bound is computed from them alone and holds for any data, Gaussian or not, and
+whatever plane the slabs lie about: where the learner knows two that differ, the better bound is kept. L of all
+halfspaces and L of those through the centre come from one pass.
 """
 
 from __future__ import annotations
@@ -19,20 +19,12 @@ from numpy.typing import NDArray
 from streamhalf.certificate.cells import LowerBound
 from streamhalf.certificate.lower_bound import SAME, find_again, most_operations
 from streamhalf.certificate.search import Meter
-from streamhalf.certificate.slab_choice import (
-    BOX_DEGREE,
-    BOXES,
-    PARTIALS_AT_ONCE,
-    RATIOS,
-    certificate_degree,
-    certificate_share,
-    fan_in,
-    no_room_for_slabs,
-)
 from streamhalf.config import RunConfig
 from streamhalf.data.source import Source
 from streamhalf.data.transforms import Identity, Radial, RowTransform
+from streamhalf.engine.memory import TASK_NBYTES
 from streamhalf.engine.run import Run
+from streamhalf.errors import MemoryBudgetError
 from streamhalf.events import KernelsCompiled, Observer, SearchProgress, ignore
 from streamhalf.kernels.binomial import binomial_lower
 from streamhalf.kernels.loops import listening
@@ -46,9 +38,114 @@ from streamhalf.reductions.rows import RowDigest, RowDigestResult
 from streamhalf.reductions.slab_moments import SlabMoments, SlabStatistics, across_edges, certificate_edges
 from streamhalf.results import Advice, AdviceCode, AngleRecord, CertificateRecord, Halfspace, HalfspaceClass, OptRecord
 
+RATIOS = (1.04, 1.06, 1.1, 1.15, 1.25, 1.4, 1.6, 2.0, 3.0, 5.0)
+"""Quotients of neighbouring slab edges, finest first."""
+
+BOXES = ((1.1, 16), (1.15, 12), (1.25, 10), (1.4, 8))
+"""The same, and edges on either side of 0 along a second direction, for slabs that are boxes."""
+
+BOX_DEGREE = 4
+
+PARTIALS_AT_ONCE = 5
+"""Partials of the certificate pass that a task holds at its height, one to spare."""
+
+_LARGE = TASK_NBYTES // 4
+
+_CHEAP_MONOMIALS = 220
+
+_ENOUGH_ROWS = {4: (1 << 22, 300), 6: (1 << 19, 100)}
+"""By degree: rows, and rows for each d² / error. Sampling noise in the moments begins to cost at 30 d² / error; of more
+rows than these bounds gain less than the pass costs."""
+
+
+def certificate_share(rows: int | str, *, n_rows: int, dim: int, error: float, degree: int = 4) -> float:
+    """Share of the rows behind slab moments, for a `certificate_rows` of the configuration."""
+    if rows == "all":
+        return 1.0
+    if rows == "auto":
+        least, per_square = _ENOUGH_ROWS[6 if degree > 4 else 4]
+        rows = max(least, math.ceil(per_square * dim**2 / max(error, 1e-6)))
+    return min(1.0, int(rows) / max(1, n_rows))
+
+
+def certificate_degree(degree: int | str, dim: int) -> int:
+    """Degree of the slab moments, for a `certificate_degree` of the configuration.
+
+    Degree 6 up to ten features: with more the pass has too many monomials of half the degree to multiply with each
+    other.
+    """
+    if degree != "auto":
+        return int(degree)
+    return 6 if count_monomials(dim - 1, 3) <= _CHEAP_MONOMIALS else 4
+
+
+def within_room(config: RunConfig, dim: int) -> RunConfig:
+    """The same, without a certificate where there is no room for one and no degree was named."""
+    if config.certificate_degree == 0:
+        return config
+    if config.certificate_degree == "auto" and least_nbytes(dim) > config.certificate_memory:
+        return replace(config, certificate_degree=0)
+    require_room(dim, config.certificate_memory)
+    return config
+
+
+def require_room(dim: int, memory: int) -> None:
+    """Refuse, before anything is read, a certificate whose coarsest slabs are too large."""
+    if least_nbytes(dim) > memory:
+        raise no_room_for_slabs(dim, memory)
+
+
+def no_room_for_slabs(dim: int, memory: int) -> MemoryBudgetError:
+    """The error of a certificate that cannot be had."""
+    return MemoryBudgetError(
+        f"certificate_memory: {memory / 2**20:,.0f} MiB; the coarsest slabs of a certificate of "
+        f"{dim} features take {math.ceil(least_nbytes(dim) / 2**20):,} MiB; raise "
+        "certificate_memory, or do without a certificate (certificate_degree 0)"
+    )
+
+
+def fan_in(nbytes: int, split_every: int) -> int:
+    """How many partials of this size one task combines: large ones in pairs.
+
+    A task holds two more than it combines.
+    """
+    return 2 if (split_every + 2) * nbytes > _LARGE else split_every
+
+
+def held_by_certificate(config: RunConfig, dim: int) -> int:
+    """Return the most bytes that the partials of the certificate pass take in a task."""
+    if within_room(config, dim).certificate_degree == 0:
+        return 0
+    degree = certificate_degree(config.certificate_degree, dim)
+    most = config.certificate_memory // PARTIALS_AT_ONCE
+    sets = [
+        _slabs(dim, RATIOS[0], one).partial_nbytes(dim)
+        for one in {degree, 2}
+        if _slabs(dim, RATIOS[-1], one, error=0.5).partial_nbytes(dim) <= most
+    ]
+    total = sum(min(most, 2 * nbytes) for nbytes in sets)  # about two planes
+    if dim > 2:
+        ratio, count = BOXES[0]
+        across = (np.eye(2, dim)[1], across_edges(count))
+        boxes = replace(_slabs(dim, ratio, min(degree, BOX_DEGREE)), across=across)
+        sets.append(boxes.partial_nbytes(dim))
+        total = max(total, sum(min(most // 2, nbytes) for nbytes in sets))
+    return max(4 * total, min((config.split_every + 2) * total, _LARGE))
+
+
+def _slabs(dim: int, ratio: float, degree: int, *, error: float = 0.0) -> SlabMoments:
+    """Slabs about some plane; a smaller error takes more of them."""
+    return SlabMoments(Plane(np.eye(1, dim)[0]), certificate_edges(error, ratio=ratio), degree)
+
+
+def least_nbytes(dim: int) -> int:
+    """Memory of a task for the coarsest slabs of degree 2, for any error."""
+    return PARTIALS_AT_ONCE * _slabs(dim, RATIOS[-1], 2).partial_nbytes(dim)
+
+
 _TIGHT, _CENTRAL = 0.9, 0.01
-"""A bound that is this share of the error of a plane this near to the centre is the bound for
-halfspaces through the centre too."""
+"""A bound that is this share of the error of a plane this near to the centre is the bound for halfspaces through the
+centre too."""
 
 MOST_EFFORT = 100.0
 """A document may ask for so much when its bounds are searched for again."""
@@ -125,8 +222,8 @@ class Certification(CertificatePass):
     across
         A second direction that rows are sliced by, beside the first plane, if there is memory.
     share
-        Of the rows behind the moments and the errors: drawn one by one, so that a binomial bound
-        speaks for all rows in whatever order they are.
+        Of the rows behind the moments and the errors: drawn one by one, so that a binomial bound speaks for all rows in
+        whatever order they are.
     n_slabs
         Slabs of an earlier pass that is repeated; chosen for the memory by default.
     claimed
@@ -148,8 +245,8 @@ class Certification(CertificatePass):
     ) -> Certification:
         """The certificate pass that the configuration asks for, about the halfspace's plane.
 
-        With a radial transform only halfspaces through the centre keep their errors; of all
-        halfspaces its affine part speaks.
+        With a radial transform only halfspaces through the centre keep their errors; of all halfspaces its affine part
+        speaks.
         """
         through = HalfspaceClass(config.through)
         if isinstance(row_transform, Radial) and through is HalfspaceClass.ANY:
@@ -366,8 +463,8 @@ class Certification(CertificatePass):
 def of_source(value: float, n_rows: int, tau: float) -> float:
     """L of the source of the rows, from L on them: it fails with chance tau.
 
-    The best halfspace is fixed before the rows are drawn, and errs on as many of them as every
-    halfspace does: the smallest rate that gives so many errors with chance tau (exact binomial).
+    The best halfspace is fixed before the rows are drawn, and errs on as many of them as every halfspace does: the
+    smallest rate that gives so many errors with chance tau (exact binomial).
     """
     return min(value, binomial_lower(math.ceil(value * n_rows * (1 - 1e-12)), n_rows, tau))
 

@@ -19,8 +19,8 @@ from streamhalf.reductions.margin_counts import MarginCounts, MarginCountsResult
 from streamhalf.results import CalibrationRecord, CertificateRecord, Outcome
 
 _NOTICEABLE = 0.15
-"""Angle between two candidates, in units of the error, from which both are certified from: they
-disagree on a twentieth of the error."""
+"""Angle between two candidates, in units of the error, from which both are certified from: they disagree on a twentieth
+of the error."""
 
 
 _TOWARDS = 0.92
@@ -35,8 +35,8 @@ def certify_state(
 ) -> tuple[CertificateRecord | None, CalibrationRecord | None]:
     """Return the certificate of the chosen halfspace, and its calibration on held-out rows.
 
-    Where noise next to the boundary makes an early candidate the best one, the last is nearer to
-    the halfspace behind the noise, and slabs along it give the better bound.
+    Where noise next to the boundary makes an early candidate the best one, the last is nearer to the halfspace behind
+    the noise, and slabs along it give the better bound.
     """
     halfspace, error = halfspace_of(state), held_out_error(state, row_transform, config)
     ended = config.stop_early and state.outcome is Outcome.REJECTED
@@ -65,9 +65,9 @@ def _calibrated(found: MarginCountsResult) -> CalibrationRecord | None:
 def towards(certification: Certification, first: Plane, config: RunConfig) -> Certification:
     """The same with boxes, where the Chow vector, the normal of `first`, is far from its plane.
 
-    Noise that pulled it away leaves halfspaces on that side to hide best; boxes along both
-    directions, about a plane between the two, tell most about them. Higher degrees than theirs gain
-    nothing beside them, and are left to who names one.
+    Noise that pulled it away leaves halfspaces on that side to hide best; boxes along both directions, about a plane
+    between the two, tell most about them. Higher degrees than theirs gain nothing beside them, and are left to who
+    names one.
     """
     own, error = certification.planes[0], certification.error
     angle = own.angle_to(first)
@@ -89,8 +89,7 @@ def best_certificate(
 ) -> tuple[CertificateRecord, Any]:
     """The certificate of slab moments, or the count of sets of rows in conflict, if it tells more.
 
-    Both bound the class that was asked for. They have an equal part of tau. Who names a degree asks
-    for moments alone.
+    Both bound the class that was asked for. They have an equal part of tau. Who names a degree asks for moments alone.
     """
     if config.certificate_degree != "auto":
         return certification.run(run, source, tau=tau, beside=beside)

@@ -1,7 +1,7 @@
 """A certificate from few rows: L is the share of sets of rows on which no halfspace is right.
 
-Where slab moments say nothing (few rows, heavy tails, flags) such sets can be counted one by one,
-on rows that are held in memory: all, or a sample drawn row by row.
+Where slab moments say nothing (few rows, heavy tails, flags) such sets can be counted one by one, on rows that are held
+in memory: all, or a sample drawn row by row.
 """
 
 from __future__ import annotations
@@ -52,37 +52,33 @@ _WEAK = 1 / 3
 """Of many rows slab moments are taken to be better where L is above this share of the error."""
 
 _NEAR, _FEW = 0.75, 3
-"""Share of the error that is near it; few rows are less than one in so many of what moments take.
-"""
+"""Share of the error that is near it; few rows are less than one in so many of what moments take."""
 
 _TIGHT, _ROWS_PER_SQUARE = 0.95, 30
-"""Share of the error that leaves little to be gained; rows that slab moments take, over d² / error.
-"""
+"""Share of the error that leaves little to be gained; rows that slab moments take, over d² / error."""
 
 _SEARCHES, _PATIENCE = 6, 12
-"""Searches that may share the effort, and those for a number of sets that was found before, on
-another machine. Of one search the number moves by a tenth with the plane; the best of six is
-steadier, and a twentieth more."""
+"""Searches that may share the effort, and those for a number of sets that was found before, on another machine. Of one
+search the number moves by a tenth with the plane; the best of six is steadier, and a twentieth more."""
 
 _NEAREST, _LEAST_PER_FEATURE = (0.1, 0.3, 0.03), 20
-"""Shares of the rows, those nearest to the boundary, that further planes are fitted to in turn, and
-rows for each feature that a fit takes at least."""
+"""Shares of the rows, those nearest to the boundary, that further planes are fitted to in turn, and rows for each
+feature that a fit takes at least."""
 
 _RIDGE = 1e-6
 """Of scaled features: collinear ones have a fit too."""
 
 _PER_WRONG, _THRICE = 16, 3
-"""Programs for each wrong row that a search takes, about. Of few wrong rows larger samples are
-affordable, so often at least, among which the number of sets moves less."""
+"""Programs for each wrong row that a search takes, about. Of few wrong rows larger samples are affordable, so often at
+least, among which the number of sets moves less."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ConflictSets(CertificatePass):
     """The pass that holds rows in memory, and the count of disjoint sets among them.
 
-    The number of sets depends on the plane that they are sought about; so several planes near the
-    halfspace have their search, and the largest number counts. What holds for all halfspaces is
-    said of those through a centre.
+    The number of sets depends on the plane that they are sought about; so several planes near the halfspace have their
+    search, and the largest number counts. What holds for all halfspaces is said of those through a centre.
 
     Parameters
     ----------
@@ -176,8 +172,8 @@ class ConflictSets(CertificatePass):
     def conclude(self, digest: RowDigestResult, block: Block, *, tau: float) -> CertificateRecord:
         """The count, and what it says of the source, but for a chance of tau.
 
-        The best halfspace of the source errs on as many of these rows at least, which are drawn
-        whatever it is: hence the binomial bound.
+        The best halfspace of the source errs on as many of these rows at least, which are drawn whatever it is: hence
+        the binomial bound.
         """
         counts = tuple(one.n_sets for one in self._pack(block))
         n_sets, n_rows = max(counts), max(1, block.n_rows)

@@ -32,11 +32,11 @@ _BY_CHANCE = 1e-6
 def measure_error(segment_errors: NDArray[np.int64], segment_rows: NDArray[np.int64], *, tau: float) -> ErrorRecord:
     """Error, and an upper bound that fails with probability tau.
 
-    Exactly binomial while errors come as those of independent rows do. Where they cluster, segments
-    take the place of rows: the bound holds for independent segments, whatever happens inside one
-    and however few of them are bad. Clusters may reach over several segments, so neighbours are
-    joined until they are no longer correlated; tau is shared over all that could be chosen. Where
-    they always are, as those of sorted rows, all are one segment: nothing is claimed of other rows.
+    Exactly binomial while errors come as those of independent rows do. Where they cluster, segments take the place of
+    rows: the bound holds for independent segments, whatever happens inside one and however few of them are bad.
+    Clusters may reach over several segments, so neighbours are joined until they are no longer correlated; tau is
+    shared over all that could be chosen. Where they always are, as those of sorted rows, all are one segment: nothing
+    is claimed of other rows.
     """
     n_rows, n_errors = int(segment_rows.sum()), int(segment_errors.sum())
     here = binomial_upper(n_errors, n_rows, tau)

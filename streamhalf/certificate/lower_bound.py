@@ -1,13 +1,12 @@
 """No halfspace on these rows has error below L: L from slab statistics.
 
-Any halfspace errs on a row where u·s < tau, u a unit vector orthogonal to v (cells.py). For a cell
-of halfspaces every slab takes its smallest tau; minorants of the indicator turn the slab's moments
-into a polynomial in u, whose minimum over the sphere is bounded by eigenvalues. L is the smallest
-such bound over a partition of all halfspaces that is refined where it is worst: of those through
-the origin, or of all where slabs hold rows of one label each.
+Any halfspace errs on a row where u·s < tau, u a unit vector orthogonal to v (cells.py). For a cell of halfspaces every
+slab takes its smallest tau; minorants of the indicator turn the slab's moments into a polynomial in u, whose minimum
+over the sphere is bounded by eigenvalues. L is the smallest such bound over a partition of all halfspaces that is
+refined where it is worst: of those through the origin, or of all where slabs hold rows of one label each.
 
-sgn(0) = +1: a row on the boundary errs if y = -1. The bound counts rows beyond it alone, hence
-fewer errors, never more.
+sgn(0) = +1: a row on the boundary errs if y = -1. The bound counts rows beyond it alone, hence fewer errors, never
+more.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from streamhalf.kernels.monomials import count_monomials
 from streamhalf.reductions.slab_moments import SMALLEST_ERROR, SlabStatistics
 
 _BEFORE_BOXES, _BEFORE_LABELS, _FOR_BOXES, _NARROW = 0.05, 0.25, 1.5, 9
-"""Effort for stages that others follow, and for a second direction, where there is reason to look
-along one, if so few others are left; the last stage takes 1."""
+"""Effort for stages that others follow, and for a second direction, where there is reason to look along one, if so few
+others are left; the last stage takes 1."""
 
 _CONSTANT = 4
 """Largest degree beside a constant, whose two values higher ones gain nothing from."""
@@ -55,8 +54,8 @@ def find_again(
 ) -> LowerBound:
     """Search for a bound that was found from the same sums, rounded otherwise.
 
-    The search takes other turns then, and may end in a dead end somewhere: where it falls short
-    another one tries harder on every cell. The best bound counts.
+    The search takes other turns then, and may end in a dead end somewhere: where it falls short another one tries
+    harder on every cell. The best bound counts.
     """
     usual = replace(usual_search(statistics, effort), glance=glance)
     found = lower_bound(*statistics, search=usual, meter=meter)
@@ -83,8 +82,8 @@ def lower_bound(
     Parameters
     ----------
     statistics
-        Of the same rows and plane; with several (say, degree 2 on fine slabs and degree 4 on
-        coarse ones) every cell takes the best.
+        Of the same rows and plane; with several (say, degree 2 on fine slabs and degree 4 on coarse ones) every cell
+        takes the best.
     search
         Effort; the bound is valid whatever it is.
     meter
@@ -117,9 +116,8 @@ def _stages(
 ) -> list[tuple[tuple[SlabStatistics, ...], float]]:
     """Ways to tell halfspaces apart, each of which begins with what those before it found.
 
-    The angle to v alone; a second direction beside it; and thresholds. A threshold is one more
-    coordinate of s in the first two, and is sliced in the last: the former is cheaper, the latter
-    tells more where one label is rare.
+    The angle to v alone; a second direction beside it; and thresholds. A threshold is one more coordinate of s in the
+    first two, and is sliced in the last: the former is cheaper, the latter tells more where one label is rare.
     """
     slabs = tuple(item for item in statistics if item.across is None)
     boxes = tuple(item for item in statistics if item.across is not None)
@@ -175,8 +173,8 @@ def _search(
 def least_error(statistics: SlabStatistics) -> float:
     """Least error of a halfspace that was counted; no bound may be above it.
 
-    Where slabs hold rows of one label each, those along v with a threshold at an end of a slab are
-    among them, and both constant guesses.
+    Where slabs hold rows of one label each, those along v with a threshold at an end of a slab are among them, and both
+    constant guesses.
     """
     least = min(statistics.n_errors, statistics.n_opposite_errors, *statistics.central_errors)
     if statistics.by_label and statistics.across is None:
@@ -228,8 +226,8 @@ def _check(statistics: tuple[SlabStatistics, ...]) -> SlabStatistics:
 def usual_search(statistics: tuple[SlabStatistics, ...], effort: float = 1.0) -> SearchConfig:
     """The effort that rows of so many features are worth, about as much as the passes cost.
 
-    In operations, so that the same search is made anywhere, however long it takes. With a second
-    coordinate cells are many, and begin wide.
+    In operations, so that the same search is made anywhere, however long it takes. With a second coordinate cells are
+    many, and begin wide.
     """
     size = max(count_monomials(s.rest, s.degree // 2) for s in statistics)
     operations = effort * (FIRST_OPERATIONS + MATRICES * float(size) ** 3)

@@ -1,13 +1,11 @@
 """Polynomials below the indicator 1{t < tau}, fitted to moments and certified; compiled.
 
-A polynomial of degree 2n that meets 1 doubly at nodes left of tau, 0 at tau and 0 doubly at nodes
-right of it is below the indicator everywhere, whatever the nodes (Markov). The nodes decide only
-how large its mean is: the best ones for a law with given moments are the zeros of
-sum_j p_j(t) p_j(tau), p_j the law's orthonormal polynomials up to degree n.
+A polynomial of degree 2n that meets 1 doubly at nodes left of tau, 0 at tau and 0 doubly at nodes right of it is below
+the indicator everywhere, whatever the nodes (Markov). The nodes decide only how large its mean is: the best ones for a
+law with given moments are the zeros of sum_j p_j(t) p_j(tau), p_j the law's orthonormal polynomials up to degree n.
 
-Nothing is taken on trust: the largest excess over the indicator, bounded around the polynomial's
-own maxima, is subtracted; a polynomial that does not fall at infinity, or whose maxima are not all
-seen to be enclosed, is dropped.
+Nothing is taken on trust: the largest excess over the indicator, bounded around the polynomial's own maxima, is
+subtracted; a polynomial that does not fall at infinity, or whose maxima are not all seen to be enclosed, is dropped.
 """
 
 from __future__ import annotations
@@ -76,9 +74,9 @@ def hermite_from_powers(degree: int) -> Array:
 def fit_minorants(laws: Array, trust: Array, normal: Array, tau: Array, mass: Array, minorants: Array) -> float:
     """Return what minorants of 1{t < tau}, fitted to the laws of slabs, are worth under these.
 
-    The laws (slabs, k + 1) are raw moments, mixed with N(0, 1) as far as a slab is not trusted.
-    They steer the choice and nothing else: the certified coefficients that are written to
-    `minorants`, where these have rows, hold whatever they are.
+    The laws (slabs, k + 1) are raw moments, mixed with N(0, 1) as far as a slab is not trusted. They steer the choice
+    and nothing else: the certified coefficients that are written to `minorants`, where these have rows, hold whatever
+    they are.
     """
     count, worth = laws.shape[1], 0.0
     law, coefficients, scratch = np.empty(count), np.empty(count), np.empty((3, count))
@@ -240,9 +238,9 @@ def evaluate(coefficients: Array, order: int, point: float) -> tuple[float, floa
 def largest_excess(coefficients: Array, nodes: Array, tau: float) -> float:
     """The largest excess over 1{t < tau}; infinity where it is not known.
 
-    The nodes should be the polynomial's maxima. Where the slope is seen to change sign around each
-    of n separate nodes these are all its maxima, because a polynomial of degree 2n that falls at
-    infinity has no more. On either side of tau it is largest at one of them or at tau.
+    The nodes should be the polynomial's maxima. Where the slope is seen to change sign around each of n separate nodes
+    these are all its maxima, because a polynomial of degree 2n that falls at infinity has no more. On either side of
+    tau it is largest at one of them or at tau.
     """
     size, before, last = 0.0, -math.inf, len(nodes) - 1
     for m in range(len(coefficients)):

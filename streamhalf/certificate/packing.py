@@ -1,16 +1,20 @@
 """How many disjoint sets of rows there are, on none of which any halfspace is right everywhere.
 
-Every halfspace is wrong on at least one row of each, so with k sets among n rows none errs on less
-than k/n: whatever the rows are like, and with as few of them as there are. A set has d + 2 rows at
-most, so that k/n cannot exceed 1/(d + 2) by much unless rows share values; slab moments tell more
-of many rows near to normal, these sets more of few rows, flags and heavy tails.
+Every halfspace is wrong on at least one row of each, so with k sets among n rows none errs on less than k/n: whatever
+the rows are like, and with as few of them as there are. A set has d + 2 rows at most, so that k/n cannot exceed 1/(d +
+2) by much unless rows share values; slab moments tell more of many rows near to normal, these sets more of few rows,
+flags and heavy tails.
 
-A set is found by a linear program: minus a row that the halfspace gets wrong is a combination of
-others (conflicts.py says why that does it, and proves what the program found, so that plain
-floating point will do). Which rows it takes decides how many sets there will be. Rows next to the
-boundary can do what those far from it cannot, so wrong rows next to it come first, programs see
-rows next to it first, and the costs spare them. Programs are thousands and small: a compiled
-simplex method takes tens of microseconds each, a hundredth of what a general solver takes.
+With a = y (x, 1) a halfspace u is right on a row only if u·a >= 0, and where y = -1 only if u·a > 0 (sgn(0) = +1). So
+if weights > 0 make the sum of the a's 0, no u is right on all rows that have a weight, provided that one of them has y
+= -1: the sum of u·a would be above 0. With the constant coordinate there is one, as the labels must cancel; without it
+(halfspaces through the origin) that is asked for. A linear program finds such weights for a row that the halfspace gets
+wrong. They are only about right in floating point: `are_conflicts` and `exact_weights` prove that exact ones exist.
+
+Which rows a program takes decides how many sets there will be. Rows next to the boundary can do what those far from it
+cannot, so wrong rows next to it come first, programs see rows next to it first, and the costs spare them. Programs are
+thousands and small: a compiled simplex method takes tens of microseconds each, a hundredth of what a general solver
+takes.
 """
 
 from __future__ import annotations
@@ -21,9 +25,127 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.certificate.conflicts import are_conflicts, exact_weights
 from streamhalf.kernels.compiling import compiled
 from streamhalf.kernels.plane import Plane
+
+Array = NDArray[np.float64]
+
+_UNIT = 2.0**-53
+_TINY = 2.0**-900
+"""More than what underflow can change in the sums below."""
+
+_SMALLEST, _LARGEST = 2.0**-200, 2.0**200
+"""Of weights; beyond, scaled numbers could be rounded to 0."""
+
+_MOST_BITS = 64
+"""Of the integers that quick exact proofs begin with."""
+
+
+def are_conflicts(rows: Array, others: Array, weights: Array) -> NDArray[np.bool_]:
+    """Return True where row (b, r) is minus a combination of its others (b, r, r), all weights above 0.
+
+    `weights` (b, r) are the weights of the others, about. With A the others as columns, scaled by powers of two so that
+    the weights sought are about 1, and C about its inverse: if the norm e of I - C A is below 1, A has an inverse, and
+    the weights differ from g = -C row by at most e / (1 - e) times the largest |g|. All sums are taken with a bound on
+    what they were rounded by.
+    """
+    usable = np.asarray(((weights > _SMALLEST) & (weights < _LARGEST)).all(axis=1))
+    scales = np.exp2(np.round(np.log2(np.where(usable[:, None], weights, 1.0))))
+    A = np.swapaxes(others * scales[:, :, None], 1, 2)
+    size = A.shape[1]
+    rounding = 2 * (size + 2) * _UNIT
+    C = _inverses(A)
+    with np.errstate(invalid="ignore", over="ignore"):
+        product, reach = C @ A, np.abs(C) @ np.abs(A)
+        away = np.abs(product - np.eye(size)) + rounding * reach + _UNIT
+        e = (1 + rounding) * away.sum(axis=2).max(axis=1) + _TINY
+        g = -np.einsum("bij,bj->bi", C, rows)
+        slack = rounding * np.einsum("bij,bj->bi", np.abs(C), np.abs(rows)) + _TINY
+        low, high = (g - slack).min(axis=1), (np.abs(g) + slack).max(axis=1)
+        return np.asarray(usable & (e < 0.5) & (low > (1 + 8 * _UNIT) * high * e / (1 - e)))
+
+
+def _inverses(A: Array) -> Array:
+    """About the inverses of a stack of matrices; of one that has none, anything."""
+    try:
+        return np.asarray(np.linalg.inv(A), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        found = np.zeros_like(A)
+        for place, matrix in enumerate(A):
+            try:
+                found[place] = np.linalg.inv(matrix)
+            except np.linalg.LinAlgError:
+                continue
+        return found
+
+
+def exact_weights(rows: Array, most_bits: int = _MOST_BITS) -> tuple[int, ...] | None:
+    """Integers >= 0, not all 0, whose combination of the rows (s, r) is 0; None if not found.
+
+    Rows are those of a basis and one more, so that there is one such combination at most but for its scale. Exact, in
+    integers; given up where those of the rows have more than `most_bits`.
+    """
+    matrix = _integers(rows.T, most_bits)
+    return None if matrix is None else _one_sign(_kernel(matrix, len(rows)))
+
+
+def _integers(coordinates: Array, most_bits: int) -> list[list[int]] | None:
+    """Each coordinate times a power of two, as integers; those that say nothing new left out."""
+    found: dict[tuple[int, ...], None] = {}
+    for values in coordinates:
+        if not values.any():
+            continue
+        ratios = [value.as_integer_ratio() for value in values.tolist()]
+        shared = max(below for _, below in ratios)
+        numbers = [above * (shared // below) for above, below in ratios]
+        common = math.gcd(*numbers)
+        numbers = [number // common for number in numbers]
+        if max(map(abs, numbers)).bit_length() > most_bits:
+            return None
+        found[tuple(numbers)] = None
+    return [list(numbers) for numbers in found]
+
+
+def _kernel(matrix: list[list[int]], width: int) -> list[int]:
+    """The vector that the matrix takes to 0, if there is just one but for its scale; else empty.
+
+    Elimination without fractions (Bareiss): every division is exact.
+    """
+    pivots: list[int] = []
+    previous = 1
+    for column in range(width):
+        top = len(pivots)
+        row = next((i for i in range(top, len(matrix)) if matrix[i][column]), None)
+        if row is None:
+            continue
+        matrix[top], matrix[row] = matrix[row], matrix[top]
+        first = matrix[top]
+        pivot = first[column]
+        for i, line in enumerate(matrix):
+            if i != top:
+                factor = line[column]
+                matrix[i] = [(pivot * a - factor * b) // previous for a, b in zip(line, first, strict=True)]
+        previous = pivot
+        pivots.append(column)
+    free = [column for column in range(width) if column not in pivots]
+    if len(free) != 1:
+        return []
+    kernel = [0] * width
+    kernel[free[0]] = previous
+    for line, column in zip(matrix, pivots, strict=False):
+        kernel[column] = -line[free[0]]
+    common = math.gcd(*kernel)
+    return [number // common for number in kernel]
+
+
+def _one_sign(numbers: list[int]) -> tuple[int, ...] | None:
+    """The numbers as they are, or all negated, whichever has none below 0."""
+    if not any(numbers):
+        return None
+    if min(numbers) >= 0:
+        return tuple(numbers)
+    return tuple(-number for number in numbers) if max(numbers) <= 0 else None
+
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -35,8 +157,8 @@ _MANY_WRONG, _ROUNDS_OF_MANY = 0.7, ((12, False), (12, True), (24, True))
 """From so many wrong points for each set that there is room for, they need not be spared."""
 
 _TRIED, _SERVED = 32, 0.2
-"""A round for right points alone ends where, of so many programs, less than this share had a
-solution, if there is not enough effort for all."""
+"""A round for right points alone ends where, of so many programs, less than this share had a solution, if there is not
+enough effort for all."""
 
 _FEW = 50
 """Sets; while there are fewer, a round that found none does not end the search."""
@@ -55,8 +177,8 @@ _NARROWEST = 2.0**-400
 """Of scaled features other than 0: products of smaller ones could be rounded to 0."""
 
 _PIVOT, _GAIN, _RESIDUAL = 1e-9, 1e-9, 1e-7
-"""Smallest pivot and smallest gain that are no rounding, and what is left of a target that was met;
-columns are of the order of 1."""
+"""Smallest pivot and smallest gain that are no rounding, and what is left of a target that was met; columns are of the
+order of 1."""
 
 _NUDGE = 1e-9
 """Targets are moved by as much, or ties would make the method turn in circles."""
@@ -75,11 +197,10 @@ PROGRAM_OPERATIONS = 36
 class Points:
     """Different points with one label each, and how often each is there.
 
-    `n_settled` is how many rows every halfspace is wrong on already: of p rows with one label and
-    q with the other at one point min(p, q). `exact` (n, r) are y (x, 1) of the points that are
-    left, y x where halfspaces go through the origin, features multiplied by powers of two; `scaled`
-    are the same in units that suit computing, at length 1, and `lengths` what they were before.
-    `margins` of a plane are in these units too, about, and below 0 where it is wrong.
+    `n_settled` is how many rows every halfspace is wrong on already: of p rows with one label and q with the other at
+    one point min(p, q). `exact` (n, r) are y (x, 1) of the points that are left, y x where halfspaces go through the
+    origin, features multiplied by powers of two; `scaled` are the same in units that suit computing, at length 1, and
+    `lengths` what they were before. `margins` of a plane are in these units too, about, and below 0 where it is wrong.
     """
 
     n_settled: int

@@ -1,7 +1,7 @@
 """Best-first search over cells of halfspaces: the worst are refitted or cut, until all are good.
 
-A batch of the worst cells is improved at a time, by as many threads as there are cores; what comes
-out does not depend on how many there are.
+A batch of the worst cells is improved at a time, by as many threads as there are cores; what comes out does not depend
+on how many there are.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class SearchConfig:
     narrowest
         Cells whose ends have a quotient below this are not split any more.
     behind
-        Forms of a lower degree whose bound is smaller than the best by this share of the limit are
-        not tried again on the halves of a narrow cell.
+        Forms of a lower degree whose bound is smaller than the best by this share of the limit are not tried again on
+        the halves of a narrow cell.
     enough
         The search ends when L is this large.
     glance
@@ -102,8 +102,8 @@ class Meter:
 class Piece:
     """A cell with the best bound found so far, for each of the forms.
 
-    `floor` is a bound that was known before, `refitted` are the forms whose refits are spent,
-    `spent` the operations that this took.
+    `floor` is a bound that was known before, `refitted` are the forms whose refits are spent, `spent` the operations
+    that this took.
     """
 
     cell: Cell
@@ -204,8 +204,7 @@ class Search:
     def measure(self, cells: Sequence[Cell], starts: Sequence[tuple[Fit, ...]]) -> list[Piece]:
         """Bound cells with minorants fitted to the laws of those that they were cut from.
 
-        Where one is narrow, forms of a lower degree that were far behind on the wider one keep
-        their bound from there.
+        Where one is narrow, forms of a lower degree that were far behind on the wider one keep their bound from there.
         """
         fits, spent = [list(one) for one in starts], [0.0] * len(cells)
         for kind in range(len(self.ladders)):
@@ -259,8 +258,8 @@ class Search:
     def refit(self, items: Sequence[Piece], chosen: int) -> list[Piece]:
         """Spend the refits of one of the forms.
 
-        A law that served the wider cell may be a dead end on this one: where it gains nothing the
-        refits begin once more from all directions alike.
+        A law that served the wider cell may be a dead end on this one: where it gains nothing the refits begin once
+        more from all directions alike.
         """
         found: list[Piece] = []
         config = self.config

@@ -1,9 +1,9 @@
 """Slab statistics as polynomials in the direction u, and the bounds made of them.
 
-Sums over the rows of slabs become Hermite moments, with a bound on what rounding can amount to.
-A bound takes minorants of each slab's indicator (minorants.py), their sum as a polynomial in u, and
-its minimum over the sphere (sphere.py). Work on one cell is compiled and free of the interpreter;
-cells of a batch are shared by threads, with the same results for any number of them.
+Sums over the rows of slabs become Hermite moments, with a bound on what rounding can amount to. A bound takes minorants
+of each slab's indicator (minorants.py), their sum as a polynomial in u, and its minimum over the sphere (sphere.py).
+Work on one cell is compiled and free of the interpreter; cells of a batch are shared by threads, with the same results
+for any number of them.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ LINE_SEARCH = (0.05, 0.12, 0.25, 0.45)
 """How far a refit may move the law of u towards the worst direction."""
 
 PRIOR_ROWS = (0.0, 0.0, 2.0, 0.0, 1.0, 0.0, 12.0, 0.0, 30.0)
-"""By degree: minorants are fitted to a slab's law as if so many rows of N(0, 1) were in the slab as
-well. Those fitted to a handful of rows are steep, and sum to a polynomial that no bound does
-justice; the higher the degree, the more rows make a law."""
+"""By degree: minorants are fitted to a slab's law as if so many rows of N(0, 1) were in the slab as well. Those fitted
+to a handful of rows are steep, and sum to a polynomial that no bound does justice; the higher the degree, the more rows
+make a law."""
 
 MINORANT, OVERHEAD = 1e4, 1e6
 """Operations on the minorant of one slab, and on what no size matters to."""
@@ -63,12 +63,12 @@ UNIT = 2.0**-52
 """Twice the largest relative error of one float64 operation: room for products of such errors."""
 
 SUM_STEPS = 32
-"""Operations on a row's monomial, and on a minorant's coefficient, beside the sum over rows: up to
-8 products for the monomial, a division by the rows and one by the unit, 8 for the coefficient."""
+"""Operations on a row's monomial, and on a minorant's coefficient, beside the sum over rows: up to 8 products for the
+monomial, a division by the rows and one by the unit, 8 for the coefficient."""
 
 BASIS_STEPS = 1024
-"""Operations from raw moments to a polynomial in u beside the sum over slabs: 764 pairings for
-Hermite degree 8, at most 100 for the tables, the minorants' basis, weights and splits."""
+"""Operations from raw moments to a polynomial in u beside the sum over slabs: 764 pairings for Hermite degree 8, at
+most 100 for the tables, the minorants' basis, weights and splits."""
 
 SMALLEST_SCALE = 1e-25
 """Rows smaller than this, or larger than its inverse, have moments that float64 cannot hold."""
@@ -84,8 +84,8 @@ LARGEST_MOMENT, LARGEST_MARGIN = 1e150, 1e30
 class Fit:
     """A valid lower bound for one vector of thresholds, and the law of u it was fitted to.
 
-    `moments` are those of u·s in each slab under that law, and `earned` is what its minorants are
-    worth under it: no minorants fitted to the worst law give a larger bound.
+    `moments` are those of u·s in each slab under that law, and `earned` is what its minorants are worth under it: no
+    minorants fitted to the worst law give a larger bound.
     """
 
     value: float
@@ -100,9 +100,8 @@ class Fit:
 class SlabForms:
     """Non-empty slabs: mass, ends of z and q, Hermite moments times mass, in a common unit.
 
-    q is the second coordinate that rows are sliced by, 0 if there is none; slabs of one strip lie
-    side by side along z. `slack` (n_slabs, degree + 1) is what rounding can add to the mean of
-    (u·s)^m times mass, whatever u is.
+    q is the second coordinate that rows are sliced by, 0 if there is none; slabs of one strip lie side by side along z.
+    `slack` (n_slabs, degree + 1) is what rounding can add to the mean of (u·s)^m times mass, whatever u is.
     """
 
     degree: int
@@ -240,9 +239,9 @@ class SlabForms:
     def refit(self, tau: Array, starts: Sequence[Fit], each: Each = map, *, rounds: int, steps: int) -> list[Fit]:
         """Improve bounds by fitting the minorants to the directions that defeat them.
 
-        A bound is the value of a game between minorants and directions: the law of u moves
-        towards the worst direction as long as that lowers what the best response earns
-        (Frank-Wolfe with a line search). Every round gives a valid bound; the best is kept.
+        A bound is the value of a game between minorants and directions: the law of u moves towards the worst direction
+        as long as that lowers what the best response earns (Frank-Wolfe with a line search). Every round gives a valid
+        bound; the best is kept.
         """
         best = list(starts)
         now = [dataclasses.replace(start, value=-math.inf) for start in starts]
@@ -321,8 +320,8 @@ def fineness_of(low: Array, high: Array) -> float:
 def slab_forms(statistics: SlabStatistics, degree: int, unit: float | None = None) -> SlabForms:
     """Turn sums into Hermite moments up to an even `degree`.
 
-    Lengths are in a `unit`, by default that of the typical slab; labels are not lengths, so forms
-    of one search have one unit.
+    Lengths are in a `unit`, by default that of the typical slab; labels are not lengths, so forms of one search have
+    one unit.
     """
     dim = statistics.rest
     unit = typical_unit(statistics) if unit is None else unit

@@ -45,8 +45,8 @@ from streamhalf.results import (
 )
 
 _BOUND_TOLERANCE = 5e-3
-"""Sums over other chunks differ in rounding; the search then takes other turns, and ends at a bound
-that differs by less than this share of it."""
+"""Sums over other chunks differ in rounding; the search then takes other turns, and ends at a bound that differs by
+less than this share of it."""
 
 
 SAID_TWICE = "numbers given in two places"

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from streamhalf.certificate.conflicts import exact_weights
+from streamhalf.certificate.packing import exact_weights
 from streamhalf.data.block import Block, RowRange, RowRanges
 from streamhalf.results.audit import ConflictSet, ConflictSets
 from streamhalf.results.results import Claim

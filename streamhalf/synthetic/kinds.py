@@ -11,12 +11,11 @@ DTYPES = ("float32", "float64")
 class Marginal(enum.StrEnum):
     """Distribution of a feature row; v is the planted direction, coordinates are iid unless said.
 
-    gaussian: N(0, I). student-t, laplace, uniform, rademacher: unit variance. gauss-hermite:
-    ±sqrt 3 with probability 1/6 each, else 0; all moments up to degree 5 are those of N(0, I).
-    mixture: a share `MIXTURE_SHARE` of Gaussian rows is scaled by `MIXTURE_SCALE`, all else equal.
-    correlated: Gaussian, correlation `EQUICORRELATION` between any two features. shifted: N(SHIFT,
-    1). low-rank: Gaussian, unit variances, a share `LOW_RANK_SHARE` of them from two factors. hole
-    and spike: see `hole_distribution` and `spike_distribution`; Gaussian orthogonally to v.
+    gaussian: N(0, I). student-t, laplace, uniform, rademacher: unit variance. gauss-hermite: ±sqrt 3 with probability
+    1/6 each, else 0; all moments up to degree 5 are those of N(0, I). mixture: a share `MIXTURE_SHARE` of Gaussian rows
+    is scaled by `MIXTURE_SCALE`, all else equal. correlated: Gaussian, correlation `EQUICORRELATION` between any two
+    features. shifted: N(SHIFT, 1). low-rank: Gaussian, unit variances, a share `LOW_RANK_SHARE` of them from two
+    factors. hole and spike: see `hole_distribution` and `spike_distribution`; Gaussian orthogonally to v.
     """
 
     GAUSSIAN = "gaussian"
@@ -41,10 +40,10 @@ class Marginal(enum.StrEnum):
 class Noise(enum.StrEnum):
     """Label noise, by flipped rows; m = v·x - t of the planted halfspace, u is orthogonal to v.
 
-    random: any row with equal probability. near: smallest |m|. far: largest |m|. chow: largest y
-    u·x, which turns the Chow vector towards -u. wedge: rows between the planted halfspace and one
-    tilted towards u, on the side m > 0 alone. minor: largest |m| in the smaller class. tilt: the
-    wedge in the smaller class, which is another one where that is the negative class.
+    random: any row with equal probability. near: smallest |m|. far: largest |m|. chow: largest y u·x, which turns the
+    Chow vector towards -u. wedge: rows between the planted halfspace and one tilted towards u, on the side m > 0 alone.
+    minor: largest |m| in the smaller class. tilt: the wedge in the smaller class, which is another one where that is
+    the negative class.
     """
 
     NONE = "none"

@@ -1,8 +1,8 @@
 """Synthetic labelled rows of any number, the same bits whatever the chunking.
 
-Rows are drawn in cells of fixed size. A cell has a generator of its own, named by (seed, cell), and
-is always drawn whole: a range of rows is cut from the cells that cover it. NumPy may change the
-streams of its distributions between versions; within one version a seed names one data set.
+Rows are drawn in cells of fixed size. A cell has a generator of its own, named by (seed, cell), and is always drawn
+whole: a range of rows is cut from the cells that cover it. NumPy may change the streams of its distributions between
+versions; within one version a seed names one data set.
 """
 
 from __future__ import annotations
@@ -16,22 +16,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import RowRange
+from streamhalf.data.zarr_writer import Column, Target
 from streamhalf.errors import UsageError
 from streamhalf.kernels.margins import native_margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
-from streamhalf.synthetic.kinds import DIRECTIONS, DTYPES, Marginal, Noise
-from streamhalf.synthetic.marginals import (
+from streamhalf.results import to_json
+from streamhalf.synthetic.distributions import (
+    NO_FLIPS,
     SHARE_TOLERANCE,
     Cell,
+    CleanRows,
+    Cut,
     cell_generator,
     cell_rows,
+    choose_cut,
+    choose_directions,
     draw_features,
+    flip_scores,
     normal_threshold,
     sample_threshold,
 )
-from streamhalf.synthetic.noise import NO_FLIPS, CleanRows, Cut, choose_cut, choose_directions, flip_scores
+from streamhalf.synthetic.kinds import DIRECTIONS, DTYPES, Marginal, Noise
 
 PILOT_ROWS = 2**20
 SAMPLE_VALUES = 2**26
@@ -56,11 +63,9 @@ class SyntheticSpec:
     seed
         Names the data set; fewer rows of the same seed are a prefix, up to the flipped labels.
     planted
-        Direction v of the labels sgn(v·x - t): "axis" (the first), "diagonal" or "generic"
-        (random).
+        Direction v of the labels sgn(v·x - t): "axis" (the first), "diagonal" or "generic" (random).
     positive
-        Share of the rows that t leaves on the positive side; 0.5 is t = 0, also where the marginal
-        is not symmetric.
+        Share of the rows that t leaves on the positive side; 0.5 is t = 0, also where the marginal is not symmetric.
     dtype
         Of the features, "float32" or "float64".
     """
@@ -117,8 +122,8 @@ class SyntheticSpec:
 class Planted:
     """Directions, threshold and cut, chosen once for all tasks.
 
-    The labels are sgn(v·x - threshold) before the noise; u is a direction orthogonal to v (zero in
-    one dimension), and the cut says which rows are flipped.
+    The labels are sgn(v·x - threshold) before the noise; u is a direction orthogonal to v (zero in one dimension), and
+    the cut says which rows are flipped.
     """
 
     v: NDArray[np.float64]
@@ -242,3 +247,58 @@ def require_integer(name: str, value: Any, low: int, high: int | None = None) ->
         limit = f"at least {low}" if high is None else f"from {low} to {high}"
         raise UsageError(f"{name}: {value!r} given; give a whole number, {limit}")
     return int(value)
+
+
+_CHUNK_ROWS, _CHUNK_NUMBERS = 2**18, 2**24
+"""Rows of a chunk, and features of all of them, at most."""
+
+
+def create_store(
+    target: Target, spec: SyntheticSpec, *, chunk_rows: int | None = None, overwrite: bool = False
+) -> tuple[RowRange, ...]:
+    """Make an empty, unfinished store; return its chunks, which `write_rows` is to fill."""
+    chunks = chunks_of(spec, chunk_rows)
+    step = chunks[0].n_rows
+    columns = (
+        Column("X", (spec.rows, spec.dim), step, spec.dtype, math.nan, ("row", "feature")),
+        Column("y", (spec.rows,), step, "int8", 0, ("row",)),
+    )
+    target.create(columns, {"synthetic": to_json(spec)}, overwrite=overwrite)
+    return chunks
+
+
+def chunks_of(spec: SyntheticSpec, chunk_rows: int | None) -> tuple[RowRange, ...]:
+    """The chunks of a store; None for rows of 64 MiB at most in each."""
+    if chunk_rows is None:
+        chunk_rows = max(1, min(_CHUNK_ROWS, _CHUNK_NUMBERS // spec.dim))
+    require_integer("chunk_rows", chunk_rows, 1)
+    return RowRange(0, spec.rows).split(min(chunk_rows, spec.rows))
+
+
+def write_rows(target: Target, spec: SyntheticSpec, planted: Planted, row_range: RowRange) -> int:
+    """Draw and write whole chunks, one in memory at a time; return how many labels were flipped."""
+    step = target.array("X").chunks[0]
+    if row_range.start % step or (row_range.stop % step and row_range.stop != spec.rows):
+        raise UsageError(
+            f"row_range: {row_range.start} to {row_range.stop} given; must begin and end with "
+            f"chunks of {step} rows; two writers of one chunk would undo each other"
+        )
+    n_flipped = 0
+    for chunk in row_range.split(step):
+        rows = generate(spec, planted, chunk)
+        target.write("X", chunk, rows.X)
+        target.write("y", chunk, rows.y)
+        n_flipped += rows.n_flipped
+    return n_flipped
+
+
+def finish_store(target: Target, spec: SyntheticSpec, planted: Planted, n_flipped: int) -> None:
+    """Mark a store whose chunks all exist as complete, and record what was planted in it."""
+    marks = {
+        "synthetic": to_json(spec),
+        "planted_vector": planted.v.tolist(),
+        "planted_threshold": planted.threshold,
+        "planted_error": n_flipped / spec.rows,
+        "n_flipped": n_flipped,
+    }
+    target.finish(("X", "y"), marks)

@@ -1,7 +1,7 @@
 """Testers and the three outcomes that each of them has.
 
-T is the statistic, tol what soundness needs, q the quantile of T for true N(0, I) at this number
-of rows. Only T > max(tol, q) says "not Gaussian"; tol < T <= q says "too few rows".
+T is the statistic, tol what soundness needs, q the quantile of T for true N(0, I) at this number of rows. Only T >
+max(tol, q) says "not Gaussian"; tol < T <= q says "too few rows".
 """
 
 from __future__ import annotations
@@ -47,19 +47,17 @@ class Context:
     early
         Whether held-out rows will be tested likewise: costly statistics are left to them.
     candidates, first, most_candidates
-        Of the final pass: the planes of this batch, the number of the first, and the most there
-        may be in all.
+        Of the final pass: the planes of this batch, the number of the first, and the most there may be in all.
     most_slabs
         Of the final pass: second-moment matrices of one candidate at most.
     slab_eps
-        Of the final pass: width of the slabs whose masses are tested, which take 1/width³ rows;
-        None for eps.
+        Of the final pass: width of the slabs whose masses are tested, which take 1/width³ rows; None for eps.
     any_threshold
-        Of the final pass: neighbours of a candidate may have any threshold; otherwise they turn
-        about the point of its plane that is nearest to the origin.
+        Of the final pass: neighbours of a candidate may have any threshold; otherwise they turn about the point of its
+        plane that is nearest to the origin.
     threshold
-        Largest size of the candidates' thresholds, known or expected: rows grow like exp(t²/2).
-        The same for all batches of a pass.
+        Largest size of the candidates' thresholds, known or expected: rows grow like exp(t²/2). The same for all
+        batches of a pass.
     """
 
     stage: Stage
@@ -106,9 +104,8 @@ ALONG = (
 class Tester(Protocol):
     """A test of the rows of one pass; frozen, made by `of`.
 
-    `share` is the share of its pass's tau that its rejections may cost; `words` has an entry for
-    every name that its results carry. `streamhalf.testing.check_tester` checks the laws that all of
-    them obey.
+    `share` is the share of its pass's tau that its rejections may cost; `words` has an entry for every name that its
+    results carry. `streamhalf.testing.check_tester` checks the laws that all of them obey.
     """
 
     name: ClassVar[str]

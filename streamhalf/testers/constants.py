@@ -1,28 +1,25 @@
 """The constant C of C opt + eps that a run's tests support: a lower bound on the worst case.
 
-It is no theorem: none is known at degree 4. `./scripts/attacks --constants` looks for the worst
-distribution by linear program, with cutting planes for the quadratics, among the distributions in a
-plane on a grid on which a run comes to rest at v (the Chow vector of the accepted rows lies along v
-at every scale 1, 1/2, ..., delta), with acceptance within half of its Gaussian rate, slab second
-moments at most 2, wedge bounds at most 3.5 eta, quadratics within the deviation at every scale, and
-masses of slabs along v ([0, eps), then wider ones) that are off by the slack in sum. The figure of
-a distribution is (error of v - eps) / opt with eps = delta / 2; opt at least eps / 32 (below that
-the error is at most (1 + C/32) eps). Distributions outside of this family were not searched, so the
-true worst case may be larger. `constants.json` has the largest figures found, times what a finer
-grid gained at the scale 1/4 (most where slack matters and quadratics are tight), and 15% more for
-still finer grids and other angles; `./scripts/attacks --constants --form long --write` makes it.
+It is no theorem: none is known at degree 4. `./scripts/attacks --constants` looks for the worst distribution by linear
+program, with cutting planes for the quadratics, among the distributions in a plane on a grid on which a run comes to
+rest at v (the Chow vector of the accepted rows lies along v at every scale 1, 1/2, ..., delta), with acceptance within
+half of its Gaussian rate, slab second moments at most 2, wedge bounds at most 3.5 eta, quadratics within the deviation
+at every scale, and masses of slabs along v ([0, eps), then wider ones) that are off by the slack in sum. The figure of
+a distribution is (error of v - eps) / opt with eps = delta / 2; opt at least eps / 32 (below that the error is at most
+(1 + C/32) eps). Distributions outside of this family were not searched, so the true worst case may be larger.
+`constants.json` has the largest figures found, times what a finer grid gained at the scale 1/4 (most where slack
+matters and quadratics are tight), and 15% more for still finer grids and other angles; `./scripts/attacks --constants
+--form long --write` makes it.
 
-A table is for one finest scale, and serves coarser ones down to the next table; its rows are
-deviations of the quadratics, its columns slacks as parts of the finest scale. Values between rows
-or columns take the next larger one. "flat" has the same deviation at every scale. A distribution
-hides best a few scales above the finest one, so it helps to exclude more there: "falling" is by the
-deviation at the finest scale, less by sqrt(2) at each coarser one, down to a quarter; rows give
-that of themselves where every scale is tested on all rows that it accepts.
+A table is for one finest scale, and serves coarser ones down to the next table; its rows are deviations of the
+quadratics, its columns slacks as parts of the finest scale. Values between rows or columns take the next larger one.
+"flat" has the same deviation at every scale. A distribution hides best a few scales above the finest one, so it helps
+to exclude more there: "falling" is by the deviation at the finest scale, less by sqrt(2) at each coarser one, down to a
+quarter; rows give that of themselves where every scale is tested on all rows that it accepts.
 
-Where the Chow vector's component across v is 2% or 5% of the one along it (sampling) and not 0, a
-falling 0.2 gives 7% or 21% more; a path that drifts to v, by 0.1 to 0.5 of the scale in each step,
-instead of resting there gives at most 5% more. An update has rows enough for about 2% along any
-one direction: constants are a tenth above the tables.
+Where the Chow vector's component across v is 2% or 5% of the one along it (sampling) and not 0, a falling 0.2 gives 7%
+or 21% more; a path that drifts to v, by 0.1 to 0.5 of the scale in each step, instead of resting there gives at most 5%
+more. An update has rows enough for about 2% along any one direction: constants are a tenth above the tables.
 """
 
 from __future__ import annotations
@@ -95,8 +92,8 @@ def supported_constant(deviation: float, *, last: float, masses_off: float) -> f
 def constant_by_scale(deviations: Mapping[float, float], *, masses_off: float) -> float:
     """Return the constant, given the largest deviation that was excluded at each scale delta.
 
-    The better of both tables; every scale 1, 1/2, ... down to the finest must be there.
-    `masses_off` is the slack of slabs as wide as eps (inf: not known).
+    The better of both tables; every scale 1, 1/2, ... down to the finest must be there. `masses_off` is the slack of
+    slabs as wide as eps (inf: not known).
     """
     last = min(deviations)
     falling = max(one / falling_share(delta, last) for delta, one in deviations.items())

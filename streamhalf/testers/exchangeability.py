@@ -36,10 +36,9 @@ _MOST_NUMBERS = 1 << 17
 class ExchangeabilityTester:
     """Scatter of the means of y, |x|², x_j and y x_j between segments, beyond chance.
 
-    The statistic is F of `kernels.segments`, of the quantity that is furthest beyond its own null
-    quantile. It never rejects the marginal: a failure says that rows are sorted or drift, and that
-    passes must take single rows instead of windows. `turned_by` is the seed of the signs that were
-    drawn for rows in radial transform: they are taken back.
+    The statistic is F of `kernels.segments`, of the quantity that is furthest beyond its own null quantile. It never
+    rejects the marginal: a failure says that rows are sorted or drift, and that passes must take single rows instead of
+    windows. `turned_by` is the seed of the signs that were drawn for rows in radial transform: they are taken back.
     """
 
     total_rows: int

@@ -41,8 +41,8 @@ WIDE_DIM, SKETCH_DIRECTIONS = 64, 24
 
 _SHOWN = 5
 _CALIBRATED = 4
-"""Degree of moments whose quadratics have a null: 2 has no quadratics, and those of 6 and 8 (there
-polynomials of degree 3 and 4) are shown but not judged."""
+"""Degree of moments whose quadratics have a null: 2 has no quadratics, and those of 6 and 8 (there polynomials of
+degree 3 and 4) are shown but not judged."""
 
 _QUESTIONS = {
     "largest moment": "Do averages of products of features match those of a Gaussian?",
@@ -61,8 +61,8 @@ _REMEDY = "Whitening cures means and covariances; transform the features, or use
 class MomentTester:
     """Largest Hermite moment, second moment in every direction, and quadratics in every direction.
 
-    `tau` is the probability that one of the three rejects N(0, I). With `directions`, orthonormal
-    rows (m, d), degree 2 is tested in full and degree k on their span only; the results say so.
+    `tau` is the probability that one of the three rejects N(0, I). With `directions`, orthonormal rows (m, d), degree 2
+    is tested in full and degree k on their span only; the results say so.
     """
 
     dim: int
@@ -286,10 +286,9 @@ def _unit(direction: NDArray[np.float64]) -> tuple[float, ...]:
 def largest_quantile(n_rows: int, count: int, tau: float, degree: int = 4) -> float:
     """Null quantile of the largest of `count` Hermite moments: Gaussian with a union bound.
 
-    Moments of degree 4 have heavier tails than a Gaussian until about 10,000 rows; the factors
-    below were calibrated by simulation for d = 1 to 20 and 40 rows upwards. A single row can
-    outweigh the rest, the largest he_k(x) among n rows: for a small tau with few rows, and in
-    moments of a higher degree, where it comes on top.
+    Moments of degree 4 have heavier tails than a Gaussian until about 10,000 rows; the factors below were calibrated by
+    simulation for d = 1 to 20 and 40 rows upwards. A single row can outweigh the rest, the largest he_k(x) among n
+    rows: for a small tau with few rows, and in moments of a higher degree, where it comes on top.
     """
     n, share = max(1, n_rows), tau / (2 * max(1, count))
     z = upper_normal_quantile(share)
@@ -336,11 +335,11 @@ def expected_quadratics(n_rows: int, dim: int) -> float:
 def excluded_deviation(statistic: float, n_rows: int, tau: float) -> float:
     """Upper bound of the norm of E H H^T - I in the source of the rows, at confidence 1 - tau.
 
-    Along the worst quadratic q of the source its mean square D + 1 is estimated without bias, and
-    the statistic is at least as far from 0: D <= T + z sd. The variance of q² is 14 for a Gaussian,
-    and Q D more where rows with q² about Q make the deviation; Q = 280 is five standard deviations
-    out. A distribution that owes its deviation to still rarer and longer rows is not covered: no
-    number of rows that misses them could. D is the root of (D - T)² = z² (14 + 280 D) / n.
+    Along the worst quadratic q of the source its mean square D + 1 is estimated without bias, and the statistic is at
+    least as far from 0: D <= T + z sd. The variance of q² is 14 for a Gaussian, and Q D more where rows with q² about Q
+    make the deviation; Q = 280 is five standard deviations out. A distribution that owes its deviation to still rarer
+    and longer rows is not covered: no number of rows that misses them could. D is the root of (D - T)² = z² (14 + 280
+    D) / n.
     """
     z = upper_normal_quantile(tau)
     scale = 14 * z**2 / max(1, n_rows)

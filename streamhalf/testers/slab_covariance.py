@@ -36,9 +36,9 @@ _LEAST_SLABS, _LEAST_BESIDE = 20, 2
 class SlabCovarianceTester:
     """Largest eigenvalue over all slabs that hold enough rows; thin slabs are merged outwards.
 
-    Slab edges are multiples of `eps`; `tau` is that of one candidate and shared over `n_slabs`.
-    Second moments come from a sample of the `n_rows` rows: a few hundred rows per slab are enough.
-    Slabs and rows are planned for candidates with thresholds up to `threshold`.
+    Slab edges are multiples of `eps`; `tau` is that of one candidate and shared over `n_slabs`. Second moments come
+    from a sample of the `n_rows` rows: a few hundred rows per slab are enough. Slabs and rows are planned for
+    candidates with thresholds up to `threshold`.
     """
 
     dim: int
@@ -164,8 +164,8 @@ def covariance_edges(
 ) -> NDArray[np.float64]:
     """Return edges, multiples of `width`, whose slabs should hold twice the rows needed.
 
-    Grown outwards from 0 on the right, and mirrored. They serve planes with any threshold up to
-    that size: each slab has its rows about one of them, and `merge_outwards` does the rest.
+    Grown outwards from 0 on the right, and mirrored. They serve planes with any threshold up to that size: each slab
+    has its rows about one of them, and `merge_outwards` does the rest.
     """
     positive = width * np.arange(half_count + 1)
     mass = _summed_density(positive, threshold)

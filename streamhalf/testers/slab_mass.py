@@ -1,9 +1,8 @@
 """Is the mass of thin slabs along a candidate Gaussian? (Algorithm 2, line 4).
 
-One histogram with slabs of width eps serves every eta = j eps below 1/2: the slabs of eta are
-unions of finest ones. About a plane with a threshold t the tolerance is eta exp(-t²/2), which takes
-exp(t²) times the rows: there the finest scale that the rows allow is judged, and where they allow
-none, doubts do not count.
+One histogram with slabs of width eps serves every eta = j eps below 1/2: the slabs of eta are unions of finest ones.
+About a plane with a threshold t the tolerance is eta exp(-t²/2), which takes exp(t²) times the rows: there the finest
+scale that the rows allow is judged, and where they allow none, doubts do not count.
 """
 
 from __future__ import annotations
@@ -58,8 +57,8 @@ def count_scales(eps: float) -> int:
 class SlabMassTester:
     """Sum over slabs of |observed mass - Gaussian mass|, for every scale eta = j eps.
 
-    `tau` is that of one candidate, `first` the number of the first, `threshold` the size of the
-    candidates' thresholds that slabs and rows are planned for.
+    `tau` is that of one candidate, `first` the number of the first, `threshold` the size of the candidates' thresholds
+    that slabs and rows are planned for.
     """
 
     eps: float
@@ -138,8 +137,8 @@ class SlabMassTester:
     def _judge_candidate(self, counts: NDArray[np.int64], threshold: float, candidate: int) -> Iterator[TestResult]:
         """The scale that carries the verdict, then another that rejects.
 
-        Passing the finest scale implies all others whose slabs reach no further, by the triangle
-        inequality. Any other scale can still reject.
+        Passing the finest scale implies all others whose slabs reach no further, by the triangle inequality. Any other
+        scale can still reject.
         """
         scales = range(1, count_scales(self.eps) + 1)
         carrying = 1 if threshold == 0 else self._finest_conclusive(int(counts.sum()), threshold)
@@ -198,9 +197,9 @@ class SlabMassTester:
 def deviation_bound(n_rows: int, p: NDArray[np.float64]) -> NDArray[np.float64]:
     """At least the mean absolute deviation of binomial counts of n rows and shares p.
 
-    It is at most 2 n p and 2 n (1 - p), and at most sqrt(2/pi) (1 + 1 / (15 v)) standard
-    deviations, v the variance: the excess over a normal distribution is largest where n p is half-way
-    between whole numbers, 1 / (24 v) for small p and up to 1 / (15.6 v) for p = 1/2.
+    It is at most 2 n p and 2 n (1 - p), and at most sqrt(2/pi) (1 + 1 / (15 v)) standard deviations, v the variance:
+    the excess over a normal distribution is largest where n p is half-way between whole numbers, 1 / (24 v) for small p
+    and up to 1 / (15.6 v) for p = 1/2.
     """
     variance = np.maximum(n_rows * p * (1 - p), np.finfo(np.float64).tiny)
     normal = np.sqrt(2 / math.pi * variance) * (1 + 1 / (15 * variance))

@@ -1,8 +1,7 @@
 """Do halfspaces near a candidate agree with it on nearly all rows? (what Algorithm 2 is for).
 
-beta(eta) bounds the share of rows on which any halfspace within eta of the candidate disagrees with
-it, whatever the distribution of the rows; soundness needs it to be O(eta), about a plane with a threshold t
-O(eta exp(-t²/2)).
+beta(eta) bounds the share of rows on which any halfspace within eta of the candidate disagrees with it, whatever the
+distribution of the rows; soundness needs it to be O(eta), about a plane with a threshold t O(eta exp(-t²/2)).
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ from streamhalf.testers.base import (
 )
 
 WEDGE_LIMIT, ANY_WEDGE_LIMIT = 2.5, 3.5
-"""Of beta(eta) / (eta exp(-t²/2)), which for many rows of N(0, I) and small eta is sqrt(pi/2), and
-sqrt(pi/2) + sqrt(2/pi) where neighbours may also move by eta: they may have any threshold."""
+"""Of beta(eta) / (eta exp(-t²/2)), which for many rows of N(0, I) and small eta is sqrt(pi/2), and sqrt(pi/2) +
+sqrt(2/pi) where neighbours may also move by eta: they may have any threshold."""
 
 _TURNING, _MOVING = math.sqrt(math.pi / 2), math.sqrt(2 / math.pi)
 
 _ROOM = 0.7
-"""A scale at which N(0, I) alone takes up more of the limit is too coarse for the threshold: within
-eta of the plane the density changes by too much. At t = 1.5 all are fine, at 1.9 those below 0.16.
+"""A scale at which N(0, I) alone takes up more of the limit is too coarse for the threshold: within eta of the plane
+the density changes by too much. At t = 1.5 all are fine, at 1.9 those below 0.16.
 """
 
 _REACH = 9.0
@@ -58,9 +57,9 @@ _AMPLE = 2
 class WedgeTester:
     """Largest beta(eta) / (eta exp(-t²/2)) over eta = eps, 2 eps, 4 eps, ... below 1/2.
 
-    `tau` is that of one candidate; sums are taken of a sample where `n_rows` are more than enough.
-    With `any_threshold` neighbours within eta may move as well (kappa = eta), else they turn only.
-    Rows are planned for candidates with thresholds up to `threshold`.
+    `tau` is that of one candidate; sums are taken of a sample where `n_rows` are more than enough. With `any_threshold`
+    neighbours within eta may move as well (kappa = eta), else they turn only. Rows are planned for candidates with
+    thresholds up to `threshold`.
     """
 
     dim: int
@@ -127,13 +126,12 @@ class WedgeTester:
     def quantile(self, n_rows: int, eta: float, threshold: float = 0.0) -> float:
         """Null quantile of beta(eta) / (eta exp(-t²/2)), a union bound over the scales.
 
-        About n eta exp(-t²/2) rows are near enough to count. The law of large numbers, then the
-        edge of a weighted Gaussian matrix and the length of a weighted mean, then the fluctuation,
-        with the second term of Bernstein's; 0.0784 eta is the mean of (a t)² and of (a t²)² at
-        threshold 0, so that the second is 4 sqrt(0.0784) = 1.12. Rows within kappa add their
-        number's variance, 0.95² + 0.8 = 1.3². All variances grow at most like the mean does where
-        eta is coarse for the threshold. Calibrated by simulation for d = 1 to 100, thresholds 0 to
-        3 and n eta exp(-t²/2) from 1.
+        About n eta exp(-t²/2) rows are near enough to count. The law of large numbers, then the edge of a weighted
+        Gaussian matrix and the length of a weighted mean, then the fluctuation, with the second term of Bernstein's;
+        0.0784 eta is the mean of (a t)² and of (a t²)² at threshold 0, so that the second is 4 sqrt(0.0784) = 1.12.
+        Rows within kappa add their number's variance, 0.95² + 0.8 = 1.3². All variances grow at most like the mean does
+        where eta is coarse for the threshold. Calibrated by simulation for d = 1 to 100, thresholds 0 to 3 and n eta
+        exp(-t²/2) from 1.
         """
         mean = gaussian_ratio(eta, threshold, self.any_threshold)
         near = max(1, n_rows) * eta * thinning(threshold)
@@ -225,8 +223,8 @@ def coarsest_eta(threshold: float, any_threshold: bool) -> float:
 def gaussian_beta(eta: float, threshold: float = 0.0, kappa: float = 0.0) -> float:
     """Return beta(eta) for infinitely many rows of N(0, I): the mean of 1 / (1 + t²).
 
-    Without kappa it is a Voigt profile, at most 1.26 eta at threshold 0. With kappa it is the mass
-    within kappa of the plane and an integral on either side of that.
+    Without kappa it is a Voigt profile, at most 1.26 eta at threshold 0. With kappa it is the mass within kappa of the
+    plane and an integral on either side of that.
     """
     gamma = math.tan(2 * math.asin(eta / 2))
     size = abs(threshold)
@@ -240,8 +238,8 @@ def gaussian_beta(eta: float, threshold: float = 0.0, kappa: float = 0.0) -> flo
 def _beyond(start: float, gamma: float) -> float:
     """Integral over r > 0 of phi(start + r) / (1 + (r / gamma)²), to 1e-12 of itself or 1e-18.
 
-    Gauss and Legendre's rule on pieces that are no longer than 1, and than their distance from 0
-    where they are beyond gamma.
+    Gauss and Legendre's rule on pieces that are no longer than 1, and than their distance from 0 where they are beyond
+    gamma.
     """
     low, high = max(0.0, -_REACH - start), _REACH - start
     if high <= low:

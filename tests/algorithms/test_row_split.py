@@ -20,7 +20,7 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions import Bundle, Chow, LabelCounts, Moments
 from streamhalf.results import HeldOutRecord, Sampling
-from streamhalf.testing.comparing import assert_close, assert_identical
+from streamhalf.testing import assert_close, assert_identical
 from tests.conftest import make_rows
 
 

@@ -10,7 +10,7 @@ from streamhalf.data.transforms import Identity, Isotropic, Radial
 from streamhalf.errors import TransformError
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import HalfspaceClass, Notice, NoticeCode
-from streamhalf.testing.drawing import Block
+from streamhalf.testing import Block
 from tests.algorithms.runs import draw, names_of, serial_run
 
 X, Y = draw(3_000)

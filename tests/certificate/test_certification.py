@@ -14,8 +14,13 @@ import pytest
 from scipy.stats import binom
 
 from streamhalf import MemoryBudgetError, RunConfig, open_source
-from streamhalf.certificate.certification import Certification
-from streamhalf.certificate.slab_choice import PARTIALS_AT_ONCE, certificate_degree, certificate_share, require_room
+from streamhalf.certificate.certification import (
+    PARTIALS_AT_ONCE,
+    Certification,
+    certificate_degree,
+    certificate_share,
+    require_room,
+)
 from streamhalf.certificate.slab_forms import slab_forms, typical_unit
 from streamhalf.data.block import Block
 from streamhalf.data.transforms import Identity, Isotropic, RowTransform
@@ -28,7 +33,7 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 from streamhalf.reductions import RowDigest
 from streamhalf.results import AdviceCode, CertificateRecord, Halfspace, HalfspaceClass
-from streamhalf.testing.comparing import assert_close, assert_identical
+from streamhalf.testing import assert_close, assert_identical
 
 N_ROWS, RATE = 40_000, 0.05
 MAP = Isotropic(np.array([3.0, -1.0]), np.diag([0.5, 2.0]))

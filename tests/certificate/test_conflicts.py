@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamhalf.certificate.conflicts import are_conflicts, exact_weights
+from streamhalf.certificate.packing import are_conflicts, exact_weights
 
 
 def solve_exactly(rows: np.ndarray, row: np.ndarray) -> list[Fraction]:

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamhalf.certificate.form_bound import bound_form, descend, lapack_addresses
 from streamhalf.certificate.sphere import (
     bottom_direction,
+    bound_form,
+    descend,
+    lapack_addresses,
     minimum_over_sphere,
     sphere,
     split_axis,

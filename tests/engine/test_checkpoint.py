@@ -20,8 +20,7 @@ from streamhalf.events import PassStarted
 from streamhalf.paths import Folder
 from streamhalf.reductions import REDUCTIONS, LabelCounts, RowDigest, SlabCovariance
 from streamhalf.results import Notice, NoticeCode, PassRecord
-from streamhalf.testing.comparing import assert_identical
-from streamhalf.testing.drawing import make_block
+from streamhalf.testing import assert_identical, make_block
 from tests.comparing import comparable
 from tests.reductions.test_laws import EXAMPLES
 

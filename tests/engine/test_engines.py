@@ -30,7 +30,7 @@ from streamhalf.engine.run import Run
 from streamhalf.events import Event, PassEnded, PassProgress, PassStarted, ignore
 from streamhalf.reductions import Bundle, Chow, Covariance, LabelCounts, Moments
 from streamhalf.reductions.row_view import Sample, in_space, sampled
-from streamhalf.testing.comparing import assert_identical, leaves
+from streamhalf.testing import assert_identical, leaves
 from tests.conftest import StoreWriter, make_rows
 
 N_ROWS, DIM, CHUNK_ROWS = 5000, 4, 200

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamhalf.kernels.digest import KEPT, LARGEST, RowSketch, limit_for
-from streamhalf.testing.comparing import assert_identical
+from streamhalf.testing import assert_identical
 
 RNG = np.random.default_rng(5)
 

@@ -44,9 +44,7 @@ from streamhalf.reductions import (
     WedgeSums,
 )
 from streamhalf.reductions.row_view import MarginBand, RowView, Sample, StoredSigns
-from streamhalf.testing import check_reduction
-from streamhalf.testing.comparing import assert_identical
-from streamhalf.testing.drawing import DIMS, MAX_ROWS, make_block
+from streamhalf.testing import DIMS, MAX_ROWS, assert_identical, check_reduction, make_block
 
 BORDERS = np.array([-1.0, 0.0, 1.0])
 

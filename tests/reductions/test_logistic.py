@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from streamhalf.data.block import Block
 from streamhalf.reductions.logistic import PENALTY, Logistic
-from streamhalf.testing.drawing import fold, make_block
+from streamhalf.testing import fold, make_block
 
 
 def draw(n_rows: int = 2_000, *, dim: int = 4, seed: int = 3) -> Block:

@@ -6,8 +6,7 @@ import pytest
 from streamhalf.data.block import Block
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.errors import PlaneErrors
-from streamhalf.testing.comparing import assert_identical
-from streamhalf.testing.drawing import fold, make_block
+from streamhalf.testing import assert_identical, fold, make_block
 
 N_ROWS = 40_000
 BLOCK = make_block(N_ROWS, 3, seed=2, dtype="float32")

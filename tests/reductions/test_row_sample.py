@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamhalf.reductions.rows import RowSample
-from streamhalf.testing.comparing import assert_identical
-from streamhalf.testing.drawing import fold, make_block
+from streamhalf.testing import assert_identical, fold, make_block
 
 BLOCK = make_block(1000, 2, seed=3)
 

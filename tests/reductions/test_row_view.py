@@ -40,8 +40,7 @@ from streamhalf.reductions.row_view import (
     in_space,
     sampled,
 )
-from streamhalf.testing.comparing import assert_close, assert_identical, scale_of
-from streamhalf.testing.drawing import make_block
+from streamhalf.testing import assert_close, assert_identical, make_block, scale_of
 
 BLOCK = make_block(5_000, 3, seed=2)
 UNIFORMS = uniforms_at(7, 11, BLOCK.rows)

@@ -6,7 +6,7 @@ from scipy import stats
 
 from streamhalf.kernels.segments import scatter_ratio
 from streamhalf.reductions import SegmentScatter
-from streamhalf.testing.drawing import make_block
+from streamhalf.testing import make_block
 
 N_ROWS, DIM, N_SEGMENTS = 5_000, 3, 9
 

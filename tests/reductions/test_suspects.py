@@ -10,7 +10,7 @@ from streamhalf.reductions.covariance import FeatureMoments
 from streamhalf.reductions.margin_counts import MarginCounts, bin_centres
 from streamhalf.reductions.suspects import OtherModel, Suspects
 from streamhalf.results import CalibrationRecord
-from streamhalf.testing.drawing import fold
+from streamhalf.testing import fold
 from tests.conftest import make_rows
 
 X, Y = make_rows(1_000, 3, seed=2)

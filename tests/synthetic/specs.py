@@ -6,8 +6,7 @@ import functools
 from typing import Any
 
 from streamhalf.data.block import RowRange
-from streamhalf.synthetic.marginals import Marginal
-from streamhalf.synthetic.noise import Noise
+from streamhalf.synthetic.distributions import Marginal, Noise
 from streamhalf.synthetic.spec import Generated, Planted, SyntheticSpec, generate, plant
 
 RATE = 0.05

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from streamhalf.synthetic.marginals import (
+from streamhalf.synthetic.distributions import (
     EQUICORRELATION,
     HOLE_ATOM,
     HOLE_HALF_WIDTH,

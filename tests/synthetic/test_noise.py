@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamhalf.synthetic.noise import choose_cut
+from streamhalf.synthetic.distributions import choose_cut
 
 
 @settings(max_examples=50, deadline=None, derandomize=True, database=None)

@@ -15,8 +15,7 @@ from streamhalf.errors import UsageError
 from streamhalf.kernels.margins import native_margins
 from streamhalf.kernels.plane import Plane
 from streamhalf.synthetic import spec as synthetic
-from streamhalf.synthetic.marginals import SHARE_TOLERANCE, Marginal, cell_rows
-from streamhalf.synthetic.noise import Noise
+from streamhalf.synthetic.distributions import SHARE_TOLERANCE, Marginal, Noise, cell_rows
 from streamhalf.synthetic.spec import Generated, Planted, SyntheticSpec, generate, plant
 from tests.synthetic.specs import RATE, SIGMAS, make_spec, whole
 

@@ -12,8 +12,7 @@ from streamhalf.data.block import RowRange
 from streamhalf.data.zarr_writer import Target
 from streamhalf.errors import DataError, UsageError
 from streamhalf.kernels.margins import native_margins
-from streamhalf.synthetic.spec import SyntheticSpec, plant
-from streamhalf.synthetic.store import create_store, finish_store, write_rows
+from streamhalf.synthetic.spec import SyntheticSpec, create_store, finish_store, plant, write_rows
 from tests.synthetic.specs import make_spec, whole
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from streamhalf.synthetic.marginals import Marginal, normal_threshold, sample_threshold
+from streamhalf.synthetic.distributions import Marginal, normal_threshold, sample_threshold
 
 
 def test_normal_threshold__is_the_quantile_of_a_normal_law() -> None:

@@ -11,7 +11,7 @@ import pytest
 from streamhalf.kernels.monomials import count_monomials
 from streamhalf.reductions.moments import Moments, MomentsResult
 from streamhalf.testers.moments import excluded_deviation, largest_quantile, quadratics_quantile, second_moment_quantile
-from streamhalf.testing.drawing import Block
+from streamhalf.testing import Block
 
 
 def measure(X: np.ndarray) -> MomentsResult:

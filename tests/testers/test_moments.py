@@ -10,7 +10,7 @@ from streamhalf.results import Moment, Outcome, Quadratic, Role, SecondMoment, o
 from streamhalf.synthetic.spec import SyntheticSpec, generate, plant
 from streamhalf.testers.constants import LARGEST_DEVIATION
 from streamhalf.testers.moments import MomentTester, excluded_deviation, quadratics_quantile
-from streamhalf.testing.drawing import Block
+from streamhalf.testing import Block
 
 
 def make_tester(dim: int, **changes) -> MomentTester:

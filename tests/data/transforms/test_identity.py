@@ -7,7 +7,7 @@ from streamhalf.data.transforms import ROW_MAPS, Identity, Isotropic, make_trans
 from streamhalf.errors import DataError
 from streamhalf.kernels.plane import Plane
 from streamhalf.results import Transform, TransformRecord
-from streamhalf.testing.drawing import make_block
+from streamhalf.testing import make_block
 
 
 def test_identity__changes_nothing() -> None:

@@ -14,7 +14,7 @@ from streamhalf.events import Event, PassEnded
 from streamhalf.kernels.plane import Plane
 from streamhalf.reductions.covariance import Covariance
 from streamhalf.results import Transform, TransformRecord, from_json, replace, to_json
-from streamhalf.testing.drawing import cut
+from streamhalf.testing import cut
 from tests.conftest import StoreWriter
 
 N_ROWS, DIM = 20_000, 4
