@@ -147,7 +147,6 @@ def _one_sign(numbers: list[int]) -> tuple[int, ...] | None:
     return tuple(-number for number in numbers) if max(numbers) <= 0 else None
 
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 _ROUNDS = ((12, False), (24, False), (24, True), (48, True))

@@ -25,7 +25,7 @@ from numba.extending import get_cython_function_address, intrinsic
 from numpy.typing import NDArray
 
 from streamhalf.kernels.compiling import compiled
-from streamhalf.kernels.hermite import factorial_products, gaussian_monomial_mean
+from streamhalf.kernels.hermite import factorial_products
 from streamhalf.kernels.monomials import count_monomials, degree_offset, monomial_ranks, monomial_tuples
 
 Array = NDArray[np.float64]
@@ -224,7 +224,7 @@ def factor_below(
                     largest = max(largest, abs(matrix[i, j]))
                 low -= 2 * largest
         for i in range(size):
-            for j in range(size):
+            for j in range(i + 1):  # the triangle that is factored
                 work[i, j] = matrix[i, j]
             work[i, i] -= shift[owner[i]] + low
             trace += work[i, i]
@@ -271,9 +271,6 @@ def descend(
         for j in range(dim):
             moved[j] /= math.sqrt(length)
 
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 CELLS = 4096
 """Pieces of [-1, 1] in each of which a polynomial is bounded by its values at the ends."""
@@ -349,10 +346,12 @@ def uniform_point(dim: int, degree: int) -> Array:
     table = sphere(dim, degree)
     values = np.zeros(len(table.weights))
     for m in range(0, degree + 1, 2):
-        shrink = math.prod(dim + j for j in range(0, m, 2))
-        values[table.slices[m]] = [
-            gaussian_monomial_mean(tuple(row)) / shrink for row in monomial_tuples(dim, m).tolist()
-        ]
+        rows = monomial_tuples(dim, m)
+        halves = rows[:, ::2]
+        even = (halves == rows[:, 1::2]).all(axis=1)
+        # of N(0, I): the product of (a_j - 1)!!, over the mean of |x|^m
+        means = factorial_products(rows) / (2 ** (m // 2) * factorial_products(halves))
+        values[table.slices[m]] = np.where(even, means, 0.0) / math.prod(dim + j for j in range(0, m, 2))
     values *= table.weights
     values.setflags(write=False)
     return values
