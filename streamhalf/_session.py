@@ -36,7 +36,7 @@ from streamhalf.errors import DataError, RunCancelledError, UsageError
 from streamhalf.events import Answered, Event, Observer, PassEnded, PassProgress, PassStarted, RunStarted
 from streamhalf.paths import Folder, absolute, check_cache_folder
 from streamhalf.redact import one_line, public_name
-from streamhalf.report.notices import notice_words
+from streamhalf.report.words import notice_words
 from streamhalf.results import CertifyResult, FitResult, Notice, RunRecord, Versions, replace
 from streamhalf.results.codes import RowsKept
 

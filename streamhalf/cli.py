@@ -178,7 +178,7 @@ def _required_code(required: str | None, result: FitResult | CertifyResult) -> i
         run = result.run
         limit = float(str((run.settings if run else {}).get("max_ratio", 0)))
         verdict = Verdict.INCONCLUSIVE
-        if factor is not None and factor <= limit:
+        if result.promise is not None and result.promise.holds and factor is not None and factor <= limit:
             verdict = Verdict.CERTIFIED
     else:
         verdict = result.verdict

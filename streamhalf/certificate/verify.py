@@ -145,6 +145,7 @@ class Verification:
         slack = _slack(found.n_rows, same_rows=claimed.digest == found.digest)
         return [
             _equal("digest of all rows", claimed.digest, found.digest),
+            _equal("rows labelled +1", claimed.n_positive, found.n_positive),
             _equal("rows of the certificate", claimed.n_rows, found.n_rows),
             _close("errors on these rows", claimed.n_errors, found.n_errors, slack),
             _no_stronger("no halfspace below L", claimed.opt.lower_empirical, found.opt.lower_empirical),
