@@ -398,10 +398,16 @@ def _open_array(data: Any, request: Request) -> Source:
     return _from_arrays("arrays", data, None, request, names_of_array(data, request.features))
 
 
-def refuse_features(data: Any, features: str) -> None:
-    """Refuse a name of the array of features where data are a table, which has none."""
+def refuse_array_names(data: Any, named: Mapping[str, Any]) -> None:
+    """Refuse names of the arrays of a store, `features` and `labels`, where data are a table, which has none."""
     if is_table_path(data) or is_frame(data):
-        raise UsageError(_features_of_table(features))
+        if "features" in named:
+            raise UsageError(_features_of_table(named["features"]))
+        if "labels" in named:
+            raise UsageError(
+                f"labels: {named['labels']!r} given for a table, which has columns and no arrays; name the column: "
+                f"label={named['labels']!r} (--label {named['labels']})"
+            )
 
 
 def _features_of_table(features: str) -> str:
