@@ -365,9 +365,12 @@ def gathered_chunks(chunks: tuple[int, ...], row_nbytes: int) -> tuple[int, ...]
 
 def gathered(sizes: NDArray[np.int64], row_nbytes: int) -> RowRanges:
     """Return blocks of whole pieces, small neighbours together until they are as large as one."""
-    ends = np.cumsum(sizes[sizes > 0])
+    sizes = sizes[sizes > 0]
+    if (sizes[:-1] == sizes[0]).all() and sizes[-1] <= sizes[0]:  # as those of a store with such chunks
+        return align_blocks(int(sizes.sum()), int(sizes[0]), row_nbytes)
+    ends = np.cumsum(sizes)
     nbytes = block_nbytes(int(ends[-1]) * row_nbytes)
-    groups = (ends - sizes[sizes > 0]) * row_nbytes // nbytes
+    groups = (ends - sizes) * row_nbytes // nbytes
     stops = ends[np.append(np.diff(groups) > 0, True)]
     return RowRanges(np.stack([np.append(0, stops[:-1]), stops], axis=1))
 
