@@ -253,7 +253,7 @@ def naming(field: str, path: str) -> Iterator[None]:
 def parse_storage(pairs: Sequence[str]) -> Mapping[str, Any] | None:
     """Storage options from KEY=VALUE words; true, false and whole numbers are taken as such.
 
-    Text stays what a number would not be written as (00123), and what names or admits somebody.
+    Text stays what a number would not be written as (00123), as names, keys and passwords do.
     """
     options: dict[str, Any] = {}
     for pair in pairs:

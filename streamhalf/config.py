@@ -23,7 +23,7 @@ LEAST_CERTIFICATE_ROWS = 1 << 16
 """Of fewer, L of the source would be lower by more than 0.7% of the rows."""
 
 AUTO = "auto"
-"""The scheduler that nobody named: the active client, if there is one."""
+"""The default scheduler: the active client, else threads."""
 
 VARIABLES = "STREAMHALF_"
 """Prefix of environment variables; the rest of a name is a setting in capitals."""

@@ -318,7 +318,7 @@ def build_source(
     """Look at a few rows of checked arrays, settle the label coding, and fingerprint.
 
     Names and rows in a chunk are those of the features and of the labels; `columns` are the names
-    of single features. Rows that are not `labelled` have labels that nobody looks at. Without
+    of single features. Rows that are not `labelled` have labels that are not read. Without
     `probe` no features are looked at, and there is no fingerprint.
     """
     X, y = reader.features, reader.labels
