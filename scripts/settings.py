@@ -45,7 +45,7 @@ def render_config() -> str:
 
 
 def render_all() -> dict[Path, str]:
-    """What the files should hold."""
+    """Files and what they should hold."""
     guide = ROOT / "docs" / "guide.md"
     before, _, rest = guide.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]

@@ -158,7 +158,7 @@ def _open(data: DataLike, config: RunConfig, storage_options: Mapping[str, Any] 
 def _result(source: Source, reduction: Reduction[Any, Any], config: RunConfig) -> LazyResult:
     """Return a reduction of all rows; refused where a task takes more than memory_limit."""
     plan = plan_pass(reduction.name, source, reduction, split_every=config.split_every)
-    if isinstance(config.memory_limit, int):  # nobody knows where else it will run
+    if isinstance(config.memory_limit, int):  # where else it runs is not known
         at_once(SerialEngine(), f"pass {plan.name!r}", plan.task_nbytes(), config.memory_limit)
     return lazy_pass(plan)
 
@@ -186,7 +186,7 @@ def _collections(reduction: Reduction[Any, Any], result: LazyResult, source: Sou
         for name, own in dims.items()
     }
     dataset = xr.Dataset(arrays, attrs={"statistic": reduction.name, "n_rows": source.n_rows})
-    if not named:  # what a reduction of somebody's own calls features may be something else
+    if not named:  # features of a user's own reduction may be something else
         return dataset
     coordinates: dict[str, Any] = {
         name: np.arange(1, dataset.sizes[name] + 1)

@@ -98,7 +98,7 @@ def inspect(store: Store, /, **given: Any) -> int:
 
 
 @takes(
-    *("labels", "tables", "where it runs", "quiet", "log_json", "storage_option", "config"),
+    *("tables", "where it runs", "quiet", "log_json", "storage_option", "config"),
     example="convert rows.parquet rows.zarr --label bought",
 )
 def convert(

@@ -45,7 +45,7 @@ class UnverifiedWarning(UserWarning):
 
 
 class RunCancelledError(StreamhalfError):
-    """Somebody ended a run that was in the background."""
+    """A run in the background was cancelled."""
 
     exit_code = 130
 

@@ -89,7 +89,7 @@ def choose_through(given: Mapping[str, Any]) -> str:
         raise UsageError(f"fit_intercept: {wanted!r} given; must be True, False or None")
     if wanted is None or through not in tuple(HalfspaceClass) or (wanted and through == HalfspaceClass.ANY):
         return str(through)
-    # through the centre of rows that are whitened takes an intercept, which nobody chooses
+    # through the centre of rows that are whitened takes an intercept, which is not chosen
     fits = through == HalfspaceClass.ORIGIN or (through == HalfspaceClass.CENTRE and not given["whiten"])
     if wanted or not (fits or through == HalfspaceClass.ANY):
         remedy = "through='any'" if wanted else "through='origin'"

@@ -11,7 +11,7 @@ from streamhalf.results import Notice, PassRecord, Record, TestResult, Verdict
 class RunStarted(Record, frozen=True, tag=True, tag_field="event"):
     """A command has opened its data; `notices` are things the user should know about them.
 
-    `who` started it, and `rows_planned` are read by all of its passes (0: nobody knows).
+    `who` started it, and `rows_planned` are read by all of its passes (0: not known).
     """
 
     command: str

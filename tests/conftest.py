@@ -28,7 +28,7 @@ settings.load_profile("patient")
 StoreWriter = Callable[..., Path]
 
 PROGRAMS = Path(__file__).parent / "programs"
-"""What programs that tests start find first."""
+"""First folder on the path of programs that tests start."""
 
 
 WORKER_NBYTES = 3 << 29

@@ -40,7 +40,7 @@ osd pool default pg num = 1
 osd pool default pg autoscale mode = off
 osd crush chooseleaf type = 0
 mon allow pool size one = true
-# one monitor has nobody to wait for; by default every new pool takes it a second or two
+# one monitor waits for no other; by default every new pool takes it a second or two
 paxos propose interval = 0.02
 paxos min wait = 0.01
 osd objectstore = memstore
@@ -145,7 +145,7 @@ def make_bucket(server: S3Server, name: str) -> None:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on."""
+    """A port of loopback without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

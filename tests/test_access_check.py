@@ -150,7 +150,7 @@ def test_worker__says_which_of_four_it_is(s3: S3Server, tmp_path: Path, monkeypa
 
 
 def test_worker__that_does_not_see_a_path_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What /proc/self/cwd names is another folder in every process."""
+    """/proc/self/cwd is another folder in every process."""
     mine = tmp_path / "mine"
     mine.mkdir()
     monkeypatch.chdir(mine)

@@ -348,7 +348,7 @@ def test_result__that_is_no_json_is_named(name: str, good: Path, tmp_path: Path,
 
 
 class Explosive:
-    """What a pickle can do: run anything when it is read."""
+    """A pickle that would run anything when it is read."""
 
     def __reduce__(self) -> Any:
         return os.mkdir, ("exploded",)

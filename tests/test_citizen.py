@@ -1,4 +1,4 @@
-"""What operators expect of a tenant: `dask scheduler`, and workers that live in another folder."""
+"""Manners on a shared cluster: `dask scheduler`, and workers that live in another folder."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ def test_install_completion__names_commands_flags_and_words(
     assert str(script) in capsys.readouterr().out
 
     def complete(*words: str) -> list[str]:
-        """What bash proposes in the place of the last word."""
+        """Proposals of bash in the place of the last word."""
         line = " ".join(f"'{word}'" for word in words)
         ask = f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _streamhalf"
         command = ["bash", "-c", f'{ask}; printf "%s\\n" "${{COMPREPLY[@]}}"']

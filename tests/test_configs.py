@@ -72,7 +72,7 @@ def test_load__refuses_files_that_are_no_text_or_not_there(tmp_path: Path) -> No
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What `fit` and `test` are called with; they do nothing else."""
+    """Arguments of `fit` and `test`; they do nothing else."""
     noted: list[dict[str, Any]] = []
 
     def note(store: str, *, observer: Any, **parameters: Any) -> Any:

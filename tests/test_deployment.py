@@ -41,7 +41,7 @@ def load_script(name: str) -> Any:
 
 
 def manifests() -> dict[str, Any]:
-    """What a Kubernetes cluster would be given, by kind and name."""
+    """Objects of a Kubernetes cluster, by kind and name."""
     text = (ROOT / "configs" / "deploy" / "kubernetes.yaml").read_text()
     return {f"{one['kind']} {one['metadata']['name']}": one for one in yaml.safe_load_all(text)}
 

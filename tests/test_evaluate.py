@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from scripts.evaluation import auto_completeness, elliptical, refine, threshold_completeness, thresholds, wide
 from scripts.evaluation.command import SCHEMA, main
+from scripts.evaluation.distributions import HELD_OUT
 from scripts.evaluation.drawing import Problem, draw, learn, least_error
-from scripts.evaluation.laws import HELD_OUT
 from scripts.evaluation.search import best_halfspace, best_in_plane, best_threshold, error_of
 from streamhalf.synthetic.spec import SyntheticSpec
 

@@ -71,7 +71,7 @@ def make_rows(n_rows: int, dim: int) -> tuple[Any, Any]:
 
 
 def fit(data: Any, **parameters: Any) -> tuple[Any, list[Event]]:
-    """What must not depend on the machine, and what a run told."""
+    """Results that must not depend on the machine, and the notices of a run."""
     events: list[Event] = []
     found = streamhalf.fit(data, seed=3, observer=events.append, **(QUICK | parameters))
     opt = None if found.certificate is None else found.certificate.opt
@@ -79,7 +79,7 @@ def fit(data: Any, **parameters: Any) -> tuple[Any, list[Event]]:
 
 
 def fewer(events: list[Event]) -> list[Notice]:
-    """What was said about threads that memory keeps idle."""
+    """Notices about threads that memory keeps idle."""
     (started,) = [one for one in events if isinstance(one, RunStarted)]
     return [one for one in started.notices if one.code is NoticeCode.FEWER_AT_ONCE]
 
@@ -126,7 +126,7 @@ def test_fit__says_the_same_on_every_machine_at_length(
 
 @pytest.mark.parametrize("dim", [2, 8, 70])
 def test_plan__has_room_for_every_pass(dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is checked before the first pass is as much as any pass takes."""
+    """The check before the first pass covers every pass."""
     taken: dict[str, int] = {}
     original = PassPlan.task_nbytes
 

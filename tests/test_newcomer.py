@@ -1,4 +1,4 @@
-"""What somebody meets on the first day: slips are told in words, and cost nothing."""
+"""Slips of a first day: each gets one clear sentence and costs nothing."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_command__says_which_argument_is_missing_and_suggests_only_what_is_alike
 
 @pytest.mark.parametrize("constant", [True, False])
 def test_advice__names_features_that_leave_no_position(constant: bool) -> None:
-    """It is the cause that somebody can remove, whatever else is off."""
+    """The cause that a user can remove comes first."""
     rng = np.random.default_rng(5)
     frame = pd.DataFrame(rng.lognormal(10, 0.5, (3000, 3)), columns=["pay", "rent", "same"])
     frame["same"] = 0.1 if constant else 2 * frame["pay"] + frame["rent"]

@@ -36,13 +36,13 @@ def execute(name: str, folder: Path) -> dict[str, Any]:
 
 
 def html(outputs: list[Any]) -> list[str]:
-    """What outputs show, those that show nothing left out."""
+    """Text of outputs, those that show nothing left out."""
     shown = (output.get("data", {}).get("text/html", "") for output in outputs)
     return [one for one in shown if one]
 
 
 def printed(outputs: list[Any]) -> str:
-    """What a cell printed."""
+    """Text that a cell printed."""
     return "".join(one.text for one in outputs if one.output_type == "stream")
 
 

@@ -304,7 +304,7 @@ def test_cluster__reads_s3_and_its_logs_keep_the_secret(s3: S3Server, undisturbe
 
 
 def log_failure(address: str, options: dict[str, Any]) -> None:
-    """Run the writing of a store that nobody may write to on a worker."""
+    """Run the writing of a store without permission to write on a worker."""
     from distributed import Client
 
     from streamhalf.data.block import RowRange

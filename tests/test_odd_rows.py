@@ -44,7 +44,7 @@ KINDS: dict[str, Kind] = {
 
 
 def answered(call: Callable[[], T]) -> T | None:
-    """What a call returns, or None where it says in one line why not."""
+    """Result of a call, or None where it says in one line why not."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

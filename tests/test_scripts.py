@@ -20,7 +20,6 @@ NEEDS_NOTHING = (
 IN_ORDER = {
     "settings": (),
     "digests": ("tests",),
-    "certificate_trials": (),
     "large_run": (),
     "memory": (),
     "scaling": (),
@@ -57,7 +56,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask(folder: Path, name: str) -> str:
-    """What a script says of its use, started from elsewhere and without our environment."""
+    """Help of a script, started from elsewhere and without our environment."""
     keep = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     paths = [path for path in keep["PATH"].split(os.pathsep) if ".venv" not in path]
     environment = {**keep, "PATH": os.pathsep.join(paths), "PYTHON": getattr(sys, "_base_executable", sys.executable)}

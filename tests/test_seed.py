@@ -57,7 +57,7 @@ def test_config__has_a_seed_of_its_own_unless_given(system: None) -> None:
 
 
 def repeated(result: FitResult) -> str:
-    """What a run that is given the seed of the result says; it knows that the seed was given."""
+    """Result of a run that is given the seed of another result."""
     again = streamhalf.fit(DATA, seed=result.seed, **QUICK)
     assert again.seed_drawn is False
     return comparable(replace(again, seed_drawn=result.seed_drawn))

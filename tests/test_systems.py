@@ -33,7 +33,7 @@ def open_elsewhere(file, *arguments, **options):
     return plain(file, *arguments, **options)
 builtins.open = open_elsewhere
 """
-"""What only POSIX systems have is taken away, and we find no /proc and no shell."""
+"""Without what only POSIX systems have, /proc and a shell."""
 
 FIT = """
 import json
@@ -68,7 +68,7 @@ def test_commands__work_in_any_locale_folder_and_home_without_a_terminal(tmp_pat
     folder.mkdir()
     plain = {
         "PATH": "",
-        "HOME": os.path.join(os.devnull, "home"),  # cannot be made, whoever asks
+        "HOME": os.path.join(os.devnull, "home"),  # cannot be made by any user
         "LC_ALL": "C",
         "PYTHONCOERCECLOCALE": "0",
         "PYTHONUTF8": "0",

@@ -195,7 +195,7 @@ class Program:
         return off - tolerance * self._accepted[cut.scale]
 
     def _binds(self, cut: Cut, law: Law, tolerances: Sequence[float]) -> bool:
-        """Whether a cut is worth keeping for the next tolerance."""
+        """True if a cut is worth keeping for the next tolerance."""
         off = self._row(cut, tolerances[cut.scale]) @ law.masses
         return bool(off > -_FAR * (law.masses @ self._accepted[cut.scale]))
 

@@ -1,4 +1,4 @@
-"""What an adversary gives a run: rows in a chosen order, labels that know the code, worst laws."""
+"""Adversarial inputs: rows in a chosen order, labels that know the code, worst distributions."""
 
 from __future__ import annotations
 

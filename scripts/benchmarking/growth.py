@@ -145,7 +145,7 @@ def measure_chunks(folder: Folder, *, rows: int, rounds: int) -> Table:
 
 
 def measure_tasks(*, counts: list[int]) -> Table:
-    """What a task costs that does nothing: the scheduler's share of a pass."""
+    """Seconds of a task that does nothing: the scheduler's share of a pass."""
     lines = []
     with open_engine("threads", 2) as threads, open_engine("processes", 2) as cluster:
         for count in counts:

@@ -1,4 +1,4 @@
-"""What a fit costs by the formulas of docs/cost.md, held against measured fits, and beyond them."""
+"""Cost of a fit by the formulas of docs/cost.md, held against measured fits, and beyond them."""
 
 from __future__ import annotations
 

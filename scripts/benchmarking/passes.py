@@ -35,7 +35,7 @@ _CANDIDATES = 9
 
 
 def reductions(n_rows: int, dim: int) -> dict[str, Reduction[Any, Any]]:
-    """What the passes of a run compute."""
+    """Statistics of the passes of a run."""
     rng = np.random.default_rng(0)
     planes = tuple(Plane(vector).unit() for vector in rng.standard_normal((_CANDIDATES, dim)))
     config = RunConfig()

@@ -1,4 +1,4 @@
-"""What a part of the benchmark found: a table for people, figures for programs."""
+"""Results of a part of the benchmark: a table for people, figures for programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Criterion:
 
     @property
     def met(self) -> bool:
-        """Whether the figure is on the right side of the limit."""
+        """True if the figure is on the right side of the limit."""
         return self.value <= self.limit if self.at_most else self.value >= self.limit
 
     def __str__(self) -> str:

@@ -12,8 +12,8 @@ from sklearn.linear_model import LogisticRegression
 
 from scripts.evaluation.adversary import draw_worst
 from scripts.evaluation.atoms import draw_problem
+from scripts.evaluation.distributions import HELD_OUT, SCHEMES
 from scripts.evaluation.drawing import Problem, learn, least_error, with_noise
-from scripts.evaluation.laws import HELD_OUT, SCHEMES
 from scripts.evaluation.search import Features, Labels, Vector
 from scripts.evaluation.tables import Advance, Cell, Table
 from streamhalf.api import plan
@@ -63,7 +63,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a run said, who rejected, and error and opt where it was accepted."""
+    """Verdict of a run, testers that rejected, and error and opt where it was accepted."""
 
     case: Case
     verdict: str
@@ -91,7 +91,7 @@ class Finding:
 
     @property
     def is_wrong(self) -> bool:
-        """Whether the run was accepted although its error is above what it printed, or 5 opt + eps.
+        """True if the run was accepted although its error is above what it printed, or 5 opt + eps.
 
         A run that is accepted without a constant is held against 5 opt + eps alone.
         """
@@ -102,7 +102,7 @@ class Finding:
 
     @property
     def is_refused(self) -> bool:
-        """Whether Gaussian rows were not accepted, and noise above eps is not the reason."""
+        """True if Gaussian rows were not accepted, and noise above eps is not the reason."""
         refused = self.verdict == "rejected" or (self.verdict == "inconclusive" and not self.noise)
         return self.case.law in GAUSSIAN_LAWS and refused
 

@@ -1,4 +1,4 @@
-"""What the evaluation finds: tables with a criterion each, as Markdown and as JSON."""
+"""Tables of the evaluation, with a criterion each, as Markdown and as JSON."""
 
 from __future__ import annotations
 

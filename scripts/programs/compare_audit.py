@@ -49,7 +49,7 @@ def read(store: Path) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def flipped_rows(store: Path) -> NDArray[np.bool_]:
-    """Whether the label of a row is not that of the planted halfspace."""
+    """True for rows whose label is not that of the planted halfspace."""
     X, y = read(store)
     planted = np.array(zarr.open_group(str(store), mode="r").attrs["streamhalf"]["planted_vector"])
     return (X @ planted >= 0) != (y > 0)

@@ -72,7 +72,7 @@ def _package_files(root: Path) -> list[Path]:
 
 
 def main() -> None:
-    """What scripts/release calls."""
+    """Entry point of scripts/release."""
     parser = argparse.ArgumentParser(prog="release", description=__doc__)
     parser.add_argument("step", choices=("prepare", "check", "version"))
     parser.add_argument("version", nargs="?", help="the version to set")

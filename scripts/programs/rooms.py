@@ -146,7 +146,7 @@ def render(text: str, blocks: dict[str, str]) -> str:
 
 
 def blocks() -> dict[str, str]:
-    """What `--write` writes."""
+    """Content of the file that `--write` writes."""
     purposes = {room.name: room.purpose for room in rooms()}
     table = ["| layer | room | what is in it |", "|---|---|---|"]
     table += [

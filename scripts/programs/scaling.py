@@ -48,7 +48,7 @@ class Machine:
 
 @dataclass(slots=True)
 class Found:
-    """What a simulated pass took."""
+    """Cost of a simulated pass."""
 
     seconds: float = 0.0
     scheduler: float = 0.0

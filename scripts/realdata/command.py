@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _known(options: argparse.Namespace) -> tuple[dict[str, tuple[Cell, ...]], dict[str, list[dict[str, Cell]]]]:
-    """What an earlier run of the same form wrote of sets that are not tried now."""
+    """Results of an earlier run of the same form for sets that are not tried now."""
     if not options.only or not options.json.exists():
         return {}, {}
     document = json.loads(options.json.read_text(encoding="utf-8"))

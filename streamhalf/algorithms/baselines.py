@@ -3,7 +3,7 @@
 They are learnt in memory, from a sample of the rows for learning: logistic regression, and from it
 and from the Chow vector paths of localised updates, by Chow vectors and by least squares, in the
 isotropic and in the radial transform. Every direction gets its best threshold. No member can be
-trusted before rows that nobody learnt from have measured it.
+trusted before held-out rows have measured it.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ def cross_fit(
 ) -> Baseline:
     """The member whose method does best on rows that it was not learnt from, fold by fold.
 
-    The first member, which every pool has, is the favourite.
+    The first baseline, which every part has, is preferred.
     """
     fold = (uniforms_at(seed, Stream.FOLDS, block.rows) * _FOLDS).astype(np.int64)
     apart = [fold == number for number in range(_FOLDS)]

@@ -1,4 +1,4 @@
-"""What `plan` and `dry_run` return: passes, rows, bytes, memory and seconds of a run to come."""
+"""Records of `plan` and `dry_run`: passes, rows, bytes, memory and seconds of a run to come."""
 
 from __future__ import annotations
 

@@ -70,6 +70,8 @@ class Verification:
             _equal("features", data.dim, source.dim),
             _equal("fingerprint", data.fingerprint, source.fingerprint),
         ]
+        if data.snapshot and source.snapshot:  # rows that were copied elsewhere have their digest alone
+            claims.append(_equal("snapshot", data.snapshot, source.snapshot))
         if claimed is None:
             raise DataError("certificate: the document has none; nothing to verify")
         if source.dim == data.dim:

@@ -1,4 +1,4 @@
-"""Recognise other libraries' data without importing them: whoever brings some has done so.
+"""Recognise other libraries' data without importing them: their users have.
 
 Dask's arrays bring pandas and xarray with them, a second that a run from a store need not wait.
 """

@@ -165,7 +165,7 @@ class RowSchema:
     """Names, dimension, coding and stored chunk sizes, for checks and for words in errors.
 
     `columns` are the names of the single features, if they have any; `classes` what the labels of
-    the coding stand for, where somebody coded them before.
+    the coding stand for, where they were coded before.
     """
 
     features: str

@@ -120,7 +120,7 @@ def _refuse(origin: StoreURL, problem: Callable[[str, str, dict[str, Any]], str 
     try:
         found = None if "::" in origin.url else problem(protocol, path, dict(origin.options))
     except ImportError:
-        return  # told by whoever opens it
+        return  # opening it tells
     if found is not None:
         raise DataError(f"data: this process {found}")
 
@@ -181,7 +181,7 @@ def names_in_group(group: zarr.Group, X: zarr.Array[Any], field: str) -> tuple[s
 
 
 def checked_names(names: Any, dim: int, field: str) -> tuple[str, ...]:
-    """Names that somebody gave, one for each feature; refused where they do not fit."""
+    """Given names, one for each feature; refused where they do not fit."""
     if isinstance(names, np.ndarray):
         names = names.tolist()
     if not isinstance(names, Sequence) or isinstance(names, str) or len(names) != dim:

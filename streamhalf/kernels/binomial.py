@@ -25,7 +25,7 @@ def binomial_lower(errors: int, n_rows: int, tau: float) -> float:
 
 
 def segment_upper(errors: NDArray[np.int64], rows: NDArray[np.int64], tau: float) -> float:
-    """Upper bound of the rate from independent segments, whatever the law of their means.
+    """Upper bound of the rate from independent segments, whatever the distribution of their means.
 
     It fails with probability tau at most. Errors within a segment may depend on each other in any
     way.

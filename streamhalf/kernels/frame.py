@@ -35,7 +35,7 @@ class Frame:
 
     @property
     def aim(self) -> float:
-        """Where acceptance is certain: t / (1 - delta^2), which centres the accepted law at t."""
+        """Where acceptance is certain: t / (1 - delta^2), which centres the accepted rows at t."""
         return self.plane.threshold / (1 - self.delta**2)
 
     @property

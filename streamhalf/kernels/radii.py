@@ -12,7 +12,7 @@ from streamhalf.kernels.streams import Stream
 from streamhalf.kernels.uniforms import uniforms_at
 
 _FARTHEST, _STEPS = 8.5, 4096
-"""The table: a normal law is beyond 8.5 with probability 1e-17, less than one step of uniforms.
+"""The table: a normal variable is beyond 8.5 with probability 1e-17, less than one step of uniforms.
 Between 4,096 nodes a straight line is off by less than 1e-6."""
 
 _SMALLEST, _LARGEST = 1e-140, 1e140

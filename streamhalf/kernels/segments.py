@@ -82,7 +82,7 @@ def scatter_quantile(
     counts
         Rows in each segment; none is 0.
     squared_skewness, kurtosis
-        Of the quantity over single rows: m3² / m2³, and m4 / m2² (3 for a normal law).
+        Of the quantity over single rows: m3² / m2³, and m4 / m2² (3 if it is normal).
 
     Notes
     -----

@@ -60,7 +60,7 @@ class Stream(enum.IntEnum):
     """Windows of rows that a transform is estimated from."""
 
     BASELINE_SAMPLE = 2**44 + 4
-    """Rows that the pool is learnt from, in memory."""
+    """Rows that baselines are learnt from, in memory."""
 
     BASELINE_PART = 2**44 + 7
     """Part of them that is enough where the path is likely to win."""
@@ -78,7 +78,7 @@ class Stream(enum.IntEnum):
     """Rows of few that choose the penalty of a regression in memory."""
 
     BASELINES = 2**45
-    """Acceptance on the paths of the pool (one stream each)."""
+    """Acceptance on the paths of the baselines (one stream each)."""
 
     FOLDS = 2**45 + 2**20
     """Which rows of few are left out together."""

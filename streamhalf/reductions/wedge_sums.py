@@ -31,7 +31,7 @@ class WedgeSumsPartial:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WedgeSumsResult:
-    """The sums, and the bounds that follow from them on these rows, whatever their law."""
+    """The sums, and the bounds that follow from them on these rows, whatever their distribution."""
 
     candidates: tuple[Plane, ...]
     eta: float
@@ -114,7 +114,7 @@ class WedgeSums(Summed):
         return replace(found, n_rows=block.n_rows)
 
     def finalize(self, partial: WedgeSumsPartial) -> WedgeSumsResult:
-        """Keep the sums; bounds are taken when somebody asks."""
+        """Keep the sums; bounds are computed on demand."""
         return WedgeSumsResult(self.candidates, self.eta, self.kappa, partial)
 
     def partial_nbytes(self, dim: int) -> int:

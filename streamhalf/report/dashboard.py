@@ -252,8 +252,8 @@ def mirrored(
 def _early_end(error: BaseException) -> RunClosed:
     """Return the closing event of a run that failed or was cancelled."""
     if isinstance(error, KeyboardInterrupt | GeneratorExit):
-        return RunClosed("somebody interrupted it", interrupted=True)
+        return RunClosed("interrupted by the user", interrupted=True)
     if isinstance(error, RunCancelledError):
-        return RunClosed("somebody cancelled it", interrupted=True)
+        return RunClosed("cancelled by the user", interrupted=True)
     said = " ".join(str(error).split()) if isinstance(error, StreamhalfError) else one_line(error)
     return RunClosed(printable(said))

@@ -1,6 +1,6 @@
 """Codes that travel: why a search stopped, what was noticed, what was looked at.
 
-Each is a small value; the sentence for it is made where somebody reads it.
+Each is a small value; the report makes its sentence.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def _moments(record: DiagnosticsRecord) -> xr.Dataset:
 
 
 def _candidates(candidates: tuple[CandidateRecord, ...]) -> xr.Dataset:
-    """The path of the localisation, then the pool."""
+    """The path of the localisation, then the baselines."""
     if not candidates:
         return xr.Dataset()
     variables = _columns("candidate", candidates, _CANDIDATE_WORDS)
@@ -219,7 +219,7 @@ def _columns(
 
 
 def _values(records: Sequence[Any], field: str) -> list[Any]:
-    """A field of each record, NaN where nobody measured it."""
+    """A field of each record, NaN where it was not measured."""
     values = (getattr(one, field) for one in records)
     return [np.nan if value is None else value for value in values]
 

@@ -183,8 +183,8 @@ class ErrorRecord(Record, frozen=True):
     """Error on rows that no update used, and its upper bound.
 
     The bound is exactly binomial (`segments` None), for independent rows, unless errors come in
-    clusters: then it is for so many independent contiguous `segments` of the rows, whatever the law
-    of their means, and `upper_here` is the binomial one, for all rows of the data only. With 1
+    clusters: then it is for so many independent contiguous `segments` of the rows, whatever the
+    distribution of their means, and `upper_here` is the binomial one, for all rows of the data only. With 1
     segment, errors drift from the first row to the last, and nothing is said about other rows.
 
     `through` is the class of the halfspace. `tau` is the probability with which the bound may
@@ -322,7 +322,7 @@ class PromiseRecord(Record, frozen=True):
     `deviation` is the deviation of quadratics from which on they exclude it at that scale,
     `masses_off` what masses of slabs may be off by in sum, as far as the slab test could tell
     (None: its slabs were wider than eps), and `constant` the worst that a program found among the
-    laws that these and the tests at the scales above leave: a lower bound on the worst case (None:
+    distributions that these and the tests at the scales above leave: a lower bound on the worst case (None:
     quadratics were not tested in every direction and at every scale, or the scale is finer than
     those that the program looked at).
     """

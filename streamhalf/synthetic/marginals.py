@@ -35,7 +35,7 @@ _LOG2_CELL_ROWS = 14
 _LOG2_CELL_VALUES = 20  # wide rows: a cell stays at 8 MiB, down to 64 rows
 _LOG2_LEAST_CELL_ROWS = 6
 
-# Rounding x to float32 moves v·x by up to 2**-24 |x|: the law's gap is wider than the promised one.
+# Rounding x to float32 moves v·x by up to 2**-24 |x|: the distribution's gap is wider than the promised one.
 _HOLE_GAP = HOLE_HALF_WIDTH + 1e-4
 
 
@@ -94,7 +94,7 @@ class HoleDistribution:
 
 @functools.cache
 def hole_distribution() -> HoleDistribution:
-    """Solve for the law with no mass on |z| < HOLE_HALF_WIDTH and N(0,1)'s moments to degree 5.
+    """Solve for the distribution with no mass on |z| < HOLE_HALF_WIDTH and N(0,1)'s moments to degree 5.
 
     Odd moments vanish by symmetry; scale and share are what E z² = 1 and E z⁴ = 3 leave. Given
     |g| > a = gap/scale, E g² = 1 + a h and E g⁴ = 3 + (a³ + 3a) h with h = phi(a)/Phi(-a).
@@ -122,7 +122,7 @@ class SpikeDistribution:
 
 @functools.cache
 def spike_distribution() -> SpikeDistribution:
-    """Solve for the law with an atom-like spike at 0 and the moments of N(0,1) to degree 5.
+    """Solve for the distribution with an atom-like spike at 0 and the moments of N(0,1) to degree 5.
 
     Odd moments vanish by symmetry. s (sqrt(1-r) g ± sqrt(r)) has second moment s² and fourth moment
     s⁴ (3 - 2r²); the spike itself adds half_width²/3 and half_width⁴/5 times its share.
@@ -208,11 +208,11 @@ SHARE_TOLERANCE = 0.05
 """By how much of the smaller class a share may miss the one asked for."""
 
 _CLOSE = 1e-5
-"""Values of v·x nearer than this may be one value of a discrete law, summed in another order."""
+"""Values of v·x nearer than this may be one value of a discrete distribution, summed in another order."""
 
 
 def normal_threshold(marginal: Marginal, v: NDArray[np.float64], positive: float) -> float | None:
-    """Return the quantile of v·x where the law is normal, else nothing.
+    """Return the quantile of v·x where it is normal, else nothing.
 
     fsum, because a BLAS sum's bits differ between machines.
     """

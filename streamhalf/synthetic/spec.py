@@ -59,7 +59,7 @@ class SyntheticSpec:
         Direction v of the labels sgn(v·x - t): "axis" (the first), "diagonal" or "generic"
         (random).
     positive
-        Share of the law's rows that t leaves on the positive side; 0.5 is t = 0, also where the law
+        Share of the rows that t leaves on the positive side; 0.5 is t = 0, also where the marginal
         is not symmetric.
     dtype
         Of the features, "float32" or "float64".
@@ -86,11 +86,11 @@ class SyntheticSpec:
             # a plain number: those of NumPy overflow
             whole = require_integer(name, getattr(self, name), low, high)
             object.__setattr__(self, name, whole)
-        for name, law in (("marginal", self.marginal), ("noise", self.noise)):
-            if self.dim < law.min_dim:
+        for name, drawn in (("marginal", self.marginal), ("noise", self.noise)):
+            if self.dim < drawn.min_dim:
                 raise UsageError(
-                    f"dim: {self.dim} is too small for {name} '{law}'; it needs at least "
-                    f"{law.min_dim}; raise dim or choose another {name}"
+                    f"dim: {self.dim} is too small for {name} '{drawn}'; it needs at least "
+                    f"{drawn.min_dim}; raise dim or choose another {name}"
                 )
         if not isinstance(self.positive, int | float) or not 0 < self.positive < 1:
             raise UsageError(
@@ -203,7 +203,7 @@ def _choose_threshold(spec: SyntheticSpec, v: NDArray[np.float64]) -> float:
             raise UsageError(
                 f"positive: {spec.positive!r} given; the nearest share of marginal "
                 f"'{spec.marginal}' along this direction is {share:.4g}; ask for that, or choose "
-                "another law or direction"
+                "another marginal or direction"
             )
     return float(np.float32(threshold))
 

@@ -199,7 +199,7 @@ def deviation_bound(n_rows: int, p: NDArray[np.float64]) -> NDArray[np.float64]:
     """At least the mean absolute deviation of binomial counts of n rows and shares p.
 
     It is at most 2 n p and 2 n (1 - p), and at most sqrt(2/pi) (1 + 1 / (15 v)) standard
-    deviations, v the variance: the excess over a normal law is largest where n p is half-way
+    deviations, v the variance: the excess over a normal distribution is largest where n p is half-way
     between whole numbers, 1 / (24 v) for small p and up to 1 / (15.6 v) for p = 1/2.
     """
     variance = np.maximum(n_rows * p * (1 - p), np.finfo(np.float64).tiny)

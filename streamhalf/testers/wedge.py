@@ -1,7 +1,7 @@
 """Do halfspaces near a candidate agree with it on nearly all rows? (what Algorithm 2 is for).
 
 beta(eta) bounds the share of rows on which any halfspace within eta of the candidate disagrees with
-it, whatever the law of the rows; soundness needs it to be O(eta), about a plane with a threshold t
+it, whatever the distribution of the rows; soundness needs it to be O(eta), about a plane with a threshold t
 O(eta exp(-t²/2)).
 """
 

@@ -24,7 +24,7 @@ def make_block(n_rows: int, dim: int, seed: int, dtype: str = "float64") -> Bloc
     y = np.where(rng.random(n_rows) < 0.6, 1, -1).astype(np.int8)
     block = Block(X, y, np.arange(n_rows, dtype=np.int64))
     for array in (block.X, block.y, block.rows):
-        array.setflags(write=False)  # whoever writes into a block is found out at once
+        array.setflags(write=False)  # writing into a block fails at once
     return block
 
 

@@ -95,7 +95,7 @@ def partials_and_reductions_pickle(reduction: Any, block: Block, pieces: list[sl
 
 
 def partial_size_is_as_planned(reduction: Any, block: Block, pieces: list[slice]) -> None:
-    """Whatever the number of rows, and no more than `partial_nbytes`."""
+    """The same for every number of rows, and no more than `partial_nbytes`."""
     sizes = {sum(a.nbytes for a in leaves(reduction.map(piece))) for piece in [block, *cut(block, pieces)]}
     assert len(sizes) == 1, "the size depends on the number of rows"
     assert sizes.pop() <= reduction.partial_nbytes(block.dim) + _SPARE_NBYTES

@@ -1,4 +1,4 @@
-"""The laws that every row map obeys."""
+"""The laws that every transform obeys."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_transform(
     through_origin: bool = False,
     max_examples: int = 40,
 ) -> None:
-    """Raise an AssertionError if the row map breaks a law.
+    """Raise an AssertionError if the transform breaks a law.
 
     Rows stay as many, with their numbers, and labels stay ±1; any chunking gives the same bits;
     nothing is mutated; the map pickles and comes back from its record; and no row changes sides: a

@@ -147,7 +147,7 @@ def test_eps__that_noise_kept_from_being_reached_is_told_and_rows_do_not_help(
     assert (asked.verdict, asked.rows_needed) == (Verdict.INCONCLUSIVE, None)
     assert asked.notices == (Notice.of(NoticeCode.EPS_NOT_REACHED, asked=EPS, reached=0.25, noise=True),)
     assert asked.constant is None
-    # nobody asked: accepted at the eps that was tested
+    # not asked for: accepted at the eps that was tested
     free = answer(**coarse, eps="auto")
     assert (free.verdict, free.eps, free.notices) == (Verdict.ACCEPTED, 0.25, ())
 

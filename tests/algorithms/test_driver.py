@@ -1,4 +1,4 @@
-"""What a command does between opening its data and returning its result, on the serial engine."""
+"""Commands from open data to a result, on the serial engine."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_final__a_step_is_tested_on_held_out_rows_in_its_frame(finished: tuple[L
         uniforms = uniforms_at(1, Stream.SHARES, rows)
         seen = rows[uniforms < top]
         along = frame.coordinates(DATA.X[seen])
-        # below the top, u / top is a number that nobody has used
+        # below the top, u / top is an unused number
         keep = uniforms[uniforms < top] / top < frame.acceptance(along)
         kept = seen[keep]
         context = replace(WHOLE.plan.context(Stage.UPDATE, WHOLE.config), frame=frame)

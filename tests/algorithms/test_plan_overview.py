@@ -1,4 +1,4 @@
-"""What `plan` says of a run that is to come."""
+"""Records of `plan`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of a plan would support, if rows are Gaussian."""
+"""Promises of a plan's tests, for Gaussian rows."""
 
 from __future__ import annotations
 

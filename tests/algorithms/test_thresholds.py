@@ -45,7 +45,7 @@ def test_fit__finds_plane_and_threshold(positive: float) -> None:
     assert by_label.guess == (1 if positive > 0.5 else -1)
     assert by_label.guess_error == pytest.approx(min(positive, 1 - positive), abs=0.02)
     assert result.error.beats_guess
-    assert result.constant is None  # nobody knows one for thresholds
+    assert result.constant is None  # none is known for thresholds
 
 
 def test_fit__through_the_centre_has_no_threshold() -> None:

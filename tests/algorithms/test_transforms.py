@@ -107,7 +107,7 @@ def test_auto__features_that_stand_still_leave_the_stored_position() -> None:
     assert [bool(one.problem) for one in result.transforms] == [False, True, True]
     assert "feature 3 is constant" in result.transforms[1].problem
     assert result.error.empirical == pytest.approx(0.05, abs=0.005)
-    for transform in ("isotropic", "radial"):  # whoever asks for it is refused
+    for transform in ("isotropic", "radial"):  # refused where asked for
         with pytest.raises(TransformError, match="feature 3 is constant"):
             fit((rows, Y), feature_transform=transform)
 

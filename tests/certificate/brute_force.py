@@ -150,7 +150,7 @@ def _gains(steps: Array, gain: Array) -> float:
 
 
 def boxed_problem(rng: np.random.Generator, *, largest: int = 600) -> Problem:
-    """Three features, wild or near to normal, with a threshold, and noise that somebody chose."""
+    """Three features, wild or near to normal, with a threshold, and chosen noise."""
     n = int(rng.choice([20, 60, largest, largest]))
     X = random_rows(rng, n, 3) if rng.random() < 0.3 else rng.standard_normal((n, 3))
     w = rng.standard_normal(3)

@@ -172,7 +172,7 @@ def test_words__say_that_sets_were_counted(result: CertifyResult) -> None:
 
 @pytest.mark.parametrize(("total_rows", "code"), [(600, "more rows"), (10**7, "nothing known")])
 def test_advice__asks_for_no_rows_that_are_there(total_rows: int, code: str) -> None:
-    """The count may be of a sample; whoever has more rows than moments take need not be told."""
+    """The count may be of a sample; with more rows than moments take there is no notice."""
     X, y = heavy_rows(rate=0.3)
     block = Block(X, y.astype(np.int8), np.arange(len(y)))
     halfspace = streamhalf.Halfspace((1.0, 2.0, 3.0, 4.0), -0.5)

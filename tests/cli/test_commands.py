@@ -1,4 +1,4 @@
-"""Commands as a shell calls them: interrupted early, read by nobody, and told in results."""
+"""Commands as a shell calls them: interrupted early, with a closed reader, and recorded in results."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from streamhalf.config import SETTINGS
 
 
 def parse(line: str) -> dict[str, Any]:
-    """What a command is called with."""
+    """Arguments of a command's call."""
     _, bound, _ = build_app().parse_args(line.split())
     return dict(bound.arguments)
 

@@ -1,4 +1,4 @@
-"""What a process keeps of what it fetched, and what it fetches again."""
+"""The cache of fetched chunks: hits, evictions and repeated fetches."""
 
 from __future__ import annotations
 

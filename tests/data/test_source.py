@@ -368,7 +368,7 @@ def test_open_source__takes_a_group_on_obstore(write_store: StoreWriter) -> None
 
 @dataclass(frozen=True, eq=False)
 class WatchedReader:
-    """Notes every read, and wakes whoever waits for one."""
+    """Notes every read, and wakes those that wait for one."""
 
     unit_rows: ClassVar[None] = None
     inner: ArrayReader
@@ -396,7 +396,7 @@ def test_read_each__reads_one_block_ahead_and_no_more() -> None:
     reader = WatchedReader(ArrayReader(X, Y))
     source = replace(open_source((X, Y)).reblocked(250), reader=reader)
     blocks = source.read_each(RowRanges.of(source.blocks))
-    assert reader.begun == []  # nothing is read before somebody asks
+    assert reader.begun == []  # nothing is read before it is asked for
     assert next(blocks).rows[0] == 0
     assert reader.wait_for(250)  # while the first is worked on
     assert reader.begun == [0, 250]

@@ -79,7 +79,7 @@ def test_origin__travels_with_its_options_and_does_not_show_them() -> None:
 
 @pytest.fixture
 def aws_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of AWS files of somebody who has nothing in the environment."""
+    """The folder of AWS files of a user with an empty environment."""
     for name in [name for name in os.environ if name.startswith(("AWS_", "FSSPEC_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -90,7 +90,7 @@ def aws_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Denying(http.server.BaseHTTPRequestHandler):
-    """A server that lets nobody in."""
+    """A server that denies access."""
 
     def do_GET(self) -> None:
         self.send_response(403)

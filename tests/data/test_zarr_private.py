@@ -1,4 +1,4 @@
-"""What is relied upon beyond Zarr's public interface."""
+"""Private interfaces of Zarr that we rely upon."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_refill__shards_are_read_by_compiled_codecs(tmp_path: Path, monkeypatch:
         original = zarrs.ZarrsCodecPipeline.read
     monkeypatch.setattr(zarrs.ZarrsCodecPipeline, "read", read)
     array = make(tmp_path / "shards", shards=(2 * STEP, 2), compressors=None)
-    with relying("an AsyncArray reads through its attribute codec_pipeline, whoever set it"):
+    with relying("an AsyncArray reads through its attribute codec_pipeline, also one that we set"):
         np.testing.assert_array_equal(refill(array, 0)[:], array[:])
         assert not reads, "the pipeline was used unasked"
         np.testing.assert_array_equal(refill(array, 0, compiled=True)[:], array[:])

@@ -50,7 +50,7 @@ class WorkersEngine(ThreadsEngine):
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, *, total: int | None, available: int = 0, groups: str = "") -> None:
-    """A machine of so much memory; None: nobody knows."""
+    """A machine of so much memory; None: not known."""
     found = SimpleNamespace(virtual_memory=lambda: SimpleNamespace(total=total, available=available))
 
     def load(name: str) -> Any:
@@ -221,7 +221,7 @@ def test_task_memory__lets_in_what_is_too_large_alone_and_what_is_inside() -> No
     assert crowd.most == 50
     with task_memory(10, 10):
         crowd.work(0, 10)  # in the same thread: to wait would be for ever
-    with task_memory(10, 0):  # nobody said what there is
+    with task_memory(10, 0):  # the room is not known
         pass
 
 

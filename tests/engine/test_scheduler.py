@@ -34,7 +34,7 @@ def active(client: Client) -> Iterator[Client]:
 
 
 def notices_of(command: Any, *arguments: Any, **parameters: Any) -> list[Notice]:
-    """What a command says of where it runs."""
+    """The notice of a command about where it runs."""
     seen: list[Any] = []
     command(*arguments, observer=seen.append, **parameters)
     (started,) = (event for event in seen if isinstance(event, RunStarted))

@@ -1,4 +1,4 @@
-"""What views say of results of every kind; `python -m tests.report.golden` writes it anew."""
+"""Views of results of every kind as text; `python -m tests.report.golden` writes it anew."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report in a real browser: it opens, fits, shows every figure, and talks to nobody."""
+"""The report in a real browser: it opens, fits, shows every figure, and opens no connection."""
 
 from __future__ import annotations
 

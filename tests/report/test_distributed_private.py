@@ -1,4 +1,4 @@
-"""What is relied upon beyond the public interface of `distributed`: its dashboard and its log."""
+"""Private interfaces of `distributed` that we rely upon: its dashboard and its log."""
 
 from __future__ import annotations
 

@@ -82,9 +82,9 @@ def test_run_view__says_how_long_it_will_take() -> None:
     assert view.pass_seconds_left == pytest.approx(3.0)  # 100 rows a second
     assert view.seconds_left == pytest.approx(19.0)
     assert "about 3 s left of this pass, 19 s of all that are planned" in run_html(view)
-    view.take(110.0, RunClosed("nobody <b> wanted it", interrupted=True))
+    view.take(110.0, RunClosed("no one <b> wanted it", interrupted=True))
     assert (view.status, view.seconds_left) == ("interrupted", None)
-    assert "nobody &lt;b&gt; wanted it" in run_html(view)
+    assert "no one &lt;b&gt; wanted it" in run_html(view)
 
 
 def test_run_view__shows_the_answer() -> None:

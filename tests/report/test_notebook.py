@@ -48,7 +48,7 @@ def execute(*sources: str) -> list[list[Any]]:
 
 
 def has_closed(messages: Any) -> bool:
-    """Whether a run that begins in these messages ends in them too."""
+    """True if a run that begins in these messages ends in them too."""
     kinds = [(one["run"], event["event"]) for _, one in messages for _, event in one["events"]]
     begun, ended = ({run for run, kind in kinds if kind == k} for k in ("RunStarted", "RunClosed"))
     return bool(begun & ended)
@@ -163,7 +163,7 @@ def test_colours__are_told_from_light_and_dark_pages(colour: str) -> None:
 
 
 def test_button__cancels_a_run_in_the_background(tmp_path: Any) -> None:
-    """What the front end sends when somebody presses it, sent by the kernel to itself."""
+    """Message of a pressed button, sent by the kernel to itself."""
     store = str(tmp_path / "rows.zarr")
     data = "rows=120_000, dim=3, chunk_rows=1000, marginal='gaussian', noise='chow', rate=0.05"
     outputs = execute(
@@ -263,7 +263,7 @@ def test_monitor__fetches_the_beginning_of_a_run_that_it_missed(
     client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with monitor(client) as watch:
-        watch._listening = False  # as if the scheduler did not know yet that somebody listens
+        watch._listening = False  # as if the scheduler did not know yet of a listener
         observe = DashboardObserver(client)
         before = len(client.get_events(TOPIC))
         observe(STORY[0])
@@ -293,7 +293,7 @@ def test_monitor__messages_of_one_moment_are_all_taken() -> None:
 
 
 def test_kernel__runs_on_small_workers_without_a_red_box() -> None:
-    """What a notebook shows of standard error is red, in every cell anew."""
+    """Standard error is red in a notebook, in every cell anew."""
     run = "result = streamhalf.{}((X, y), eps=0.2, certificate_degree=0)"
     _, *cells = execute(
         "import numpy as np, streamhalf\nfrom distributed import Client\n"

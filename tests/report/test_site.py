@@ -1,4 +1,4 @@
-"""The documentation as a site: built without a warning, links lead somewhere, nobody is asked."""
+"""The documentation as a site: built without a warning, links lead somewhere, no other server is asked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What scripts/docs builds."""
+    """The site that scripts/docs builds."""
     folder = tmp_path_factory.mktemp("site")
     text = (ROOT / "scripts" / "docs").read_text("utf-8")
     (line,) = (one for one in text.splitlines() if one.startswith("python -m sphinx"))

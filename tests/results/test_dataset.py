@@ -104,11 +104,11 @@ def test_to_dataset__candidates_testers_and_passes(result: FitResult) -> None:
         np.testing.assert_array_equal(found[f"candidate_{field}"], expected)
     methods = [str(one.method) for one in candidates]
     assert found.candidate_method.values.tolist() == methods
-    # of members of the pool nobody measures beta
+    # baselines have no beta
     unmeasured = found.candidate_beta.isnull().values
     np.testing.assert_array_equal(unmeasured, [one != "path" for one in methods])
     assert 0 < unmeasured.sum() < len(candidates)
-    # members of the pool have no update
+    # baselines have no update
     kept = [one.rows_accepted / max(1, one.rows_seen) for one in candidates]
     np.testing.assert_allclose(found.candidate_acceptance, kept)
     mass = found.where(found.tester_name == "slab mass", drop=True)

@@ -1,4 +1,4 @@
-"""What passes tell their testers, for tests: one context of each stage."""
+"""Contexts of testers, one of each stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all testers share, and what each of them obeys."""
+"""Shared parts of testers, and the laws that each obeys."""
 
 from __future__ import annotations
 

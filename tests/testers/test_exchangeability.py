@@ -25,7 +25,7 @@ def make_tester(total_rows: int, dim: int, *, n_rows: int | None = None, tau: fl
 
 
 def judge(X: np.ndarray, y: np.ndarray, *, share: float = 1.0, windows: int = 0, tau: float = 0.01) -> TestResult:
-    """What the tester says of all rows, or of a share of them: single ones, or in windows."""
+    """Result of the tester on all rows, or of a share of them: single ones, or in windows."""
     tester = make_tester(len(y), X.shape[1], n_rows=round(share * len(y)), tau=tau)
     scatter: Reduction = tester.needs()
     assert isinstance(scatter, SegmentScatter)

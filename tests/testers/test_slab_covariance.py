@@ -32,7 +32,7 @@ def make_tester(dim: int, *, tau: float = 0.01, n_slabs: int = 6, **more) -> Sla
 
 
 def judge(X: np.ndarray) -> TestResult:
-    """What is said about the first axis."""
+    """Evidence about the first axis."""
     dim = X.shape[1]
     (test_result,) = make_tester(dim).judge(measure(X, np.eye(dim)[0]), n_seen=len(X))
     return test_result

@@ -28,7 +28,7 @@ class Radial:
 
     a > 0 gives the row the length of an N(0, I) one, s is a fair sign; both are drawn from `seed`
     and the number of the row. If x is elliptical about c with shape (W^T W)^-1, the new row is
-    N(0, I), whatever the law of |x|. Halfspaces through c, and only those, keep their errors.
+    N(0, I), whatever the distribution of |x|. Halfspaces through c, and only those, keep their errors.
 
     A row at the centre stays at 0 with its label. `at_centre` is their share, for the record.
     """

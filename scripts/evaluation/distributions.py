@@ -38,7 +38,7 @@ def _lattice(n: int, v: Vector, rng: Rng) -> Matrix:
 
 
 def _fine_lattice(n: int, v: Vector, rng: Rng) -> Matrix:
-    """Gaussian rows stored with a precision of 0.01: nobody should mind."""
+    """Gaussian rows stored with a precision of 0.01: must be accepted."""
     return np.rint(rng.standard_normal((n, len(v))) / 0.01) * 0.01
 
 
