@@ -19,7 +19,7 @@ from cyclopts import Group, Parameter
 from rich.console import Console
 
 from streamhalf import report as views
-from streamhalf.config import SETTINGS, ConfigFile, Setting, load_config, parse_whole
+from streamhalf.config import LABEL, SETTINGS, ConfigFile, Setting, load_config, parse_whole
 from streamhalf.errors import StreamhalfError, UsageError
 from streamhalf.events import Observer, fan_out
 from streamhalf.paths import refuse_clash, refuse_harm, write_text_to
@@ -110,6 +110,10 @@ def takes(*names: str, example: str) -> Callable[[Any], Any]:
         for name, setting in SETTINGS.items()
         if name in names or setting.group in names
     }
+    if "drop" in flags:
+        flags[LABEL] = _flag(
+            LABEL, str, "y", metavar="NAME", group=_GROUPS["tables"], help="column of the labels in a table"
+        )
 
     def decorate(command: Any) -> Any:
         *own, _ = inspection.signature(command).parameters.values()
@@ -132,7 +136,7 @@ _OUTPUTS = ("json", "report", "log_json", "checkpoint", "out")
 def read_config(given: Given) -> ConfigFile:
     """Settings from the file, overridden by the flags that were given."""
     file = load_config(given["config"]) if "config" in given else ConfigFile({}, None)
-    flags = {name: value for name, value in given.items() if name in SETTINGS}
+    flags = {name: value for name, value in given.items() if name in SETTINGS or name == LABEL}
     storage = parse_storage(given.get("storage_option", ()))
     merged = {**(file.storage_options or {}), **(storage or {})}
     return ConfigFile({**file.parameters, **flags}, merged or None)

@@ -171,7 +171,7 @@ def doubt(result: FitResult) -> str:
         return f"the run was {result.verdict}: nothing bounds the error of its halfspace"
     if error.beats_guess:
         return ""
-    guess = 1.0 if result.quality is None else result.quality.guess
+    guess = 1.0 if error.by_label is None else error.by_label.guess_error
     return (
         f"the halfspace may be no better than always guessing one class: its error is at most "
         f"{error.upper:.4g}, that of the guess {guess:.4g}"

@@ -23,7 +23,7 @@ import numpy as np
 from streamhalf._models import columns_of
 from streamhalf.config import RunConfig, check_names, environment_settings
 from streamhalf.data.access_check import access_check_of
-from streamhalf.data.opening import DataLike, open_source, refuse_features
+from streamhalf.data.opening import DataLike, open_source, refuse_array_names
 from streamhalf.data.source import Source
 from streamhalf.engine import Engine, open_engine
 from streamhalf.engine.checkpoint import Checkpoint
@@ -36,7 +36,7 @@ from streamhalf.errors import DataError, RunCancelledError, UsageError
 from streamhalf.events import Answered, Event, Observer, PassEnded, PassProgress, PassStarted, RunStarted
 from streamhalf.paths import Folder, absolute, check_cache_folder
 from streamhalf.redact import one_line, public_name
-from streamhalf.report.notices import notice_words
+from streamhalf.report.words import notice_words
 from streamhalf.results import CertifyResult, FitResult, Notice, RunRecord, Versions, replace
 from streamhalf.results.codes import RowsKept
 
@@ -89,7 +89,8 @@ def as_seed(random_state: Any) -> Any:
 def _settle(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings in order of precedence: given, environment, Dask configuration."""
     other = {"label": "labels", "random_state": "seed"}
-    parameters = {other.get(name, name): value for name, value in parameters.items()}
+    own = {name: value for name, value in parameters.items() if name not in other}
+    parameters = own | {other[name]: value for name, value in parameters.items() if name in other}
     if "seed" in parameters:
         parameters["seed"] = as_seed(parameters["seed"])
     check_names(parameters, RunConfig.names(), "configuration")
@@ -130,8 +131,7 @@ def open_data(
     encoded as those that the `model` was fitted on.
     """
     config = make_config(parameters)
-    if "features" in parameters:
-        refuse_features(data, config.features)
+    refuse_array_names(data, {name: parameters[name] for name in ("features", "labels") if name in parameters})
     named = {"label", "labels"} & parameters.keys()
     opened = open_source(
         data,

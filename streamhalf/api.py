@@ -52,7 +52,6 @@ from streamhalf.data.inspection import inspect as inspect
 from streamhalf.data.kinds import is_frame, is_table_path
 from streamhalf.data.opening import DataLike, open_source
 from streamhalf.data.predictions import (
-    check_kept,
     create_predictions,
     finish_predictions,
     write_prediction_table,
@@ -523,7 +522,8 @@ def predict(
     features
         Name of the array of features.
     keep
-        Columns of a table to write before the predictions, such as an id; for .csv and .parquet.
+        Columns of a table (arrays of a store with one value a row) to write before the predictions,
+        such as an id; for .csv and .parquet.
     missing
         "drop" leaves rows with gaps out; a column "row" then says which are there.
     client, scheduler, n_workers
@@ -550,7 +550,7 @@ def predict(
         missing=missing,
         **columns_like(model),
     )
-    check_kept(source, keep)
+    source.check_kept(keep)
     check_columns(model, source.schema.columns, field="model")
     classes = () if known is None else known.classes
     with open_place(scheduler, n_workers, client) as place:

@@ -98,7 +98,7 @@ def inspect(store: Store, /, **given: Any) -> int:
 
 
 @takes(
-    *("labels", "tables", "where it runs", "quiet", "log_json", "storage_option", "config"),
+    *("tables", "where it runs", "quiet", "log_json", "storage_option", "config"),
     example="convert rows.parquet rows.zarr --label bought",
 )
 def convert(
@@ -178,7 +178,7 @@ def _required_code(required: str | None, result: FitResult | CertifyResult) -> i
         run = result.run
         limit = float(str((run.settings if run else {}).get("max_ratio", 0)))
         verdict = Verdict.INCONCLUSIVE
-        if factor is not None and factor <= limit:
+        if result.promise is not None and result.promise.holds and factor is not None and factor <= limit:
             verdict = Verdict.CERTIFIED
     else:
         verdict = result.verdict

@@ -34,6 +34,9 @@ TOP = 100_000
 _LARGEST_FILE, _LARGEST_WHOLE = 1 << 20, 1 << 63
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
+LABEL = "label"
+"""Setting `labels` where data are a table: the name of the column."""
+
 _SEED_BITS = 53
 """Of a drawn seed: a number that JSON keeps exact in every language."""
 
@@ -363,9 +366,7 @@ class RunConfig:
     )
     split_every: int = _where(8, int, (2, 256), may_change=False, help="partial results combined by one task")
     features: str = _names("X", str, help="name of the array of the features")
-    labels: str = _names(
-        "y", str, flag=("--labels", "--label"), help="name of the array of the labels, or of their column in a table"
-    )
+    labels: str = _names("y", str, help="name of the array of the labels; the column of a table is --label")
     columns: tuple[str, ...] = _tables(
         (), tuple, help="columns of a table to make features of; all but the label without it"
     )
@@ -472,14 +473,15 @@ def load_config(path: str | os.PathLike[str]) -> ConfigFile:
     options = content.pop("storage_options", None)
     if options is not None and not isinstance(options, dict):
         raise UsageError(f"{name}: storage_options: expected 'name: value' lines")
-    check_names(content, RunConfig.names(), name)
+    check_names(content, (*RunConfig.names(), LABEL), name)
     return ConfigFile(read_settings(content), options)
 
 
 def read_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings by name, where text is read as the text of a flag is."""
     return {
-        name: SETTINGS[name].read(name, value) if isinstance(value, str) else value for name, value in given.items()
+        name: SETTINGS[name].read(name, value) if isinstance(value, str) and name != LABEL else value
+        for name, value in given.items()
     }
 
 

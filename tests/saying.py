@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from streamhalf.report import details
-from streamhalf.report.notices import notice_sentence
 from streamhalf.report.voices import face_of
-from streamhalf.report.words import Names
+from streamhalf.report.words import Names, notice_sentence
 from streamhalf.results import CertifyResult, FitResult, MomentTestResult
 
 

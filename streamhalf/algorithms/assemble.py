@@ -28,6 +28,7 @@ from streamhalf.results import (
     Notice,
     NoticeCode,
     PromiseRecord,
+    Quality,
     Role,
     Stage,
     Stop,
@@ -74,7 +75,9 @@ def assemble(
         certified=ratio is not None and ratio <= config.max_ratio,
     )
     stop = state.stop or Stop(StopReason.TESTER_REJECTED)
-    said = [*_label_notices(error), *claim_notices(error, certificate), *_row_notices(state, error), *source.notices]
+    quality = None if error is None else make_quality(source.n_rows, error, certificate)
+    said = [*_label_notices(error, quality), *claim_notices(error, certificate), *_row_notices(state, error)]
+    said += source.notices
     if certificate is None and state.repeated_rows is not None:  # a certificate looks at all rows
         said.append(state.repeated_rows)
     if promise is None and asked is not None:
@@ -87,7 +90,6 @@ def assemble(
     tested = decide(state.test_results, settled=promise is not None)
     lacks_rows = tested is Verdict.INCONCLUSIVE and not helpless
     rows_needed = _rows_needed(plan, state) if lacks_rows else None
-    quality = None if error is None else make_quality(source.n_rows, error, certificate)
     found = FitResult(
         verdict=verdict,
         quality=quality,
@@ -164,15 +166,14 @@ def held_out_error(state: LocalizationState, row_transform: RowTransform, config
     return results.replace(error, through=through, tau=tau, by_label=by_label)
 
 
-def _label_notices(error: ErrorRecord | None) -> Iterator[Notice]:
+def _label_notices(error: ErrorRecord | None, quality: Quality | None) -> Iterator[Notice]:
     """That one label is rare, or that guessing it never does as well."""
-    if error is None or error.by_label is None:
+    if error is None or quality is None:
         return
-    labels = error.by_label
-    if 0 < labels.guess_error < _RARE:
-        yield Notice.of(NoticeCode.NEARLY_ONE_CLASS, label=-labels.guess, share=labels.guess_error)
+    if 0 < quality.guess < _RARE:
+        yield Notice.of(NoticeCode.NEARLY_ONE_CLASS, label=-quality.guess_label, share=quality.guess)
     if not error.beats_guess:
-        yield Notice.of(NoticeCode.NO_BETTER_THAN_GUESS, label=labels.guess, error=labels.guess_error)
+        yield Notice.of(NoticeCode.NO_BETTER_THAN_GUESS, label=quality.guess_label, error=quality.guess)
 
 
 def _row_notices(state: LocalizationState, error: ErrorRecord | None) -> Iterator[Notice]:

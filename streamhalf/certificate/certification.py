@@ -196,6 +196,7 @@ class CertificatePass:
             advice=advice if comparable else Advice(AdviceCode.OTHER_CLASS, through=opt.through),
             seed=self.seed,
             through=through,
+            n_positive=digest.n_positive,
             repeated=digest.repeated,
             times=digest.times,
             bounds=opts,

@@ -70,6 +70,8 @@ class Verification:
             _equal("features", data.dim, source.dim),
             _equal("fingerprint", data.fingerprint, source.fingerprint),
         ]
+        if data.snapshot and source.snapshot:  # rows that were copied elsewhere have their digest alone
+            claims.append(_equal("snapshot", data.snapshot, source.snapshot))
         if claimed is None:
             raise DataError("certificate: the document has none; nothing to verify")
         if source.dim == data.dim:
@@ -145,6 +147,7 @@ class Verification:
         slack = _slack(found.n_rows, same_rows=claimed.digest == found.digest)
         return [
             _equal("digest of all rows", claimed.digest, found.digest),
+            _equal("rows labelled +1", claimed.n_positive, found.n_positive),
             _equal("rows of the certificate", claimed.n_rows, found.n_rows),
             _close("errors on these rows", claimed.n_errors, found.n_errors, slack),
             _no_stronger("no halfspace below L", claimed.opt.lower_empirical, found.opt.lower_empirical),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import zarr
+from numpy.typing import NDArray
 from zarr.abc.store import Store
 from zarr.storage import LocalStore, MemoryStore
 
@@ -221,12 +222,41 @@ def _from_group(group: zarr.Group, name: str, request: Request) -> Source:
         raise DataError(f"{name}: the store was never finished; write it again (--overwrite)")
     columns = names_in_group(group, X, features)
     source = _from_stored(name, X, y, request, columns)
-    source = replace(source, snapshot=_snapshot(group.store))
+    source = replace(source, snapshot=_snapshot(group.store), own=ArrayColumns(group, X.shape[0]))
     if "encoding" in marks:  # of a table that was converted
         source = replace(source, encoding=from_json(EncodingRecord, marks["encoding"], where=f"{name}: encoding"))
         if labelled and isinstance(classes := marks.get("classes"), list) and len(classes) == 2:
             source = source.named(source.schema.columns, tuple(classes))
     return source
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayColumns:
+    """Arrays with one value a row: those of a Zarr group, or variables of a Dataset."""
+
+    home: Any
+    n_rows: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of arrays of so many values."""
+        members = dict(self.home.arrays()) if isinstance(self.home, zarr.Group) else self.home.variables
+        return tuple(str(name) for name, one in members.items() if one.shape == (self.n_rows,))
+
+    def take(self, rows: NDArray[np.int64], names: Sequence[str]) -> dict[str, Any]:
+        """Return values of rows; of stored arrays the chunks that these lie in are read."""
+        import pyarrow as pa
+
+        found = {}
+        for name in names:
+            array = self.home[name]
+            values = np.asarray(array.oindex[rows] if isinstance(array, zarr.Array) else array[rows])
+            found[name] = pa.array(values.tolist() if values.dtype.kind in "TO" else values)
+        return found
+
+    def __reduce__(self) -> Any:
+        """Pickle as None."""
+        return type(None), ()
 
 
 def _snapshot(store: Any) -> str:
@@ -308,12 +338,14 @@ def _open_dataset(data: Any, request: Request) -> Source:
     X = _variable(data, request.features)
     labelled = request.labelled if request.labelled is not None else request.labels in data
     if not labelled:
-        return _from_arrays("Dataset", X, None, request, names_of_array(X, request.features))
+        source = _from_arrays("Dataset", X, None, request, names_of_array(X, request.features))
+        return replace(source, own=ArrayColumns(data, X.shape[0]))
     y = _variable(data, request.labels)
     if y.ndim == 1 and X.ndim == 2 and y.dims[0] in X.dims:
         X = X.transpose(y.dims[0], ...)
     columns = names_of_array(X, request.features)
-    return _from_arrays("Dataset", _lazy(X).data, _lazy(y).data, request, columns)
+    source = _from_arrays("Dataset", _lazy(X).data, _lazy(y).data, request, columns)
+    return replace(source, own=ArrayColumns(data, X.shape[0]))
 
 
 def _variable(dataset: xr.Dataset, key: str) -> xr.DataArray:
@@ -354,7 +386,7 @@ def _open_pair(data: Any, request: Request) -> Source:
     kept = (NoticeCode.ROWS_DROPPED, NoticeCode.TABLE_ENCODED)
     said = tuple(one for one in opened.notices if one.code in kept)
     return replace(
-        source, notices=(*source.notices, *said), encoding=opened.encoding, dropped=opened.dropped, table=opened.table
+        source, notices=(*source.notices, *said), encoding=opened.encoding, dropped=opened.dropped, own=opened.own
     )
 
 
@@ -366,10 +398,16 @@ def _open_array(data: Any, request: Request) -> Source:
     return _from_arrays("arrays", data, None, request, names_of_array(data, request.features))
 
 
-def refuse_features(data: Any, features: str) -> None:
-    """Refuse a name of the array of features where data are a table, which has none."""
+def refuse_array_names(data: Any, named: Mapping[str, Any]) -> None:
+    """Refuse names of the arrays of a store, `features` and `labels`, where data are a table, which has none."""
     if is_table_path(data) or is_frame(data):
-        raise UsageError(_features_of_table(features))
+        if "features" in named:
+            raise UsageError(_features_of_table(named["features"]))
+        if "labels" in named:
+            raise UsageError(
+                f"labels: {named['labels']!r} given for a table, which has columns and no arrays; name the column: "
+                f"label={named['labels']!r} (--label {named['labels']})"
+            )
 
 
 def _features_of_table(features: str) -> str:

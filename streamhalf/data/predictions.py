@@ -10,9 +10,9 @@ import numpy as np
 
 from streamhalf.data.block import RowRange
 from streamhalf.data.row_files import open_rows
-from streamhalf.data.source import Source, nearest_names
+from streamhalf.data.source import Source
 from streamhalf.data.zarr_writer import Column, Target
-from streamhalf.errors import DataError, UsageError
+from streamhalf.errors import DataError
 from streamhalf.paths import storage_errors
 from streamhalf.redact import plural
 from streamhalf.results import Halfspace
@@ -49,17 +49,6 @@ def finish_predictions(
     target.finish((ARRAY,), marks)
 
 
-def check_kept(source: Source, keep: Sequence[str]) -> None:
-    """Refuse columns to keep that the data do not have."""
-    if keep and source.table is None:
-        raise UsageError("keep: the data are arrays, which have no other columns; leave it out")
-    own = source.table.table.columns if keep else ()
-    if unknown := [name for name in keep if name not in own]:
-        raise UsageError(
-            f"keep: {', '.join(map(repr, unknown))} not among the columns; {nearest_names(unknown[0], own)}"
-        )
-
-
 def write_prediction_table(
     target: Target, path: Path, source: Source, classes: tuple[int | float | str, ...] = (), keep: Sequence[str] = ()
 ) -> None:
@@ -68,19 +57,14 @@ def write_prediction_table(
     Where rows were left out, a column "row" says which are there.
     """
     stored, names = target.array(ARRAY), np.array(classes or (-1, 1))
-    step = stored.chunks[0]
-    numbered = np.empty(0, np.int64)
-    kinds = {"row": numbered} if len(source.dropped) else {}
-    if keep:
-        first = source.table.take(source.stored_numbers(numbered[:0]), keep)
-        kinds |= {name: first.column(name).combine_chunks() for name in keep}
-    kinds |= {ARRAY: names}
-    with storage_errors(f"{path.name}: cannot be written"), open_rows(path, kinds) as file:
+    step, numbered = stored.chunks[0], len(source.dropped) > 0
+
+    def columns(start: int, stop: int) -> dict[str, Any]:
+        rows = np.arange(start, stop)
+        found: dict[str, Any] = {"row": source.stored_numbers(rows)} if numbered else {}
+        signs = np.asarray(stored[start:stop])
+        return found | source.kept_columns(rows, keep) | {ARRAY: names[(signs > 0).astype(np.intp)]}
+
+    with storage_errors(f"{path.name}: cannot be written"), open_rows(path, columns(0, 0)) as file:
         for start in range(0, stored.shape[0], step):
-            signs = np.asarray(stored[start : start + step])
-            rows = source.stored_numbers(np.arange(start, start + len(signs)))
-            found: dict[str, Any] = {"row": rows} if len(source.dropped) else {}
-            if keep:
-                kept = source.table.take(rows, keep)
-                found |= {name: kept.column(name).combine_chunks() for name in keep}
-            file.append(found | {ARRAY: names[(signs > 0).astype(np.intp)]})
+            file.append(columns(start, min(start + step, stored.shape[0])))

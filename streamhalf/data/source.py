@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import hashlib
 import itertools
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,19 @@ def _no_rows() -> NDArray[np.int64]:
     return np.empty(0, dtype=np.int64)
 
 
+class OwnColumns(Protocol):
+    """The user's columns of the stored rows, features or not; they stay in the process that opened the data."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the columns."""
+        ...
+
+    def take(self, rows: NDArray[np.int64], names: Sequence[str]) -> dict[str, Any]:
+        """Return columns, as Arrow arrays, of stored rows whose numbers rise; only these rows are held."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
     """A data set: how to read it, what a row is, and how rows fall into blocks.
@@ -74,8 +87,8 @@ class Source:
         Which snapshot of a versioned store is read.
     dropped
         Numbers of stored rows that are left out; rising.
-    table
-        Reads other columns of the same rows, where there are any.
+    own
+        The user's columns of the stored rows, where there are any.
     """
 
     name: str
@@ -88,7 +101,7 @@ class Source:
     encoding: EncodingRecord | None = None
     snapshot: str = ""
     dropped: NDArray[np.int64] = field(default_factory=_no_rows)
-    table: Any = None
+    own: OwnColumns | None = None
 
     @property
     def n_rows(self) -> int:
@@ -250,6 +263,25 @@ class Source:
         """Return the numbers that rows have in the stored data, where some are left out."""
         return stored_numbers(self.dropped, rows)
 
+    def check_kept(self, keep: Sequence[str]) -> None:
+        """Refuse columns to keep that the data do not have."""
+        names = () if self.own is None else self.own.names
+        if keep and not names:
+            raise UsageError("keep: the data have no columns beside the features; leave it out (--keep)")
+        if unknown := [name for name in keep if name not in names]:
+            raise UsageError(
+                f"keep: {', '.join(map(repr, unknown))} not among the columns; {nearest_names(unknown[0], names)}"
+            )
+
+    def kept_columns(self, rows: NDArray[np.int64], keep: Sequence[str]) -> dict[str, Any]:
+        """Return the user's columns, as Arrow arrays, of rows in any order."""
+        if not keep:
+            return {}
+        self.check_kept(keep)
+        assert self.own is not None
+        stored, places = np.unique(self.stored_numbers(rows), return_inverse=True)
+        return {name: column.take(places) for name, column in self.own.take(stored, keep).items()}
+
 
 def check_arrays(features: str, X: Any, labels: str, y: Any) -> None:
     """Refuse arrays whose shapes and dtypes are not those of labelled rows; y may be None."""
@@ -333,9 +365,12 @@ def gathered_chunks(chunks: tuple[int, ...], row_nbytes: int) -> tuple[int, ...]
 
 def gathered(sizes: NDArray[np.int64], row_nbytes: int) -> RowRanges:
     """Return blocks of whole pieces, small neighbours together until they are as large as one."""
-    ends = np.cumsum(sizes[sizes > 0])
+    sizes = sizes[sizes > 0]
+    if (sizes[:-1] == sizes[0]).all() and sizes[-1] <= sizes[0]:  # as those of a store with such chunks
+        return align_blocks(int(sizes.sum()), int(sizes[0]), row_nbytes)
+    ends = np.cumsum(sizes)
     nbytes = block_nbytes(int(ends[-1]) * row_nbytes)
-    groups = (ends - sizes[sizes > 0]) * row_nbytes // nbytes
+    groups = (ends - sizes) * row_nbytes // nbytes
     stops = ends[np.append(np.diff(groups) > 0, True)]
     return RowRanges(np.stack([np.append(0, stops[:-1]), stops], axis=1))
 

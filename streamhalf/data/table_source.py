@@ -118,17 +118,6 @@ class TableReader(Reader):
         found = [self._signs(self._taken(piece, within, [self.label.name])) for piece, within in self._pieces(rows)]
         return np.concatenate(found)
 
-    def take(self, rows: NDArray[np.int64], columns: Sequence[str]) -> pa.Table:
-        """Return columns of single rows, which rise."""
-        homes = np.searchsorted(self.starts, rows, side="right") - 1
-        if not len(rows):
-            return self.table.read(0, columns).slice(0, 0)
-        parts = [
-            self.table.read(piece, columns).take(rows[homes == piece] - self.starts[piece])
-            for piece in np.unique(homes).tolist()
-        ]
-        return pa.concat_tables(parts, promote_options="permissive")
-
     def _signs(self, found: pa.Table) -> NDArray[np.int8]:
         if self.label is None:
             return np.ones(found.num_rows, dtype=np.int8)
@@ -150,6 +139,31 @@ class TableReader(Reader):
         if len(rows) == 1:
             return found.slice(rows.span.start - first, rows.n_rows)
         return found.take(rows.numbers() - first)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableColumns:
+    """All columns of a table; `starts` are the first rows of its pieces."""
+
+    table: Table
+    starts: NDArray[np.int64]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the columns."""
+        return tuple(self.table.columns)
+
+    def take(self, rows: NDArray[np.int64], names: Sequence[str]) -> dict[str, Any]:
+        """Return columns of rows, piece by piece; without rows, of the type in the first piece."""
+        homes = np.searchsorted(self.starts, rows, side="right") - 1
+        pieces = np.unique(homes).tolist() or [0]
+        parts = [self.table.read(piece, names).take(rows[homes == piece] - self.starts[piece]) for piece in pieces]
+        found = pa.concat_tables(parts, promote_options="permissive")
+        return {name: plain_text(found.column(name)).combine_chunks() for name in names}
+
+    def __reduce__(self) -> Any:
+        """Pickle as None."""
+        return type(None), ()
 
 
 def open_table(table: Table, options: TableOptions, *, labelled: bool) -> Source:
@@ -188,7 +202,7 @@ def open_table(table: Table, options: TableOptions, *, labelled: bool) -> Source
     if isinstance(table, CsvTable) and isinstance(source.reader, TableReader | WithoutRows):
         said = (*said, Notice.of(NoticeCode.SLOW_TABLE, size=sum(one.stop - one.start for one in table.blocks)))
     classes = () if coded is None else _classes(coded)
-    source = replace(source, notices=said, encoding=encoding, dropped=dropped, table=reader)
+    source = replace(source, notices=said, encoding=encoding, dropped=dropped, own=TableColumns(table, starts))
     return source.named(_names_of(encoding), classes)
 
 

@@ -16,22 +16,24 @@ from streamhalf.reductions.base import Summed
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowDigestPartial:
-    """Rows, the sum of their hashes modulo 2^64, and a sketch of them that shows repeated ones."""
+    """Rows, those labelled +1, the sum of hashes modulo 2^64, and a sketch that shows repeated rows."""
 
     n_rows: int
+    n_positive: int
     total: int
     sketch: RowSketch
 
 
 @dataclass(frozen=True, slots=True)
 class RowDigestResult:
-    """Rows, the sum of their hashes modulo 2^64, and how they repeat.
+    """Rows, those labelled +1, the sum of hashes modulo 2^64, and how rows repeat.
 
     `repeated` is the share of rows that are met more than once, `times` how often a row is met on
     average; both estimates, from a sample of 1,024 different rows.
     """
 
     n_rows: int
+    n_positive: int
     total: int
     repeated: float
     times: float
@@ -55,23 +57,24 @@ class RowDigest(Summed):
 
     def empty(self, dim: int) -> RowDigestPartial:
         """No rows."""
-        return RowDigestPartial(0, 0, RowSketch.of(np.empty(0, dtype=np.uint64)))
+        return RowDigestPartial(0, 0, 0, RowSketch.of(np.empty(0, dtype=np.uint64)))
 
     def map(self, block: Block) -> RowDigestPartial:
         """Hash one block."""
         limit = limit_for(self.total_rows)
         found = digest_rows(block.X, block.y, block.rows, limit=limit)
-        return RowDigestPartial(block.n_rows, *found)
+        return RowDigestPartial(block.n_rows, int(np.count_nonzero(block.y > 0)), *found)
 
     def combine(self, left: RowDigestPartial, right: RowDigestPartial) -> RowDigestPartial:
         """Add modulo 2^64, and merge the sketches."""
         total = (left.total + right.total) % 2**64
-        return RowDigestPartial(left.n_rows + right.n_rows, total, left.sketch.merge(right.sketch))
+        counts = (left.n_rows + right.n_rows, left.n_positive + right.n_positive)
+        return RowDigestPartial(*counts, total, left.sketch.merge(right.sketch))
 
     def finalize(self, partial: RowDigestPartial) -> RowDigestResult:
         """Look at the sketch."""
         repeats = partial.sketch.repeats(partial.n_rows, limit_for(self.total_rows))
-        return RowDigestResult(partial.n_rows, partial.total, *repeats)
+        return RowDigestResult(partial.n_rows, partial.n_positive, partial.total, *repeats)
 
     def partial_nbytes(self, dim: int) -> int:
         """Two numbers for each hash of the sketch."""

@@ -15,6 +15,7 @@ from streamhalf.results import (
     Moment,
     MomentTestResult,
     Outcome,
+    Part,
     TestResult,
     Transform,
 )
@@ -35,6 +36,9 @@ _LARGEST = 1e30
 _SHAPE = 0.15
 """Normalised Hermite moment of a standardised feature from which its shape is not Gaussian."""
 
+_FEW_VALUES = 0.05
+"""Excess of tails over skew² + 1 below which a feature has two values, or nearly so."""
+
 _OR_RANKS = "or replace them by their ranks"
 _REPLACE = "Replace {} by ranks, or by logarithms where all values are positive."
 
@@ -47,6 +51,10 @@ class Cause(enum.Enum):
     HEAVY = ("tails of {} are too heavy", _REPLACE)
     LIGHT = ("tails of {} are too light", "Check {} for clipping or rounding, or use ranks.")
     SKEW = ("{} {is} skewed", _REPLACE)
+    FEW_VALUES = (
+        "{} {has} few values",
+        "Use the halfspace as it is: features of few values hardly ever pass the tests.",
+    )
     SCALE = (
         "mean, scale or correlation of {} is off",
         'Fit again with `--feature-transform auto`, which removes these (Python: `feature_transform="auto"`).',
@@ -94,7 +102,7 @@ class Diagnosis:
         failure = known.failure.rstrip(".") if known else f"tester {self.tester} rejects the rows"
         return words.format(
             listed(self.features) or "the features",
-            **{"is": "is" if len(self.features) == 1 else "are"},
+            **({"is": "is", "has": "has"} if len(self.features) == 1 else {"is": "are", "has": "have"}),
             shape="shape" if len(self.features) == 1 else "joint shape",
             distribution=self.distribution,
             failure=f"{failure[:1].lower()}{failure[1:]}",
@@ -120,6 +128,8 @@ def diagnose(result: FitResult | MomentTestResult) -> Diagnosis | None:
     if not of_moments:
         return Diagnosis(Cause.TESTER, (), tester, distribution)
     rejected = (one for one in result.testers if one.has_say and one.outcome is Outcome.REJECTED)
+    if indicators := _indicators(result):
+        return Diagnosis(Cause.FEW_VALUES, indicators, tester, distribution)
     telling = next((one for one in rejected if one.tester == MOMENTS and is_of_all_rows(one)), leading)
     measured = result.measurements if isinstance(result, FitResult) else None
     shapes = _measured_shapes(measured) if measured is not None else _evident_shapes(telling)
@@ -133,6 +143,14 @@ def diagnose(result: FitResult | MomentTestResult) -> Diagnosis | None:
     tried = result.transform.whitened or bool(result.transforms)
     cause = Cause.JOINT if tried or _highest_degree(telling) > 2 else Cause.SCALE
     return Diagnosis(cause, first, tester, distribution)
+
+
+def _indicators(result: FitResult | MomentTestResult) -> tuple[str, ...]:
+    """Return the names of features that stand for a value of a category, or for a gap."""
+    encoding = result.data.encoding
+    columns = () if encoding is None else encoding.columns
+    named = (Part.IS, Part.OTHER, Part.MISSING)
+    return tuple(quoted(one.name) for column in columns for one in column.features if one.part in named)
 
 
 def _names(names: Sequence[str], features: Iterable[int]) -> tuple[str, ...]:
@@ -209,11 +227,13 @@ def _shape(mean: float, square: float, cube: float, fourth: float) -> tuple[Caus
     spread = math.sqrt(variance)
     if abs(mean) > _MOST_RELATIVE_MEAN * spread:
         return None
-    skew = (cube - 3 * mean * square + 2 * mean**3) / spread**3 / math.sqrt(6)
+    skew = (cube - 3 * mean * square + 2 * mean**3) / spread**3
     tails = (fourth - 4 * mean * cube + 6 * mean**2 * square - 3 * mean**4) / variance**2
     if math.isnan(tails) and mean == 0:
         tails = fourth / variance**2
-    tails = (tails - 3) / math.sqrt(24)
+    if tails - skew**2 - 1 < _FEW_VALUES:
+        return Cause.FEW_VALUES, math.inf
+    skew, tails = skew / math.sqrt(6), (tails - 3) / math.sqrt(24)
     size = max((abs(one) for one in (skew, tails) if not math.isnan(one)), default=0.0)
     if size <= _SHAPE:
         return None

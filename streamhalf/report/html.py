@@ -13,10 +13,9 @@ from markupsafe import Markup, escape
 from streamhalf.redact import plural
 from streamhalf.report import details, figures, tables, words
 from streamhalf.report.figures import Figure
-from streamhalf.report.notices import notice_words, other_notices
 from streamhalf.report.tables import Table
 from streamhalf.report.voices import face_of, suspects_sentence
-from streamhalf.report.words import Names
+from streamhalf.report.words import Names, notice_words, other_notices
 from streamhalf.results import AuditResult, CertifyResult, FitResult, TestResult
 from streamhalf.testers.leading import MOMENTS, leading_rejection
 

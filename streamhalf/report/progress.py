@@ -17,8 +17,7 @@ from rich.text import Text
 
 from streamhalf import events
 from streamhalf.redact import plural
-from streamhalf.report.notices import notice_words
-from streamhalf.report.words import human_count, of_limit, pass_words
+from streamhalf.report.words import human_count, notice_words, of_limit, pass_words
 from streamhalf.results import PassRecord, Role, TestResult, replace, to_json, worst_of
 
 _NAME, _BAR = 11, 20

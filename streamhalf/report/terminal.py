@@ -15,10 +15,21 @@ from streamhalf import results
 from streamhalf.data.inspection import StoreReport
 from streamhalf.redact import plural
 from streamhalf.report import details, tables
-from streamhalf.report.notices import notice_words
 from streamhalf.report.tables import Cells, Table
 from streamhalf.report.voices import Face, face_of
-from streamhalf.report.words import ABSENT, TAU, Names, about, constant, count, duration, nbytes, number, seconds
+from streamhalf.report.words import (
+    ABSENT,
+    TAU,
+    Names,
+    about,
+    constant,
+    count,
+    duration,
+    nbytes,
+    notice_words,
+    number,
+    seconds,
+)
 from streamhalf.testers.leading import leading_rejection
 
 _SPARE = "spare: for updates that repeat"

@@ -1,4 +1,7 @@
-"""A result in two voices: quality as three tiles, the promise as one line, and what to do next."""
+"""A result in two voices: quality as three tiles, the promise as one line, and what to do next.
+
+Terminal, report, notebook and dashboard render these values; no view has words of its own for them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from dataclasses import dataclass
 
 from streamhalf.redact import plural
 from streamhalf.report.causes import diagnose
-from streamhalf.report.notices import notice_of, notice_sentence
 from streamhalf.report.svg import Ladder
 from streamhalf.report.words import (
     DISTRIBUTIONS,
@@ -17,29 +19,32 @@ from streamhalf.report.words import (
     at_most,
     confidence,
     constant,
-    count,
     factor,
+    notice_of,
+    notice_sentence,
     number,
     percent,
     sentence,
     tightening_words,
 )
-from streamhalf.results import CertifyResult, FitResult, MomentTestResult, NoticeCode, Verdict
-from streamhalf.results.quality import PromiseCode, Quality
+from streamhalf.results import CertifyResult, FitResult, MomentTestResult, NoticeCode, PromiseCode, Quality, Verdict
 
 MOST_ADVICE = 3
 
 _TIGHT = 1.5
 """The factor up to which nothing is said about a tighter bound."""
 
+_MORE_ROWS = 20
+"""Times the rows at hand: nobody is advised to gather more than these."""
+
 _FIRST = (
-    *(NoticeCode.ERRORS_DISAGREE, NoticeCode.ONE_CLASS, NoticeCode.NEARLY_ONE_CLASS),
+    *(NoticeCode.ERRORS_DISAGREE, NoticeCode.ERRORS_CLUSTER, NoticeCode.ONE_CLASS, NoticeCode.NEARLY_ONE_CLASS),
     *(NoticeCode.NO_BETTER_THAN_GUESS, NoticeCode.EPS_NOT_REACHED),
 )
 _LAST = (NoticeCode.ROWS_IN_ORDER, NoticeCode.REPEATED_ROWS, NoticeCode.NO_ROOM)
 """Notices that are advice too, before and after what to do about the features."""
 
-SIGNS = {"good": "✓", "plain": "✓", "bad": "✕", "open": "?"}
+SIGNS = {"good": "✓", "bad": "✕", "open": "?"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class PromiseLine:
-    """The promise in one line; `tone` (good, plain, bad, open) gives sign and colour."""
+    """The promise in one line; `tone` (good, bad, open) gives sign and colour."""
 
     tone: str
     title: str
@@ -85,8 +90,7 @@ def face_of(result: FitResult | CertifyResult | MomentTestResult) -> Face:
     """Return the first screen of a result."""
     subject = (f"{result.data.source}: " if result.data.source else "") + str(result.data)
     if isinstance(result, MomentTestResult):
-        advice = tuple(_remedies(result))[:MOST_ADVICE]
-        return Face("Test of features", subject, (), _test_promise(result), None, "", advice)
+        return Face("Test of features", subject, (), _test_promise(result), None, "", tuple(_remedies(result)))
     title = "Halfspace" if isinstance(result, FitResult) else "Certificate of a linear classifier"
     tiles: tuple[Tile, ...] = ()
     ladder = None
@@ -100,10 +104,9 @@ def face_of(result: FitResult | CertifyResult | MomentTestResult) -> Face:
 
 
 def _tiles(result: FitResult | CertifyResult, quality: Quality) -> Iterator[Tile]:
-    notes = [f"at most {at_most(quality.upper)} on fresh rows"]
-    if quality.held_out:
-        notes.insert(0, "on held-out rows")
-    yield Tile("Error", percent(quality.error), tuple(notes))
+    bound = "no bound for fresh rows" if quality.upper is None else f"at most {at_most(quality.upper)} on fresh rows"
+    notes = ("on held-out rows", bound) if quality.held_out else (bound,)
+    yield Tile("Error", percent(quality.error), notes)
     yield _best_tile(result, quality)
     always = f"always “{Names.of(result).label(quality.guess_label)}”"
     yield Tile("Guessing", percent(quality.guess), (always,))
@@ -123,24 +126,22 @@ def _best_tile(result: FitResult | CertifyResult, quality: Quality) -> Tile:
     if not certificate.comparable:
         notes.append("this one is of another class")
     elif quality.factor is not None:
-        notes.insert(0, f"this one: {factor(quality.factor)} × that")
+        times = factor(quality.factor)
+        notes.insert(0, "this one is as good" if times == "1" else f"this one: {times} × that")
     return Tile(name, f"≥ {at_least(lower)}", tuple(notes))
 
 
 def _ladder(quality: Quality) -> Ladder:
-    rungs = [_rung("Error", quality.error, quality.error, quality.upper, "at most")]
+    high = quality.error if quality.upper is None else quality.upper
+    words = percent(quality.error) + ("" if quality.upper is None else f", at most {at_most(high)}")
+    rungs = [("Error", words, quality.error, quality.error, high)]
     if quality.lower is not None and quality.lower > 0:
         low, high = quality.lower, max(quality.lower, quality.error)
-        words = f"between {at_least(low)} and {at_most(high)}"
-        rungs.append(("Best possible", words, low, low, high))
+        rungs.append(("Best possible", f"between {at_least(low)} and {at_most(high)}", low, low, high))
     guess = quality.guess
     rungs.append(("Guessing", percent(guess), guess, guess, guess))
     said = "; ".join(f"{name}: {words}" for name, words, *_ in rungs)
     return Ladder("Error, best possible and guessing", said, tuple(rungs))
-
-
-def _rung(name: str, low: float, value: float, high: float, bound: str) -> tuple[str, str, float, float, float]:
-    return name, f"{percent(value)}, {bound} {at_most(high)}", low, value, high
 
 
 def _measured(result: FitResult | CertifyResult) -> str:
@@ -148,40 +149,43 @@ def _measured(result: FitResult | CertifyResult) -> str:
     error, quality, certificate = result.error, result.quality, result.certificate
     if error is None or quality is None:
         return ""
-    fitted = isinstance(result, FitResult)
-    held_out = f"{plural(error.n_rows, 'row')} that it did not learn from"
-    said = []
-    if certificate is not None:
-        rows = f"all {count(quality.rows)} rows"
-        if certificate.share < 1:
-            rows = f"a random sample of {count(certificate.n_rows)} rows"
-        what = "Best possible" if quality.held_out else "Error and best possible"
-        said.append(f"{what}: counted on {rows}.")
-    if certificate is None or quality.held_out:
-        said.append(f"Error: counted on {held_out}.")
+    apart = certificate is None or quality.held_out
+    unseen = f"{plural(error.n_rows, 'row')} that it did not learn from"
+    rows = f"all {plural(quality.rows, 'row')}" if quality.rows > 1 else "the row"
     sure = f"confidence {confidence(quality.tau)}"
-    if error.segments == 1:
-        said.append("No bound for fresh rows holds: the error drifts along the rows.")
+    if quality.upper is None:
+        bound = "No bound for fresh rows: the error drifts along the rows."
     elif error.segments:
-        said.append(f"Bound for fresh rows: from {error.segments} segments of rows, {sure}.")
-    elif fitted:
-        said.append(f"Bound for fresh rows: from {held_out}, {sure}.")
+        bound = f"Bound for fresh rows: from {error.segments} segments of rows, {sure}."
+    elif not isinstance(result, FitResult):
+        bound = f"Bound for fresh rows: {sure}, if it never saw these rows."
     else:
-        said.append(f"Bound for fresh rows: {sure}, if it never saw these rows.")
-    return " ".join(said)
+        bound = f"Bound for fresh rows: from {'these' if apart else unseen}, {sure}."
+    if certificate is None:
+        return f"Error and guessing: counted on {unseen}. {bound}"
+    if certificate.share < 1:
+        sample = f"a random sample of {plural(certificate.n_rows, 'row')}"
+        best = f"Best possible: for {rows}, confidence {confidence(1 - quality.confidence)}, from {sample}."
+        return f"{best} Error: counted on {unseen if apart else 'that sample'}. {bound}"
+    if apart:
+        return f"Best possible and guessing: counted on {rows}. Error: counted on {unseen}. {bound}"
+    return f"Error, best possible and guessing: counted on {rows}. {bound}"
 
 
 # the promise
 
 
 def proved(result: FitResult | CertifyResult) -> str:
-    """Return the factor that the certificate proves, as a clause; empty without one."""
-    promise, certificate = result.promise, result.certificate
+    """Return the factor that the certificate proves, as a clause; empty if guessing has it too."""
+    promise, certificate, quality = result.promise, result.certificate, result.quality
     if promise is None or certificate is None or promise.factor is None:
+        return ""
+    if promise.code is PromiseCode.NO_BETTER or (quality is not None and not quality.beats_guess):
         return ""
     class_ = Names.of(result).halfspaces(certificate.opt.through, certificate)
     sure = f" (confidence {confidence(1 - promise.confidence)})" if promise.confidence < 1 else ""
-    return f"within a factor {factor(promise.factor)} of the best halfspace {class_}{sure}"
+    times = factor(promise.factor)
+    return ("to be" if times == "1" else f"within a factor {times} of") + f" the best halfspace {class_}{sure}"
 
 
 def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
@@ -201,8 +205,8 @@ def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
             words = f"holds against chosen label flips, {bound} ({times}: an empirical worst case)."
             return PromiseLine("good", title, f"{words}{also}")
         case PromiseCode.FACTOR:
-            words = f"{said}, whatever the features."
-            return PromiseLine("good", f"{title} proved" if verdict else "Proved", words)
+            passed = "the tests passed; proved " if verdict is Verdict.ACCEPTED else "proved " if verdict else ""
+            return PromiseLine("good", title if verdict else "Proved", f"{passed}{said}, whatever the features.")
         case PromiseCode.FEATURES:
             return PromiseLine("bad", "No promise (rejected):", f"{_not_these(result)}{also}")
         case PromiseCode.VACUOUS:
@@ -213,11 +217,11 @@ def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
             return PromiseLine("open", "Tests passed, no promise:", f"{words}{also}")
         case PromiseCode.NO_BOUND:
             return PromiseLine("open", "Nothing proved:", _unproved(result))
-    title = "No promise (inconclusive):"
+    title = "No promise (inconclusive):" if verdict else "Nothing proved:"
     if notice_of(result, NoticeCode.ONE_CLASS):
         words = "all labels are alike, so there is nothing to learn."
     elif found.code is PromiseCode.NO_BETTER:
-        words = "it is not shown to be better than guessing."
+        words = f"it is {'not shown to be' if verdict else 'no'} better than guessing."
     elif found.code is PromiseCode.NOISE:
         words = "label noise stopped the tests, and more rows would not help."
     elif found.rows_needed is not None:
@@ -227,9 +231,15 @@ def promise_line(result: FitResult | CertifyResult) -> PromiseLine:
     return PromiseLine("open", title, words + also)
 
 
+def code_of(result: FitResult | CertifyResult) -> PromiseCode | None:
+    """Return the code of the promise, if there is one."""
+    return None if result.promise is None else result.promise.code
+
+
 def _not_these(result: FitResult | CertifyResult) -> str:
     cause = diagnose(result) if isinstance(result, FitResult) else None
-    return "these features fail the tests" + (f": {cause.clause()}." if cause else ".")
+    why = f": {cause.clause()}." if cause else "."
+    return f"these features fail the tests{why} The error and its bounds hold all the same."
 
 
 def _unproved(result: FitResult | CertifyResult) -> str:
@@ -258,34 +268,38 @@ def _test_promise(result: MomentTestResult) -> PromiseLine:
 
 def _advice(result: FitResult | CertifyResult) -> Iterator[str]:
     """Yield advice, the most important first; some may be empty."""
-    names = Names.of(result)
+    names, quality, certificate = Names.of(result), result.quality, result.certificate
+    drifts = quality is not None and quality.upper is None
     for code in _FIRST:
-        if notice := notice_of(result, code):
+        notice = notice_of(result, code)
+        if notice and code is NoticeCode.NO_BETTER_THAN_GUESS and code_of(result) is PromiseCode.NO_BETTER:
+            yield "Look for features that separate the labels, or gather more rows."
+        elif notice and (code is not NoticeCode.ERRORS_CLUSTER or drifts):
             yield notice_sentence(notice, names)
         if notice and code is NoticeCode.ONE_CLASS:
             return
-    certified = isinstance(result, FitResult) and result.verdict is Verdict.CERTIFIED
-    if isinstance(result, FitResult) and not certified:
+    if quality is not None and not quality.beats_guess and not isinstance(result, FitResult):
+        label = names.label(quality.guess_label)
+        yield f"Always guessing “{label}” is at least as good. Are the labels the right way round?"
+    if isinstance(result, FitResult) and result.verdict is not Verdict.CERTIFIED:
         yield from _remedies(result)
     for code in _LAST:
-        if notice := notice_of(result, code):
+        if (notice := notice_of(result, code)) and not (drifts and code is NoticeCode.ROWS_IN_ORDER):
             yield notice_sentence(notice, names)
-    certificate = result.certificate
-    if certificate is not None and certificate.n_errors:
-        loose = certificate.ratio is None or certificate.ratio > _TIGHT
-        if loose and (words := tightening_words(certificate.advice)):
-            yield sentence(words)
-        yield suspects_sentence(result)
-    if isinstance(result, FitResult) and certified:
-        yield from _remedies(result)
+    if certificate is None or not certificate.n_errors or code_of(result) is PromiseCode.NO_BETTER:
+        return
+    advice = certificate.advice
+    loose = certificate.ratio is None or certificate.ratio > _TIGHT
+    if loose and (advice.rows or 0) <= _MORE_ROWS * result.data.rows and (words := tightening_words(advice)):
+        yield sentence(words)
+    yield suspects_sentence(result)
 
 
 def _remedies(result: FitResult | MomentTestResult) -> Iterator[str]:
     if cause := diagnose(result):
         yield cause.remedy()
     elif isinstance(result, FitResult) and result.rows_needed is not None:
-        rows = about(result.rows_needed)
-        yield f"For a promise gather about {rows} rows, or ask for a larger `--eps`."
+        yield f"For a promise gather about {about(result.rows_needed)} rows, or ask for a larger `--eps`."
 
 
 def remedy(result: FitResult) -> str:
@@ -304,9 +318,8 @@ def suspects_sentence(result: FitResult | CertifyResult) -> str:
     if certificate is None or not certificate.n_errors or result.halfspace is None:
         return ""
     run = result.run
-    issues = f"label issues among the {plural(certificate.n_errors, 'misclassified row')}"
+    rows = plural(certificate.n_errors, "misclassified row") if certificate.share == 1 else "misclassified rows"
+    issues = f"label issues among the {rows}"
     if run is None or not run.command:
         return f"`streamhalf.audit(data, model=result)` lists {issues}."
-    source = result.data.source or "STORE"
-    command = f"streamhalf audit {source} --model RESULT --out suspects.csv"
-    return f"`{command}` lists {issues}."
+    return f"`streamhalf audit {result.data.source or 'STORE'} --model RESULT --out suspects.csv` lists {issues}."

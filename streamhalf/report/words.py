@@ -1,9 +1,9 @@
-"""Numbers, names and codes in words: one format for each quantity, one phrase for each code."""
+"""Numbers, names, codes and notices in words: one format for each quantity, one phrase for each code."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -324,3 +324,164 @@ def tightening_words(advice: results.Advice) -> str:
         case results.AdviceCode.HIGHER_DEGREE:
             return f"`--certificate-degree {advice.degree}` would tighten the lower bound"
     return ""
+
+
+# notices
+
+_NAMELESS = Names()
+_SAID = (
+    *(results.NoticeCode.NO_ROOM, results.NoticeCode.ONE_CLASS, results.NoticeCode.NEARLY_ONE_CLASS),
+    *(results.NoticeCode.NO_BETTER_THAN_GUESS, results.NoticeCode.ERRORS_DISAGREE, results.NoticeCode.EPS_NOT_REACHED),
+)
+"""Notices that promise and advice say."""
+
+_PHRASES = {
+    results.NoticeCode.LABELS_ABSENT: (
+        "no labels named {array}: features alone were tested. If they have another name: label=... (--label NAME)."
+    ),
+    results.NoticeCode.LABELS_ARE_BITS: "labels {array} are 0/1; 0 is read as -1.",
+    results.NoticeCode.LABELS_READ: ("labels {array} are {low} and {high}; {low} is read as -1, {high} as +1."),
+    results.NoticeCode.FEATURES_CONVERTED: ("features {array} are {stored}; they are computed with as {used}."),
+    results.NoticeCode.ROWS_DROPPED: "{dropped} of {stored} have gaps and were left out.",
+    results.NoticeCode.GAPS_FILLED: "{gaps} in {features} filled with the median, an indicator beside it.",
+    results.NoticeCode.SLOW_TABLE: (
+        "every pass parses {size} of CSV. Parquet is faster, and a Zarr store (streamhalf convert) fastest."
+    ),
+    results.NoticeCode.ONE_CLASS: ("all labels are {label}, so there is nothing to learn. Check the labels."),
+    results.NoticeCode.NEARLY_ONE_CLASS: (
+        "only {share} of the rows have label {label}: always guessing {other} is wrong on no more than these."
+    ),
+    results.NoticeCode.NO_BETTER_THAN_GUESS: (
+        "it is not shown to be better than always guessing {label}, which is wrong on {error}. "
+        "Look for features that separate the labels, or gather more rows."
+    ),
+    results.NoticeCode.NO_ROOM: (
+        "no certificate: it takes {size} for so many features, and certificate_memory is {room}. Raise it for one."
+    ),
+    results.NoticeCode.FEWER_AT_ONCE: (
+        "memory has room for {tasks} of the largest kind at once ({size} each, {room} in all), "
+        "fewer than the {threads} of a process. The answer is the same."
+    ),
+    results.NoticeCode.REPEATED_ROWS: (
+        "about {share} of the rows repeat (a row is met {times} times on average). If they are "
+        "copies, bounds for fresh rows are too narrow; those on these rows hold."
+    ),
+    results.NoticeCode.ERRORS_DISAGREE: (
+        "the errors disagree: {held_out} on held-out rows, {upper} at most, but {all_rows} on all "
+        "rows. Do not rely on bounds for new rows."
+    ),
+    results.NoticeCode.ROWS_IN_ORDER: (
+        "rows come in an order: the mean of {name} differs between segments of rows ({factor} "
+        "times the variance of chance). Bounds hold for new rows if those are like all of these."
+    ),
+    results.NoticeCode.RADII_DRAWN: (
+        "the radial transform draws lengths and signs of rows anew. The tests say nothing about "
+        "lengths or about moments of odd degree."
+    ),
+    results.NoticeCode.RUNS_ON: "runs on {place}, {why}; scheduler='threads' keeps it on this machine.",
+}
+_KEPT = {
+    results.RowsKept.MEMORY: "computed once and kept in memory",
+    results.RowsKept.CLUSTER: "computed once and kept by the cluster",
+    results.RowsKept.FOLDER: "computed once and kept in {place} until the run ends",
+    results.RowsKept.NOWHERE: (
+        "computed again in every pass, for want of room. On this machine a larger memory_limit, or "
+        "a folder given as cache, makes some"
+    ),
+}
+
+
+def notice_words(notice: results.Notice, names: Names = _NAMELESS) -> str:
+    """Return a notice as words that go on a line of their own, and end with a full stop."""
+    fields = notice.fields
+    match notice.code:
+        case results.NoticeCode.EPS_NOT_REACHED:
+            return _eps_not_reached(**fields)
+        case results.NoticeCode.ERRORS_CLUSTER:
+            return _errors_cluster(**fields)
+        case results.NoticeCode.LAZY_ROWS:
+            where = _KEPT[results.RowsKept(notice["kept"])].format(place=fields["place"])
+            return f"rows are lazy Dask arrays of {nbytes(notice['size'])}: {where}."
+        case results.NoticeCode.TABLE_ENCODED:
+            return _table_encoded(**fields)
+        case results.NoticeCode.RESUMED if not fields["passes"]:
+            return f"checkpoint: nothing to resume in {fields['place']}; starting anew."
+        case results.NoticeCode.RESUMED:
+            passes = plural(notice["passes"], "finished pass", "es")
+            return f"checkpoint: {fields['place']} holds {passes}."
+    return _PHRASES[notice.code].format_map(_written(notice, names)) + _ties(notice, names)
+
+
+def notice_sentence(notice: results.Notice, names: Names = _NAMELESS) -> str:
+    """Return a notice that begins with a capital."""
+    words = notice_words(notice, names)
+    return f"{words[:1].upper()}{words[1:]}"
+
+
+def notice_of(result: Any, *codes: results.NoticeCode) -> results.Notice | None:
+    """Return the first notice of a result with one of these codes, in their order."""
+    found = (one for code in codes for one in result.notices if one.code is code)
+    return next(found, None)
+
+
+def other_notices(notices: Iterable[results.Notice], names: Names) -> tuple[str, ...]:
+    """Return the sentences of notices that neither promise nor advice says."""
+    return tuple(notice_sentence(one, names) for one in notices if one.code not in _SAID)
+
+
+def _written(notice: results.Notice, names: Names) -> dict[str, str]:
+    """Return the fields of a notice in words."""
+    fields: dict[str, Any] = dict(notice.fields)
+    found = {name: str(value) for name, value in fields.items()}
+    for name in ("share", "error", "held_out", "upper", "all_rows"):
+        if name in fields:
+            found[name] = percent(fields[name])
+    for name in ("size", "room"):
+        if name in fields:
+            found[name] = nbytes(fields[name])
+    for name in ("times", "factor"):
+        if name in fields:
+            found[name] = number(fields[name])
+    if "label" in fields:
+        found |= {"label": names.label(fields["label"]), "other": names.label(-fields["label"])}
+    if "quantity" in fields:
+        found["name"] = names.quantity(results.SegmentQuantity(fields["quantity"]), fields["feature"])
+    for name, noun in (("gaps", "gap"), ("features", "feature"), ("stored", "row")):
+        if isinstance(fields.get(name), int):  # of converted features `stored` is a dtype
+            found[name] = plural(fields[name], noun)
+    if "at_once" in fields:
+        found["tasks"] = plural(fields["at_once"], "task")
+        found["threads"] = plural(fields["threads"], "thread")
+    return found
+
+
+def _ties(notice: results.Notice, names: Names) -> str:
+    share = notice.fields.get("at_centre")
+    if not isinstance(share, float) or share <= 0:
+        return ""
+    every = f"every halfspace through it says {names.label(1)}"
+    return f" {share:.1%} of the rows lie at the centre itself, where {every}."
+
+
+def _table_encoded(columns: Any, features: Any, dropped: Any, gaps: Any) -> str:
+    said = f"{plural(columns, 'column')} became {plural(features, 'feature')}"
+    said += f", {plural(gaps, 'gap')} filled" if gaps else ""
+    return said + (f"; left out: {dropped}." if dropped else ".")
+
+
+def _eps_not_reached(asked: Any, reached: Any, noise: Any) -> str:
+    said = f"the eps that was asked for, {number(asked)}, was not reached"
+    if reached is None:
+        return f"{said}: no scale could be tested."
+    why = " Label noise is larger than that scale; more rows would not help." if noise else ""
+    return f"{said} ({number(reached)} was).{why}"
+
+
+def _errors_cluster(segments: Any, factor: Any) -> str:
+    follows = f"The upper bound is computed from the means of {segments} segments."
+    if segments == 1:
+        follows = "They are bounded for these rows and not for new ones; shuffle sorted rows."
+    return (
+        f"errors come in clusters: their share varies {number(factor)} times as much between "
+        f"segments of rows as by chance. {follows}"
+    )

@@ -65,11 +65,11 @@ class AngleRecord(Record, frozen=True):
 class CertificateRecord(Record, frozen=True):
     """Result of the certificate pass.
 
-    It read all rows: `digest` is a digest of every one, `repeated` the share of them that are met
-    more than once, and `times` how often a row is met on average. The other numbers speak of
-    `n_rows` rows, those that `share` and `seed` choose one by one; all if `share` is 1. `error` is
-    the error of the halfspace on them, which is of the class `through`; `ratio` is that over the
-    bound (None where the bound is 0 or of a class that the halfspace is not of). `bounds` are those
+    It read all rows: `digest` is a digest of every one, `n_positive` of them are labelled +1,
+    `repeated` is the share that are met more than once, and `times` how often a row is met on average.
+    The other numbers speak of `n_rows` rows, those that `share` and `seed` choose one by one; all
+    if `share` is 1. `error` is that of the halfspace on them, which is of the class `through`; `ratio` is that over
+    the bound (None where the bound is 0 or of a class that the halfspace is not of). `bounds` are those
     of every class that was looked at, `opt` among them.
 
     They were computed from slabs about the plane with the unit normal `direction` and `threshold`,
@@ -104,6 +104,7 @@ class CertificateRecord(Record, frozen=True):
     share: float = 1.0
     seed: int = 0
     through: HalfspaceClass = HalfspaceClass.ORIGIN
+    n_positive: int | None = None
     repeated: float = 0.0
     times: float = 1.0
     threshold: float = 0.0

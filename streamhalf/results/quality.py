@@ -18,16 +18,17 @@ class Quality(Record, frozen=True, kw_only=True):
 
     `error`, `lower` and `guess` are shares of all `rows` of the data. `error` was counted on them,
     or on held-out rows where those show a larger one (`held_out`). `upper` bounds the error on
-    fresh rows and fails with probability `tau`. No halfspace of the class `through` errs on less
-    than `lower` (None: no bound for a class that holds the halfspace), and `factor` is
-    error / lower. Both hold with `confidence`: 1 where every row was counted, less from a random
-    sample. `guess` is the error of always saying `guess_label` (-1 or +1).
+    fresh rows and fails with probability `tau` (None: errors drift along the rows).
+    No halfspace of the class `through` errs on less than `lower` (None: no bound for a class that
+    holds the halfspace), and `factor` is error / lower. Both hold with `confidence`: 1
+    where every row was counted, less from a random sample. `guess` is the error of always saying
+    `guess_label` (-1 or +1).
     """
 
     rows: int
     error: float
     held_out: bool
-    upper: float
+    upper: float | None
     tau: float
     guess: float
     guess_label: int
@@ -49,7 +50,7 @@ def make_quality(rows: int, error: ErrorRecord, certificate: CertificateRecord |
         rows=rows,
         error=error.empirical,
         held_out=error.n_rows < rows,
-        upper=error.upper,
+        upper=None if error.segments == 1 else error.upper,
         tau=error.tau or 0.0,
         guess=labels.guess_error,
         guess_label=labels.guess,
@@ -58,10 +59,14 @@ def make_quality(rows: int, error: ErrorRecord, certificate: CertificateRecord |
     if certificate is None:
         return found
     counted = certificate.error
-    noise = _CHANCE * (counted * (1 - counted) / max(1, error.n_rows)) ** 0.5
+    drawn = 1 / max(1, error.n_rows) + (1 / max(1, certificate.n_rows) if certificate.share < 1 else 0)
+    noise = _CHANCE * (counted * (1 - counted) * drawn) ** 0.5
     found = replace(found, held_out=found.held_out and error.empirical > counted + noise)
     if not found.held_out:
         found = replace(found, error=counted)
+    if (n_positive := certificate.n_positive) is not None:
+        all_labels = LabelErrors.of(rows, 0, n_positive, 0)
+        found = replace(found, guess=all_labels.guess_error, guess_label=all_labels.guess)
     if not certificate.comparable:
         return found
     lower, confidence = certificate.opt.lower_empirical, 1.0
@@ -173,10 +178,12 @@ def make_promise(
     constant = None if supported is None else supported.constant
     at_most = None
     if verdict is Verdict.ACCEPTED and supported and quality and constant is not None:
-        at_most = constant * quality.upper + supported.eps
+        at_most = constant * (quality.error if quality.upper is None else quality.upper) + supported.eps
     proved = (factor is not None and factor <= max_ratio) or verdict is Verdict.CERTIFIED
     if verdict is None:
         code = PromiseCode.NO_BOUND if factor is None else PromiseCode.FACTOR
+        if quality is not None and not quality.beats_guess:
+            code = PromiseCode.NO_BETTER
     elif quality is not None and at_most is not None and at_most < quality.guess:
         code = PromiseCode.HOLDS
     elif proved and verdict in (Verdict.ACCEPTED, Verdict.CERTIFIED):

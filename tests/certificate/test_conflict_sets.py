@@ -177,7 +177,7 @@ def test_advice__asks_for_no_rows_that_are_there(total_rows: int, code: str) -> 
     block = Block(X, y.astype(np.int8), np.arange(len(y)))
     halfspace = streamhalf.Halfspace((1.0, 2.0, 3.0, 4.0), -0.5)
     sets = ConflictSets(halfspace=halfspace, row_transform=Identity(), size=len(y), seed=1, effort=1e-3)
-    digest = RowDigestResult(total_rows, 0, 0.0, 1.0)
+    digest = RowDigestResult(total_rows, 0, 0, 0.0, 1.0)
     advice = sets.conclude(digest, block, tau=0.01).advice
     assert advice.code == code
     assert advice.rows is None or advice.rows > total_rows

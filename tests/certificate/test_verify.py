@@ -39,6 +39,7 @@ CLAIMS = [
     "features",
     "fingerprint",
     "digest of all rows",
+    "rows labelled +1",
     "rows of the certificate",
     "errors on these rows",
     "no halfspace below L",
@@ -132,6 +133,7 @@ FORGED: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
     "fingerprint": (of_data(fingerprint="00"), {"fingerprint"}),
     # slack for rounding is a matter of the same rows; those of another digest must all count
     "digest": (of_certificate(digest="00"), {"digest of all rows"}),
+    "rows labelled +1": (of_certificate(n_positive=7), {"rows labelled +1", SAID_TWICE}),
     "rows of the certificate": (of_certificate(n_rows=7), {"rows of the certificate", SAID_TWICE}),
     "errors": (of_certificate(n_errors=lambda n: n - 100), {"errors on these rows", SAID_TWICE}),
     "L on the rows": (
@@ -160,7 +162,7 @@ FORGED: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
     "upper bound": (of_error(upper=0.01), {"upper bound of the error", SAID_TWICE}),
     "error of guessing": (
         of_error(by_label=lambda found: replace(found, positive=found.positive // 2)),
-        {"error of guessing on them", SAID_TWICE},
+        {"error of guessing on them"},
     ),
     "quality": (lambda document: replace(document, quality=replace(document.quality, error=0.001)), {SAID_TWICE}),
     "promise": (lambda document: replace(document, promise=replace(document.promise, factor=1.0)), {SAID_TWICE}),

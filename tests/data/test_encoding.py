@@ -263,7 +263,8 @@ def test_csv__larger_than_what_is_kept_is_read_in_blocks(tmp_path: Path, monkeyp
     monkeypatch.setattr(tables, "_CSV_NBYTES", 1 << 12)
     found = open_source(tmp_path / "a.csv", labels="bought")
     assert len(found.blocks) == 1
-    assert found.table.table.n_pieces > 10
+    assert isinstance(found.own, table_source.TableColumns)
+    assert found.own.table.n_pieces > 10
     assert found.fingerprint == expected.fingerprint
     assert NoticeCode.SLOW_TABLE in {one.code for one in found.notices}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import streamhalf
-from streamhalf.report.notices import notice_words
+from streamhalf.report.words import notice_words
 from streamhalf.results import Notice, NoticeCode
 
 MADE = [
