@@ -238,7 +238,7 @@ FLAGS: dict[tuple[str, ...], tuple[int, str]] = {
 
 
 def test_store__with_a_hostile_path_is_named_on_one_line(tmp_path: Path, capsys: Captured) -> None:
-    refused(["test", str(tmp_path / HOSTILE), "--quiet"], 3, r"evil\n\x1b[31mname: no such", capsys)
+    refused(["test", str(tmp_path / HOSTILE), "--quiet"], 3, r"evil\n\x1b[31mname: no ", capsys)
 
 
 @pytest.mark.parametrize("flags", FLAGS, ids=" ".join)
