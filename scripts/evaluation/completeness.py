@@ -182,10 +182,8 @@ def _run_laws(form: str, advance: Advance) -> Table:
         f"{1 / _CHANCE:g} times (eps = {EPS:g} asked for, d = {', '.join(map(str, LAW_DIMS))}, transform chosen by "
         "the run)"
     )
-    columns = ("law", "runs", *VERDICTS, "allowed", *TRANSFORMS, "holds")
-    return _table(
-        "completeness-auto", criterion, found, (), met=all(row[-1] for row in rows), columns=columns, rows=rows
-    )
+    columns, met = ("law", "runs", *VERDICTS, "allowed", *TRANSFORMS, "holds"), all(row[-1] for row in rows)
+    return _table("completeness-auto", criterion, found, met=met, columns=columns, rows=rows)
 
 
 def _learn_law(law: str, n_runs: int) -> Iterator[FitResult]:
