@@ -48,7 +48,7 @@ from streamhalf.results.document import (
     read_weights,
     write_json,
 )
-from streamhalf.results.provenance import COMMAND
+from streamhalf.results.results import COMMAND
 from streamhalf.synthetic.kinds import DIRECTIONS, DTYPES, Marginal, Noise
 
 

@@ -6,11 +6,10 @@ from typing import Literal
 
 from streamhalf.redact import plural
 from streamhalf.results.base import Record
-from streamhalf.results.calibration import CalibrationRecord
 from streamhalf.results.codes import Notice
 from streamhalf.results.parts import DataRecord, Halfspace, PassRecord
-from streamhalf.results.provenance import RunRecord, Versions
-from streamhalf.results.results import Document
+from streamhalf.results.quality import CalibrationRecord
+from streamhalf.results.results import Document, RunRecord, Versions
 
 
 class Suspect(Record, frozen=True):
