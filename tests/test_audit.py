@@ -408,3 +408,34 @@ def test_command__refuses_a_result_that_was_changed(
     model.write_text(json.dumps({**to_json(fitted[1]), "eps": 0.5}))
     assert main(["audit", str(store), "--model", str(model)]) == 3
     assert "was changed after it was written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_keep__shows_the_columns_of_the_user_beside_the_rows(tmp_path: Path, ending: str) -> None:
+    """Rows with gaps are left out: numbers are those in the file all the same."""
+    X, y = make_rows(1_500, 3, seed=2)
+    frame = pd.DataFrame(X.astype(np.float64), columns=list("abc"))
+    frame.loc[::40, "a"] = np.nan
+    frame["id"], frame["margin"], frame["y"] = [f"n{i}" for i in range(len(y))], 1.5, np.where(y > 0, "up", "down")
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    given: dict[str, Any] = {"model": Halfspace((1.0, 0.0, 0.0)), "columns": ["a", "b", "c"], "missing": "drop"}
+    out, review = tmp_path / f"s.{ending}", tmp_path / "review.csv"
+    for data in (frame, tmp_path / "d.csv"):
+        found = streamhalf.audit(data, keep="id", out=out, overwrite=True, **given)
+        table = found.to_frame()
+        assert list(table.columns) == ["row", "id", *COLUMNS[1:]]
+        assert (table["id"] == "n" + table["row"].astype(str)).all()
+        assert (table["given_label"] == frame["y"].to_numpy()[table["row"]]).all()
+        written = pd.read_csv(out) if ending == "csv" else pd.read_parquet(out)
+        assert written["id"].tolist() == table["id"].tolist()
+        assert [one.values for one in found.result.suspects] == [(one,) for one in table["id"][:100]]
+    whole = streamhalf.audit(frame, keep=["id"], top=None, **given).to_frame()
+    assert sorted(whole["id"]) == sorted(table["id"])
+    streamhalf.audit(frame, keep=["id"], review=40, out=review, **given)
+    drawn = pd.read_csv(review)
+    assert (drawn["id"] == "n" + drawn["row"].astype(str)).all()
+    for wrong, words in (("margin", "a column of the list"), ("ids", "'ids' not among the columns")):
+        with pytest.raises(UsageError, match=words):
+            streamhalf.audit(frame, keep=[wrong], **given)
+    with pytest.raises(UsageError, match=r"let out end in \.csv"):
+        streamhalf.audit(frame, keep=["id"], out=tmp_path / "s.zarr", **given)
