@@ -19,7 +19,22 @@ from streamhalf.cli import main
 from streamhalf.data import inspection
 from tests.conftest import StoreWriter, make_rows
 
-COMMANDS = (*("synth", "inspect", "convert", "predict", "test", "plan", "fit", "certify", "verify", "audit", "report"),)
+COMMANDS = (
+    *(
+        "synth",
+        "inspect",
+        "convert",
+        "predict",
+        "test",
+        "plan",
+        "fit",
+        "update",
+        "certify",
+        "verify",
+        "audit",
+        "report",
+    ),
+)
 Captured = pytest.CaptureFixture[str]
 
 
