@@ -21,6 +21,7 @@ from streamhalf._session import (
     SEED_DRAWN,
     Place,
     RunHandle,
+    StateFolder,
     columns_like,
     execute,
     make_config,
@@ -44,7 +45,7 @@ from streamhalf.algorithms.plan_overview import (
 )
 from streamhalf.certificate.certification import held_by_certificate
 from streamhalf.certificate.verify import Verification, check_document
-from streamhalf.config import SETTINGS, TOP, RunConfig, check_names
+from streamhalf.config import SETTINGS, TOP, check_names
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.conversion import chunks_for, create_converted, finish_converted, write_converted
@@ -61,7 +62,6 @@ from streamhalf.data.row_files import check_file, renamed
 from streamhalf.data.source import Source
 from streamhalf.data.zarr_writer import Target
 from streamhalf.engine import Counted, Job, run_job
-from streamhalf.engine.checkpoint import Checkpoint
 from streamhalf.engine.memory import fewer_at_once, room_of, rows_nbytes, task_memory
 from streamhalf.engine.plan import MAX_TASKS
 from streamhalf.engine.run import Run
@@ -145,6 +145,7 @@ def fit(
     storage_options: Mapping[str, Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    state: str | os.PathLike[str] | None = None,
     wait: bool = True,
     observer: Observer = ignore,
     **parameters: Any,
@@ -159,6 +160,9 @@ def fit(
         Folder (path or URL) that takes the result of every pass.
     resume
         Go on from what the checkpoint folder holds, if it holds a run.
+    state
+        Folder (path or URL) that takes what `update` adds further rows to. Such a run is the first
+        of many looks that share tau.
     wait
         False for a handle instead of the result: `await` it, or see its `done()`, `result()`,
         `cancel()` and `progress`.
@@ -167,7 +171,12 @@ def fit(
     """
 
     def run(observer: Observer) -> FitResult:
-        source, config, kept = _open_fit(data, parameters, storage_options, checkpoint, resume=resume)
+        folders = {"checkpoint": checkpoint, "state": state}
+        if (place := path_of(data)) is not None:
+            refuse_harm(place, {name: one for name, one in folders.items() if one is not None})
+        source, config = open_data(data, parameters, storage_options)
+        states = StateFolder.new(state, storage_options, config)
+        kept = open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
         resumed = []
         if kept is not None:  # what is saved outlives the run: no rows in it whose checks are due
             source = source.checked_at_once()
@@ -180,7 +189,7 @@ def fit(
             "fit",
             source,
             config,
-            lambda run: driver.fit(run, source, config),
+            lambda run: driver.fit(run, source, config, keep=None if states is None else states.save),
             client,
             observer,
             kept,
@@ -191,18 +200,59 @@ def fit(
     return run(observer) if wait else RunHandle(run, observer)
 
 
-def _open_fit(
+def update(
+    result: FitResult,
     data: DataLike,
-    parameters: Mapping[str, Any],
-    storage_options: Mapping[str, Any] | None,
-    checkpoint: str | os.PathLike[str] | None,
     *,
-    resume: bool,
-) -> tuple[Source, RunConfig, Checkpoint | None]:
-    if checkpoint is not None and (place := path_of(data)) is not None:
-        refuse_harm(place, {"checkpoint": checkpoint})
-    source, config = open_data(data, parameters, storage_options)
-    return source, config, open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
+    state: str | os.PathLike[str],
+    check_old: bool = False,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> FitResult:
+    """Bring a result up to date with data that grew: read the new rows alone, conclude for all.
+
+    The halfspace stays; error, bounds, tests, L and verdict are those of all rows. The bounds of
+    all looks hold together with the confidence of the fit.
+
+    Parameters
+    ----------
+    result
+        What `fit` returned, or the last update.
+    data
+        The data it speaks of, with further rows behind the old ones. Without any, the result is
+        returned as it is.
+    state
+        Folder that `fit` wrote, with the statistics of the old rows; those of the new ones are
+        added to it.
+    check_old
+        Read the old rows too, and refuse them if one of them changed. Otherwise 256 of them are
+        looked at.
+    client, storage_options, observer
+        As of `test`.
+    **parameters
+        Where it runs, and names of arrays and columns; all else is as the fit had it.
+    """
+    if not isinstance(result, FitResult):
+        raise UsageError(f"result: {type(result).__name__} given; expected what fit returned, or read_result(path)")
+    if (place := path_of(data)) is not None:
+        refuse_harm(place, {"state": state})
+    states, kept = StateFolder.load(state, storage_options, result)
+    settings = states.settings(kept, parameters)
+    source, config = open_data(data, settings, storage_options, model=result)
+    states.check(kept, source)
+    if source.n_rows == kept.n_rows and not check_old:
+        return result
+
+    config = dataclasses.replace(config, tau=kept.next_look(source.n_rows, 0).tau)
+
+    def work(run: Run) -> FitResult:
+        found = driver.update(run, source, kept, config, check_old=check_old)
+        states.save(found)
+        return found.result
+
+    return execute("update", source, config, work, client, observer, held=held_by_fit(source, config))
 
 
 @takes_data
@@ -350,7 +400,10 @@ def dry_run(
     data, client, storage_options, checkpoint, resume, observer, **parameters
         As of `fit`.
     """
-    source, config, _ = _open_fit(data, parameters, storage_options, checkpoint, resume=resume)
+    if checkpoint is not None and (place := path_of(data)) is not None:
+        refuse_harm(place, {"checkpoint": checkpoint})
+    source, config = open_data(data, parameters, storage_options)
+    open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
     work = partial(dry_run_of, source=source, config=config)
     return execute("dry run", source, config, work, client, observer, held=held_by_fit(source, config))
 
