@@ -14,6 +14,7 @@ from .api import (
     synth,
     test,
     verify,
+    watch,
 )
 from .config import RunConfig
 from .data.inspection import inspect
@@ -41,8 +42,9 @@ from .results import (
     PlanRecord,
     Verdict,
     VerifyResult,
+    WatchResult,
 )
-from .results.document import read_audit, read_conflicts, read_result
+from .results.document import read_audit, read_conflicts, read_result, read_watch
 
 __all__ = [
     "AuditResult",
@@ -64,6 +66,7 @@ __all__ = [
     "UsageError",
     "Verdict",
     "VerifyResult",
+    "WatchResult",
     "__version__",
     "audit",
     "certify",
@@ -81,10 +84,12 @@ __all__ = [
     "read_audit",
     "read_conflicts",
     "read_result",
+    "read_watch",
     "register_accessor",
     "synth",
     "test",
     "verify",
+    "watch",
 ]
 
 def load_ipython_extension(shell: object) -> None: ...

@@ -19,7 +19,9 @@ from streamhalf.cli import main
 from streamhalf.data import inspection
 from tests.conftest import StoreWriter, make_rows
 
-COMMANDS = (*("synth", "inspect", "convert", "predict", "test", "plan", "fit", "certify", "verify", "audit", "report"),)
+COMMANDS = (
+    *("synth", "inspect", "convert", "predict", "test", "plan", "fit", "certify", "verify", "watch", "audit", "report"),
+)
 Captured = pytest.CaptureFixture[str]
 
 

@@ -109,7 +109,7 @@ def fit(
     state, laid = _best_attempt(attempts, config)
     if state.candidates:  # baselines are the same in all transforms
         state = replace(state, n_transforms=len(kinds))
-    certificate, calibration = certify_state(run, source, config, laid, state)
+    certificate, calibration, reference = certify_state(run, source, config, laid, state)
     return assemble(
         run,
         source,
@@ -120,6 +120,7 @@ def fit(
         trials=trials,
         certificate=certificate,
         calibration=calibration,
+        reference=reference,
         notices=(
             *_one_class(run, source, state),
             *transform_notices(laid.record),

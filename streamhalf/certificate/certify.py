@@ -14,9 +14,11 @@ from streamhalf.data.source import Source
 from streamhalf.data.transforms import RowTransform
 from streamhalf.engine.run import Run
 from streamhalf.kernels.plane import Plane
+from streamhalf.monitoring.reference import Reference
 from streamhalf.reductions.base import Reduction
-from streamhalf.reductions.margin_counts import MarginCounts, MarginCountsResult, bin_centres
-from streamhalf.results import CalibrationRecord, CertificateRecord, Outcome
+from streamhalf.reductions.margin_counts import MarginCounts, bin_centres
+from streamhalf.reductions.row_view import Bundle
+from streamhalf.results import CalibrationRecord, CertificateRecord, Outcome, WatchReference
 
 _NOTICEABLE = 0.15
 """Angle between two candidates, in units of the error, from which both are certified from: they disagree on a twentieth
@@ -32,8 +34,8 @@ _MUCH_ERROR = 0.02
 
 def certify_state(
     run: Run, source: Source, config: RunConfig, row_transform: RowTransform, state: LocalizationState
-) -> tuple[CertificateRecord | None, CalibrationRecord | None]:
-    """Return the certificate of the chosen halfspace, and its calibration on held-out rows.
+) -> tuple[CertificateRecord | None, CalibrationRecord | None, WatchReference | None]:
+    """Return the certificate of the chosen halfspace; of held-out rows its calibration, and a reference for new ones.
 
     Where noise next to the boundary makes an early candidate the best one, the last is nearer to the halfspace behind
     the noise, and slabs along it give the better bound.
@@ -41,11 +43,12 @@ def certify_state(
     halfspace, error = halfspace_of(state), held_out_error(state, row_transform, config)
     ended = config.stop_early and state.outcome is Outcome.REJECTED
     if halfspace is None or error is None or ended or state.held_out is None:
-        return None, None
-    margins = state.held_out.restrict(MarginCounts((halfspace.plane.unit(),)))
+        return None, None, None
+    reference = Reference.of(source.n_rows, config, halfspace, row_transform, state)
+    held_out = state.held_out.restrict(Bundle((MarginCounts((halfspace.plane.unit(),)), reference.statistic)))
     if not config.certificate_degree:
         blocks = state.held_out.blocks
-        return None, _calibrated(run.reduce("calibration", source, margins, blocks=blocks))
+        return None, *_held_out(reference, run.reduce("calibration", source, held_out, blocks=blocks))
     is_member = (state.chosen or 0) >= len(state.candidates)
     certification = Certification.of(source, config, halfspace, row_transform, error.empirical)
     if state.candidates:
@@ -54,12 +57,13 @@ def certify_state(
         chosen, last = state.candidates[state.chosen or 0].plane, state.candidates[-1].plane
         if chosen.angle_to(last) > _NOTICEABLE * error.empirical:
             certification = certification.looking_from(last)
-    found, counted = best_certificate(run, source, config, certification, tau=BOUND_TAU * config.tau, beside=margins)
-    return found, _calibrated(counted)
+    found, counted = best_certificate(run, source, config, certification, tau=BOUND_TAU * config.tau, beside=held_out)
+    return found, *_held_out(reference, counted)
 
 
-def _calibrated(found: MarginCountsResult) -> CalibrationRecord | None:
-    return CalibrationRecord.of(found.counts[0], bin_centres(), held_out=True)
+def _held_out(reference: Reference, found: tuple[Any, Any]) -> tuple[CalibrationRecord | None, WatchReference]:
+    margins, like = found
+    return CalibrationRecord.of(margins.counts[0], bin_centres(), held_out=True), reference.record(like)
 
 
 def towards(certification: Certification, first: Plane, config: RunConfig) -> Certification:

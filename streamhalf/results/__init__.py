@@ -87,3 +87,10 @@ from streamhalf.results.results import WorkerRecord as WorkerRecord
 from streamhalf.results.results import document_digest as document_digest
 from streamhalf.results.results import is_as_written as is_as_written
 from streamhalf.results.results import seal as seal
+from streamhalf.results.watch import Drift as Drift
+from streamhalf.results.watch import DriftStatement as DriftStatement
+from streamhalf.results.watch import ErrorStretch as ErrorStretch
+from streamhalf.results.watch import FrameRecord as FrameRecord
+from streamhalf.results.watch import LookRecord as LookRecord
+from streamhalf.results.watch import WatchReference as WatchReference
+from streamhalf.results.watch import WatchResult as WatchResult

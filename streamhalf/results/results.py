@@ -32,6 +32,7 @@ from streamhalf.results.parts import (
 )
 from streamhalf.results.provenance import RunRecord, Versions
 from streamhalf.results.quality import Promise, Quality
+from streamhalf.results.watch import WatchReference, WatchResult
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -121,6 +122,7 @@ class FitResult(Reported, frozen=True, kw_only=True):
     certificate: CertificateRecord | None = None
     calibration: CalibrationRecord | None = None
     held_out: HeldOutRecord | None = None
+    reference: WatchReference | None = None
     measurements: DiagnosticsRecord | None = msgspec.field(default=None, name="diagnostics")
     digest: str = ""
 
@@ -143,6 +145,19 @@ class FitResult(Reported, frozen=True, kw_only=True):
         from streamhalf._models import predict_in_memory
 
         return predict_in_memory(self, X)
+
+    def watch(self, data: Any, **parameters: Any) -> WatchResult:
+        """Compare new rows with those behind this result; see `streamhalf.watch`.
+
+        Parameters
+        ----------
+        data, **parameters
+            As of `streamhalf.watch`.
+        """
+        from streamhalf.api import watch
+
+        found: WatchResult = watch(self, data, **parameters)
+        return found
 
     def __repr__(self) -> str:
         said = []
