@@ -379,6 +379,7 @@ def audit(
     probabilities: ArrayLike | None = None,
     review: int = 0,
     proofs: int = 0,
+    keep: Sequence[str] = (),
     overwrite: bool = False,
     client: Client | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -407,18 +408,22 @@ def audit(
         Draw so many rows for a person to review instead, into `out` (.csv); see `judge_review`.
     proofs
         Find up to so many sets of rows that no halfspace gets right: `conflicts` of the result.
+    keep
+        Columns of the data (arrays of a store with one value a row) to show beside the rows, such
+        as an id.
     overwrite
         Replace what `out` names.
     client, storage_options, observer, **parameters
         As of `test`.
     """
-    request = AuditRequest(top=top, misclassified=misclassified, review=review, proofs=proofs)
+    request = AuditRequest(top=top, misclassified=misclassified, review=review, proofs=proofs, keep=_names(keep))
     if out is not None:
         check_file(out, overwrite=overwrite)
         if (place := path_of(data)) is not None:
             refuse_harm(place, {"out": out}, replaces=True)
     request.check(out)
     source, config = open_data(data, parameters, storage_options, model=model)
+    source.check_kept(request.keep)
     halfspace = as_halfspace(model, source.dim, columns=source.schema.columns, field="model")
     fitted = model if isinstance(model, FitResult) and usable_halfspace(model) else None
     other = None if probabilities is None else check_probabilities(probabilities, source.n_rows)
@@ -482,6 +487,10 @@ def watch(
         client,
         observer,
     )
+
+
+def _names(keep: Sequence[str]) -> tuple[str, ...]:
+    return (keep,) if isinstance(keep, str) else tuple(keep)
 
 
 def judge_review(path: str | os.PathLike[str], *, tau: float = SETTINGS["tau"].default) -> ReviewRecord:
@@ -594,7 +603,7 @@ def predict(
         warn_unverified(model, stacklevel=2)
     refuse_harm(store, {"out": out}, replaces=True)
     tabular = is_table_path(out) and bool(check_file(out, overwrite=overwrite))
-    keep = (keep,) if isinstance(keep, str) else tuple(keep)
+    keep = _names(keep)
     if keep and not tabular:
         raise UsageError("keep: columns go to files alone; let out end in .csv or .parquet")
     source = open_source(

@@ -49,7 +49,7 @@ from streamhalf.results.document import (
     read_weights,
     write_json,
 )
-from streamhalf.results.provenance import COMMAND
+from streamhalf.results.results import COMMAND
 from streamhalf.synthetic.kinds import DIRECTIONS, DTYPES, Marginal, Noise
 
 
@@ -145,8 +145,7 @@ def predict(
     fitted = read_model(model, storage_options=read_config(given).storage_options)
     with naming("model", str(model)), calling(given) as call, warnings.catch_warnings():
         warnings.simplefilter("ignore", UnverifiedWarning)  # said below, in a line of its own
-        kept = tuple(filter(None, map(str.strip, keep.split(","))))
-        call |= {"out": out, "overwrite": overwrite, "keep": kept, "missing": missing}
+        call |= {"out": out, "overwrite": overwrite, "keep": _names(keep), "missing": missing}
         n_positive = streamhalf.predict(store, model=fitted, **call)
     from streamhalf._models import doubt
     from streamhalf.data.kinds import is_table_path
@@ -191,6 +190,10 @@ def _required_code(required: str | None, result: FitResult | CertifyResult) -> i
 
 
 _COMMON = ("where it runs", "names", "tables", "quiet", "log_json", "storage_option", "config", "json")
+
+
+def _names(keep: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, keep.split(","))))
 
 
 @takes("statistics", "verbose", *_COMMON, example="test data.zarr --tau 0.01 --json result.json")
@@ -391,6 +394,9 @@ def audit(
     review: Annotated[Whole, Parameter(help="draw so many rows for a person to review, into --out")] = 0,
     reviewed: Annotated[File | None, Parameter(help="a reviewed file: how many labels are wrong")] = None,
     proofs: Annotated[File | None, Parameter(help="write sets of rows that no halfspace gets right, as JSON")] = None,
+    keep: Annotated[
+        str, Parameter(metavar="NAMES", help="columns of the data to show beside the rows, such as id")
+    ] = "",
     overwrite: Annotated[Switch, Parameter(help="replace an existing file")] = False,
     **given: Any,
 ) -> int:
@@ -419,6 +425,7 @@ def audit(
         "misclassified": all,
         "review": review,
         "proofs": 20 if proofs is not None else 0,
+        "keep": _names(keep),
     }
     if probabilities is not None:
         options["probabilities"] = read_array(probabilities)

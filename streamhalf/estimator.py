@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
@@ -264,6 +264,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         top: int | None = TOP,
         misclassified: bool = False,
         probabilities: ArrayLike | None = None,
+        keep: Sequence[str] = (),
         overwrite: bool = False,
         client: Client | None = None,
         storage_options: Mapping[str, Any] | None = None,
@@ -275,7 +276,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
         ----------
         X, y
             As of `fit`: the rows that it learned from, or others.
-        out, top, misclassified, probabilities, overwrite, client, storage_options, observer
+        out, top, misclassified, probabilities, keep, overwrite, client, storage_options, observer
             As of `streamhalf.audit`.
         """
         check_is_fitted(self)
@@ -293,6 +294,7 @@ class HalfspaceTesterLearner(ClassifierMixin, BaseEstimator):
             top=top,
             misclassified=misclassified,
             probabilities=probabilities,
+            keep=keep,
             overwrite=overwrite,
             client=client,
             storage_options=storage_options,

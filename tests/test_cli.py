@@ -158,6 +158,7 @@ def test_help__examples_parse(command: str, capsys: Captured, monkeypatch: pytes
     assert main(example.split()) == 2
     own = {"plan": [], "report": ["result.html"], "predict": ["new.csv"]}
     own["convert"] = ["rows.parquet", "rows.zarr"]
+    own["watch"] = ["new.zarr"]
     assert reached == own.get(command, ["data.zarr"])
 
 

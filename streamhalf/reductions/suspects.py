@@ -14,7 +14,7 @@ from streamhalf.kernels.segments import MOST_SEGMENTS, Segments
 from streamhalf.kernels.turns import Turns
 from streamhalf.reductions.base import Summed
 from streamhalf.reductions.margin_counts import log_odds
-from streamhalf.results.calibration import CalibrationRecord
+from streamhalf.results.quality import CalibrationRecord
 
 ROW = np.dtype(
     [

@@ -6,11 +6,10 @@ from typing import Literal
 
 from streamhalf.redact import plural
 from streamhalf.results.base import Record
-from streamhalf.results.calibration import CalibrationRecord
 from streamhalf.results.codes import Notice
 from streamhalf.results.parts import DataRecord, Halfspace, PassRecord
-from streamhalf.results.provenance import RunRecord, Versions
-from streamhalf.results.results import Document
+from streamhalf.results.quality import CalibrationRecord
+from streamhalf.results.results import Document, RunRecord, Versions
 
 
 class Suspect(Record, frozen=True):
@@ -19,7 +18,7 @@ class Suspect(Record, frozen=True):
     `label_score` is the probability of the given label at this margin (`other_score` that of the
     other model), `margin` the sine of the angle by which the halfspace would have to turn to get
     the row right. `agreed`: every halfspace within the result's angle and shift of threshold gets
-    it wrong too.
+    it wrong too. `values` are those of the result's `columns`, of the user.
     """
 
     row: int
@@ -30,6 +29,7 @@ class Suspect(Record, frozen=True):
     margin: float
     agreed: bool
     other_score: float | None = None
+    values: tuple[bool | int | float | str | None, ...] = ()
 
 
 class Segment(Record, frozen=True):
@@ -141,6 +141,7 @@ class AuditResult(Document, frozen=True, kw_only=True):
     out: str = ""
     calibration: CalibrationRecord | None = None
     other_calibration: CalibrationRecord | None = None
+    columns: tuple[str, ...] = ()
     suspects: tuple[Suspect, ...] = ()
     segments: tuple[Segment, ...] = ()
     features: tuple[FeatureShift, ...] = ()

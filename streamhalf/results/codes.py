@@ -53,10 +53,6 @@ class Sampling(enum.StrEnum):
     ROWS = "rows"
     REUSE = "reuse"
 
-    @classmethod
-    def _missing_(cls, value: object) -> Sampling | None:
-        return cls.WINDOWS if value == "chunks" else None  # the word of earlier documents
-
 
 class Transform(enum.StrEnum):
     """How rows are laid before they are tested.

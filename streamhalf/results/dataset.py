@@ -10,8 +10,8 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from streamhalf.kernels.slabs import masses_about
-from streamhalf.results.certificate import CertificateRecord
 from streamhalf.results.parts import CandidateRecord, DiagnosticsRecord, PassRecord, TestResult
+from streamhalf.results.quality import CertificateRecord
 from streamhalf.results.results import FitResult
 
 _CANDIDATE_WORDS = {

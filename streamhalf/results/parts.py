@@ -1,8 +1,9 @@
-"""The parts of results: test_results, evidence, errors, transforms."""
+"""The parts of results: encoding of tables, test results, evidence, errors, transforms."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +12,84 @@ from streamhalf.kernels.plane import Plane
 from streamhalf.redact import plural
 from streamhalf.results.base import Record
 from streamhalf.results.codes import HalfspaceClass, Method, Outcome, Role, Stage, Subject, Transform
-from streamhalf.results.encoding import EncodingRecord
+
+
+class ColumnUse(StrEnum):
+    """Uses of a column."""
+
+    NUMBER = "number"
+    CATEGORY = "category"
+    DATE = "date"
+    DROPPED = "dropped"
+
+
+class Part(StrEnum):
+    """Parts of a column that a feature can hold."""
+
+    VALUE = "value"
+    IS = "is"
+    OTHER = "other"
+    MISSING = "missing"
+    DAYS = "days"
+    YEAR_SIN = "year sin"
+    YEAR_COS = "year cos"
+    WEEK_SIN = "week sin"
+    WEEK_COS = "week cos"
+    HOUR_SIN = "hour sin"
+    HOUR_COS = "hour cos"
+
+
+class DropReason(StrEnum):
+    """Why a column, or a feature of one, is left out."""
+
+    ASKED = "asked"
+    CONSTANT = "constant"
+    EMPTY = "empty"
+    IDENTIFIER = "identifier"
+    MANY_VALUES = "many values"
+    COLLINEAR = "collinear"
+
+
+class FeatureRecord(Record, frozen=True):
+    """A feature made of a column; `value` is what an indicator stands for."""
+
+    name: str
+    part: Part = Part.VALUE
+    value: str = ""
+
+
+class ColumnRecord(Record, frozen=True):
+    """A column of a table, and the features made of it.
+
+    `gaps` are counted where the encoding was made; `fill` takes their place. `known` are the values
+    of a category that rarer ones are told from; `base` is the one without an indicator.
+    """
+
+    name: str
+    use: ColumnUse
+    features: tuple[FeatureRecord, ...] = ()
+    gaps: int = 0
+    fill: float | None = None
+    known: tuple[str, ...] = ()
+    base: str | None = None
+    reason: DropReason | None = None
+
+
+class EncodingRecord(Record, frozen=True):
+    """How rows of a table become features, column by column; `dtype` is that of the features."""
+
+    columns: tuple[ColumnRecord, ...]
+    dtype: str = "float64"
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Return the names of the features in their order."""
+        return tuple(one.name for column in self.columns for one in column.features)
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """Return the names of the columns that features are made of."""
+        return tuple(column.name for column in self.columns if column.features)
 
 
 class Evidence(Record, frozen=True):
@@ -189,7 +267,7 @@ class ErrorRecord(Record, frozen=True):
 
     `through` is the class of the halfspace. `tau` is the probability with which the bound may
     fail, shared over the candidates that the halfspace was chosen among (None: the document's).
-    `by_label` splits rows and errors by label (None: the document is older).
+    `by_label` splits rows and errors by label.
     """
 
     empirical: float
@@ -299,7 +377,7 @@ class CandidateRecord(Record, frozen=True):
     `angle` is its angle to the returned halfspace in radians, `threshold` its distance from the
     origin of the run's transform; `error` and `beta`, which bounds its disagreement with any
     halfspace within eps of it, are None where no final pass measured them. `rate` is the share of
-    Gaussian rows that its update would accept (None: delta, as in older documents).
+    Gaussian rows that its update would accept (None: delta).
     What `method` names was learnt in memory, from a sample, and has no scale.
     """
 

@@ -8,7 +8,7 @@ from typing import Literal
 from streamhalf.results.base import Record
 from streamhalf.results.codes import Notice
 from streamhalf.results.parts import DataRecord, PassRecord
-from streamhalf.results.provenance import RunRecord, Versions
+from streamhalf.results.results import RunRecord, Versions
 
 
 class Drift(StrEnum):

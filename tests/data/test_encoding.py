@@ -18,7 +18,7 @@ import streamhalf
 from streamhalf import DataError, UsageError, open_source
 from streamhalf.cli import main
 from streamhalf.results import ColumnUse, DropReason, NoticeCode, from_json, to_json
-from streamhalf.results.encoding import EncodingRecord
+from streamhalf.results.parts import EncodingRecord
 
 N = 2000
 RNG = np.random.default_rng(3)
