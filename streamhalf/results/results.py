@@ -31,12 +31,14 @@ from streamhalf.results.parts import (
     TestResult,
     TransformRecord,
     TransformTrial,
+    WatchReference,
 )
 from streamhalf.results.quality import CalibrationRecord, CertificateRecord, OptRecord, Promise, Quality
-from streamhalf.results.watch import WatchReference, WatchResult
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from streamhalf.results.watch import WatchResult
 
 
 COMMAND: ContextVar[str] = ContextVar("command line of this run", default="")

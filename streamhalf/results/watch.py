@@ -1,4 +1,4 @@
-"""Reference of a result for new rows, and what a watch found in them: the document of `watch --json`."""
+"""What a watch found in new rows; the document that `watch --json` writes."""
 
 from __future__ import annotations
 
@@ -27,35 +27,6 @@ class Drift(StrEnum):
     def of_all(cls, outcomes: list[Drift]) -> Drift:
         """Drifted if any is, else inconclusive if any is."""
         return next((one for one in (cls.DRIFTED, cls.INCONCLUSIVE) if one in outcomes), cls.STEADY)
-
-
-class FrameRecord(Record, frozen=True):
-    """The neighbourhood of a plane in which an update accepted rows: normal, threshold, scale."""
-
-    normal: tuple[float, ...]
-    threshold: float
-    delta: float
-
-
-class WatchReference(Record, frozen=True):
-    """Held-out rows behind a result, as a watch compares new ones with them.
-
-    `means`, `deviations` (standard) and `factors` are of the quantities of `reductions.RowProfile`: (x - centre) /
-    scale of every feature, and so on. A factor above 1 says how much more a mean varies than that of independent rows,
-    because rows come in clusters. `beta` bounds the share of the rows on which halfspaces within `eta` (and `kappa` in
-    threshold) of the returned one disagree with it.
-    """
-
-    n_rows: int
-    centre: tuple[float, ...]
-    scale: tuple[float, ...]
-    frames: tuple[FrameRecord, ...]
-    means: tuple[float, ...]
-    deviations: tuple[float, ...]
-    factors: tuple[float, ...]
-    eta: float
-    kappa: float
-    beta: float
 
 
 class DriftStatement(Record, frozen=True):
