@@ -44,7 +44,7 @@ from streamhalf.algorithms.plan_overview import (
 )
 from streamhalf.certificate.certification import held_by_certificate
 from streamhalf.certificate.verify import Verification, check_document
-from streamhalf.config import SETTINGS, TOP, RunConfig, check_names
+from streamhalf.config import SETTINGS, TOLERANCE, TOP, RunConfig, check_names
 from streamhalf.data.access_check import access_check_of
 from streamhalf.data.block import RowRange, RowRanges
 from streamhalf.data.conversion import chunks_for, create_converted, finish_converted, write_converted
@@ -70,7 +70,6 @@ from streamhalf.events import Observer, RunStarted, ignore
 from streamhalf.label_issues.audit import Audit, Audited, AuditRequest, check_probabilities, held_by_audit
 from streamhalf.label_issues.proofs import check_sets, rows_of
 from streamhalf.label_issues.reviews import judge_reviews, read_reviews
-from streamhalf.monitoring.drift import TOLERANCE
 from streamhalf.monitoring.watching import Looks, look_at, reference_of
 from streamhalf.paths import Folder, absolute, path_of, refuse_harm, write_text_to
 from streamhalf.redact import public_name

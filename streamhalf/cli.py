@@ -34,9 +34,8 @@ from streamhalf._flags import (
     takes,
     write_page,
 )
-from streamhalf.config import SETTINGS, TOP
+from streamhalf.config import SETTINGS, TOLERANCE, TOP
 from streamhalf.errors import DataError, StreamhalfError, UnverifiedWarning, UsageError
-from streamhalf.monitoring.drift import TOLERANCE
 from streamhalf.redact import plural, printable, public_name
 from streamhalf.results import CertifyResult, FitResult, Outcome, StrictPlanRecord, Verdict, overall_outcome
 from streamhalf.results.document import (

@@ -21,9 +21,6 @@ from streamhalf.kernels.binomial import binomial_lower, binomial_upper
 from streamhalf.reductions.row_profile import EDGES, RowProfile, RowProfileResult
 from streamhalf.results import Drift, DriftStatement, ErrorStretch, WatchReference, finite, replace
 
-TOLERANCE = 0.01
-"""Share of rows that a change may concern."""
-
 PER_SHARE = 2.5
 """Standard deviations that a mean moves by where a share of the rows of N(0, 1) changes: 1 / phi(0)."""
 

@@ -81,9 +81,12 @@ def details(result: WatchResult) -> list[str]:
     """Where labels went wrong, the neighbourhood, and what holds with which probability."""
     from streamhalf.monitoring.watching import drifted_stretches
 
+    places = drifted_stretches(result)
+    if 2 * sum(one.n_rows for one in places) > result.data.rows:
+        places = []  # all over: the error says it
     said = [
         f"Labels went wrong in rows {count(one.start)} to {count(one.stop - 1)}: error {percent(one.error)}."
-        for one in drifted_stretches(result)[:2]
+        for one in places[:2]
     ]
     low, high = percent(result.beta_behind), percent(result.beta)
     said.append(
