@@ -13,6 +13,7 @@ from .api import (
     predict,
     synth,
     test,
+    update,
     verify,
     watch,
 )
@@ -88,6 +89,7 @@ __all__ = [
     "register_accessor",
     "synth",
     "test",
+    "update",
     "verify",
     "watch",
 ]

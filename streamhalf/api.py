@@ -21,6 +21,7 @@ from streamhalf._session import (
     SEED_DRAWN,
     Place,
     RunHandle,
+    StateFolder,
     columns_like,
     execute,
     make_config,
@@ -151,6 +152,7 @@ def fit(
     storage_options: Mapping[str, Any] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    state: str | os.PathLike[str] | None = None,
     wait: bool = True,
     observer: Observer = ignore,
     **parameters: Any,
@@ -165,6 +167,9 @@ def fit(
         Folder (path or URL) that takes the result of every pass.
     resume
         Go on from what the checkpoint folder holds, if it holds a run.
+    state
+        Folder (path or URL) that takes what `update` adds further rows to. Such a run is the first
+        of many looks that share tau.
     wait
         False for a handle instead of the result: `await` it, or see its `done()`, `result()`,
         `cancel()` and `progress`.
@@ -173,9 +178,11 @@ def fit(
     """
 
     def run(observer: Observer) -> FitResult:
-        if checkpoint is not None and (place := path_of(data)) is not None:
-            refuse_harm(place, {"checkpoint": checkpoint})
+        folders = {"checkpoint": checkpoint, "state": state}
+        if (place := path_of(data)) is not None:
+            refuse_harm(place, {name: one for name, one in folders.items() if one is not None})
         source, config = open_data(data, parameters, storage_options)
+        states = StateFolder.new(state, storage_options, config)
         kept = open_checkpoint(checkpoint, storage_options, source, config, resume=resume)
         if kept is not None:  # what is saved outlives the run: no rows in it whose checks are due
             source = source.checked_at_once()
@@ -188,7 +195,7 @@ def fit(
             "fit",
             source,
             config,
-            lambda run, config: driver.fit(run, source, config),
+            lambda run, config: driver.fit(run, source, config, keep=None if states is None else states.save),
             client,
             observer,
             kept,
@@ -198,6 +205,61 @@ def fit(
         )
 
     return run(observer) if wait else RunHandle(run, observer)
+
+
+def update(
+    result: FitResult,
+    data: DataLike,
+    *,
+    state: str | os.PathLike[str],
+    check_old: bool = False,
+    client: Client | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    observer: Observer = ignore,
+    **parameters: Any,
+) -> FitResult:
+    """Bring a result up to date with data that grew: read the new rows alone, conclude for all.
+
+    The halfspace stays; error, bounds, tests, L and verdict are those of all rows. The bounds of
+    all looks hold together with the confidence of the fit.
+
+    Parameters
+    ----------
+    result
+        What `fit` returned, or the last update.
+    data
+        The data it speaks of, with further rows behind the old ones. Without any, the result is
+        returned as it is.
+    state
+        Folder that `fit` wrote, with the statistics of the old rows; those of the new ones are
+        added to it.
+    check_old
+        Read the old rows too, and refuse them if one of them changed. Otherwise 256 of them are
+        looked at.
+    client, storage_options, observer
+        As of `test`.
+    **parameters
+        Where it runs, and names of arrays and columns; all else is as the fit had it.
+    """
+    if not isinstance(result, FitResult):
+        raise UsageError(f"result: {type(result).__name__} given; expected what fit returned, or read_result(path)")
+    if (place := path_of(data)) is not None:
+        refuse_harm(place, {"state": state})
+    states, kept = StateFolder.load(state, storage_options, result)
+    settings = states.settings(kept, parameters)
+    source, config = open_data(data, settings, storage_options, model=result)
+    states.check(kept, source)
+    if source.n_rows == kept.n_rows and not check_old:
+        return result
+
+    config = dataclasses.replace(config, tau=kept.next_look(source.n_rows, 0).tau)
+
+    def work(run: Run, config: RunConfig) -> FitResult:
+        found = driver.update(run, source, kept, config, check_old=check_old)
+        states.save(found)
+        return found.result
+
+    return execute("update", source, config, work, client, observer, held=held_by_fit(source, config))
 
 
 @takes_data

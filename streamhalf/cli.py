@@ -42,6 +42,7 @@ from streamhalf.results.document import (
     read_array,
     read_audit,
     read_classifier,
+    read_fit,
     read_model,
     read_result,
     read_verifiable,
@@ -261,6 +262,9 @@ def fit(
         Place | None, Parameter(metavar="FOLDER", help="path or URL that takes the result of every pass")
     ] = None,
     resume: Annotated[Switch, Parameter(help="go on from what the checkpoint folder holds")] = False,
+    state: Annotated[
+        Place | None, Parameter(metavar="FOLDER", help="path or URL that takes what update adds further rows to")
+    ] = None,
     dry_run: Annotated[
         Switch, Parameter(help="only check versions, workers, credentials and reading, and show the plan")
     ] = False,
@@ -274,9 +278,31 @@ def fit(
         views.show_dry_run(ResultConsole(), found)
         return 0
     with calling(given) as call:
-        result: FitResult = streamhalf.fit(store, checkpoint=checkpoint, resume=resume, **call)
+        result: FitResult = streamhalf.fit(store, checkpoint=checkpoint, resume=resume, state=state, **call)
     finish(given, result, views.show_fit)
     return _required_code(require, result)
+
+
+@takes(
+    *("where it runs", "names", "quiet", "verbose", "log_json", "storage_option", "config", "json", "report"),
+    example="update result.json data.zarr --state state --json new.json",
+)
+def update(
+    result: Annotated[Place, Parameter(help="what fit or the last update wrote")],
+    store: Store,
+    /,
+    *,
+    state: Annotated[Place, Parameter(metavar="FOLDER", help="path or URL of what fit --state wrote")],
+    check_old: Annotated[Switch, Parameter(help="read the old rows too, to make sure that none changed")] = False,
+    require: Require = None,
+    **given: Any,
+) -> int:
+    """Bring a result up to date with data that grew: only the new rows are read."""
+    document = read_fit(result, storage_options=read_config(given).storage_options)
+    with naming("result", str(result)), calling(given) as call:
+        found = streamhalf.update(document, store, state=state, check_old=check_old, **call)
+    finish(given, found, views.show_fit)
+    return _required_code(require, found)
 
 
 @takes(
@@ -444,7 +470,7 @@ of verify: 12 a claim does not hold"""
 _ALIKE = 0.75
 """How alike an option must be to what was typed, to be suggested (difflib's ratio)."""
 
-COMMANDS = (synth, inspect, convert, predict, test, plan, fit, certify, verify, watch, audit, report)
+COMMANDS = (synth, inspect, convert, predict, test, plan, fit, update, certify, verify, watch, audit, report)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -20,7 +20,8 @@ from streamhalf.data import inspection
 from tests.conftest import StoreWriter, make_rows
 
 COMMANDS = (
-    *("synth", "inspect", "convert", "predict", "test", "plan", "fit", "certify", "verify", "watch", "audit", "report"),
+    *("synth", "inspect", "convert", "predict", "test", "plan", "fit", "update"),
+    *("certify", "verify", "watch", "audit", "report"),
 )
 Captured = pytest.CaptureFixture[str]
 
@@ -148,17 +149,16 @@ def test_help__examples_parse(command: str, capsys: Captured, monkeypatch: pytes
     reached: list[str] = []
 
     def note(*data: Any, **parameters: Any) -> Any:
-        reached.extend(str(one) for one in data if one is not None)
+        reached.extend(str(one) for one in data if one is not None or command == "update")
         raise UsageError("enough")
 
     home = {"report": api, "inspect": inspection}.get(command, streamhalf)
     monkeypatch.setattr(home, command, note)
-    for reader in ("read_model", "read_result", "read_verifiable", "read_weights", "read_classifier"):
+    for reader in ("read_fit", "read_model", "read_result", "read_verifiable", "read_weights", "read_classifier"):
         monkeypatch.setattr(f"streamhalf.cli.{reader}", lambda path, **options: None)
     assert main(example.split()) == 2
     own = {"plan": [], "report": ["result.html"], "predict": ["new.csv"]}
-    own["convert"] = ["rows.parquet", "rows.zarr"]
-    own["watch"] = ["new.zarr"]
+    own |= {"convert": ["rows.parquet", "rows.zarr"], "update": ["None", "data.zarr"], "watch": ["new.zarr"]}
     assert reached == own.get(command, ["data.zarr"])
 
 

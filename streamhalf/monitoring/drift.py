@@ -28,11 +28,6 @@ _STRETCH_ROWS = 200
 """At least about so many rows in a stretch that errors are counted in."""
 
 
-def spent_at(look: int, tau: float) -> float:
-    """The part of tau that a look spends; all of them together spend tau."""
-    return tau * 6 / (math.pi * look) ** 2
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """Two profiles of the same quantities, at one look.

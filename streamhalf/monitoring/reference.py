@@ -15,10 +15,19 @@ from streamhalf.data.transforms import Radial, RowTransform, make_transform
 from streamhalf.kernels.frame import Frame
 from streamhalf.kernels.plane import Plane
 from streamhalf.kernels.streams import Stream
+from streamhalf.reductions.margin_counts import MarginCounts, MarginCountsResult, bin_centres
 from streamhalf.reductions.row_profile import RowProfile, RowProfileResult
 from streamhalf.reductions.row_view import Bundle, Sample, in_space, sampled
 from streamhalf.reductions.wedge_sums import WedgeSums, WedgeSumsResult
-from streamhalf.results import FitResult, FrameRecord, Halfspace, HalfspaceClass, WatchReference, finite
+from streamhalf.results import (
+    CalibrationRecord,
+    FitResult,
+    FrameRecord,
+    Halfspace,
+    HalfspaceClass,
+    WatchReference,
+    finite,
+)
 
 _ROWS = 1 << 20
 """Held-out rows behind a reference: of more, chance in the new rows is all that counts."""
@@ -42,9 +51,15 @@ class Reference:
 
     @classmethod
     def of(
-        cls, n_rows: int, config: RunConfig, halfspace: Halfspace, row_transform: RowTransform, state: LocalizationState
+        cls,
+        n_rows: int,
+        held_rows: float,
+        config: RunConfig,
+        halfspace: Halfspace,
+        row_transform: RowTransform,
+        state: LocalizationState,
     ) -> Self:
-        """The statistic of a run's held-out rows."""
+        """The statistic of a run's held-out rows, about so many at first."""
         affine = _affine(row_transform)
         centre, scale = _column_scales(affine, state)
         profile = RowProfile(
@@ -58,8 +73,7 @@ class Reference:
         )
         eta = min(_COARSEST, state.plan.eps)
         moves = class_of(config, row_transform) is HalfspaceClass.ANY
-        held_out = state.errors.n_rows if state.errors is not None else n_rows
-        return cls(profile, eta, eta if moves else 0.0, min(1.0, _ROWS / max(1, held_out)), config.seed)
+        return cls(profile, eta, eta if moves else 0.0, min(1.0, _ROWS / max(1.0, held_rows)), config.seed)
 
     @classmethod
     def behind(cls, result: FitResult, reference: WatchReference, n_rows: int, *, labelled: bool) -> Self:
@@ -81,16 +95,23 @@ class Reference:
 
     @property
     def statistic(self) -> Bundle:
+        """Margins by label, for calibration; then `likeness`."""
+        return Bundle((MarginCounts((self.profile.plane.unit(),)), self.likeness))
+
+    @property
+    def likeness(self) -> Bundle:
         """Profile, and sums that bound how far nearby halfspaces disagree."""
         wedge = in_space(WedgeSums((self.profile.about,), self.eta, self.kappa), self.profile.transform)
         sample = None if self.share >= 1 else Sample(self.seed, Stream.SHARES, 0.0, self.share)
         return Bundle(tuple(sampled(one, sample) for one in (self.profile, wedge)))
 
-    def record(self, found: tuple[RowProfileResult, WedgeSumsResult]) -> WatchReference:
-        """The record of a run's held-out rows."""
-        like, wedge = found
+    def conclude(
+        self, found: tuple[MarginCountsResult, tuple[RowProfileResult, WedgeSumsResult]]
+    ) -> tuple[CalibrationRecord | None, WatchReference]:
+        """The records of a run's held-out rows."""
+        margins, (like, wedge) = found
         frames = self.profile.frames
-        return WatchReference(
+        record = WatchReference(
             n_rows=like.n_rows,
             centre=tuple(self.profile.centre.tolist()),
             scale=tuple(self.profile.scale.tolist()),
@@ -102,6 +123,7 @@ class Reference:
             kappa=self.kappa,
             beta=float(wedge.betas()[0]),
         )
+        return CalibrationRecord.of(margins.counts[0], bin_centres(), held_out=True), record
 
 
 def _affine(row_transform: RowTransform) -> RowTransform:

@@ -13,15 +13,15 @@ from streamhalf.data.source import Source
 from streamhalf.engine.run import Run
 from streamhalf.errors import DataError, UsageError
 from streamhalf.kernels import anytime
-from streamhalf.monitoring.drift import Comparison, spent_at
+from streamhalf.monitoring.drift import Comparison
 from streamhalf.monitoring.reference import Reference
 from streamhalf.paths import Folder
 from streamhalf.results import (
     Drift,
     ErrorStretch,
     FitResult,
-    LookRecord,
     Versions,
+    WatchLook,
     WatchReference,
     WatchResult,
     from_json,
@@ -92,8 +92,8 @@ def look_at(run: Run, source: Source, result: FitResult, looks: Looks, *, tolera
     """Compare rows with those behind a result, in one pass; the look is kept."""
     record, labelled = reference_of(result), source.is_labelled
     reference = Reference.behind(result, record, source.n_rows, labelled=labelled)
-    found, wedge = run.reduce("watch", source, reference.statistic)
-    spent = spent_at(looks.number, tau)
+    found, wedge = run.reduce("watch", source, reference.likeness)
+    spent = anytime.look_tau(tau, looks.number)
     comparison = Comparison(
         profile=reference.profile,
         reference=record,
@@ -137,7 +137,7 @@ def look_at(run: Run, source: Source, result: FitResult, looks: Looks, *, tolera
     return made
 
 
-def _summary(looks: Looks, comparison: Comparison, source: Source, outcome: Drift, tau: float) -> LookRecord:
+def _summary(looks: Looks, comparison: Comparison, source: Source, outcome: Drift, tau: float) -> WatchLook:
     """The summary of a look; bounds of its error hold for all looks at once."""
     found, profile = comparison.found, comparison.profile
     distance, _, unit = comparison.distances()
@@ -150,7 +150,7 @@ def _summary(looks: Looks, comparison: Comparison, source: Source, outcome: Drif
         error = {"error": rate, "error_low": low, "error_high": high}
     finished = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     rounded = tuple(float(f"{value:.4g}") for value in shifts.tolist())
-    return LookRecord(looks.number, finished, source.n_rows, outcome, shifts=rounded, **error)
+    return WatchLook(looks.number, finished, source.n_rows, outcome, shifts=rounded, **error)
 
 
 def drifted_stretches(result: WatchResult) -> list[ErrorStretch]:

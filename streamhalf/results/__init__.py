@@ -50,6 +50,7 @@ from streamhalf.results.parts import FrameRecord as FrameRecord
 from streamhalf.results.parts import Halfspace as Halfspace
 from streamhalf.results.parts import HeldOutRecord as HeldOutRecord
 from streamhalf.results.parts import LabelErrors as LabelErrors
+from streamhalf.results.parts import LookRecord as LookRecord
 from streamhalf.results.parts import Part as Part
 from streamhalf.results.parts import PassBudget as PassBudget
 from streamhalf.results.parts import PassRecord as PassRecord
@@ -92,5 +93,5 @@ from streamhalf.results.results import seal as seal
 from streamhalf.results.watch import Drift as Drift
 from streamhalf.results.watch import DriftStatement as DriftStatement
 from streamhalf.results.watch import ErrorStretch as ErrorStretch
-from streamhalf.results.watch import LookRecord as LookRecord
+from streamhalf.results.watch import WatchLook as WatchLook
 from streamhalf.results.watch import WatchResult as WatchResult

@@ -60,7 +60,7 @@ class ErrorStretch(Record, frozen=True):
     drifted: bool
 
 
-class LookRecord(Record, frozen=True):
+class WatchLook(Record, frozen=True):
     """Summary of one look: when, at how many rows, and what was found.
 
     `error` comes with bounds that hold for all looks together; `shifts` are the distances of the means of all features
@@ -99,7 +99,7 @@ class WatchResult(Record, frozen=True, kw_only=True):
     eta: float
     beta: float
     beta_behind: float
-    history: tuple[LookRecord, ...] = ()
+    history: tuple[WatchLook, ...] = ()
     result_digest: str = ""
     passes: tuple[PassRecord, ...] = ()
     data: DataRecord
