@@ -38,7 +38,6 @@ from streamhalf.monitoring.reference import Reference
 from streamhalf.paths import Folder
 from streamhalf.reductions.base import Reduction
 from streamhalf.reductions.errors import HalfspaceErrorsResult, PlaneErrorsResult
-from streamhalf.reductions.row_profile import RowProfilePartial
 from streamhalf.reductions.row_view import Accepted, Bundle
 from streamhalf.reductions.rows import RowDigest
 from streamhalf.reductions.segment_scatter import SegmentScatterPartial
@@ -170,7 +169,7 @@ class Measurement:
         """What held-out rows are like."""
         path, config = self.path, self.config
         held_rows, halfspace = path.held_out * path.first_rows, Halfspace.of(path.plane)
-        return Reference.of(self.n_rows, held_rows, config, halfspace, self.row_transform, path.state)
+        return Reference.of(path.first_rows, held_rows, config, halfspace, self.row_transform, path.state)
 
     def conclude(self, partials: Sequence[Any]) -> LocalizationState:
         """The state after the final pass, from the partials of its batches."""
@@ -220,7 +219,7 @@ def in_segments(partial: Any, old_total: int, new_total: int, template: Any) -> 
             like = template.segment_rows
             errors = moved(partial.segment_errors.T, like).T
             return replace(partial, segment_rows=moved(partial.segment_rows, like), segment_errors=errors)
-        case SegmentScatterPartial() | RowProfilePartial():
+        case SegmentScatterPartial():
             like = template.counts
             return replace(partial, counts=moved(partial.counts, like), sums=moved(partial.sums, like))
         case Accepted():
@@ -271,8 +270,7 @@ class KeptState:
             reduction.combine(in_segments(old, self.n_rows, look.n_rows, new), new)
             for reduction, old, new in zip(look.batches(), self.finals, finals, strict=True)
         )
-        kept = in_segments(self.closing, self.n_rows, look.n_rows, closing)
-        return found, look.closing().combine(kept, closing)
+        return found, look.closing().combine(self.closing, closing)
 
     def save(self, folder: Folder) -> None:
         """Write the partials, then the manifest that names them."""
