@@ -71,15 +71,13 @@ def test_tutorial__blocks_run_one_after_the_other(tmp_path: Path) -> None:
     found = blocks("docs/tutorial.md")
     python, shell = ("\n".join(content for kind, content in found if kind == wanted) for wanted in ("python", "bash"))
     said = run("python", python, tmp_path)
-    assert "1586 of 1587 suspects were tampered with, of 1586 in all" in said
+    assert "1586 of 1586 suspects were tampered with, of 1586 in all" in said
     run("bash", shell, tmp_path)
     assert (tmp_path / "customers.html").stat().st_size > 10_000
 
 
 @pytest.mark.slow
-def test_python_page__blocks_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_python_page__blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     try:
@@ -90,11 +88,10 @@ def test_python_page__blocks_run(
         if hasattr(xr.Dataset, "streamhalf"):
             del xr.Dataset.streamhalf
     assert names["model"].verdict_ is Verdict.ACCEPTED
-    assert names["few"].verdict_ is Verdict.INCONCLUSIVE
+    assert names["pipeline"][-1].verdict_ is Verdict.INCONCLUSIVE
     assert names["result"].verdict is Verdict.ACCEPTED
     assert names["tested"].verdict is Verdict.PASSED
     assert names["far"] < 0.05
-    assert "the run was inconclusive" in capsys.readouterr().out
 
 
 @pytest.mark.slow

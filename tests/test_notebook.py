@@ -50,11 +50,11 @@ def printed(outputs: list[Any]) -> str:
 def test_monitoring__runs(tmp_path: Path) -> None:
     outputs = execute("monitoring.ipynb", tmp_path)
     (card,) = html(outputs["result"])
-    assert "ACCEPTED" in card
+    assert "Accepted" in card
     assert "the run was cancelled" in printed(outputs["cancel"])
     watched, refused = html(outputs["rejected"])
     assert "REJECTED" in watched
-    assert "REJECTED" in refused
+    assert "No promise (rejected)" in refused
     # the monitor has the passes, and the card the testers
     assert ("update-1" in watched, "update-1</td>" in refused) == (True, False)
     assert ("largest moment" in watched, "largest moment" in refused) == (False, True)
@@ -65,9 +65,9 @@ def test_monitoring__runs(tmp_path: Path) -> None:
 def test_suspects__runs(tmp_path: Path) -> None:
     outputs = execute("suspects.ipynb", tmp_path)
     (card,) = html(outputs["result"])
-    assert "worst concave points" in card
+    assert "worst area" in card
     (suspects,) = html(outputs["audit"])
     assert "malignant" in suspects
     hits, first = (int(line.split()[0]) for line in printed(outputs["hits"]).splitlines())
-    assert hits >= 25
-    assert first >= 17
+    assert hits >= 20
+    assert first >= 15

@@ -158,6 +158,12 @@ def test_anonymous__reads_a_public_bucket(s3: S3Server) -> None:
     assert found.missing == ()
 
 
+def test_anonymous__is_refused_by_a_private_bucket_and_names_it(s3: S3Server) -> None:
+    options = {"anon": True, "endpoint_url": s3.endpoint}
+    with pytest.raises(DataError, match=r"s3://rows/data/rows\.zarr: access is denied .*anon"):
+        streamhalf.inspect(URL, storage_options=options)
+
+
 def test_missing_object__on_s3_is_named(s3: S3Server) -> None:
     import s3fs
 

@@ -27,7 +27,7 @@ IN_ORDER = {
     "attacks": ("measuring",),
     "certificates": ("measuring",),
     "evaluate": ("measuring",),
-    "compare_audit": ("comparing",),
+    "compare_audit": ("comparing", "real-data"),
     "real_data": ("real-data",),
     "tables": ("real-data",),
     "benchmark": ("benchmark",),

@@ -37,6 +37,9 @@ ROWS = 128
 _STRIDE = ROWS + 8
 """Numbers from one column to the next; at a power of two columns would displace each other."""
 
+CELL_SHIFT = 17
+"""Bits of a float32 number that do not name its cell."""
+
 _LN2 = math.log(2.0)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -85,6 +88,16 @@ def _wide_product(typing: Any, a: Any, b: Any) -> Any:
         return context.make_tuple(builder, signature.return_type, pair)
 
     return numba.types.UniTuple(numba.uint64, 2)(numba.uint64, numba.uint64), generate
+
+
+@_intrinsic
+def _count_bits(typing: Any, word: Any) -> Any:
+    """Return how many bits of a word are 1."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(*arguments)
+
+    return numba.uint64(numba.uint64), generate
 
 
 @compiled
@@ -147,21 +160,36 @@ def transform(X: Rows, centre: Doubles, W: Doubles, out: Doubles) -> None:
 
 
 @compiled
-def find_wrong(X: Rows, y: NDArray[np.int8], V: Doubles, shifts: Doubles, wrong: NDArray[np.float32]) -> None:
-    """Fill `wrong` (c, n) with 1 where sgn(v·x - shift) is not the label, and with 0 elsewhere."""
-    columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
-    positive = np.empty(ROWS, np.bool_)
+def count_errors(X: Rows, y: NDArray[np.int8], V: Doubles, shifts: Doubles, shared: Counts, positive: Counts) -> None:
+    """Add to `shared` (c, c), lower half, the rows whose label is neither sgn(v·x - shift) of two planes.
+
+    And to `positive` (c,) those labelled +1 among the errors of each. Errors of 64 rows are the bits
+    of one word.
+    """
+    columns, sums, c = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS)), len(shared)
+    labels, wrong, words = np.empty(ROWS, np.bool_), np.empty(ROWS, np.uint8), np.empty((2, c + 1), np.uint64)
     for first in range(0, len(X), ROWS):
         count = min(ROWS, len(X) - first)
         _load(X, first, count, columns)
+        words[:] = 0
         for r in range(count):
-            positive[r] = y[first + r] > 0
-        for i in range(0, len(wrong), 4):
+            labels[r] = y[first + r] > 0
+            words[r >> 6, c] |= np.uint64(labels[r]) << np.uint64(r & 63)
+        for i in range(0, c, 4):
             _sum_products(columns, V, i, sums)
-            for k in range(min(4, len(wrong) - i)):
-                margin, shift, filled = sums[k], shifts[i + k], wrong[i + k, first : first + count]
+            for k in range(min(4, c - i)):
+                margin, shift = sums[k], shifts[i + k]
+                for r in range(ROWS):
+                    wrong[r] = np.uint8((margin[r] - shift >= 0) != labels[r])
                 for r in range(count):
-                    filled[r] = np.float32((margin[r] - shift >= 0) != positive[r])
+                    words[r >> 6, i + k] |= np.uint64(wrong[r]) << np.uint64(r & 63)
+        for h in range(2):
+            word = words[h]
+            for i in range(c):
+                if word[i]:
+                    positive[i] += _count_bits(word[i] & word[c])
+                    for k in range(i + 1):
+                        shared[i, k] += _count_bits(word[i] & word[k])
 
 
 @compiled
@@ -186,31 +214,104 @@ def count_slabs(X: Rows, V: Doubles, shifts: Doubles, width: float, counts: Coun
 
 
 @compiled
-def number_cells(values: Doubles, edges: Doubles, first: NDArray[np.int32], out: NDArray[np.int32]) -> None:
-    """Fill `out` with the number of rising edges <= value.
+def _locate(values: Doubles, edges: Doubles, first: NDArray[np.int32], steps: int, out: NDArray[np.int32]) -> None:
+    """Fill `out` with the number of rising edges <= value, for at most `ROWS` values.
 
-    The leading 15 bits of a value in float32 name a cell; `first[cell]` edges lie in cells before.
+    The leading bits of a value in float32 name a cell; `first[cell]` edges lie in cells before, and
+    so many `steps` of a binary search find an edge in the fullest one.
     """
     narrow = np.empty(ROWS, np.float32)
     bits = narrow.view(np.uint32)
+    for r in range(len(values)):
+        narrow[r] = values[r] + 0.0  # -0.0 is 0.0
+    for r in range(len(values)):
+        negative = np.uint32(np.int32(bits[r]) >> np.int32(31))
+        out[r] = (bits[r] ^ (negative | np.uint32(0x80000000))) >> np.uint32(CELL_SHIFT)
+    for r in range(len(values)):
+        low, size = first[out[r]], first[out[r] + 1] - first[out[r]]
+        for _ in range(steps):
+            half = (size + 1) // 2
+            beyond = size > 0 and edges[low + half - 1] <= values[r]
+            low, size = (low + half, size - half) if beyond else (low, half - 1)
+        out[r] = low
+
+
+@compiled
+def number_cells(values: Doubles, edges: Doubles, first: NDArray[np.int32], steps: int, out: NDArray[np.int32]) -> None:
+    """Fill `out` with the number of rising edges <= value."""
     for start in range(0, len(values), ROWS):
-        some, place = values[start : start + ROWS], out[start : start + ROWS]
-        for r in range(len(some)):
-            narrow[r] = some[r] + 0.0  # -0.0 is 0.0
-        for r in range(len(some)):
-            negative = bits[r] >> np.uint32(31) == 1
-            mask = np.uint32(0xFFFFFFFF) if negative else np.uint32(0x80000000)
-            cell = np.int64((bits[r] ^ mask) >> np.uint32(17))
-            low, high = first[cell], first[cell + 1]
-            while high - low > 8:
-                middle = (low + high) // 2
-                if edges[middle] <= some[r]:
-                    low = middle + 1
-                else:
-                    high = middle
-            while low < high and edges[low] <= some[r]:
-                low += 1
-            place[r] = low
+        _locate(values[start : start + ROWS], edges, first, steps, out[start : start + ROWS])
+
+
+@compiled
+def scan_thresholds(
+    X: Rows,
+    y: NDArray[np.int8],
+    V: Doubles,
+    shifts: Doubles,
+    edges: Doubles,
+    first: NDArray[np.int32],
+    steps: int,
+    counts: Counts,
+) -> None:
+    """Add rows to `counts` (c, 2, k + 1) by label, -1 first, and the number of edges <= v·x - shift."""
+    columns, sums = np.zeros((V.shape[1], _STRIDE)), np.empty((4, ROWS))
+    cell, label = np.empty(ROWS, np.int32), np.empty(ROWS, np.int64)
+    for start in range(0, len(X), ROWS):
+        count = min(ROWS, len(X) - start)
+        _load(X, start, count, columns)
+        for r in range(count):
+            label[r] = np.int64(y[start + r] > 0)
+        for i in range(0, len(counts), 4):
+            _sum_products(columns, V, i, sums)
+            for k in range(min(4, len(counts) - i)):
+                margin, shift, into = sums[k, :count], shifts[i + k], counts[i + k]
+                for r in range(count):
+                    margin[r] -= shift
+                _locate(margin, edges, first, steps, cell)
+                for r in range(count):
+                    into[label[r], cell[r]] += 1
+
+
+@compiled
+def sum_slab_monomials(
+    X: Rows, signs: NDArray[np.int8], basis: Doubles, order: Counts, bounds: Counts, degree: int, sums: Doubles
+) -> None:
+    """Add to `sums` (n_slabs, m) every monomial of degree <= `degree` of s = sign · x basis, in rank order.
+
+    `order` puts rows slab by slab; those of slab i are bounds[i] to bounds[i + 1] of it. Four rows
+    at a time: a monomial of degree m is one of degree m - 1 times its largest variable.
+    """
+    dim, some = basis.shape[1], np.zeros((4, sums.shape[1]))
+    a, b, c, d = some[0], some[1], some[2], some[3]
+    for slab in range(len(bounds) - 1):
+        into = sums[slab]
+        for i in range(bounds[slab], bounds[slab + 1], 4):
+            count = min(4, bounds[slab + 1] - i)
+            for k in range(4):
+                some[k, : dim + 1] = 0.0
+                if k < count:
+                    row, one = order[i + k], some[k]
+                    one[0] = 1.0
+                    for j in range(X.shape[1]):
+                        value = np.float64(signs[row]) * X[row, j]
+                        for t in range(dim):
+                            one[1 + t] += value * basis[j, t]
+            for t in range(dim + 1):
+                into[t] += a[t] + b[t] + c[t] + d[t]
+            source, target = 1, dim + 1
+            for m in range(2, degree + 1):
+                begin, width = target, 1
+                for j in range(dim):
+                    if j > 0:
+                        width = width * (j + m - 1) // j
+                    w, x, y, z = a[1 + j], b[1 + j], c[1 + j], d[1 + j]
+                    for t in range(width):
+                        p, q, s, u = a[source + t] * w, b[source + t] * x, c[source + t] * y, d[source + t] * z
+                        a[target + t], b[target + t], c[target + t], d[target + t] = p, q, s, u
+                        into[target + t] += p + q + s + u
+                    target += width
+                source = begin
 
 
 @compiled

@@ -45,18 +45,18 @@ def transform_rows(
     return result
 
 
-def wrong_rows(
+def count_errors(
     X: Rows, y: NDArray[np.int8], V: NDArray[np.float64], thresholds: NDArray[np.float64]
-) -> NDArray[np.float32]:
-    """1 where sgn(v·x - t) is not the label, with sgn(0) = +1, else 0: (c, n) for V (c, d).
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows whose label is neither sgn(v·x - t) of two planes (c, c), with sgn(0) = +1.
 
-    Numbers, so that products of them count: exact up to 2^24 rows.
+    The diagonal are the errors of each; and those of them with label +1 (c,).
     """
     from streamhalf.kernels import loops
 
-    wrong = np.empty((len(V), len(X)), dtype=np.float32)
-    loops.find_wrong(frozen(X), frozen(y), padded(V), padded(thresholds), wrong)
-    return wrong
+    shared, positive = np.zeros((len(V), len(V)), dtype=np.int64), np.zeros(len(V), dtype=np.int64)
+    loops.count_errors(frozen(X), frozen(y), padded(V), padded(thresholds), shared, positive)
+    return np.tril(shared) + np.tril(shared, -1).T, positive
 
 
 def count_slabs_along(

@@ -5,7 +5,6 @@ With m edges there are m + 1 slabs: number 0 below the first edge, number m from
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,14 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from streamhalf.kernels.margins import frozen
-from streamhalf.kernels.monomials import (
-    SUB_BATCH_NBYTES,
-    count_monomials,
-    extend_monomials,
-    gram_positions,
-    sub_batch_rows,
-)
+from streamhalf.kernels.margins import frozen, padded
+from streamhalf.kernels.monomials import SUB_BATCH_NBYTES, count_monomials, sub_batch_rows
 
 _PRODUCT_NS, _ENTRY_NS = 4_000, 1
 """One small matrix product, and one product of two features of one row, in nanoseconds."""
@@ -33,20 +26,42 @@ def assign_slabs(margin: NDArray[np.floating[Any]], edges: NDArray[np.float64]) 
 
     values = np.ascontiguousarray(margin, dtype=np.float64)
     slabs = np.empty(values.shape, dtype=np.int32)
+    loops.number_cells(frozen(values.reshape(-1)), *_located(edges), slabs.reshape(-1))
+    return slabs
+
+
+def scan_thresholds(
+    X: NDArray[np.floating[Any]],
+    y: NDArray[np.int8],
+    V: NDArray[np.float64],
+    thresholds: NDArray[np.float64],
+    edges: NDArray[np.float64],
+) -> NDArray[np.int64]:
+    """Rows of either label, -1 first, in each slab of v·x - t: (c, 2, n_slabs)."""
+    from streamhalf.kernels import loops
+
+    counts = np.zeros((len(V), 2, len(edges) + 1), dtype=np.int64)
+    loops.scan_thresholds(frozen(X), frozen(y), padded(V), padded(thresholds), *_located(edges), counts)
+    return counts
+
+
+def _located(edges: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32], int]:
+    """Edges, how many lie before each cell, and how often the fullest cell is halved."""
     edges = np.array(edges, dtype=np.float64)
     first = _edges_before_cells(edges.tobytes())
-    loops.number_cells(frozen(values.reshape(-1)), edges, first, slabs.reshape(-1))
-    return slabs
+    return edges, first, int(np.diff(first).max()).bit_length()
 
 
 @lru_cache(maxsize=64)
 def _edges_before_cells(edges: bytes) -> NDArray[np.int32]:
     """Edges in cells before each one; a cell is the leading bits of float32 numbers, in order."""
+    from streamhalf.kernels.loops import CELL_SHIFT
+
     with np.errstate(over="ignore"):
         words = (np.frombuffer(edges) + 0.0).astype(np.float32).view(np.uint32)
     masks = np.where(words >> np.uint32(31) == 1, np.uint32(0xFFFFFFFF), np.uint32(0x80000000))
-    cells = (words ^ masks) >> np.uint32(17)
-    return np.searchsorted(cells, np.arange(2**15 + 1)).astype(np.int32)
+    cells = (words ^ masks) >> np.uint32(CELL_SHIFT)
+    return np.searchsorted(cells, np.arange(2 ** (32 - CELL_SHIFT) + 1)).astype(np.int32)
 
 
 def count_slabs(slab: NDArray[np.int32], n_slabs: int) -> NDArray[np.int64]:
@@ -59,21 +74,6 @@ def masses_about(eta: float, half_count: int, threshold: float) -> NDArray[np.fl
     edges = threshold + eta * np.arange(-half_count, half_count + 1)
     below = ndtr(edges)
     return np.concatenate([below[:1], np.diff(below), ndtr(-edges[-1:])])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SlabWindow:
-    """Some rows, slab by slab: those from cuts[i] to cuts[i + 1] lie in slab held[i]."""
-
-    rows: NDArray[np.int64]
-    held: NDArray[np.int64]
-    cuts: NDArray[np.int64]
-
-    def segments(self) -> Iterator[tuple[int, slice]]:
-        """Each slab with its rows."""
-        edges = self.cuts.tolist()
-        for slab, begin, end in zip(self.held.tolist(), edges, edges[1:], strict=False):
-            yield slab, slice(begin, end)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,17 +94,6 @@ class SlabOrder:
     def counts(self) -> NDArray[np.int64]:
         """Rows in each slab."""
         return np.diff(self.bounds)
-
-    def windows(self, step: int) -> Iterator[SlabWindow]:
-        """All rows, `step` at a time; a slab may span several windows."""
-        held = np.flatnonzero(self.counts)
-        starts, stops = self.bounds[held], self.bounds[held + 1]
-        for begin in range(0, len(self.order), step):
-            end = min(begin + step, len(self.order))
-            first = np.searchsorted(stops, begin, side="right")
-            touched = slice(first, np.searchsorted(starts, end))
-            cuts = np.append(np.maximum(starts[touched] - begin, 0), end - begin)
-            yield SlabWindow(self.order[begin:end], held[touched], cuts)
 
 
 def pack_symmetric(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -149,17 +138,15 @@ def sum_slab_products(X: NDArray[np.floating[Any]], slabs: NDArray[np.int32], n_
 
 
 def _multiply_slabs(X: NDArray[np.floating[Any]], slab: NDArray[np.int32], n_slabs: int) -> NDArray[np.float64]:
-    """Sort rows by slab, and multiply slab by slab."""
+    """Sort rows by slab, and multiply slab by slab, in pieces that stay in cache."""
     dim = X.shape[1]
-    products = np.zeros((n_slabs, dim, dim))
+    products, ordered = np.zeros((n_slabs, dim, dim)), SlabOrder.of(slab, n_slabs)
     step = max(256, SUB_BATCH_NBYTES // (dim * X.itemsize))
-    ordered = np.empty((min(step, len(X)), dim), dtype=X.dtype)
-    for window in SlabOrder.of(slab, n_slabs).windows(step):
-        # "clip" writes straight into `out`; every index is valid
-        np.take(X, window.rows, axis=0, out=ordered[: len(window.rows)], mode="clip")
-        for number, rows in window.segments():
-            piece = ordered[rows]
-            products[number] += piece.T @ piece
+    edges = np.unique(np.concatenate([ordered.bounds, np.arange(0, len(X), step)]))
+    slabs = np.searchsorted(ordered.bounds, edges[:-1], side="right") - 1
+    for number, begin, end in zip(slabs.tolist(), edges.tolist(), edges[1:].tolist(), strict=False):
+        piece = np.take(X, ordered.order[begin:end], axis=0)
+        products[number] += piece.T @ piece
     return pack_symmetric(products)
 
 
@@ -188,30 +175,16 @@ def split_basis(
 def sum_slab_monomials(
     X: NDArray[np.floating[Any]], signs: NDArray[np.int8], basis: NDArray[np.float64], order: SlabOrder, degree: int
 ) -> NDArray[np.float64]:
-    """Per slab, the sum of every monomial of even degree <= `degree` of s = sign·basis^T x.
+    """Per slab, the sum of every monomial of degree <= `degree` of s = sign·basis^T x: (n_slabs, monomials).
 
-    Each slab is one product, (n_slabs, monomials) in all, in pieces that stay in cache. All of it
-    in float64 whatever X is: bounds that hold for certain rest on these sums, and of a sum of n
-    float32 numbers no more than 24 - log2(n) bits are certain.
+    All of it in float64 whatever X is: bounds that hold for certain rest on these sums, and of a sum
+    of n float32 numbers no more than 24 - log2(n) bits are certain.
     """
-    dim = basis.shape[1]
-    p = count_monomials(dim, degree // 2)
-    rows, columns = gram_positions(dim, degree)
-    positions = rows * p + columns
-    turned = np.ascontiguousarray(basis.T)
-    step = sub_batch_rows(p, turned.itemsize)
-    features = np.empty((p, min(step, len(X))))
-    sums = np.zeros((len(order.counts), len(positions)))
-    with np.errstate(over="ignore", invalid="ignore"):
-        for window in order.windows(step):
-            filled = features[:, : len(window.rows)]
-            taken = np.take(X, window.rows, axis=0).astype(np.float64, copy=False)
-            np.matmul(turned, taken.T, out=filled[1 : dim + 1])
-            filled[1 : dim + 1] *= np.take(signs, window.rows)
-            extend_monomials(dim, degree // 2, filled)
-            for number, columns_of in window.segments():
-                piece = filled[:, columns_of]
-                sums[number] += np.take(piece @ piece.T, positions)
+    from streamhalf.kernels import loops
+
+    sums = np.zeros((len(order.counts), count_monomials(basis.shape[1], degree)))
+    rows = frozen(order.order), frozen(order.bounds)
+    loops.sum_slab_monomials(frozen(X), frozen(signs), np.ascontiguousarray(basis), *rows, degree, sums)
     return sums
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from streamhalf.kernels.digest import digest_rows
 from streamhalf.kernels.frame import Frame, find_accepted
-from streamhalf.kernels.margins import count_slabs_along, margins, transform_rows, wrong_rows
+from streamhalf.kernels.margins import count_errors, count_slabs_along, margins, transform_rows
 from streamhalf.kernels.plane import Plane
-from streamhalf.kernels.slabs import assign_slabs
+from streamhalf.kernels.slabs import SlabOrder, assign_slabs, scan_thresholds, sum_slab_monomials
 from streamhalf.kernels.uniforms import draw_rows
 
 
@@ -33,9 +33,11 @@ def _touch_all(dtype: str) -> None:
     one, zero = np.ones((1, 1)), np.zeros(1)
     along = margins(X, one)
     transform_rows(X, zero, one)
-    wrong_rows(X, y, one, zero)
+    count_errors(X, y, one, zero)
     count_slabs_along(X, one, zero, width=1.0, half_count=1)
-    assign_slabs(along, zero)
+    slab = assign_slabs(along[0], zero)
+    scan_thresholds(X, y, one, zero, zero)
+    sum_slab_monomials(X, y, one, SlabOrder.of(slab, 2), 2)
     _, uniforms = draw_rows(0, 0, rows, low=0.0, high=1.0)
     find_accepted((Frame(Plane(one[0]), 0.5),), X, uniforms)
     digest_rows(X, y, rows)

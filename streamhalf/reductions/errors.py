@@ -8,13 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamhalf.data.block import Block
-from streamhalf.kernels.margins import wrong_rows
+from streamhalf.kernels.margins import count_errors
 from streamhalf.kernels.plane import Plane, are_wrong, stack_planes
 from streamhalf.kernels.segments import Segments, error_segments
 from streamhalf.reductions.base import Summed
-
-_PIECE = 16_384
-"""Rows whose errors stay in cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,17 +123,12 @@ class PlaneErrors(Summed):
         return PlaneErrorsResult(rows, errors, shared, 0, positive)
 
     def map(self, block: Block) -> PlaneErrorsResult:
-        """Count one block, in pieces for the cache."""
-        result, segments, planes = self.empty(block.dim), self.segments, stack_planes(self.planes)
-        for start in range(0, block.n_rows, _PIECE):
-            piece = block.cut(slice(start, start + _PIECE))
-            wrong = wrong_rows(piece.X, piece.y, *planes)
-            shared = wrong @ wrong.T  # exact: whole numbers below 2^24
-            result.shared[...] += shared.astype(np.int64)
-            positive = wrong @ (piece.y > 0).astype(np.float32)
-            result.positive_errors[...] += positive.astype(np.int64)
-            for segment, part in segments.cut(piece.rows):
-                result.segment_rows[segment] += part.stop - part.start
-                errors = wrong[:, part].sum(axis=1)
-                result.segment_errors[:, segment] += errors.astype(np.int64)
+        """Count one block, segment by segment."""
+        result, planes = self.empty(block.dim), stack_planes(self.planes)
+        for segment, part in self.segments.cut(block.rows):
+            shared, positive = count_errors(block.X[part], block.y[part], *planes)
+            result.shared[...] += shared
+            result.positive_errors[...] += positive
+            result.segment_rows[segment] = part.stop - part.start
+            result.segment_errors[:, segment] = np.diagonal(shared)
         return replace(result, positives=int(np.count_nonzero(block.y > 0)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streamhalf.data.block import Block
 from streamhalf.kernels.margins import count_slabs_along, margins
 from streamhalf.kernels.plane import Plane, stack_planes
-from streamhalf.kernels.slabs import assign_slabs, count_slabs, sum_slab_products, unpack_symmetric
+from streamhalf.kernels.slabs import assign_slabs, count_slabs, scan_thresholds, sum_slab_products, unpack_symmetric
 from streamhalf.reductions.base import Summed
 
 
@@ -125,8 +125,6 @@ class SlabCovariance(Summed):
         return 8 * len(self.candidates) * self.n_slabs * (dim * (dim + 1) // 2 + 1)
 
 
-_SUB_BATCH = 16_384
-
 _FINEST, _GROWTH, _REACH = 2e-5, 1.02, 1e3
 """Thresholds lie so close together about the given one, and further away at a fiftieth of the
 distance, up to where no rows are left."""
@@ -171,17 +169,9 @@ class ThresholdScan(Summed):
         return ThresholdScanPartial(0, np.zeros((len(self.planes), 2, self.n_cells), dtype=np.int64))
 
     def map(self, block: Block) -> ThresholdScanPartial:
-        """Count labels between thresholds, direction by direction, in pieces for the cache."""
-        found, offsets = self.empty(block.dim), scanned_offsets()
-        normals, thresholds = stack_planes(self.planes)
-        label = (block.y > 0).astype(np.int32) * np.int32(self.n_cells)
-        for start in range(0, block.n_rows, _SUB_BATCH):
-            window = slice(start, start + _SUB_BATCH)
-            along = margins(block.X[window], normals) - thresholds[:, None]
-            cells = assign_slabs(along, offsets) + label[window]
-            for counts, cell in zip(found.counts, cells, strict=True):
-                counts += count_slabs(cell, 2 * self.n_cells).reshape(2, self.n_cells)
-        return replace(found, n_rows=block.n_rows)
+        """Count labels between thresholds."""
+        counts = scan_thresholds(block.X, block.y, *stack_planes(self.planes), scanned_offsets())
+        return ThresholdScanPartial(block.n_rows, counts)
 
     def finalize(self, partial: ThresholdScanPartial) -> tuple[Plane, ...]:
         """The planes with their best thresholds."""

@@ -354,6 +354,20 @@ class HeldOutRecord(Record, frozen=True):
     high: float
 
 
+class LookRecord(Record, frozen=True):
+    """Rows start, ..., stop - 1, which were added at one look, and the part of tau that it spent.
+
+    The error was measured on those whose uniform of `seed` lies in [low, high).
+    """
+
+    start: int
+    stop: int
+    seed: int
+    low: float
+    high: float
+    tau: float
+
+
 class DiagnosticsRecord(Record, frozen=True):
     """Data of the pictures in a report.
 

@@ -14,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamhalf.kernels.frame import Frame, find_accepted
-from streamhalf.kernels.margins import count_slabs_along, margins, transform_rows, wrong_rows
+from streamhalf.kernels.margins import count_errors, count_slabs_along, margins, transform_rows
+from streamhalf.kernels.monomials import monomial_tuples
 from streamhalf.kernels.plane import Plane
+from streamhalf.kernels.slabs import SlabOrder, complement_basis, scan_thresholds, sum_slab_monomials
 from streamhalf.kernels.uniforms import draw_rows, uniforms_at
 from streamhalf.kernels.warm_up import warm_up
 
@@ -51,25 +53,49 @@ def test_margins__are_fused_sums_in_the_order_of_the_features(n: int, dim: int, 
 @settings(max_examples=30)
 @given(start=st.integers(0, 3000), length=st.integers(0, 500), dim=st.sampled_from([3, 8, 17]))
 def test_loops__bits_do_not_depend_on_the_chunk(start: int, length: int, dim: int) -> None:
-    X, y, V, t = make(4000, dim, 5)
+    X, _, V, t = make(4000, dim, 5)
     part = slice(start, start + length)
     for whole, piece in (
         (margins(X, V), margins(X[part], V)),
         (transform_rows(X, t[:dim], V[:, :dim]).T, transform_rows(X[part], t[:dim], V).T)
         if dim <= 5
         else (margins(X, V[0])[None], margins(X[part], V[0])[None]),
-        (wrong_rows(X, y, V, t), wrong_rows(X[part], y[part], V, t)),
     ):
         np.testing.assert_array_equal(piece, whole[:, part])
 
 
+@pytest.mark.parametrize(("n", "count"), [(1000, 6), (129, 13), (1, 1), (0, 2)])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_wrong_rows__are_on_the_other_side_and_zero_is_positive(dtype: str) -> None:
-    X, y, V, t = make(1000, 3, 6, dtype)
+def test_count_errors__are_on_the_other_side_and_zero_is_positive(n: int, count: int, dtype: str) -> None:
+    X, y, V, t = make(n, 3, count, dtype)
     X[::9] = 0.0
     t[0] = 0.0
-    expected = ((margins(X, V) - t[:, None]) >= 0) != (y > 0)
-    np.testing.assert_array_equal(wrong_rows(X, y, V, t), expected)
+    wrong = (((margins(X, V) - t[:, None]) >= 0) != (y > 0)).astype(np.int64)
+    shared, positive = count_errors(X, y, V, t)
+    np.testing.assert_array_equal(shared, wrong @ wrong.T)
+    np.testing.assert_array_equal(positive, wrong @ (y > 0))
+
+
+def test_scan_thresholds__counts_labels_between_edges() -> None:
+    X, y, V, t = make(1000, 3, 6)
+    edges = np.array([-2.0, -1.0, -1e-3, 0.0, 1e-4, 2e-4, 2.01e-4, 2.02e-4, 1.0])
+    slabs = np.searchsorted(edges, margins(X, V) - t[:, None], side="right")
+    found = scan_thresholds(X, y, V, t, edges)
+    for counts, slab in zip(found, slabs, strict=True):
+        for label, some in zip((-1, 1), counts, strict=True):
+            np.testing.assert_array_equal(some, np.bincount(slab[y == label], minlength=10))
+
+
+@pytest.mark.parametrize(("dim", "degree"), [(4, 4), (2, 2), (7, 2), (3, 6)])
+def test_sum_slab_monomials__are_products_of_the_turned_features(dim: int, degree: int) -> None:
+    X, y, V, _ = make(500, dim, 1)
+    basis, slab = complement_basis(V[0]), np.sort(np.arange(500, dtype=np.int32) % 7)[::-1].copy()
+    found = sum_slab_monomials(X, y, basis, SlabOrder.of(slab, 9), degree)
+    turned = y[:, None] * (X.astype(np.float64) @ basis)
+    powers = [tuple(one) for m in range(degree + 1) for one in monomial_tuples(dim - 1, m).tolist()]
+    features = np.array([np.prod(turned[:, list(one)], axis=1) for one in powers]).T
+    for i in range(9):
+        np.testing.assert_allclose(found[i], features[slab == i].sum(axis=0), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("layout", ["C", "F", "reversed", "read-only"])
