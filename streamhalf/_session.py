@@ -164,7 +164,7 @@ def execute(
     command: str,
     source: Source,
     config: RunConfig,
-    work: Callable[[Run, RunConfig], R],
+    work: Callable[[Run], R],
     client: Client | None,
     observer: Observer,
     checkpoint: Checkpoint | None = None,
@@ -189,7 +189,7 @@ def execute(
         if keeping is not None and keeping.kept is not RowsKept.NOWHERE:
             run.keeping = keeping
         run.provenance = RunRecord.now(chosen.name, config.recorded())
-        result = work(run, config)
+        result = work(run)
         run.verdict, run.answer = getattr(result, "verdict", None), _answer(result)
     return result
 

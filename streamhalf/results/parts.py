@@ -62,7 +62,8 @@ class ColumnRecord(Record, frozen=True):
     """A column of a table, and the features made of it.
 
     `gaps` are counted where the encoding was made; `fill` takes their place. `known` are the values
-    of a category that rarer ones are told from; `base` is the one without an indicator.
+    of a category that rarer ones are told from; `base` is the one without an indicator. `form` is
+    how numbers or dates are written in a column of text: the decimal mark, or as of strptime.
     """
 
     name: str
@@ -73,6 +74,7 @@ class ColumnRecord(Record, frozen=True):
     known: tuple[str, ...] = ()
     base: str | None = None
     reason: DropReason | None = None
+    form: str = ""
 
 
 class EncodingRecord(Record, frozen=True):
