@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 SEED_DRAWN = "seed drawn"
 """In what a checkpoint holds of a run: whether the system drew its seed."""
 
-_READS = {"verify": 1}
+_READS = {"verify": 1, "watch": 1}
 """How often a command reads all rows, where that is not several times."""
 
 logger = logging.getLogger("streamhalf")
