@@ -124,7 +124,6 @@ def open_data(
     *,
     needs_labels: bool = True,
     model: Any = None,
-    probe: bool = True,
 ) -> tuple[Source, RunConfig]:
     """Open data under their configured names; returns the configuration too.
 
@@ -140,7 +139,6 @@ def open_data(
         labels=config.labels,
         labelled=True if needs_labels or named else None,
         storage_options=storage_options,
-        probe=probe,
         **table_options(config),
         **columns_like(model),
     )

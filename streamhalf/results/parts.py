@@ -307,11 +307,6 @@ class TransformRecord(Record, frozen=True):
         return self.kind in (Transform.ISOTROPIC, Transform.RADIAL)
 
     @property
-    def keeps_thresholds(self) -> bool:
-        """True if all halfspaces keep their errors here, not only those through the centre."""
-        return self.kind != Transform.RADIAL
-
-    @property
     def through(self) -> HalfspaceClass:
         """The halfspaces without a threshold in this transform."""
         about_origin = bool(self.centre) and not any(self.centre)
